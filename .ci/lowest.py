@@ -14,10 +14,12 @@ def floors(text: str) -> list[str]:
     """Return the constraints in a pyproject.toml, including those of its extras."""
     project = tomllib.loads(text)["project"]
     extras = chain.from_iterable(project["optional-dependencies"].values())
-    own = project["name"] + "["
-    stated = [r for r in chain(project["dependencies"], extras) if not r.startswith(own)]
-    matches = [REQUIREMENT.fullmatch(requirement) for requirement in stated]
-    without = [r for r, match in zip(stated, matches, strict=True) if match is None]
+    own_prefix = project["name"] + "["
+    requirements = [
+        r for r in chain(project["dependencies"], extras) if not r.startswith(own_prefix)
+    ]
+    matches = [REQUIREMENT.fullmatch(requirement) for requirement in requirements]
+    without = [r for r, match in zip(requirements, matches, strict=True) if match is None]
     if without:
         sys.exit(f"no lowest version is stated for {', '.join(without)}")
     return [f"{match[1]}=={match[2]}" for match in matches if match is not None]

@@ -33,14 +33,14 @@ _OWN = {
 def make(name: str, folder: Path = HERE) -> Path:
     """Compile one trampoline library reproducibly, with the same bytes each time."""
     target, library = TARGETS[name], folder / name
-    own = _OWN.get(name.partition("-")[0], ())
+    own_options = _OWN.get(name.partition("-")[0], ())
     source = str(HERE / "trampoline.c")
     zig = (sys.executable, "-m", "ziglang", "cc")
     subprocess.run(
-        [*zig, "-target", target, *_OPTIONS, *own, "-o", str(library), source], check=True
+        [*zig, "-target", target, *_OPTIONS, *own_options, "-o", str(library), source], check=True
     )
-    for more in (library.with_suffix(".pdb"), folder / "trampoline.lib"):
-        more.unlink(missing_ok=True)
+    for leftover in (library.with_suffix(".pdb"), folder / "trampoline.lib"):
+        leftover.unlink(missing_ok=True)
     return library
 
 

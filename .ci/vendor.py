@@ -30,10 +30,10 @@ def verify_checksum(archive: bytes) -> bytes:
 
 def download_archive(folder: Path) -> bytes:
     """Return the archive from npm."""
-    done = subprocess.run(
+    process = subprocess.run(
         ["npm", "pack", "--silent", PACKAGE], cwd=folder, check=True, capture_output=True, text=True
     )
-    return (folder / done.stdout.strip()).read_bytes()
+    return (folder / process.stdout.strip()).read_bytes()
 
 
 def vendor(target: Path = HERE) -> None:

@@ -242,10 +242,10 @@ def _read_all(terminal: int) -> None:
 
 def seconds_until_interrupted(run: Callable[[], object], rng: random.Random) -> float:
     """Interrupt a run at a random moment and return the seconds from the signal to the return of `run`."""
-    sent: list[float] = []
+    send_times: list[float] = []
 
     def send() -> None:
-        sent.append(time.perf_counter())
+        send_times.append(time.perf_counter())
         os.kill(os.getpid(), signal.SIGINT)
 
     timer = threading.Timer(rng.uniform(0.02, 0.5), send)
@@ -254,10 +254,10 @@ def seconds_until_interrupted(run: Callable[[], object], rng: random.Random) -> 
         results: Any = run()
     except KeyboardInterrupt:  # no step is complete yet
         results = None
-    returned = time.perf_counter()
+    return_time = time.perf_counter()
     timer.join()
     assert results is None or results.stopped_by is mdf_loop.StopReason.INTERRUPTED, results.reason
-    return returned - sent[0]
+    return return_time - send_times[0]
 
 
 def measure_latencies(samples: int) -> list[str]:

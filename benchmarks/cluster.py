@@ -132,12 +132,14 @@ def main() -> int:
     check(10_000, 2000)
     steps = steps_in(options.seconds, options.members)
     one, two, first = measure(options.members, steps)
-    few, many = peak(10_000), peak(1_000_000)
+    small_peak, large_peak = peak(10_000), peak(1_000_000)
     print(f"| {options.members:,} members, {steps:,} steps | |\n|---|---|")
     print(f"| one process, s | {one:.1f} |\n| two processes, s | {two:.1f} |")
     print(f"| as fast as one | {one / two:.2f} |\n| first result, s | {first:.2f} |")
-    print(f"| memory, 10,000 members, MB | {few:.0f} |\n| 1,000,000 members, MB | {many:.0f} |")
-    problems = missed(one / two, first, many - few)
+    print(
+        f"| memory, 10,000 members, MB | {small_peak:.0f} |\n| 1,000,000 members, MB | {large_peak:.0f} |"
+    )
+    problems = missed(one / two, first, large_peak - small_peak)
     print("\n".join(f"missed: {line}" for line in problems))
     return int(bool(problems))
 

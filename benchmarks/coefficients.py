@@ -33,9 +33,9 @@ def minimax_polynomial(
         *coefficients, _ = mp.lu_solve(mp.matrix(rows), mp.matrix([f(x) for x in nodes]))
         errors = [(weight(x) * (mp.polyval(coefficients[::-1], x) - f(x)), x) for x in dense]
         nodes = error_extrema(errors, nodes)
-    rounded = [mpf(float(c)) for c in coefficients]
-    left = [abs(weight(x) * (mp.polyval(rounded[::-1], x) - f(x))) for x in dense]
-    return rounded, max(left)
+    rounded_coefficients = [mpf(float(c)) for c in coefficients]
+    residuals = [abs(weight(x) * (mp.polyval(rounded_coefficients[::-1], x) - f(x))) for x in dense]
+    return rounded_coefficients, max(residuals)
 
 
 def error_extrema(errors: list[tuple[Any, Any]], nodes: list[Any]) -> list[Any]:

@@ -110,8 +110,8 @@ def recurrent(w: Writer) -> str:
     for _ in range(40):
         z = w.op("Sigmoid", w.op("Add", w.op("MatMul", x, wz), w.op("MatMul", h, uz)))
         c = w.op("Tanh", w.op("Add", w.op("MatMul", x, wc), w.op("MatMul", h, uc)))
-        rest = w.op("Mul", w.op("Sub", one, z), c)
-        h = w.op("Add", w.op("Mul", z, h), rest)
+        candidate = w.op("Mul", w.op("Sub", one, z), c)
+        h = w.op("Add", w.op("Mul", z, h), candidate)
     return h
 
 

@@ -182,9 +182,11 @@ def main() -> None:
         estimates = {name: way(near) for name, way in ways.items()}  # compiled here
         for name, estimate in estimates.items():
             np.testing.assert_allclose(estimate, estimates["ours"], rtol=1e-5, err_msg=name)
-        for name, spent in (times := minima(ways, near, rounds)).items():
+        for name, milliseconds in (times := minima(ways, near, rounds)).items():
             word = "near" if near else "bounds"
-            print(f"{word:8}{name:8}{spent:9.3g} ms {spent / times['ours']:8.3g} times ours")
+            print(
+                f"{word:8}{name:8}{milliseconds:9.3g} ms {milliseconds / times['ours']:8.3g} times ours"
+            )
 
 
 if __name__ == "__main__":

@@ -171,15 +171,15 @@ def by_jax(name: str, case: Case) -> Callable[[], Any]:
     step = {"FN": fn_step, "HH": hh_step}[name]
 
     def number(p: Any) -> Any:
-        begun = (p["cell.v0"], 0.0) if name == "FN" else (-0.065, 0.0, 0.0, 0.0)
-        begun = tuple(jnp.asarray(x, "float64") for x in begun)
+        start = (p["cell.v0"], 0.0) if name == "FN" else (-0.065, 0.0, 0.0, 0.0)
+        start = tuple(jnp.asarray(x, "float64") for x in start)
 
         def iteration(state: Any, _: object) -> Any:
-            after = step(jnp, state, p, case.dt)
-            return after, after[0]
+            next_state = step(jnp, state, p, case.dt)
+            return next_state, next_state[0]
 
-        _, rows = jax.lax.scan(iteration, begun, None, length=case.steps - 1)
-        return (jnp.sum(rows) + begun[0]) / case.steps
+        _, rows = jax.lax.scan(iteration, start, None, length=case.steps - 1)
+        return (jnp.sum(rows) + start[0]) / case.steps
 
     both = jax.jit(jax.value_and_grad(number))
     at = {key: jnp.asarray(np.reshape(value, ()), "float64") for key, value in case.wrt.items()}
@@ -278,8 +278,8 @@ def alone(name: str, task: str) -> None:
     case = cases()[name]
     (case.run_for_mean("off") if task == "run" else case.gradient("off"))()
     status = Path("/proc/self/status").read_text()  # getrusage includes the peak of the parent
-    (most,) = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
-    print(int(most) / 1024)
+    (peak_kb,) = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+    print(int(peak_kb) / 1024)
 
 
 def main() -> int:
@@ -303,9 +303,11 @@ def main() -> int:
             missed += [f"{name}, {way}: {ratio:.2f} exceeds {limit}"] if ratio > limit else []
     if options.memory:
         for name, limit in MAX_EXTRA_MB.items():
-            more = statistics.median(peak(name, "gradient") - peak(name, "run") for _ in range(5))
-            print(f"{name}: {more:.1f} MB above the run, at most {limit}")
-            missed += [f"{name}: {more:.1f} MB exceeds {limit} MB"] if more > limit else []
+            extra_mb = statistics.median(
+                peak(name, "gradient") - peak(name, "run") for _ in range(5)
+            )
+            print(f"{name}: {extra_mb:.1f} MB above the run, at most {limit}")
+            missed += [f"{name}: {extra_mb:.1f} MB exceeds {limit} MB"] if extra_mb > limit else []
     for sentence in missed:
         print(sentence, file=sys.stderr)
     return int(bool(missed))

@@ -80,9 +80,9 @@ def measure_in_batches(run: Callable[[], object]) -> Timing:
     start = time.perf_counter()
     while time.perf_counter() - start < 2 * BATCH_SECONDS:
         run()
-    begun = time.perf_counter()
+    start_time = time.perf_counter()
     run()
-    count = max(1, int(BATCH_SECONDS / (time.perf_counter() - begun)))
+    count = max(1, int(BATCH_SECONDS / (time.perf_counter() - start_time)))
     batches = []
     for _ in range(BATCHES):
         wall, cpu = time.perf_counter(), time.process_time()
@@ -92,11 +92,11 @@ def measure_in_batches(run: Callable[[], object]) -> Timing:
     return Timing(*(min(column) * 1e3 / count for column in zip(*batches, strict=True)))
 
 
-def measure_in_new_process(kind: str, name: str, how: str, threads: int) -> Timing:
+def measure_in_new_process(kind: str, name: str, way_name: str, threads: int) -> Timing:
     """Measure a way in a new process."""
-    words = [sys.executable, __file__, "--measure", kind, name, how, str(threads)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    return Timing(**json.loads(done.stdout.splitlines()[-1]))
+    command = [sys.executable, __file__, "--measure", kind, name, way_name, str(threads)]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    return Timing(**json.loads(process.stdout.splitlines()[-1]))
 
 
 # --- comparing ------------------------------------------------------------------------------------
@@ -114,29 +114,29 @@ def best(
     kind: str, name: str, ways: tuple[str, ...], threads: int, rounds: int
 ) -> dict[str, Timing]:
     """Return the minima of all ways; their processes alternate."""
-    samples: dict[str, list[Timing]] = {how: [] for how in ways}
+    samples: dict[str, list[Timing]] = {way_name: [] for way_name in ways}
     for _ in range(rounds):
-        for how in ways:
-            samples[how].append(measure_in_new_process(kind, name, how, threads))
+        for way_name in ways:
+            samples[way_name].append(measure_in_new_process(kind, name, way_name, threads))
     return {
-        how: Timing(min(each.wall for each in timings), min(each.cpu for each in timings))
-        for how, timings in samples.items()
+        way_name: Timing(min(each.wall for each in timings), min(each.cpu for each in timings))
+        for way_name, timings in samples.items()
     }
 
 
 def missed(name: str, timings: dict[str, Timing]) -> list[str]:
     """Return a message for each time that exceeds its threshold."""
     if "plain" in timings:
-        pairs = [(how, timings["plain"], ALLOWED) for how in ("run", "file")]
+        pairs = [(way_name, timings["plain"], ALLOWED) for way_name in ("run", "file")]
     else:
         forms = [timings[form] for form in FORMS if form != "auto"]
         faster = Timing(min(f.wall for f in forms), min(f.cpu for f in forms))
         pairs = [("auto", faster, ALLOWED_AUTO)]
     return [
-        f"{name}, {how}: {word} {getattr(timings[how], word) / getattr(other, word):.2f}"
-        for how, other, allowed in pairs
+        f"{name}, {way_name}: {word} {getattr(timings[way_name], word) / getattr(other, word):.2f}"
+        for way_name, other, allowed in pairs
         for word in ("wall", "cpu")
-        if getattr(timings[how], word) > allowed * getattr(other, word)
+        if getattr(timings[way_name], word) > allowed * getattr(other, word)
     ]
 
 
@@ -148,7 +148,7 @@ def table(kind: str, names: Iterable[str], threads: int, rounds: int) -> list[st
     problems = []
     for name in names:
         timings = best(kind, name, ways, threads, rounds)
-        cells = (f"{timings[how].wall:.2f} | {timings[how].cpu:.2f}" for how in ways)
+        cells = (f"{timings[way_name].wall:.2f} | {timings[way_name].cpu:.2f}" for way_name in ways)
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
         problems += missed(f"{name}, threads: {threads}", timings)
     return problems
@@ -161,22 +161,24 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--only", choices=sorted({*GRAPHS, *LOOPS}))
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
-    words = parser.parse_args()
+    options = parser.parse_args()
     kinds = {"graphs": GRAPHS, "loops": LOOPS}
-    if words.measure:
-        kind, name, how, threads = words.measure
-        print(json.dumps(vars(measure_in_batches(way(kinds[kind][name](), how, int(threads))))))
+    if options.measure:
+        kind, name, way_name, threads = options.measure
+        print(
+            json.dumps(vars(measure_in_batches(way(kinds[kind][name](), way_name, int(threads)))))
+        )
         return
     print(f"onnxruntime {onnxruntime.__version__}, milliseconds a run")
-    late = []
+    problems = []
     for kind, graphs in kinds.items():
-        names = [name for name in graphs if words.only in (None, name)]
+        names = [name for name in graphs if options.only in (None, name)]
         for name in names:
             check(graphs[name](), WAYS[1:] if kind == "graphs" else FORMS)
-        for threads in words.threads if names else ():
-            late += table(kind, names, threads, words.rounds)
-    if late:
-        sys.exit("thresholds exceeded: " + "; ".join(late))
+        for threads in options.threads if names else ():
+            problems += table(kind, names, threads, options.rounds)
+    if problems:
+        sys.exit("thresholds exceeded: " + "; ".join(problems))
 
 
 if __name__ == "__main__":

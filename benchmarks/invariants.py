@@ -65,13 +65,13 @@ def program(work: Work, size: int) -> Program:
     p, q = (b.new("float64", (size, size), name) for name in "pq")
     x0 = b.new("float64", (size,), "x0")
     inside = b.body()
-    i, on = inside.new("int64", (), "i"), inside.new("bool", (), "on")
+    i, condition = inside.new("int64", (), "i"), inside.new("bool", (), "on")
     x = inside.new("float64", (size,), "x")
     half = inside.op("Mul", x, inside.constant(np.array(0.5)))
-    leave = inside.op("Add", half, _first_row(inside, work(inside, p, q)))
+    next_x = inside.op("Add", half, _first_row(inside, work(inside, p, q)))
     final = b.new("float64", (size,), "final")
-    carried = (Carried(x0, x, leave, final),)
-    b.append(Loop("loop", steps, None, i, on, None, carried, (), tuple(inside.ops)))
+    carried = (Carried(x0, x, next_x, final),)
+    b.append(Loop("loop", steps, None, i, condition, None, carried, (), tuple(inside.ops)))
     return Program("p", tuple(map(Input, (steps, p, q, x0))), tuple(b.ops), (Output("x", final),))
 
 

@@ -65,13 +65,13 @@ def program(way: Way, work: Work, size: int) -> Program:
     steps, every = b.new("int64", (), "steps"), b.new("int64", (), "every")
     x0 = b.new("float64", (size,), "x0")
     inside = b.body()
-    i, on = inside.new("int64", (), "i"), inside.new("bool", (), "on")
+    i, condition = inside.new("int64", (), "i"), inside.new("bool", (), "on")
     x = inside.new("float64", (size,), "x")
-    part = inside.op("Mod", i, inside.constant(np.array(4)))
-    leave = way(inside, inside.op("Less", part, every), work, x)
+    phase = inside.op("Mod", i, inside.constant(np.array(4)))
+    next_x = way(inside, inside.op("Less", phase, every), work, x)
     final = b.new("float64", (size,), "final")
-    carried = (Carried(x0, x, leave, final),)
-    b.append(Loop("loop", steps, None, i, on, None, carried, (), tuple(inside.ops)))
+    carried = (Carried(x0, x, next_x, final),)
+    b.append(Loop("loop", steps, None, i, condition, None, carried, (), tuple(inside.ops)))
     return Program("p", tuple(map(Input, (steps, every, x0))), tuple(b.ops), (Output("x", final),))
 
 
@@ -133,8 +133,8 @@ def main() -> None:
                 "every": np.array(every),
                 "x0": np.linspace(-1, 1, size),
             }
-            left, right = medians(sessions, inputs, iterations, options.rounds)
-            print(f"{name:>16} {every * 25:>4}% {left:8.2f} {right:8.2f}")
+            both_time, one_time = medians(sessions, inputs, iterations, options.rounds)
+            print(f"{name:>16} {every * 25:>4}% {both_time:8.2f} {one_time:8.2f}")
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ def loop_graph(body: Body) -> dict[str, object]:
         "v_initial": "(" + "".join(f"{n}_0, " for n in names) + ")",
         "body": {"b": {"metadata": metadata, "nodes": nodes}},
     }
-    several = len(names) > 1
+    has_several = len(names) > 1
     node = {
         "input_ports": {"n": {"type": "int64"}},
         "functions": {"f": {"function": "onnx::Loop", "args": args}},
@@ -179,7 +179,9 @@ def loop_graph(body: Body) -> dict[str, object]:
             **{f"{n}_0": {"value": a.tolist()} for n, a in body.initial.items()},
             **{n: {"value": v} for n, v in body.parameters.items()},
         },
-        "output_ports": {n: {"value": f"f[{k}]" if several else "f"} for k, n in enumerate(names)},
+        "output_ports": {
+            n: {"value": f"f[{k}]" if has_several else "f"} for k, n in enumerate(names)
+        },
     }
     return {"g": {"nodes": {"A": node}, "edges": {}}}
 

@@ -307,15 +307,15 @@ def ratios(measured: Mapping[str, Measured]) -> tuple[str, list[str]]:
                 ),
             )
             row = [name, part]
-            for what, ratio, limit in comparisons:
-                at_most = what != "standard / ours"
+            for ratio_name, ratio, limit in comparisons:
+                at_most = ratio_name != "standard / ours"
                 row.append(format_number(ratio) + _limit(limit, at_most))
                 if ratio is None or limit is None:
                     continue
                 if ratio > limit if at_most else ratio < limit:
                     least = "at most" if at_most else "at least"
                     missed.append(
-                        f"{name}, {part}: {what} is {ratio:.3g}, limit: {least} {limit:g}"
+                        f"{name}, {part}: {ratio_name} is {ratio:.3g}, limit: {least} {limit:g}"
                     )
             rows.append(row)
     heads = ("case", "of", "ours / numba", "ours / JAX", "standard / ours")

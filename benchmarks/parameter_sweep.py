@@ -51,19 +51,19 @@ def main() -> int:
     rows = sweep()["FNpop.V"]
     for member in (0, options.members // 2, options.members - 1):
         np.testing.assert_array_equal(rows[member], single(values[member])["FNpop.V"])
-    swept, one, several = [], [], []
+    sweep_times, run_times, separate_times = [], [], []
     for _ in range(options.rounds):
-        one.append(seconds(lambda: compiled.run(steps=options.steps, dt=DT)))
-        swept.append(seconds(sweep))
-        several.append(seconds(lambda: [single(value) for value in values[:SEPARATE_RUNS]]))
-    all_members = min(several) / min(SEPARATE_RUNS, options.members) * options.members
+        run_times.append(seconds(lambda: compiled.run(steps=options.steps, dt=DT)))
+        sweep_times.append(seconds(sweep))
+        separate_times.append(seconds(lambda: [single(value) for value in values[:SEPARATE_RUNS]]))
+    all_members = min(separate_times) / min(SEPARATE_RUNS, options.members) * options.members
     print("| sweep / one run | one by one / sweep | one run ms | sweep ms | one by one ms |")
     print("|---|---|---|---|---|")
     print(
-        f"| {min(swept) / min(one):.1f} | {all_members / min(swept):.0f} | {min(one) * 1e3:.1f} "
-        f"| {min(swept) * 1e3:.1f} | {all_members * 1e3:.0f} |"
+        f"| {min(sweep_times) / min(run_times):.1f} | {all_members / min(sweep_times):.0f} | {min(run_times) * 1e3:.1f} "
+        f"| {min(sweep_times) * 1e3:.1f} | {all_members * 1e3:.0f} |"
     )
-    return int(all_members < MIN_SPEEDUP * min(swept))
+    return int(all_members < MIN_SPEEDUP * min(sweep_times))
 
 
 if __name__ == "__main__":

@@ -93,10 +93,10 @@ def by_numpy(trials: int, draw: Callable[[int, np.ndarray], np.ndarray]) -> Deci
     while len(running):
         x = x + (DT + SPREAD * draw(step, running))
         step += 1
-        done = np.abs(x) >= THRESHOLD
-        if done.any():
-            steps[running[done]], upper[running[done]] = step, x[done] > 0
-            x, running = x[~done], running[~done]
+        is_finished = np.abs(x) >= THRESHOLD
+        if is_finished.any():
+            steps[running[is_finished]], upper[running[is_finished]] = step, x[is_finished] > 0
+            x, running = x[~is_finished], running[~is_finished]
     return steps * DT, upper
 
 
@@ -212,8 +212,8 @@ def check(way: str, decisions: Decisions) -> None:
     assert abs(times.mean() - mean) < 6 * deviation + DT, (
         f"{way}: a mean of {times.mean()}, not {mean}"
     )
-    apart = abs((~upper).mean() - missed)
-    assert apart < 6 * np.sqrt(missed * (1 - missed) / len(times)), (
+    difference = abs((~upper).mean() - missed)
+    assert difference < 6 * np.sqrt(missed * (1 - missed) / len(times)), (
         f"{way}: {(~upper).mean()} errors"
     )
 
@@ -280,9 +280,11 @@ def main() -> int:
     print(table(best))
     problems = missed(best)
     if options.memory:
-        more = peak(1_000_000) - peak(10_000)
-        print(f"\na million trials take {more:.0f} MB more than ten thousand")
-        problems += [f"memory of a million trials: {more:.0f} MB exceeds 100 MB"] * (more > 100)
+        extra_mb = peak(1_000_000) - peak(10_000)
+        print(f"\na million trials take {extra_mb:.0f} MB more than ten thousand")
+        problems += [f"memory of a million trials: {extra_mb:.0f} MB exceeds 100 MB"] * (
+            extra_mb > 100
+        )
     print("\n".join(f"missed: {line}" for line in problems))
     return int(bool(problems))
 

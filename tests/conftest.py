@@ -135,13 +135,13 @@ def run_everywhere(mdf: Callable[[str], Any]) -> Callable[..., mdf_loop.Results]
         compiled = mdf_loop.compile(source, device="cpu", **options)
         arrays, program, _ = compiled.prepare(inputs or {})
         results = compiled.run(inputs)
-        meant = interpret(program, arrays)
+        by_interpreter = interpret(program, arrays)
         theirs = engine_outputs(source, arrays) if engine else {}
-        assert list(results) == list(meant)
+        assert list(results) == list(by_interpreter)
         for name, array in results.items():
-            close(array, meant[name])
+            close(array, by_interpreter[name])
             if isinstance(array, np.ndarray):
-                assert dtype_name(array) == dtype_name(meant[name])
+                assert dtype_name(array) == dtype_name(by_interpreter[name])
             if name in theirs:
                 close(np.asarray(theirs[name]), array)
         return results

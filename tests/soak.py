@@ -16,9 +16,9 @@ def soaking() -> bool:
     return bool(os.environ.get("SOAK"))
 
 
-def times(usual: int, soaked: int) -> int:
+def times(few: int, many: int) -> int:
     """Return the number of repetitions of a test with the mark `soak`."""
-    return soaked if soaking() else usual
+    return many if soaking() else few
 
 
 def some(values: Iterable[T], one_in: int) -> list[T]:

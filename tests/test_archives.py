@@ -24,8 +24,8 @@ MODEL = {"m": {"graphs": {"g": {"nodes": {"A": NODE}}}}}
 
 def header(dtype: str, shape: object) -> bytes:
     stream = io.BytesIO()
-    about = {"descr": dtype, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(stream, about)  # type: ignore[arg-type]
+    header_fields = {"descr": dtype, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header_fields)  # type: ignore[arg-type]
     return stream.getvalue()
 
 

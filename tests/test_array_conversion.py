@@ -45,7 +45,7 @@ REFUSED = {
 def test_byte_orders_do_not_change_results(dtype: str) -> None:
     array = np.array([1, 2, 3]).astype(dtype)
     plain = array.astype(array.dtype.newbyteorder("="))
-    for name, how in {
+    for name, arguments in {
         "inputs": {"inputs": {"x": array}},
         "set": {"inputs": {"x": NUMBERS}, "set": {"A.k": array}},
         "initial": {"inputs": {"x": NUMBERS}, "set": {"A.s": array}, "steps": 2},
@@ -57,9 +57,9 @@ def test_byte_orders_do_not_change_results(dtype: str) -> None:
             word: {n: v.astype(v.dtype.newbyteorder("=")) for n, v in values.items()}
             if isinstance(values, dict)
             else values
-            for word, values in how.items()
+            for word, values in arguments.items()
         }
-        results, expected = MODEL.run(**how), MODEL.run(**native)  # type: ignore[arg-type]
+        results, expected = MODEL.run(**arguments), MODEL.run(**native)  # type: ignore[arg-type]
         for port in ("A.y", "A.s"):
             np.testing.assert_array_equal(results[port], expected[port], err_msg=f"{name} {port}")
             assert results[port].dtype.isnative
@@ -70,7 +70,7 @@ def test_byte_orders_do_not_change_results(dtype: str) -> None:
 @pytest.mark.parametrize("way", ["input", "set", "initial", "sweep", "sweep of an input"])
 def test_unsupported_arrays_are_refused(kind: str, way: str) -> None:
     value, match = REFUSED[kind]
-    how: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "input": {"inputs": {"x": value}},
         "set": {"set": {"A.k": value}},
         "initial": {"set": {"A.s": value}, "steps": 2},
@@ -78,16 +78,18 @@ def test_unsupported_arrays_are_refused(kind: str, way: str) -> None:
         "sweep of an input": {"sweep": {"x": value}},
     }[way]
     with pytest.raises(InputError, match=match) as caught:
-        MODEL.run(**{"inputs": {} if "sweep of" in way else {"x": NUMBERS}, **how})
+        MODEL.run(**{"inputs": {} if "sweep of" in way else {"x": NUMBERS}, **arguments})
     assert "x'" in str(caught.value) or "A." in str(caught.value)
 
 
 def test_states_with_any_byte_order() -> None:
     state = MODEL.run({"x": NUMBERS}, steps=2).state
     assert state is not None
-    turned = {name: array.astype(array.dtype.newbyteorder(">")) for name, array in state.items()}
-    further = MODEL.run({"x": NUMBERS}, steps=2, state=turned)
-    np.testing.assert_array_equal(further["A.s"][-1], 4 * NUMBERS)
+    swapped_state = {
+        name: array.astype(array.dtype.newbyteorder(">")) for name, array in state.items()
+    }
+    results = MODEL.run({"x": NUMBERS}, steps=2, state=swapped_state)
+    np.testing.assert_array_equal(results["A.s"][-1], 4 * NUMBERS)
     with pytest.raises(InputError, match="of the state is masked"):
         MODEL.run({"x": NUMBERS}, steps=2, state={**state, "time": np.ma.MaskedArray(1.0)})
 

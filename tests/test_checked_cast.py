@@ -111,6 +111,6 @@ def test_unselected_branches_do_not_fail() -> None:
     for value in ("int(x) if x < 1e9 else -1", "-1 if x > 1e9 else int(x)"):
         assert run(graph(value), 1e300) == -1
         assert run(graph(value), 7.5) == 7
-    several = graph("numpy.max(x[:k]) if k > 0 else 0.0", {"shape": [3]}, k={"value": 0})
-    assert run(several, [1.0, 2.0, 3.0]) == 0
-    assert run(several, [1.0, 2.0, 3.0], set={"A.k": 2}) == 2
+    model = graph("numpy.max(x[:k]) if k > 0 else 0.0", {"shape": [3]}, k={"value": 0})
+    assert run(model, [1.0, 2.0, 3.0]) == 0
+    assert run(model, [1.0, 2.0, 3.0], set={"A.k": 2}) == 2

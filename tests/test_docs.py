@@ -83,14 +83,14 @@ def test_links_are_valid(name):
 
 
 def test_every_document_is_linked_from_the_readme_or_its_links():
-    visited, waiting = set(), [ROOT / "README.md"]
-    while waiting:
-        path = waiting.pop()
+    visited, queue = set(), [ROOT / "README.md"]
+    while queue:
+        path = queue.pop()
         if path in visited or path.suffix != ".md" or not path.exists():
             continue
         visited.add(path)
         links = (a or b for a, b in _LINK.findall(path.read_text()))
-        waiting += [(path.parent / link.split("#")[0]).resolve() for link in links]
+        queue += [(path.parent / link.split("#")[0]).resolve() for link in links]
     missing = {name for name in DOCUMENTS if ROOT / name not in visited}
     assert not missing
 

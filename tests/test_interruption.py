@@ -234,12 +234,12 @@ def test_interrupted_fits_of_subjects_have_the_completed_fits() -> None:
     model = compiled(CELL)
     data = {name: trace(model, seed=k, tau=1.5, gain=2.5) for k, name in enumerate("ab")}
     words = {"against": "cell.V", "dt": DT, "start": {"cell.tau": 1.0, "cell.gain": 1.0}}
-    begun: list[float] = []
+    first_losses: list[float] = []
 
     def in_second(progress: Any) -> None:
         if progress.evaluations == 1:
-            begun.append(progress.best)
-        if len(begun) == 2:
+            first_losses.append(progress.best)
+        if len(first_losses) == 2:
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt, match="fits of a") as caught:
@@ -250,12 +250,12 @@ def test_interrupted_fits_of_subjects_have_the_completed_fits() -> None:
 def test_an_interrupted_recovery_has_the_completed_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     from mdf_loop.api import recovery
 
-    fit, done = recovery.fit, []
+    fit, calls = recovery.fit, []
 
     def interrupt(*words: Any) -> Any:
-        done.append(1)
+        calls.append(1)
         outcome = fit(*words)
-        if len(done) == 3:
+        if len(calls) == 3:
             signal.raise_signal(signal.SIGINT)
         return outcome
 

@@ -138,13 +138,13 @@ def imports_of(module: str) -> frozenset[tuple[str, bool]]:
 
 
 def _imports(module: str) -> Iterator[tuple[str, bool]]:
-    waiting: list[tuple[ast.AST, bool]] = [(tree(module), False)]
-    while waiting:
-        node, for_types = waiting.pop()
+    queue: list[tuple[ast.AST, bool]] = [(tree(module), False)]
+    while queue:
+        node, for_types = queue.pop()
         match node:
             case ast.If(test=ast.Name("TYPE_CHECKING")):
-                waiting += [(part, True) for part in node.body]
-                waiting += [(part, for_types) for part in node.orelse]
+                queue += [(part, True) for part in node.body]
+                queue += [(part, for_types) for part in node.orelse]
                 continue
             case ast.Import():
                 names = [name.name for name in node.names]
@@ -153,7 +153,7 @@ def _imports(module: str) -> Iterator[tuple[str, bool]]:
             case _:
                 names = []
         yield from ((target, for_types) for name in names if (target := _module(name)))
-        waiting += [(part, for_types) for part in ast.iter_child_nodes(node)]
+        queue += [(part, for_types) for part in ast.iter_child_nodes(node)]
 
 
 def _module(name: str) -> str:
@@ -198,8 +198,8 @@ def test_every_folder_has_a_layer():
 
 
 def test_imports_lead_to_lower_layers():
-    wrong = list(upward_imports())
-    assert not wrong, "\n".join(f"{a} imports {b}" for a, b in wrong)
+    violations = list(upward_imports())
+    assert not violations, "\n".join(f"{a} imports {b}" for a, b in violations)
 
 
 def test_the_only_import_cycle_is_a_program_and_its_text():
@@ -235,15 +235,15 @@ def test_sets_of_operators_are_in_folders_that_name_operators():
 
 def _tables(module: str) -> Iterator[ast.AST]:
     """Yield every outermost collection that names three or more operators."""
-    waiting: list[ast.AST] = [tree(module)]
-    while waiting:
-        node = waiting.pop()
+    queue: list[ast.AST] = [tree(module)]
+    while queue:
+        node = queue.pop()
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             continue
         if len(OPERATORS.intersection(_texts(node))) >= 3:
             yield node
         else:
-            waiting += ast.iter_child_nodes(node)
+            queue += ast.iter_child_nodes(node)
 
 
 def _texts(node: ast.AST | None) -> Iterator[str]:

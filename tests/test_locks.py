@@ -172,19 +172,19 @@ def test_a_fork_waits_for_imports_for_a_limited_time(monkeypatch: pytest.MonkeyP
 
 def test_the_package_uses_only_fork_safe_locks() -> None:
     """Check that only two modules use locks of the standard library or `functools.cached_property`."""
-    own = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Barrier"}
+    lock_classes = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Barrier"}
     users = set()
     for path in (ROOT / "mdf_loop").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 name, module = node.attr, node.value.id
-                if (module in ("threading", "multiprocessing") and name in own) or (
+                if (module in ("threading", "multiprocessing") and name in lock_classes) or (
                     module == "functools" and name == "cached_property"
                 ):
                     users.add(path.name)
             if isinstance(node, ast.ImportFrom):
                 names = {alias.name for alias in node.names}
-                if (node.module == "threading" and names & own) or (
+                if (node.module == "threading" and names & lock_classes) or (
                     node.module == "functools" and "cached_property" in names
                 ):
                     users.add(path.name)
@@ -254,11 +254,11 @@ def test_children_of_a_busy_process_compile_and_run() -> None:
     from tests.soak import times
 
     count = times(5, 100)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", BUSY.replace("FORKS", str(count))],
         capture_output=True,
         text=True,
         check=True,
         cwd=ROOT,
     )
-    assert done.stdout.split() == str([0] * count).split()
+    assert process.stdout.split() == str([0] * count).split()

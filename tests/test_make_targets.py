@@ -63,11 +63,11 @@ def test_cover_requires_95_percent(tmp_path):
 
 def test_lowest_has_its_own_environment(tmp_path):
     commands = make("--dry-run", "lowest", f"VENV={tmp_path}/venv").stdout
-    own = f"{tmp_path}/venv-lowest"
-    assert f".ci/lowest.py > {own}/floors.txt\n" in commands
-    assert f"--constraint {own}/floors.txt --editable '.[dev]'" in commands
-    assert f"{own}/bin/mdf-loop demo" in commands
-    (tests,) = re.findall(rf"{own}/bin/pytest .*", commands)
+    environment = f"{tmp_path}/venv-lowest"
+    assert f".ci/lowest.py > {environment}/floors.txt\n" in commands
+    assert f"--constraint {environment}/floors.txt --editable '.[dev]'" in commands
+    assert f"{environment}/bin/mdf-loop demo" in commands
+    (tests,) = re.findall(rf"{environment}/bin/pytest .*", commands)
     for name in re.findall(r"tests/\S+", tests):
         assert (ROOT / name).exists(), name
 
@@ -80,9 +80,16 @@ def test_docs_generates_parts_and_builds_the_site(tmp_path):
 
 def test_release_tests_the_wheel_in_a_new_environment(tmp_path):
     commands = make("--dry-run", "release", f"VENV={tmp_path}/venv").stdout
-    own = f"{tmp_path}/venv-wheel"
-    steps = (" -m build --outdir dist .", " -m twine check --strict dist/*", f"venv --clear {own}")
-    checks = (f"{own}/bin/python -m pip install", f"{own}/bin/mdf-loop demo --output {own}")
+    environment = f"{tmp_path}/venv-wheel"
+    steps = (
+        " -m build --outdir dist .",
+        " -m twine check --strict dist/*",
+        f"venv --clear {environment}",
+    )
+    checks = (
+        f"{environment}/bin/python -m pip install",
+        f"{environment}/bin/mdf-loop demo --output {environment}",
+    )
     positions = [commands.index(step) for step in (*steps, *checks)]
     assert positions == sorted(positions)
     assert "--editable" not in commands[positions[2] :]
@@ -111,9 +118,9 @@ def test_a_missing_python_has_a_one_line_message(tmp_path, monkeypatch, script, 
         (tmp_path / "python-for-tests").write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / "python-for-tests").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    done = make("demo", f"VENV={tmp_path}/venv", "PYTHON=python-for-tests", "GET_VENV=false")
-    assert done.returncode != 0
-    first, *_ = done.stderr.splitlines()
+    process = make("demo", f"VENV={tmp_path}/venv", "PYTHON=python-for-tests", "GET_VENV=false")
+    assert process.returncode != 0
+    first, *_ = process.stderr.splitlines()
     assert sentence in first
     assert not (tmp_path / "venv").exists()
 

@@ -50,7 +50,7 @@ def test_sizes_as_text(size: float, text: str) -> None:
 
 
 def test_a_limit_applies_inside_its_context() -> None:
-    usual = limit()
+    default = limit()
     with limited(10**12):
         assert limit() == 10**12
         with limited(None):
@@ -58,7 +58,7 @@ def test_a_limit_applies_inside_its_context() -> None:
         check(10**9, "a thing")
         with pytest.raises(MemoryLimitError, match="a thing would take 1 TB of memory"):
             check(10**12, "a thing", "$.there")
-    assert limit() == usual
+    assert limit() == default
 
 
 def test_resident_memory_of_the_process() -> None:

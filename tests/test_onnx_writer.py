@@ -12,9 +12,11 @@ pytestmark = pytest.mark.slow
 
 def python(code: str) -> list[str]:
     """Run code in a new process and return the printed words."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout.split()
 
 
 def test_onnx_ir_is_imported_without_sympy() -> None:

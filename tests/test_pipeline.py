@@ -53,8 +53,8 @@ def test_passes_of_evaluations_and_of_runs_over_time() -> None:
     assert names(evaluation()) == ["report_loops"]
     assert names(evaluation({"x"})) == ["report_needed_loops", "eliminate_dead_code", "batch"]
     assert names(over_time()) == []
-    swept = names(over_time({"x"}, thinned=True))
-    assert swept == [
+    pass_names = names(over_time({"x"}, thinned=True))
+    assert pass_names == [
         "subsample_recordings",
         "eliminate_dead_code",
         "batch",

@@ -39,8 +39,10 @@ def test_the_hook_selects_files_by_name(name: str, is_model: bool) -> None:
 def test_the_hook_fails_for_an_invalid_model(tmp_path: Path) -> None:
     program, *words = shlex.split(HOOK["entry"])
     assert program == "mdf-loop"
-    good = [str(demo.path) for demo in DEMOS]
-    wrong = tmp_path / "wrong.mdf.yaml"
-    wrong.write_text("m: {graphs: {g: {nodes: {n: {output_ports: {y: {value: missing}}}}}}}")
-    assert CliRunner().invoke(cli, [*words, *good]).exit_code == 0
-    assert CliRunner().invoke(cli, [*words, *good, str(wrong)]).exit_code != 0
+    valid_models = [str(demo.path) for demo in DEMOS]
+    invalid_model = tmp_path / "wrong.mdf.yaml"
+    invalid_model.write_text(
+        "m: {graphs: {g: {nodes: {n: {output_ports: {y: {value: missing}}}}}}}"
+    )
+    assert CliRunner().invoke(cli, [*words, *valid_models]).exit_code == 0
+    assert CliRunner().invoke(cli, [*words, *valid_models, str(invalid_model)]).exit_code != 0

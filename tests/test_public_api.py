@@ -56,5 +56,7 @@ def test_a_misspelt_name_is_an_attribute_error() -> None:
 def test_importing_loads_no_large_library() -> None:
     heavy = {"onnx", "onnxruntime", "onnx_ir", "modeci_mdf", "numpy", "graphviz", "pygraphviz"}
     code = f"import sys, mdf_loop; print(sorted({heavy!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "[]"

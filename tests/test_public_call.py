@@ -109,8 +109,8 @@ def test_text_and_report() -> None:
     error = InputError("wrong", "$.graphs", "mend it")
     assert str(error) == "wrong\n  at $.graphs\n  hint: mend it"
     assert error.report == f"InputError: {error}"
-    again = pickle.loads(pickle.dumps(error))
-    assert str(again) == str(error)
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error)
     with pytest.raises(InputError) as caught:
         raise_findings((*error.findings, *InputError("wrong, too").findings))
     assert str(caught.value) == f"{error}\nInputError: wrong, too"

@@ -70,8 +70,8 @@ def built(tmp_path_factory) -> Path:
     ignored = shutil.ignore_patterns(".git", ".venv*", "_build", "__pycache__", ".*_cache", "dist")
     shutil.copytree(ROOT, tree, ignore=ignored)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", target, tree]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
     return target
 
 
@@ -103,9 +103,9 @@ def test_the_sdist_contains_exactly_the_repository(built):
 def test_twine_accepts_the_metadata(built):
     files = [str(path) for path in built.iterdir()]
     command = [sys.executable, "-m", "twine", "check", "--strict", *files]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.count("PASSED") == 2
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout
+    assert process.stdout.count("PASSED") == 2
 
 
 # --- the version ------------------------------------------------------------------------------
@@ -119,8 +119,8 @@ def test_the_citation_names_this_version():
 
 def test_a_tag_of_this_commit_is_this_version():
     command = ["git", "-C", str(ROOT), "tag", "--points-at", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    tags = [tag for tag in done.stdout.split() if tag.startswith("v")]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    tags = [tag for tag in process.stdout.split() if tag.startswith("v")]
     assert tags in ([], [f"v{__version__}"])
 
 

@@ -37,12 +37,12 @@ def test_former_names_of_the_module(former: str, name: str) -> None:
     ],
 )
 def test_former_attributes(owner: type[Any], former: str, name: str) -> None:
-    thing = object.__new__(owner)
+    instance = object.__new__(owner)
     message = rf"'{owner.__name__}\.{former}' is now '{owner.__name__}\.{name}'"
     with pytest.raises(AttributeError, match=message):
-        getattr(thing, former)
-    assert not hasattr(thing, former)
-    assert former not in dir(thing)
+        getattr(instance, former)
+    assert not hasattr(instance, former)
+    assert former not in dir(instance)
 
 
 @pytest.mark.parametrize("owner", [Results, Recovery, Fit, Grid])

@@ -133,14 +133,14 @@ def test_a_signal_without_a_run_ends_at_once() -> None:
 
 def actions_with_signal(number: int, *, heard: bool = False) -> tuple[list[str], Any]:
     """Send a signal between two actions; return the completed actions and the stop reason."""
-    done = ["one"]
+    actions = ["one"]
     try:
         with signals.finished(heard=heard):
             signal.raise_signal(number)
-            done.append("two")
-    except KeyboardInterrupt as ended:
-        return done, getattr(ended, "reason", None)
-    return done, "nothing"
+            actions.append("two")
+    except KeyboardInterrupt as interrupt:
+        return actions, getattr(interrupt, "reason", None)
+    return actions, "nothing"
 
 
 def test_a_command_completes_an_action_before_it_ends() -> None:
@@ -183,7 +183,7 @@ def test_a_signal_in_a_short_evaluation_is_not_lost() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT])
 def test_handlers_of_asyncio_are_called_after_the_run(number) -> None:
-    called: list[int] = []
+    numbers: list[int] = []
 
     def interrupt(progress: Any) -> None:
         if progress.done == 0:
@@ -191,7 +191,7 @@ def test_handlers_of_asyncio_are_called_after_the_run(number) -> None:
 
     async def main() -> mdf_loop.Results:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(number, called.append, number)
+        loop.add_signal_handler(number, numbers.append, number)
         try:
             results = run(interrupt)
             await asyncio.sleep(0.01)
@@ -204,7 +204,7 @@ def test_handlers_of_asyncio_are_called_after_the_run(number) -> None:
         results = loop.run_until_complete(main())
     finally:
         loop.close()
-    assert called == [number]
+    assert numbers == [number]
     assert results.stopped_by is StopReason.COMPLETED
     if number == signal.SIGINT:  # asyncio restores Python's own handler
         assert signal.getsignal(number) is signal.default_int_handler
@@ -230,13 +230,13 @@ def test_a_signal_to_a_child_does_not_stop_the_run_of_its_parent() -> None:
     with signals.heeded(), Stopping() as stopping:
         process = os.fork()
         if process == 0:
-            left = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-            left &= signal.set_wakeup_fd(-1) == -1
+            is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+            is_default &= signal.set_wakeup_fd(-1) == -1
             try:
                 signal.raise_signal(signal.SIGINT)
                 os._exit(3)
             except KeyboardInterrupt:
-                os._exit(0 if left and stopping.reason is None else 4)
+                os._exit(0 if is_default and stopping.reason is None else 4)
         _, status = os.waitpid(process, 0)
         assert os.waitstatus_to_exitcode(status) == 0
         time.sleep(0.02)  # gives the watcher thread time to react

@@ -91,8 +91,8 @@ def test_every_example_is_in_the_gallery():
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "docs.site", tmp_path / "html", "-D", "nb_execution_mode=off"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr) == (0, "")
     front = (tmp_path / "html" / "index.html").read_text()
     assert 'href="how-to/index.html"' in front
     assert 'src="_images/decision.svg"' in front

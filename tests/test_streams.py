@@ -140,13 +140,13 @@ def test_moments_and_distribution() -> None:
 
 def test_streams_are_uncorrelated() -> None:
     count = 50_000
-    several = [
+    keys = [
         *streams.keys(0, 1, np.arange(4)).tolist(),
         int(streams.keys(0, 2)),
         int(streams.keys(1, 1)),
     ]
     z = streams.normal(
-        streams.uniform(streams.squares(np.arange(count), np.array(several)[:, np.newaxis]))
+        streams.uniform(streams.squares(np.arange(count), np.array(keys)[:, np.newaxis]))
     )
     products = np.corrcoef(np.concatenate([z, np.roll(z, 1, axis=1)])) - np.eye(12)
     assert np.max(np.abs(products)) < 5 / np.sqrt(count)

@@ -48,8 +48,8 @@ def test_results_of_a_grid_have_an_axis_per_parameter(
     assert [axis.name for axis in results.axes] == ["cell.tau", "cell.gain", "time"]
     dataset = results.to_xarray()
     assert dataset["cell.V"].dims == ("cell.tau", "cell.gain", "time")
-    picked = dataset["cell.V"].sel({"cell.tau": 2.0, "cell.gain": 1.0})
-    assert np.array_equal(picked, alone["V"])
+    selection = dataset["cell.V"].sel({"cell.tau": 2.0, "cell.gain": 1.0})
+    assert np.array_equal(selection, alone["V"])
 
 
 def test_a_grid_of_one_evaluation(cell: mdf_loop.CompiledModel) -> None:

@@ -85,21 +85,21 @@ def test_the_pool_is_released_before_a_request_is_refused(
 
 
 def test_threads_do_not_share_memory() -> None:
-    wrong = []
+    overwritten_by = []
 
     def work(number: int) -> None:
         for _ in range(50):
             array = used_memory.array((200, 1000), FLOATS)
             array[...] = number
             if not (array == number).all():
-                wrong.append(number)
+                overwritten_by.append(number)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong
+    assert not overwritten_by
 
 
 def test_fewer_rows_than_expected_are_copied() -> None:

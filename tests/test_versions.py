@@ -30,9 +30,9 @@ def test_every_dependency_has_a_lowest_version() -> None:
 
 
 def test_a_dependency_without_a_lowest_version_is_reported() -> None:
-    broken = PYPROJECT.replace('"networkx>=3.0"', '"networkx"')
+    incomplete = PYPROJECT.replace('"networkx>=3.0"', '"networkx"')
     with pytest.raises(SystemExit, match="no lowest version is stated for networkx"):
-        lowest.floors(broken)
+        lowest.floors(incomplete)
 
 
 @pytest.mark.parametrize(

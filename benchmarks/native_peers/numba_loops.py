@@ -181,8 +181,8 @@ def _layer(layer, below, h, c, into, within, b, gates):
 @compiled
 def _spike(spiking, v, current, dt, v_rest, threshold, tau):
     spiking = 1.0 if v >= threshold else 0.0 if v < threshold else spiking
-    after = v + (-(v - v_rest) / tau + current) * dt
-    return spiking, v_rest if v > threshold else after
+    next_v = v + (-(v - v_rest) / tau + current) * dt
+    return spiking, v_rest if v > threshold else next_v
 
 
 @compiled

@@ -173,13 +173,13 @@ def by_onnx(system: System, steps: int) -> Callable[[], NamedArrays]:
     """Return a function that runs the model in ONNX Runtime on one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    written = model(system).SerializeToString()
+    serialized = model(system).SerializeToString()
     providers = ["CPUExecutionProvider"]
-    session = onnxruntime.InferenceSession(written, options, providers=providers)
-    most = np.iinfo(np.int64).max if system.condition is not None else steps
+    session = onnxruntime.InferenceSession(serialized, options, providers=providers)
+    trip_count = np.iinfo(np.int64).max if system.condition is not None else steps
 
     def run() -> NamedArrays:
-        arrays = tuple(session.run(None, {"n": np.array(most)}))
+        arrays = tuple(session.run(None, {"n": np.array(trip_count)}))
         return system.name_arrays(arrays, arrays)
 
     return run

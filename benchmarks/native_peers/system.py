@@ -46,9 +46,9 @@ class System:
 
         `constants` are for the remaining steps.
         """
-        after = self.step(np, self.start, self.constants)
+        next_state = self.step(np, self.start, self.constants)
         return replace(
-            self, start=after, constants=self.constants if constants is None else constants
+            self, start=next_state, constants=self.constants if constants is None else constants
         )
 
     def name_arrays(self, finals: State, rows: State) -> NamedArrays:
@@ -105,8 +105,8 @@ def by_jax(system: System, steps: int) -> Callable[[], NamedArrays]:
         constants = insert_scalars(arrays)
 
         def iteration(state: State, _: object) -> tuple[State, State]:
-            after = system.step(jnp, state, constants)
-            return after, tuple(after[place] for place in system.recorded)
+            next_state = system.step(jnp, state, constants)
+            return next_state, tuple(next_state[place] for place in system.recorded)
 
         condition = system.condition
         if condition is None:

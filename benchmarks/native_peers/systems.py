@@ -109,16 +109,16 @@ def lstm_step(m: Any, state: State, constants: State) -> State:
     t, *cells = state
     dt, phases, w, u, b = constants
     below = m.sin(t + phases)
-    after: list[Any] = []
+    next_cells: list[Any] = []
     for layer in range(models.LSTM_LAYERS):
         h, c = cells[2 * layer : 2 * layer + 2]
         gates = [w[layer, k] @ below + u[layer, k] @ h + b[layer, k] for k in range(4)]
         i, f, o = (1 / (1 + m.exp(-total)) for total in gates[:3])
         c = f * c + i * m.tanh(gates[3])
         h = o * m.tanh(c)
-        after += [h, c]
+        next_cells += [h, c]
         below = h
-    return (t + dt, *after)
+    return (t + dt, *next_cells)
 
 
 def lstm() -> System:
@@ -151,8 +151,8 @@ def _spike(
     m: Any, spiking: Any, v: Any, current: Any, dt: Any, v_rest: Any, threshold: Any, tau: Any
 ) -> tuple[Any, Any]:
     spiking = m.where(v >= threshold, 1.0, m.where(v < threshold, 0.0, spiking))
-    after = v + (-(v - v_rest) / tau + current) * dt
-    return spiking, m.where(v > threshold, v_rest, after)
+    next_v = v + (-(v - v_rest) / tau + current) * dt
+    return spiking, m.where(v > threshold, v_rest, next_v)
 
 
 def iaf(neurons: int, *, pointwise: bool) -> System:
@@ -175,8 +175,8 @@ def drift_step(m: Any, state: State, constants: State) -> State:
     drift, dt, scale, bound = constants
     noise = models.FACTOR * noise + models.MORE
     noise = noise - m.floor(noise)
-    after = x + drift * dt + scale * (noise - 0.5)
-    return noise, m.where(m.abs(x) < bound, after, x)
+    next_x = x + drift * dt + scale * (noise - 0.5)
+    return noise, m.where(m.abs(x) < bound, next_x, x)
 
 
 def drift(trials: int) -> System:

@@ -92,15 +92,15 @@ def _fire(
     """Return the spikes of neurons at the old voltage, and the new voltage."""
     spiking = np.where(v >= p["thresh"], 1.0, spiking)
     spiking = np.where(v < p["thresh"], 0.0, spiking)
-    after = v + (-(v - p["erev"]) / p["tau"] + current) * dt
-    return spiking, np.where(v > p["thresh"], p["erev"], after)
+    next_v = v + (-(v - p["erev"]) / p["tau"] + current) * dt
+    return spiking, np.where(v > p["thresh"], p["erev"], next_v)
 
 
 def hodgkin_huxley(_: Parameters, steps: int, dt: float) -> Rows:
     """Simulate the Hodgkin-Huxley neuron of PyNN; gates use the rates of the previous step."""
     v, m, h, n = np.array([-0.065]), np.zeros(1), np.zeros(1), np.zeros(1)
     t, stimulus = 0.0, np.zeros(1)
-    rates = rest = membrane = synapse = np.zeros(1)
+    rates = closing = membrane = synapse = np.zeros(1)
     vs, ms, hs, ns = (np.empty((steps, 1)) for _ in range(4))
     for k in range(steps):
         stimulus = np.where(t < 0.2, 0.0, stimulus)
@@ -109,16 +109,16 @@ def hodgkin_huxley(_: Parameters, steps: int, dt: float) -> Rows:
         if k:
             t = t + dt
             v = v + (0.001 * (membrane / 0.2) / 0.001 + synapse / 2.0000000000000003e-10) * dt
-            m = m + (rates[0] * (1 - m) - rest[0] * m) / 0.001 * dt
-            h = h + (rates[1] * (1 - h) - rest[1] * h) / 0.001 * dt
-            n = n + (rates[2] * (1 - n) - rest[2] * n) / 0.001 * dt
+            m = m + (rates[0] * (1 - m) - closing[0] * m) / 0.001 * dt
+            h = h + (rates[1] * (1 - h) - closing[1] * h) / 0.001 * dt
+            n = n + (rates[2] * (1 - n) - closing[2] * n) / 0.001 * dt
         synapse = stimulus
         mv = v / 0.001
         leak = 0.01 * (-65.0 - mv)
         sodium = 20.0 * (m * m * m) * h * (50.0 - mv)
         potassium = 6.0 * (n * n * n * n) * (-90.0 - mv)
         membrane = leak + sodium + potassium + 0.05
-        rates, rest = _rates(mv)
+        rates, closing = _rates(mv)
         vs[k], ms[k], hs[k], ns[k] = v, m, h, n
     spike = np.zeros((steps, 1), int)
     return {"pop0.spike": spike, "pop0.v": vs, "pop0.m": ms, "pop0.h": hs, "pop0.n": ns}

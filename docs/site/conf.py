@@ -57,19 +57,19 @@ copybutton_line_continuation_character = "\\"
 _SAVED_LINES: list[str] = []
 
 
-def _before_napoleon(_app: Sphinx, what: str, *rest: Any) -> None:
+def _before_napoleon(_app: Sphinx, kind: str, *rest: Any) -> None:
     """Save the docstring of a property, because napoleon takes words before a colon for its type."""
-    _SAVED_LINES[:] = rest[-1] if what == "property" else []
+    _SAVED_LINES[:] = rest[-1] if kind == "property" else []
 
 
-def _after_napoleon(_app: Sphinx, what: str, *rest: Any) -> None:
-    if what == "property":
+def _after_napoleon(_app: Sphinx, kind: str, *rest: Any) -> None:
+    if kind == "property":
         rest[-1][:] = _SAVED_LINES
 
 
-def _no_arguments(_app: Sphinx, what: str, *_: Any) -> tuple[str, str] | None:
+def _no_arguments(_app: Sphinx, kind: str, *_: Any) -> tuple[str, str] | None:
     """Remove the constructor arguments of a class: functions create these objects, not users."""
-    return ("", "") if what == "class" else None
+    return ("", "") if kind == "class" else None
 
 
 def setup(app: Sphinx) -> None:

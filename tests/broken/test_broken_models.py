@@ -621,11 +621,11 @@ def _no_hang():
     def give_up(*_):
         raise TimeoutError("it hangs")
 
-    old = signal.signal(signal.SIGALRM, give_up)
+    old_handler = signal.signal(signal.SIGALRM, give_up)
     signal.alarm(20)
     yield
     signal.alarm(0)
-    signal.signal(signal.SIGALRM, old)
+    signal.signal(signal.SIGALRM, old_handler)
 
 
 def document(text):
@@ -875,7 +875,7 @@ def test_unknown_names_of_results(path):
 
 def test_a_model_can_be_used_after_an_error(path):
     compiled = mdf_loop.compile(path(VALID), device="cpu")
-    for wrong in ({"n": 2.5}, {"nn": 1}, {"n": [1, 2]}, {"x": "a"}):
+    for wrong_inputs in ({"n": 2.5}, {"nn": 1}, {"n": [1, 2]}, {"x": "a"}):
         with contextlib.suppress(mdf_loop.LoopError):
-            compiled.run(wrong)
+            compiled.run(wrong_inputs)
     assert compiled.run()["x"] == 2.5

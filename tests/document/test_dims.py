@@ -53,9 +53,9 @@ def test_names_pass_through_parts_and_edges():
         Edge(id=f"e_{port}", sender="cells", sender_port="o", receiver="copy", receiver_port=port)
         for port in ("x", "other")
     )
-    passed = ("cells.v0", "cells.v", "cells.o", "copy.x", "copy.y")
+    parts = ("cells.v0", "cells.v", "cells.o", "copy.x", "copy.y")
     named = {"copy.other": ("mine",), "copy.z": ("mine",)}
-    assert dims(cells, copy, edges=edges) == dict.fromkeys(passed, ("cell",)) | named
+    assert dims(cells, copy, edges=edges) == dict.fromkeys(parts, ("cell",)) | named
 
 
 def test_cycles_have_no_names():

@@ -130,9 +130,9 @@ def test_bodies_referenced_by_name() -> None:
 
 def test_parameters_that_hold_bodies() -> None:
     node = graph_of({"g": looping("p", {"p": "q", "q": {"graph": "x"}})}, "$").nodes[0]
-    written = written_body(node.functions[0], node)
-    assert (written.value, written.parameters) == ("x", ("p", "q"))
-    assert written.beside == {"graph": "x"}
+    body_content = written_body(node.functions[0], node)
+    assert (body_content.value, body_content.parameters) == ("x", ("p", "q"))
+    assert body_content.beside == {"graph": "x"}
     circle = graph_of({"g": looping("p", {"p": "q", "q": "p"})}, "$").nodes[0]
     assert written_body(circle.functions[0], circle).value == "p"
 

@@ -16,8 +16,8 @@ from mdf_loop.errors import InputError, ModelError, UnsupportedError
 from mdf_loop.importing.opening import open_document
 
 
-def model(node: dict[str, Any], **about: Any) -> dict[str, Any]:
-    return {"m": {**about, "graphs": {"g": {"nodes": {"n": node}}}}}
+def model(node: dict[str, Any], **extra_keys: Any) -> dict[str, Any]:
+    return {"m": {**extra_keys, "graphs": {"g": {"nodes": {"n": node}}}}}
 
 
 def doubling(**port: Any) -> dict[str, Any]:
@@ -29,12 +29,12 @@ def doubling(**port: Any) -> dict[str, Any]:
     [("(1,)", (1,)), ("(2, 3)", (2, 3)), ("()", ()), ("[2, 3]", (2, 3)), (" (-1, 2) ", (-1, 2))],
 )
 def test_a_shape_that_is_text(text: str, shape: tuple[int, ...], tmp_path: Path) -> None:
-    written = model(doubling(shape=text))
-    for source in (written, written["m"]["graphs"]):
+    content = model(doubling(shape=text))
+    for source in (content, content["m"]["graphs"]):
         (port,) = open_document(source).graph.nodes[0].input_ports
         assert tuple(port.shape) == shape
     path = tmp_path / "model.yaml"
-    path.write_text(yaml.safe_dump(written))
+    path.write_text(yaml.safe_dump(content))
     x = np.ones([abs(extent) for extent in shape])
     assert mdf_loop.compile(path).run({"x": x})["y"].tolist() == (2 * x).tolist()
 

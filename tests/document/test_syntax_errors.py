@@ -36,12 +36,12 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_errors_state_line_and_column(case: str, tmp_path: Path) -> None:
-    name, text, what, hint = CASES[case]
+    name, text, message, hint = CASES[case]
     path = tmp_path / name
     path.write_text(text)
     with pytest.raises(ModelError) as error:
         open_document(path)
     (finding,) = error.value.findings
     assert f"'{name}' is not an MDF model: " in finding.what
-    assert what in finding.what
+    assert message in finding.what
     assert hint in finding.hint

@@ -97,8 +97,10 @@ def test_texts_that_end_in_zeros_stay_in_the_document(tmp_path: Path) -> None:
 def test_an_array_is_collected_once() -> None:
     arrays: dict[str, Any] = {}
     entry = array_parameter(np.arange(100.0))
-    written = plain(parameter({**entry, "default_initial_value": np.arange(99.0)}), "s", arrays)
-    parameter_content = written["m"]["graphs"]["g"]["nodes"]["A"]["parameters"]["w"]
+    plain_content = plain(
+        parameter({**entry, "default_initial_value": np.arange(99.0)}), "s", arrays
+    )
+    parameter_content = plain_content["m"]["graphs"]["g"]["nodes"]["A"]["parameters"]["w"]
     assert list(parameter_content) == ["value", "metadata", "default_initial_value"]
     assert {name: array.size for name, array in arrays.items()} == {
         "m.g.A.w": 100,
@@ -108,9 +110,9 @@ def test_an_array_is_collected_once() -> None:
 
 def test_arrays_in_args_keep_their_dtype() -> None:
     content = {"function": "f", "args": {"value": np.array([0], np.float32), "axis": 1}}
-    written = plain(content, "side.npz", {})
-    assert written["args"] == {"value": {"value": [0.0], "dtype": "float32"}, "axis": 1}
-    check_identical(with_arrays(written, None)["args"]["value"], content["args"]["value"])
+    plain_content = plain(content, "side.npz", {})
+    assert plain_content["args"] == {"value": {"value": [0.0], "dtype": "float32"}, "axis": 1}
+    check_identical(with_arrays(plain_content, None)["args"]["value"], content["args"]["value"])
 
 
 def test_the_caller_s_content_is_not_changed() -> None:

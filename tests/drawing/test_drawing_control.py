@@ -24,20 +24,20 @@ def test_blocks_are_drawn_by_their_element(models, monkeypatch):
     class Repeat(LoopOutline):
         word = "repeat"
 
-    drawn = []
+    elements = []
 
     def outline_repeat(site):
         loop = outline_loop(site)
         return Repeat(**asdict(loop))
 
     def draw_repeat(canvas, repeat, view, draw_graph):
-        drawn.append(repeat.full_name)
+        elements.append(repeat.full_name)
         return draw_frame(canvas, repeat, view, draw_graph)
 
     monkeypatch.setitem(BLOCKS, "onnx::Loop", outline_repeat)
     monkeypatch.setitem(ELEMENTS, Repeat, draw_repeat)
     draw(models / "sample.yaml")
-    assert drawn == ["halving.halve"]
+    assert elements == ["halving.halve"]
 
 
 # --- choices ------------------------------------------------------------------------------------
@@ -151,8 +151,8 @@ def test_slices_delays_and_recordings_stand_on_the_rails(models):
     assert "x_t = x[..., i]" in text
     assert "z_t = z[:, i], parts of 2, backwards" in text
     assert "v_2 ← past, then v_out, 2 iterations ago" in text
-    for how in ("on axis 1", "joined along axis 0, last iteration first", "only the last one"):
-        assert how in text
+    for sentence in ("on axis 1", "joined along axis 0, last iteration first", "only the last one"):
+        assert sentence in text
     assert "p → padded · padded to 10 with 0" in text
     back = ("filter__smooth__out:v0_i:w", "filter__smooth__in:d0_i:e")
     assert back in edges(dot, "back")
@@ -232,9 +232,9 @@ def chain(count):
 @pytest.mark.parametrize("level", [1, 2])
 def test_hundreds_of_nodes(level):
     model = chain(300)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     picture = draw(model, level=level).svg()
-    assert time.perf_counter() - begun < 60
+    assert time.perf_counter() - start < 60
     assert picture.count('class="node node"') == 300
 
 

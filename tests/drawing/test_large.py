@@ -92,9 +92,9 @@ def test_all_options_can_be_set(network):
     default_dot = draw(path, level=1, rankdir="LR").dot
     assert "/layer.0/Conv_1" in visible_text(default_dot)
     assert "chosen by its size" not in default_dot
-    banded = draw(path, bands=3, rankdir="LR").dot
-    assert banded.count("class=band") == 3
-    assert "rankdir=LR" in banded
+    dot = draw(path, bands=3, rankdir="LR").dot
+    assert dot.count("class=band") == 3
+    assert "rankdir=LR" in dot
     assert draw(path, level="operators", bands=1).dot.count("class=band") == 0
 
 

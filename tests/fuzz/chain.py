@@ -83,8 +83,8 @@ def _import_and_compile(path: Path) -> str:
     """Import a file of another format, write the model as a document, and compile the document."""
     if path.suffix not in READERS:
         return ""
-    written = write_model(read_foreign(path), path.with_name("imported.yaml"))
-    return mdf_loop.compile(written[0], **OPTIONS).program.name
+    paths = write_model(read_foreign(path), path.with_name("imported.yaml"))
+    return mdf_loop.compile(paths[0], **OPTIONS).program.name
 
 
 def _compile_and_run(path: Path) -> str:

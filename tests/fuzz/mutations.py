@@ -40,10 +40,10 @@ def mutated(reader: str, seed: int, stored: bool = False) -> Files:
     """Return the mutated model of a seed; `stored` also selects models next to the checkout."""
     rng = random.Random(f"{reader} {seed}")
     files = rng.choice(corpus(reader, stored))()
-    way = rng.random()
-    if way < 0.9:
+    choice = rng.random()
+    if choice < 0.9:
         files = STRUCTURES[reader](rng, files, rng.choice(_TIMES))
-    if way < 0.85:
+    if choice < 0.85:
         return files
     return _mutate_bytes_of_files(rng, files)
 

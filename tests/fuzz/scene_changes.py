@@ -112,12 +112,12 @@ def _archive(rng: random.Random, content: bytes) -> bytes:
         return content
     place = rng.randrange(len(entries))
     name, entry = entries.pop(place)
-    how = rng.random()
-    if how < 0.15:
+    choice = rng.random()
+    if choice < 0.15:
         entries.insert(place, (rng.choice((OUTSIDE, "/x.npy", "x", f"{name}x", "99.npy")), entry))
-    elif how < 0.3:
+    elif choice < 0.3:
         entries += [(name, entry), (name, _other_array(rng, entry))]
-    elif how < 0.9:
+    elif choice < 0.9:
         entries.insert(place, (name, _other_array(rng, entry)))
     stream = io.BytesIO()
     kind = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
@@ -171,8 +171,8 @@ def _forged_header(rng: random.Random, array: Any) -> bytes:
     shape = rng.choice(((2**31,), (2**62, 4), (-1,), (10**30,), (3, -2), (*array.shape, 7)))
     descr = rng.choice((array.dtype.str, "|O", "<f8", "|S1000000", "<U999999999", "|V3", "x"))
     stream = io.BytesIO()
-    about = {"descr": descr, "fortran_order": rng.random() < 0.2, "shape": shape}
-    np.lib.format.write_array_header_1_0(stream, about)
+    header_fields = {"descr": descr, "fortran_order": rng.random() < 0.2, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header_fields)
     return stream.getvalue() + array.tobytes()[: rng.choice((8, 100, None))]
 
 

@@ -54,12 +54,12 @@ Seed = Callable[[], Files]
 @functools.cache
 def corpus(reader: str, stored: bool = False) -> tuple[Seed, ...]:
     """Return the seeds of a reader in a fixed order."""
-    paths, more = {
+    paths, generated = {
         "mdf": (_mdf_paths, _imported),
         "onnx": (_no_paths, _exported),
         "ir": (_ir_paths, list),
     }[reader]
-    seeds = [*(functools.partial(_from_path, path) for path in paths()), *more()]
+    seeds = [*(functools.partial(_from_path, path) for path in paths()), *generated()]
     if stored:
         stored_paths = (
             p for p in sorted(CASES.glob(f"*/*{READERS[reader]}")) if p.stat().st_size < 100_000
@@ -102,9 +102,9 @@ def _as_yaml(text: str) -> Files:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
-        written = write_model(read_foreign(path), path.with_suffix(".yaml"))
-        beside = {part.name: part.read_bytes() for part in written[1:]}
-        return Files(".yaml", written[0].read_bytes(), beside)
+        paths = write_model(read_foreign(path), path.with_suffix(".yaml"))
+        beside = {part.name: part.read_bytes() for part in paths[1:]}
+        return Files(".yaml", paths[0].read_bytes(), beside)
 
 
 def _exported() -> list[Seed]:

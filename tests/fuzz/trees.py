@@ -78,23 +78,23 @@ def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _change(rng: random.Random, holder: Any, key: Any, places: list[tuple[Any, Any]]) -> None:
-    way = rng.random()
-    if way < 0.2:
+    choice = rng.random()
+    if choice < 0.2:
         del holder[key]
-    elif way < 0.3 and isinstance(holder, dict):
+    elif choice < 0.3 and isinstance(holder, dict):
         holder[rng.choice(("../victim", "x", "", "a/b", "..", f"{key}x", "time"))] = holder.pop(key)
-    elif way < 0.4:
+    elif choice < 0.4:
         other, place = rng.choice(places)
         if isinstance(other, list) and place >= len(other):
             return
         holder[key] = copy.deepcopy(other[place])
-    elif way < 0.5 and isinstance(holder[key], int | float):
+    elif choice < 0.5 and isinstance(holder[key], int | float):
         holder[key] = rng.choice(
             (holder[key] + 1, holder[key] - 1, -holder[key], holder[key] * 1000)
         )
-    elif way < 0.55:
+    elif choice < 0.55:
         holder[key] = [holder[key]]
-    elif way < 0.6:
+    elif choice < 0.6:
         holder[key] = str(holder[key])
     else:
         holder[key] = copy.deepcopy(rng.choice(VALUES))

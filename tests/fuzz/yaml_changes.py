@@ -310,8 +310,8 @@ def _add(rng: random.Random, root: Any) -> None:
     holder, key = _any(rng, root, dict)
     if isinstance(holder[key], dict):
         _, other = place = _any(rng, root)
-        known = copy.deepcopy(place[0][other])
-        holder[key][rng.choice(KEYS)] = rng.choice((known, copy.deepcopy(rng.choice(VALUES))))
+        known_value = copy.deepcopy(place[0][other])
+        holder[key][rng.choice(KEYS)] = rng.choice((known_value, copy.deepcopy(rng.choice(VALUES))))
 
 
 def _double(rng: random.Random, root: Any) -> None:
@@ -341,12 +341,12 @@ def _formula(rng: random.Random, root: Any) -> None:
 def _long_formula(rng: random.Random, root: Any) -> None:
     holder, key = _any(rng, root, str)
     text = str(holder[key])
-    many = min(rng.choice((50, 300, 3000)), 1 + 30_000 // (1 + len(text)))
+    count = min(rng.choice((50, 300, 3000)), 1 + 30_000 // (1 + len(text)))
     holder[key] = rng.choice(
         (
-            *("(" * many + text + ")" * many, "-" * many + text, "not " * many + text),
-            *(" + ".join([text] * many), "[" * many + text + "]" * many, text + "[0]" * many),
-            *(" ** ".join([text] * many), "x" * many, f"{text} if {text} else " * many + text),
+            *("(" * count + text + ")" * count, "-" * count + text, "not " * count + text),
+            *(" + ".join([text] * count), "[" * count + text + "]" * count, text + "[0]" * count),
+            *(" ** ".join([text] * count), "x" * count, f"{text} if {text} else " * count + text),
         )
     )
 

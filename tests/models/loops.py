@@ -28,13 +28,13 @@ def loop_model(
     enters, rows = carried.split(), recorded.split()
     leaves = [f"{name}_next" for name in enters]
     is_scan = function == "onnx::Scan"
-    own = {} if is_scan else {"go": go}
-    values = {**own, **body}
+    conditions = {} if is_scan else {"go": go}
+    values = {**conditions, **body}
     inner = [*enters, *dict(args.get("slices") or {}), *dict(args.get("delays") or {})]
     inner += list((metadata or {}).get("scanned", ()))
     outer = [*(port_values or {}), *(k for k in args if k not in _OWN)]
     ports = [*inner, *outer, *([] if is_scan else ["i"])]
-    read = {
+    input_ports = {
         name: {"type": types[name]} if types and name in types else {}
         for name in dict.fromkeys(ports)
         if any(_reads(v, name) for v in values.values())
@@ -43,10 +43,13 @@ def loop_model(
         "inputs": [*enters, *(metadata or {}).get("scanned", ())]
         if is_scan
         else ["i", "go_in", *enters],
-        "outputs": [*own, *leaves, *rows],
+        "outputs": [*conditions, *leaves, *rows],
     }
-    more = {k: v for k, v in (metadata or {}).items() if k != "scanned"}
-    step = {"input_ports": read, "output_ports": {k: {"value": v} for k, v in values.items()}}
+    extra_metadata = {k: v for k, v in (metadata or {}).items() if k != "scanned"}
+    step = {
+        "input_ports": input_ports,
+        "output_ports": {k: {"value": v} for k, v in values.items()},
+    }
     count = len(leaves) + len(rows)
     results = {"r0": "loop"} if count == 1 else {f"r{k}": f"loop[{k}]" for k in range(count)}
     graph = {
@@ -59,7 +62,10 @@ def loop_model(
                         "args": {
                             **args,
                             "body": {
-                                "b": {"metadata": {**signature, **more}, "nodes": {"step": step}}
+                                "b": {
+                                    "metadata": {**signature, **extra_metadata},
+                                    "nodes": {"step": step},
+                                }
                             },
                         },
                     }

@@ -161,10 +161,10 @@ def test_condition_objects_refer_to_nodes():
     from modeci_mdf.mdf import Condition, Node
 
     every_two_calls = Condition("EveryNCalls", dependencies=Node(id="A"), n=2)
-    combined = Condition(
+    condition = Condition(
         "All", dependencies=[every_two_calls, Condition("Not", condition=Condition("Never"))]
     )
-    assert condition_text(combined) == "every 2 calls of A and not never"
+    assert condition_text(condition) == "every 2 calls of A and not never"
 
 
 def test_default_conditions_have_no_words():

@@ -752,14 +752,14 @@ def test_bodies_are_found_after_the_model_is_deleted(mdf: Mdf) -> None:
 )
 def test_bodies_are_found_in_copies_of_the_model(mdf: Mdf, copied: Callable[[Any], Any]) -> None:
     model = mdf(TWO_GRAPHS)
-    twin = copied(model)
+    model_copy = copied(model)
     if copied is not copy.copy:
-        twin.graphs[2].nodes[0].output_ports[0].value = "x + 10 * drive"
-        assert result(twin.graphs[0]) == 121
+        model_copy.graphs[2].nodes[0].output_ports[0].value = "x + 10 * drive"
+        assert result(model_copy.graphs[0]) == 121
     assert result(model.graphs[0]) == 13
     del model
     gc.collect()
-    assert result(only_graph(twin)) == (13 if copied is copy.copy else 121)
+    assert result(only_graph(model_copy)) == (13 if copied is copy.copy else 121)
 
 
 def test_bodies_are_found_in_graphs_added_later(mdf: Mdf) -> None:

@@ -426,13 +426,13 @@ def test_documents_are_equal_after_a_round_trip(form: Form, kind: str, tmp_path:
 
     document = form.document(kind)
     model = load(document)
-    written = model.to_dict()
-    loop = written["model"]["graphs"]["main"]["nodes"]["loop_node"][kind]["loop_1"]
+    content = model.to_dict()
+    loop = content["model"]["graphs"]["main"]["nodes"]["loop_node"][kind]["loop_1"]
     if form.exact:
         assert loop == document["model"]["graphs"]["main"]["nodes"]["loop_node"][kind]["loop_1"]
     with suppress_output():
         for suffix in ("json", "yaml"):
             path = str(tmp_path / f"model.{suffix}")
             getattr(model, f"to_{suffix}_file")(path)
-            assert load_mdf(path).to_dict() == written
-        assert Model.from_bson(model.to_bson()).to_dict() == written
+            assert load_mdf(path).to_dict() == content
+        assert Model.from_bson(model.to_bson()).to_dict() == content

@@ -473,7 +473,7 @@ def numbers(whole: pnl.Composition, inputs: dict[Any, Any]) -> dict[str, list[An
 
     def after_trial() -> None:
         lists = whole.scheduler.execution_list.values()
-        have_run.update(*(together for executed in lists for together in executed))
+        have_run.update(*(mechanisms_of_step for steps in lists for mechanisms_of_step in steps))
         for mechanism in mechanisms:
             for port in mechanism.output_ports:
                 value = np.asarray(port.parameters.value.get(whole)).tolist()
@@ -490,9 +490,9 @@ def inputs_by_port(inputs: dict[Any, Any]) -> dict[str, Any]:
     port_rows = {}
     for mechanism, rows in inputs.items():
         for k, port in enumerate(mechanism.input_ports):
-            several = len(mechanism.input_ports) > 1
+            has_several_ports = len(mechanism.input_ports) > 1
             name = f"{parse_valid_identifier(mechanism.name)}_{parse_valid_identifier(port.name)}"
-            port_rows[name] = [[row[k] if several else row] for row in rows]
+            port_rows[name] = [[row[k] if has_several_ports else row] for row in rows]
     return port_rows
 
 

@@ -69,9 +69,9 @@ def agrees(actual: Any, expected: list[Any]) -> bool:
     """
     width = max((np.size(row) for row in expected if row is not None), default=1)
     rows = [np.full(width, np.nan) if row is None else np.ravel(row) for row in expected]
-    mine = np.reshape(actual, (len(expected), -1))
-    same_shape = mine.shape == np.shape(rows)
-    return same_shape and np.allclose(mine, rows, rtol=1e-12, atol=1e-14, equal_nan=True)
+    actual_rows = np.reshape(actual, (len(expected), -1))
+    same_shape = actual_rows.shape == np.shape(rows)
+    return same_shape and np.allclose(actual_rows, rows, rtol=1e-12, atol=1e-14, equal_nan=True)
 
 
 @pytest.mark.slow

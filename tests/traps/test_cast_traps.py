@@ -23,21 +23,21 @@ def graph_of(nodes, inputs, outputs):
 def model(carrier: str, between: list[onnx.NodeProto]) -> onnx.ModelProto:
     """Return a model that casts the input `p` to float64 and back, for the body of a loop or for a branch."""
     vector = (TensorProto.FLOAT, [3])
-    there = node("Cast", ["p"], ["d"], to=TensorProto.DOUBLE)
+    to_double = node("Cast", ["p"], ["d"], to=TensorProto.DOUBLE)
     back = node("Cast", ["e"], ["f"], to=TensorProto.FLOAT)
-    casts = [there, *between, back, node("Identity", ["f"], ["q"])]
+    casts = [to_double, *between, back, node("Identity", ["f"], ["q"])]
     numbers = [("i", TensorProto.INT64, []), ("c", TensorProto.BOOL, [])]
     step = [node("Add", ["x", "q"], ["y"]), node("Identity", ["c"], ["go"])]
     outputs = [("go", TensorProto.BOOL, []), ("y", *vector)]
     loop = graph_of(step, [*numbers, ("x", *vector)], outputs)
-    used = [node("Loop", ["M", "", "p"], ["z"], body=loop)]
+    consumers = [node("Loop", ["M", "", "p"], ["z"], body=loop)]
     if carrier == "choice":
         then = graph_of([node("Add", ["p", "q"], ["y"])], [], [("y", *vector)])
         otherwise = graph_of([node("Neg", ["q"], ["w"])], [], [("w", *vector)])
         test = [node("Cast", ["M"], ["m"], to=TensorProto.BOOL)]
-        used = [*test, node("If", ["m"], ["z"], then_branch=then, else_branch=otherwise)]
+        consumers = [*test, node("If", ["m"], ["z"], then_branch=then, else_branch=otherwise)]
     inputs = [("M", TensorProto.INT64, []), ("p", *vector)]
-    graph = graph_of([*casts, *used], inputs, [("z", *vector)])
+    graph = graph_of([*casts, *consumers], inputs, [("z", *vector)])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
 

@@ -237,8 +237,8 @@ def test_a_transposed_matrix_times_a_vector(tmp_path, expression, expected, dtyp
     np.testing.assert_array_equal(compiled.run(inputs)["y"], expected)
     session = onnxruntime.InferenceSession(compiled.to_onnx(inputs).SerializeToString())
     input_names = {i.name for i in session.get_inputs()}
-    fed = {name: array for name, array in inputs.items() if name in input_names}
-    np.testing.assert_array_equal(session.run(None, fed)[0], expected)
+    feeds = {name: array for name, array in inputs.items() if name in input_names}
+    np.testing.assert_array_equal(session.run(None, feeds)[0], expected)
 
 
 @pytest.mark.parametrize("trap", WRONG_NUMBERS)
@@ -393,11 +393,11 @@ def test_the_emitted_form_is_accepted_by_every_release(mdf, model):
         )
         assert body.node, "a body without nodes cannot be stopped"
         assert all(value.type.tensor_type.HasField("shape") for value in body.input[:2])
-        returned = [value.name for value in body.output]
+        output_names = [value.name for value in body.output]
         computed_names = {name for inner in body.node for name in inner.output}
         carried_in = {value.name for value in body.input[2:]}
-        assert all(name in computed_names | carried_in for name in returned[1:])
-        assert body.input[0].name not in returned
+        assert all(name in computed_names | carried_in for name in output_names[1:])
+        assert body.input[0].name not in output_names
     names = list(all_names(proto.graph))
     assert len(names) == len(set(names)), "every value of the file has a name of its own"
 
@@ -562,11 +562,11 @@ def test_ctrl_c_stops_a_run_of_1e12_iterations(tmp_path, body):
         try:
             assert process.stdout.readline() == "ready\n"
             time.sleep(0.3)
-            pressed = time.time()
+            interrupt_time = time.time()
             process.send_signal(signal.SIGINT)
             words = process.stdout.readline().split()
             assert words[0] == "interrupted"
-            assert float(words[1]) - pressed < 1.0
+            assert float(words[1]) - interrupt_time < 1.0
             assert process.stdout.readline().strip(), "the model can be run again"
             assert process.wait(10) == 0
         finally:

@@ -62,11 +62,11 @@ ADDRESS_DEPENDENT = {"sum", "mean", "lone letter"}
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("case", CASES)
 def test_which_results_depend_on_the_address(case: str, dtype: str) -> None:
-    op_type, second, known, attributes = CASES[case]
+    op_type, second, constants, attributes = CASES[case]
     arrays = {"x": NUMBERS.normal(size=(ROWS, TERMS)).astype(dtype)}
     if second is not None:
         arrays["w"] = NUMBERS.normal(size=second).astype(dtype)
-    session = session_of(op_type, arrays, known, attributes)
+    session = session_of(op_type, arrays, constants, attributes)
     results = {
         session.run(None, {name: shifted(a, by) for name, a in arrays.items()})[0].tobytes()
         for by in range(64 // np.dtype(dtype).itemsize)
@@ -76,14 +76,14 @@ def test_which_results_depend_on_the_address(case: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("case", ["product", "Gemm", "two letters"])
 def test_products_of_float32_differ_for_one_row_alone(case: str) -> None:
-    op_type, second, known, attributes = CASES[case]
+    op_type, second, constants, attributes = CASES[case]
     differ = {}
     for dtype in TYPES:
         arrays = {
             "x": NUMBERS.normal(size=(ROWS, TERMS)).astype(dtype),
             "w": NUMBERS.normal(size=second).astype(dtype),
         }
-        session = session_of(op_type, arrays, known, attributes)
+        session = session_of(op_type, arrays, constants, attributes)
         whole = session.run(None, arrays)[0]
         parts = {n: session.run(None, {**arrays, "x": arrays["x"][:n]})[0] for n in (1, 2, 5)}
         differ[dtype] = [n for n, part in parts.items() if (part != whole[:n]).any()]
@@ -116,12 +116,17 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 
 
 def ordered_sum_session(
-    array: np.ndarray, shape: tuple[Any, ...], axes: tuple[int, ...], *, turned: bool, keepdims: int
+    array: np.ndarray,
+    shape: tuple[Any, ...],
+    axes: tuple[int, ...],
+    *,
+    is_transposed: bool,
+    keepdims: int,
 ) -> Any:
     """Return a session of `OrderedSum` in ONNX's own operations."""
     b = Builder()
-    x = b.new(array.dtype.name, shape[::-1] if turned else shape, "x")
-    data = b.op("Transpose", x) if turned else x
+    x = b.new(array.dtype.name, shape[::-1] if is_transposed else shape, "x")
+    data = b.op("Transpose", x) if is_transposed else x
     y = b.op("OrderedSum", data, axes=axes, keepdims=keepdims)
     model = to_onnx(Program("p", (Input(x),), tuple(b.ops), (Output("y", y),)))
     options = onnxruntime.SessionOptions()
@@ -137,23 +142,32 @@ def test_an_ordered_sum_has_its_order_at_every_address(
     shape: tuple[int, ...], axes: tuple[int, ...], dtype: str
 ) -> None:
     x = (NUMBERS.normal(size=shape) * np.exp(3 * NUMBERS.normal(size=shape))).astype(dtype)
-    opened = tuple(f"d{k}" for k in range(len(shape)))
-    for turned, declared_shape in [(False, shape), (False, opened), (True, shape), (True, opened)]:
-        keepdims = int(declared_shape is opened)
+    open_shape = tuple(f"d{k}" for k in range(len(shape)))
+    for is_transposed, declared_shape in [
+        (False, shape),
+        (False, open_shape),
+        (True, shape),
+        (True, open_shape),
+    ]:
+        keepdims = int(declared_shape is open_shape)
         expected = ordered_sum(x, axes, keepdims=bool(keepdims))
-        session = ordered_sum_session(x, declared_shape, axes, turned=turned, keepdims=keepdims)
-        operand = np.ascontiguousarray(x.T) if turned else x
+        session = ordered_sum_session(
+            x, declared_shape, axes, is_transposed=is_transposed, keepdims=keepdims
+        )
+        operand = np.ascontiguousarray(x.T) if is_transposed else x
         for by in (0, 1, 3):
             sums = session.run(None, {"x": shifted(operand, by)})[0]
             assert sums.shape == expected.shape
-            assert sums.tobytes() == expected.tobytes(), (turned, declared_shape, by)
+            assert sums.tobytes() == expected.tobytes(), (is_transposed, declared_shape, by)
 
 
 @pytest.mark.parametrize("count", [1, 9, 17])
 def test_the_sign_of_zero_is_that_of_the_definition(count: int) -> None:
     for shape in [(count,), (3, count), (count, 2), (count, 1), (2, count, 2)]:
         x, axes = np.full(shape, -0.0), (shape.index(count),)
-        sums = ordered_sum_session(x, shape, axes, turned=False, keepdims=0).run(None, {"x": x})[0]
+        sums = ordered_sum_session(x, shape, axes, is_transposed=False, keepdims=0).run(
+            None, {"x": x}
+        )[0]
         expected = ordered_sum(x, axes, keepdims=False)
         np.testing.assert_array_equal(np.signbit(sums), np.signbit(expected), str(shape))
 
@@ -161,7 +175,9 @@ def test_the_sign_of_zero_is_that_of_the_definition(count: int) -> None:
 def test_the_sum_of_nothing_is_zero() -> None:
     for shape in [(0,), ("n",), (0, 3), ("n", 3)]:
         x = np.zeros([0, 3][: len(shape)])
-        sums = ordered_sum_session(x, shape, (0,), turned=False, keepdims=0).run(None, {"x": x})[0]
+        sums = ordered_sum_session(x, shape, (0,), is_transposed=False, keepdims=0).run(
+            None, {"x": x}
+        )[0]
         np.testing.assert_array_equal(sums, np.zeros(shape[1:]))
         assert not np.signbit(sums).any()
 
@@ -177,8 +193,8 @@ def test_arrays_of_unknown_rank_are_summed_in_order(
         for keepdims in (0, 1):
             b = Builder()
             data = b.new("float64", None, "x")
-            how = {} if named is None else {"axes": named}
-            y = b.op("OrderedSum", data, **how, keepdims=keepdims)
+            attributes = {} if named is None else {"axes": named}
+            y = b.op("OrderedSum", data, **attributes, keepdims=keepdims)
             model = to_onnx(Program("p", (Input(data),), tuple(b.ops), (Output("y", y),)))
             session = onnxruntime.InferenceSession(model.SerializeToString())
             expected = ordered_sum(x, named or range(x.ndim), keepdims=bool(keepdims))

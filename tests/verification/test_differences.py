@@ -63,12 +63,12 @@ def itself() -> Model:
 
 def several() -> Model:
     """Return a node with an input that runs twice in an evaluation."""
-    summed = {"s": {"default_initial_value": 0.0, "value": "s + x"}}
+    parameters = {"s": {"default_initial_value": 0.0, "value": "s + x"}}
     model = graph(
         {"e": edge("A", "out", "B", "i")},
         A={
             "input_ports": {"x": {}},
-            "parameters": summed,
+            "parameters": parameters,
             "output_ports": {"out": {"value": "s"}},
         },
         B={"input_ports": {"i": {}}, "output_ports": {"y": {"value": "i"}}},

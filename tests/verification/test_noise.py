@@ -93,9 +93,9 @@ MODELS = {
 @pytest.mark.parametrize("steps", [None, 12])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_engine_draws_the_same_numbers(name: str, steps: int | None) -> None:
-    more = {} if steps is None else {"dt": 0.1}
+    time_options = {} if steps is None else {"dt": 0.1}
     for seed in (0, 5):
-        verification = mdf_loop.verify(MODELS[name], steps=steps, seed=seed, **more)
+        verification = mdf_loop.verify(MODELS[name], steps=steps, seed=seed, **time_options)
         assert verification.equal, str(verification)
         assert max(c.max_abs for c in verification.comparisons) < 1e-12
 
@@ -120,14 +120,18 @@ def test_every_function_that_draws_has_a_reference() -> None:
 
 @pytest.mark.parametrize("expression", EXPECTED)
 def test_the_reference_equals_the_compiled_expression(expression: str) -> None:
-    known = {"means": np.arange(5), "list": [5.0, 6.0, 7.0, 8.0], "weights": [0.1, 0.2, 0.3, 0.4]}
+    values_by_name = {
+        "means": np.arange(5),
+        "list": [5.0, 6.0, 7.0, 8.0],
+        "weights": [0.1, 0.2, 0.3, 0.4],
+    }
     name, _, rest = expression.partition("(")
     site = distributions.SiteTurn(SITE)
 
     def call(*arguments: Any, **named: Any) -> Any:
         return distributions.FUNCTIONS[name](site, *arguments, **named)
 
-    numbers = eval(f"call({rest}", {"call": call, **known})
+    numbers = eval(f"call({rest}", {"call": call, **values_by_name})
     np.testing.assert_array_equal(numbers, EXPECTED[expression])
 
 

@@ -199,9 +199,9 @@ def wrongly_compiled(monkeypatch: pytest.MonkeyPatch, mdf):
     """Make `verify` compile another model than its argument."""
 
     def wrongly(text: str) -> None:
-        wrong = mdf(text)
+        other_model = mdf(text)
         monkeypatch.setattr(
-            side_by_side, "compile", lambda _, **options: mdf_loop.compile(wrong, **options)
+            side_by_side, "compile", lambda _, **options: mdf_loop.compile(other_model, **options)
         )
 
     return wrongly

@@ -122,8 +122,8 @@ class Tab:
         self.browser = browser
         created = browser.call("Target.createTarget", url="about:blank")
         self.target = created["targetId"]
-        attached = browser.call("Target.attachToTarget", targetId=self.target, flatten=True)
-        self.session = attached["sessionId"]
+        answer = browser.call("Target.attachToTarget", targetId=self.target, flatten=True)
+        self.session = answer["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self.call(
@@ -244,10 +244,10 @@ class Tab:
 
     def complaints(self) -> list[str]:
         """Return errors, and violations of the content security policy."""
-        thrown = [
+        exceptions = [
             e["params"]["exceptionDetails"]["text"] for e in self._events("Runtime.exceptionThrown")
         ]
-        return thrown + [e["params"]["entry"]["text"] for e in self._events("Log.entryAdded")]
+        return exceptions + [e["params"]["entry"]["text"] for e in self._events("Log.entryAdded")]
 
     def _events(self, method: str) -> list[dict[str, Any]]:
         """Return the events of this page for a method."""

@@ -308,11 +308,11 @@ def test_a_link_restores_open_and_selected_boxes(opened):
     assert behind.startswith("#fold=")
     second_tab = opened(NESTED, behind.replace("&box", "&other"))
     assert second_tab.js(VISIBLE_BOXES) == 5
-    chosen = opened(NESTED, "#" + behind.split("&")[1])
-    assert chosen.js("document.querySelector('#details h2').textContent") == "cell"
-    odd = opened(NESTED, "#open=99999.x.1.3&fold=__proto__&box=constructor")
-    assert odd.js(VISIBLE_BOXES) == 8
-    assert odd.complaints() == []
+    second_link_tab = opened(NESTED, "#" + behind.split("&")[1])
+    assert second_link_tab.js("document.querySelector('#details h2').textContent") == "cell"
+    invalid_link_tab = opened(NESTED, "#open=99999.x.1.3&fold=__proto__&box=constructor")
+    assert invalid_link_tab.js(VISIBLE_BOXES) == 8
+    assert invalid_link_tab.complaints() == []
 
 
 # --- out of the page ----------------------------------------------------------------------------
@@ -342,9 +342,9 @@ def test_print_has_the_whole_picture_without_buttons(opened):
     tab.media(media="print", prefers_color_scheme="dark")
     assert tab.js("getComputedStyle(document.querySelector('#bar')).display") == "none"
     assert tab.js("getComputedStyle(document.documentElement).colorScheme") == "light"
-    picture, world = element_box(tab, "#picture"), element_box(tab, "#world")
-    assert picture["x"] <= world["x"]
-    assert world["x"] + world["width"] <= picture["x"] + picture["width"]
+    picture, content_box = element_box(tab, "#picture"), element_box(tab, "#world")
+    assert picture["x"] <= content_box["x"]
+    assert content_box["x"] + content_box["width"] <= picture["x"] + picture["width"]
     tab.js("dispatchEvent(new Event('afterprint'))")
     assert tab.js("document.querySelector('#picture').getAttribute('viewBox')") is None
 

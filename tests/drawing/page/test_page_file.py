@@ -80,9 +80,10 @@ def test_a_changed_archive_is_refused(vendor):
 def test_a_wheel_has_the_files_of_the_page():
     builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(ROOT))
     names = {file.distribution_path for file in builder.recurse_included_files()}
-    room = ROOT / "mdf_loop" / "drawing" / "page"
+    page_folder = ROOT / "mdf_loop" / "drawing" / "page"
     page_files = {
-        str(path.relative_to(ROOT)) for path in (*room.glob("app/*"), *room.glob("elkjs/*"))
+        str(path.relative_to(ROOT))
+        for path in (*page_folder.glob("app/*"), *page_folder.glob("elkjs/*"))
     }
     assert len(page_files) > 10
     assert page_files <= names

@@ -80,10 +80,10 @@ def observed():
 
 def test_loops_and_values_have_numbers_of_boxes_and_ports():
     data = Page(outline(NESTED), observation=observed()).data()
-    known = ports(data)
+    numbers_by_port = ports(data)
     frame = next(box for box in boxes(data["g"]) if box["t"].startswith("for i in"))
     assert data["run"]["loops"] == [[frame["i"], "3 iterations · as many · native · 12.5 ms"]]
-    end = known["for i in range(M=n)", "R", "total_next"]
+    end = numbers_by_port["for i in range(M=n)", "R", "total_next"]
     assert dict(data["run"]["values"])[end] == "[0, 0, 2]"  # the recorded one has the same name
 
 

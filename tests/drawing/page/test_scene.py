@@ -25,11 +25,11 @@ def scene_of(model) -> Scene:
 
 def all_scenes(scene):
     """Yield a scene, and the scenes inside its boxes with the box around them."""
-    waiting = [(None, scene)]
-    while waiting:
-        around, inner_scene = waiting.pop()
+    queue = [(None, scene)]
+    while queue:
+        around, inner_scene = queue.pop()
         yield around, inner_scene
-        waiting += [(box, box.inner) for box in inner_scene.boxes if box.inner is not None]
+        queue += [(box, box.inner) for box in inner_scene.boxes if box.inner is not None]
 
 
 def ends_of(scene):
@@ -55,23 +55,23 @@ def wired(scene, kind=None):
 
 @pytest.mark.parametrize("model", ALL, ids=[f"{p.parent.name}_{p.stem}" for p in ALL])
 def test_numbers_are_unique_and_wires_stay_within_frames(model):
-    for read in (outline, outline_over_time):
+    for make_outline in (outline, outline_over_time):
         try:
-            graph = read(model)
+            graph = make_outline(model)
         except Exception:  # noqa: BLE001 - not every model can be run over time
             continue
         scene = model_scene(graph, Numbering())
         numbers = Counter()
         for around, inner_scene in all_scenes(scene):
-            known = {end for box in inner_scene.boxes for end in box.ends}
+            known_ends = {end for box in inner_scene.boxes for end in box.ends}
             numbers.update(end for box in inner_scene.boxes for end in box.ends)
             if around is not None:
-                known |= {port.id for port in around.ports}
+                known_ends |= {port.id for port in around.ports}
                 back = {end for wire in around.back for end in (wire.source, wire.target)}
                 assert back <= {port.id for port in around.ports}
             assert {
                 end for wire in inner_scene.wires for end in (wire.source, wire.target)
-            } <= known
+            } <= known_ends
         assert set(numbers.values()) <= {1}
 
 
