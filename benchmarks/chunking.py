@@ -103,7 +103,7 @@ def loop_model() -> dict[str, Any]:
     return {"while": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"A": node}}}}}
 
 
-# --- unbroken ---------------------------------------------------------------------------------
+# --- single call ------------------------------------------------------------------------------
 
 
 def unbroken(compiled: CompiledModel, steps: int, every: int = 1) -> Callable[[], Rows]:
@@ -134,7 +134,7 @@ def check(compiled: CompiledModel, whole: Rows, steps: int) -> None:
         np.testing.assert_array_equal(array[1:], whole[name], err_msg=name, strict=True)
 
 
-# --- measuring --------------------------------------------------------------------------------
+# --- measurement ------------------------------------------------------------------------------
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -210,7 +210,7 @@ def loop(iterations: int, rounds: int) -> None:
     table(f"{iterations} iterations", ways, rounds)
 
 
-# --- the bar and Ctrl-C -----------------------------------------------------------------------
+# --- progress bar and Ctrl-C ------------------------------------------------------------------
 
 
 def seconds_until_progress_bar() -> float:

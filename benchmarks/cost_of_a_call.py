@@ -176,7 +176,7 @@ def pair(name: str, folder: Path) -> Pair:
     return Pair(len(writer.nodes), writer.feeds, ours, plain)
 
 
-# --- measuring --------------------------------------------------------------------------------
+# --- measurement ------------------------------------------------------------------------------
 
 
 def medians(pair: Pair, rounds: int, turn: int) -> tuple[float, float]:

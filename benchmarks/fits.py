@@ -153,7 +153,7 @@ def by_jax(data: Any) -> Callable[[bool], Any]:
     return fit
 
 
-# --- measured -------------------------------------------------------------------------------------
+# --- measurement ----------------------------------------------------------------------------------
 
 
 def minima(ways: Mapping[str, Callable[[bool], Any]], near: bool, rounds: int) -> dict[str, float]:

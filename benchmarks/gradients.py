@@ -186,7 +186,7 @@ def by_jax(name: str, case: Case) -> Callable[[], Any]:
     return lambda: jax.block_until_ready(both(at))
 
 
-# --- measured -------------------------------------------------------------------------------------
+# --- measurement ----------------------------------------------------------------------------------
 
 
 @contextmanager

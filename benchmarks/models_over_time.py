@@ -103,7 +103,7 @@ def advance(engine: Any, steps: int, dt: float) -> None:
             engine.evaluate(time_increment=dt)
 
 
-# --- measuring --------------------------------------------------------------------------------
+# --- measurement ------------------------------------------------------------------------------
 
 
 def seconds(run: Callable[[], object]) -> float:

@@ -105,7 +105,7 @@ THRESHOLDS: Mapping[tuple[str, str], Limits] = {
 """Limits by case and by part: the whole run, or the loop alone."""
 
 
-# --- our ways ---------------------------------------------------------------------------------
+# --- ways of mdf_loop -------------------------------------------------------------------------
 
 
 def compiled(case: Case, native: str) -> CompiledModel:

@@ -200,7 +200,7 @@ def ways() -> dict[str, Callable[[], Way]]:
     return {way: make for way, (needs, make) in all_ways.items() if find_spec(needs) is not None}
 
 
-# --- measured -------------------------------------------------------------------------------------
+# --- measurement ----------------------------------------------------------------------------------
 
 
 def check(way: str, decisions: Decisions) -> None:

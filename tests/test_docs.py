@@ -201,7 +201,7 @@ def test_every_requirement_is_in_the_table_with_its_tests():
     assert not [requirement for requirement, tests in rows if not tests]
 
 
-# --- the runner itself ------------------------------------------------------------------------
+# --- runner of code blocks --------------------------------------------------------------------
 
 
 def test_an_ellipsis_matches_any_text():

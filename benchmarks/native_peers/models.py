@@ -169,7 +169,7 @@ def iaf(neurons: int) -> Model:
     return model
 
 
-# --- decisions and roots ----------------------------------------------------------------------
+# --- drift diffusion and roots ----------------------------------------------------------------
 
 
 def drift_arrays(trials: int) -> tuple[Array, Array]:

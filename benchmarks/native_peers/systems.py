@@ -166,7 +166,7 @@ def iaf(neurons: int, *, pointwise: bool) -> System:
     return first.after_one_step((models.IAF_DT, *constants, amplitude, weights))
 
 
-# --- decisions and roots ----------------------------------------------------------------------
+# --- drift diffusion and roots ----------------------------------------------------------------
 
 
 def drift_step(m: Any, state: State, constants: State) -> State:

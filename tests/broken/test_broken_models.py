@@ -746,7 +746,7 @@ def test_objects_that_are_no_models(source):
     assert "object at 0x" not in str(caught.value)
 
 
-# --- all findings at once -------------------------------------------------------------------------
+# --- several errors at once -----------------------------------------------------------------------
 
 FIVE_ERRORS = (
     VALID.replace("sender_port: level", "sender_port: levels")

@@ -1,4 +1,4 @@
-"""Changed copies of parts of a document; the original stays as it is."""
+"""Changed copies of parts of a document; the original is unchanged."""
 
 from types import SimpleNamespace
 

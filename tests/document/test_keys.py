@@ -267,7 +267,7 @@ def test_a_graph_in_place_of_a_node(in_memory: bool) -> None:
     assert [f.where for f in others] == ([] if in_memory else [f"{NODES}['inner'].nodes['s']"])
 
 
-def test_what_a_model_in_memory_can_hold() -> None:
+def test_unknown_keys_of_a_model_in_memory() -> None:
     """modeci_mdf has dropped most unknown keys, but an edge's parameters may have any name."""
     from modeci_mdf.mdf import Model
 

@@ -92,7 +92,7 @@ def test_other_files_can_contain_nul(tmp_path: Path, suffix) -> None:
     assert target.exists()
 
 
-def test_nul_is_refused_in_what_is_saved_later(tmp_path: Path) -> None:
+def test_nul_is_refused_in_files_saved_after_a_run(tmp_path: Path) -> None:
     results = mdf_loop.compile(document("v\0w")).run(steps=2)
     with pytest.raises(InputError, match="cannot hold the name"):
         results.save(tmp_path / "x.nc")

@@ -125,7 +125,7 @@ def test_a_missing_branch_has_a_note():
     assert "… no body …" in text
 
 
-# --- scans, slices, delays, recordings, the middle ----------------------------------------------
+# --- scans, slices, delays, recordings, conditions in the middle --------------------------------
 
 
 def test_a_scan_shows_its_slices(models):

@@ -69,7 +69,7 @@ def test_outputs_and_states_do_not_fold():
     assert runs(flow) == ["ab", "v", "s"]
 
 
-def test_an_input_has_a_box_of_its_own():
+def test_an_input_has_its_own_box():
     pill = NodeOutline(
         "a", "a", (PortOutline("a", "a"),), outputs=(PortOutline("a", "a", value="a"),)
     )

@@ -21,7 +21,7 @@ def network(tmp_path_factory):
     return lambda name: saved(name, folder)
 
 
-# --- what fits --------------------------------------------------------------------------------
+# --- size and straight lines of pictures -----------------------------------------------------
 
 
 @pytest.mark.slow

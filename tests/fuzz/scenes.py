@@ -76,7 +76,7 @@ def scenes(kind: str) -> tuple[Callable[[], Scene], ...]:
     return tuple(functools.cache(maker) for maker in makers[kind])
 
 
-# --- runs that were stopped -----------------------------------------------------------------------
+# --- interrupted runs -----------------------------------------------------------------------------
 
 
 def _interrupted_run(model: str, **options: Any) -> Scene:

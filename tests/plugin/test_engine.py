@@ -901,7 +901,7 @@ def test_live_graph_objects_as_bodies(mdf: Mdf) -> None:
         ({"x + drive": "'x + w[i]'"}, RunError, "outside|out of"),
     ],
 )
-def test_errors_say_what_is_wrong(
+def test_messages_of_errors(
     mdf: Mdf, changes: dict[str, str], error: type[LoopError], match: str
 ) -> None:
     text = node("""

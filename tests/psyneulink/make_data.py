@@ -66,7 +66,7 @@ def scheduled(b_runs: Any = None, c_runs: Any = None, ends: Any = None) -> Compo
     return whole, {a: COUNTS}
 
 
-# --- those that agree ----------------------------------------------------------------------------
+# --- exports that agree with PsyNeuLink ----------------------------------------------------------
 
 
 @composition
@@ -231,7 +231,7 @@ def time_interval() -> CompositionAndInputs:
     return scheduled(lambda a, b: pnl.TimeInterval(repeat=2))
 
 
-# --- those whose export says something else --------------------------------------------------------
+# --- exports that differ from PsyNeuLink -----------------------------------------------------------
 
 
 @composition
@@ -278,7 +278,7 @@ def ddm_trials() -> CompositionAndInputs:
     return in_parallel(COUNTS, pnl.DDM(name="DDM", function=function))
 
 
-# --- those that are refused -----------------------------------------------------------------------
+# --- exports that are refused ---------------------------------------------------------------------
 
 
 @composition
@@ -424,7 +424,7 @@ def statistics(make: Callable[[], CompositionAndInputs]) -> dict[str, Any]:
     return report
 
 
-# --- a function alone -----------------------------------------------------------------------------
+# --- single function ------------------------------------------------------------------------------
 
 DRIFT_DIFFUSIONS = [
     # drift_rate, threshold, noise, starting_value, non_decision_time

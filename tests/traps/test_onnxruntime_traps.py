@@ -456,7 +456,7 @@ def test_names_with_special_characters(plain):
     assert [output.name for output in proto.graph.output] == ["node.x/out", "node.xs.ü"]
 
 
-def test_nodes_say_where_in_the_model_they_come_from(plain):
+def test_nodes_state_their_place_in_the_model(plain):
     _, proto = plain(NESTED, {"n": 3})
     (outer, inner) = loops_of(proto.graph)
     assert outer.name.startswith("$.graphs[0].nodes['node'].functions['loop']")

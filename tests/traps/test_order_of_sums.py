@@ -172,7 +172,7 @@ def test_the_sign_of_zero_is_that_of_the_definition(count: int) -> None:
         np.testing.assert_array_equal(np.signbit(sums), np.signbit(expected), str(shape))
 
 
-def test_the_sum_of_nothing_is_zero() -> None:
+def test_the_sum_of_no_elements_is_zero() -> None:
     for shape in [(0,), ("n",), (0, 3), ("n", 3)]:
         x = np.zeros([0, 3][: len(shape)])
         sums = ordered_sum_session(x, shape, (0,), is_transposed=False, keepdims=0).run(

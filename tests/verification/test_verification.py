@@ -93,7 +93,7 @@ def test_float32_is_close() -> None:
         (["a"], [1.0], False),
     ],
 )
-def test_what_counts_as_equal(ours, theirs, equal: bool) -> None:
+def test_tolerances_of_equality(ours, theirs, equal: bool) -> None:
     comparison = compare("A.y", "modeci_mdf", np.array(ours), np.array(theirs), 1e-12)
     assert comparison.equal is equal
 
@@ -195,20 +195,20 @@ nodes:
 
 
 @pytest.fixture
-def wrongly_compiled(monkeypatch: pytest.MonkeyPatch, mdf):
+def compile_other_model(monkeypatch: pytest.MonkeyPatch, mdf):
     """Make `verify` compile another model than its argument."""
 
-    def wrongly(text: str) -> None:
+    def compile_text(text: str) -> None:
         other_model = mdf(text)
         monkeypatch.setattr(
             side_by_side, "compile", lambda _, **options: mdf_loop.compile(other_model, **options)
         )
 
-    return wrongly
+    return compile_text
 
 
-def test_a_wrong_result_is_found_at_its_step(mdf, wrongly_compiled) -> None:
-    wrongly_compiled(COUNT.replace("0.01", "0"))
+def test_a_wrong_result_is_found_at_its_step(mdf, compile_other_model) -> None:
+    compile_other_model(COUNT.replace("0.01", "0"))
     verification = mdf_loop.verify(mdf(COUNT), steps=40)
     assert not verification.equal
     assert {(c.name, c.first_step) for c in verification.comparisons if not c.equal} == {
@@ -228,25 +228,25 @@ def test_a_wrong_result_is_found_at_its_step(mdf, wrongly_compiled) -> None:
     ]
 
 
-def test_a_wrong_parameter_that_no_output_shows_is_found(mdf, wrongly_compiled) -> None:
+def test_a_wrong_parameter_that_no_output_shows_is_found(mdf, compile_other_model) -> None:
     text = COUNT.replace("value: y}", "value: 1 + 0 * y}")
-    wrongly_compiled(text.replace("n + 1", "n + 2"))
+    compile_other_model(text.replace("n + 1", "n + 2"))
     verification = mdf_loop.verify(mdf(text), steps=5)
     (different,) = (c for c in verification.comparisons if not c.equal)
     assert (different.name, different.first_step, different.values) == ("A.n", 0, ("2", "1"))
 
 
-def test_a_wrong_derivative_is_found(mdf, wrongly_compiled) -> None:
+def test_a_wrong_derivative_is_found(mdf, compile_other_model) -> None:
     text = """
 nodes:
     A:
         parameters: {x: {default_initial_value: 1.0, time_derivative: -x}}
         output_ports: {y: {value: x}}
 """
-    wrongly_compiled(text.replace("-x", "-1.000001 * x"))
+    compile_other_model(text.replace("-x", "-1.000001 * x"))
     verification = mdf_loop.verify(mdf(text), steps=5, dt=0.1)
     assert [c.first_step for c in verification.comparisons if not c.equal] == [1, 1]
-    wrongly_compiled(text)
+    compile_other_model(text)
     assert mdf_loop.verify(mdf(text), steps=5, dt=0.1).bit_for_bit
 
 
@@ -303,7 +303,7 @@ def test_small_differences_are_shown_with_all_their_digits() -> None:
     )
 
 
-# --- what there is to know about a comparison ------------------------------------------------------
+# --- notes of a comparison -------------------------------------------------------------------------
 
 
 def test_random_places_are_named(mdf) -> None:
@@ -368,13 +368,13 @@ def test_the_order_of_execution() -> None:
     assert compare_order(theirs, theirs[:1]).equal  # the steps that the engine completed
 
 
-def test_a_wrong_order_is_found(mdf, wrongly_compiled) -> None:
+def test_a_wrong_order_is_found(mdf, compile_other_model) -> None:
     order = """
 conditions:
     node_specific:
         B: {type: EveryNCalls, kwargs: {dependency: A, n: 2}}
 """
-    wrongly_compiled(PAIR + order.replace("n: 2", "n: 3"))
+    compile_other_model(PAIR + order.replace("n: 2", "n: 3"))
     verification = mdf_loop.verify(mdf(PAIR + order), steps=4)
     (comparison,) = (c for c in verification.comparisons if c.name == "order of execution")
     assert (comparison.equal, comparison.first_step, comparison.values) == (
@@ -440,7 +440,7 @@ def test_a_choice_is_computed_in_float64_by_the_engine_too() -> None:
     assert (verification.bit_for_bit, verification.tolerance) == (True, 1e-12), str(verification)
 
 
-# --- what is wrong is said before the engine runs -------------------------------------------------
+# --- errors before the engine runs ----------------------------------------------------------------
 
 NODE = {"input_ports": {"x": {"default_value": 1.0}}, "output_ports": {"y": {"value": "2 * x"}}}
 

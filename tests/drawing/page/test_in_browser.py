@@ -219,7 +219,7 @@ def test_keys_zoom_and_fit(opened):
     assert "https://github.com/kieler/elkjs" in legend
 
 
-# --- the hand -----------------------------------------------------------------------------------
+# --- mouse --------------------------------------------------------------------------------------
 
 
 def test_the_wheel_zooms_at_the_pointer(opened):
@@ -315,7 +315,7 @@ def test_a_link_restores_open_and_selected_boxes(opened):
     assert invalid_link_tab.complaints() == []
 
 
-# --- out of the page ----------------------------------------------------------------------------
+# --- export of the page -------------------------------------------------------------------------
 
 
 def test_the_picture_is_saved_as_svg(opened):
