@@ -81,7 +81,7 @@ def test_hardmax_of_nan_has_no_one() -> None:
 
 
 @pytest.mark.parametrize("op_type", ["Div", "Mod"])
-def test_a_divisor_of_zero_is_refused_where_nothing_is_divided(op_type: str) -> None:
+def test_a_zero_divisor_is_refused_for_an_empty_dividend(op_type: str) -> None:
     with pytest.raises(Exception, match="by zero"):
         runtime(op_type, np.zeros((0, 2), np.int64), np.array([0, 1]))
 
