@@ -118,7 +118,7 @@ def unbroken(compiled: CompiledModel, steps: int, every: int = 1) -> Callable[[]
     brief = session.begin_run(steps, session.members(bound))
 
     def run() -> Rows:
-        state = session.held(session.first.run(session.given(bound, 0)))
+        state = session.state_of(session.first.run(session.given(bound, 0)))
         later = session.later(state, brief=brief, thinned=every > 1)
         inputs = session.given(bound, 1, steps)
         arrays = later.run(session.going_on(later, inputs, state, rows * every, rows, DT))

@@ -128,7 +128,7 @@ def loop_only(case: Case, model: CompiledModel, steps: int) -> Way:
     specification = specify(**arguments)
     bound = model.prepared.bound(specification)
     session = model.prepared.over_time(specification, bound)
-    initial_state = session.held(session.first.run(session.given(bound, 0)))
+    initial_state = session.state_of(session.first.run(session.given(bound, 0)))
     brief = session.begin_run(steps, session.members(bound))
     later = session.later(initial_state, brief=brief, thinned=False)
     inputs = session.given(bound, 1, steps)
@@ -138,7 +138,7 @@ def loop_only(case: Case, model: CompiledModel, steps: int) -> Way:
     def run() -> NamedArrays:
         arrays = later.run(feeds, never)
         if not case.has_recorded_rows:
-            state = session.held(arrays)
+            state = session.state_of(arrays)
             return {name: state[of] for name, of in case.outputs.items()}
         return {name: case.by_step(arrays[output]) for name, output in case.outputs.items()}
 
