@@ -123,7 +123,9 @@ def test_a_run_that_is_stopped_or_goes_on_says_it(
     whole = warned(growing, steps=40, dt=0.1)
     silent(growing, steps=10, dt=0.1, checkpoint=checkpoint)
     assert warned(growing, steps=40, dt=0.1, resume=checkpoint).notes == whole.notes
-    assert warned(growing, steps=40, dt=0.1, resume=checkpoint).notes == whole.notes  # none to do
+    assert (
+        warned(growing, steps=40, dt=0.1, resume=checkpoint).notes == whole.notes
+    )  # no steps are left
     half = silent(growing, steps=10, dt=0.1)
     later = warned(growing, steps=30, dt=0.1, state=half.state)
     assert "in row 6 (time 1.6 ms)" in later.notes[0]

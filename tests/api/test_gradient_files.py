@@ -24,7 +24,7 @@ DT = 0.1
 
 def session_of(path: Path) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # it warns of inputs that have values of their own
+    options.log_severity_level = 3  # ONNX Runtime warns of inputs with default values
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 

@@ -68,7 +68,7 @@ def test_large_tensors_are_in_a_side_file(cli, tmp_path):
     onnx.save(model, tmp_path / "m.onnx")
     outcome = cli("import", tmp_path / "m.onnx")
     assert f"wrote {tmp_path / 'm.npz'}" in outcome.out
-    (stored,) = np.load(tmp_path / "m.npz").values()  # once
+    (stored,) = np.load(tmp_path / "m.npz").values()  # the weights are stored once
     np.testing.assert_array_equal(stored, weights)
     content = cli("run", tmp_path / "m.yaml", "--input", f"x={[1.0] * 100}", "--json").json
     assert content["outputs"]["y"]["data"] == weights.sum(axis=1).tolist()

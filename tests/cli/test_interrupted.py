@@ -183,7 +183,7 @@ def test_an_interrupted_run_saves_its_results(start_process, decay, tmp_path, nu
     )
     process.wait_for_file(tmp_path / "checkpoint")
     process.interrupt(number)
-    if number != signal.SIGINT:  # `timeout` and closed terminals send theirs twice
+    if number != signal.SIGINT:  # `timeout` and closed terminals send their signal twice
         time.sleep(0.1)
         process.interrupt(number)
     code, out, err = process.outcome()
@@ -208,7 +208,7 @@ def test_an_interrupted_run_saves_its_results(start_process, decay, tmp_path, nu
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_without_results(start_process, tmp_path, number):
     model = tmp_path / "pipe.json"
-    os.mkfifo(model)  # whoever reads the model waits for it
+    os.mkfifo(model)  # a reader of the named pipe waits
     process = start_process(model)
     time.sleep(0.3)
     process.interrupt(number)

@@ -459,7 +459,7 @@ def test_json_names_the_store_instead_of_data(run):
     outputs = outcome.json["outputs"]
     assert outputs["grow.x"] == {"dtype": "float64", "shape": [50], "file": "x.zarr"}
     assert set(outputs["walk.x.last"]) == {"dtype", "shape", "data"}
-    assert "axes" not in outcome.json  # they are in the store, too
+    assert "axes" not in outcome.json  # the store has the axes
 
 
 def test_one_evaluation_is_saved_to_a_store(run, tmp_path):

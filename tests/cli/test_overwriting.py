@@ -213,7 +213,7 @@ def test_a_folder_as_model_is_refused(cli, place, command: str) -> None:
 def test_links_are_preserved(cli, place, name: str) -> None:
     real = Path("folder") / name
     Path(name).symlink_to(real)
-    for _ in range(2):  # the first makes what the link leads to, the second replaces it
+    for _ in range(2):  # the first call creates the target of the link, and the second replaces it
         outcome = cli(*LINKED[name].split(), name)
         assert outcome.code == 0, outcome.err
         assert Path(name).is_symlink()

@@ -173,7 +173,7 @@ def test_what_was_computed_has_time_to_be_saved(model: Path, tmp_path: Path) -> 
     assert process.stderr is not None
     assert process.stderr.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
-    time.sleep(0.4)  # several looks of the watchdog
+    time.sleep(0.4)  # several checks of the watchdog
     assert process.poll() is None
     out, err = process.communicate("\n", timeout=60)
     assert (process.returncode, err) == (143, "terminated\n")

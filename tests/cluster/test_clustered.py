@@ -252,7 +252,7 @@ def test_the_first_nan_or_infinite_member_has_a_note(
             == [*cluster_results.notes]
             == [*local_results.notes]
         )
-    with pytest.warns(RuntimeWarning):  # all was computed by the run before this one
+    with pytest.warns(RuntimeWarning):  # the previous run has computed all members
         resumed = neuron.run(**options, output=tmp_path / "s.zarr", resume=True)
     assert resumed.notes == local_results.notes
     assert neuron.run(**options, nan="ignore").notes == ()

@@ -218,9 +218,9 @@ def test_a_killed_client(
             readable(store, expected)
     client.send_signal(how)
     _, stderr_text = client.communicate(timeout=60)
-    last = stderr_text.decode().strip().splitlines()[-1:]  # a script that is interrupted says so
+    last = stderr_text.decode().strip().splitlines()[-1:]  # an interrupted script prints an error
     assert [line.split(":")[0] for line in last] == ["KeyboardInterrupt"] * (how is signal.SIGINT)
-    time.sleep(1)  # workers end what they do
+    time.sleep(1)  # workers complete their current block
     before = chunks(store)
     computed = readable(store, expected)
     assert 0 < computed < MEMBERS

@@ -36,7 +36,10 @@ class Client:
     status = "running"
 
     def __init__(self, *answers: Fetch) -> None:
-        self._answers = [lambda: None, *answers]  # the first is for what all items share
+        self._answers = [
+            lambda: None,
+            *answers,
+        ]  # the first answer is for the data shared by all items
 
     def submit(self, function: Any, *values: Any, pure: bool) -> Future:
         return Future(self._answers.pop(0))

@@ -66,7 +66,7 @@ def _serve() -> None:
 
     from tests.crashes import scenarios
 
-    scenarios.mdf_loop.compile(scenarios.WALK["g"]).to_onnx()  # all that it takes is imported
+    scenarios.mdf_loop.compile(scenarios.WALK["g"]).to_onnx()  # imports all required modules
     for line in sys.stdin:
         process = os.fork()
         if process == 0:

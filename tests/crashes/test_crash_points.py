@@ -132,7 +132,7 @@ def test_a_run_that_streams(scene, begun, power):
     crash_scene = scene("streamed")
     rows = stored_rows(crash_scene.here / "rows.zarr", "walk.x")
     mean = stored_rows(crash_scene.here / "rows.zarr", "walk.x.mean")
-    if begun:  # what is killed is a run that goes on with one that was killed
+    if begun:  # from here on, a resumed run is killed
         assert crash_scene.is_killed(crash_scene.count // 2)
         crash_scene.goes_on_from()
     for point in crash_scene.points(2):
@@ -228,7 +228,9 @@ def test_files_that_replace_others(scene, power):
         for name in ("model.yaml", "model.npz"):
             assert files.get(name) in (None, new[name]), (point, name)
         assert "model.npz" in files or "model.yaml" not in files
-        if "model.npz" in files and "model.yaml" not in files:  # it could be anybody's
+        if (
+            "model.npz" in files and "model.yaml" not in files
+        ):  # the file could belong to another program
             assert "give the model another name, or remove the file" in crash_scene.is_refused()
             (crash_scene.here / "model.npz").unlink()
         crash_scene.ends()

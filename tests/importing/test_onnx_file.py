@@ -322,7 +322,7 @@ def test_types_of_values() -> None:
     proto = plain("y = Abs(x)")
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -5
     refused(proto, ModelError, "negative extent")
-    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1  # means: unknown
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1  # an unknown extent
     dim = checked_onnx(proto).graph.input[0].type.tensor_type.shape.dim[0]
     assert dim.WhichOneof("value") is None
 
@@ -405,7 +405,7 @@ def test_data_files_need_a_folder(tmp_path: Path) -> None:
     refused(proto, ModelError, "lies in another file")
 
 
-# what must open, and noise
+# files that must open, and random bytes
 
 
 @pytest.mark.skipif(not CASES.is_dir(), reason="the shared cases are not beside the checkout")

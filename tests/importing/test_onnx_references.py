@@ -94,7 +94,7 @@ def test_check_has_a_note(tmp_path: Path) -> None:
 
 
 def test_references_to_missing_lists_are_omitted() -> None:
-    alone = referring("ReduceSum", "axes", AttributeProto.INTS)  # has none: all axes
+    alone = referring("ReduceSum", "axes", AttributeProto.INTS)  # no axes attribute means all axes
     assert computed_y(model(alone, opset=11)).tolist() == [[7]]
 
 

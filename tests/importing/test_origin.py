@@ -98,7 +98,7 @@ def test_an_array_comes_back_with_every_bit(array: Any) -> None:
     assert list(w.flat) == list(array.flat) if array.dtype == object else True
     assert array.dtype == object or w.tobytes() == array.tobytes()
     assert w.flags.writeable
-    assert STORED not in entries_of(proto)  # it is the initializer's
+    assert STORED not in entries_of(proto)  # the origin refers to the initializer
 
 
 LISTS = {
@@ -149,7 +149,7 @@ def test_equal_arrays_are_one_initializer() -> None:
     assert len(proto.graph.initializer) == 1
     parameters = values_of(mdf_loop.from_onnx(proto))
     assert parameters["v"].tobytes() == parameters["w"].tobytes() == RANDOM.tobytes()
-    parameters["v"][:] = 0  # each is an array of its own
+    parameters["v"][:] = 0  # the arrays share no memory
     assert parameters["w"].tobytes() == RANDOM.tobytes()
 
 

@@ -41,7 +41,7 @@ def test_all_missing_inputs_are_named(cell: Path) -> None:
 
 def test_inputs_by_each_of_their_names(cell: Path) -> None:
     compiled = mdf_loop.compile(cell)
-    for name in ("h", "h.h"):  # by both of its names, and again by what was bound before
+    for name in ("h", "h.h"):  # by both names of the input, and again with the cached binding
         for _ in range(2):
             results = compiled.run({"x": X, name: X, "z": Z})
             np.testing.assert_allclose(results["after"], np.tanh(X + X + [[0.5, 0.25]]), 1e-6)

@@ -109,7 +109,7 @@ def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.
                 ends.crashed += 1
                 continue
             finally:
-                if ends.all == 0 or rng.random() < 0.2:  # making one takes long
+                if ends.all == 0 or rng.random() < 0.2:  # compilation takes long
                     compiled = case.compiled()
         if results.stopped_by is not StopReason.INTERRUPTED:
             return results, ends

@@ -195,7 +195,7 @@ class Forks:
         process = int(self._ask(request))
         if after is not None:
             time.sleep(after)
-            os.kill(process, number)  # its number is its own until the next line is written
+            os.kill(process, number)  # the process number is not reused before the next request
             self.signalled = time.monotonic()
         return int(self._ask(None))
 
@@ -239,10 +239,10 @@ def _serve() -> None:
     import mdf_loop.run.control.progress
     import mdf_loop.run.recording.stream
 
-    mdf_loop.compile(WALK["g"]).to_onnx()  # all that it takes is imported
+    mdf_loop.compile(WALK["g"]).to_onnx()  # imports all required modules
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    mdf_loop.run.control.progress.SAMPLED = 0.0  # every chunk is told
+    mdf_loop.run.control.progress.SAMPLED = 0.0  # each chunk is reported
     for line in sys.stdin:
         request = json.loads(line)
         process = os.fork()

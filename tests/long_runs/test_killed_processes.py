@@ -157,7 +157,7 @@ def test_kills_of_a_run_in_memory(server, unbroken, tmp_path):
         if safe:
             recorded = checkpoint_parts(tmp_path / "run.checkpoint")["kept"]["rows walk.x"]
             _same(recorded, rows[:safe])
-        if (tmp_path / "rows.npz").exists():  # killed when all was written, or not at all
+        if (tmp_path / "rows.npz").exists():  # killed after the last write, or never
             with np.load(tmp_path / "rows.npz") as arrays:
                 _same(arrays["walk.x"], rows)
         return safe

@@ -37,7 +37,7 @@ def size(count: int) -> float:
     [
         (MANY, ("--output", "rows.npz", "--dt", 0.001)),
         (MANY, ("--output", "rows.h5")),
-        (LONG, ("--output", "rows.csv")),  # text is slow, and its lists would be large
+        (LONG, ("--output", "rows.csv")),  # text files are slow and need large lists
         (LONG, ("--json",)),
     ],
 )

@@ -211,7 +211,10 @@ def test_the_iteration_bound_ends_an_endless_loop(endless):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "words"),
-    [("50ms", ()), ("2s", ("--native", "off"))],  # at once in segments; first tried whole, few rows
+    [
+        ("50ms", ()),
+        ("2s", ("--native", "off")),
+    ],  # in segments at once; after an attempt to run whole there are few rows
 )
 def test_a_time_limit_ends_an_endless_loop(endless, limit, words):
     ended = run(endless, *words, "--time-limit", limit, "--output", "rows.npz")
@@ -237,7 +240,7 @@ def test_a_time_limit_in_json(endless):
 
 
 def test_ctrl_c_ends_an_endless_loop_which_can_be_resumed(endless):
-    cap = ("--max-iterations", FOREVER, "--native", "off")  # so few rows that they are soon read
+    cap = ("--max-iterations", FOREVER, "--native", "off")  # few rows, which are read quickly
     ended = interrupted(endless, *cap, "--output", "rows.npz")
     count, why = printed_stop(ended)
     assert (ended.code, ended.err, why) == (130, GO_ON, SENTENCES["interrupted"])
@@ -266,7 +269,7 @@ def test_ctrl_c_ends_an_endless_loop_which_can_be_resumed(endless):
 
 
 def test_json_of_a_loop_ended_by_ctrl_c(endless):
-    words = ("--native", "off", "--json")  # so few rows that they are soon read
+    words = ("--native", "off", "--json")  # few rows, which are read quickly
     ended = interrupted(endless, "--max-iterations", FOREVER, *words)
     document = ended.json
     count = document["outputs"]["A.n"]["data"]

@@ -77,7 +77,7 @@ _OF_A_NODE = {
 def _written(kind: str, dependency: str) -> list[Model]:
     named = {"dependency": dependency} if kind in _OF_A_NODE else {}
     written = [condition(kind, **named, **arguments) for arguments in _arguments(kind)]
-    if kind == "JustRan":  # the engine fails if it is asked before anything has run
+    if kind == "JustRan":  # the engine fails if the condition is evaluated before the first run
         return [condition("All", dependencies=[_STARTED, part]) for part in written * 4]
     return written
 

@@ -413,7 +413,7 @@ def test_paths_can_be_plotted(tmp_path):
     figure = run(trials(), [1, 3, 1, 1]).plot(tmp_path / "x.png", ["path"])
     first, *others = figure.axes[0].get_lines()
     assert first.get_marker() == "None"
-    assert {line.get_marker() for line in others} == {"o"}  # there is nothing to be joined
+    assert {line.get_marker() for line in others} == {"o"}  # single points have no line
 
 
 def test_the_lengths_of_a_store_grow_beyond_its_chunks(tmp_path: Path):

@@ -71,7 +71,7 @@ def test_inputs_by_qualified_name_skip_the_full_check(monkeypatch):
         (np.array([1.0, 2.0]), np.array([1.0, 2.0], np.float32)),
         (np.array([1.0, 2.0]), np.array(2.0)),
         ([1.0, 2.0], [1.0, 2.0]),
-        (np.array(1.0), np.array(2.0)),  # one number for all elements
+        (np.array(1.0), np.array(2.0)),  # a number is broadcast to all elements
         (np.ma.array([1.0, 2.0]), np.array([1.0, 2.0])),
     ],
     ids=["dtype", "precision", "shape", "lists", "one number", "masked"],

@@ -51,7 +51,7 @@ def test_what_is_over_time(stated, value, over_time, shape):
     assert bound.over_time == (frozenset({"x"}) if over_time else frozenset())
     assert bound.arrays["x"].shape == shape
     if stated.get("shape") and over_time:
-        return  # one value of that shape is refused
+        return  # a single value of this shape is refused
     once = bind(open_document(port(**stated)), {"x": value}, Options())
     assert once.over_time == frozenset()
     assert once.arrays["x"].shape == np.shape(value)

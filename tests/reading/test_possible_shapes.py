@@ -68,5 +68,7 @@ def test_a_node_that_starts_late_has_its_own_shape_at_first() -> None:
                 mdf_loop.compile(document).run(steps=4, dt=0.5)
         else:
             rows = mdf_loop.compile(document).run(steps=4, dt=0.5)["v"]
-            assert np.isnan(rows[:2]).all()  # decisions fall before the nodes of a layer run
+            assert np.isnan(
+                rows[:2]
+            ).all()  # conditions are evaluated before the nodes of a layer run
             np.testing.assert_array_equal(rows[2:], [[0.75, 1.25], [0.875, 1.625]])

@@ -74,7 +74,7 @@ def test_rows_are_written_where_they_are_kept(monkeypatch: pytest.MonkeyPatch) -
         add(self, coordinate, added)
 
     monkeypatch.setattr(Rows, "add", spied)
-    monkeypatch.setattr(session, "ENOUGH", 0)  # the last chunk may be short: that depends on time
+    monkeypatch.setattr(session, "ENOUGH", 0)  # the last chunk may be short, depending on timing
     rows(mdf_loop.compile(model(), device="cpu", native="require"))
     assert not is_in_room[0]
     assert all(is_in_room[1:])

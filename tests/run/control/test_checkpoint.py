@@ -120,7 +120,7 @@ def test_large_arrays_are_written_without_a_copy(tmp_path):
         print(peak() - before)
         """,
     )
-    assert int(megabytes) < 60  # of 264
+    assert int(megabytes) < 60  # the arrays have 264 MB
 
 
 # --- crashes --------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_kill_9_leaves_the_old_file_or_the_new_one(tmp_path):
     )
     steps, halves = map(int, counts.split())
     assert steps > 3
-    assert halves > 3  # it was hit in the middle of writing
+    assert halves > 3  # some processes were killed during a save
 
 
 @pytest.mark.slow
@@ -238,8 +238,8 @@ def test_only_temporary_files_of_dead_processes_are_removed(tmp_path):
     dead.wait()
     abandoned = [f"run.ckpt.{host}-{dead.pid}-abc-0.part", f"run.ckpt.{host}-{own}-before-7.part"]
     others = [
-        f"run.ckpt.{host}-{os.getppid()}-abc-0.part",  # it lives
-        f"run.ckpt.00-{dead.pid}-abc-0.part",  # on another machine, nobody knows
+        f"run.ckpt.{host}-{os.getppid()}-abc-0.part",  # a running process
+        f"run.ckpt.00-{dead.pid}-abc-0.part",  # a process on another machine, whose state is unknown
         f"other.ckpt.{host}-{dead.pid}-abc-0.part",
         "run.ckpt.part",
         f"run.ckpt.{host}-x-y-z.part",
@@ -247,7 +247,7 @@ def test_only_temporary_files_of_dead_processes_are_removed(tmp_path):
     stale = [f"run.ckpt.00-{dead.pid}-def-0.part", f"run.ckpt.{host}-{os.getppid()}-def-0.part"]
     for name in (*abandoned, *others, *stale):
         (tmp_path / name).write_text("half")
-    for name in (*stale, "run.ckpt.part"):  # nobody has written to them for long
+    for name in (*stale, "run.ckpt.part"):  # files not written to for a long time
         long_ago = time.time() - files.ABANDONED - 60
         os.utime(tmp_path / name, (long_ago, long_ago))
     (tmp_path / "run.ckpt").unlink()
@@ -288,7 +288,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
         full,
         "0 ['run.ckpt']",
         "2 ['run.ckpt']",
-        full,  # the old one is still there
+        full,  # the old file is still there
         "2 ['run.ckpt']",
         "4 ['run.ckpt']",
     ]
@@ -524,9 +524,11 @@ def test_checkpoints_are_due_after_the_interval(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint.time, "monotonic", lambda: next(clock))
     checkpoints = Checkpoints(tmp_path / "run.ckpt", 60, {})
     assert [checkpoints.due(), checkpoints.due()] == [False, True]
-    checkpoints.save({})  # from 161 to 163
+    checkpoints.save({})  # the save lasts from 161 to 163
     assert [checkpoints.due(), checkpoints.due()] == [False, True]
-    checkpoints.save({})  # from 300 to 400: it may not do so all the time
+    checkpoints.save(
+        {}
+    )  # the save lasts from 300 to 400, so the next one is due after 100 more seconds
     assert [checkpoints.due(), checkpoints.due()] == [False, True]
 
 

@@ -241,7 +241,7 @@ def test_any_changed_array_is_refused_or_valid(compiled, tmp_path, words):
     refusals = 0
     for _ in range(times(20, 500)):
         parts = {part: dict(named) for part, named in whole.items()}
-        with contextlib.suppress(TypeError, ValueError):  # there is no such array
+        with contextlib.suppress(TypeError, ValueError):  # the array does not exist
             changed(parts, rng)
         Checkpoints(path, 0, identity).save(parts)
         try:

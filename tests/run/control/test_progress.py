@@ -83,7 +83,7 @@ def seen(code: str, *, terminal: bool = True, interrupt: bool = False, **environ
 def _read(descriptor: int) -> str:
     try:
         return os.read(descriptor, 65536).decode()
-    except OSError:  # the other side of the terminal has been closed
+    except OSError:  # the other end of the terminal is closed
         return ""
 
 
@@ -95,7 +95,7 @@ def test_the_bar_shows_at_once_also_while_the_first_step_computes() -> None:
     tries = (seen("run(None, 10, 1, 1.5)") for _ in range(3))  # machines may be slow
     terminal = next(t for t in tries if t.when("0/10 steps") - t.when("start") < 0.3)
     assert terminal.when("0/10 steps") < terminal.when("1/10 steps")
-    assert terminal.text.count("0/10 steps") >= 3  # the clock ticks
+    assert terminal.text.count("0/10 steps") >= 3  # the elapsed time is updated
     assert terminal.stdout == ""
 
 
@@ -130,7 +130,7 @@ def test_the_line_stays_as_a_summary() -> None:
     terminal = seen("run(None, 20, 20, 0.02)")
     seconds = re.search(r"100% 20/20 steps [\d.]+ steps/s (\d) s$", terminal.pictures[-1])[1]
     assert int(seconds) == pytest.approx(terminal.segments[-1][0] - terminal.when("start"), abs=0.6)
-    assert terminal.text.endswith("\n\x1b[?25h")  # on a line of its own, the cursor is back
+    assert terminal.text.endswith("\n\x1b[?25h")  # ends a line and shows the cursor again
 
 
 @pytest.mark.slow
@@ -305,7 +305,7 @@ def test_a_callback_that_returns_false_stops_the_run(monkeypatch, stops_at: int)
         while reporter.update(done):
             done += 1
     assert done == stops_at
-    assert not reporter.update(done)  # also later
+    assert not reporter.update(done)  # also for later updates
 
 
 @pytest.mark.parametrize("answer", [None, True, 0, ""])

@@ -145,7 +145,7 @@ nodes:
     assert completed.arrays["A.half"].tolist() == [0.5, 1.0, 1.5]
     assert completed.arrays["A.big"].tolist() == (1e30 * np.array([1, 1, 1])).tolist()
     whole = opened("nodes: {A: {output_ports: {big: {value: '10 ** 30'}}}}")
-    assert run_in_engine(whole).arrays == {}  # no float is this number
+    assert run_in_engine(whole).arrays == {}  # a float cannot represent this number
     with pytest.raises(RunError, match=r"'A\.big' is not a number in modeci_mdf's engine"):
         run_in_engine(whole, record=["A.big"])
 
@@ -187,7 +187,7 @@ def test_a_loop_node(shared):
     document = open_document(shared / "models" / "doc_sample.yaml")
     completed = run_in_engine(document)
     assert completed.arrays["loop_node.b_final"].tolist() == 6
-    assert "loop_node.loop_1" not in completed.arrays  # two results are not one number
+    assert "loop_node.loop_1" not in completed.arrays  # two outputs are no single number
     assert completed.loops["loop_node.loop_1"].iterations == 2
     assert completed.loops["loop_node.loop_1"].stopped_by is StopReason.CONDITION
 
@@ -227,7 +227,7 @@ def test_the_order_is_that_of_the_document(opened):
 
 def test_sums_in_place_and_with_copies(opened):
     document = opened(SUM)
-    assert run_in_engine(document).arrays["A.y"].tolist() == [11, 22]  # as modeci_mdf does it
+    assert run_in_engine(document).arrays["A.y"].tolist() == [11, 22]  # as in modeci_mdf
     engine = EngineGraph(document)
     assert with_copies(engine) == ["C.x"]
     completed = drive(Evaluations(engine))

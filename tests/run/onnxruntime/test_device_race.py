@@ -106,13 +106,13 @@ def test_the_winner_is_kept(clock: Clock) -> None:
 def test_short_runs_are_measured_often_and_long_runs_rarely(clock: Clock) -> None:
     cpu, cuda = Fake(clock, "cpu", [1e-4, 1e-4, 0.1, 1e-4]), Fake(clock, "cuda", [1e-3])
     run(race(cpu, cuda))
-    assert (cpu.runs, cuda.runs) == (3, 4)  # the third one took long
+    assert (cpu.runs, cuda.runs) == (3, 4)  # the third run took long
     cpu, cuda = Fake(clock, "cpu", [60.0]), Fake(clock, "cuda", [50.0])
     run(race(cpu, cuda))
     assert (cpu.runs, cuda.runs) == (
         1,
         2,
-    )  # what CUDA starts up in its first run counts for nothing
+    )  # the start-up time in the first run on CUDA does not count
 
 
 def test_one_slow_run_among_fast_ones_is_noise(clock: Clock) -> None:
@@ -237,7 +237,7 @@ def test_threads_that_come_during_a_race_wait_for_its_end(clock: Clock) -> None:
     for thread in threads:
         thread.join()
     assert devices == [["cpu"]] * 8
-    assert (cpu.runs, cuda.runs) == (4 + 7, 4)  # one race only
+    assert (cpu.runs, cuda.runs) == (4 + 7, 4)  # a single race
 
 
 # --- with the runtime's own sessions --------------------------------------------------------------

@@ -52,7 +52,9 @@ def unbroken(model: CompiledModel) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def original(model: CompiledModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a store and a checkpoint that is older than the last rows of the store."""
-    folder = tmp_path_factory.mktemp("stores") / "here"  # a checkpoint knows its store by its place
+    folder = (
+        tmp_path_factory.mktemp("stores") / "here"
+    )  # a checkpoint identifies its store by its path
     folder.mkdir()
     store, saved = folder / "rows.zarr", folder / "run.checkpoint"
     model.run(steps=REACHED, output=store, checkpoint=saved)
@@ -88,7 +90,7 @@ def same_rows(place: Path, expected: dict[str, Any]) -> None:
         assert set(dataset) == set(expected)
         for name, rows in expected.items():
             assert dataset[name].to_numpy().tobytes() == rows.tobytes()
-    for name, rows in expected.items():  # the array by itself
+    for name, rows in expected.items():  # read each array without the metadata of the store
         assert zarr_rows(place / "rows.zarr" / name) == rows.tobytes()
 
 

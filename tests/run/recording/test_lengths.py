@@ -59,7 +59,7 @@ def test_rows_without_padding():
     rows = np.arange(12.0).reshape(2, 2, 3)
     trimmed = without_padding(rows, np.array([[2, 1], [0, 3]]))
     assert [row.tolist() for row in trimmed] == [[[0], [3]], []]
-    members = without_padding(rows, np.array([[1, 1], [0, 3]]), 2)  # one has not run
+    members = without_padding(rows, np.array([[1, 1], [0, 3]]), 2)  # one member has not run
     assert [row.tolist() for row in members] == [[[0], [3]], [[6, 7, 8], [9, 10, 11]]]
     assert [*without_padding(np.arange(2.0), np.array([1, 1]))] == [0, 1]
     assert without_padding(np.zeros((0, 2)), np.zeros(0, int)) == []

@@ -108,7 +108,9 @@ def test_the_mean_keeps_what_rounding_loses():
     rows = np.full(1 << 20, 0.1)
     rows[0], rows[-1] = 1e16, -1e16
     exact = math.fsum(rows) / len(rows)
-    assert abs(reduced("mean", cut(rows, 5)) - exact) < 1e-2  # what the blocks of these two lose
+    assert (
+        abs(reduced("mean", cut(rows, 5)) - exact) < 1e-2
+    )  # the rounding of the blocks of these two dtypes
     assert reduced("mean", [np.full(3_000_000, 0.1)]) == 0.1
 
 

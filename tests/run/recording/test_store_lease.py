@@ -279,7 +279,7 @@ def test_a_run_does_not_go_on_with_the_rows_of_another(model, here, more):
 
 
 def test_a_run_goes_on_that_had_no_store_yet(model, here):
-    run(model, steps=1, checkpoint="c")  # the first row waits for the next one
+    run(model, steps=1, checkpoint="c")  # the first row is written with the next row
     assert run(model, resume="c")["add.x"].size == 50
     run(model, steps=1, checkpoint="c", overwrite=True)
     shutil.rmtree("x.zarr")

@@ -212,7 +212,7 @@ def test_the_store_is_whole_whenever_one_of_its_files_changes(tmp_path, monkeypa
         assert along <= v
         assert along <= w
         assert len(zarr.open_array(path / "A.w")[...]) == w
-        assert zarr.open_array(path / "A.w")[...].all()  # zeros were not written
+        assert zarr.open_array(path / "A.w")[...].all()  # chunks of zeros are not written
         counts.append(count)
         return moved
 
@@ -344,7 +344,9 @@ def test_readers_and_a_kill_at_any_moment(tmp_path, seed):
     stream.close()
     assert checked(path) == length + 200_000
     names = {file.name for file in path.rglob("*") if file.is_file()}
-    assert all(name == "zarr.json" or name.isdecimal() for name in names)  # no reserve
+    assert all(
+        name == "zarr.json" or name.isdecimal() for name in names
+    )  # the file with reserved disk space is removed
 
 
 FULL = """
