@@ -1,4 +1,4 @@
-"""A file names no optional output that nobody reads, because a kernel computes each named output."""
+"""A file omits optional outputs without readers, because a kernel computes each named output."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ ABOUT_SEQUENCES = {
 CALLABLE = sorted(set(onnx_schema.operator_names()) - set(REFUSED) - ABOUT_SEQUENCES)
 
 
-def called(function, args, precision="float64", **inputs):
+def lower_call(function, args, precision="float64", **inputs):
     return Lowered(lambda b, scope: lower_function(b, function, args, scope), inputs, precision)
 
 
@@ -78,7 +78,7 @@ def _sample(name):
 def test_every_operator_can_be_called(name):
     """Check that the call becomes one operation with the results of onnx's reference."""
     _, args, arrays = _sample(name)
-    program = called(f"onnx::{name}", args, **arrays)
+    program = lower_call(f"onnx::{name}", args, **arrays)
     if name == "Constant":
         assert program.b.constant_of(program.term).tolist() == [1.5, 2.0]
         return
@@ -101,12 +101,12 @@ def test_every_operator_can_be_called(name):
     if name in NO_REFERENCE:
         return
     results = program.interpret()
-    feeds = [None if v is None else _given(program, v) for v in op.inputs]
+    feeds = [None if v is None else _input_arrays(program, v) for v in op.inputs]
     expected = evaluate(name, feeds, dict(op.attributes), len(outputs))
     assert_same(results, expected)
 
 
-def _given(program, value):
+def _input_arrays(program, value):
     known = program.b.constant_of(value)
     if known is not None:
         return known
@@ -124,7 +124,7 @@ def test_other_operators_are_refused_with_a_reason():
     for name, (why, hint) in REFUSED.items():
         assert name in onnx_schema.operator_names()
         with pytest.raises(UnsupportedError) as caught:
-            called(f"onnx::{name}", {"x": "x"}, x=1.0)
+            lower_call(f"onnx::{name}", {"x": "x"}, x=1.0)
         assert f"'onnx::{name}' {why}: it cannot be compiled" in str(caught.value)
         assert hint in str(caught.value)
 
@@ -177,7 +177,7 @@ RESULTS = [
 def test_the_number_of_results_is_that_of_the_mdf_engine(name, args, inputs, count):
     parts = np.array([1, 2, 3])
     inputs = {**inputs, "parts": parts} if "parts" in args.values() else inputs
-    program = called(f"onnx::{name}", args, **inputs)
+    program = lower_call(f"onnx::{name}", args, **inputs)
     assert len(program.outputs()) == count
     if args.get("split") == "parts":
         return
@@ -198,7 +198,7 @@ def test_the_number_of_results_is_that_of_the_mdf_engine(name, args, inputs, cou
 
 
 def test_a_call_returns_the_first_of_optional_results():
-    pool = called("onnx::MaxPool", {"X": "x", "kernel_shape": [2, 2]}, x=IMAGE)
+    pool = lower_call("onnx::MaxPool", {"X": "x", "kernel_shape": [2, 2]}, x=IMAGE)
     assert isinstance(pool.term, OperatorResults)
     relu = Lowered(
         lambda b, scope: lower_function(
@@ -288,13 +288,13 @@ def test_spellings_of_arguments(name, args, expected):
 def test_texts_and_lists_of_texts():
     image = np.arange(4.0).reshape(1, 1, 2, 2)
     args = {"X": "x", "scales": [1, 1, 2, 2], "mode": "nearest"}
-    assert called("onnx::Resize", args, x=image).interpret()[0].shape == (1, 1, 4, 4)
+    assert lower_call("onnx::Resize", args, x=image).interpret()[0].shape == (1, 1, 4, 4)
     args = {"X": "x", "kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"}
-    assert called("onnx::AveragePool", args, x=IMAGE).interpret()[0].shape == (1, 1, 4, 4)
+    assert lower_call("onnx::AveragePool", args, x=IMAGE).interpret()[0].shape == (1, 1, 4, 4)
     rnn = {"X": "x", "W": "w", "R": "r", "hidden_size": 2}
     arrays = {"x": np.ones((2, 1, 3)), "w": np.ones((1, 2, 3)), "r": np.ones((1, 2, 2))}
     for written in (["Tanh"], "Tanh", "[Tanh]", "['Tanh']"):
-        program = called("onnx::RNN", {**rnn, "activations": written}, **arrays)
+        program = lower_call("onnx::RNN", {**rnn, "activations": written}, **arrays)
         (op,) = (op for op in program.b.ops if isinstance(op, ir.Op) and op.op_type == "RNN")
         assert op.attributes["activations"] == ("Tanh",)
 
@@ -382,5 +382,5 @@ def test_attributes_may_be_values_of_the_node():
 )
 def test_invalid_calls_are_refused(name, args, kind, sentence):
     with pytest.raises(kind) as caught:
-        called(f"onnx::{name}", args, a=A, b=B, n=np.array([1, 2]), m=np.ones(3))
+        lower_call(f"onnx::{name}", args, a=A, b=B, n=np.array([1, 2]), m=np.ones(3))
     assert sentence in str(caught.value)

@@ -40,7 +40,7 @@ ARRAYS = {
 }
 
 
-def _lowered(name, args, inputs):
+def _lower_call(name, args, inputs):
     return Lowered(lambda b, scope: lower_function(b, name, args, scope), inputs)
 
 
@@ -55,10 +55,10 @@ def test_standard_functions_equal_the_mdf_engine(name, operands):
     engine = EvaluableFunction(Function(id="f", function=name, args=args))
     engine.evaluate(dict(values))
     expected = np.asarray(engine.curr_value, np.float64)
-    results = _lowered(name, args, values).interpret()
+    results = _lower_call(name, args, values).interpret()
     assert_same(results, [expected])
     fixed = {key: np.asarray(operands[key]).tolist() for key in names}
-    program = _lowered(name, fixed, {})
+    program = _lower_call(name, fixed, {})
     assert_same(program.interpret(), [expected])
 
 
@@ -70,14 +70,14 @@ def test_the_registry_has_formulas_and_python_code():
 @pytest.mark.parametrize("name", CODE_FUNCTIONS)
 def test_functions_with_python_code_are_refused_by_name(name):
     with pytest.raises(UnsupportedError) as caught:
-        _lowered(name, {}, {})
+        _lower_call(name, {}, {})
     assert f"the function '{name}' is Python code of MDF's engine" in str(caught.value)
     assert "hint: run this model with modeci_mdf.execution_engine" in str(caught.value)
 
 
 def test_arguments_may_read_earlier_arguments_and_values_of_the_node():
     args = {"variable0": "x", "slope": "variable0 + 1"}
-    program = _lowered("linear", args, {"x": 2.0, "intercept": 10.0})
+    program = _lower_call("linear", args, {"x": 2.0, "intercept": 10.0})
     assert program.interpret()[0] == 16.0
 
 
@@ -102,5 +102,5 @@ def test_arguments_may_read_earlier_arguments_and_values_of_the_node():
 )
 def test_invalid_calls_are_refused(name, args, kind, sentence):
     with pytest.raises(kind) as caught:
-        _lowered(name, args, {"x": 2.0})
+        _lower_call(name, args, {"x": 2.0})
     assert sentence in str(caught.value)

@@ -27,7 +27,7 @@ NUMBERS = {
 }
 
 
-def lowered(name, metadata, **args):
+def lower_call(name, metadata, **args):
     arguments = {"variable0": "x", **args}
     return Lowered(lambda b, scope: lower_function(b, name, arguments, scope, metadata), {"x": X})
 
@@ -57,7 +57,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("name", "metadata", "formula"), ROWS)
 def test_psyneulink_functions_equal_their_formulas(name, metadata, formula):
-    assert_same(lowered(name, metadata, **NUMBERS).interpret(), [formula(X)])
+    assert_same(lower_call(name, metadata, **NUMBERS).interpret(), [formula(X)])
 
 
 def test_all_psyneulink_functions_are_tested():
@@ -75,7 +75,7 @@ def test_all_psyneulink_functions_are_tested():
 
 def test_a_missing_argument_is_refused():
     with pytest.raises(OperandError, match="the function 'relu' needs the argument 'gain'"):
-        lowered("relu", {"type": "ReLU"})
+        lower_call("relu", {"type": "ReLU"})
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_missing_argument_is_refused():
 )
 def test_python_functions_are_refused_by_name(name, kind, more):
     with pytest.raises(UnknownFunctionError) as caught:
-        lowered(name, {"type": kind, **more}, **NUMBERS)
+        lower_call(name, {"type": kind, **more}, **NUMBERS)
     (finding,) = caught.value.findings
     assert finding.what == f"unknown function '{name}'"
     assert finding.hint.startswith(f"it is PsyNeuLink's {kind}, whose Python is not in the file")
@@ -100,7 +100,7 @@ def test_python_functions_are_refused_by_name(name, kind, more):
 @pytest.mark.parametrize("metadata", [{}, {"type": 5}, {"type": "Neuron"}])
 def test_other_unknown_functions_get_a_suggestion(metadata):
     with pytest.raises(UnknownFunctionError, match=r"did you mean 'Relu'\?"):
-        lowered("relu", metadata, **NUMBERS)
+        lower_call("relu", metadata, **NUMBERS)
 
 
 def noisy(strength, operator="onnx::RandomNormal", args=None):

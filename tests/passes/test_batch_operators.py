@@ -93,9 +93,9 @@ def test_an_operator_with_a_rule_accepts_zero_runs(op_type: str) -> None:
         f"x{k}": np.asarray(a) for k, a in enumerate(arrays) if a is not None and k not in fixed
     }
     alone = on_runtime(prepare(program, LEGAL), feeds)
-    array_per_run = prepare(batch(program, ["x0"]), ONNXRUNTIME)
-    together = on_runtime(array_per_run, {**feeds, "x0": feeds["x0"][None][:0]})
-    for output in array_per_run.outputs:
+    batched = prepare(batch(program, ["x0"]), ONNXRUNTIME)
+    together = on_runtime(batched, {**feeds, "x0": feeds["x0"][None][:0]})
+    for output in batched.outputs:
         axis = output.members
         if axis is not None:
             assert np.moveaxis(together[output.name], axis, 0).shape == (

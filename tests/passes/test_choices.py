@@ -15,7 +15,7 @@ from mdf_loop.passes.simplify.hoist_invariants import hoist_invariants
 from tests.models.choices import choices, everywhere, program, repeat
 
 
-class Given:
+class ChoiceInputs:
     """Builder with a boolean and two vectors."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ def text(program: Program) -> list[str]:
 
 
 def test_dead_code_elimination_of_outputs_of_a_choice() -> None:
-    g = Given()
+    g = ChoiceInputs()
     unread = g.b.op("Abs", g.a)
     _, second = choose(
         g.b,
@@ -57,7 +57,7 @@ def test_dead_code_elimination_of_outputs_of_a_choice() -> None:
 
 
 def test_dead_code_elimination_of_choices_and_operations_of_branches() -> None:
-    g = Given()
+    g = ChoiceInputs()
     choose(g.b, g.go, lambda b: [b.op("Abs", g.x)], lambda b: [g.x], "unread")
 
     def wasteful(b: ModelBuilder) -> list[Value]:
@@ -70,7 +70,7 @@ def test_dead_code_elimination_of_choices_and_operations_of_branches() -> None:
 
 
 def test_dead_code_elimination_keeps_a_choice_in_use() -> None:
-    g = Given()
+    g = ChoiceInputs()
     absolute = g.b.op("Abs", g.a)
     (y,) = choose(g.b, g.go, lambda b: [b.op("Neg", g.x)], lambda b: [absolute], "y")
     program = g.program(y=y)
@@ -78,7 +78,7 @@ def test_dead_code_elimination_keeps_a_choice_in_use() -> None:
 
 
 def test_dead_code_elimination_keeps_a_carried_value_that_only_a_branch_reads() -> None:
-    g = Given()
+    g = ChoiceInputs()
 
     def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
         x, u, v = entering
@@ -92,7 +92,7 @@ def test_dead_code_elimination_keeps_a_carried_value_that_only_a_branch_reads() 
 
 
 def test_hoisting_keeps_branches_lazy_and_the_choice_in_its_loop() -> None:
-    g = Given()
+    g = ChoiceInputs()
 
     def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
         (x,) = entering
@@ -120,7 +120,7 @@ def test_hoisting_keeps_branches_lazy_and_the_choice_in_its_loop() -> None:
 
 
 def test_hoisting_out_of_a_loop_stays_in_the_branch() -> None:
-    g = Given()
+    g = ChoiceInputs()
 
     def looping(b: ModelBuilder) -> list[Value]:
         def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
@@ -137,7 +137,7 @@ def test_hoisting_out_of_a_loop_stays_in_the_branch() -> None:
 
 
 def test_true_conditions_are_dropped_in_branches_too() -> None:
-    g = Given()
+    g = ChoiceInputs()
     true = g.b.constant(np.array(True))
 
     def looping(b: ModelBuilder) -> list[Value]:
@@ -157,7 +157,7 @@ def counted(b: ModelBuilder, x: Value) -> Value:
 
 
 def test_the_last_copy_of_a_loop_is_reported() -> None:
-    g = Given()
+    g = ChoiceInputs()
     program = g.program(y=counted(g.b, counted(g.b, g.x)))
     after = report_loops(program)
     assert [(output.name, output.value.name) for output in after.outputs] == [
@@ -168,7 +168,7 @@ def test_the_last_copy_of_a_loop_is_reported() -> None:
 
 def test_loops_of_branches_are_not_reported() -> None:
     """Check that a loop in a branch, which may not run, is not reported as the last copy of a loop before it."""
-    g = Given()
+    g = ChoiceInputs()
     first = counted(g.b, g.x)
     (y,) = choose(g.b, g.go, lambda b: [counted(b, first)], lambda b: [first], "y")
     program = g.program(y=y)

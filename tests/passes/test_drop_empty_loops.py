@@ -11,7 +11,7 @@ from mdf_loop.ir import Carried, Loop, Program, Recorded
 from mdf_loop.passes.simplify.drop_empty_loops import drop_empty_loops
 from tests.passes.sketch import Sketch, same_bits, text
 
-GIVEN = {"n": np.array(3), "x0": np.array([1.0, -0.0]), "a": np.array([2.0, np.nan])}
+INPUTS = {"n": np.array(3), "x0": np.array([1.0, -0.0]), "a": np.array([2.0, np.nan])}
 
 
 def empty(**fields: object) -> tuple[Sketch, Loop]:
@@ -44,7 +44,7 @@ def test_results_of_an_empty_loop_become_constants() -> None:
         "  output count = %count",
         "  output last = %last",
     ]
-    same_bits(drop_empty_loops, program, **GIVEN)
+    same_bits(drop_empty_loops, program, **INPUTS)
 
 
 def test_a_condition_that_is_false_at_the_start() -> None:
@@ -59,7 +59,7 @@ def test_a_condition_that_is_false_at_the_start() -> None:
         "  output count = %count",
         "  output last = %false",
     ]
-    same_bits(drop_empty_loops, program, **GIVEN)
+    same_bits(drop_empty_loops, program, **INPUTS)
 
 
 def test_an_empty_loop_inside_another_loop() -> None:
@@ -85,7 +85,7 @@ def test_an_empty_loop_inside_another_loop() -> None:
     after = str(drop_empty_loops(program))
     assert (str(program).count("loop "), after.count("loop ")) == (2, 1)
     assert "Mul(%x, %a)" in after
-    same_bits(drop_empty_loops, program, **GIVEN)
+    same_bits(drop_empty_loops, program, **INPUTS)
 
 
 def test_loops_that_may_run_or_have_rows_of_unknown_shape_are_kept() -> None:

@@ -16,7 +16,7 @@ from tests.passes.sketch import Sketch, same_bits, straight, text
 from tests.placements import STANDARD
 
 
-def chosen(b: Builder, truth: Value, x: Value, y: Value) -> Value:
+def exp_if(b: Builder, truth: Value, x: Value, y: Value) -> Value:
     """Build `exp(x) if truth else y`."""
     then = b.body()
     power = then.op("Exp", x)
@@ -28,8 +28,8 @@ def chosen(b: Builder, truth: Value, x: Value, y: Value) -> Value:
 def test_a_constant_condition_is_folded() -> None:
     b = Builder()
     x, y = b.new("float64", (2,), "x"), b.new("float64", (2,), "y")
-    first = chosen(b, b.constant(np.array(True)), x, y)
-    second = chosen(b, b.constant(np.array(False)), x, first)
+    first = exp_if(b, b.constant(np.array(True)), x, y)
+    second = exp_if(b, b.constant(np.array(False)), x, first)
     program = straight(b, (x, y), z=b.op("Add", first, second), second=second)
     assert text(fold_constant_branches(program)) == [
         "program(%x: float64[2], %y: float64[2])",
@@ -46,7 +46,7 @@ def test_a_constant_condition_is_folded() -> None:
 def test_a_variable_condition_is_not_folded() -> None:
     b = Builder()
     truth, x = b.new("bool", (), "truth"), b.new("float64", (2,), "x")
-    program = straight(b, (truth, x), made=chosen(b, truth, x, x))
+    program = straight(b, (truth, x), made=exp_if(b, truth, x, x))
     assert fold_constant_branches(program) is program
 
 
@@ -55,7 +55,7 @@ def test_nested_choices_in_a_loop(truth: bool) -> None:
     s = Sketch()
     known = s.b.constant(np.array(truth))
     then = s.body.body()
-    inner = chosen(then, known, s.x, s.a)
+    inner = exp_if(then, known, s.x, s.a)
     outer = s.body.new("float64", (2,), "outer")
     sides = Branch(tuple(then.ops), (inner,)), Branch((), (s.x,))
     s.body.append(If("outer", s.b.constant(np.array(True)), *sides, (outer,)))
@@ -68,7 +68,7 @@ def test_nested_choices_in_a_loop(truth: bool) -> None:
 
 def test_the_runtime_keeps_a_choice_whose_shape_is_read() -> None:
     s = Sketch()
-    selected = chosen(s.body, s.b.constant(np.array(False)), s.a, s.x0)
+    selected = exp_if(s.body, s.b.constant(np.array(False)), s.a, s.x0)
     shape = s.body.op("Shape", selected)
     row = s.body.op("Reshape", selected, shape, allowzero=1)
     loop = s.loop(s.x, row)

@@ -12,7 +12,7 @@ from mdf_loop.run.onnxruntime.session import Session
 from tests.passes.sketch import Sketch, same_bits, text
 from tests.placements import REQUIRED, STANDARD
 
-GIVEN = {"n": np.array(3), "x0": np.array([1.0, -0.5]), "a": np.array([2.0, np.inf])}
+INPUTS = {"n": np.array(3), "x0": np.array([1.0, -0.5]), "a": np.array([2.0, np.inf])}
 
 
 def scanning(axis: int, shape: tuple[int | str, ...], *, backward: bool = False) -> Program:
@@ -36,7 +36,7 @@ def test_scanned_axes_move_to_the_front() -> None:
         "    carry %x: float64[2] from %x0 to %Add giving %final",
         "    scan %kick: float64[2] of %kicks along axis 1 axis 0",
     ]
-    same_bits(scan_axis_first, program, **GIVEN, kicks=np.arange(8.0).reshape(2, 4))
+    same_bits(scan_axis_first, program, **INPUTS, kicks=np.arange(8.0).reshape(2, 4))
 
 
 @pytest.mark.native
@@ -45,7 +45,7 @@ def test_scanned_axes_move_to_the_front() -> None:
 def test_transposed_scans_are_native(axis: int, shape: tuple[int, ...], backward: bool) -> None:
     program = prepare(scanning(axis, shape, backward=backward), ONNXRUNTIME)
     known = tuple(5 if extent == "rows" else extent for extent in shape)
-    feeds = {**GIVEN, "kicks": np.arange(float(np.prod(known))).reshape(known)}
+    feeds = {**INPUTS, "kicks": np.arange(float(np.prod(known))).reshape(known)}
     actual, expected = (Session(program, where).run(feeds) for where in (REQUIRED, STANDARD))
     for name, array in expected.items():
         np.testing.assert_array_equal(actual[name], array, strict=True)

@@ -41,7 +41,7 @@ CASES: dict[str, tuple[str, list[list[float]], list[float]]] = {
 }  # fmt: skip
 
 
-def compiled(nodes: str, more: str = "", result: str = "float[2] y") -> Any:
+def compile_graph(nodes: str, more: str = "", result: str = "float[2] y") -> Any:
     head = '<ir_version: 8, opset_import: ["" : 17]>'
     text = (
         f"{head} g (float[2] x, float[2] w{more}) => ({result}) {{ "
@@ -54,7 +54,7 @@ def compiled(nodes: str, more: str = "", result: str = "float[2] y") -> Any:
 def test_known_members_are_swept_and_differentiated(
     nodes: str, members: list[list[float]], gradient: list[float]
 ) -> None:
-    model = compiled(nodes)
+    model = compile_graph(nodes)
     assert model.run({"w": W}, sweep={"x": X})["y"].tolist() == members
     for engine in ("onnxruntime", "interpreter"):
         rows = [model.run({"x": x, "w": W}, engine=engine)["y"].tolist() for x in X]
@@ -64,7 +64,7 @@ def test_known_members_are_swept_and_differentiated(
 
 
 def test_a_computed_index_may_be_out_of_range() -> None:
-    model = compiled("s = SequenceConstruct (x, w)  y = SequenceAt (s, k)", ", int64 k")
+    model = compile_graph("s = SequenceConstruct (x, w)  y = SequenceAt (s, k)", ", int64 k")
     inputs = {"x": X[0], "w": W}
     assert model.run({**inputs, "k": np.array(-2)})["y"].tolist() == [1, 2]
     for place in (2, -3):
@@ -84,7 +84,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("nodes", REFUSED.values(), ids=REFUSED)
 def test_the_error_names_the_sequence(nodes: str) -> None:
-    model = compiled(nodes, ", bool c", "float[k] y")
+    model = compile_graph(nodes, ", bool c", "float[k] y")
     inputs = {"w": W, "c": np.array(True)}
     with pytest.raises(LoopError, match="cannot be computed for many values at once") as caught:
         model.run(inputs, sweep={"x": X})

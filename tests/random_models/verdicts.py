@@ -74,7 +74,7 @@ class _Examination:
         outputs = {word: arrays_of(results) for word, results in wholes.items()}
         for text in self._far(outputs["native"], outputs["standard"], {}):
             yield f"native beside standard: {text}"
-        yield from self._chosen(wholes["native"])
+        yield from self._automatic_form(wholes["native"])
         other = outcome(lambda: arrays_of(self.forms.standard.run(engine="interpreter")))
         for text in self._far(other, outputs["standard"], {}):
             yield f"interpreter beside standard: {text}"
@@ -83,7 +83,7 @@ class _Examination:
         for text in self._far(rows_of_file, {n: outputs["standard"][n] for n in names}, {}):
             yield f"file beside standard: {text}"
 
-    def _chosen(self, native: Results) -> Iterator[str]:
+    def _automatic_form(self, native: Results) -> Iterator[str]:
         """Yield differences between the automatically selected form and the native form."""
         form = self.forms.auto
         ways = self._ways(form, {})

@@ -43,7 +43,7 @@ def array_differences(actual: Numbers, expected: Numbers, largest: float | None)
         yield f"{types[0]}{actual.shape}, not {types[1]}{expected.shape}"
     elif types[0] not in SHARES or largest is None:
         if not same_bits(actual, expected):
-            yield _shown(actual, expected, ~_equal(actual, expected))
+            yield _describe_differences(actual, expected, ~_equal(actual, expected))
     else:
         actual, expected = actual.astype(np.float64), expected.astype(np.float64)
         bound = SHARES[types[0]] * largest
@@ -51,7 +51,7 @@ def array_differences(actual: Numbers, expected: Numbers, largest: float | None)
             is_close = np.abs(actual - expected) <= bound
         wrong = ~(is_close | _equal_number(actual, expected))
         if wrong.any():
-            yield _shown(actual, expected, wrong)
+            yield _describe_differences(actual, expected, wrong)
 
 
 def same_bits(actual: Numbers, expected: Numbers) -> bool:
@@ -77,7 +77,7 @@ def _equal(actual: Numbers, expected: Numbers) -> NDArray[np.bool_]:
     )
 
 
-def _shown(actual: Numbers, expected: Numbers, wrong: NDArray[np.bool_]) -> str:
+def _describe_differences(actual: Numbers, expected: Numbers, wrong: NDArray[np.bool_]) -> str:
     count = int(np.count_nonzero(wrong))
     where = tuple(int(k) for k in np.argwhere(wrong)[0])
     return f"{count} of {wrong.size} numbers differ: {actual[where]!r}, not {expected[where]!r} at {where}"

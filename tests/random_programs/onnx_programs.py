@@ -35,7 +35,7 @@ def onnx_program(seed: int) -> RandomProgram:
     rng = random.Random(f"onnx {seed}")
     for _ in range(20):
         try:
-            return _drawn(rng)
+            return _draw_program(rng)
         except NotPossibleError:
             continue
     raise AssertionError(f"no model for seed {seed}")
@@ -69,7 +69,7 @@ def random_profile(rng: random.Random) -> Profile:
     return Profile(dtypes, shapes, rng.choice((1, 1, 2, 3)), weights, functions)
 
 
-def _drawn(rng: random.Random) -> RandomProgram:
+def _draw_program(rng: random.Random) -> RandomProgram:
     profile = random_profile(rng)
     d, s = Drawing(rng, profile), Scope()
     d.changes_shapes = rng.random() < 0.25

@@ -1,4 +1,4 @@
-"""The same loops written as other modellers would write them."""
+"""Alternative notations of one loop in MDF documents."""
 
 import numpy as np
 import pytest
@@ -208,7 +208,7 @@ def test_spellings_of_the_function(run_everywhere, spelling):
 
 
 def test_the_same_loop_from_python(run_everywhere):
-    """`mdf_loop.loop` on the body of a model gives what the model gives."""
+    """Check that `mdf_loop.loop` with the body of a model equals the model."""
     body = {
         "b": {
             "metadata": {"inputs": ["i", "c", "u"], "outputs": ["below", "v", "v"]},

@@ -37,7 +37,7 @@ def test_r3_09_a_piecewise_function(run, x: float, expected: float, dtype: str) 
     [(-2.2, np.exp(-2.2)), (1.1, np.log(1.1)), (0.9, 0.9), (2.2, 1 / 2.2), (1001.0, 1101.1)],
 )
 def test_r3_09_four_branches_and_a_default(run, x: float, expected: float) -> None:
-    """exp(x) below 0, x below 1, log(x) below 2, 1.1 x above 1000; else the default, 1/x."""
+    """Compute exp(x) for x < 0, x for x < 1, log(x) for x < 2, 1.1 x for x > 1000, else 1/x."""
     which = f"{WHICH} + (x <= 1000) * 10 * (x >= 2)"
     branches = [give(r="numpy.exp(x)"), give("x"), give(r="numpy.log(x)"), give(r="1.1 * x")]
     m = model({"z": "pick"}, which=which, pick=case("which", branches, give(r="1 / x")))
@@ -51,14 +51,14 @@ def test_r3_09_a_default_branch_returns_its_input(run) -> None:
 
 @pytest.mark.parametrize(("x", "expected"), [(1.226, 0.3042375), (0.8, 0.24)])
 def test_r3_10_a_piecewise_function_in_a_loop(run, x: float, expected: float) -> None:
-    """while count < 4: x = piecewise(x); then 0.3 x."""
+    """Run four iterations of x = piecewise(x), then 0.3 x."""
     step = body("count go x", {"go": "go", "y": "pick"}, which=WHICH, pick=case("which", PIECES))
     m = model({"z": "0.3 * loop"}, loop=repeat(step, ["x"], M=4))
     np.testing.assert_allclose(run(m, x=x), expected, rtol=1e-12)
 
 
 def test_r3_10_a_piecewise_function_in_a_while_loop_with_other_operations(run) -> None:
-    """while count < 4: x = 0.8 b; b = piecewise(x); then 0.3 b."""
+    """Run four iterations of x = 0.8 b; b = piecewise(x), then 0.3 b."""
     step = body(
         "n go count b",
         {"more": "count + 1 < 4", "next": "count + 1", "y": "pick"},
@@ -71,7 +71,7 @@ def test_r3_10_a_piecewise_function_in_a_while_loop_with_other_operations(run) -
 
 
 def test_r3_10_a_loop_in_a_branch_in_a_loop(run) -> None:
-    """Odd rounds double k times, even rounds add one."""
+    """Double x k times in odd iterations and add 1 in even iterations."""
     inner = repeat(body("j go x", {"go": "go", "y": "2 * x"}), ["x"], M="k")
     odd = give(r="inner")
     odd = type(odd)(odd.outputs, {"inner": inner})

@@ -16,7 +16,7 @@ from tests.models.timed import NEURON
 
 
 def test_r3_20_gradient_by_the_initial_value_and_an_outer_value() -> None:
-    """z = x0 y^5: 0.34 * 1.11^5; by x0 y^5, by y 5 x0 y^4."""
+    """Differentiate z = x0 y^5 by x0 and by y."""
     step = body("i go z", {"more": "i < 4", "next": "y * z"})
     gradient = derivatives(
         model({"z": "loop"}, loop=repeat(step, ["x0"], cond=True)), {"x0": 0.34, "y": 1.11}
@@ -26,7 +26,7 @@ def test_r3_20_gradient_by_the_initial_value_and_an_outer_value() -> None:
 
 
 def test_r3_21_gradient_through_a_nonlinear_body_and_a_later_product() -> None:
-    """z = log(z y) five times, then u = v z; at x = 1, y = 3.2, v = 0.22."""
+    """Differentiate five iterations of z = log(z y), then u = v z."""
     step = body("i go z", {"more": "i < 4", "next": "numpy.log(z * y)"})
     m = model({"z": "v * loop"}, loop=repeat(step, ["x"], cond=True))
     gradient = derivatives(m, {"x": 1.0, "y": 3.2, "v": 0.22})
@@ -46,7 +46,7 @@ def test_r3_22_gradient_of_the_selected_branch(x: float, slope: float) -> None:
 
 @pytest.mark.parametrize(("x", "by_x", "by_a"), [(1.226, 0.01875, 1.014125), (0.8, 0.3, 0.8)])
 def test_r3_22_gradient_of_branches_in_a_loop(x: float, by_x: float, by_a: float) -> None:
-    """while count < 4: x = piecewise(x); z = a x."""
+    """Differentiate four iterations of x = piecewise(x), then z = a x."""
     step = body("count go x", {"go": "go", "y": "pick"}, which=WHICH, pick=case("which", PIECES))
     m = model({"z": "a * loop"}, loop=repeat(step, ["x"], M=4))
     gradient = derivatives(m, {"x": x, "a": 0.3})
@@ -54,7 +54,7 @@ def test_r3_22_gradient_of_branches_in_a_loop(x: float, by_x: float, by_a: float
 
 
 def test_r3_23_gradient_through_the_recordings_of_two_loops() -> None:
-    """Two tanh layers, the second on 0.5 S1 + 1; the number is sum(S2^2 + S1)."""
+    """Differentiate sum(S2^2 + S1) of two tanh layers, the second with the input 0.5 S1 + 1."""
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(5, 3))
     sizes = {"W": (3, 4), "U": (4, 4), "W2": (4, 4), "U2": (4, 4)}
@@ -107,7 +107,7 @@ def _two_layers_backward(x: Any, w1: Any, u1: Any, w2: Any, u2: Any) -> dict[str
 
 
 def test_r3_24_gradient_of_nested_loops() -> None:
-    """for i in range(n): for j in range(i): s = sin(k s); the inner loop runs 0, 1, 2, ... times."""
+    """Differentiate `for i in range(n): for j in range(i): s = sin(k s)`."""
     inner = body("j go_in s", {"go": "go_in", "n": "numpy.sin(k * s)"})
     outer = body("i go s", {"go": "go", "n": "again"}, again=repeat(inner, ["s"], M="i"))
     gradient = derivatives(
@@ -121,7 +121,7 @@ def test_r3_24_gradient_of_nested_loops() -> None:
 
 
 def test_r3_25_gradient_of_a_while_loop_with_a_fixed_count() -> None:
-    """Newton's root of 7 from 1, four iterations: nearly 1 / (2 sqrt(7)) = 0.188982."""
+    """Differentiate four Newton iterations for the root of 7: about 1 / (2 sqrt(7)) = 0.188982."""
     step = body(
         "i go x", {"more": "abs(new * new - a) >= 0.0001", "n": "new"}, new="(x + a / x) / 2"
     )

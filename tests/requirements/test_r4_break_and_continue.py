@@ -17,7 +17,7 @@ def node_of(model):
 
 
 def test_r4_30_continue_as_a_conditional_expression(run_everywhere):
-    """for i in range(m): if i % 3 == 0: continue; s += i."""
+    """Run `for i in range(m): if i % 3 == 0: continue; s += i`."""
     model = loop_model(
         {"M": "m", "v_initial": "(0,)"},
         {"s_next": "s if i % 3 == 0 else s + i"},
@@ -30,7 +30,7 @@ def test_r4_30_continue_as_a_conditional_expression(run_everywhere):
 
 @pytest.mark.parametrize("limit", [0, 5, 20, 1000])
 def test_r4_30_break_as_the_condition(run_everywhere, limit):
-    """for x in xs: s += x; if s > limit: break."""
+    """Run `for x in xs: s += x; if s > limit: break`."""
     xs = [3.0, 4.0, 5.0, 6.0, 7.0]
     model = loop_model(
         {"cond": True, "v_initial": "(0.0,)", "slices": {"x_i": "xs"}},
@@ -49,7 +49,7 @@ def test_r4_30_break_as_the_condition(run_everywhere, limit):
 
 
 def test_r4_30_break_before_anything_changes(run_everywhere):
-    """while True: if x < 0.1: break; x = x / 2: the exit in the middle."""
+    """Run `while True: if x < 0.1: break; x = x / 2`, with the exit in the middle of the body."""
     model = loop_model(
         {"exit": "middle", "v_initial": "(x0,)"}, {}, port_values={"x0": 5.0}, carried="x"
     )
@@ -68,7 +68,7 @@ def test_r4_30_break_before_anything_changes(run_everywhere):
 
 
 def test_r4_30_break_and_continue_together(run_everywhere):
-    """for i in range(100): if i % 2: continue; if s > 50: break; s += i."""
+    """Run `for i in range(100): if i % 2: continue; if s > 50: break; s += i`."""
     model = loop_model(
         {"M": 100, "cond": True, "v_initial": "(0,)"},
         {"s_next": "s if i % 2 or s > 50 else s + i"},
@@ -120,7 +120,7 @@ def test_r4_30_continue_as_a_branch_that_passes_through(run_everywhere):
 
 
 def test_r4_30_break_out_of_only_the_inner_loop(run_everywhere):
-    """for i in range(4): for j in range(10): if j > i: break; s += j."""
+    """Run `for i in range(4): for j in range(10): if j > i: break; s += j`."""
     inner = loop_model({"M": 10, "cond": True, "v_initial": "(s,)"}, {}, carried="t")
     node = node_of(inner)
     node["functions"]["loop"]["args"]["body"] = {

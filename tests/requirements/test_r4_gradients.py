@@ -18,7 +18,7 @@ P = np.arange(8.0).reshape(2, 2, 2)
 
 
 def test_r4_20_gradient_by_a_value_that_determines_the_iteration_count() -> None:
-    """while x < 10: x = x * x + 1; from 1.1 on: three times, TensorFlow's 35.6226 and 114.434."""
+    """Differentiate `while x < 10: x = x * x + 1` at 1.1, with the numbers of TensorFlow."""
     step = body("i go x", {"more": "new < 10", "n": "new"}, new="x * x + 1")
     m = model({"z": "loop"}, loop=repeat(step, ["x"], cond="x < 10"))
     assert mdf_loop.compile(m).run({"x": 1.1})["z"] == pytest.approx(35.62263281, rel=1e-9)
@@ -26,21 +26,21 @@ def test_r4_20_gradient_by_a_value_that_determines_the_iteration_count() -> None
 
 
 def test_r4_20_gradient_by_both_sides_of_the_condition() -> None:
-    """while x < y: x = x * x + y; at (1.1, 8) once: 2 x and 1."""
+    """Differentiate one iteration of `while x < y: x = x * x + y` at (1.1, 8)."""
     step = body("i go x", {"more": "new < y", "n": "new"}, new="x * x + y")
     m = model({"z": "loop"}, loop=repeat(step, ["x"], cond="x < y"))
     assert derivatives(m, {"x": 1.1, "y": 8.0}) == {"x": pytest.approx(2.2), "y": 1.0}
 
 
 def test_r4_21_gradient_by_a_value_that_every_iteration_adds() -> None:
-    """while idx < 3: out = out + p; then out + p: 4 for each element."""
+    """Differentiate `while idx < 3: out = out + p`, then `out + p`, by p: 4 for each element."""
     step = body("idx go out", {"more": "idx + 1 < end", "n": "out + p"})
     m = model({"z": "loop + p"}, loop=repeat(step, ["0 * p"], cond="end > 0"))
     assert derivatives(m, {"p": P, "end": 3})["p"] == np.full((2, 2, 2), 4.0).tolist()
 
 
 def test_r4_21_gradient_by_a_value_that_every_iteration_multiplies() -> None:
-    """while idx < 3: out = out * p; then out + p: 3 p^2 + 1."""
+    """Differentiate `while idx < 3: out = out * p`, then `out + p`, by p: 3 p^2 + 1."""
     step = body("idx go out", {"more": "idx + 1 < end", "n": "out * p"})
     m = model({"z": "loop + p"}, loop=repeat(step, ["0 * p + 1"], cond="end > 0"))
     gradient = np.array(derivatives(m, {"p": P, "end": 3})["p"])
@@ -48,13 +48,13 @@ def test_r4_21_gradient_by_a_value_that_every_iteration_multiplies() -> None:
 
 
 def test_r4_22_gradient_of_a_for_loop() -> None:
-    """for i in range(3): y = y * x; at x = 3: 3 x^2."""
+    """Differentiate `for i in range(3): y = y * x` at x = 3: 3 x^2."""
     m = model({"z": "loop"}, loop=repeat(body("i go y", {"go": "go", "n": "y * x"}), ["1.0"], M=3))
     assert derivatives(m, {"x": 3.0}) == {"x": pytest.approx(27.0, rel=1e-14)}
 
 
 def test_r4_22_gradient_with_the_iteration_number_as_a_factor() -> None:
-    """for i in range(5): s = s + i x: 0 + 1 + 2 + 3 + 4."""
+    """Differentiate `for i in range(5): s = s + i x` by x: 0 + 1 + 2 + 3 + 4."""
     m = model(
         {"z": "loop"}, loop=repeat(body("i go s", {"go": "go", "n": "s + i * x"}), ["0.0"], M=5)
     )
@@ -62,7 +62,10 @@ def test_r4_22_gradient_with_the_iteration_number_as_a_factor() -> None:
 
 
 def test_r4_23_gradient_of_a_choice_in_a_while_loop() -> None:
-    """while idx < 3: out = out + 2 p if max(out) < max(x) else out + p; then out + p: 2 + 1 + 1 + 1."""
+    """Differentiate a choice in a loop by p: 2 + 1 + 1 + 1.
+
+    `while idx < 3: out = out + 2 p if max(out) < max(x) else out + p`, then `out + p`.
+    """
     pick = choose("numpy.max(out) < numpy.max(x)", give(r="out + 2 * p"), give(r="out + p"))
     step = body("idx go out", {"more": "idx < 2", "n": "pick"}, pick=pick)
     m = model({"z": "loop + p"}, loop=repeat(step, ["0 * p"], cond=True))
@@ -74,7 +77,10 @@ def test_r4_23_gradient_of_a_choice_in_a_while_loop() -> None:
     ("a", "b", "by_p", "by_x"), [(0, 4, 4.0, 1.0), (4, 4, 3.0, 3.0), (4, 0, 0.0, 0.0)]
 )
 def test_r4_24_gradient_of_consecutive_choices(a: int, b: int, by_p: float, by_x: float) -> None:
-    """if a < b: out += x + 4 p; if a == b: out += 3 x + 3 p; what is not taken gives nothing."""
+    """Check that unselected branches contribute nothing to the gradient.
+
+    `if a < b: out += x + 4 p; if a == b: out += 3 x + 3 p`.
+    """
     m = model(
         {"z": "second"},
         zero="0 * p",
@@ -91,7 +97,7 @@ def test_r4_24_gradient_of_consecutive_choices(a: int, b: int, by_p: float, by_x
 def test_r4_24_gradient_of_returns_inside_of_choices(
     a: int, b: int, expected: tuple[float, float]
 ) -> None:
-    """if a < b: return x + p; if a == b: return 2 p; return 3 p."""
+    """Differentiate `if a < b: return x + p; if a == b: return 2 p; return 3 p`."""
     rest = Graph({"r": "inner"}, {"inner": choose("a == b", give(r="2 * p"), give(r="3 * p"))})
     m = model({"z": "first"}, first=choose("a < b", give(r="x + p"), rest))
     gradient = derivatives(m, {"a": a, "b": b, "x": 1.5, "p": 2.5})
@@ -99,14 +105,14 @@ def test_r4_24_gradient_of_returns_inside_of_choices(
 
 
 def test_r4_25_gradient_of_a_loop_with_break() -> None:
-    """for i in range(100): x = x * p; if x > 50: break; from 1, p = 3: 4 p^3."""
+    """Differentiate `for i in range(100): x = x * p; if x > 50: break` at x = 1, p = 3: 4 p^3."""
     step = body("i go x", {"more": "new <= 50", "n": "new"}, new="x * p")
     m = model({"z": "loop"}, loop=repeat(step, ["x0"], M=100, cond=True))
     assert derivatives(m, {"p": 3.0, "x0": 1.0}) == {"p": 108.0, "x0": 81.0}
 
 
 def test_r4_25_gradient_of_a_break_before_the_update() -> None:
-    """while True: if x * p > 100: break; x = x * p; from 3, p = 2: five times."""
+    """Differentiate five iterations of `while True: if x * p > 100: break; x = x * p`."""
     choice = choose("new <= 100", give("new"), give("x"))
     step = body("i go x", {"more": "new <= 100", "n": "kept"}, new="x * p", kept=choice)
     m = model({"z": "loop"}, loop=repeat(step, ["x0"], cond=True))
@@ -114,7 +120,7 @@ def test_r4_25_gradient_of_a_break_before_the_update() -> None:
 
 
 def test_r4_26_gradient_of_a_loop_with_continue() -> None:
-    """for i in range(10): if i % 2: continue; s = s + i x * x: 20 * 2 x."""
+    """Differentiate `for i in range(10): if i % 2: continue; s = s + i x * x`: 20 * 2 x."""
     choice = choose("i % 2", give("s"), give(r="s + i * x * x"))
     m = model(
         {"z": "loop"},
@@ -125,7 +131,7 @@ def test_r4_26_gradient_of_a_loop_with_continue() -> None:
 
 @pytest.mark.parametrize(("outer", "inner", "times"), [(4, 4, 16), (2, 4, 8), (3, 0, 0)])
 def test_r4_27_gradient_of_a_while_loop_in_a_for_loop(outer: int, inner: int, times: int) -> None:
-    """for _ in range(outer): j = 0; while j < inner: out = out + p."""
+    """Differentiate `for _ in range(outer): j = 0; while j < inner: out = out + p` by p."""
     turn = body("j go_in out", {"more": "j + 1 < inner", "n": "out + p"})
     turns = body("i go out", {"go": "go", "n": "all"}, all=repeat(turn, ["out"], cond="inner > 0"))
     m = model({"z": "loop"}, loop=repeat(turns, ["0 * p"], M="outer"))
@@ -134,7 +140,7 @@ def test_r4_27_gradient_of_a_while_loop_in_a_for_loop(outer: int, inner: int, ti
 
 
 def test_r4_27_gradient_of_three_nested_loops_with_a_choice() -> None:
-    """i, j, k below 2, 3, 2: x = x + p if x < 5 else x * q; against the same in Python, forward."""
+    """Differentiate nested loops of `x = x + p if x < 5 else x * q`, compared with Python."""
     pick = choose("x < 5", give(r="x + p"), give(r="x * q"))
     third = body("k g3 x", {"go": "g3", "n": "pick"}, pick=pick)
     second = body("j g2 x", {"go": "g2", "n": "c"}, c=repeat(third, ["x"], M=2))
@@ -174,7 +180,7 @@ g (double[2,2,2] x, double[2,2,1] y) => (double[2,2,2] z) {
 
 
 def test_r4_28_gradient_of_writing_in_place(tmp_path: Path) -> None:
-    """x[i] = max(x[i]) + y[i] for each i: of each part of x its maximum counts four times."""
+    """Differentiate `x[i] = max(x[i]) + y[i]`, where the maximum of each x[i] counts four times."""
     path = tmp_path / "in_place.onnx"
     onnx.save(onnx.parser.parse_model(IN_PLACE), path)
     (z,) = mdf_loop.compile(path).program.outputs
@@ -184,7 +190,7 @@ def test_r4_28_gradient_of_writing_in_place(tmp_path: Path) -> None:
 
 
 def test_r4_29_gradient_of_loops_and_branches_that_do_not_run() -> None:
-    """while idx < end, with end <= idx: only what follows counts: out + p gives 1; by what is inside 0."""
+    """Check a loop without iterations: 1 for `out + p` after the loop, 0 for values inside."""
     step = body("idx go out", {"more": "idx < end", "n": "out * q + p"})
     m = model({"z": "loop + p"}, loop=repeat(step, ["x"], cond="end > 0"))
     gradient: dict[str, Any] = derivatives(m, {"p": P, "x": P, "q": 2.0, "end": 0})

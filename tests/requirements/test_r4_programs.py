@@ -16,7 +16,7 @@ from tests.models.control import Graph, body, case, choose, give, model, repeat
 Program = tuple[dict[str, Any], Callable[..., Any], list[dict[str, Any]], Any]
 
 
-def of(choice: Any, **functions: Any) -> Graph:
+def nested_branch(choice: Any, **functions: Any) -> Graph:
     """Return a branch whose output is the output of `choice`."""
     return Graph({"r": "inner"}, {**functions, "inner": choice})
 
@@ -25,7 +25,7 @@ def of(choice: Any, **functions: Any) -> Graph:
 
 
 def break_at_a_limit() -> Program:
-    """for i in range(n): x += i; if x > limit: break."""
+    """Return the program `for i in range(n): x += i; if x > limit: break`."""
 
     def python(x: Any, n: int, limit: float) -> Any:
         for i in range(n):
@@ -40,7 +40,7 @@ def break_at_a_limit() -> Program:
 
 
 def break_before_the_update() -> Program:
-    """while True: if x * 2 > limit: break; x = x * 2 (the last round changes nothing)."""
+    """Return the program `while True: if x * 2 > limit: break; x = x * 2`."""
 
     def python(x: Any, limit: Any) -> Any:
         while True:
@@ -58,7 +58,7 @@ def break_before_the_update() -> Program:
 
 
 def continue_over_odd_numbers() -> Program:
-    """for i in range(n): if i % 2: continue; s += i."""
+    """Return the program `for i in range(n): if i % 2: continue; s += i`."""
 
     def python(n: int) -> Any:
         s = 0
@@ -76,7 +76,7 @@ def continue_over_odd_numbers() -> Program:
 
 
 def continue_and_break() -> Program:
-    """for i in range(20): if i % 3 == 0: continue; if s > limit: break; s += i."""
+    """Return `for i in range(20): if i % 3 == 0: continue; if s > limit: break; s += i`."""
 
     def python(limit: int) -> Any:
         s = 0
@@ -106,7 +106,7 @@ def continue_and_break() -> Program:
 
 
 def if_elif_else() -> Program:
-    """x > 10: x - 10; elif x > 5: x * 2; elif x > 0: x + 100; else: -x."""
+    """Return `if x > 10: x - 10; elif x > 5: x * 2; elif x > 0: x + 100; else: -x`."""
 
     def python(x: float) -> Any:
         if x > 10:
@@ -115,15 +115,15 @@ def if_elif_else() -> Program:
             return x * 2
         return x + 100 if x > 0 else -x
 
-    third = of(choose("x > 0", give(r="x + 100"), give(r="-x")))
-    second = of(choose("x > 5", give(r="x * 2"), third))
+    third = nested_branch(choose("x > 0", give(r="x + 100"), give(r="-x")))
+    second = nested_branch(choose("x > 5", give(r="x * 2"), third))
     m = model({"y": "pick"}, pick=choose("x > 10", give(r="x - 10"), second))
     arguments: list[dict[str, Any]] = [{"x": x} for x in (12.0, 7.0, 2.0, -3.0)]
     return m, python, arguments, [2, 14, 102, 3]
 
 
 def elif_in_a_for() -> Program:
-    """for i in range(6): x += 1, x *= 2, x -= 3 by i % 3 (as a case_of)."""
+    """Return a loop of 6 iterations that selects x += 1, x *= 2 or x -= 3 by i % 3."""
 
     def python(x: int) -> Any:
         for i in range(6):
@@ -141,7 +141,7 @@ def elif_in_a_for() -> Program:
 
 
 def while_in_for() -> Program:
-    """for i in range(4): j = 0; while j < i: s += i * j; j += 1."""
+    """Return the program `for i in range(4): j = 0; while j < i: s += i * j; j += 1`."""
 
     def python(s: int) -> Any:
         for i in range(4):
@@ -160,7 +160,7 @@ def while_in_for() -> Program:
 
 
 def for_in_while() -> Program:
-    """while x < limit: for i in range(3): x += i + 1."""
+    """Return the program `while x < limit: for i in range(3): x += i + 1`."""
 
     def python(x: int, limit: int) -> Any:
         while x < limit:
@@ -175,7 +175,7 @@ def for_in_while() -> Program:
 
 
 def break_of_the_inner_loop_only() -> Program:
-    """for i in range(5): for j in range(5): if j > i: break; s += 1."""
+    """Return the program `for i in range(5): for j in range(5): if j > i: break; s += 1`."""
 
     def python(s: int) -> Any:
         for i in range(5):
@@ -200,7 +200,7 @@ def break_of_the_inner_loop_only() -> Program:
 
 
 def break_of_both_loops() -> Program:
-    """Search i * j == product; both loops end when it is found, the pair is the result."""
+    """Return a search for i * j == product, in which the first match ends both loops."""
 
     def python(product: int) -> Any:
         for i in range(1, 8):
@@ -225,7 +225,7 @@ def break_of_both_loops() -> Program:
 
 
 def while_in_if() -> Program:
-    """if x < 0: while x < 0: x += step; else: while x > step: x -= step."""
+    """Return the program `if x < 0: while x < 0: x += step; else: while x > step: x -= step`."""
 
     def python(x: float, step: float) -> Any:
         if x < 0:
@@ -240,13 +240,13 @@ def while_in_if() -> Program:
     down = repeat(
         body("i go x", {"more": "n > step", "y": "n"}, n="x - step"), ["x"], cond="x > step"
     )
-    m = model({"y": "pick"}, pick=choose("x < 0", of(up), of(down)))
+    m = model({"y": "pick"}, pick=choose("x < 0", nested_branch(up), nested_branch(down)))
     arguments: list[dict[str, Any]] = [{"x": x, "step": 2.0} for x in (-5.0, 5.0, 1.0)]
     return m, python, arguments, [1, 1, 1]
 
 
 def early_return() -> Program:
-    """for i in range(10): x = x * 0.5 + 1; if |x - 2| < tolerance: return i. Else -1."""
+    """Return the first i in 10 iterations of x = x * 0.5 + 1 with |x - 2| < tolerance, else -1."""
 
     def python(x: float, tolerance: float) -> Any:
         for i in range(10):
@@ -266,7 +266,7 @@ def early_return() -> Program:
 
 
 def a_flag_decides_later() -> Program:
-    """flag = False; for i in range(n): if flag: s += i; elif i * i > limit: flag = True."""
+    """Return a program that sums i after the first iteration with i * i > limit."""
 
     def python(n: int, limit: int) -> Any:
         s, flag = 0, False
@@ -287,7 +287,7 @@ def a_flag_decides_later() -> Program:
 
 
 def two_values_swap() -> Program:
-    """while b: a, b = b, a % b (greatest common divisor)."""
+    """Return the greatest common divisor, `while b: a, b = b, a % b`."""
 
     def python(a: int, b: int) -> Any:
         while b:
@@ -300,7 +300,7 @@ def two_values_swap() -> Program:
 
 
 def collatz_peak() -> Program:
-    """while x != 1: x = x // 2 if even else 3 x + 1; the result is the largest x."""
+    """Return the largest x of the Collatz iteration `x = x // 2 if even else 3 x + 1`."""
 
     def python(x: int) -> Any:
         peak = x

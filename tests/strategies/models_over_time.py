@@ -180,14 +180,14 @@ def _inputs(
     """Draw values for some of the ports without an edge."""
     fed = {(edge["receiver"], edge["receiver_port"]) for edge in edges.values()}
     return {
-        f"{node}.{name}": _given(draw, port, interface.input_kinds[name])
+        f"{node}.{name}": _port_value(draw, port, interface.input_kinds[name])
         for node, interface in interfaces.items()
         for name, port in interface.inputs.items()
         if (node, name) not in fed and draw(st.integers(0, 2)) == 0
     }
 
 
-def _given(draw: st.DrawFn, port: dict[str, Any], kind: str) -> Any:
+def _port_value(draw: st.DrawFn, port: dict[str, Any], kind: str) -> Any:
     """Draw a value for a port, a float if the kind is `float`."""
     value = draw(constants(kind))
     return np.asarray(value, float).tolist() if "type" in port else value
@@ -299,9 +299,9 @@ def _way(draw: st.DrawFn, name: str, names: _Names, focus: Focus) -> dict[str, A
             visible = {**others, name: kind}
             written["time_derivative"] = expression(draw, visible, kind, focus.depth)
         case "function":
-            written |= _called(draw, others, kind)
+            written |= _call_standard_function(draw, others, kind)
         case "started function":
-            written |= _called(draw, {**others, name: kind}, kind)
+            written |= _call_standard_function(draw, {**others, name: kind}, kind)
     return written
 
 
@@ -350,7 +350,7 @@ def _function(draw: st.DrawFn, names: Names, focus: Focus) -> tuple[str, dict[st
     """Draw a function of a node, and return it with the kind of its result."""
     kind = _kind(draw, focus)
     if draw(st.booleans()):
-        return kind, _called(draw, names, kind)
+        return kind, _call_standard_function(draw, names, kind)
     if draw(st.integers(0, 2)):
         return kind, {"value": expression(draw, names, kind, focus.depth)}
     local = {"a0": kind, "a1": "number"}
@@ -361,7 +361,7 @@ def _function(draw: st.DrawFn, names: Names, focus: Focus) -> tuple[str, dict[st
     }
 
 
-def _called(draw: st.DrawFn, names: Names, kind: str) -> dict[str, Any]:
+def _call_standard_function(draw: st.DrawFn, names: Names, kind: str) -> dict[str, Any]:
     """Draw a standard function with its arguments."""
     tables = [name for name, other in names.items() if other == "table"]
     if kind == "list" and tables and draw(st.booleans()):

@@ -108,7 +108,7 @@ class LoopProgramBuilder:
 
     # --- what is given ------------------------------------------------------------------------
 
-    def given(self, b: Builder, dtype: str, shape: Shape, name: str, array: object = None) -> Value:
+    def input(self, b: Builder, dtype: str, shape: Shape, name: str, array: object = None) -> Value:
         """Return a new input of the program."""
         value = b.new(dtype, shape, name)
         extents = {**self.extents, "time": MOST_ROWS}
@@ -127,9 +127,9 @@ class LoopProgramBuilder:
         pool = [b.constant(np.array(self.draw(st.sampled_from(list(hard("int64")[:10])))))]
         for dtype in self.dtypes:
             single = self.draw(st.sampled_from([(), (), (1,)]))
-            pool.append(self.given(b, dtype, single, "s"))
+            pool.append(self.input(b, dtype, single, "s"))
             if self.lanes:
-                pool.append(self.given(b, dtype, self.lanes, "x"))
+                pool.append(self.input(b, dtype, self.lanes, "x"))
         outputs = self.outermost(b, pool)
         named = (Output(f"y{k}", value) for k, value in enumerate(outputs))
         program = Program("p", tuple(map(Input, self.inputs)), tuple(b.ops), tuple(named))
@@ -208,13 +208,13 @@ class LoopProgramBuilder:
         """Return an integer, either a constant or a new input."""
         if self.draw(st.booleans()):
             return b.constant(np.array(number))
-        return self.given(b, "int64", (), name, number)
+        return self.input(b, "int64", (), name, number)
 
     def scanned(self, b: Builder, inside: Builder) -> Scanned:
         shape = self.draw(st.sampled_from([self.lanes, ()])) or ()
         count = self.draw(st.sampled_from([MOST_ROWS, MOST_ROWS + 1, "time"]))
         axis = self.draw(st.integers(0, len(shape)))
-        rows = self.given(b, self.dtype(), (*shape[:axis], count, *shape[axis:]), "rows")
+        rows = self.input(b, self.dtype(), (*shape[:axis], count, *shape[axis:]), "rows")
         row = inside.new(rows.dtype, shape, "row")
         return Scanned(rows, row, axis, self.draw(st.booleans()))
 
@@ -291,7 +291,7 @@ class LoopProgramBuilder:
             operands[1] = b.op("Where", b.op("Less", operands[1], nothing), nothing, operands[1])
         self.checks += 1
         with b.at(f"$.ops[{self.checks}]"):
-            computed = call.made(b, *operands)
+            computed = call.append_to(b, *operands)
         return [computed] if self.keeps(computed) else []
 
     def operands(self, b: Builder, pool: list[Value], call: Call) -> list[Value]:

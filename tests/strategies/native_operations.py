@@ -102,7 +102,7 @@ class Call:
         """True if a result out of range depends on its position."""
         return self.name == "Cast" and self.attributes["to"] == UINT32 and _is_float(self.dtypes[0])
 
-    def made(self, b: Builder, *operands: Value) -> Value:
+    def append_to(self, b: Builder, *operands: Value) -> Value:
         """Append the operation and return its result."""
         operands_by_place = dict(zip(self.places, operands, strict=True))
         inputs = [operands_by_place.get(k) for k in range(max(operands_by_place) + 1)]

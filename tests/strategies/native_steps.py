@@ -27,7 +27,7 @@ class ArrayProgramBuilder(LoopProgramBuilder):
         self.others = draw(st.lists(st.sampled_from([*shapes, ()]), max_size=2))
 
     def outermost(self, b: Builder, pool: list[Value]) -> list[Value]:
-        more = [self.given(b, self.dtype(), shape, "more") for shape in self.others]
+        more = [self.input(b, self.dtype(), shape, "more") for shape in self.others]
         return super().outermost(b, [*pool, *more])
 
     def op(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:

@@ -190,7 +190,7 @@ def _run_or_none(case: Case) -> mdf_loop.Results | None:
         return None
 
 
-# --- what more can be asked for -------------------------------------------------------------------
+# --- further arguments of a run -------------------------------------------------------------------
 
 
 def _with(case: Case, **changes: Any) -> Case:

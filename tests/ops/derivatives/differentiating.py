@@ -76,8 +76,8 @@ def differentiated(program: Program, order: str = "") -> Program:
             operation.outputs
         ):
             known = [tangents.get(v) for v in operation.inputs]
-            random_tangents_and_cotangents = rule_of(operation).tangents(b, operation, known)
-            pairs = zip(operation.outputs, random_tangents_and_cotangents, strict=True)
+            output_tangents = rule_of(operation).tangents(b, operation, known)
+            pairs = zip(operation.outputs, output_tangents, strict=True)
             tangents.update((v, t) for v, t in pairs if t is not None)
     float_outputs = [output for output in program.outputs if is_float(output.value)]
     outputs = [

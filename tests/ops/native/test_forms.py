@@ -53,7 +53,7 @@ def loop_over_rows(call: Call, arrays: list[np.ndarray]) -> Program:
     i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
     scanned = tuple(Scanned(v, inside.new(v.dtype, v.shape[1:], "row")) for v in inputs)
     with inside.at("$.here"):
-        row = call.made(inside, *(parametrize_calls.row for parametrize_calls in scanned))
+        row = call.append_to(inside, *(each.row for each in scanned))
     stack = b.new(row.dtype, (count, *(row.shape or ())), "stack")
     trip = b.constant(np.array(count))
     ops = tuple(inside.ops)

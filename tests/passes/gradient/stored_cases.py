@@ -32,7 +32,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> dict[str, Any]:
-    """Return a case as it is stored."""
+    """Return the stored document of a case."""
     case: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
     return case
 
