@@ -1,7 +1,7 @@
 """Command line of mdf-loop.
 
-The program heeds signals before it imports anything else: until then this module imports little. The commands are
-in `mdf_loop.cli.commands`, with one module per command.
+This module imports few modules, so that the program handles signals before its other imports. The commands
+are in `mdf_loop.cli.commands`, with one module per command.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mdf_loop.signals import heeded
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program `mdf-loop`, with the arguments of the process if none are given."""
+    """Run the program `mdf-loop`. The default of `arguments` is the command line of the process."""
     with heeded(end_process, to_the_end=arguments is None):
         from mdf_loop.cli.commands import run_command_line
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name of `mdf_loop.cli.commands`, which is imported when it is first used."""
+    """Return an attribute of `mdf_loop.cli.commands`, which is imported on first use."""
     if name not in ("cli", "COMMANDS"):
         raise AttributeError(f"module 'mdf_loop.cli' has no attribute '{name}'")
     from mdf_loop.cli import commands

@@ -1,4 +1,4 @@
-"""`mdf-loop check`: report all findings about a model at once."""
+"""`mdf-loop check`: report all errors and notes about models."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from mdf_loop.errors import LoopError
 @compile_options
 @click.pass_context
 def command(ctx: click.Context, /, models: tuple[str, ...], **options: Any) -> None:
-    """Check each MODEL and print all findings and notes, without running it.
+    """Check each MODEL without running it, and print all errors and notes.
 
-    Notes report constructs that modeci_mdf computes differently, and states that read new values of other states.
+    Notes report constructs that modeci_mdf computes differently, and states that read new values of other
+    states.
     """
     has_errors = False
     for model in models:
@@ -39,7 +40,7 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
     """Print the inputs, outputs, loops and notes of a valid model.
 
     Raises:
-        LoopError: The model has errors. The error has all findings.
+        LoopError: The model has errors. The exception has all findings.
     """
     from mdf_loop.api.compiled import checked_options
     from mdf_loop.cli.inputs import read_inputs
@@ -76,6 +77,6 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
 
 
 def _count_text(noun: str, number: int) -> str:
-    """Return a number with its noun, in the plural unless the number is 1."""
+    """Return a number with a noun, in the plural unless the number is 1."""
     first, *rest = noun.split(" ")
     return " ".join((f"{number} {first}{'s' * (number != 1)}", *rest))

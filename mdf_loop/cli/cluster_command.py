@@ -9,13 +9,13 @@ from mdf_loop.cli.show import show
 
 @click.group("cluster")
 def command() -> None:
-    """Inspect a cluster that computes sweeps, trials and fits."""
+    """Test clusters of worker processes, which compute sweeps, trials and fits."""
 
 
 @command.command("check")
 @click.argument("cluster", metavar="N|ADDRESS|FILE")
 def check(cluster: str) -> None:
-    """Test a cluster: print the versions and the speed of each worker."""
+    """Print the package versions and the speed of each worker of a cluster."""
     from mdf_loop.api.cluster_check import check_workers
     from mdf_loop.cli.inputs import read_cluster
     from mdf_loop.cluster.environment import environment_versions

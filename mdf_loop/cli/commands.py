@@ -24,25 +24,25 @@ COMMANDS = (
     *("run", "gradient", "fit", "check", "verify", "draw"),
     *("explain", "compile", "import", "new", "cluster", "doctor", "demo"),
 )
-"""Names of all commands. The command is in the module `mdf_loop.cli.<name>_command`."""
+"""Names of all commands. Each command is in the module `mdf_loop.cli.<name>_command`."""
 
 
 GC_THRESHOLDS = (200_000, 50, 100)
 """Thresholds of the garbage collector.
 
-Imported objects stay alive, and scanning them takes a tenth of the time of a short command.
+The high thresholds prevent scans of imported objects, which take a tenth of the time of a short command.
 """
 
 
 class _Commands(click.Group):
-    """Group of commands that imports the module of a command when it is used."""
+    """Group of commands that imports the module of a command when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of a name, or None for an unknown name."""
+        """Return the command with the name `cmd_name`, or None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"mdf_loop.cli.{cmd_name}_command")
@@ -50,19 +50,22 @@ class _Commands(click.Group):
         return command
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Parse the options before the name of the command."""
+        """Parse the options before the name of the command, with control characters escaped in errors."""
         with _visible_usage_errors():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Print an error that the user can correct on stderr, and exit with code 2."""
+        """Run the command.
+
+        For an error that the user can correct, print it on stderr, and exit with code 2.
+        """
         try:
             with raising(), _visible_usage_errors(), noting():
                 return super().invoke(ctx)
         except LoopError as error:
             show(error.report, error=True)
             ctx.exit(2)
-        except BrokenPipeError:  # the reader closed the pipe: click exits without a message
+        except BrokenPipeError:  # The reader closed the pipe, and click exits without a message.
             raise
         except OSError as error:
             file_prefix = f"'{error.filename}': " if error.filename else ""
@@ -92,14 +95,14 @@ def cli() -> None:
 
 
 def run_command_line(arguments: Sequence[str]) -> None:
-    """Run the program `mdf-loop` with arguments. It ends with SystemExit."""
+    """Run the program `mdf-loop` with arguments, and raise SystemExit with its exit code."""
     gc.set_threshold(*GC_THRESHOLDS)
     signal_word.reset()
     with watched():
         try:
             cli.main(list(arguments), prog_name="mdf-loop")
         except SystemExit as end:
-            if has_abandoned_thread():  # Python's finalization would take away what the thread uses
+            if has_abandoned_thread():  # Python's finalization would break the thread
                 _exit_at_once(end)
             raise
         finally:

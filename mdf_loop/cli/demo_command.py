@@ -1,4 +1,4 @@
-"""`mdf-loop demo`: read, run and draw three models."""
+"""`mdf-loop demo`: run and draw three demonstration models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdf_loop.paths import path_of
     help="Folder for models and pictures.",
 )
 def command(output: str) -> None:
-    """Run and draw three models, and write models, pictures and .onnx files to a folder."""
+    """Run and draw three demonstration models, and write models, pictures and .onnx files to a folder."""
     from mdf_loop.api.compiled import compile
     from mdf_loop.demo import DEMOS
     from mdf_loop.drawing import draw

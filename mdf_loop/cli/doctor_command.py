@@ -1,4 +1,4 @@
-"""`mdf-loop doctor`: report the state of this installation, with remedies for problems."""
+"""`mdf-loop doctor`: report the state of the installation, with remedies for problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = (
 
 @click.command("doctor")
 def command() -> None:
-    """Show versions, devices and drawing programs, with a remedy for each part that does not work."""
+    """Show versions, devices and the drawing program, with a remedy for each part that does not work."""
     for line in (*_versions(), *_runtime(), *_native(), *_drawing(), *_plugin()):
         show(line)
 
@@ -37,7 +37,7 @@ def _versions() -> Iterator[str]:
 
 
 def _runtime() -> Iterator[str]:
-    """Yield a line about each device after a run of a small loop."""
+    """Yield a line about each device of ONNX Runtime, after a run of a small loop."""
     from mdf_loop.api.compiled import compile
     from mdf_loop.demo import DEMOS
     from mdf_loop.errors import LoopError
@@ -56,7 +56,7 @@ def _runtime() -> Iterator[str]:
 
 
 def _native() -> Iterator[str]:
-    """Yield a line about machine code for loops."""
+    """Yield a line about the compilation of loops to machine code."""
     from mdf_loop.native.loop_decisions import unavailable
 
     problem = unavailable()
@@ -83,7 +83,7 @@ def _drawing() -> Iterator[str]:
 
 
 def _plugin() -> Iterator[str]:
-    """Yield a line about the registration in modeci_mdf."""
+    """Yield a line about the registration of functions in modeci_mdf."""
     import modeci_mdf.execution_engine  # noqa: F401 - the plugin registers when it is loaded
     from modeci_mdf.functions.standard import mdf_functions
 

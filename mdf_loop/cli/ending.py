@@ -1,4 +1,4 @@
-"""Exit codes of commands, and words for the signals that end them."""
+"""Exit codes of commands, and messages for the signals that end commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXIT_CODES = {
     StopReason.INTERRUPTED: 130,
     StopReason.TERMINATED: 143,
 }
-"""Exit code by stop reason: 128 plus the number of the signal, as in shells."""
+"""Exit code by stop reason. As in shells, the exit code is 128 plus the signal number."""
 
 _SIGNAL_WORDS = {
     StopReason.HUNG_UP: "hung up",
@@ -25,32 +25,32 @@ _SIGNAL_WORDS = {
 
 
 def exit_code(stopped_by: StopReason) -> int:
-    """Return the exit code of a command by the reason that ended its run. The results are printed in any case."""
+    """Return the exit code of a command by the stop reason of its run, which may be partial."""
     return EXIT_CODES.get(stopped_by, 0)
 
 
 def interruption_word_and_code(interruption: KeyboardInterrupt) -> tuple[str, int]:
-    """Return the word and the exit code for a command that an interruption ended at once."""
+    """Return the message and the exit code for a command that an interruption ends without results."""
     reason: StopReason = getattr(interruption, "reason", StopReason.INTERRUPTED)
     return _SIGNAL_WORDS[reason], EXIT_CODES[reason]
 
 
 class SignalWord:
-    """Word on stderr for the signal that ends a command. The first thread that writes the word is the only one."""
+    """Message on stderr for the signal that ends a command. Only the first thread writes the message."""
 
     LOCK_SECONDS = 0.5
-    """Seconds that a thread waits for another thread that is writing the word."""
+    """Time limit in seconds for waiting for another thread that writes the message."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a second signal can interrupt the thread that writes
+        self._lock = threading.RLock()  # a second signal can interrupt the writing thread
         self._is_written = False
 
     def reset(self) -> None:
-        """Allow the word to be written in a new command."""
+        """Reset the state for a new command, so that its message can be written."""
         self._is_written = False
 
     def write(self, word: str, write: Callable[[str], object]) -> None:
-        """Call `write(word)`, unless the word of this command has been written."""
+        """Call `write(word)`, unless the message of this command is already written."""
         if not self._lock.acquire(timeout=self.LOCK_SECONDS):
             return
         try:
@@ -62,13 +62,13 @@ class SignalWord:
 
 
 signal_word = SignalWord()
-"""Word for the signal that ends the current command, shared by the main thread and the watchdog."""
+"""Message for the signal that ends the current command. The main thread and the watchdog share it."""
 
 
 def end_process(reason: StopReason) -> NoReturn:
-    """Write the word for a signal on stderr, and end the process at once with its exit code.
+    """Write the message for a signal on stderr, and end the process at once with the exit code of the signal.
 
-    Nothing is cleaned up: this is for a process that has computed nothing, or does not answer.
+    The process does not clean up. It has computed no results, or its main thread does not respond.
     """
     with suppress(OSError):  # the terminal may be closed
         signal_word.write(_SIGNAL_WORDS[reason], lambda word: os.write(2, f"{word}\n".encode()))

@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Explain the loops of MODEL: pseudo-code, operating mode, carried, recorded and captured values.
 
-    Options about the program (inputs, precision and so on) require --passes.
+    Options about the program, such as --input and --precision, require --passes.
     """
     if not passes:
         _refuse_program_options(context)
@@ -55,7 +55,7 @@ def command(
 
 
 def _refuse_program_options(context: click.Context) -> None:
-    """Raise a UsageError if an option that requires --passes is on the command line."""
+    """Raise a UsageError if an option that requires --passes is used without it."""
     for parameter in context.command.params:
         name = parameter.name or ""
         is_on_command_line = context.get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -102,7 +102,7 @@ _BOUNDS_PATTERN = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
 def command(ctx: click.Context, /, model: str, data: str | None, **options: Any) -> None:
     """Fit parameters of MODEL to DATA, a .csv or .npz file.
 
-    DATA has a column `time` and one column per output, or the columns `rt` and `choice`.
+    DATA has a column `time` and one column per output, or the columns `rt` (reaction time) and `choice`.
     """
     from mdf_loop.api.compiled import compile
     from mdf_loop.cli.inputs import split_once

@@ -1,4 +1,4 @@
-"""`mdf-loop gradient`: differentiate a number with respect to parameters and inputs."""
+"""`mdf-loop gradient`: differentiate a scalar objective with respect to parameters and inputs."""
 
 from __future__ import annotations
 
@@ -74,9 +74,10 @@ from mdf_loop.errors import GradientError
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
 def command(ctx: click.Context, /, model: str, **options: Any) -> None:
-    """Print the derivatives of a number that MODEL computes with respect to parameters and inputs.
+    """Print the derivatives of a scalar objective of MODEL with respect to parameters and inputs.
 
-    Iteration counts, branches, spikes and random numbers are constant under differentiation.
+    The objective is the sum of the terms --of. Iteration counts, branches, spikes and random numbers are
+    constant under differentiation.
     """
     from mdf_loop.api.compiled import compile
     from mdf_loop.api.onnx_files import checked_file

@@ -8,20 +8,20 @@ from typing import ClassVar
 import click
 
 Groups = Mapping[str, Sequence[str]]
-"""Names of the parameters of a command by the title of their group."""
+"""Names of a command's parameters, by the title of their group in the help."""
 
 
 class GroupedCommand(click.Command):
     """Command whose help lists the options in groups.
 
     Attributes:
-        groups: The groups, which a subclass gives. Options in no group are in the last one, `Other options`.
+        groups: The groups of a subclass. Options without a group are in the last group, `Other options`.
     """
 
     groups: ClassVar[Groups] = {}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one section for each group."""
+        """Write one section of the help for each group."""
         records = {
             str(parameter.name): record
             for parameter in self.get_params(ctx)

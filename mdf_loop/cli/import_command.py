@@ -18,7 +18,7 @@ from mdf_loop.paths import path_of
 )
 @loop_condition_option
 def command(file: str, output: str | None, loop_condition: str) -> None:
-    """Write FILE (.onnx, or an OpenVINO .xml with its .bin) as an MDF model.
+    """Convert FILE (.onnx, or an OpenVINO .xml with its .bin) to an MDF model.
 
     Loops, branches and scans become functions of nodes. Large arrays are written to an .npz file beside
     the model.

@@ -1,10 +1,10 @@
-"""Values on the command line: `NAME=VALUE`, and files with many values.
+"""Parsing of values on the command line: `NAME=VALUE`, and files with many values.
 
     3   2.5   true   nan   [1, 2.5]   [[1, 2], [3, 4]]     as in JSON or in Python
     stimulus.csv:current   weights.npz:W                    one column or array of a file
     0:1:5                                                   for a sweep: numpy.linspace(0, 1, 5)
 
-Files are .csv, .npz and .json. Sequences, and optional values that are absent, come in .json only:
+Files are .csv, .npz and .json. Only .json files can have sequences and absent optional values:
 
     {"history": {"sequence": [{"dtype": "float32", "shape": [2], "data": [1, 2]}]}, "x": null}
 """
@@ -41,13 +41,13 @@ def read_inputs(
     steps: int | None = None,
     dt: float | None = None,
 ) -> dict[str, Any]:
-    """Read inputs by name. Single values override those in files.
+    """Read inputs by name. Single values override values in files.
 
     With `steps`, a column of a csv file must have one row per step. With `dt`, a column `time` must increase
     by `dt` from row to row.
 
     Raises:
-        InputError: a file does not fit.
+        InputError: A value or a file cannot be read, or does not fit the run.
     """
     inputs: dict[str, Any] = {}
     for name in files:
@@ -64,10 +64,10 @@ def read_inputs(
 
 
 def _check_times(path: Path, times: Any, dt: float) -> None:
-    """Check that the rows of a csv file are `dt` apart.
+    """Check that the times in a csv file increase by `dt` from row to row.
 
     Raises:
-        InputError: Two rows have another distance. The message has this distance and the dt of the run.
+        InputError: The times of two rows have another difference. The message has the difference and `dt`.
     """
     if path.suffix.lower() != ".csv":
         return
@@ -87,7 +87,7 @@ def _check_times(path: Path, times: Any, dt: float) -> None:
 
 
 def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """Return values of parameters by `node.parameter`."""
+    """Return the values of `--set` by `node.parameter`."""
     return {
         name: _read_value(text, f"the value of '{name}'")
         for name, text in split_once(pairs, "--set cell.g=0.5")
@@ -95,7 +95,7 @@ def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def read_step(dt: str | None, document: Document) -> float | None:
-    """Return `--dt` in the model's unit of time, and print a conversion from another unit on stderr.
+    """Return `--dt` in the model's unit of time. Print a conversion from another unit on stderr.
 
     dt: 0.5ms is 0.0005 s (the model states no unit of time)
     """
@@ -111,7 +111,7 @@ def read_step(dt: str | None, document: Document) -> float | None:
 
 
 def read_members(pairs: Iterable[str], grid_pairs: Iterable[str]) -> Mapping[str, Any]:
-    """Return the sweep that `--sweep` or `--grid` describes.
+    """Return the sweep of `--sweep` or `--grid`.
 
     Raises:
         InputError: A value cannot be read, or both options are present.
@@ -128,7 +128,7 @@ def read_cluster(text: str | None) -> Any:
 
 
 def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
-    """Return swept values by name."""
+    """Return the values of `--sweep` or `--grid` by name."""
     sweep = {}
     for name, text in split_once(pairs, "--sweep cell.g='[0.1, 0.2]' or --sweep cell.g=0:1:100"):
         parts = text.split(":")
@@ -139,11 +139,11 @@ def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def read_losses(texts: Iterable[str], steps: int | None = None) -> dict[str, list[Any]]:
-    """Return the terms of a differentiated number: words for each output, some with data.
+    """Return the terms of `--of` by output: words such as `mean`, some with data.
 
     cell.V:mean   cell.V:sse=data.csv   cell.V:sse=data.csv:V   cell.V:weighted='[0.5, 1]'
 
-    A file without a column name provides the column with the name of the output.
+    For a file without a column name, the data are the column with the name of the output.
     """
     losses: dict[str, list[Any]] = {}
     for text in texts:
@@ -160,7 +160,7 @@ _LOSS_PATTERN = re.compile(r"(.+?):\s*(\w+)\s*(?:=(.*))?", re.DOTALL)
 
 
 def _parse_loss(text: str) -> tuple[str, str, str | None]:
-    """Return output, word and text of the data from one `--of` option."""
+    """Return the output, the word, and the text of the data of one `--of` option."""
     if match := _LOSS_PATTERN.fullmatch(text.strip()):
         output, word, data_text = match[1].strip(), match[2], match[3]
         if word in (WORDS if data_text is None else WITH_DATA):
@@ -188,7 +188,7 @@ def read_trials(text: str | None) -> Any:
 
 
 def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
-    """Return the statistics over trials by name of the output, with their parameters."""
+    """Return the statistics of `--over-trials`, with their parameters, by name of the output."""
     example = "--over-trials ddm.rt=mean,quantiles:0.1:0.5:0.9"
     statistics: dict[str, list[Any]] = {}
     for pair in pairs:
@@ -198,7 +198,7 @@ def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
 
 
 def _statistic(text: str) -> Any:
-    """Return one statistic: its word, or a dict with its quantiles or edges."""
+    """Return a statistic as a word, or as a dict with its quantiles or bin edges."""
     word, *parts = (part.strip() for part in text.split(":"))
     if not parts:
         return word
@@ -211,7 +211,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,20}")
 
 
 def _split_pair(pair: str, example: str) -> tuple[str, str]:
-    """Return name and text of `NAME=VALUE`."""
+    """Return the name and the text of the value in `NAME=VALUE`."""
     name, separator, text = pair.partition("=")
     if not separator or not name.strip():
         option = example.split()[0]
@@ -220,7 +220,7 @@ def _split_pair(pair: str, example: str) -> tuple[str, str]:
 
 
 def split_once(pairs: Iterable[str], example: str) -> list[tuple[str, str]]:
-    """Return names and texts of `NAME=VALUE` options.
+    """Return the names and the texts of the values of `NAME=VALUE` options.
 
     Raises:
         InputError: A name occurs twice.
@@ -258,7 +258,7 @@ _WHOLE_FILE = re.compile(r"[^:]+\.(?:csv|npz|json)", re.IGNORECASE)
 
 
 def _read_value(text: str, description: str, steps: int | None = None) -> Any:
-    """Return a value that is written out, or a column or array of a file."""
+    """Return the value that a text represents, or the column or array of a file that it names."""
     match = _FILE_ENTRY.fullmatch(text.strip())
     if match is None:
         return parse_value(text, description)
@@ -282,10 +282,10 @@ _CONSTANTS = {
 
 
 class _ReplaceConstants(ast.NodeTransformer):
-    """Replacement of `true`, `nan` and `inf` in any case, as in JSON and NumPy, by Python constants."""
+    """Transformer that replaces `true`, `nan` and `inf`, in any case, by Python constants."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Return the constant of a name, or the node unchanged."""
+        """Return the Python constant for a name, or the node unchanged."""
         word = node.id.lower()
         return ast.Constant(_CONSTANTS[word]) if word in _CONSTANTS else node
 
@@ -337,7 +337,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _from_json(name: str, value: Any, path: Path) -> Any:
-    """Return a value of a JSON file: `{dtype, shape, data}`, `{sequence: [...]}`, or plain numbers."""
+    """Convert a value of a JSON file: `{dtype, shape, data}`, `{sequence: [...]}`, or plain numbers."""
     if not isinstance(value, dict):
         return value
     if set(value) == {"sequence"} and isinstance(value["sequence"], list):

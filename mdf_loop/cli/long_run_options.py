@@ -1,8 +1,8 @@
 """Options of `mdf-loop run` about recording, limits, checkpoints and resuming.
 
---every 10                   rows of every tenth step
---checkpoint-every 5min      five minutes between checkpoints
---reduce cell.v=mean,max     instead of the rows of cell.v, its mean and its largest value
+--every 10                   record only every tenth step
+--checkpoint-every 5min      write a checkpoint every five minutes
+--reduce cell.v=mean,max     record the mean and the maximum of cell.v instead of its rows
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mdf_loop.errors import InputError
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 OUTPUT_STORE = "the store of --output"
-"""Value of `--resume` without a file, which resumes from the store of `--output`."""
+"""Value of `--resume` without FILE, which resumes from the store of `--output`."""
 
 
 def recording_options(command: _F) -> _F:
@@ -108,10 +108,10 @@ def stopping_options(command: _F) -> _F:
 
 
 def long_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a run specification from these options.
+    """Return the arguments of a run specification from the options for long runs.
 
     Raises:
-        InputError: An option cannot be read.
+        InputError: The value of an option is invalid.
     """
     return {
         "record": options["record"],
@@ -133,7 +133,7 @@ def read_every(text: str) -> int:
     """Return the number of rows of `--every`.
 
     Raises:
-        InputError: The text is a time, or no whole number.
+        InputError: The text is a time, or not a whole number.
     """
     from mdf_loop.durations import has_unit
 
@@ -152,7 +152,7 @@ def read_every(text: str) -> int:
 
 
 def read_reductions(pairs: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the words of `--reduce` as reductions, by the name of the output."""
+    """Return the reductions of `--reduce` by the name of the output."""
     reductions: dict[str, tuple[str, ...]] = {}
     for pair in pairs:
         name, _, text = (part.strip() for part in pair.partition("="))

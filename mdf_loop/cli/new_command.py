@@ -1,4 +1,4 @@
-"""`mdf-loop new`: write a small model to start from."""
+"""`mdf-loop new`: write a small model as a template."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ENDINGS = (".yaml", ".yml")
 @click.argument("kind", type=click.Choice([start.kind for start in STARTS]))
 @click.argument("path", required=False, type=click.Path())
 def command(kind: str, path: str | None) -> None:
-    """Write a small model to start from: a neuron, a decision or a loop.
+    """Write a small model as a template for a new one: a neuron, a decision or a loop.
 
-    The model is written to KIND.yaml or to PATH. Existing files are never overwritten. Comments in the file
-    explain its parts.
+    The model is written to PATH, or to KIND.yaml without PATH. Existing files are never overwritten. Comments
+    in the file explain the parts of the model.
     """
     from mdf_loop.errors import InputError
     from mdf_loop.files import checked_target

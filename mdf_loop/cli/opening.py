@@ -1,4 +1,4 @@
-"""Opening of models on the command line, with a warning on stderr for each doubt of an import."""
+"""Opening of models on the command line, with import warnings on stderr."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import click
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "native", "threads")
-"""Options that are passed to `compile`."""
+"""Names of the options that are passed to `compile`."""
 
 model_argument = click.argument("model", type=click.Path())
 
@@ -196,7 +196,7 @@ def loop_condition_option(command: _F) -> _F:
 
 
 def compile_options(command: _F) -> _F:
-    """Add the options that affect the program of a model."""
+    """Add the options that affect the compiled program of a model."""
     for option in (
         loop_condition_option,
         click.option(

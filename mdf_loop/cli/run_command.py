@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class _RunCommand(GroupedCommand):
-    """The command `run`, with the groups of the arguments of `CompiledModel.run`."""
+    """Class of the command `run`, whose options have the groups of the arguments of `CompiledModel.run`."""
 
     groups: ClassVar = {
         "Model and inputs": (
@@ -116,7 +116,7 @@ class _RunCommand(GroupedCommand):
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
 def command(ctx: click.Context, /, model: str, **options: Any) -> None:
-    """Run one evaluation of MODEL, or MODEL over time, and print its outputs."""
+    """Run one evaluation of MODEL, or with --steps a run over time, and print the outputs."""
     from mdf_loop.api.compiled import compile
     from mdf_loop.api.time_steps import differing_steps
     from mdf_loop.ir import StopReason
@@ -157,7 +157,7 @@ OUTPUT_OPTIONS = ("output", "plot", "final_state", "checkpoint")
 
 
 def _option_name(option: str) -> str:
-    """Return the spelling of an option on the command line."""
+    """Return an option as written on the command line."""
     return f"--{option.replace('_', '-')}"
 
 
@@ -189,9 +189,9 @@ def _check_files(options: Mapping[str, Any]) -> None:
 
 
 def _check_distinct_files(options: Mapping[str, Any]) -> None:
-    """Refuse two outputs in one file.
+    """Raise an InputError if two outputs have the same file.
 
-    A run may write its checkpoint and its final state over the files that it resumes from.
+    A run may overwrite the files that it resumes from by its checkpoint and its final state.
     """
     input_options = ("initial_state",) if options["cluster"] else ("resume", "initial_state")
     paths_by_option = {
@@ -248,9 +248,9 @@ def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpe
 def _run(
     compiled: CompiledModel, spec: RunSpecification
 ) -> tuple[Results, LoopError | Signalled | None]:
-    """Return the results of a run, complete or partial, and the error or signal that ended it.
+    """Return the complete or partial results of a run, and the error or signal that ended the run.
 
-    The error may also come from writing the results.
+    The error may also be an error of writing the results.
     """
     from mdf_loop.api import specified_run
 
@@ -271,7 +271,7 @@ def _run(
 
 
 def _hint(error: LoopError, hint: str, output: str | Path | None, controls: RunControls) -> str:
-    """Return the remedy of an error in terms of the command line. `output` is the file with the partial results."""
+    """Return the hint of an error in terms of command-line options. `output` has the partial results."""
     if isinstance(error, DiskFullError):
         if error.results.checkpoint is not None:
             return f"free disk space, and continue with --resume '{error.results.checkpoint}'"
@@ -280,7 +280,7 @@ def _hint(error: LoopError, hint: str, output: str | Path | None, controls: RunC
         return "free disk space; a run with --checkpoint FILE can be resumed"
     if isinstance(error, MemoryLimitError) and controls.saved_at is not None:
         return f"go on with --resume '{controls.saved_at}' and a larger --memory-limit"
-    if isinstance(error, InputError):  # the output could not be written
+    if isinstance(error, InputError):  # writing the output failed
         return hint
     location = (
         f"'{output}' has the partial results" if output else "--output saves the partial results"
@@ -294,7 +294,7 @@ def _write_files(
     options: Mapping[str, Any],
     failure: LoopError | Signalled | None,
 ) -> LoopError | Signalled | None:
-    """Write the files that the run itself does not write. Return the first error of the run or of writing."""
+    """Write the files that the run has not written. Return the first error of the run or of writing."""
     from mdf_loop.run.states import save_state
 
     try:

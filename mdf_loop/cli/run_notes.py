@@ -1,4 +1,4 @@
-"""Notes about a run: nodes that never ran."""
+"""Notes about nodes that never ran."""
 
 from __future__ import annotations
 

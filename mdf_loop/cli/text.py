@@ -1,4 +1,4 @@
-"""Text of results and derivatives for people, and JSON for programs."""
+"""Results and derivatives as readable text and as JSON."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mdf_loop.run.recording.labels import coordinates, lengths
 from mdf_loop.text_escaping import escape_to_one_line
 
 _MAX_LINES = 12
-"""Number of lines that are shown of an array or of an execution order."""
+"""Maximum number of lines of an array or an execution order."""
 
 _MAX_VALUES = 40
-"""Number of elements up to which an array is shown in full. A longer one shows its ends."""
+"""Maximum number of elements of an array that is shown completely. A longer array shows both ends."""
 
 
 def results_as_json(results: Results, execution_list: ExecutionList | None = None) -> Iterator[str]:
-    """Return the text of `--json` in chunks, with the execution order if there is one."""
+    """Return the text of `run --json` in chunks, with the execution order if it is recorded."""
     content = results.content()
     return json_chunks(
         content if execution_list is None else {**content, "execution_list": list(execution_list)}
@@ -67,13 +67,13 @@ def results_as_text(
 
 
 def gradient_as_json(gradient: Gradient) -> str:
-    """Return the text of `gradient --json`: the number, its derivatives, the seed and native loops."""
+    """Return the text of `gradient --json`: the objective, its derivatives, the seed and native loops."""
     run_settings = {"seed": gradient.seed, "native": dict(gradient.native)}
     return json.dumps({**gradient.to_dict(), **run_settings})
 
 
 def gradient_as_text(gradient: Gradient) -> str:
-    """Return the number, its derivative with respect to each name, and the comparison with differences."""
+    """Return the objective, its derivatives by name, and the comparison with differences, as text."""
     width = max(map(len, ("value", *gradient)))
     arrays = {"value": np.asarray(gradient.value), **gradient}
     lines = [f"{name:{width}}  {_range_text(array)}" for name, array in arrays.items()]
@@ -89,7 +89,7 @@ def gradient_as_text(gradient: Gradient) -> str:
 
 
 def _range_text(array: Array) -> str:
-    """Return a number, or dtype, shape and range of an array: `float64[3, 3]: -0.5 to 2.25`."""
+    """Return a number, or the dtype, shape and range of an array: `float64[3, 3]: -0.5 to 2.25`."""
     if array.ndim == 0:
         return f"{float(array):.12g}"
     type_text = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
@@ -99,7 +99,7 @@ def _range_text(array: Array) -> str:
 def _output_lines(
     name: str, values: Data, axis_names: Sequence[str], unit: str, dtype: str | None
 ) -> list[str]:
-    """Return the lines of an array or of a sequence's members (`history[0]: float64[2]`), or a line for absence."""
+    """Return the lines of an array, of a sequence (`history[0]: float64[2]`), or of an absent value."""
     if values is None:
         return [f"{name}: {dtype}, absent"]
     if not isinstance(values, list):
@@ -134,9 +134,9 @@ def _array_lines(name: str, array: Any, axis_names: Sequence[str], unit: str) ->
 
 
 def _end_elements(array: Any, edge_items: int, index: tuple[slice, ...] = ()) -> Array:
-    """Return the elements that NumPy shows of a long array: `edge_items` at both ends of each axis, and one between.
+    """Return the elements of a long array that NumPy shows: `edge_items` at both ends, and one more.
 
-    Only these elements are read of an array on disk.
+    Only these elements are read if the array is on disk.
     """
     axis = len(index)
     if axis == array.ndim:
@@ -152,7 +152,7 @@ def _end_elements(array: Any, edge_items: int, index: tuple[slice, ...] = ()) ->
 
 
 def _execution_order_lines(execution_list: ExecutionList) -> list[str]:
-    """Return one line for each range of equal evaluations: `1 to 9: A, B | C`."""
+    """Return one line for each range of evaluations with the same execution sets: `1 to 9: A, B | C`."""
     lines, first = [], 0
     for sets, equal_evaluations in itertools.groupby(execution_list):
         last = first + len(list(equal_evaluations)) - 1

@@ -62,7 +62,10 @@ def command(
     time_limit: str | None,
     as_json: bool,
 ) -> None:
-    """Compare MODEL with modeci_mdf's engine and the interpreter. Exit with code 1 if they differ."""
+    """Compare the results of MODEL with modeci_mdf's engine and the interpreter.
+
+    The exit code is 1 if results differ.
+    """
     from mdf_loop.cli.inputs import read_inputs, read_seed, read_settings, read_step
     from mdf_loop.memory_limit import checked_limit, limited
     from mdf_loop.verification import verify

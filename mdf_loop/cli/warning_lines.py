@@ -1,4 +1,4 @@
-"""Warnings of the Python API as lines on stderr, without the file and line of the code."""
+"""Printing of UserWarnings as lines on stderr, without the file and line of the code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.text_escaping import escape_to_one_line
 
 @contextmanager
 def warning_lines() -> Iterator[None]:
-    """Print each UserWarning inside the block as `warning: ...` on stderr. Leave other warnings to Python."""
+    """Print each UserWarning inside the block as `warning: ...` on stderr. Python handles other warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         show_others = warnings.showwarning

@@ -1,10 +1,10 @@
-"""Watchdog of the command line: a thread that ends the process if the main thread does not answer a signal.
+"""Watchdog thread, which ends the process if the main thread does not respond to a signal.
 
-    0 s      a signal comes: Python's handler runs in the main thread when that is back from code of C
-    1.5 s    the main thread has neither ended nor begun to save what it has reached: the process is ended
+    0 s      A signal arrives. Python runs the handler in the main thread after the return from C code.
+    1.5 s    If the main thread has not ended or begun to save results, the watchdog ends the process.
 
-The exit code and the word are those of the signal in any case. Saving what was computed has time until a second signal
-comes. A signal that came during an import is given to the handler again when the import is over.
+The exit code and the message are the same in both cases. Saving results has no time limit until a second
+signal arrives. A signal during an import is deferred: the watchdog sends it again after the import.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from mdf_loop.cli.ending import end_process
 from mdf_loop.stopped_by import StopReason
 
 ANSWER_SECONDS = 1.5
-"""Seconds in which the main thread has to answer a first signal."""
+"""Time limit in seconds for the response of the main thread to a first signal."""
 
 SECOND_ANSWER_SECONDS = 0.5
-"""Seconds in which the main thread has to end after a second signal."""
+"""Time limit in seconds for the end of the main thread after a second signal."""
 
 RETRY_SECONDS = 0.01
-"""Seconds after which a signal that came during an import is given to the handler again."""
+"""Interval in seconds for sending a signal that arrived during an import again."""
 
 LOOK_SECONDS = 0.1
-"""Seconds between two looks at what the main thread does after a first signal."""
+"""Interval in seconds for checking the main thread after a first signal."""
 
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Watch the main thread within a command, if the command is in the main thread."""
+    """Watch the main thread inside the block, if the command runs in the main thread."""
     if not signals.in_main_thread():
         yield
         return
@@ -51,7 +51,7 @@ def watched() -> Iterator[None]:
 
 
 class _Watchdog:
-    """State of the thread that watches signals."""
+    """Watchdog thread and its state."""
 
     def __init__(self) -> None:
         self._bell = signals.WakeupSocket()
@@ -64,18 +64,18 @@ class _Watchdog:
         self._repeated: Counter[int] = Counter()
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the thread."""
         self._bell.hang()
         threading.Thread(target=self._watch, name="mdf_loop watchdog", daemon=True).start()
 
     def end(self) -> None:
-        """Watch no more."""
+        """Stop the thread."""
         self._is_over = True
         self._bell.take_down()
         self._bell.ring()
 
     def _watch(self) -> None:
-        """Wait for signals, and end the process if one is not answered in time."""
+        """Wait for signals, and end the process if the main thread does not respond in time."""
         while not self._is_over:
             select.select([self._bell.socket], [], [], self._wait())
             for number in self._bell.heard() or b"":
@@ -85,22 +85,22 @@ class _Watchdog:
                 self._end_if_due()
 
     def _repeat_deferred(self) -> None:
-        """Give signals that came during an import to the handler again, from time to time."""
+        """Send deferred signals, which arrived during an import, again every `RETRY_SECONDS`."""
         if not signals.DEFERRED or time.monotonic() < self._next_repeat:
             return
         self._next_repeat = time.monotonic() + RETRY_SECONDS
         for number in tuple(signals.DEFERRED):
-            self._repeated[number] += 1  # it rings the bell, too
+            self._repeated[number] += 1  # the signal also wakes this thread
             _thread.interrupt_main(signal.Signals(number))
 
     def _wait(self) -> float | None:
-        """Return the seconds to wait for the next signal, or None for any time."""
+        """Return the maximum seconds to wait for the next signal, or None for no limit."""
         if self._reason is None:
             return None
         return RETRY_SECONDS if signals.DEFERRED else LOOK_SECONDS
 
     def _hear(self, number: int) -> None:
-        """Note a signal, unless it is an echo of the last one or was given to the handler again."""
+        """Register a signal and its deadline, except for a repeated signal or an echo of the last one."""
         if self._repeated[number]:
             self._repeated[number] -= 1
             return
@@ -115,7 +115,7 @@ class _Watchdog:
         self._deadline = now + (SECOND_ANSWER_SECONDS if self._is_second else ANSWER_SECONDS)
 
     def _end_if_due(self) -> None:
-        """End the process if the time for an answer is over."""
+        """End the process if the deadline has passed without a response of the main thread."""
         if self._reason is None or time.monotonic() < self._deadline:
             return
         if self._is_second or not signals.is_answered():
