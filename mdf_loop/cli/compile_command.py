@@ -12,14 +12,16 @@ from mdf_loop.paths import path_of, with_ending
 
 @click.command("compile")
 @model_argument
-@click.option("-o", "--output", metavar="FILE", help="The .onnx file. Default: beside the model.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="The .onnx file. Default: in the folder of the model."
+)
 @input_options
 @time_options
 @compile_options
 @click.option(
     "--no-origin",
     is_flag=True,
-    help="Omit the MDF model from the file. An import then reads the ONNX graph.",
+    help="Omit the MDF model from the metadata of the file. An import then reads the ONNX graph.",
 )
 def command(
     model: str,

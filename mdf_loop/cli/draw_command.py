@@ -19,7 +19,7 @@ _CAPTURES: dict[str, bool | str] = {"on": True, "off": False, "all": "all"}
     "-o",
     "--output",
     metavar="FILE",
-    help="The svg, png, pdf, html or dot file. Default: an svg file beside the model.",
+    help="The svg, png, pdf, html or dot file. Default: an svg file in the folder of the model.",
 )
 @click.option("--over-time", is_flag=True, help="Draw the graph inside one loop over time steps.")
 @click.option(
@@ -27,28 +27,36 @@ _CAPTURES: dict[str, bool | str] = {"on": True, "off": False, "all": "all"}
     type=click.Choice(["auto", "0", "1", "2", "3", "operators"]),
     default="auto",
     show_default=True,
-    help="Detail: 0 boxes, 1 terminals, 2 bodies, 3 all, or operators of a large graph in bands.",
+    help="Level of detail: 0 for boxes, 1 for loop frames with terminals, 2 for loop bodies, 3 for types and values, "
+    "operators for the operators of a large graph in bands.",
 )
 @click.option("--bands", type=click.IntRange(1, 100), help="Number of bands of operators.")
-@click.option("--depth", type=click.IntRange(min=0), help="Number of nested loops to open.")
+@click.option(
+    "--depth", type=click.IntRange(min=0), help="Number of nested loops to open. Default: all."
+)
 @click.option(
     "--captures",
     type=click.Choice(["on", "off", "all"]),
     default="on",
     show_default=True,
-    help="Draw edges from outer values to their readers in bodies. all: also each of many constants.",
+    help="Edges from outer values to their readers in bodies: on, off, or all (also edges from each of many constants).",
 )
 @click.option(
     "--rankdir",
     type=click.Choice(["auto", "LR", "TB"]),
     default="auto",
     show_default=True,
-    help="Direction: left to right, or top to bottom.",
+    help="Direction: LR (left to right), TB (top to bottom), or auto (the direction that fits better).",
 )
 @click.option(
     "--focus", multiple=True, metavar="NODE", help="Draw only this node and its neighbours."
 )
-@click.option("--collapse", multiple=True, metavar="NODE", help="Draw this node as one box.")
+@click.option(
+    "--collapse",
+    multiple=True,
+    metavar="NODE",
+    help="Draw this node, including its loops, as one box.",
+)
 @loop_condition_option
 def command(
     model: str,

@@ -15,7 +15,7 @@ from mdf_loop.cli.show import show
 @click.option(
     "--passes",
     is_flag=True,
-    help="Print the program and the changes of each pass in order.",
+    help="Print the compiled program, and the changes of each compiler pass in order.",
 )
 @input_options
 @compile_options

@@ -47,29 +47,35 @@ _BOUNDS_PATTERN = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
     required=True,
     multiple=True,
     metavar="NAME=LOW..HIGH",
-    help="A free parameter (node.parameter) or input, with its bounds.",
+    help="Free parameter (node.parameter) or input to estimate, with its bounds.",
 )
 @click.option(
     "--against",
     multiple=True,
     metavar="OUTPUT[=COLUMN]",
-    help="An output that the data measure, and the name of its column if it differs.",
+    help="Output to compare with the data, and the name of the data column if it differs.",
 )
 @click.option(
-    "--rt", metavar="OUTPUT", help="Fit reaction times: the output with the reaction time."
+    "--rt", metavar="OUTPUT", help="Output with the reaction time, for a fit of reaction times."
 )
-@click.option("--choice", metavar="OUTPUT", help="The output with the number of the choice.")
+@click.option("--choice", metavar="OUTPUT", help="Output with the number of the choice.")
 @click.option(
     "--subject",
     multiple=True,
     metavar="NAME=FILE",
-    help="Data of a subject instead of DATA. Each subject has its own fit.",
+    help="Data file of a subject, in place of DATA. Each subject has its own estimates.",
 )
 @click.option(
-    "--shared", multiple=True, metavar="NAME", help="A free parameter with one value for all."
+    "--shared",
+    multiple=True,
+    metavar="NAME",
+    help="Free parameter with one value for all subjects.",
 )
 @click.option(
-    "--start", multiple=True, metavar="NAME=VALUE", help="Start the search only from these values."
+    "--start",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Start value of a free parameter. There are no other start points.",
 )
 @click.option(
     "--method", metavar="WORD", help="Search method: least_squares or differential_evolution."
@@ -79,24 +85,32 @@ _BOUNDS_PATTERN = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
     type=int,
     default=256,
     show_default=True,
-    help="Number of points that are tried first.",
+    help="Number of points within the bounds that are evaluated first.",
 )
 @click.option(
-    "--polish", type=int, default=4, show_default=True, help="Number of best points to refine."
+    "--polish",
+    type=int,
+    default=4,
+    show_default=True,
+    help="Number of best points that are refined.",
 )
 @input_options
 @set_option
 @draws_options
 @time_options
 @cluster_option
-@click.option("--time-limit", metavar="TIME", help="Stop the fit after 90, 30s, 5min, ...")
+@click.option(
+    "--time-limit", metavar="TIME", help="Stop the fit after this time: 90 (seconds), 5min, 2h."
+)
 @compile_options
 @device_option
 @native_option
 @threads_option
 @click.option("--output", metavar="FILE", help="Save the fit as .json, or its table as .csv.")
 @click.option("--plot", metavar="FILE", help="Draw the fit over the data as .png, .svg or .pdf.")
-@click.option("--write", metavar="FILE", help="Write the model with the estimates, as .yaml.")
+@click.option(
+    "--write", metavar="FILE", help="Write the model with the estimated values, as .yaml."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
 def command(ctx: click.Context, /, model: str, data: str | None, **options: Any) -> None:

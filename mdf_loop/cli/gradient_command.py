@@ -32,27 +32,28 @@ from mdf_loop.errors import GradientError
     required=True,
     multiple=True,
     metavar="OUTPUT:WORD[=DATA]",
-    help="The number: sum, mean or last (sum of the last row) of an output, cell.V:mean; sse, "
-    "the squared differences from data, cell.V:sse=data.csv:V; or weighted. Several are added.",
+    help="Term of the objective: sum, mean or last (sum of the last row) of an output, cell.V:mean; sse, "
+    "the sum of squared differences from data, cell.V:sse=data.csv:V; or weighted, the sum of products "
+    "with data. Several terms are added.",
 )
 @click.option(
     "--wrt",
     required=True,
     multiple=True,
     metavar="NAME",
-    help="A parameter (node.parameter) or input to differentiate with respect to.",
+    help="Parameter (node.parameter) or input to differentiate with respect to.",
 )
 @click.option(
     "--truncate",
     type=int,
     metavar="STEPS",
-    help="Largest number of steps, or iterations of outermost loops, in the backward pass.",
+    help="Maximum number of steps, or iterations of outermost loops, in the backward pass.",
 )
 @click.option(
     "--stop",
     multiple=True,
     metavar="NODE.PORT",
-    help="Treat an output port as a constant.",
+    help="Output port to treat as a constant.",
 )
 @input_options
 @set_option
@@ -66,17 +67,17 @@ from mdf_loop.errors import GradientError
 @click.option(
     "--check",
     is_flag=True,
-    help="Compare with central differences. Exit with code 1 if a derivative differs.",
+    help="Compare the derivatives with central differences. The exit code is 1 if a derivative differs.",
 )
 @click.option(
-    "--save", metavar="FILE", help="Write the number and its derivatives as one .onnx file."
+    "--save", metavar="FILE", help="Write the objective and its derivatives as one .onnx file."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
 def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     """Print the derivatives of a scalar objective of MODEL with respect to parameters and inputs.
 
-    The objective is the sum of the terms --of. Iteration counts, branches, spikes and random numbers are
+    The objective is the sum of all --of terms. Iteration counts, branches, spikes and random numbers are
     constant under differentiation.
     """
     from mdf_loop.api.compiled import compile

@@ -14,7 +14,10 @@ from mdf_loop.paths import path_of
 @click.command("import")
 @click.argument("file", metavar="FILE")
 @click.option(
-    "-o", "--output", metavar="MODEL", help="The .yaml or .json file. Default: beside FILE."
+    "-o",
+    "--output",
+    metavar="MODEL",
+    help="The .yaml or .json file. Default: in the folder of FILE.",
 )
 @loop_condition_option
 def command(file: str, output: str | None, loop_condition: str) -> None:

@@ -27,15 +27,15 @@ def recording_options(command: _F) -> _F:
             "--reduce",
             multiple=True,
             metavar="NAME=WORDS",
-            help="Compute the mean, sum, last, min or max over all steps instead of rows: v=mean,max.",
+            help="Record the mean, sum, last, min or max over all steps of an output instead of its rows: v=mean,max.",
         ),
         click.option(
-            "--when", metavar="NAME", help="Record only the rows in which this output is true."
+            "--when", metavar="NAME", help="Record only the steps in which this output is true."
         ),
         click.option(
             "--every",
             metavar="N",
-            help="Record only every N-th row.",
+            help="Record only every N-th step.",
         ),
         click.option(
             "--only",
@@ -66,7 +66,7 @@ def limit_options(command: _F) -> _F:
         click.option(
             "--time-limit",
             metavar="TIME",
-            help="Stop after this time (in seconds, or 10min, 2h), and print the partial results.",
+            help="Stop the run after this time (in seconds, or 10min, 2h), and print the partial results.",
         ),
     ):
         command = option(command)
@@ -83,24 +83,24 @@ def stopping_options(command: _F) -> _F:
             metavar="[FILE]",
             is_flag=False,
             flag_value=OUTPUT_STORE,
-            help="Resume from a checkpoint of the same command, or with --cluster from the store of "
-            "--output without FILE.",
+            help="Resume from a checkpoint of the same command, or (with --cluster, without FILE) from the "
+            "store of --output.",
         ),
         click.option(
             "--checkpoint-every",
             metavar="TIME",
-            help="Time between two checkpoints (in seconds, or 30s, 5min, 1h) instead of a minute.",
+            help="Time between two checkpoints (in seconds, or 30s, 5min, 1h). Default: one minute.",
         ),
         click.option(
             "--checkpoint",
             metavar="FILE",
-            help="Write a checkpoint for --resume from time to time, and at the end.",
+            help="Write a checkpoint for --resume periodically, and at the end.",
         ),
         click.option(
             "--nan",
             metavar="WORD",
             help="Reaction to a value that becomes nan or infinite: ignore, stop, or error. By default, "
-            "a line on stderr after the run reports it.",
+            "the command reports the value on stderr after the run.",
         ),
     ):
         command = option(command)

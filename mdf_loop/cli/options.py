@@ -22,7 +22,7 @@ def input_options(command: _F) -> _F:
         "files",
         multiple=True,
         metavar="FILE",
-        help="Read inputs by name from a .json, .npz or .csv file. In a csv file a row is a step, a "
+        help="Read inputs by name from a .json, .npz or .csv file. A row of a csv file is a step. A "
         "column `time` must agree with --dt, and a column `step` is ignored.",
     )(command)
     return click.option(
@@ -30,7 +30,7 @@ def input_options(command: _F) -> _F:
         "pairs",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Give an input by port id (node.port where ambiguous), e.g. --input x='[1, 2.5]', "
+        help="Value of an input, by port id (node.port where ambiguous), e.g. --input x='[1, 2.5]', "
         "or a column of a file: --input x=file.csv:column.",
     )(command)
 
@@ -42,7 +42,7 @@ def set_option(command: _F) -> _F:
         "settings",
         multiple=True,
         metavar="NODE.PARAMETER=VALUE",
-        help="Set a parameter, or the initial value of a state.",
+        help="Value of a parameter, or initial value of a state.",
     )(command)
 
 
@@ -52,8 +52,8 @@ def sweep_option(command: _F) -> _F:
         "--sweep",
         multiple=True,
         metavar="NAME=VALUES",
-        help="Run for all values of a parameter or input at once: a list, or first:last:number. "
-        "Several options are swept together, member by member.",
+        help="Run for all values of a parameter or input at once: a list, or first:last:number of values. "
+        "Several --sweep options must have equally many values, which are combined one by one.",
     )(command)
 
 
@@ -61,7 +61,7 @@ grid_option = click.option(
     "--grid",
     multiple=True,
     metavar="NAME=VALUES",
-    help="Sweep over all combinations with the values of other --grid options: cell.g=0:1:100.",
+    help="Sweep over all combinations of the values of all --grid options: cell.g=0:1:100.",
 )
 
 
@@ -73,12 +73,12 @@ def cluster_options(command: _F) -> _F:
             type=int,
             default=5,
             show_default=True,
-            help="Number of times to run a block again after its worker died.",
+            help="Maximum number of times to run a block of members again after its worker died.",
         ),
         click.option(
             "--block",
             type=int,
-            help="Number of members that a worker computes at once. The default takes about 10 s.",
+            help="Number of members in a block, which a worker computes at once. A default block takes about 10 s.",
         ),
         cluster_option,
     ):
@@ -89,8 +89,8 @@ def cluster_options(command: _F) -> _F:
 cluster_option = click.option(
     "--cluster",
     metavar="N|ADDRESS|FILE",
-    help="Cluster for the computation: a number of processes, a Dask scheduler (tcp://host:8786), or a YAML file "
-    "with slurm: or ssh:.",
+    help="Cluster for the computation: a number of processes, the address of a Dask scheduler (tcp://host:8786), "
+    "or a YAML file with a section slurm: or ssh:.",
 )
 
 
@@ -142,7 +142,7 @@ def over_trials_options(command: _F) -> _F:
         click.option(
             "--by",
             metavar="NAME",
-            help="Compute --over-trials separately for each value of this output, e.g. the response.",
+            help="Compute the statistics of --over-trials separately for each value of this output, such as a response.",
         ),
         click.option(
             "--over-trials",
@@ -178,8 +178,8 @@ def threads_option(command: _F) -> _F:
     return click.option(
         "--threads",
         type=int,
-        help="Largest number of threads, including those of native loops. The default is the number that this "
-        "process may use.",
+        help="Maximum number of threads, including the threads of native loops. The default is the number of "
+        "processors that this process may use.",
     )(command)
 
 
@@ -190,8 +190,8 @@ def loop_condition_option(command: _F) -> _F:
         default="document",
         show_default=True,
         metavar="WORD",
-        help="Meaning of a Loop in an .onnx file without a condition input whose body computes "
-        "a condition: document ignores the condition, runtime ends the loop when it is false.",
+        help="Meaning of a Loop in an .onnx file that has no condition input, but whose body computes "
+        "a condition: document ignores the condition, runtime ends the loop when the condition is false.",
     )(command)
 
 
@@ -202,18 +202,18 @@ def compile_options(command: _F) -> _F:
         click.option(
             "--unroll",
             type=int,
-            help="Unroll loops with a constant number of iterations, up to this number.",
+            help="Unroll loops whose number of iterations is constant and at most this number.",
         ),
         click.option(
             "--max-iterations",
             type=int,
-            help="Largest number of iterations of a loop without a trip count.",
+            help="Maximum number of iterations of a loop without a trip count.",
         ),
         click.option(
             "--shapes",
             default="strict",
             show_default=True,
-            help="Shapes of carried values: strict (constant), or dynamic (they may change).",
+            help="Shapes of carried values: strict (constant), or dynamic (may change in each iteration).",
         ),
         click.option(
             "--precision",

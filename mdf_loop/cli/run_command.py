@@ -87,7 +87,9 @@ class _RunCommand(GroupedCommand):
 )
 @click.option("--final-state", metavar="FILE", help="Write the final state as .npz.")
 @click.option(
-    "--execution-list", is_flag=True, help="Show the nodes that ran in each evaluation, in order."
+    "--execution-list",
+    is_flag=True,
+    help="Show the nodes that ran in each evaluation, in execution order.",
 )
 @click.option(
     "--engine",
@@ -103,10 +105,10 @@ class _RunCommand(GroupedCommand):
 @click.option(
     "--output",
     metavar="FILE",
-    help="Save results as .npz, .json, .csv, .h5 or .nc, or as .zarr, which is written during the run.",
+    help="Save the results as .npz, .json, .csv, .h5 or .nc, or as .zarr, which is written during the run.",
 )
 @click.option(
-    "--overwrite", is_flag=True, help="Replace the .zarr folder of another run that ended."
+    "--overwrite", is_flag=True, help="Replace the .zarr folder of another run that has ended."
 )
 @click.option(
     "--plot",

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 @compile_options
 @device_option
 @threads_option
-@click.option(
-    "--steps", type=int, help="Compare the model over time, with this number of evaluations."
-)
+@click.option("--steps", type=int, help="Compare a run over time with this number of evaluations.")
 @dt_option
 @seed_option
 @limit_options
