@@ -59,10 +59,10 @@ def mdf_functions() -> str:
 
 def onnx_functions() -> str:
     """Return the list of ONNX operators that a model may use as `onnx::Name`."""
-    from mdf_loop.lower.onnx_functions import REFUSED
+    from mdf_loop.lower.onnx_functions import UNSUPPORTED_OPERATORS
     from mdf_loop.ops.onnx_schema import operator_names
 
-    return _code_list(name for name in operator_names() if name not in REFUSED)
+    return _code_list(name for name in operator_names() if name not in UNSUPPORTED_OPERATORS)
 
 
 # --- commands ---------------------------------------------------------------------------------

@@ -29,14 +29,14 @@ def command(ctx: click.Context, /, models: tuple[str, ...], **options: Any) -> N
         if len(models) > 1:
             show(f"{model}:")
         try:
-            _check(model, options)
+            _check_model(model, options)
         except LoopError as error:  # continue with the next model
             show(error.report, error=True)
             has_errors = True
     ctx.exit(2 if has_errors else 0)
 
 
-def _check(model: str, options: Mapping[str, Any]) -> None:
+def _check_model(model: str, options: Mapping[str, Any]) -> None:
     """Print the inputs, outputs, loops and notes of a valid model.
 
     Raises:

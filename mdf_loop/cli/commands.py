@@ -51,7 +51,7 @@ class _Commands(click.Group):
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Parse the options before the name of the command, with control characters escaped in errors."""
-        with _visible_usage_errors():
+        with _escape_usage_errors():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -60,7 +60,7 @@ class _Commands(click.Group):
         For an error that the user can correct, print it on stderr, and exit with code 2.
         """
         try:
-            with raising(), _visible_usage_errors(), noting():
+            with raising(), _escape_usage_errors(), noting():
                 return super().invoke(ctx)
         except LoopError as error:
             show(error.report, error=True)
@@ -78,7 +78,7 @@ class _Commands(click.Group):
 
 
 @contextmanager
-def _visible_usage_errors() -> Iterator[None]:
+def _escape_usage_errors() -> Iterator[None]:
     """Escape control characters in click's errors, which quote the command line."""
     try:
         yield

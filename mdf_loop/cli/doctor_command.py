@@ -19,11 +19,17 @@ PACKAGES = (
 @click.command("doctor")
 def command() -> None:
     """Show versions, devices and the drawing program, with a remedy for each part that does not work."""
-    for line in (*_versions(), *_runtime(), *_native(), *_drawing(), *_plugin()):
+    for line in (
+        *_version_lines(),
+        *_runtime_lines(),
+        *_native_lines(),
+        *_drawing_lines(),
+        *_plugin_lines(),
+    ):
         show(line)
 
 
-def _versions() -> Iterator[str]:
+def _version_lines() -> Iterator[str]:
     """Yield the versions of Python and of each package."""
     yield f"python           {platform.python_version()} on {platform.platform()}"
     for package in PACKAGES:
@@ -36,7 +42,7 @@ def _versions() -> Iterator[str]:
         yield f"{package:16} {version}"
 
 
-def _runtime() -> Iterator[str]:
+def _runtime_lines() -> Iterator[str]:
     """Yield a line about each device of ONNX Runtime, after a run of a small loop."""
     from mdf_loop.api.compiled import compile
     from mdf_loop.demo import DEMOS
@@ -55,7 +61,7 @@ def _runtime() -> Iterator[str]:
         yield f"{device:16} not usable: {problem}"
 
 
-def _native() -> Iterator[str]:
+def _native_lines() -> Iterator[str]:
     """Yield a line about the compilation of loops to machine code."""
     from mdf_loop.native.loop_decisions import unavailable
 
@@ -72,7 +78,7 @@ def _native() -> Iterator[str]:
     )
 
 
-def _drawing() -> Iterator[str]:
+def _drawing_lines() -> Iterator[str]:
     """Yield a line about the drawing program."""
     from mdf_loop.drawing import renderer
 
@@ -82,7 +88,7 @@ def _drawing() -> Iterator[str]:
         yield f"{'drawing':16} not usable: {error}"
 
 
-def _plugin() -> Iterator[str]:
+def _plugin_lines() -> Iterator[str]:
     """Yield a line about the registration of functions in modeci_mdf."""
     import modeci_mdf.execution_engine  # noqa: F401 - the plugin registers when it is loaded
     from modeci_mdf.functions.standard import mdf_functions

@@ -11,7 +11,7 @@ import click
 from mdf_loop.cli.ending import exit_code
 from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import (
-    COMPILED,
+    COMPILER_OPTIONS,
     cluster_option,
     compile_options,
     device_option,
@@ -128,7 +128,7 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
     for path in subjects.values() if data is None else [data]:
         noted(path_of(path, "the data"))
     document = open_model(model, options["loop_condition"])
-    compiled = compile(document, **{name: options[name] for name in COMPILED})
+    compiled = compile(document, **{name: options[name] for name in COMPILER_OPTIONS})
     fit_arguments = _fit_arguments(options, compiled.document)
     for option in OUTPUT_OPTIONS:
         if options[option] is not None:

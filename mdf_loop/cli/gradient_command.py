@@ -8,7 +8,7 @@ import click
 
 from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import (
-    COMPILED,
+    COMPILER_OPTIONS,
     compile_options,
     device_option,
     draws_options,
@@ -97,7 +97,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
         checked_file(options["save"], frozenset())
     steps = options["steps"]
     document = open_model(model, options["loop_condition"])
-    compiled = compile(document, **{name: options[name] for name in COMPILED})
+    compiled = compile(document, **{name: options[name] for name in COMPILER_OPTIONS})
     step = read_step(options["dt"], compiled.document)
     gradient_function = compiled.differentiate(
         read_losses(options["of"], steps),

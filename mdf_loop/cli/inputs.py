@@ -132,9 +132,11 @@ def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
     sweep = {}
     for name, text in split_once(pairs, "--sweep cell.g='[0.1, 0.2]' or --sweep cell.g=0:1:100"):
         parts = text.split(":")
-        is_range = len(parts) == 3 and not _FILE_ENTRY.fullmatch(text.strip())
+        is_range = len(parts) == 3 and not _FILE_ENTRY_PATTERN.fullmatch(text.strip())
         description = f"the sweep of '{name}'"
-        sweep[name] = _range(parts, description) if is_range else _read_value(text, description)
+        sweep[name] = (
+            _parse_range(parts, description) if is_range else _read_value(text, description)
+        )
     return sweep
 
 
@@ -149,7 +151,7 @@ def read_losses(texts: Iterable[str], steps: int | None = None) -> dict[str, lis
     for text in texts:
         output, word, data_text = _parse_loss(text)
         description = f"the data of {word} of '{output}'"
-        if data_text is not None and _WHOLE_FILE.fullmatch(data_text.strip()):
+        if data_text is not None and _WHOLE_FILE_PATTERN.fullmatch(data_text.strip()):
             data_text = f"{data_text.strip()}:{output}"
         term = word if data_text is None else {word: _read_value(data_text, description, steps)}
         losses.setdefault(output, []).append(term)
@@ -174,7 +176,7 @@ def _parse_loss(text: str) -> tuple[str, str, str | None]:
 
 def read_seed(text: str) -> int | str:
     """Return an integer seed as int, and any other text unchanged."""
-    return int(text) if _INTEGER.fullmatch(text.strip()) else text
+    return int(text) if _INTEGER_PATTERN.fullmatch(text.strip()) else text
 
 
 def read_trials(text: str | None) -> Any:
@@ -182,7 +184,7 @@ def read_trials(text: str | None) -> Any:
     if text is None:
         return None
     parts = text.split(":")
-    if len(parts) == 2 and all(_INTEGER.fullmatch(part.strip()) for part in parts):
+    if len(parts) == 2 and all(_INTEGER_PATTERN.fullmatch(part.strip()) for part in parts):
         return range(*map(int, parts))
     return parse_value(text, "--trials")
 
@@ -193,21 +195,21 @@ def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
     statistics: dict[str, list[Any]] = {}
     for pair in pairs:
         name, text = _split_pair(pair, example)
-        statistics[name] = [*statistics.get(name, ()), *map(_statistic, text.split(","))]
+        statistics[name] = [*statistics.get(name, ()), *map(_parse_statistic, text.split(","))]
     return statistics or None
 
 
-def _statistic(text: str) -> Any:
+def _parse_statistic(text: str) -> Any:
     """Return a statistic as a word, or as a dict with its quantiles or bin edges."""
     word, *parts = (part.strip() for part in text.split(":"))
     if not parts:
         return word
     if word == "histogram" and len(parts) == 3:
-        return {word: _range(parts, "the edges of a histogram")}
+        return {word: _parse_range(parts, "the edges of a histogram")}
     return {word: [parse_value(part, f"{word} over trials") for part in parts]}
 
 
-_INTEGER = re.compile(r"-?[0-9]{1,20}")
+_INTEGER_PATTERN = re.compile(r"-?[0-9]{1,20}")
 
 
 def _split_pair(pair: str, example: str) -> tuple[str, str]:
@@ -234,7 +236,7 @@ def split_once(pairs: Iterable[str], example: str) -> list[tuple[str, str]]:
     return list(texts_by_name.items())
 
 
-def _range(parts: list[str], description: str) -> Any:
+def _parse_range(parts: list[str], description: str) -> Any:
     """Return the evenly spaced values of `first:last:number`, including both ends."""
     first, last, number = (parse_value(part, description) for part in parts)
     are_finite = all(isinstance(end, int | float) and np.isfinite(end) for end in (first, last))
@@ -252,14 +254,14 @@ def _range(parts: list[str], description: str) -> Any:
 
 # --- values ------------------------------------------------------------------------------------
 
-_FILE_ENTRY = re.compile(r"(.+?\.(?:csv|npz|json)):(.*)", re.IGNORECASE | re.DOTALL)
+_FILE_ENTRY_PATTERN = re.compile(r"(.+?\.(?:csv|npz|json)):(.*)", re.IGNORECASE | re.DOTALL)
 
-_WHOLE_FILE = re.compile(r"[^:]+\.(?:csv|npz|json)", re.IGNORECASE)
+_WHOLE_FILE_PATTERN = re.compile(r"[^:]+\.(?:csv|npz|json)", re.IGNORECASE)
 
 
 def _read_value(text: str, description: str, steps: int | None = None) -> Any:
     """Return the value that a text represents, or the column or array of a file that it names."""
-    match = _FILE_ENTRY.fullmatch(text.strip())
+    match = _FILE_ENTRY_PATTERN.fullmatch(text.strip())
     if match is None:
         return parse_value(text, description)
     path, name = path_of(match[1], "the file of a value"), match[2]
@@ -272,7 +274,7 @@ def _read_value(text: str, description: str, steps: int | None = None) -> Any:
     return content[name]
 
 
-_CONSTANTS = {
+_PYTHON_CONSTANTS = {
     "true": True,
     "false": False,
     "nan": float("nan"),
@@ -287,7 +289,7 @@ class _ReplaceConstants(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """Return the Python constant for a name, or the node unchanged."""
         word = node.id.lower()
-        return ast.Constant(_CONSTANTS[word]) if word in _CONSTANTS else node
+        return ast.Constant(_PYTHON_CONSTANTS[word]) if word in _PYTHON_CONSTANTS else node
 
 
 def parse_value(text: str, description: str) -> Any:

@@ -9,7 +9,7 @@ import click
 from mdf_loop.cli.show import show
 from mdf_loop.starts import STARTS
 
-_ENDINGS = (".yaml", ".yml")
+_SUFFIXES = (".yaml", ".yml")
 
 
 @click.command("new")
@@ -25,7 +25,7 @@ def command(kind: str, path: str | None) -> None:
     from mdf_loop.files import checked_target
 
     (start,) = (start for start in STARTS if start.kind == kind)
-    target = checked_target(path if path is not None else f"{kind}.yaml", _ENDINGS, "a model")
+    target = checked_target(path if path is not None else f"{kind}.yaml", _SUFFIXES, "a model")
     try:
         with target.open("xb") as stream:
             stream.write(start.path.read_bytes())

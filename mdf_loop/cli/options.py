@@ -9,7 +9,15 @@ import click
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "native", "threads")
+COMPILER_OPTIONS = (
+    "device",
+    "precision",
+    "shapes",
+    "max_iterations",
+    "unroll",
+    "native",
+    "threads",
+)
 """Names of the options that are passed to `compile`."""
 
 model_argument = click.argument("model", type=click.Path())

@@ -15,7 +15,7 @@ from mdf_loop.cli.grouped_help import GroupedCommand
 from mdf_loop.cli.long_run_options import long_run_arguments, recording_options, stopping_options
 from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import (
-    COMPILED,
+    COMPILER_OPTIONS,
     cluster_options,
     compile_options,
     device_option,
@@ -65,7 +65,7 @@ class _RunCommand(GroupedCommand):
             "resume",
         ),
         "Cluster": ("cluster", "block", "retries"),
-        "Compiler and device": (*COMPILED, "loop_condition"),
+        "Compiler and device": (*COMPILER_OPTIONS, "loop_condition"),
     }
 
 
@@ -127,12 +127,12 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     ctx.with_resource(limited(checked_limit(options["memory_limit"])))
     _check_files(options)
     document = open_model(model, options["loop_condition"])
-    compiled = compile(document, **{name: options[name] for name in COMPILED})
+    compiled = compile(document, **{name: options[name] for name in COMPILER_OPTIONS})
     spec = _run_specification(options, compiled.document)
     for option in OUTPUT_OPTIONS:
         if options[option] is not None:
             refuse_overwriting(path_of(options[option], _option_name(option)))
-    results, failure = _run(compiled, spec)
+    results, failure = _run_model(compiled, spec)
     is_interrupted = results.stopped_by.is_asked or isinstance(failure, Signalled)
     with finished(heard=is_interrupted):
         failure = _write_files(compiled, results, options, failure)
@@ -247,7 +247,7 @@ def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpe
     )
 
 
-def _run(
+def _run_model(
     compiled: CompiledModel, spec: RunSpecification
 ) -> tuple[Results, LoopError | Signalled | None]:
     """Return the complete or partial results of a run, and the error or signal that ended the run.
@@ -267,12 +267,14 @@ def _run(
             raise
         (first, *others) = error.findings
         output = None if others else spec.output
-        hint = _hint(error, first.hint, output, spec.controls)
+        hint = _command_line_hint(error, first.hint, output, spec.controls)
         error.findings = (replace(first, hint=hint), *others)
         return error.results, error
 
 
-def _hint(error: LoopError, hint: str, output: str | Path | None, controls: RunControls) -> str:
+def _command_line_hint(
+    error: LoopError, hint: str, output: str | Path | None, controls: RunControls
+) -> str:
     """Return the hint of an error in terms of command-line options. `output` has the partial results."""
     if isinstance(error, DiskFullError):
         if error.results.checkpoint is not None:

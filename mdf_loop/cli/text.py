@@ -18,10 +18,10 @@ from mdf_loop.run.execution_list import ExecutionList, Sets
 from mdf_loop.run.recording.labels import coordinates, lengths
 from mdf_loop.text_escaping import escape_to_one_line
 
-_MAX_LINES = 12
+_MAX_SHOWN_LINES = 12
 """Maximum number of lines of an array or an execution order."""
 
-_MAX_VALUES = 40
+_MAX_SHOWN_ELEMENTS = 40
 """Maximum number of elements of an array that is shown completely. A longer array shows both ends."""
 
 
@@ -108,8 +108,8 @@ def _output_lines(
     lines = [f"{name}: {content_type(dtype or '', values)} of {members}"]
     for k, member in enumerate(values):
         lines += (f"  {line}" for line in _array_lines(f"{name}[{k}]", member, axis_names, unit))
-    if len(lines) > 2 * _MAX_LINES:
-        lines[_MAX_LINES:-_MAX_LINES] = ["  ..."]
+    if len(lines) > 2 * _MAX_SHOWN_LINES:
+        lines[_MAX_SHOWN_LINES:-_MAX_SHOWN_LINES] = ["  ..."]
     return lines
 
 
@@ -119,14 +119,14 @@ def _array_lines(name: str, array: Any, axis_names: Sequence[str], unit: str) ->
         f"{axis}={extent}" if axis else str(extent)
         for axis, extent in itertools.zip_longest(axis_names, array.shape)
     ]
-    has_many_rows = array.ndim > 1 and array.size > _MAX_LINES * array.shape[-1]
-    is_long = has_many_rows or array.size > _MAX_VALUES
+    has_many_rows = array.ndim > 1 and array.size > _MAX_SHOWN_LINES * array.shape[-1]
+    is_long = has_many_rows or array.size > _MAX_SHOWN_ELEMENTS
     edge_items = 3 if array.ndim < 3 else 1
     text = np.array2string(
         _end_elements(array, edge_items) if is_long else np.asarray(array),
         separator=", ",
         max_line_width=100,
-        threshold=0 if is_long else _MAX_VALUES,
+        threshold=0 if is_long else _MAX_SHOWN_ELEMENTS,
         edgeitems=edge_items,
     )
     header = f"{name}: {array.dtype}[{', '.join(extents)}]" + (f" {unit}" if unit else "")
@@ -159,8 +159,8 @@ def _execution_order_lines(execution_list: ExecutionList) -> list[str]:
         label = f"{first}" if first == last else f"{first} to {last}"
         lines.append(f"  {label}: {_execution_sets_text(sets)}")
         first = last + 1
-    if len(lines) > _MAX_LINES:
-        lines[_MAX_LINES // 2 : -_MAX_LINES // 2] = ["  ..."]
+    if len(lines) > _MAX_SHOWN_LINES:
+        lines[_MAX_SHOWN_LINES // 2 : -_MAX_SHOWN_LINES // 2] = ["  ..."]
     return ["order of execution:", *lines]
 
 

@@ -87,11 +87,11 @@ def command(
         time_limit=time_limit,
         on_interrupt="raise",
     )
-    show(_json(verification) if as_json else str(verification))
+    show(_to_json(verification) if as_json else str(verification))
     ctx.exit(0 if verification.equal else 1)
 
 
-def _json(verification: Verification) -> str:
+def _to_json(verification: Verification) -> str:
     """Return the verification as one JSON object, with infinities as strings."""
     verdict = {"equal": verification.equal, "bit_for_bit": verification.bit_for_bit}
     content = {**verdict, **asdict(verification)}

@@ -22,16 +22,16 @@ from mdf_loop import signals
 from mdf_loop.cli.ending import end_process
 from mdf_loop.stopped_by import StopReason
 
-ANSWER_SECONDS = 1.5
+RESPONSE_SECONDS = 1.5
 """Time limit in seconds for the response of the main thread to a first signal."""
 
-SECOND_ANSWER_SECONDS = 0.5
+SECOND_RESPONSE_SECONDS = 0.5
 """Time limit in seconds for the end of the main thread after a second signal."""
 
-RETRY_SECONDS = 0.01
+RESEND_SECONDS = 0.01
 """Interval in seconds for sending a signal that arrived during an import again."""
 
-LOOK_SECONDS = 0.1
+CHECK_SECONDS = 0.1
 """Interval in seconds for checking the main thread after a first signal."""
 
 
@@ -54,65 +54,65 @@ class _Watchdog:
     """Watchdog thread and its state."""
 
     def __init__(self) -> None:
-        self._bell = signals.WakeupSocket()
+        self._wakeup_socket = signals.WakeupSocket()
         self._is_over = False
         self._reason: StopReason | None = None
         self._deadline = 0.0
-        self._next_repeat = 0.0
+        self._next_resend = 0.0
         self._is_second = False
-        self._last: dict[int, float] = {}
-        self._repeated: Counter[int] = Counter()
+        self._last_times: dict[int, float] = {}
+        self._resend_counts: Counter[int] = Counter()
 
     def start(self) -> None:
         """Start the thread."""
-        self._bell.hang()
-        threading.Thread(target=self._watch, name="mdf_loop watchdog", daemon=True).start()
+        self._wakeup_socket.hang()
+        threading.Thread(target=self._watch_signals, name="mdf_loop watchdog", daemon=True).start()
 
     def end(self) -> None:
         """Stop the thread."""
         self._is_over = True
-        self._bell.take_down()
-        self._bell.ring()
+        self._wakeup_socket.take_down()
+        self._wakeup_socket.ring()
 
-    def _watch(self) -> None:
+    def _watch_signals(self) -> None:
         """Wait for signals, and end the process if the main thread does not respond in time."""
         while not self._is_over:
-            select.select([self._bell.socket], [], [], self._wait())
-            for number in self._bell.heard() or b"":
-                self._hear(number)
+            select.select([self._wakeup_socket.socket], [], [], self._wait_seconds())
+            for number in self._wakeup_socket.heard() or b"":
+                self._register_signal(number)
             if not self._is_over:
-                self._repeat_deferred()
+                self._resend_deferred()
                 self._end_if_due()
 
-    def _repeat_deferred(self) -> None:
-        """Send deferred signals, which arrived during an import, again every `RETRY_SECONDS`."""
-        if not signals.DEFERRED or time.monotonic() < self._next_repeat:
+    def _resend_deferred(self) -> None:
+        """Send deferred signals, which arrived during an import, again every `RESEND_SECONDS`."""
+        if not signals.DEFERRED or time.monotonic() < self._next_resend:
             return
-        self._next_repeat = time.monotonic() + RETRY_SECONDS
+        self._next_resend = time.monotonic() + RESEND_SECONDS
         for number in tuple(signals.DEFERRED):
-            self._repeated[number] += 1  # the signal also wakes this thread
+            self._resend_counts[number] += 1  # the signal also wakes this thread
             _thread.interrupt_main(signal.Signals(number))
 
-    def _wait(self) -> float | None:
+    def _wait_seconds(self) -> float | None:
         """Return the maximum seconds to wait for the next signal, or None for no limit."""
         if self._reason is None:
             return None
-        return RETRY_SECONDS if signals.DEFERRED else LOOK_SECONDS
+        return RESEND_SECONDS if signals.DEFERRED else CHECK_SECONDS
 
-    def _hear(self, number: int) -> None:
+    def _register_signal(self, number: int) -> None:
         """Register a signal and its deadline, except for a repeated signal or an echo of the last one."""
-        if self._repeated[number]:
-            self._repeated[number] -= 1
+        if self._resend_counts[number]:
+            self._resend_counts[number] -= 1
             return
         reasons = signals.reasons_in(bytes([number]))
         now = time.monotonic()
-        if not reasons or signals.is_echo(number, self._last.get(number), now):
+        if not reasons or signals.is_echo(number, self._last_times.get(number), now):
             return
-        self._last[number] = now
+        self._last_times[number] = now
         (reason,) = reasons
         self._is_second = self._reason is not None
         self._reason = reason
-        self._deadline = now + (SECOND_ANSWER_SECONDS if self._is_second else ANSWER_SECONDS)
+        self._deadline = now + (SECOND_RESPONSE_SECONDS if self._is_second else RESPONSE_SECONDS)
 
     def _end_if_due(self) -> None:
         """End the process if the deadline has passed without a response of the main thread."""

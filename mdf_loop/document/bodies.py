@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mdf_loop.document.graph_functions import BODIES, graph_function
+from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function
 from mdf_loop.document.loading import graph_of
 from mdf_loop.document.structure import SIGNATURE_KEYS
 from mdf_loop.errors import LoopError
@@ -54,7 +54,7 @@ class WrittenBody(Struct, frozen=True):
 def written_bodies(item: Any, node: Any) -> dict[str, WrittenBody]:
     """Return every graph that a function owns, by its path in the arguments: `body`, `branches[1]`."""
     bodies: dict[str, WrittenBody] = {}
-    for argument in BODIES.get(graph_function(item.function) or "", ()):
+    for argument in GRAPH_ARGUMENTS.get(graph_function(item.function) or "", ()):
         body = written_body(item, node, argument)
         if isinstance(body.value, list | tuple):
             for k, part in enumerate(body.value if argument == "branches" else ()):
@@ -66,7 +66,7 @@ def written_bodies(item: Any, node: Any) -> dict[str, WrittenBody]:
 
 def parameters_with_bodies(item: Any, node: Any) -> set[str]:
     """Return the ids of a node's parameters that are graphs of a function, or lists of graphs."""
-    arguments = BODIES.get(graph_function(item.function) or "", ())
+    arguments = GRAPH_ARGUMENTS.get(graph_function(item.function) or "", ())
     bodies = [written_body(item, node, argument) for argument in arguments]
     bodies += written_bodies(item, node).values()
     return {name for each in bodies for name in each.parameters}
@@ -77,11 +77,11 @@ def is_value(text: Any, node: Any) -> bool:
     if not isinstance(text, str):
         return isinstance(text, bool | int | float)
     names = {x.id for x in (*node.input_ports, *node.functions)}
-    names |= {p.id for p in node.parameters if not _holds_graph(p.value)}
-    return text.strip() in names or not re.fullmatch(r"[\w-]*", _unquoted(text))
+    names |= {p.id for p in node.parameters if not _contains_graph(p.value)}
+    return text.strip() in names or not re.fullmatch(r"[\w-]*", _without_quotes(text))
 
 
-def _holds_graph(value: Any) -> bool:
+def _contains_graph(value: Any) -> bool:
     return isinstance(value, Mapping) or hasattr(value, "nodes")
 
 
@@ -98,16 +98,16 @@ def written_body(item: Any, node: Any, argument: str = "body") -> WrittenBody:
 def _follow_parameters(value: Any, node: Any, item: Any) -> WrittenBody:
     parameters = {p.id: p for p in node.parameters if p is not item}
     names: list[str] = []
-    while isinstance(value, str) and _unquoted(value) in parameters.keys() - set(names):
-        names.append(_unquoted(value))
+    while isinstance(value, str) and _without_quotes(value) in parameters.keys() - set(names):
+        names.append(_without_quotes(value))
         value = parameters[names[-1]].value
     beside = None
     if isinstance(value, Mapping) and "graph" in value and set(value) <= SIGNATURE_KEYS:
         beside, value = value, value["graph"]
     if isinstance(value, str):
-        value = _unquoted(value) or None
+        value = _without_quotes(value) or None
     return WrittenBody(value, tuple(names), beside)
 
 
-def _unquoted(text: str) -> str:
+def _without_quotes(text: str) -> str:
     return text.strip().strip("'\"")

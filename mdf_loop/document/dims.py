@@ -23,11 +23,11 @@ def dims_of(document: Document) -> dict[str, tuple[str, ...]]:
     names: dict[str, tuple[str, ...]] = {}
     for node in graph.nodes:
         for part in node_parts(node):
-            names.setdefault(f"{node.id}.{part.id}", _dims(node, part, nodes, senders))
+            names.setdefault(f"{node.id}.{part.id}", _dims_of_part(node, part, nodes, senders))
     return {name: dims for name, dims in names.items() if dims}
 
 
-def _dims(
+def _dims_of_part(
     node: Any, part: Any, nodes: Mapping[str, Any], senders: Mapping[tuple[str, str], Any]
 ) -> tuple[str, ...]:
     """Return the axis names that a part, or the nearest source of its value, states."""

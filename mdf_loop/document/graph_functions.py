@@ -1,6 +1,6 @@
 """Table of the functions that own graphs, with the names of their graph arguments.
 
-A new function needs an entry in `BODIES`, a reader (`mdf_loop.reading.readers`) and an outline (`BLOCKS` in
+A new function needs an entry in `GRAPH_ARGUMENTS`, a reader (`mdf_loop.reading.readers`) and an outline (`BLOCKS` in
 `mdf_loop.outline.graphs`). If no existing outline describes the function, the function also needs a subclass
 of `Block` (`mdf_loop.outline.parts`) and an element that draws this block (`mdf_loop.drawing.owners`).
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-BODIES: dict[str, tuple[str, ...]] = {
+GRAPH_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "onnx::Loop": ("body",),
     "onnx::Scan": ("body",),
     "onnx::If": ("then_branch", "else_branch"),
@@ -18,12 +18,12 @@ BODIES: dict[str, tuple[str, ...]] = {
 }
 """Names of the graph arguments of each function; `branches` is a list of graphs."""
 
-_BY_LOWER = {name.lower(): name for name in BODIES} | {"loop": "onnx::Loop"}
+_NAMES_BY_LOWER_CASE = {name.lower(): name for name in GRAPH_ARGUMENTS} | {"loop": "onnx::Loop"}
 
 
 def graph_function(function: Any) -> str | None:
-    """Return the name in `BODIES` of a function in any spelling, or None if the function owns no graphs."""
-    return _BY_LOWER.get(function.lower()) if isinstance(function, str) else None
+    """Return the name in `GRAPH_ARGUMENTS` of a function in any spelling, or None if the function owns no graphs."""
+    return _NAMES_BY_LOWER_CASE.get(function.lower()) if isinstance(function, str) else None
 
 
 def is_loop(function: Any) -> bool:

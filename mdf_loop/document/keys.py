@@ -15,7 +15,7 @@ from typing import Any
 from mdf_loop.errors import Finding
 from mdf_loop.name_suggestions import suggest
 
-_CLASSES = {
+_MDF_CLASSES = {
     "model": "Model",
     "graph": "Graph",
     "node": "Node",
@@ -38,12 +38,12 @@ _TOLERATED_KEYS: dict[str, Collection[str]] = {
 """Unknown keys that are not reported. NeuroMLlite, which converts models of NeuroML and PyNN to MDF,
 writes these additional fields: a remark, and the name of an edge. No results depend on these fields."""
 
-_READ_OF_EDGES = ("weight",)
+_READ_EDGE_PARAMETERS = ("weight",)
 """Parameters of an edge that modeci_mdf reads."""
 
 
 @functools.cache
-def _known(kind: str) -> tuple[str, ...]:
+def _known_keys(kind: str) -> tuple[str, ...]:
     """Return the keys that MDF defines for a part.
 
     The id is excluded, because it is the key of the part itself.
@@ -51,36 +51,38 @@ def _known(kind: str) -> tuple[str, ...]:
     import attr
     from modeci_mdf import mdf
 
-    fields = attr.fields(getattr(mdf, _CLASSES[kind]))
+    fields = attr.fields(getattr(mdf, _MDF_CLASSES[kind]))
     return tuple(field.name for field in fields if field.name != "id")
 
 
 def unread_keys(kind: str, part: Mapping[str, Any], name: str, where: str) -> Iterator[Finding]:
     """Report the keys of a part that neither MDF nor a known writer of MDF defines."""
-    known = _known(kind)
+    known = _known_keys(kind)
     for key in part:
         if key not in known and key != "id" and key not in _TOLERATED_KEYS.get(kind, ()):
             statement = (
                 f"the {kind} '{name}' has the key '{key}'" if name else f"the {kind} has '{key}'"
             )
-            yield _unread(statement, where, _advice(kind, key, part[key], known))
+            yield _unread_finding(statement, where, _key_hint(kind, key, part[key], known))
 
 
 def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
     """Report edge parameters that modeci_mdf does not read."""
     for key in parameters if isinstance(parameters, Mapping) else ():
-        if key not in _READ_OF_EDGES:
+        if key not in _READ_EDGE_PARAMETERS:
             statement = f"the edge '{edge}' has the parameter '{key}'"
-            yield _unread(statement, f"{where}.parameters", suggest(str(key), _READ_OF_EDGES))
+            yield _unread_finding(
+                statement, f"{where}.parameters", suggest(str(key), _READ_EDGE_PARAMETERS)
+            )
 
 
 def unread_entries(document: Mapping[str, Any]) -> Iterator[Finding]:
     """Report further top-level entries of a document. Its first entry is the model."""
     name, *others = document
     for key in others:
-        is_part = key in _known("model")
+        is_part = key in _known_keys("model")
         advice = f"indent it, so that it is part of '{name}'" if is_part else "remove it"
-        yield _unread(f"the document has '{key}' beside the model '{name}'", "$", advice)
+        yield _unread_finding(f"the document has '{key}' beside the model '{name}'", "$", advice)
 
 
 def unread_time_unit(
@@ -94,7 +96,7 @@ def unread_time_unit(
     for key, value in metadata.items() if known not in metadata else ():
         if isinstance(key, str) and isinstance(value, str) and _means_time_unit(key):
             statement = f"the metadata of the graph '{graph}' has the key '{key}'"
-            yield _unread(statement, f"{where}.metadata", f"did you mean '{known}'?")
+            yield _unread_finding(statement, f"{where}.metadata", f"did you mean '{known}'?")
 
 
 _TIME_UNITS = ("timeunit", "unitoftime", "unittime")
@@ -105,11 +107,11 @@ def _means_time_unit(key: str) -> bool:
     return bool(difflib.get_close_matches(letters, _TIME_UNITS, n=1, cutoff=0.85))
 
 
-def _advice(kind: str, key: Any, value: Any, known: Collection[str]) -> str:
+def _key_hint(kind: str, key: Any, value: Any, known: Collection[str]) -> str:
     if (kind, key) == ("edge", "weight"):
-        return f"write parameters: {{weight: {_shown(value)}}}"
+        return f"write parameters: {{weight: {_short_yaml(value)}}}"
     if (kind, key) == ("condition", "args"):
-        return f"it is called 'kwargs' now: write kwargs: {_shown(value)}"
+        return f"it is called 'kwargs' now: write kwargs: {_short_yaml(value)}"
     hint = suggest(str(key), known)
     if hint.startswith("did"):
         return hint
@@ -118,14 +120,14 @@ def _advice(kind: str, key: Any, value: Any, known: Collection[str]) -> str:
     return f"{hint}; notes of your own belong into 'metadata'"
 
 
-def _shown(value: Any) -> str:
+def _short_yaml(value: Any) -> str:
     """Return a short value in YAML notation; a long one is abbreviated."""
     if isinstance(value, Mapping):
-        text = "{" + ", ".join(f"{key}: {_shown(part)}" for key, part in value.items()) + "}"
+        text = "{" + ", ".join(f"{key}: {_short_yaml(part)}" for key, part in value.items()) + "}"
     else:
         text = str(value)
     return text if len(text) <= 60 else "{...}"
 
 
-def _unread(statement: str, where: str, hint: str) -> Finding:
+def _unread_finding(statement: str, where: str, hint: str) -> Finding:
     return Finding("ModelError", f"{statement}, which nothing reads", where, hint)

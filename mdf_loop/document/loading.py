@@ -100,12 +100,12 @@ def as_model_errors(subject: str) -> Iterator[None]:
         ) from None
 
 
-_PYTHON_ERROR = re.compile(
+_PYTHON_ERROR_PATTERN = re.compile(
     r"'(\w+)' object (?:is not iterable|has no attribute|is not subscriptable|does not support)"
 )
 
 
-_CLASS = re.compile(r"(?:a )?<class '(?:\w+\.)*(\w+)'>")
+_CLASS_PATTERN = re.compile(r"(?:a )?<class '(?:\w+\.)*(\w+)'>")
 
 
 _TYPE_NAMES = {
@@ -129,8 +129,8 @@ def _reasons(error: BaseException) -> Iterator[str]:
     notes = [note for note in getattr(error, "__notes__", []) if "structur" in note.lower()]
     detail = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
     message = " ".join(detail.split("\n")[:3]) or type(error).__name__
-    message = _CLASS.sub(lambda match: _TYPE_NAMES.get(match[1], match[1]), message)
-    type_error = _PYTHON_ERROR.match(message)
+    message = _CLASS_PATTERN.sub(lambda match: _TYPE_NAMES.get(match[1], match[1]), message)
+    type_error = _PYTHON_ERROR_PATTERN.match(message)
     if type_error:
         kind = _TYPE_NAMES.get(type_error[1], f"something of type {type_error[1]}")
         message = f"there is {kind} where MDF has a mapping or a list"

@@ -22,37 +22,37 @@ def surrogate_findings(content: Any) -> Iterator[Finding]:
     while waiting:
         part, where = waiting.pop()
         if isinstance(part, str):
-            if _is_broken(part):
-                yield _finding(part, where)
+            if _has_lone_surrogate(part):
+                yield _surrogate_finding(part, where)
             continue
-        parts = _parts(part)
+        parts = _members(part)
         if parts and id(part) not in visited:
             visited.add(id(part))
             waiting.extend((inner, f"{where}{step}") for step, inner in reversed(parts))
 
 
-def _parts(part: Any) -> list[tuple[str, Any]]:
+def _members(part: Any) -> list[tuple[str, Any]]:
     """Return the members of a mapping, a list or a modeci_mdf object, with their steps in a path."""
     part = as_mapping(part)
     if isinstance(part, Mapping):
-        keys = [("", key) for key in part if isinstance(key, str) and _is_broken(key)]
-        return [*keys, *((_step(key), inner) for key, inner in part.items())]
+        keys = [("", key) for key in part if isinstance(key, str) and _has_lone_surrogate(key)]
+        return [*keys, *((_path_step(key), inner) for key, inner in part.items())]
     if isinstance(part, np.ndarray):
         part = part.ravel().tolist() if part.dtype.kind in "OU" else []
     if isinstance(part, list | tuple) and not contains_only_numbers(part):
-        return [(_step(getattr(inner, "id", k)), inner) for k, inner in enumerate(part)]
+        return [(_path_step(getattr(inner, "id", k)), inner) for k, inner in enumerate(part)]
     return []
 
 
-def _step(key: Any) -> str:
+def _path_step(key: Any) -> str:
     return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
 
 
-def _is_broken(text: str) -> bool:
+def _has_lone_surrogate(text: str) -> bool:
     return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _finding(text: str, where: str) -> Finding:
+def _surrogate_finding(text: str, where: str) -> Finding:
     return Finding(
         "ModelError",
         f"the text '{text}' holds half of a character (a lone surrogate), which no file can hold",

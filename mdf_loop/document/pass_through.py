@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-KINDS = ("output_ports", "parameters", "functions", "input_ports")
+SECTIONS = ("output_ports", "parameters", "functions", "input_ports")
 """Sections of a node. If ids clash, `node.item` denotes the item in the first section."""
 
-_PASSED_ON = ("value", "default_initial_value")
+_PASSED_ON_FIELDS = ("value", "default_initial_value")
 
 
-def node_parts(node: Any, kinds: Sequence[str] = KINDS) -> Iterator[Any]:
+def node_parts(node: Any, kinds: Sequence[str] = SECTIONS) -> Iterator[Any]:
     """Return the parts of a node of these kinds."""
     return (part for kind in kinds for part in getattr(node, kind, None) or ())
 
 
 def value_sources(node: Any, part: Any) -> Iterator[Any]:
     """Yield the parameters, functions and input ports whose value a part passes on, by name."""
-    for attribute in _PASSED_ON:
+    for attribute in _PASSED_ON_FIELDS:
         value = getattr(part, attribute, None)
         name = value.strip() if isinstance(value, str) else None
-        yield from [source for source in node_parts(node, KINDS[1:]) if source.id == name][:1]
+        yield from [source for source in node_parts(node, SECTIONS[1:]) if source.id == name][:1]

@@ -20,33 +20,33 @@ def model_as_mdf(content: Any) -> Any:
     if not isinstance(content, Mapping) or not content:
         return content
     if "id" in content:
-        return _model(content)
+        return _normalize_model(content)
     name, model = next(iter(content.items()))
-    return {**content, name: _model(model)}
+    return {**content, name: _normalize_model(model)}
 
 
 def graph_as_mdf(graph: Any) -> Any:
     """Return the content of a graph as MDF."""
-    return _map_section(graph, "nodes", _node)
+    return _map_section(graph, "nodes", _normalize_node)
 
 
-def _model(model: Any) -> Any:
+def _normalize_model(model: Any) -> Any:
     normalized = _map_section(model, "graphs", graph_as_mdf)
-    if not str(_part(model, "generating_application")).lower().startswith("psyneulink"):
+    if not str(_part_mapping(model, "generating_application")).lower().startswith("psyneulink"):
         return normalized
     return _map_section(
         normalized, "graphs", lambda graph: _map_section(graph, "nodes", _drop_integer_types)
     )
 
 
-def _node(node: Any) -> Any:
+def _normalize_node(node: Any) -> Any:
     for section in ("input_ports", "output_ports"):
-        node = _map_section(node, section, _port)
-    return _map_section(node, "parameters", _parameter)
+        node = _map_section(node, section, _normalize_port)
+    return _map_section(node, "parameters", _normalize_parameter)
 
 
-def _port(port: Any) -> Any:
-    shape = _part(port, "shape")
+def _normalize_port(port: Any) -> Any:
+    shape = _part_mapping(port, "shape")
     if not isinstance(shape, str):
         return port
     with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
@@ -56,7 +56,7 @@ def _port(port: Any) -> Any:
     return port
 
 
-def _parameter(parameter: Any) -> Any:
+def _normalize_parameter(parameter: Any) -> Any:
     return {"value": parameter} if isinstance(parameter, bool | int | float) else parameter
 
 
@@ -66,18 +66,18 @@ def _drop_integer_types(node: Any) -> Any:
 
 
 def _without_integer_type(port: Any) -> Any:
-    if not str(_part(port, "type")).startswith(("int", "uint")):
+    if not str(_part_mapping(port, "type")).startswith(("int", "uint")):
         return port
     return {key: value for key, value in port.items() if key != "type"}
 
 
-def _part(content: Any, key: str) -> Any:
+def _part_mapping(content: Any, key: str) -> Any:
     return content.get(key) if isinstance(content, Mapping) else None
 
 
 def _map_section(content: Any, section: str, change: _Change) -> Any:
     """Apply a function to every part of a section; return the same object if nothing changes."""
-    parts = _part(content, section)
+    parts = _part_mapping(content, section)
     if not isinstance(parts, Mapping):
         return content
     mapped = {name: change(part) for name, part in parts.items()}

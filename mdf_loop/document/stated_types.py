@@ -12,29 +12,29 @@ from typing import Any
 
 from mdf_loop.ir.types import is_dtype
 
-_SIZED = (
+_SIZED_DTYPES = (
     *("float64", "float32", "float16", "bfloat16", "bool", "string"),
     *("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"),
 )
 _DTYPES = {
-    **{word: word for word in _SIZED},
+    **{word: word for word in _SIZED_DTYPES},
     **{"int": "int64", "integer": "int64", "double": "float64", "boolean": "bool"},
 }
-_WITHOUT_DTYPE = ("", "tensor", "none")
+_TYPES_WITHOUT_DTYPE = ("", "tensor", "none")
 
 
 def stated_dtype(port: Any, precision: str) -> str | None:
     """Return the dtype in the type of a port, or None if the type specifies no dtype."""
-    return _stated(_normalized(port.type), precision)
+    return _value_dtype(_normalized(port.type), precision)
 
 
 def type_advice(written: Any) -> str:
     """Return a hint for an invalid type; empty for a valid one."""
     word = _normalized(written)
-    dtype = _stated(word, "float64")
-    if word in _WITHOUT_DTYPE or (dtype is not None and is_dtype(dtype)):
+    dtype = _value_dtype(word, "float64")
+    if word in _TYPES_WITHOUT_DTYPE or (dtype is not None and is_dtype(dtype)):
         return ""
-    if word.startswith(_WRAPPERS):
+    if word.startswith(_WRAPPER_PREFIXES):
         return "e.g. sequence(float32), optional(float32) or optional(sequence(float32))"
     close = difflib.get_close_matches(word, ("float", *_DTYPES), n=1)
     return (
@@ -42,7 +42,7 @@ def type_advice(written: Any) -> str:
     )
 
 
-_WRAPPERS = ("sequence(", "optional(")
+_WRAPPER_PREFIXES = ("sequence(", "optional(")
 
 
 def states_any_float(port: Any) -> bool:
@@ -54,8 +54,8 @@ def _normalized(written: Any) -> str:
     return str(written or "").strip().lower().replace(" ", "")
 
 
-def _stated(word: str, precision: str) -> str | None:
-    if not word.startswith(_WRAPPERS):
+def _value_dtype(word: str, precision: str) -> str | None:
+    if not word.startswith(_WRAPPER_PREFIXES):
         return _tensor_dtype(word, precision)
     wrappers, parenthesis, rest = word.rpartition("(")
     member = rest.rstrip(")")

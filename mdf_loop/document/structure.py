@@ -24,18 +24,18 @@ DIMS = "dims"
 RESERVED_DIMS = ("time", "step", "batch", "trial")
 """Names of the leading axes of results."""
 
-_PARTS = {
+_NODE_SECTIONS = {
     "input_ports": "input port",
     "functions": "function",
     "parameters": "parameter",
     "output_ports": "output port",
 }
-_ENDS = ("sender", "sender_port", "receiver", "receiver_port")
+_EDGE_ENDS = ("sender", "sender_port", "receiver", "receiver_port")
 _NESTED = (
     "put its nodes into the graph itself, with the edges that lead to them and from them "
     "(PsyNeuLink leaves those out)"
 )
-_EXAMPLE = {"input_ports": "{}", "functions": "{function: ..., args: {...}}"}
+_SECTION_EXAMPLES = {"input_ports": "{}", "functions": "{function: ..., args: {...}}"}
 
 
 def model_findings(document: Any) -> Iterator[Finding]:
@@ -45,13 +45,13 @@ def model_findings(document: Any) -> Iterator[Finding]:
     if not isinstance(document, Mapping):
         return  # modeci_mdf reports it
     if not document:
-        yield _finding("the document is empty", "$", "write {name: {graphs: ...}}")
+        yield _structure_finding("the document is empty", "$", "write {name: {graphs: ...}}")
         return
     name = str(document["id"] if "id" in document else next(iter(document)))
     content = document if "id" in document else next(iter(document.values()))
     if not isinstance(content, Mapping):
         statement = f"the document is not an MDF model: its content is {_describe(content)}"
-        yield _finding(statement, "$", "write {name: {graphs: ...}}")
+        yield _structure_finding(statement, "$", "write {name: {graphs: ...}}")
         return
     if content is not document:
         yield from unread_entries(document)
@@ -106,7 +106,7 @@ def _common_findings(
     yield from unread_keys(kind, part, name, where)
     if not _may_be_mapping(part.get("metadata")):
         statement = f"the metadata of the {kind} '{name}' is {_describe(part['metadata'])}"
-        yield _finding(statement, where, "write a mapping")
+        yield _structure_finding(statement, where, "write a mapping")
 
 
 def _time_unit_findings(graph_id: str, metadata: Any, where: str) -> Iterator[Finding]:
@@ -118,7 +118,7 @@ def _time_unit_findings(graph_id: str, metadata: Any, where: str) -> Iterator[Fi
         return
     unit = metadata[TIME_UNIT]
     if not isinstance(unit, str) or unit not in UNITS:
-        yield _finding(
+        yield _structure_finding(
             f"'{TIME_UNIT}' of the graph '{graph_id}' is {_describe(unit)}, which is no unit of time",
             f"{where}.metadata",
             f"{UNIT_HINT}; without '{TIME_UNIT}' it is {SECONDS}",
@@ -126,12 +126,12 @@ def _time_unit_findings(graph_id: str, metadata: Any, where: str) -> Iterator[Fi
 
 
 def _edge_findings(edge_id: str, edge: Mapping[str, Any], where: str) -> Iterator[Finding]:
-    missing = [end for end in _ENDS if end not in edge]
+    missing = [end for end in _EDGE_ENDS if end not in edge]
     if missing:
-        yield _finding(
+        yield _structure_finding(
             f"the edge '{edge_id}' has no {', no '.join(missing)}",
             where,
-            f"an edge names its {', '.join(_ENDS)}",
+            f"an edge names its {', '.join(_EDGE_ENDS)}",
         )
     yield from _common_findings("edge", edge_id, edge, where)
     if not _may_be_mapping(edge.get("parameters")):
@@ -141,7 +141,7 @@ def _edge_findings(edge_id: str, edge: Mapping[str, Any], where: str) -> Iterato
 
 def _node_findings(node_id: str, node: Mapping[str, Any], where: str) -> Iterator[Finding]:
     yield from _common_findings("node", node_id, node, where)
-    for section, kind in _PARTS.items():
+    for section, kind in _NODE_SECTIONS.items():
         for part_id, part in _named_parts(node.get(section, {}), kind, f"{where}.{section}"):
             if isinstance(part, Finding):
                 yield part
@@ -152,7 +152,9 @@ def _node_findings(node_id: str, node: Mapping[str, Any], where: str) -> Iterato
                 yield from _part_findings(part, part_where)
                 if advice := type_advice(part.get("type")):
                     statement = f"the type '{part['type']}' of the {kind} '{part_id}'"
-                    yield _finding(f"{statement} is none that there is", part_where, advice)
+                    yield _structure_finding(
+                        f"{statement} is none that there is", part_where, advice
+                    )
 
 
 def _dims_findings(kind: str, name: str, part: Mapping[str, Any], where: str) -> Iterator[Finding]:
@@ -179,7 +181,7 @@ def _dims_findings(kind: str, name: str, part: Mapping[str, Any], where: str) ->
             statement += f"'{dim[:40]}' is there twice"
         else:
             continue
-        yield _finding(
+        yield _structure_finding(
             statement, f"{where}.metadata", f"a name for each axis: {DIMS}: [cell, synapse]"
         )
 
@@ -192,7 +194,9 @@ def _part_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:
         has_one_name = len(function) == 1 and all(isinstance(key, str) for key in function)
         arguments = next(iter(function.values()), None)
         if not has_one_name:
-            yield _finding("a function has one name", where, "write function: name, args: {...}")
+            yield _structure_finding(
+                "a function has one name", where, "write function: name, args: {...}"
+            )
         elif not _may_be_mapping(arguments):
             yield _not_mapping_finding("function", arguments, where)
     yield from _condition_findings(part.get("conditions"), where)
@@ -200,7 +204,9 @@ def _part_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:
     shape = part.get("shape")
     sizes = shape if isinstance(shape, list | tuple) else [None]
     if shape is not None and not all(_is_extent(n) for n in sizes):
-        yield _finding(f"a shape is a list of whole numbers, not {shape!r}", where, "e.g. [2, 3]")
+        yield _structure_finding(
+            f"a shape is a list of whole numbers, not {shape!r}", where, "e.g. [2, 3]"
+        )
 
 
 # --- graphs inside ------------------------------------------------------------------------------
@@ -283,7 +289,7 @@ def _nested_condition(condition: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**own, "kwargs": {**extra_keys, **(kwargs if isinstance(kwargs, Mapping) else {})}}
 
 
-_CONDITIONS = "write conditions: {name: {test: ..., value: ...}}"
+_CONDITIONS_HINT = "write conditions: {name: {test: ..., value: ...}}"
 
 
 def _condition_findings(conditions: Any, where: str) -> Iterator[Finding]:
@@ -293,14 +299,16 @@ def _condition_findings(conditions: Any, where: str) -> Iterator[Finding]:
     if isinstance(conditions, list | tuple):
         conditions = dict(enumerate(conditions))
     if not isinstance(conditions, Mapping):
-        yield _finding(f"'conditions' is {_describe(conditions)}", where, _CONDITIONS)
+        yield _structure_finding(
+            f"'conditions' is {_describe(conditions)}", where, _CONDITIONS_HINT
+        )
         return
     for name, condition in conditions.items():
         part = as_mapping(condition)
         if isinstance(part, Mapping):
             yield from unread_keys("parameter's condition", part, part.get("id", name), where)
         else:
-            yield _finding(f"a condition is {_describe(part)}", where, _CONDITIONS)
+            yield _structure_finding(f"a condition is {_describe(part)}", where, _CONDITIONS_HINT)
 
 
 # --- helpers ------------------------------------------------------------------------------------
@@ -320,16 +328,22 @@ def _named_parts(section: Any, kind: str, where: str) -> Iterator[tuple[str, Any
     if not isinstance(section, Mapping):
         name = where.rsplit(".", 1)[-1]
         advice = f"leave '{name}' out" if section is None else "write a mapping of names to parts"
-        yield "", _finding(f"'{name}' is {_describe(section)}", where, advice)
+        yield "", _structure_finding(f"'{name}' is {_describe(section)}", where, advice)
         return
-    example = _EXAMPLE.get(where.rsplit(".", 1)[-1], "{...}")
+    example = _SECTION_EXAMPLES.get(where.rsplit(".", 1)[-1], "{...}")
     for name, part in section.items():
         if not isinstance(name, str):
             advice = f'write it in quotes: "{name}"'
-            yield "", _finding(f"the name {name!r} of a {kind} is not text", where, advice)
+            yield (
+                "",
+                _structure_finding(f"the name {name!r} of a {kind} is not text", where, advice),
+            )
         elif not isinstance(part, Mapping):
             statement = f"the {kind} '{name}' is {_describe(part)}"
-            yield name, _finding(statement, f"{where}['{name}']", f"write {name}: {example}")
+            yield (
+                name,
+                _structure_finding(statement, f"{where}['{name}']", f"write {name}: {example}"),
+            )
         else:
             yield name, part
 
@@ -339,7 +353,9 @@ def _may_be_mapping(value: Any) -> bool:
 
 
 def _not_mapping_finding(key: str, value: Any, where: str) -> Finding:
-    return _finding(f"'{key}' is {_describe(value)}", where, f"write {key}: {{name: ...}}")
+    return _structure_finding(
+        f"'{key}' is {_describe(value)}", where, f"write {key}: {{name: ...}}"
+    )
 
 
 def _describe(value: Any) -> str:
@@ -357,5 +373,5 @@ def _describe(value: Any) -> str:
     return f"of type {type(value).__name__}"
 
 
-def _finding(statement: str, where: str, hint: str) -> Finding:
+def _structure_finding(statement: str, where: str, hint: str) -> Finding:
     return Finding("ModelError", statement, where, hint)

@@ -18,21 +18,21 @@ def yaml_error(subject: str, error: yaml.MarkedYAMLError) -> ModelError:
     words = [word for word in (error.problem, error.context) if word]
     if start is not None and mark is not None and start.line != mark.line:
         words[-1] += f" that begins in line {start.line + 1}"
-    place = _place(mark.buffer or "", mark.line + 1, mark.column + 1) if mark else "YAML"
+    place = _line_text(mark.buffer or "", mark.line + 1, mark.column + 1) if mark else "YAML"
     message = f"{subject} is not an MDF model: {place}: {', '.join(words)}"
     return ModelError(message, hint=_yaml_hint(error))
 
 
 def json_error(subject: str, error: json.JSONDecodeError) -> ModelError:
     """Return the error for a text that is not valid JSON, with the parser's own description."""
-    place = _place(error.doc, error.lineno, error.colno)
+    place = _line_text(error.doc, error.lineno, error.colno)
     return ModelError(
         f"{subject} is not an MDF model: {place}: {error.msg}",
         hint="look at the commas, quotes and brackets there and in the line above",
     )
 
 
-def _place(text: str, line: int, column: int) -> str:
+def _line_text(text: str, line: int, column: int) -> str:
     lines = text.rstrip("\0").split("\n")
     excerpt = lines[line - 1].strip()[:_MAX_SHOWN_CHARACTERS] if line <= len(lines) else ""
     return f"line {line}, column {column}" + (f" ({excerpt})" if excerpt else "")

@@ -32,7 +32,7 @@ from mdf_loop.paths import noted
 SideFiles: TypeAlias = Callable[[str], Archive]
 """Function that returns the arrays in a side file, by the name of the file."""
 
-_TEXT = "string"
+_TEXT_DTYPE = "string"
 _ARGUMENT_KEYS = {"dtype", "shape", "value"}
 
 
@@ -63,11 +63,13 @@ def with_arrays(content: Any, side: SideFiles | None, where: str = "$") -> Any:
     if not isinstance(content, Mapping):
         return content
     if _is_argument(content):
-        return _array(content["value"], content, side, where)
-    converted = {key: with_arrays(part, side, _inside(where, key)) for key, part in content.items()}
+        return _read_array(content["value"], content, side, where)
+    converted = {
+        key: with_arrays(part, side, _inner_path(where, key)) for key, part in content.items()
+    }
     metadata = converted.get("metadata")
     if isinstance(metadata, Mapping) and "dtype" in metadata and converted.get("value") is not None:
-        converted["value"] = _array(converted["value"], metadata, side, where)
+        converted["value"] = _read_array(converted["value"], metadata, side, where)
     return converted
 
 
@@ -86,12 +88,14 @@ _NAMED_SECTIONS = {
 }
 
 
-def _inside(where: str, key: Any) -> str:
+def _inner_path(where: str, key: Any) -> str:
     section = where.rpartition(".")[2]
     return f"{where}['{key}']" if section in _NAMED_SECTIONS else f"{where}.{key}"
 
 
-def _array(value: Any, metadata: Mapping[str, Any], side: SideFiles | None, where: str) -> Array:
+def _read_array(
+    value: Any, metadata: Mapping[str, Any], side: SideFiles | None, where: str
+) -> Array:
     word = metadata["dtype"]
     if not isinstance(word, str) or word not in tensor_dtypes():
         known = ", ".join(tensor_dtypes())
@@ -99,9 +103,9 @@ def _array(value: Any, metadata: Mapping[str, Any], side: SideFiles | None, wher
     if isinstance(value, np.ndarray) and dtype_name(value) == word:
         array = value
     elif isinstance(value, Mapping):
-        array = _of_file(value, word, side, where)
+        array = _array_of_file(value, word, side, where)
     else:
-        array = _of_numbers(value, word, where)
+        array = _array_of_numbers(value, word, where)
     shape = metadata.get("shape")
     if shape is not None and not _is_shape(shape):
         raise ModelError(f"a shape is a list of whole numbers, not {str(shape)[:60]}", where)
@@ -117,12 +121,12 @@ def _is_shape(shape: Any) -> bool:
     return all(type(extent) is int and extent >= 0 for extent in extents)
 
 
-def _of_numbers(value: Any, word: str, where: str) -> Array:
+def _array_of_numbers(value: Any, word: str, where: str) -> Array:
     dtype = numpy_dtype(word)
     try:
         plain = (
             np.asarray(value, object)
-            if word == _TEXT
+            if word == _TEXT_DTYPE
             else as_supported_array(value, "the value", where, ModelError)
         )
         with np.errstate(all="ignore"):
@@ -141,7 +145,9 @@ def _of_numbers(value: Any, word: str, where: str) -> Array:
     return array
 
 
-def _of_file(value: Mapping[str, Any], word: str, side: SideFiles | None, where: str) -> Array:
+def _array_of_file(
+    value: Mapping[str, Any], word: str, side: SideFiles | None, where: str
+) -> Array:
     file, key = value.get("npz"), value.get("array")
     if set(value) != {"npz", "array"} or not isinstance(file, str) or not isinstance(key, str):
         raise ModelError(
@@ -191,7 +197,7 @@ def from_storable(array: Array, word: str, where: str) -> Array:
     """Return the original array from the result of `to_storable`."""
     if word == "bfloat16" and array.dtype == np.uint16:
         return array.view(ml_dtypes.bfloat16)
-    if word == _TEXT and array.dtype.kind == "U":
+    if word == _TEXT_DTYPE and array.dtype.kind == "U":
         return array.astype(object)
     if str(array.dtype) != word:
         raise ModelError(f"the array is {array.dtype}, but {word} is stated", where)

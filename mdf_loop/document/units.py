@@ -18,12 +18,12 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.pass_through import KINDS, node_parts, value_sources
+from mdf_loop.document.pass_through import SECTIONS, node_parts, value_sources
 from mdf_loop.document.structure import TIME_UNIT
 from mdf_loop.durations import SECONDS
 from mdf_loop.quantities import Unit
 
-_KEYS = ("units", "unit")
+_UNIT_KEYS = ("units", "unit")
 
 
 TIME = "time"
@@ -57,8 +57,8 @@ def unit_of(document: Document, node: Any, part: Any) -> Unit:
     where = f"{document.where}.nodes['{node.id}']"
     statement = _statement(node, part, ())
     if statement is None:
-        return Unit("", where + _step(node, part))
-    step = _step(node, statement.part) if statement.is_own else ""
+        return Unit("", where + _path_step(node, part))
+    step = _path_step(node, statement.part) if statement.is_own else ""
     return Unit(statement.text, f"{where}{step}.metadata.{statement.key}")
 
 
@@ -67,7 +67,7 @@ def unit_of_time(document: Document) -> Unit:
     return Unit(time_unit_of(document), f"{document.where}.metadata.{TIME_UNIT}")
 
 
-class _Statement(Struct, frozen=True):
+class _UnitStatement(Struct, frozen=True):
     """Statement of a unit in metadata.
 
     Attributes:
@@ -83,9 +83,9 @@ class _Statement(Struct, frozen=True):
     is_own: bool
 
 
-def _statement(node: Any, part: Any, passed: tuple[int, ...]) -> _Statement | None:
+def _statement(node: Any, part: Any, passed: tuple[int, ...]) -> _UnitStatement | None:
     """Return the statement of the unit of a part; `passed` has the ids of visited parts."""
-    own = _of_part(part) or _of_node(node, part)
+    own = _statement_of_part(part) or _statement_of_node(node, part)
     if own is not None or id(part) in passed:
         return own
     statements = (
@@ -94,31 +94,33 @@ def _statement(node: Any, part: Any, passed: tuple[int, ...]) -> _Statement | No
     return next((each for each in statements if each is not None), None)
 
 
-def _of_part(part: Any) -> _Statement | None:
+def _statement_of_part(part: Any) -> _UnitStatement | None:
     """Return the unit that the metadata of a part state."""
-    key, stated = _stated(part.metadata)
-    text = _text(stated)
-    return _Statement(text, key, part, is_own=True) if text else None
+    key, stated = _stated_unit(part.metadata)
+    text = _unit_text(stated)
+    return _UnitStatement(text, key, part, is_own=True) if text else None
 
 
-def _of_node(node: Any, part: Any) -> _Statement | None:
+def _statement_of_node(node: Any, part: Any) -> _UnitStatement | None:
     """Return the unit that the metadata of a node state for one of its parts."""
-    key, stated = _stated(node.metadata)
-    text = _text(stated.get(part.id)) if isinstance(stated, Mapping) else ""
-    return _Statement(text, f"{key}['{part.id}']", part, is_own=False) if text else None
+    key, stated = _stated_unit(node.metadata)
+    text = _unit_text(stated.get(part.id)) if isinstance(stated, Mapping) else ""
+    return _UnitStatement(text, f"{key}['{part.id}']", part, is_own=False) if text else None
 
 
-def _step(node: Any, part: Any) -> str:
+def _path_step(node: Any, part: Any) -> str:
     """Return the step in a path from a node to one of its parts."""
-    kind = next(kind for kind in KINDS if any(part is each for each in node_parts(node, (kind,))))
+    kind = next(
+        kind for kind in SECTIONS if any(part is each for each in node_parts(node, (kind,)))
+    )
     return f".{kind}['{part.id}']"
 
 
-def _stated(metadata: Mapping[str, Any] | None) -> tuple[str, Any]:
+def _stated_unit(metadata: Mapping[str, Any] | None) -> tuple[str, Any]:
     """Return the metadata key for a unit, and its value."""
     metadata = metadata or {}
-    return next(((key, metadata[key]) for key in _KEYS if key in metadata), ("", None))
+    return next(((key, metadata[key]) for key in _UNIT_KEYS if key in metadata), ("", None))
 
 
-def _text(unit: Any) -> str:
+def _unit_text(unit: Any) -> str:
     return unit.strip() if isinstance(unit, str) else ""

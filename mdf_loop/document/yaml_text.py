@@ -35,16 +35,16 @@ def read_yaml(file: TextIO) -> Any:
     if _C_LOADER is not None:
         # Errors are raised below, because the parser in Python has better messages.
         with contextlib.suppress(yaml.YAMLError, _TooDeep):
-            return _read_quickly(text)
-    return _content(yaml.SafeLoader(text))
+            return _read_from_events(text)
+    return _read_from_nodes(yaml.SafeLoader(text))
 
 
-def _read_quickly(text: str) -> Any:
+def _read_from_events(text: str) -> Any:
     try:
-        return _Events(text).document()
+        return _EventReader(text).document()
     except _NodesNeeded:
-        _refuse_deep(text)
-        return _content(_C_LOADER(text))
+        _refuse_deep_nesting(text)
+        return _read_from_nodes(_C_LOADER(text))
 
 
 # --- reading of events ------------------------------------------------------------------------
@@ -54,16 +54,18 @@ class _NodesNeeded(Exception):  # noqa: N818 - no error: the document is read th
     """Exception for content that must be read from nodes instead of events."""
 
 
-_NUMBER = re.compile(r"([-+]?(?:0|[1-9][0-9]{0,99}))|[-+]?[0-9]+\.[0-9]*(?:[eE][-+][0-9]+)?")
+_NUMBER_PATTERN = re.compile(
+    r"([-+]?(?:0|[1-9][0-9]{0,99}))|[-+]?[0-9]+\.[0-9]*(?:[eE][-+][0-9]+)?"
+)
 """Integers and floats whose notation is the same in YAML 1.1 and in Python."""
 
-_FIRST = frozenset(yaml.SafeLoader.yaml_implicit_resolvers)
+_TYPED_SCALAR_STARTS = frozenset(yaml.SafeLoader.yaml_implicit_resolvers)
 """First characters of unquoted scalars that may be other values than texts."""
 
 _UNSUPPORTED_TAGS = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 
 
-class _Events:
+class _EventReader:
     """Reader that builds the content of a document from its events."""
 
     def __init__(self, text: str) -> None:
@@ -77,7 +79,7 @@ class _Events:
             self._next()  # the stream begins
             if not isinstance(self._next(), yaml.DocumentStartEvent):
                 return None
-            content = self._value(self._next(), 0)
+            content = self._read_value(self._next(), 0)
             self._next()  # the document ends
             if not isinstance(self._next(), yaml.StreamEndEvent):
                 raise _NodesNeeded
@@ -85,23 +87,25 @@ class _Events:
         finally:
             self._loader.dispose()
 
-    def _value(self, event: Any, depth: int) -> Any:
+    def _read_value(self, event: Any, depth: int) -> Any:
         kind = type(event)
         if kind is yaml.AliasEvent or event.anchor is not None or event.tag is not None:
             raise _NodesNeeded
         if kind is yaml.ScalarEvent:
-            return self._scalar(event)
+            return self._read_scalar(event)
         if depth == _MAX_NESTING:
             raise _NodesNeeded
-        return (self._list if kind is yaml.SequenceStartEvent else self._mapping)(depth + 1)
+        return (self._read_list if kind is yaml.SequenceStartEvent else self._read_mapping)(
+            depth + 1
+        )
 
-    def _list(self, depth: int) -> list[Any]:
+    def _read_list(self, depth: int) -> list[Any]:
         members: list[Any] = []
         read, append, scalar, number = (
             self._next,
             members.append,
             yaml.ScalarEvent,
-            _NUMBER.fullmatch,
+            _NUMBER_PATTERN.fullmatch,
         )
         while type(event := read()) is not yaml.SequenceEndEvent:
             if type(event) is scalar and event.implicit[0] and event.anchor is None:
@@ -109,30 +113,30 @@ class _Events:
                 if match is not None:
                     append(int(event.value) if match.lastindex else float(event.value))
                     continue
-            append(self._value(event, depth))
+            append(self._read_value(event, depth))
         return members
 
-    def _mapping(self, depth: int) -> dict[Any, Any]:
+    def _read_mapping(self, depth: int) -> dict[Any, Any]:
         mapping: dict[Any, Any] = {}
         while type(event := self._next()) is not yaml.MappingEndEvent:
             if type(event) is not yaml.ScalarEvent or event.anchor or event.tag:
                 raise _NodesNeeded
-            key = self._scalar(event)
+            key = self._read_scalar(event)
             if key in mapping:
                 raise _NodesNeeded
-            mapping[key] = self._value(self._next(), depth)
+            mapping[key] = self._read_value(self._next(), depth)
         return mapping
 
-    def _scalar(self, event: Any) -> Any:
+    def _read_scalar(self, event: Any) -> Any:
         """Return a text, or the number, bool, null or date that an unquoted scalar means."""
         text: str = event.value
-        if not event.implicit[0] or (text[:1] not in _FIRST):
+        if not event.implicit[0] or (text[:1] not in _TYPED_SCALAR_STARTS):
             return text
         if text not in self._scalars:
-            self._scalars[text] = self._resolved(text)
+            self._scalars[text] = self._resolve_scalar(text)
         return self._scalars[text]
 
-    def _resolved(self, text: str) -> Any:
+    def _resolve_scalar(self, text: str) -> Any:
         tag = self._loader.resolve(yaml.ScalarNode, text, (True, False))
         if tag in _UNSUPPORTED_TAGS:
             raise _NodesNeeded
@@ -149,7 +153,7 @@ class _TooDeep(Exception):  # noqa: N818 - no error: the parser in Python does n
     """Exception for a part that is nested too deep for libyaml."""
 
 
-def _refuse_deep(text: str) -> None:
+def _refuse_deep_nesting(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, _C_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -160,26 +164,26 @@ def _refuse_deep(text: str) -> None:
             depth -= 1
 
 
-def _content(loader: Any) -> Any:
+def _read_from_nodes(loader: Any) -> Any:
     try:
         root = loader.get_single_node()
         if root is None:
             return None
-        _refuse_endless(root)
-        _refuse_equal_keys(root)  # YAML's loader would silently use the last one
+        _refuse_large_aliases(root)
+        _refuse_duplicate_keys(root)  # YAML's loader would silently use the last one
         return loader.construct_document(root)
     finally:
         loader.dispose()
 
 
-def _refuse_endless(root: Any) -> None:
+def _refuse_large_aliases(root: Any) -> None:
     """Raise an error for recursive aliases, or for aliases that expand to too many parts."""
     sizes: dict[int, int] = {}
     open_nodes: set[int] = set()
     waiting = [(root, False)]
     while waiting:
         node, is_complete = waiting.pop()
-        parts = _parts(node)
+        parts = _child_nodes(node)
         if is_complete:
             open_nodes.discard(id(node))
             sizes[id(node)] = 1 + sum(sizes[id(part)] for part in parts)
@@ -197,7 +201,7 @@ def _refuse_endless(root: Any) -> None:
         )
 
 
-def _parts(node: Any) -> list[Any]:
+def _child_nodes(node: Any) -> list[Any]:
     """Return the child nodes of a YAML node."""
     if isinstance(node.value, str):
         return []
@@ -205,7 +209,7 @@ def _parts(node: Any) -> list[Any]:
     return [part for pair in pairs for part in pair]
 
 
-def _refuse_equal_keys(root: Any) -> None:
+def _refuse_duplicate_keys(root: Any) -> None:
     waiting, visited = [root], set()
     while waiting:
         node = waiting.pop()

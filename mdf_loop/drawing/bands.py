@@ -36,7 +36,7 @@ class Bands(Struct, frozen=True):
 def cut_into_bands(flow: Flow, band_count: int) -> Bands:
     """Return the assignment of a flow to bands of about equal length."""
     lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
-    positions = _positions(flow, lengths)
+    positions = _run_positions(flow, lengths)
     total_length = max((positions[k] + lengths[k] for k in range(len(lengths))), default=1.0)
     slots = [
         min(int(position * band_count / total_length), band_count - 1) for position in positions
@@ -54,11 +54,11 @@ def cut_into_bands(flow: Flow, band_count: int) -> Bands:
 def flow_length(flow: Flow) -> float:
     """Return the length of the longest path through a flow."""
     lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
-    positions = _positions(flow, lengths)
+    positions = _run_positions(flow, lengths)
     return max((positions[k] + lengths[k] + BOX_GAP for k in range(len(lengths))), default=0.0)
 
 
-def _positions(flow: Flow, lengths: list[float]) -> list[float]:
+def _run_positions(flow: Flow, lengths: list[float]) -> list[float]:
     """Return the position of each run. A run without senders is just before its first reader."""
     senders, readers = defaultdict(list), defaultdict(list)
     for tail, head in flow.links:

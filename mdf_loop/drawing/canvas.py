@@ -18,7 +18,7 @@ from mdf_loop.drawing.theme import (
     INK,
     LINE,
     NORMAL,
-    QUIET,
+    REMARK_COLOR,
     SMALL,
     STROKES,
     Direction,
@@ -117,7 +117,7 @@ class Canvas:
         self._frames = 0
         self._band = 0
         self._graphviz = graphviz
-        self._root = graphviz.Digraph(name=_slug(title), comment="drawn by mdf_loop")
+        self._root = graphviz.Digraph(name=_to_identifier(title), comment="drawn by mdf_loop")
         self._here = self._root
         self._root.attr(
             "graph",
@@ -146,7 +146,7 @@ class Canvas:
 
     def name(self, *ids: str) -> str:
         """Return a new name for DOT and for ids in SVG, composed of ids of the model."""
-        base = "__".join(_slug(part) for part in ids if part) or "x"
+        base = "__".join(_to_identifier(part) for part in ids if part) or "x"
         name, number = base, 2
         while name in self._names:
             name, number = f"{base}_{number}", number + 1
@@ -161,7 +161,7 @@ class Canvas:
 
     def node(self, name: str, label: str, kind: str, path: str, **attributes: str) -> None:
         """Draw a node with an HTML-like label."""
-        self._place(name, label, attributes)
+        self._store_label(name, label, attributes)
         self._here.node(
             name,
             label=f"<{label}>",
@@ -170,10 +170,10 @@ class Canvas:
 
     def point(self, name: str, label: str, **attributes: str) -> None:
         """Draw a shape that does not correspond to a part of the model."""
-        self._place(name, label, attributes)
+        self._store_label(name, label, attributes)
         self._here.node(name, label=f"<{label}>", **attributes)
 
-    def _place(self, name: str, label: str, attributes: dict[str, str]) -> None:
+    def _store_label(self, name: str, label: str, attributes: dict[str, str]) -> None:
         """Store the label and the minimum size of a node, for the estimate of the extent."""
         min_size = None
         if "shape" in attributes:
@@ -233,7 +233,10 @@ class Canvas:
         if path:
             attributes |= {"tooltip": self.text(path), "id": self.name("edge", path)}
         if label:
-            attributes |= {"label": f"< {label} >", "fontcolor": attributes.get("fontcolor", QUIET)}
+            attributes |= {
+                "label": f"< {label} >",
+                "fontcolor": attributes.get("fontcolor", REMARK_COLOR),
+            }
         self._edges.setdefault((str(tail), str(head), kind), attributes)
 
     def has_edge(self, name: str) -> bool:
@@ -281,6 +284,6 @@ def _is_visible(edge: tuple[tuple[str, str, str], dict[str, str]]) -> bool:
     return kind != "hold"
 
 
-def _slug(text: str) -> str:
+def _to_identifier(text: str) -> str:
     """Return a text with only letters, digits and underscores, which is safe in DOT and CSS."""
     return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:60] or "x"

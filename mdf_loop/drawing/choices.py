@@ -25,7 +25,7 @@ from mdf_loop.drawing.theme import (
     CHOICE_FILL,
     CHOICE_LINE,
     PAPER,
-    QUIET,
+    REMARK_COLOR,
 )
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import BranchOutline, ChoiceOutline
@@ -141,7 +141,7 @@ def _draw_pass_through(
                 shape="box",
                 style="rounded,filled",
                 fillcolor=PAPER,
-                color=QUIET,
+                color=REMARK_COLOR,
                 margin="0.1,0.04",
                 height="0.3",
             )

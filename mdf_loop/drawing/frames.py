@@ -17,7 +17,7 @@ from mdf_loop.drawing.theme import (
     IMPORTED_FUNCTION_ID,
     LOOP_LINE,
     MARKS,
-    QUIET,
+    REMARK_COLOR,
     SMALL,
     WARNING,
 )
@@ -119,7 +119,7 @@ def _passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str]) -> I
         "passes",
         loop.path,
         style="rounded,dashed",
-        pencolor=QUIET,
+        pencolor=REMARK_COLOR,
         margin="12",
     ):
         yield

@@ -9,7 +9,7 @@ import html
 import textwrap
 from collections.abc import Iterable
 
-from mdf_loop.drawing.theme import INK, MARKS, NORMAL, PAPER, QUIET, SMALL
+from mdf_loop.drawing.theme import INK, MARKS, NORMAL, PAPER, REMARK_COLOR, SMALL
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.text_escaping import escape_to_one_line, shorten_middle
 
@@ -46,7 +46,7 @@ def bold_text(text: str, size: int = NORMAL) -> str:
 
 def small_text(text: str) -> str:
     """Return a text in a small grey font, for remarks."""
-    return style_text(text, size=SMALL, color=QUIET)
+    return style_text(text, size=SMALL, color=REMARK_COLOR)
 
 
 def stack_lines(*parts: str, align: str = "CENTER") -> str:
@@ -72,7 +72,9 @@ def cell(content: str, **attributes: str | int) -> str:
 def badge(kind: str, size: int, width: int, height: int, **attributes: str | int) -> str:
     """Return a cell with the sign of a kind on the colour of the kind. A sign on white has a border."""
     mark = MARKS[kind]
-    border: dict[str, str | int] = {"BORDER": 1, "COLOR": QUIET} if mark.ground == PAPER else {}
+    border: dict[str, str | int] = (
+        {"BORDER": 1, "COLOR": REMARK_COLOR} if mark.ground == PAPER else {}
+    )
     return cell(
         style_text(mark.sign, size=size, color=mark.ink, tag="B"),
         BGCOLOR=mark.ground,

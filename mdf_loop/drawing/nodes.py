@@ -25,7 +25,7 @@ from mdf_loop.drawing.theme import (
     LINE,
     MARKS,
     PAPER,
-    QUIET,
+    REMARK_COLOR,
     SMALL,
     Detail,
 )
@@ -255,7 +255,7 @@ def _constants(items: Iterable[ItemOutline], detail: Detail) -> str:
     if not detail.types and len(constant_lines) > 2:
         constant_lines = [*constant_lines[:2], "…"]
     return stack_lines(
-        *(style_text(line, size=SMALL, color=QUIET) for line in constant_lines), align="LEFT"
+        *(style_text(line, size=SMALL, color=REMARK_COLOR) for line in constant_lines), align="LEFT"
     )
 
 

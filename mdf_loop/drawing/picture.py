@@ -152,13 +152,13 @@ def draw(
         ),
     )
     page = Page(graph, request.depth, request.view.captures, collapse_ids, observation)
-    drawing = Drawing(_dot(graph, request), page, frozenset(files))
+    drawing = Drawing(_draw_dot(graph, request), page, frozenset(files))
     if target is not None:
         drawing.save(target)
     return drawing
 
 
-def _dot(graph: GraphOutline, request: LayoutRequest) -> str:
+def _draw_dot(graph: GraphOutline, request: LayoutRequest) -> str:
     """Return the DOT text of a graph."""
     canvas = draw_fitting(graph, request, lambda form: _draw_canvas(graph, form))
     return canvas.finish(draw_legend(canvas))
@@ -169,7 +169,7 @@ def _draw_canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
     view = form.view
     hidden = frozenset() if view.captures else frozenset({"capture"})
     canvas = Canvas(graph.id, DIRECTIONS[form.rankdir], hidden, dense=view.detail.operators)
-    title = _title(graph, [*run_words(view.observation), form.note])
+    title = _picture_title(graph, [*run_words(view.observation), form.note])
     with canvas.cluster("model", title, "model", graph.path, pencolor="none", margin="8"):
         connections = draw_graph(canvas, graph, view)
         if not view.detail.operators:
@@ -177,7 +177,7 @@ def _draw_canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
     return canvas
 
 
-def _title(graph: GraphOutline, notes: list[str]) -> str:
+def _picture_title(graph: GraphOutline, notes: list[str]) -> str:
     """Return the title of a picture: graph, file, termination conditions and notes."""
     title_lines = [graph.source] if graph.source and graph.source != graph.id else []
     title_lines += [*_termination_texts(graph), *filter(None, notes)]

@@ -25,7 +25,7 @@ from mdf_loop.drawing.labels import (
 from mdf_loop.drawing.observed import terminal_words
 from mdf_loop.drawing.theme import (
     BADGE_SIZE,
-    CHIP_LINE,
+    CHIP_BORDER,
     IMPORTED_FUNCTION_ID,
     PAPER,
     ROW_HEIGHT,
@@ -341,7 +341,7 @@ def _name_cell(terminal: Terminal, align: str, **size: int) -> str:
         ALIGN=align,
         BGCOLOR=PAPER,
         BORDER=1,
-        COLOR=CHIP_LINE,
+        COLOR=CHIP_BORDER,
         **size,
     )
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mdf_loop.drawing.canvas import Canvas, EdgeTarget, End, NodeConnections
 from mdf_loop.drawing.labels import small_text, stack_lines, style_text
-from mdf_loop.drawing.theme import HEADER, PAPER, QUIET
+from mdf_loop.drawing.theme import HEADER, PAPER, REMARK_COLOR
 from mdf_loop.drawing.view import View
 from mdf_loop.ir import Array
 from mdf_loop.outline import GraphOutline, NodeOutline
@@ -125,7 +125,7 @@ def draw_pill(
         shape="box",
         style="rounded,filled",
         fillcolor=PAPER,
-        color=QUIET,
+        color=REMARK_COLOR,
         margin="0.12,0.05",
         height="0.3",
     )

@@ -15,10 +15,10 @@ _T = TypeVar("_T")
 
 FONT = "Helvetica,Arial,DejaVu Sans,sans-serif"
 INK = "#1b1f24"
-QUIET = "#57606a"
+REMARK_COLOR = "#57606a"
 PAPER = "#ffffff"
 LINE = "#8c959f"
-CHIP_LINE = "#c8d1da"
+CHIP_BORDER = "#c8d1da"
 WARNING = "#a40e26"
 HEADER = "#eaeef2"
 LOOP_LINE = "#0b5394"

@@ -96,7 +96,7 @@ def find_entrances(
     for entry in unnamed:
         _check_single_origin(entry, boundary, graph.where)
     output_ids = {port for _, port in graph.ports("output_ports", {n for n, _ in open_ports})}
-    return _with_names(unnamed, output_ids)
+    return _name_entrances(unnamed, output_ids)
 
 
 def _check_single_origin(entry: Entrance, boundary: Boundary, where: str) -> None:
@@ -112,7 +112,7 @@ def _check_single_origin(entry: Entrance, boundary: Boundary, where: str) -> Non
             )
 
 
-def _with_names(unnamed: Sequence[Entrance], output_ids: set[str]) -> tuple[Entrance, ...]:
+def _name_entrances(unnamed: Sequence[Entrance], output_ids: set[str]) -> tuple[Entrance, ...]:
     """Return the entrances with unique names: the id of their ports, if possible.
 
     If inputs without an edge share a name, all of these inputs are renamed, so that none of them

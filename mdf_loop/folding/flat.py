@@ -107,12 +107,12 @@ def find_port(name: str, known: Iterable[Port], what: str, where: str) -> Port:
     if not matches:
         names = [".".join(port) for port in known]
         raise UnknownNameError(
-            f"{what} '{name}' is not there", where, suggest(name, names) or _among(names)
+            f"{what} '{name}' is not there", where, suggest(name, names) or _names_text(names)
         )
     return (exact or matches)[0]
 
 
-def _among(names: list[str]) -> str:
+def _names_text(names: list[str]) -> str:
     return f"there are {', '.join(names)}" if names else ""
 
 

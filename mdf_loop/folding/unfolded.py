@@ -93,8 +93,8 @@ class _Unfolder:
             values = [self._output_port(name, iteration) for name in loop.signature.leaves]
             for row, name in zip(recorded_ports, loop.signature.rows, strict=True):
                 row.append(self._output_port(name, iteration))
-        collector = self._collector(values, recorded_ports)
-        return self._assemble(collector)
+        collector = self._build_collector(values, recorded_ports)
+        return self._build_unfolded_model(collector)
 
     # --- inputs of the body -------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class _Unfolder:
 
     # --- outputs of the loop ------------------------------------------------------------------------
 
-    def _collector(self, values: Sequence[Port], rows: Sequence[Sequence[Port]]) -> Content:
+    def _build_collector(self, values: Sequence[Port], rows: Sequence[Sequence[Port]]) -> Content:
         """Return the node that collects the loop's outputs."""
         loop = self.loop
         ports: Content = {}
@@ -216,7 +216,7 @@ class _Unfolder:
         tree = _ResultNames(function, result_names, self.loop).visit(parse(value))
         return ast.unparse(ast.fix_missing_locations(tree))
 
-    def _assemble(self, collector: Content) -> Any:
+    def _build_unfolded_model(self, collector: Content) -> Any:
         graph, loop = self.graph, self.loop
         own_content = loop.own_content()
         entry = without_unused_parts(
@@ -263,13 +263,13 @@ class _ResultNames(ast.NodeTransformer):
         self.result_names = result_names
         self.loop = loop
 
-    def _is_loop(self, node: ast.AST) -> bool:
+    def _names_loop(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Name) and node.id == self.function
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         """Replace `f[0]`."""
         single = len(self.result_names) == 1
-        if single or not self._is_loop(node.value):
+        if single or not self._names_loop(node.value):
             return self.generic_visit(node)
         if not isinstance(node.slice, ast.Constant) or not isinstance(node.slice.value, int):
             raise UnsupportedError("a loop's result is taken by a number", self.loop.where)
@@ -277,7 +277,7 @@ class _ResultNames(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """Replace `f.iterations`."""
-        if not self._is_loop(node.value):
+        if not self._names_loop(node.value):
             return self.generic_visit(node)
         if node.attr != "iterations":
             raise unfold_error(self.loop.where, f"an output reads '{self.function}.{node.attr}'")
@@ -285,7 +285,7 @@ class _ResultNames(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """Replace `f`, the name of a loop with one result."""
-        if not self._is_loop(node):
+        if not self._names_loop(node):
             return node
         if len(self.result_names) != 1:
             raise unfold_error(self.loop.where, "an output reads all of its results at once")

@@ -66,7 +66,7 @@ def read_foreign(path: str | Path) -> Content:
         UnsupportedError: The model has a part that MDF or ONNX Runtime cannot represent.
     """
     source = path_of(path, "the model")
-    return _read(READERS[source.suffix.lower()], source)
+    return _read_with_errors(READERS[source.suffix.lower()], source)
 
 
 def import_file(path: str | Path, loop_condition: str) -> ImportedModel:
@@ -79,7 +79,7 @@ def import_file(path: str | Path, loop_condition: str) -> ImportedModel:
     """
     source = path_of(path, "the model")
     if is_onnx(source, loop_condition):
-        return _read(partial(_read_onnx, loop_condition=loop_condition), source)
+        return _read_with_errors(partial(_read_onnx, loop_condition=loop_condition), source)
     from mdf_loop.importing.onnx_model import ImportedModel
 
     return ImportedModel(read_foreign(source))
@@ -105,7 +105,7 @@ def is_onnx(path: Path | None, loop_condition: str) -> bool:
     return False
 
 
-def _read(reader: Callable[[Path], _Model], path: Path) -> _Model:
+def _read_with_errors(reader: Callable[[Path], _Model], path: Path) -> _Model:
     """Read a file, and add the name of the file to errors of the reader."""
     try:
         return reader(noted(path))
@@ -145,7 +145,7 @@ def from_onnx(source: Any, *, loop_condition: str = "document") -> Any:
 
     word(loop_condition, "loop_condition", LOOP_CONDITIONS)
     if isinstance(source, str | os.PathLike):
-        imported = _read(
+        imported = _read_with_errors(
             partial(_read_onnx, loop_condition=loop_condition), path_of(source, "the model")
         )
     elif not hasattr(source, "graph") or not hasattr(source, "opset_import"):

@@ -67,7 +67,7 @@ class GraphWriter:
         if other_names:
             port.setdefault("metadata", {})["names"] = list(other_names)
         node = {"input_ports": {name: port}, "output_ports": {name: {"value": name}}}
-        self._add(name, node, [name])
+        self._add_node(name, node, [name])
 
     def constant(self, name: str, array: Array) -> None:
         """Add a constant value."""
@@ -75,7 +75,7 @@ class GraphWriter:
             "parameters": {"value": array_parameter(array)},
             "output_ports": {name: {"value": "value"}},
         }
-        self._add(name, node, [name])
+        self._add_node(name, node, [name])
 
     def node(
         self,
@@ -104,9 +104,9 @@ class GraphWriter:
             },
         }
         operator = function.rpartition("::")[2]
-        self._add(node_id or f"{operator}_{len(self.nodes)}", node, outputs)
+        self._add_node(node_id or f"{operator}_{len(self.nodes)}", node, outputs)
 
-    def _add(self, base: str, node: Content, outputs: Iterable[str]) -> None:
+    def _add_node(self, base: str, node: Content, outputs: Iterable[str]) -> None:
         node_id = self._first_free_name(base, self.nodes.__contains__)
         self.nodes[node_id] = {key: part for key, part in node.items() if part}
         names = [name for name in outputs if name]

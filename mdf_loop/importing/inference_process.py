@@ -38,7 +38,7 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto | None:
     try:
         content = _PROCESS.infer(model.SerializeToString(), seconds)
     except _UnansweredError as end:
-        raise _error(model, str(end)) from None
+        raise _inference_error(model, str(end)) from None
     return onnx.ModelProto.FromString(content) if content else None
 
 
@@ -62,12 +62,12 @@ class _InferenceProcess:
         """
         with self._lock:
             try:
-                process = self._running()
+                process = self._running_worker()
             except OSError:  # the system cannot start a process
                 return inference_worker.infer(model)
-            return self._answer(process, model, seconds)
+            return self._request_inference(process, model, seconds)
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running_worker(self) -> subprocess.Popen[bytes]:
         """Return the worker of the current process, which is not the worker before a fork.
 
         Start it if necessary.
@@ -84,7 +84,9 @@ class _InferenceProcess:
             self._process, self._owner = process, os.getpid()
         return process
 
-    def _answer(self, process: subprocess.Popen[bytes], model: bytes, seconds: float) -> bytes:
+    def _request_inference(
+        self, process: subprocess.Popen[bytes], model: bytes, seconds: float
+    ) -> bytes:
         is_late = threading.Event()
 
         def stop() -> None:
@@ -134,8 +136,8 @@ atexit.register(_PROCESS.end)
 # --- search for the node at which inference does not end --------------------------------------------
 
 
-def _error(model: onnx.ModelProto, end: str) -> ModelError:
-    index = _first_fault(model)
+def _inference_error(model: onnx.ModelProto, end: str) -> ModelError:
+    index = _first_failing_node(model)
     if index is None:
         return ModelError(f"onnx's type inference of the model {end}", "$.graph")
     node = model.graph.node[index]
@@ -146,9 +148,9 @@ def _error(model: onnx.ModelProto, end: str) -> ModelError:
     )
 
 
-def _first_fault(model: onnx.ModelProto) -> int | None:
+def _first_failing_node(model: onnx.ModelProto) -> int | None:
     """Return the index of the first node after which inference no longer ends, by bisection, or None."""
-    if _ends(model, len(model.graph.node)):
+    if _inference_ends(model, len(model.graph.node)):
         return None
     low, high = (
         0,
@@ -156,11 +158,11 @@ def _first_fault(model: onnx.ModelProto) -> int | None:
     )  # Inference ends with `low` nodes, and does not end with `high` nodes.
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _ends(model, middle) else (low, middle)
+        low, high = (middle, high) if _inference_ends(model, middle) else (low, middle)
     return low
 
 
-def _ends(model: onnx.ModelProto, count: int) -> bool:
+def _inference_ends(model: onnx.ModelProto, count: int) -> bool:
     """Return True if the inference of the first `count` nodes ends within `PROBE_SECONDS`."""
     beginning = onnx.ModelProto()
     beginning.CopyFrom(model)

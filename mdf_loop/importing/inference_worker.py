@@ -17,8 +17,8 @@ from typing import IO
 TIME_LIMIT_SECONDS = 60.0
 """Time limit in seconds for the inference of one model."""
 
-_SPARE_SECONDS = 5
-_LENGTH = struct.Struct("<Q")
+_ALARM_DELAY_SECONDS = 5
+_LENGTH_FORMAT = struct.Struct("<Q")
 
 
 def infer(model: bytes) -> bytes:
@@ -35,17 +35,17 @@ def infer(model: bytes) -> bytes:
 
 def write_message(stream: IO[bytes], content: bytes) -> None:
     """Write one message with its length."""
-    stream.write(_LENGTH.pack(len(content)))
+    stream.write(_LENGTH_FORMAT.pack(len(content)))
     stream.write(content)
     stream.flush()
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:
     """Return the next message, or None if the stream ends before the end of the message."""
-    length_bytes = stream.read(_LENGTH.size)
-    if len(length_bytes) < _LENGTH.size:
+    length_bytes = stream.read(_LENGTH_FORMAT.size)
+    if len(length_bytes) < _LENGTH_FORMAT.size:
         return None
-    (length,) = _LENGTH.unpack(length_bytes)
+    (length,) = _LENGTH_FORMAT.unpack(length_bytes)
     content = stream.read(length)
     return content if len(content) == length else None
 
@@ -55,7 +55,7 @@ def serve() -> None:
     alarm = getattr(signal, "alarm", None)  # Windows has no alarm
     while (model := read_message(sys.stdin.buffer)) is not None:
         if alarm is not None:
-            alarm(int(TIME_LIMIT_SECONDS) + _SPARE_SECONDS)
+            alarm(int(TIME_LIMIT_SECONDS) + _ALARM_DELAY_SECONDS)
         write_message(sys.stdout.buffer, infer(model))
         if alarm is not None:
             alarm(0)

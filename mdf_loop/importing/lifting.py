@@ -1,7 +1,7 @@
 """Extraction of the arrays from the content of a model, so that the remaining content can be written as JSON.
 
     {parameters: {w: {value: array}}}   <->   {parameters: {w: {value: None}}},
-                                              Lifted((parameters, w, value), array)
+                                              ExtractedArray((parameters, w, value), array)
 
 A long list of numbers of one type is lifted as an array, too.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.importing.graph_writer import Content
-from mdf_loop.importing.writing import LARGEST_WRITTEN
+from mdf_loop.importing.writing import MAX_INLINE_ELEMENTS
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, tensor_dtypes
 from mdf_loop.number_check import contains_only_numbers
@@ -32,7 +32,7 @@ _LIST_DTYPES: dict[type, np.dtype[Any]] = {
 """Dtype that represents all numbers of a list exactly, by the Python type of the numbers."""
 
 
-class Lifted(Struct, frozen=True, eq=False):
+class ExtractedArray(Struct, frozen=True, eq=False):
     """Array with its path in the content. `listed` is True if the content has a list at the path."""
 
     path: Path
@@ -40,13 +40,13 @@ class Lifted(Struct, frozen=True, eq=False):
     listed: bool = False
 
 
-def lift(content: Any) -> tuple[Any, list[Lifted]]:
+def extract_arrays(content: Any) -> tuple[Any, list[ExtractedArray]]:
     """Return the content without arrays and long lists of numbers, and the extracted arrays."""
-    lifted: list[Lifted] = []
+    lifted: list[ExtractedArray] = []
     return _without_arrays(content, (), lifted), lifted
 
 
-def put_back(content: Content, lifted: Iterable[Lifted]) -> None:
+def insert_arrays(content: Content, lifted: Iterable[ExtractedArray]) -> None:
     """Insert each array into the content at its path.
 
     Raises:
@@ -62,9 +62,9 @@ def put_back(content: Content, lifted: Iterable[Lifted]) -> None:
         parent[last] = each.array.tolist() if each.listed else each.array
 
 
-def _without_arrays(content: Any, path: Path, lifted: list[Lifted]) -> Any:
+def _without_arrays(content: Any, path: Path, lifted: list[ExtractedArray]) -> Any:
     if isinstance(content, np.ndarray) and _has_onnx_dtype(content):
-        lifted.append(Lifted(path, content))
+        lifted.append(ExtractedArray(path, content))
         return None
     if isinstance(content, np.ndarray | np.generic):
         return content.tolist()
@@ -76,9 +76,9 @@ def _without_arrays(content: Any, path: Path, lifted: list[Lifted]) -> Any:
     numbers = _as_array(content)
     if numbers is None and not contains_only_numbers(content):
         return [_without_arrays(part, (*path, k), lifted) for k, part in enumerate(content)]
-    if numbers is None or numbers.size <= LARGEST_WRITTEN:
+    if numbers is None or numbers.size <= MAX_INLINE_ELEMENTS:
         return content
-    lifted.append(Lifted(path, numbers, listed=True))
+    lifted.append(ExtractedArray(path, numbers, listed=True))
     return None
 
 

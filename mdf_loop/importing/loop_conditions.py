@@ -69,7 +69,7 @@ def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
     version = next(o.version for o in model.opset_import if o.domain == "")
     typed = onnx.ModelProto()
     typed.CopyFrom(model)
-    _mark(model.graph, _TrueValues(Facts(infer_types(typed).graph, version)), reading)
+    _mark_loops(model.graph, _TrueValues(Facts(infer_types(typed).graph, version)), reading)
 
 
 def reading_of(node: onnx.NodeProto) -> str | None:
@@ -103,9 +103,9 @@ class _TrueValues(Struct, frozen=True):
         if value is not None:
             return bool(value.astype(bool).all())
         node = scope.producers.get(name) if scope is not None else None
-        return node is not None and not node.domain and self._gives_true(node, name)
+        return node is not None and not node.domain and self._returns_true(node, name)
 
-    def _gives_true(self, node: onnx.NodeProto, name: str) -> bool:
+    def _returns_true(self, node: onnx.NodeProto, name: str) -> bool:
         if node.op_type in _TRUTH_PRESERVING:
             return self.always_true(node.input[0])
         if node.op_type in ("And", "Or"):
@@ -120,7 +120,7 @@ class _TrueValues(Struct, frozen=True):
         return False
 
 
-def _mark(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> None:
+def _mark_loops(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> None:
     """Mark the ambiguous loops of a graph and its bodies. `truths` are the true values of a typed copy."""
     for node, typed in zip(graph.node, truths.facts.graph.node, strict=True):
         bodies = (a.g for a in node.attribute if a.HasField("g"))
@@ -132,7 +132,7 @@ def _mark(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> None:
                 inner = truths.inside(typed_body)
                 if not _runs_once(node, truths.facts):
                     node.metadata_props.add(key=LOOP_CONDITION, value=reading)
-            _mark(body, inner, reading)
+            _mark_loops(body, inner, reading)
 
 
 def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
@@ -148,19 +148,19 @@ def ambiguous_loops(content: Mapping[str, Any]) -> Iterator[AmbiguousLoop]:
     """Yield the ambiguous loops of a model's content, outer loops first."""
     for model in content.values():
         for position, graph in enumerate(model.get("graphs", {}).values()):
-            yield from _in_graph(graph, f"$.graphs[{position}]")
+            yield from _loops_in_graph(graph, f"$.graphs[{position}]")
 
 
-def _in_graph(graph: Mapping[str, Any], where: str) -> Iterator[AmbiguousLoop]:
+def _loops_in_graph(graph: Mapping[str, Any], where: str) -> Iterator[AmbiguousLoop]:
     for node_id, node in (graph.get("nodes") or {}).items():
         for function_id, function in (node.get("functions") or {}).items():
             args = function.get("args")
             if isinstance(args, Mapping):
                 place = f"{where}.nodes['{node_id}'].functions['{function_id}']"
-                yield from _in_function(f"{node_id}.{function_id}", args, place)
+                yield from _loops_in_function(f"{node_id}.{function_id}", args, place)
 
 
-def _in_function(name: str, args: Mapping[str, Any], where: str) -> Iterator[AmbiguousLoop]:
+def _loops_in_function(name: str, args: Mapping[str, Any], where: str) -> Iterator[AmbiguousLoop]:
     """Yield the function if it is an ambiguous loop, then the ambiguous loops in its graphs."""
     for argument, value in args.items():
         owned = [*value.values()] if isinstance(value, Mapping) else []
@@ -170,4 +170,4 @@ def _in_function(name: str, args: Mapping[str, Any], where: str) -> Iterator[Amb
         if metadata.get(LOOP_CONDITION) in READINGS and metadata.get("outputs"):
             condition, reading = str(metadata["outputs"][0]), metadata[LOOP_CONDITION]
             yield AmbiguousLoop(name, where, condition, args.get("M") is not None, reading)
-        yield from _in_graph(owned[0], f"{where}.args.{argument}")
+        yield from _loops_in_graph(owned[0], f"{where}.args.{argument}")

@@ -20,7 +20,7 @@ from mdf_loop.importing.onnx_tensors import check_tensor, load_external, tensors
 from mdf_loop.importing.onnx_text import check_text
 from mdf_loop.ir.types import MAX_FILE_BYTES
 
-_HINT = "is it an ONNX model, and was it copied completely?"
+_COPY_HINT = "is it an ONNX model, and was it copied completely?"
 
 
 def open_onnx(path: Path) -> onnx.ModelProto:
@@ -31,7 +31,7 @@ def open_onnx(path: Path) -> onnx.ModelProto:
         UnsupportedError: The model has unknown operators or unsupported element types.
     """
     try:
-        return _check_model(_parse(_read_bytes(path), path), path.parent)
+        return _check_model(_parse_model(_read_bytes(path), path), path.parent)
     except RecursionError:
         raise ModelError(f"'{path}' nests its bodies too deep to be read", str(path)) from None
 
@@ -99,11 +99,11 @@ def _read_bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         raise ModelError(f"'{path}' cannot be read: {error}", str(path)) from None
     if not content:
-        raise ModelError(f"'{path}' is empty", str(path), _HINT)
+        raise ModelError(f"'{path}' is empty", str(path), _COPY_HINT)
     return content
 
 
-def _parse(content: bytes, path: Path) -> onnx.ModelProto:
+def _parse_model(content: bytes, path: Path) -> onnx.ModelProto:
     try:
         model = onnx.ModelProto()
         model.ParseFromString(content)
@@ -119,10 +119,10 @@ def _parse(content: bytes, path: Path) -> onnx.ModelProto:
             f"'{path}' is not a whole ONNX file: it is damaged, cut short, of another "
             "kind, or nests its bodies too deep",
             str(path),
-            _HINT,
+            _COPY_HINT,
         ) from None
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
-        raise ModelError(f"'{path}' holds no graph", str(path), _HINT)
+        raise ModelError(f"'{path}' holds no graph", str(path), _COPY_HINT)
     if not model.graph.output:
         raise ModelError("the graph of the model has no outputs", "$.graph.output")
     return model

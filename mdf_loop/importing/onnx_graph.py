@@ -98,7 +98,7 @@ def loop_body(
     ):
         dtype, shape = _read_type(value.type)
         if (dtype or standard_dtype, shape or ()) != (standard_dtype, ()):
-            inputs[position] = _converted_input(
+            inputs[position] = _write_converted_input(
                 writer, value.name, dtype or standard_dtype, shape or ()
             )
     _write_graph(proto, writer)
@@ -107,7 +107,7 @@ def loop_body(
     return writer.content(inputs=inputs, outputs=names, metadata=metadata)
 
 
-def _converted_input(writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
+def _write_converted_input(writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
     """Convert a scalar input to the declared type `name`, and return the name of the scalar."""
     if not is_tensor(dtype):
         raise ModelError(f"a loop's body cannot take '{name}' as {dtype}: it is a single number")
@@ -152,7 +152,7 @@ def _value_names(proto: onnx.GraphProto) -> Iterable[str]:
     yield from (tensor.name for tensor in proto.initializer)
     for node in proto.node:
         yield from node.output
-        for body in _bodies(node):
+        for body in _bodies_of(node):
             yield from _value_names(body)
 
 
@@ -210,9 +210,9 @@ def _constant_array(node: onnx.NodeProto) -> Array:
 
 
 def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
-    captured = [name for body in _bodies(node) for name in captures(body)]
+    captured = [name for body in _bodies_of(node) for name in captures(body)]
     input_names = [*node.input, *captured]
-    attributes = {a.name: _attribute(node, a, writer) for a in node.attribute}
+    attributes = {a.name: _convert_attribute(node, a, writer) for a in node.attribute}
     args = {**_input_arguments(node), **_ONNX_DEFAULTS.get(node.op_type, {}), **attributes}
     if node.op_type == "Split":  # the number of parts is the number of outputs
         args["num_outputs"] = len(node.output)
@@ -226,7 +226,7 @@ def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
 
 def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Content) -> list[str]:
     """Return the omitted arguments with the name of an input, which MDF would read in their place."""
-    schema = _schema(node)
+    schema = _schema_of(node)
     formal_names = [formal.name for formal in schema.inputs if formal.option != _VARIADIC]
     return [
         name
@@ -235,13 +235,13 @@ def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Cont
     ]
 
 
-def _schema(node: onnx.NodeProto) -> onnx.defs.OpSchema:
+def _schema_of(node: onnx.NodeProto) -> onnx.defs.OpSchema:
     """Return the first definition of the operator, from the current opset on, that fits the node."""
     names = [attribute.name for attribute in node.attribute if attribute.name != "num_outputs"]
     return onnx_schema.schema(node.op_type, names, len(node.input))
 
 
-def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+def _bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     return [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
 
 
@@ -252,7 +252,9 @@ def captures(graph: onnx.GraphProto) -> list[str]:
     }
     local_names |= {name for node in graph.node for name in node.output}
     names_read = [name for node in graph.node for name in node.input]
-    names_read += [name for node in graph.node for body in _bodies(node) for name in captures(body)]
+    names_read += [
+        name for node in graph.node for body in _bodies_of(node) for name in captures(body)
+    ]
     names_read += [value.name for value in graph.output]
     return [name for name in dict.fromkeys(names_read) if name and name not in local_names]
 
@@ -263,7 +265,7 @@ def _input_arguments(node: onnx.NodeProto) -> Content:
         if reading_of(node) == RUNTIME:
             loop_inputs["cond"] = True
         return {**{k: v for k, v in loop_inputs.items() if v}, "v_initial": list(node.input[2:])}
-    formals = _schema(node).inputs
+    formals = _schema_of(node).inputs
     args: Content = {}
     for position, name in enumerate(node.input):
         formal = formals[min(position, len(formals) - 1)]
@@ -274,7 +276,9 @@ def _input_arguments(node: onnx.NodeProto) -> Content:
     return args
 
 
-def _attribute(node: onnx.NodeProto, attribute: onnx.AttributeProto, writer: GraphWriter) -> Any:
+def _convert_attribute(
+    node: onnx.NodeProto, attribute: onnx.AttributeProto, writer: GraphWriter
+) -> Any:
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, onnx.GraphProto):
         if node.op_type == "Loop":

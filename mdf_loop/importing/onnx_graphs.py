@@ -17,7 +17,7 @@ from mdf_loop.importing.onnx_nodes import check_node
 from mdf_loop.importing.onnx_places import in_body, node_place
 from mdf_loop.importing.onnx_tensors import check_dtype
 
-_MAX_DEPTH = 100
+_MAX_NESTING = 100
 
 
 def check_graph(graph: onnx.GraphProto, library: Library) -> None:
@@ -35,8 +35,8 @@ def check_graph(graph: onnx.GraphProto, library: Library) -> None:
 def _check_graph(
     graph: onnx.GraphProto, outer: frozenset[str], library: Library, where: str, depth: int
 ) -> None:
-    if depth > _MAX_DEPTH:
-        raise ModelError(f"bodies are nested more than {_MAX_DEPTH} levels deep", where)
+    if depth > _MAX_NESTING:
+        raise ModelError(f"bodies are nested more than {_MAX_NESTING} levels deep", where)
     for word, values in (("input", graph.input), ("output", graph.output)):
         for value in values:
             _check_type(value.type, value.name, f"{where}.{word}['{value.name}']")

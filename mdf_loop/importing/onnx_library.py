@@ -13,7 +13,7 @@ from onnx import defs
 from mdf_loop.errors import CycleError, ModelError, UnsupportedError
 
 Key = tuple[str, str, str]
-_MAX_NODES = 1_000_000
+_MAX_INLINED_NODES = 1_000_000
 
 
 class Library(Struct, frozen=True):
@@ -25,7 +25,7 @@ class Library(Struct, frozen=True):
     @staticmethod
     def of(model: onnx.ModelProto) -> Library:
         """Return the library of a model."""
-        opsets = _opsets(model, "$.opset_import")
+        opsets = _opsets_of(model, "$.opset_import")
         functions = {(_normalized_domain(f.domain), f.name, f.overload): f for f in model.functions}
         if len(functions) != len(model.functions):
             raise ModelError("two functions of the file have the same name", "$.functions")
@@ -48,9 +48,9 @@ class Library(Struct, frozen=True):
         try:
             return defs.get_schema(node.op_type, version, domain)
         except defs.SchemaError:
-            raise self._unknown(node, domain, version, where) from None
+            raise self._unknown_operator_error(node, domain, version, where) from None
 
-    def _unknown(
+    def _unknown_operator_error(
         self, node: onnx.NodeProto, domain: str, version: int, where: str
     ) -> UnsupportedError:
         if domain:
@@ -73,7 +73,7 @@ def _normalized_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def _opsets(owner: onnx.ModelProto | onnx.FunctionProto, where: str) -> dict[str, int]:
+def _opsets_of(owner: onnx.ModelProto | onnx.FunctionProto, where: str) -> dict[str, int]:
     opsets: dict[str, int] = {}
     for opset in owner.opset_import:
         domain = _normalized_domain(opset.domain)
@@ -96,7 +96,9 @@ def _opsets(owner: onnx.ModelProto | onnx.FunctionProto, where: str) -> dict[str
 
 def library_of_function(library: Library, function: onnx.FunctionProto, where: str) -> Library:
     """Return the library of a function, with its own opsets and all functions of the file."""
-    return Library(_opsets(function, f"{where}.opset_import") or library.opsets, library.functions)
+    return Library(
+        _opsets_of(function, f"{where}.opset_import") or library.opsets, library.functions
+    )
 
 
 def check_functions(library: Library) -> None:
@@ -115,9 +117,9 @@ def check_functions(library: Library) -> None:
     for key in order:
         own_size = len(library.functions[key].node)
         sizes[key] = own_size + sum(sizes[call] for call in calls[key])
-        if sizes[key] > _MAX_NODES:
+        if sizes[key] > _MAX_INLINED_NODES:
             raise UnsupportedError(
-                f"function '{key[1]}' written out has more than {_MAX_NODES} nodes",
+                f"function '{key[1]}' written out has more than {_MAX_INLINED_NODES} nodes",
                 f"$.functions['{key[1]}']",
             )
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.loop_conditions import DOCUMENT, ambiguous_loops, mark_ambiguous_loops
 from mdf_loop.importing.onnx_graph import OWN_DOMAINS, main_graph
-from mdf_loop.importing.onnx_references import UNBOUND
+from mdf_loop.importing.onnx_references import UNBOUND_KEY
 from mdf_loop.importing.opsets import convert_to_package_opset
 from mdf_loop.importing.origin import origin_of
 
@@ -45,7 +45,7 @@ def import_onnx(proto: onnx.ModelProto, name: str, loop_condition: str) -> Impor
     if proto.doc_string:
         onnx_metadata["doc_string"] = proto.doc_string
     for entry in proto.metadata_props:
-        if entry.key == UNBOUND:
+        if entry.key == UNBOUND_KEY:
             onnx_metadata["unbound"] = entry.value.splitlines()
     graph_id = proto.graph.name or name
     model = convert_to_package_opset(proto)

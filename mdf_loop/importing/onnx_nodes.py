@@ -12,7 +12,7 @@ from mdf_loop.importing.onnx_library import Library
 from mdf_loop.ops import row_of
 from mdf_loop.ops.registry import no_fault
 
-_REQUIRED = defs.OpSchema.FormalParameterOption.Single
+_REQUIRED_INPUT = defs.OpSchema.FormalParameterOption.Single
 _ATTRIBUTE_KINDS = {
     int(kind): str(onnx.AttributeProto.AttributeType.Name(kind)).lower()
     for kind in onnx.AttributeProto.AttributeType.values()
@@ -64,7 +64,7 @@ def _check_counts(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -> No
             expectation = f"at least {minimum}" if maximum > 10_000 else expectation
             raise ArityError(f"{node.op_type} has {expectation} {word}, given {count}", where)
     for formal, name in zip(schema.inputs, node.input, strict=False):
-        if formal.option == _REQUIRED and not name:
+        if formal.option == _REQUIRED_INPUT and not name:
             raise ArityError(f"input '{formal.name}' of {node.op_type} must be given", where)
 
 

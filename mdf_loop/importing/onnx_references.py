@@ -19,10 +19,10 @@ from mdf_loop.importing.onnx_library import Library
 from mdf_loop.importing.onnx_places import node_place
 from mdf_loop.importing.opsets.weights import graphs_of
 
-_NUMBERS = (onnx.AttributeProto.INT, onnx.AttributeProto.FLOAT)
+_NUMBER_KINDS = (onnx.AttributeProto.INT, onnx.AttributeProto.FLOAT)
 
 
-UNBOUND = "mdf_loop.unbound"
+UNBOUND_KEY = "mdf_loop.unbound"
 """Metadata key of the attributes that were references, with one attribute per line."""
 
 
@@ -37,14 +37,14 @@ def resolve_references(model: onnx.ModelProto, library: Library) -> None:
         for index, node in enumerate(graph.node):
             where = node_place("$.graph", node, index)
             for attribute in [a for a in node.attribute if a.ref_attr_name]:
-                if attribute.type in _NUMBERS:
+                if attribute.type in _NUMBER_KINDS:
                     resolved.append(f"the attribute '{attribute.name}' of {node.op_type} ({where})")
                     attribute.ClearField("ref_attr_name")
                     continue
                 _check_not_required(node, attribute, library, where)
                 node.attribute.remove(attribute)
     if resolved:
-        model.metadata_props.add(key=UNBOUND, value="\n".join(resolved))
+        model.metadata_props.add(key=UNBOUND_KEY, value="\n".join(resolved))
 
 
 def _check_not_required(

@@ -55,20 +55,24 @@ def tensors_in(graph: onnx.GraphProto, where: str) -> Iterator[tuple[onnx.Tensor
         for tensor in current.initializer:
             yield tensor, f"{place}.initializer['{tensor.name}']"
         for index, node in enumerate(current.node):
-            for attribute, attribute_path in _attributes(node, node_place(place, node, index)):
+            for attribute, attribute_path in _attributes_with_paths(
+                node, node_place(place, node, index)
+            ):
                 if attribute.HasField("t"):
                     yield attribute.t, attribute_path
                 yield from ((tensor, attribute_path) for tensor in attribute.tensors)
                 pending.extend(
-                    (g, attribute_path) for g in (*_own_graph(attribute), *attribute.graphs)
+                    (g, attribute_path) for g in (*_graph_attribute(attribute), *attribute.graphs)
                 )
 
 
-def _attributes(node: onnx.NodeProto, node_path: str) -> Iterator[tuple[onnx.AttributeProto, str]]:
+def _attributes_with_paths(
+    node: onnx.NodeProto, node_path: str
+) -> Iterator[tuple[onnx.AttributeProto, str]]:
     return ((attribute, in_body(node_path, attribute.name)) for attribute in node.attribute)
 
 
-def _own_graph(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:
+def _graph_attribute(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:
     return [attribute.g] if attribute.HasField("g") else []
 
 

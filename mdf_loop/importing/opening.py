@@ -56,7 +56,7 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
     if isinstance(source, str | os.PathLike):
         path = path_of(source, "the model")
         with noting() as files:
-            model, warnings = _load(path, loop_condition)
+            model, warnings = _load_model(path, loop_condition)
         return replace(document_of(model, path.name), files=frozenset(files), warnings=warnings)
     is_onnx(None, loop_condition)
     from modeci_mdf.mdf import Graph, Model
@@ -83,7 +83,7 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
     )
 
 
-def _load(path: Path, loop_condition: str) -> tuple[Any, tuple[str, ...]]:
+def _load_model(path: Path, loop_condition: str) -> tuple[Any, tuple[str, ...]]:
     """Return the modeci_mdf Model in a file, and the warnings of its import."""
     if not path.exists():
         raise ModelError(f"there is no file '{path}'", hint="check the path")

@@ -26,7 +26,7 @@ from onnx import numpy_helper
 from mdf_loop.document.content import content_of
 from mdf_loop.document.document import Document
 from mdf_loop.importing.graph_writer import Content
-from mdf_loop.importing.lifting import Lifted, lift, put_back
+from mdf_loop.importing.lifting import ExtractedArray, extract_arrays, insert_arrays
 from mdf_loop.importing.onnx_graph import array_of
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import MAX_FILE_BYTES, dtype_name
@@ -42,7 +42,7 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
 
     Write nothing if the arrays in the metadata would make the file larger than 2 GB.
     """
-    content, lifted = lift(content_of(document))
+    content, lifted = extract_arrays(content_of(document))
     digests = _initializer_digests(proto.graph)
     array_locations = _ArrayLocations(digests)
     entries = {MODEL: json.dumps(content, default=str)}
@@ -71,7 +71,7 @@ def origin_of(proto: onnx.ModelProto) -> Content | None:
         return None
     try:
         content: Content = json.loads(entries[MODEL])
-        put_back(content, _read_arrays(proto.graph, entries))
+        insert_arrays(content, _read_arrays(proto.graph, entries))
     except _READ_ERRORS:
         return None
     return content
@@ -115,7 +115,7 @@ def _to_tensor(array: Array) -> onnx.TensorProto:
     return numpy_helper.from_array(array.astype(object) if is_text else array)
 
 
-def _read_arrays(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator[Lifted]:
+def _read_arrays(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator[ExtractedArray]:
     """Yield the arrays of the model with their paths in it."""
     stored = onnx.GraphProto.FromString(base64.b64decode(entries.get(STORED, "")))
     tensors = {**{t.name: t for t in graph.initializer}, **dict(enumerate(stored.initializer))}
@@ -123,7 +123,7 @@ def _read_arrays(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator
         is_transposed = isinstance(location, dict)
         array = array_of(tensors[location["turned"] if is_transposed else location])
         array = np.ascontiguousarray(array.T) if is_transposed else array
-        yield Lifted(path, array if array.flags.writeable else array.copy(), listed)
+        yield ExtractedArray(path, array if array.flags.writeable else array.copy(), listed)
 
 
 # --- digests --------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from mdf_loop.importing.graph_writer import Content
 from mdf_loop.ir import Array
 from mdf_loop.number_check import contains_only_numbers
 
-LARGEST_WRITTEN = 64
+MAX_INLINE_ELEMENTS = 64
 """Maximum number of elements of an array in the document. The `.npz` file has larger arrays."""
 
 
@@ -146,7 +146,7 @@ def _child_name(name: str, key: Any) -> str:
 
 
 def _written_value(array: Array, array_file: str, large: dict[str, Array], name: str) -> Any:
-    if (array.size <= LARGEST_WRITTEN and not _needs_bits(array)) or _needs_text(array):
+    if (array.size <= MAX_INLINE_ELEMENTS and not _needs_bits(array)) or _needs_text(array):
         return array.tolist()
     key, k = name or "array", 1
     while key in large:

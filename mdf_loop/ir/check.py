@@ -47,7 +47,7 @@ def check(program: Program) -> tuple[Finding, ...]:
     findings = list(_check_scope(program.ops, known, true_values))
     defined = known | {value for operation in program.ops for value in results(operation)}
     findings += [
-        _not_here(output.value, f"output '{output.name}'")
+        _out_of_scope_finding(output.value, f"output '{output.name}'")
         for output in program.outputs
         if output.value not in defined
     ]
@@ -62,7 +62,7 @@ def _check_scope(
     for operation in ops:
         for value in operands(operation):
             if value not in known:
-                yield _not_here(value, getattr(operation, "where", ""))
+                yield _out_of_scope_finding(value, getattr(operation, "where", ""))
         for body in bodies(operation):
             yield from _check_body(body, known, true_values, getattr(operation, "where", ""))
         if isinstance(operation, Loop):
@@ -77,7 +77,7 @@ def _check_scope(
             known.add(value)
 
 
-def _not_here(value: Value, where: str) -> Finding:
+def _out_of_scope_finding(value: Value, where: str) -> Finding:
     return Finding(
         "ScopeError",
         f"'{value.name}' is used where it does not exist",
@@ -102,7 +102,7 @@ def _check_body(
     defined = visible | {value for operation in body.ops for value in results(operation)}
     for value in body.outputs:
         if value not in defined:
-            yield _not_here(value, where)
+            yield _out_of_scope_finding(value, where)
 
 
 def _check_loop(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
@@ -115,7 +115,7 @@ def _check_loop(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
         yield from _check_scanned(loop, scanned)
 
 
-_UNRECORDED = {
+_UNRECORDABLE_KINDS = {
     "U": ("text", "carry it, or record a number that stands for it"),
     "s": ("a sequence", "carry it: the last one holds all that was put into it"),
     "o": ("an optional value", "record what it holds: onnx::OptionalGetElement"),
@@ -126,8 +126,8 @@ _UNRECORDED = {
 def _check_recorded(loop: Loop, recorded: Recorded) -> Iterator[Finding]:
     name = f"the recorded value '{recorded.name or recorded.row.name}'"
     kind = kind_of(recorded.row.dtype)
-    if kind in _UNRECORDED:
-        description, hint = _UNRECORDED[kind]
+    if kind in _UNRECORDABLE_KINDS:
+        description, hint = _UNRECORDABLE_KINDS[kind]
         sentence = f"{name} is {description}, which cannot be recorded"
         yield Finding("UnsupportedError", sentence, loop.where, hint)
 
@@ -143,7 +143,7 @@ def _check_scanned(loop: Loop, scanned: Scanned) -> Iterator[Finding]:
         )
         return
     left = None if rows.shape is None else (*rows.shape[:axis], *rows.shape[axis + 1 :])
-    if row.dtype != rows.dtype or _differ(left, row.shape):
+    if row.dtype != rows.dtype or _shapes_differ(left, row.shape):
         yield Finding(
             "OperandError",
             f"'{row.name}' is {row.type}, but the rows of '{rows.name}' along axis {axis} are "
@@ -194,7 +194,7 @@ def _check_carried(loop: Loop, carried: Carried, position: int) -> Iterator[Find
             loop.where,
             _dtype_hint(carried.initial.dtype, leave.dtype),
         )
-    elif not loop.dynamic_shapes and _differ(carried.initial.shape, leave.shape):
+    elif not loop.dynamic_shapes and _shapes_differ(carried.initial.shape, leave.shape):
         yield Finding(
             "CarryShapeError",
             f"carried values must keep their shape, but {change}: "
@@ -212,7 +212,9 @@ def _check_guard(guard: Guard) -> Iterator[Finding]:
             f"what is to hold for '{guard.output.name}' must be bool[], not {guard.ok.type}",
             guard.where,
         )
-    if guard.output.dtype != guard.value.dtype or _differ(guard.value.shape, guard.output.shape):
+    if guard.output.dtype != guard.value.dtype or _shapes_differ(
+        guard.value.shape, guard.output.shape
+    ):
         yield Finding(
             "OperandError",
             f"'{guard.output.name}' is {guard.output.type}, but it stands for {guard.value.type}",
@@ -237,7 +239,7 @@ def _check_choice(choice: If) -> Iterator[Finding]:
             )
             continue
         for output, leaf in zip(choice.outputs, branch.leaves, strict=True):
-            if leaf.dtype != output.dtype or _differ(output.shape, leaf.shape):
+            if leaf.dtype != output.dtype or _shapes_differ(output.shape, leaf.shape):
                 yield Finding(
                     "OperandError",
                     f"'{output.name}' is {output.type}, but if the condition of '{choice.name}' "
@@ -255,7 +257,7 @@ def _dtype_hint(before: str, after: str) -> str:
     return f"cast one of them: the initial value is {before}, the update {after}"
 
 
-def _differ(initial: Shape, leave: Shape) -> bool:
+def _shapes_differ(initial: Shape, leave: Shape) -> bool:
     """Return True if two shapes are different in every run."""
     if initial is None or leave is None:
         return False

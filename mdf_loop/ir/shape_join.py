@@ -21,7 +21,7 @@ from mdf_loop.ir import Shape
 
 _Extents = tuple[int | str, ...]
 
-_SINGLE = ((), (1,))
+_SINGLE_ELEMENT_SHAPES = ((), (1,))
 
 
 def join_shapes(first: Shape, second: Shape) -> Shape:
@@ -32,9 +32,9 @@ def join_shapes(first: Shape, second: Shape) -> Shape:
     """
     if first is None or second is None:
         return None
-    if first in _SINGLE and second in _SINGLE:
+    if first in _SINGLE_ELEMENT_SHAPES and second in _SINGLE_ELEMENT_SHAPES:
         return max(first, second, key=len)
-    if not _join(first, second):
+    if not _can_join(first, second):
         raise JoinError(shape_sentence(first, second))
     return any_shape(first, second)
 
@@ -48,7 +48,7 @@ def any_shape(first: Shape, second: Shape) -> Shape:
     )
 
 
-def _join(first: _Extents, second: _Extents) -> bool:
+def _can_join(first: _Extents, second: _Extents) -> bool:
     if len(first) == len(second):  # rules 1 and 2
         return all(
             p == q or isinstance(p, str) or isinstance(q, str)

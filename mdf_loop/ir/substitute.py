@@ -22,7 +22,7 @@ from mdf_loop.ir.program import (
 
 _Node = TypeVar("_Node")
 
-_WITH_VALUES = frozenset({Op, Guard, Loop, Carried, Recorded, Scanned, If, Branch, Output})
+_TYPES_WITH_VALUES = frozenset({Op, Guard, Loop, Carried, Recorded, Scanned, If, Branch, Output})
 
 
 def substitute(node: _Node, swaps: Mapping[Value, Value]) -> _Node:
@@ -40,7 +40,7 @@ def _substitute(node: Any, swaps: Mapping[Value, Value]) -> Any:
     if kind is tuple:
         parts = tuple(_substitute(part, swaps) for part in node)
         return parts if any(p is not q for p, q in zip(parts, node, strict=True)) else node
-    if kind in _WITH_VALUES:
+    if kind in _TYPES_WITH_VALUES:
         changed = {}
         for name in node.__struct_fields__:
             part = getattr(node, name)

@@ -47,9 +47,11 @@ _ELEMENT_TYPES = {
     "complex128": onnx.TensorProto.COMPLEX128,
 }
 _DTYPES = {int(code): name for name, code in _ELEMENT_TYPES.items()}
-_ONNX_WORDS = {"float32": "float", "float64": "double"}
+_ONNX_TYPE_NAMES = {"float32": "float", "float64": "double"}
 _WRAPPERS = {"sequence": "seq", "optional": "optional"}
-_WORD = re.compile(r"sequence\((\w+)\)|optional\((\w+)\)|optional\(sequence\((\w+)\)\)")
+_COMPOSITE_DTYPE_PATTERN = re.compile(
+    r"sequence\((\w+)\)|optional\((\w+)\)|optional\(sequence\((\w+)\)\)"
+)
 
 
 # --- tensors ----------------------------------------------------------------------------------
@@ -152,7 +154,7 @@ def inner_dtype(dtype: str) -> str:
 def is_dtype(text: str) -> bool:
     """Return True if a text is a valid dtype of a value. ONNX has no sequences of bfloat16."""
     members = set(_ELEMENT_TYPES) - {"bfloat16"}
-    match = _WORD.fullmatch(text)
+    match = _COMPOSITE_DTYPE_PATTERN.fullmatch(text)
     return text in _ELEMENT_TYPES or bool(match and (match[1] or match[2] or match[3]) in members)
 
 
@@ -168,7 +170,7 @@ class TypeAttribute(str):
 def onnx_type_text(dtype: str) -> str:
     """Return the type in the notation of ONNX's schemas, e.g. `seq(tensor(float))`."""
     if is_tensor(dtype):
-        return f"tensor({_ONNX_WORDS.get(dtype, dtype)})"
+        return f"tensor({_ONNX_TYPE_NAMES.get(dtype, dtype)})"
     return f"{_WRAPPERS[dtype.partition('(')[0]]}({onnx_type_text(inner_dtype(dtype))})"
 
 
@@ -212,8 +214,8 @@ def content_type(dtype: str, value: Data) -> str:
     return inner_dtype(dtype) if is_optional(dtype) and value is not None else dtype
 
 
-_KINDS = {"tensor": "a tensor", "seq": "a sequence", "optional": "an optional value"}
-_HINTS = {
+_KIND_NAMES = {"tensor": "a tensor", "seq": "a sequence", "optional": "an optional value"}
+_KIND_HINTS = {
     "tensor": "make one with onnx::SequenceConstruct or onnx::Optional",
     "seq": "take a member with onnx::SequenceAt, or join all with onnx::ConcatFromSequence",
     "optional": "take what it holds with onnx::OptionalGetElement",
@@ -226,10 +228,10 @@ def wrong_kind_error(
     """Return the error for a value of another kind (tensor, sequence, optional) than `kinds`."""
     kind = onnx_type_text(value.dtype).partition("(")[0]
     expected = " or ".join(
-        description for kind_name, description in _KINDS.items() if kind_name in kinds
+        description for kind_name, description in _KIND_NAMES.items() if kind_name in kinds
     )
-    is_one = f"'{value.name}' is {_KINDS[kind]}, {value.type}"
+    is_one = f"'{value.name}' is {_KIND_NAMES[kind]}, {value.type}"
     sentence = (
         f"{place} must be {expected}, but {is_one}" if place else f"{is_one}: {expected} is needed"
     )
-    return OperandError(sentence, hint=_HINTS[kind])
+    return OperandError(sentence, hint=_KIND_HINTS[kind])

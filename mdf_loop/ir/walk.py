@@ -154,12 +154,12 @@ def always_true(loop: Loop, true_values: set[Value]) -> bool:
     """Return True if the loop's condition is true before the first and after every iteration."""
     if loop.condition_out is None:
         return False
-    next_condition = original(loop.ops, loop.condition_out)
+    next_condition = skip_identities(loop.ops, loop.condition_out)
     remains_true = next_condition in true_values or next_condition is loop.condition_in
     return loop.condition in true_values and remains_true
 
 
-def original(ops: Iterable[Operation], value: Value) -> Value:
+def skip_identities(ops: Iterable[Operation], value: Value) -> Value:
     """Return the value at the beginning of a chain of Identity operations that ends at `value`."""
     copies = {
         op.outputs[0]: op.inputs[0] for op in ops if isinstance(op, Op) and op.op_type == "Identity"

@@ -48,7 +48,7 @@ DTYPES: Mapping[str, str] = {
 
 def known_array(b: ModelBuilder, argument: Argument) -> Array:
     """Return the array of an argument that must be known at compile time."""
-    array = b.evaluated(_tensor(b, argument))
+    array = b.evaluated(_read_tensor(b, argument))
     if array is None:
         raise OperandError(
             "must be known when the model is compiled",
@@ -57,58 +57,62 @@ def known_array(b: ModelBuilder, argument: Argument) -> Array:
     return array
 
 
-def _known(kinds: str, description: str, convert: Callable[[Any], Any]) -> Callable[..., Any]:
+def _known_scalar_reader(
+    kinds: str, description: str, convert: Callable[[Any], Any]
+) -> Callable[..., Any]:
     def read(b: ModelBuilder, argument: Argument) -> Any:
         array = known_array(b, argument)
         if array.shape != () or array.dtype.kind not in kinds:
-            raise OperandError(f"must be {description}, not {_shown(argument)}")
+            raise OperandError(f"must be {description}, not {_argument_text(argument)}")
         return convert(array.item())
 
     return read
 
 
-def _axes(b: ModelBuilder, argument: Argument) -> Axes:
+def _read_axes(b: ModelBuilder, argument: Argument) -> Axes:
     array = known_array(b, argument)
     if array.dtype.kind not in "iu" or array.ndim > 1:
-        raise OperandError(f"must be one whole number or several, not {_shown(argument)}")
+        raise OperandError(f"must be one whole number or several, not {_argument_text(argument)}")
     return int(array) if array.ndim == 0 else tuple(array.tolist())
 
 
-def _extents(b: ModelBuilder, argument: Argument) -> Value:
-    value = ints(b) if argument == () else _tensor(b, argument)
+def _read_extents(b: ModelBuilder, argument: Argument) -> Value:
+    value = ints(b) if argument == () else _read_tensor(b, argument)
     if value.dtype not in ("int64", "int32") or value.shape is None or len(value.shape) > 1:
         raise OperandError(f"must be whole numbers, not {value.type}")
     value = value if value.dtype == "int64" else b.op("Cast", value, to=7)
     return b.op("Reshape", value, ints(b, 1)) if value.shape == () else value
 
 
-def _dtype(b: ModelBuilder, argument: Argument) -> Dtype:
+def _read_dtype(b: ModelBuilder, argument: Argument) -> Dtype:
     if not isinstance(argument, str) or argument not in DTYPES:
-        raise OperandError(f"must be a dtype such as float or numpy.int64, not {_shown(argument)}")
+        raise OperandError(
+            f"must be a dtype such as float or numpy.int64, not {_argument_text(argument)}"
+        )
     return b.float_dtype if DTYPES[argument] == "float" else DTYPES[argument]
 
 
-def _word(b: ModelBuilder, argument: Argument) -> str:
+def _read_text(b: ModelBuilder, argument: Argument) -> str:
     if not isinstance(argument, str):
         raise OperandError("must be a text in quotes")
     return argument
 
 
-def _term(b: ModelBuilder, argument: Argument) -> Term:
+def _read_term(b: ModelBuilder, argument: Argument) -> Term:
     if argument is None or isinstance(argument, str):
-        raise OperandError(f"must be a value, not {_shown(argument)}")
+        raise OperandError(f"must be a value, not {_argument_text(argument)}")
     return argument
 
 
-def _tensor(b: ModelBuilder, argument: Argument) -> Value:
-    return tensor(b, _term(b, argument))
+def _read_tensor(b: ModelBuilder, argument: Argument) -> Value:
+    return tensor(b, _read_term(b, argument))
 
 
-def _terms(b: ModelBuilder, argument: Argument) -> tuple[Term, ...]:
+def _read_terms(b: ModelBuilder, argument: Argument) -> tuple[Term, ...]:
     """Return the members of a tuple, or the rows of a tensor."""
     if isinstance(argument, tuple):
         return argument
-    value = _tensor(b, argument)
+    value = _read_tensor(b, argument)
     if not value.shape or not isinstance(value.shape[0], int):
         raise OperandError(f"must be a list of arrays, not {value.type}")
     return tuple(
@@ -116,23 +120,23 @@ def _terms(b: ModelBuilder, argument: Argument) -> tuple[Term, ...]:
     )
 
 
-def _shown(argument: Argument) -> str:
+def _argument_text(argument: Argument) -> str:
     if isinstance(argument, Value):
         return argument.type
     return repr(argument) if isinstance(argument, str) else str(argument or "nothing")
 
 
 _READERS: dict[str, Callable[[ModelBuilder, Argument], Any]] = {
-    "Term": _term,
-    "Value": _tensor,
-    "Terms": _terms,
-    "Axes": _axes,
-    "Extents": _extents,
-    "Dtype": _dtype,
-    "str": _word,
-    "int": _known("iu", "one whole number", int),
-    "bool": _known("b", "True or False", bool),
-    "float": _known("biuf", "one number", float),
+    "Term": _read_term,
+    "Value": _read_tensor,
+    "Terms": _read_terms,
+    "Axes": _read_axes,
+    "Extents": _read_extents,
+    "Dtype": _read_dtype,
+    "str": _read_text,
+    "int": _known_scalar_reader("iu", "one whole number", int),
+    "bool": _known_scalar_reader("b", "True or False", bool),
+    "float": _known_scalar_reader("biuf", "one number", float),
 }
 
 Terms: TypeAlias = "tuple[Term, ...]"
@@ -147,7 +151,7 @@ class Parameters:
         parameters = list(signature.parameters.values())[1:]
         self.name = name
         self.parameters = signature.replace(parameters=parameters)
-        self.readers = {p.name: _READERS[_kind(p.annotation)] for p in parameters}
+        self.readers = {p.name: _READERS[_annotation_name(p.annotation)] for p in parameters}
         self.optional = {p.name for p in parameters if p.default is None or "None" in p.annotation}
 
     def __str__(self) -> str:
@@ -174,13 +178,13 @@ class Parameters:
             raise ExpressionError(f"{self.name}: {error}", hint=f"write {self}") from None
         for name, argument in bound.arguments.items():
             if self.parameters.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                members = tuple(self._one(b, name, part) for part in argument)
+                members = tuple(self._convert_argument(b, name, part) for part in argument)
                 bound.arguments[name] = members
             else:
-                bound.arguments[name] = self._one(b, name, argument)
+                bound.arguments[name] = self._convert_argument(b, name, argument)
         return bound.args, bound.kwargs
 
-    def _one(self, b: ModelBuilder, name: str, argument: Argument) -> Any:
+    def _convert_argument(self, b: ModelBuilder, name: str, argument: Argument) -> Any:
         if argument is None and name in self.optional:
             return None
         try:
@@ -194,5 +198,5 @@ class Parameters:
             ) from None
 
 
-def _kind(annotation: str) -> str:
+def _annotation_name(annotation: str) -> str:
     return annotation.removesuffix(" | None")

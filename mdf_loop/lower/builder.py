@@ -56,7 +56,7 @@ class SitePlace(Struct, frozen=True):
         return f"{self.graph}.{self.item}#{self.call}"
 
 
-class _Reading(ProgramState):
+class _SharedState(ProgramState):
     """State that all builders of one model share."""
 
     options: Options = field(default_factory=Options)
@@ -82,7 +82,7 @@ class ModelBuilder(Builder):
     def __init__(self, options: Options | None = None, parent: ModelBuilder | None = None) -> None:
         super().__init__(parent)
         if parent is None:
-            self._shared = self._known = _Reading(options=options or Options())
+            self._shared = self._known = _SharedState(options=options or Options())
         else:
             self._known = parent._known
         self.read: Value | None = parent.read if parent else None

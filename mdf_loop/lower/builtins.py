@@ -35,7 +35,7 @@ def power(b: ModelBuilder, base: Value, exp: Value, /) -> Value:
 # --- max, min, sum -------------------------------------------------------------------------------
 
 
-def _parts(b: ModelBuilder, name: str, term: Term) -> list[Value]:
+def _list_elements(b: ModelBuilder, name: str, term: Term) -> list[Value]:
     """Return the numbers of a list as separate values."""
     if isinstance(term, tuple):
         return [tensor(b, part) for part in term]
@@ -48,7 +48,7 @@ def _parts(b: ModelBuilder, name: str, term: Term) -> list[Value]:
     return [b.op("Gather", term, b.constant(np.array(k)), axis=0) for k in range(extent)]
 
 
-def _is_one(value: Value) -> bool:
+def _has_one_element(value: Value) -> bool:
     """Return True if a value has exactly one element."""
     return value.shape is not None and all(extent == 1 for extent in value.shape)
 
@@ -58,11 +58,11 @@ def _register_extreme(name: str, better: Callable[[ModelBuilder, Value, Value], 
     def call(b: ModelBuilder, /, *terms: Term) -> Value:
         parts = [tensor(b, term) for term in terms]
         if len(terms) == 1:
-            parts = _parts(b, name, terms[0])
+            parts = _list_elements(b, name, terms[0])
         if not parts:
             raise OperandError(f"'{name}' needs at least one number")
         for part in parts:
-            if not _is_one(part):
+            if not _has_one_element(part):
                 raise OperandError(
                     f"'{name}' compares numbers, not {part.type}",
                     hint=f"write numpy.{name}imum(a, b)",
@@ -89,7 +89,7 @@ _register_extreme("min", ops.less)
 def total(b: ModelBuilder, iterable: Term, start: Value | None = None, /) -> Value:
     """Return `start + first + second + ...`, from left to right. The summands of an array are its rows."""
     if isinstance(iterable, tuple) or (iterable.shape is not None and len(iterable.shape) == 1):
-        parts = _parts(b, "sum", iterable)
+        parts = _list_elements(b, "sum", iterable)
     else:
         raise OperandError(
             f"'sum' adds a list of numbers, not {iterable.type}", hint="write numpy.sum(x, axis=0)"
@@ -112,10 +112,10 @@ def _single_number(b: ModelBuilder, name: str, value: Value) -> Value:
 def to_int(b: ModelBuilder, x: Value, /) -> Value:
     """Return `int(x)` of one number, truncated toward zero."""
     plain = plain_result(b, int, (x,))
-    return plain or _as_int(b, "int", _single_number(b, "int", x))
+    return plain or _to_int(b, "int", _single_number(b, "int", x))
 
 
-def _as_int(b: ModelBuilder, name: str, x: Value) -> Value:
+def _to_int(b: ModelBuilder, name: str, x: Value) -> Value:
     return as_plain(b, guards.check_fits_int64(b, x, name) if kind(x) == "f" else x, "int64")
 
 
@@ -150,5 +150,5 @@ def rounded(b: ModelBuilder, number: Value, /, ndigits: int | None = None) -> Va
     if plain is not None:
         return plain
     if ndigits is None and kind(number) == "f" and is_scalar(number):
-        return _as_int(b, "round", b.op("Round", number))
+        return _to_int(b, "round", b.op("Round", number))
     return numpy_rounded(b, number, ndigits or 0)

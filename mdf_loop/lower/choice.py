@@ -76,7 +76,7 @@ def choose(
     if known is not None and condition.type == "bool[]":
         return tuple((then if known else otherwise)(b))
     names = names or BranchNames()
-    left, right = _side(b, then), _side(b, otherwise)
+    left, right = _read_side(b, then), _read_side(b, otherwise)
     if left is None or right is None:
         raise Poisoned
     if len(left.leaves) != len(right.leaves):
@@ -110,7 +110,7 @@ def with_rank(b: ModelBuilder, value: Value, rank: int) -> Value:
     return b.op("Unsqueeze", value, ints(b, *range(missing))) if missing > 0 else value
 
 
-def _side(b: ModelBuilder, read: Reader) -> _Side | None:
+def _read_side(b: ModelBuilder, read: Reader) -> _Side | None:
     """Lower one branch. Return None if the branch has errors, so that the other branch is checked, too."""
     body = b.body()
     with b.findings.catch():
@@ -132,7 +132,7 @@ def _join_values(
     for side, value in zip(sides, pair, strict=True):
         converted = cast(side.b, value, dtype)
         side.leaves[k] = (
-            _with_axis(side.b, converted) if shape == (1,) and converted.shape == () else converted
+            _to_vector(side.b, converted) if shape == (1,) and converted.shape == () else converted
         )
     shape_names = shape and tuple(b.name("d") if str(d).startswith("?") else d for d in shape)
     output = b.new(dtype, shape_names, name)
@@ -167,5 +167,5 @@ def _join_shapes(then: Shape, otherwise: Shape, place: str, join: Join) -> Shape
         ) from None
 
 
-def _with_axis(b: ModelBuilder, value: Value) -> Value:
+def _to_vector(b: ModelBuilder, value: Value) -> Value:
     return b.op("Reshape", value, ints(b, 1))

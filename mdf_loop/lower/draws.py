@@ -66,7 +66,7 @@ def uniform(
     b: ModelBuilder, low: Value | None = None, high: Value | None = None, size: Axes = None
 ) -> Value:
     """Return `low + (high - low) * u` with u in (0, 1)."""
-    low, high = _numbers(b, (low, 0.0), (high, 1.0))
+    low, high = _float_parameters(b, (low, 0.0), (high, 1.0))
     u = draw_floats(b, "Uniform", size_of(size, low, high))
     wide = parameter_rules.width(DrawSite(b), Symbolic(b, low), Symbolic(b, high)).value
     return ops.add(b, low, ops.multiply(b, wide, u))
@@ -75,7 +75,7 @@ def uniform(
 @names("random.uniform")
 def uniform_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
     """Return `a + (b - a) * u` with u in (0, 1). As in Python, `a` may be larger than `b`."""
-    low, high = _numbers(b, (a, 0.0), (b_, 1.0))
+    low, high = _float_parameters(b, (a, 0.0), (b_, 1.0))
     u = draw_floats(b, "Uniform", size_of(None, low, high))
     return ops.add(b, low, ops.multiply(b, ops.subtract(b, high, low), u))
 
@@ -106,7 +106,7 @@ def normal(
     b: ModelBuilder, loc: Value | None = None, scale: Value | None = None, size: Axes = None
 ) -> Value:
     """Return `loc + scale * z` with z of mean 0 and variance 1."""
-    loc, scale = _numbers(b, (loc, 0.0), (scale, 1.0))
+    loc, scale = _float_parameters(b, (loc, 0.0), (scale, 1.0))
     scale = not_negative(b, scale, "the scale of a normal distribution")
     z = draw_floats(b, "Normal", size_of(size, loc, scale))
     return ops.add(b, loc, ops.multiply(b, scale, z))
@@ -160,10 +160,10 @@ def _draw_integers(b: ModelBuilder, first: Value, end: Value, shape: Size) -> Va
     )
     count = ops.check_value(b, count, fits, OperandError(parameter_rules.WHOLE))
     word, factor = draw_numbers(b, "RandomWord", shape), cast(b, count, "uint64")
-    high = _high_half(b, word)
+    high = _high_word(b, word)
     low = b.op("Sub", word, b.op("Mul", high, scalar(b, _TWO_TO_32, "uint64")))
-    part = b.op("Add", b.op("Mul", high, factor), _high_half(b, b.op("Mul", low, factor)))
-    return b.op("Add", first, cast(b, _high_half(b, part), "int64"))
+    part = b.op("Add", b.op("Mul", high, factor), _high_word(b, b.op("Mul", low, factor)))
+    return b.op("Add", first, cast(b, _high_word(b, part), "int64"))
 
 
 def _check_integers(value: Value) -> Value:
@@ -172,7 +172,7 @@ def _check_integers(value: Value) -> Value:
     return value
 
 
-def _high_half(b: ModelBuilder, word: Value) -> Value:
+def _high_word(b: ModelBuilder, word: Value) -> Value:
     return b.op("BitShift", word, scalar(b, 32, "uint64"), direction="RIGHT")
 
 
@@ -250,7 +250,7 @@ def choose_index(b: ModelBuilder, p: Value, u: Value, count: int) -> Value:
 @names("numpy.random.exponential")
 def exponential(b: ModelBuilder, scale: Value | None = None, size: Axes = None) -> Value:
     """Return `-scale * log(u)` with u in (0, 1)."""
-    (scale,) = _numbers(b, (scale, 1.0))
+    (scale,) = _float_parameters(b, (scale, 1.0))
     scale = not_negative(b, scale, "the scale of an exponential distribution")
     shape = size_of(size, scale)
     return ops.multiply(b, scale, draw_floats(b, "Exponential", shape))
@@ -267,9 +267,9 @@ def lognormal(
     b: ModelBuilder, mean: Value | None = None, sigma: Value | None = None, size: Axes = None
 ) -> Value:
     """Return `exp(x)` of a normal number x with mean `mean` and standard deviation `sigma`."""
-    mean, sigma = _numbers(b, (mean, 0.0), (sigma, 1.0))
+    mean, sigma = _float_parameters(b, (mean, 0.0), (sigma, 1.0))
     sigma = not_negative(b, sigma, "the scale of a lognormal distribution")
-    return _exp(b, normal(b, mean, sigma, size))
+    return _stream_exp(b, normal(b, mean, sigma, size))
 
 
 @names("numpy.random.laplace")
@@ -277,7 +277,7 @@ def laplace(
     b: ModelBuilder, loc: Value | None = None, scale: Value | None = None, size: Axes = None
 ) -> Value:
     """Return `loc + scale * x` of an exponential number x with random sign, from two random words."""
-    loc, scale = _numbers(b, (loc, 0.0), (scale, 1.0))
+    loc, scale = _float_parameters(b, (loc, 0.0), (scale, 1.0))
     scale = not_negative(b, scale, "the scale of a Laplace distribution")
     shape = size_of(size, loc, scale)
     with b.part("sign"):
@@ -321,12 +321,12 @@ def _means_and_cholesky(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array
     return means.astype(np.float64), distributions.cholesky(covariances.astype(np.float64))
 
 
-def _exp(b: ModelBuilder, x: Value) -> Value:
+def _stream_exp(b: ModelBuilder, x: Value) -> Value:
     """Return `streams.exp` in the dtype of x."""
     return cast(b, streams.exp(Symbolic(b, cast(b, x, "float64"))).value, x.dtype)
 
 
-def _numbers(b: ModelBuilder, *parameters: tuple[Value | None, float]) -> list[Value]:
+def _float_parameters(b: ModelBuilder, *parameters: tuple[Value | None, float]) -> list[Value]:
     """Return parameters as floats, with defaults in place of None."""
     return [
         as_float(b, literal(b, default) if value is None else value)

@@ -18,7 +18,7 @@ from mdf_loop.lower.signs import is_negative, with_sign_of
 from mdf_loop.lower.terms import as_float, literal, promote
 from mdf_loop.ops.build_helpers import cast, kind, scalar
 
-_OPERATORS = {
+_NUMPY_NAMES = {
     "Exp": ("exp",),
     "Log": ("log",),
     "Sqrt": ("sqrt",),
@@ -38,7 +38,7 @@ _OPERATORS = {
 """Names of the equivalent functions of numpy, by ONNX operator."""
 
 
-def _register(op_type: str, spellings: tuple[str, ...]) -> None:
+def _register_operator(op_type: str, spellings: tuple[str, ...]) -> None:
     @names(*(f"numpy.{name}" for name in spellings))
     def call(b: ModelBuilder, x: Value, /) -> Value:
         return b.op(op_type, as_float(b, x))
@@ -46,11 +46,11 @@ def _register(op_type: str, spellings: tuple[str, ...]) -> None:
     call.__doc__ = f"Return `numpy.{spellings[0]}(x)`."
 
 
-for _op_type, _spellings in _OPERATORS.items():
-    _register(_op_type, _spellings)
+for _op_type, _spellings in _NUMPY_NAMES.items():
+    _register_operator(_op_type, _spellings)
 
 
-def _like(b: ModelBuilder, number: float, x: Value) -> Value:
+def _constant_like(b: ModelBuilder, number: float, x: Value) -> Value:
     return scalar(b, number, x.dtype)
 
 
@@ -66,15 +66,15 @@ def floats(b: ModelBuilder, *values: Value) -> list[Value]:
 def exp2(b: ModelBuilder, x: Value, /) -> Value:
     """Return `2 ** x`."""
     x = as_float(b, x)
-    return b.op("Pow", _like(b, 2, x), x)
+    return b.op("Pow", _constant_like(b, 2, x), x)
 
 
 @names("numpy.expm1")
 def expm1(b: ModelBuilder, x: Value, /) -> Value:
     """Return `exp(x) - 1 = tanh(x / 2) * (exp(x) + 1)`, accurate near 0."""
     x = as_float(b, x)
-    half = b.op("Tanh", b.op("Mul", x, _like(b, 0.5, x)))
-    return b.op("Mul", half, b.op("Add", b.op("Exp", x), _like(b, 1, x)))
+    half = b.op("Tanh", b.op("Mul", x, _constant_like(b, 0.5, x)))
+    return b.op("Mul", half, b.op("Add", b.op("Exp", x), _constant_like(b, 1, x)))
 
 
 @names("numpy.log1p")
@@ -85,12 +85,12 @@ def log1p(b: ModelBuilder, x: Value, /) -> Value:
     For u = 1, the result is x.
     """
     x = as_float(b, x)
-    one = _like(b, 1, x)
+    one = _constant_like(b, 1, x)
     u = b.op("Add", one, x)
     excess = b.op("Sub", u, one)
     ratio = b.op("Where", b.op("Equal", excess, x), one, b.op("Div", x, excess))
     exact = b.op("Mul", b.op("Log", u), ratio)
-    grows = b.op("Greater", b.op("Abs", excess), _like(b, 0, x))
+    grows = b.op("Greater", b.op("Abs", excess), _constant_like(b, 0, x))
     return b.op("Where", grows, exact, x)  # only the else branch keeps the sign of -0.0
 
 
@@ -98,9 +98,11 @@ def _register_logarithm(base: int) -> None:
     @names(f"numpy.log{base}")
     def call(b: ModelBuilder, x: Value, /) -> Value:
         x = as_float(b, x)
-        quotient = b.op("Div", b.op("Log", x), _like(b, math.log(base), x))
+        quotient = b.op("Div", b.op("Log", x), _constant_like(b, math.log(base), x))
         nearest = b.op("Round", quotient)
-        tolerance = b.op("Mul", b.op("Abs", nearest), _like(b, 2 * float(np.finfo(x.dtype).eps), x))
+        tolerance = b.op(
+            "Mul", b.op("Abs", nearest), _constant_like(b, 2 * float(np.finfo(x.dtype).eps), x)
+        )
         is_near = b.op("LessOrEqual", b.op("Abs", b.op("Sub", quotient, nearest)), tolerance)
         return b.op("Where", is_near, nearest, quotient)
 
@@ -120,7 +122,9 @@ def logaddexp(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     top = b.op("Max", x1, x2)
     distance = b.op("Abs", b.op("Sub", x1, x2))
     general = b.op("Add", top, log1p(b, b.op("Exp", b.op("Neg", distance))))
-    return b.op("Where", b.op("Equal", x1, x2), b.op("Add", x1, _like(b, math.log(2), x1)), general)
+    return b.op(
+        "Where", b.op("Equal", x1, x2), b.op("Add", x1, _constant_like(b, math.log(2), x1)), general
+    )
 
 
 # --- powers and roots --------------------------------------------------------------------------
@@ -137,7 +141,7 @@ def square(b: ModelBuilder, x: Value, /) -> Value:
 def reciprocal(b: ModelBuilder, x: Value, /) -> Value:
     """Return `1 / x` in the dtype of x. Quotients of integers are truncated toward zero."""
     x = cast(b, x, "int64") if x.dtype == "bool" else x
-    return b.op("Div", _like(b, 1, x), x)
+    return b.op("Div", _constant_like(b, 1, x), x)
 
 
 @names("numpy.cbrt")
@@ -145,9 +149,9 @@ def cbrt(b: ModelBuilder, x: Value, /) -> Value:
     """Return the cube root: `|x| ** (1/3)` and one step of Newton's method, with the sign of x."""
     x = as_float(b, x)
     magnitude = b.op("Abs", x)
-    estimate = b.op("Pow", magnitude, _like(b, 1 / 3, x))
+    estimate = b.op("Pow", magnitude, _constant_like(b, 1 / 3, x))
     quotient = b.op("Div", magnitude, b.op("Mul", estimate, estimate))
-    step = b.op("Div", b.op("Sub", quotient, estimate), _like(b, 3, x))
+    step = b.op("Div", b.op("Sub", quotient, estimate), _constant_like(b, 3, x))
     root = b.op("Where", b.op("IsNaN", step), estimate, b.op("Add", estimate, step))
     return with_sign_of(b, root, x)
 
@@ -163,7 +167,7 @@ def hypot(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return `sqrt(x1**2 + x2**2)` without overflow: the larger magnitude times `sqrt(1 + ratio**2)`."""
     magnitudes = [b.op("Abs", x) for x in floats(b, x1, x2)]
     large, small = b.op("Max", *magnitudes), b.op("Min", *magnitudes)
-    zero, one, infinity = (_like(b, n, large) for n in (0, 1, math.inf))
+    zero, one, infinity = (_constant_like(b, n, large) for n in (0, 1, math.inf))
     ratio = b.op("Div", small, b.op("Where", b.op("Equal", large, zero), one, large))
     root = b.op("Sqrt", b.op("Add", one, b.op("Mul", ratio, ratio)))
     is_infinite = b.op("Or", *(b.op("Equal", size, infinity) for size in magnitudes))
@@ -177,14 +181,14 @@ def hypot(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 def degrees(b: ModelBuilder, x: Value, /) -> Value:
     """Return `x * 180 / pi`."""
     x = as_float(b, x)
-    return b.op("Mul", x, _like(b, 180 / math.pi, x))
+    return b.op("Mul", x, _constant_like(b, 180 / math.pi, x))
 
 
 @names("numpy.radians", "numpy.deg2rad")
 def radians(b: ModelBuilder, x: Value, /) -> Value:
     """Return `x * pi / 180`."""
     x = as_float(b, x)
-    return b.op("Mul", x, _like(b, math.pi / 180, x))
+    return b.op("Mul", x, _constant_like(b, math.pi / 180, x))
 
 
 @names("numpy.signbit")
@@ -208,10 +212,12 @@ def arctan2(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     y, x = floats(b, x1, x2)
     up, side = b.op("Abs", y), b.op("Abs", x)
     is_diagonal = b.op("Equal", up, side)  # the angle is defined although 0/0 and inf/inf are nan
-    ratio = b.op("Where", is_diagonal, _like(b, 1, x), b.op("Div", up, side))
-    is_origin = b.op("Equal", b.op("Max", up, side), _like(b, 0, x))
-    angle = b.op("Where", is_origin, _like(b, 0, x), b.op("Atan", ratio))
-    mirrored = b.op("Where", signbit(b, x), b.op("Sub", _like(b, math.pi, x), angle), angle)
+    ratio = b.op("Where", is_diagonal, _constant_like(b, 1, x), b.op("Div", up, side))
+    is_origin = b.op("Equal", b.op("Max", up, side), _constant_like(b, 0, x))
+    angle = b.op("Where", is_origin, _constant_like(b, 0, x), b.op("Atan", ratio))
+    mirrored = b.op(
+        "Where", signbit(b, x), b.op("Sub", _constant_like(b, math.pi, x), angle), angle
+    )
     return copysign(b, mirrored, y)
 
 
@@ -219,6 +225,6 @@ def arctan2(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 def sinc(b: ModelBuilder, x: Value, /) -> Value:
     """Return `sin(pi x) / (pi x)`, which is 1 at 0."""
     x = as_float(b, x)
-    at_zero = b.op("Equal", x, _like(b, 0, x))
-    angle = b.op("Mul", x, _like(b, math.pi, x))
-    return b.op("Where", at_zero, _like(b, 1, x), b.op("Div", b.op("Sin", angle), angle))
+    at_zero = b.op("Equal", x, _constant_like(b, 0, x))
+    angle = b.op("Mul", x, _constant_like(b, math.pi, x))
+    return b.op("Where", at_zero, _constant_like(b, 1, x), b.op("Div", b.op("Sin", angle), angle))

@@ -27,7 +27,7 @@ from mdf_loop.lower.terms import Term, literal, tensor
 from mdf_loop.number_check import contains_only_numbers
 from mdf_loop.ops.build_helpers import is_scalar, kind, scalar
 
-_PROPERTIES = {
+_ARRAY_PROPERTIES = {
     "T": "numpy.transpose",
     "shape": "numpy.shape",
     "size": "numpy.size",
@@ -35,10 +35,10 @@ _PROPERTIES = {
 }
 """Equivalent function of numpy for each attribute of arrays."""
 
-_CAN_FAIL = (ast.FloorDiv, ast.Mod, ast.Pow)
+_FAILING_OPERATORS = (ast.FloorDiv, ast.Mod, ast.Pow)
 """Operators that fail for some integers as the right operand."""
 
-_BINARY: dict[type[ast.operator], Callable[[ModelBuilder, Value, Value], Value]] = {
+_BINARY_OPERATORS: dict[type[ast.operator], Callable[[ModelBuilder, Value, Value], Value]] = {
     ast.Add: ops.add,
     ast.Sub: ops.subtract,
     ast.Mult: ops.multiply,
@@ -53,13 +53,13 @@ _BINARY: dict[type[ast.operator], Callable[[ModelBuilder, Value, Value], Value]]
     ast.LShift: ops.left_shift,
     ast.RShift: ops.right_shift,
 }
-_UNARY: dict[type[ast.unaryop], Callable[[ModelBuilder, Value], Value]] = {
+_UNARY_OPERATORS: dict[type[ast.unaryop], Callable[[ModelBuilder, Value], Value]] = {
     ast.USub: ops.negative,
     ast.UAdd: ops.positive,
     ast.Not: ops.negation,
     ast.Invert: ops.invert,
 }
-_COMPARE: dict[type[ast.cmpop], Callable[[ModelBuilder, Value, Value], Value]] = {
+_COMPARISONS: dict[type[ast.cmpop], Callable[[ModelBuilder, Value, Value], Value]] = {
     ast.Lt: ops.less,
     ast.LtE: ops.less_equal,
     ast.Gt: ops.greater,
@@ -67,7 +67,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[ModelBuilder, Value, Value], Value]] =
     ast.Eq: ops.equal,
     ast.NotEq: ops.not_equal,
 }
-_REFUSED: dict[type[ast.AST], tuple[str, str]] = {
+_REFUSED_NODES: dict[type[ast.AST], tuple[str, str]] = {
     ast.Lambda: ("a function of its own (lambda)", "write the formula where it is used"),
     ast.NamedExpr: ("an assignment (:=)", "make it a parameter of its own"),
     ast.JoinedStr: ("a text with values in it", ""),
@@ -159,8 +159,8 @@ def _with_expression(error: LoopError, text: str) -> LoopError:
     return error
 
 
-def _refusal(node: ast.AST, place: ast.expr) -> ExpressionError:
-    construct, hint = _REFUSED.get(type(node), (f"'{type(node).__name__}'", ""))
+def _refused_node_error(node: ast.AST, place: ast.expr) -> ExpressionError:
+    construct, hint = _REFUSED_NODES.get(type(node), (f"'{type(node).__name__}'", ""))
     return ExpressionError(
         f"{construct} is not allowed in a value expression (column {place.col_offset + 1})",
         hint=hint,
@@ -178,7 +178,7 @@ class _Lowering:
     def visit(self, node: ast.expr) -> Term:
         method = getattr(self, f"visit_{type(node).__name__}", None)
         if method is None:
-            raise _refusal(node, node)
+            raise _refused_node_error(node, node)
         term: Term = method(node)
         return term
 
@@ -209,11 +209,13 @@ class _Lowering:
         root = name.split(".", 1)[0]
         if name and root not in self.scope:
             return self.scope.get(name)
-        if node.attr in _PROPERTIES:
-            return function(_PROPERTIES[node.attr])(self.b, [self._argument(node.value)], {})
+        if node.attr in _ARRAY_PROPERTIES:
+            return function(_ARRAY_PROPERTIES[node.attr])(
+                self.b, [self._lower_argument(node.value)], {}
+            )
         raise ExpressionError(
             f"values have no attributes: '.{node.attr}' is not allowed",
-            hint=_instead_of_attribute(node),
+            hint=_method_call_hint(node),
         )
 
     # --- operators -------------------------------------------------------------------------------
@@ -226,13 +228,13 @@ class _Lowering:
         for part in reversed(chain):
             right = self.value(part.right)
             _refuse_list(part, result, right)
-            if isinstance(part.op, _CAN_FAIL):
-                right = self._harmless(right, 1)
-            result = _BINARY[type(part.op)](self.b, result, right)
+            if isinstance(part.op, _FAILING_OPERATORS):
+                right = self._replace_if_not_evaluated(right, 1)
+            result = _BINARY_OPERATORS[type(part.op)](self.b, result, right)
         return result
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Term:
-        return _UNARY[type(node.op)](self.b, self.value(node.operand))
+        return _UNARY_OPERATORS[type(node.op)](self.b, self.value(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Term:
         """Lower `and` and `or`, which return one operand. A skipped operand is not evaluated."""
@@ -242,7 +244,7 @@ class _Lowering:
         for part in node.values[1:]:
             known = self.b.constant_of(ops.truth(self.b, result))
             if known is None:
-                result = combine(self.b, result, self._if_read(result, is_and, part))
+                result = combine(self.b, result, self._lower_if_evaluated(result, is_and, part))
             elif bool(known) == is_and:
                 result = self.b.as_late_as(result, self.value(part))
         return result
@@ -251,10 +253,10 @@ class _Lowering:
         left = self.value(node.left)
         result: Value | None = None
         for operator, right_node in zip(node.ops, node.comparators, strict=True):
-            if type(operator) not in _COMPARE:
-                raise _refusal(operator, node)
+            if type(operator) not in _COMPARISONS:
+                raise _refused_node_error(operator, node)
             right = self.value(right_node)
-            part = _COMPARE[type(operator)](self.b, left, right)
+            part = _COMPARISONS[type(operator)](self.b, left, right)
             result = part if result is None else ops.both(self.b, result, part)
             left = right
         assert result is not None
@@ -266,10 +268,10 @@ class _Lowering:
         if known is not None:
             branch = self.visit(node.body if known else node.orelse)
             return branch if isinstance(branch, tuple) else self.b.as_late_as(test, branch)
-        then = self._if_read(test, True, node.body)
-        return ops.select(self.b, test, then, self._if_read(test, False, node.orelse))
+        then = self._lower_if_evaluated(test, True, node.body)
+        return ops.select(self.b, test, then, self._lower_if_evaluated(test, False, node.orelse))
 
-    def _if_read(self, test: Value, when: bool, node: ast.expr) -> Value:
+    def _lower_if_evaluated(self, test: Value, when: bool, node: ast.expr) -> Value:
         """Lower a part that Python evaluates only if `test` equals `when`, and that cannot fail otherwise."""
         outer_condition = self.b.read
         condition = ops.truth(self.b, test) if when else self.b.op("Not", ops.truth(self.b, test))
@@ -281,7 +283,7 @@ class _Lowering:
         finally:
             self.b.read = outer_condition
 
-    def _harmless(self, value: Value, number: int) -> Value:
+    def _replace_if_not_evaluated(self, value: Value, number: int) -> Value:
         """Replace a divisor or subscript by `number` if Python would not evaluate it, to prevent errors."""
         if self.b.read is None or kind(value) not in "iu" or self.b.constant_of(value) is not None:
             return value
@@ -301,15 +303,15 @@ class _Lowering:
 
     def visit_Subscript(self, node: ast.Subscript) -> Term:
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        return subscript(self.b, self.visit(node.value), tuple(self._index(p) for p in parts))
+        return subscript(self.b, self.visit(node.value), tuple(self._lower_index(p) for p in parts))
 
-    def _index(self, node: ast.expr) -> Index:
+    def _lower_index(self, node: ast.expr) -> Index:
         if isinstance(node, ast.Constant) and (node.value is None or node.value is ...):
             return None if node.value is None else ...
         if isinstance(node, ast.Attribute) and dotted_name(node) == "numpy.newaxis":
             return None
         if not isinstance(node, ast.Slice):
-            return self._harmless(self.value(node), 0)
+            return self._replace_if_not_evaluated(self.value(node), 0)
         ends = (node.lower, node.upper, node.step)
         return SliceIndex(*(None if end is None else self.value(end) for end in ends))
 
@@ -323,20 +325,20 @@ class _Lowering:
         if name.split(".", 1)[0] in self.scope:
             raise ExpressionError(
                 f"'{shorten(name)}' is a value, not a function",
-                hint=_instead_of_attribute(node.func),
+                hint=_method_call_hint(node.func),
             )
         call = function(name)
-        arguments = [self._argument(argument) for argument in node.args]
+        arguments = [self._lower_argument(argument) for argument in node.args]
         keywords: dict[str, Argument] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise ExpressionError("'**' is not allowed in a call")
-            keywords[keyword.arg] = self._argument(keyword.value)
+            keywords[keyword.arg] = self._lower_argument(keyword.value)
         number = self.drawing.index(node) if node in self.drawing else 0
         with self.b.at_place(call=number):
             return call(self.b, arguments, keywords)
 
-    def _argument(self, node: ast.expr) -> Argument:
+    def _lower_argument(self, node: ast.expr) -> Argument:
         if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):
             return node.value
         name = dotted_name(node)
@@ -358,7 +360,7 @@ def _refuse_list(node: ast.BinOp, left: Value, right: Value) -> None:
         )
 
 
-def _instead_of_attribute(node: ast.expr) -> str:
+def _method_call_hint(node: ast.expr) -> str:
     """Return a hint to call a function: `x.sum()` -> `write numpy.sum(x)`."""
     if not isinstance(node, ast.Attribute):
         return ""

@@ -46,41 +46,44 @@ constants: dict[str, float] = {
 } | {"math.tau": math.tau, "numpy.euler_gamma": np.euler_gamma}
 """Named constants such as `math.pi`."""
 
-_SEED = "the seed is given to the run: seed=1, --seed 1"
-_GENERATOR = ("makes a generator", f"call e.g. numpy.random.normal itself; {_SEED}")
-_NO_OP = ("is no operation of ONNX, nor an exact composition of some", "")
-_LISTS = ("gives a list of arrays", "write slices, e.g. x[:3]")
-_NOT_DRAWN = (
+_SEED_HINT = "the seed is given to the run: seed=1, --seed 1"
+_GENERATOR_REFUSAL = ("makes a generator", f"call e.g. numpy.random.normal itself; {_SEED_HINT}")
+_NO_OPERATOR_REFUSAL = ("is no operation of ONNX, nor an exact composition of some", "")
+_LIST_REFUSAL = ("gives a list of arrays", "write slices, e.g. x[:3]")
+_MISSING_DISTRIBUTIONS = (
     "has no composition of exact operations that takes a fixed number of words",
     "the distributions that can be drawn are in docs/reference/noise.md",
 )
-REFUSED = {
-    **{f"{module}.seed": ("sets a seed", _SEED) for module in ("numpy.random", "random")},
+UNSUPPORTED_FUNCTIONS = {
+    **{f"{module}.seed": ("sets a seed", _SEED_HINT) for module in ("numpy.random", "random")},
     **{
-        f"numpy.random.{name}": _NOT_DRAWN
+        f"numpy.random.{name}": _MISSING_DISTRIBUTIONS
         for name in (
             *("hypergeometric", "logseries", "multinomial", "multivariate_hypergeometric"),
             *("negative_binomial", "noncentral_chisquare", "noncentral_f", "vonmises", "zipf"),
         )
     },
-    "random.vonmisesvariate": _NOT_DRAWN,
-    "random.binomialvariate": _NOT_DRAWN,
-    "numpy.random.default_rng": _GENERATOR,
-    "numpy.random.RandomState": _GENERATOR,
+    "random.vonmisesvariate": _MISSING_DISTRIBUTIONS,
+    "random.binomialvariate": _MISSING_DISTRIBUTIONS,
+    "numpy.random.default_rng": _GENERATOR_REFUSAL,
+    "numpy.random.RandomState": _GENERATOR_REFUSAL,
     "numpy.empty": ("has no defined value", "write numpy.zeros"),
     "numpy.empty_like": ("has no defined value", "write numpy.zeros_like"),
-    "numpy.split": _LISTS,
-    "numpy.array_split": _LISTS,
+    "numpy.split": _LIST_REFUSAL,
+    "numpy.array_split": _LIST_REFUSAL,
     "numpy.nonzero": ("gives as many numbers as it finds", "write numpy.where(c, x, y)"),
     **{
-        f"numpy.{name}": _NO_OP
+        f"numpy.{name}": _NO_OPERATOR_REFUSAL
         for name in (
             *("bitwise_and", "bitwise_or", "convolve", "correlate", "cumprod", "gradient", "i0"),
             *("interp", "linalg.eig", "linalg.inv", "linalg.solve", "linalg.svd", "spacing"),
             *("nextafter", "percentile", "quantile", "unwrap", "fft.fft", "frexp", "ldexp"),
         )
     },
-    **{f"math.{name}": _NO_OP for name in ("frexp", "ldexp", "isqrt", "fma", "sumprod")},
+    **{
+        f"math.{name}": _NO_OPERATOR_REFUSAL
+        for name in ("frexp", "ldexp", "isqrt", "fma", "sumprod")
+    },
 }
 """Reason and hint for each function that cannot be compiled. Remove the entry of a new function."""
 
@@ -102,13 +105,13 @@ def function(name: str) -> Function:
     """Return the function with this name, or raise an error with a suggestion."""
     if name in FUNCTIONS:
         return FUNCTIONS[name]
-    if name in REFUSED:
-        reason, hint = REFUSED[name]
+    if name in UNSUPPORTED_FUNCTIONS:
+        reason, hint = UNSUPPORTED_FUNCTIONS[name]
         raise UnsupportedError(f"'{name}' {reason}, so it cannot be compiled", hint=hint)
-    raise UnknownFunctionError(f"unknown function '{name}'", hint=_did_you_mean(name))
+    raise UnknownFunctionError(f"unknown function '{name}'", hint=_suggestion(name))
 
 
-def _did_you_mean(name: str) -> str:
+def _suggestion(name: str) -> str:
     """Return a hint: the name with its missing module, else the nearest name."""
     bare = name.removeprefix("np.")
     for qualified in (bare, f"numpy.{bare}", f"math.{bare}"):
@@ -120,7 +123,7 @@ def _did_you_mean(name: str) -> str:
 
 def qualified_hint(name: str) -> str:
     """Return the hint `write 'numpy.pi'` for a name that only lacks its module, else an empty text."""
-    hint = _did_you_mean(name)
+    hint = _suggestion(name)
     return hint if hint.startswith("write") else ""
 
 

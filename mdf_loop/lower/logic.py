@@ -17,7 +17,7 @@ from mdf_loop.lower.functions import names
 from mdf_loop.lower.terms import as_numpy, promote
 from mdf_loop.ops.build_helpers import cast, extents, scalar
 
-_BINARY: dict[Callable[[ModelBuilder, Value, Value], Value], tuple[str, ...]] = {
+_NUMPY_NAMES: dict[Callable[[ModelBuilder, Value, Value], Value], tuple[str, ...]] = {
     ops.add: ("add",),
     ops.subtract: ("subtract",),
     ops.multiply: ("multiply",),
@@ -35,7 +35,7 @@ _BINARY: dict[Callable[[ModelBuilder, Value, Value], Value], tuple[str, ...]] = 
 """Names of the equivalent functions of numpy, by the lowering of an operator."""
 
 
-def _register(
+def _register_operator(
     lower: Callable[[ModelBuilder, Value, Value], Value], spellings: tuple[str, ...]
 ) -> None:
     @names(*(f"numpy.{name}" for name in spellings))
@@ -45,8 +45,8 @@ def _register(
     call.__doc__ = lower.__doc__
 
 
-for _lower, _spellings in _BINARY.items():
-    _register(_lower, _spellings)
+for _lower, _spellings in _NUMPY_NAMES.items():
+    _register_operator(_lower, _spellings)
 
 
 @names("numpy.negative")

@@ -47,22 +47,22 @@ def reduce_in_loop(
         factors = [value for value in inputs if value is not None and kind(value) == "f"]
         return float_product(b, *factors) if len(factors) == len(inputs) == 2 else None
     x = inputs[0] if inputs else None
-    if op_type not in _REDUCTIONS and op_type not in _POSITIONS:
+    if op_type not in _REDUCTIONS and op_type not in _ARG_REDUCTIONS:
         return None
     if x is None or kind(x) != "f" or x.shape == ():
         return None
     rank = None if x.shape is None else len(x.shape)
-    if op_type in _POSITIONS:
+    if op_type in _ARG_REDUCTIONS:
         axis = int(attributes.get("axis", 0))
         fits = rank is None or -rank <= axis < rank
-        return b.op(_POSITIONS[op_type], x, **attributes) if fits else None
-    axes = _axes(b, inputs, attributes, rank)
+        return b.op(_ARG_REDUCTIONS[op_type], x, **attributes) if fits else None
+    axes = _axes_to_reduce(b, inputs, attributes, rank)
     if axes is None:
         return None
     return _REDUCTIONS[op_type](b, x, axes or None, int(attributes.get("keepdims", 1)))
 
 
-def _axes(
+def _axes_to_reduce(
     b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any], rank: int | None
 ) -> tuple[int, ...] | None:
     """Return the axes to reduce: an empty tuple for all axes, None if the form does not support the axes.
@@ -85,15 +85,17 @@ def _axes(
     return tuple(sorted({int(axis) % rank for axis in axis_numbers}))
 
 
-def _own_operation(word: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
+def _deterministic_reduction(
+    word: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int
+) -> Value:
     return b.op(word, x, **({} if axes is None else {"axes": axes}), keepdims=keepdims)
 
 
-def _sum(b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
+def _ordered_sum(b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
     return sum_of(b, x, axes, keepdims=bool(keepdims))
 
 
-def _mean(b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
+def _ordered_mean(b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
     return mean_of(b, x, axes, keepdims=bool(keepdims))
 
 
@@ -109,13 +111,13 @@ def _decomposed_reduction(
 
 
 _REDUCTIONS: Mapping[str, _Reduction] = {
-    "ReduceMax": partial(_own_operation, "ReduceMaximum"),
-    "ReduceMin": partial(_own_operation, "ReduceMinimum"),
-    "ReduceSum": _sum,
-    "ReduceMean": _mean,
+    "ReduceMax": partial(_deterministic_reduction, "ReduceMaximum"),
+    "ReduceMin": partial(_deterministic_reduction, "ReduceMinimum"),
+    "ReduceSum": _ordered_sum,
+    "ReduceMean": _ordered_mean,
     **{
         word: partial(_decomposed_reduction, word)
         for word in ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
     },
 }
-_POSITIONS = {"ArgMax": "ArgMaximum", "ArgMin": "ArgMinimum"}
+_ARG_REDUCTIONS = {"ArgMax": "ArgMaximum", "ArgMin": "ArgMinimum"}

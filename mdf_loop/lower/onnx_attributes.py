@@ -16,7 +16,7 @@ from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.terms import tensor
 
-_DTYPES = ("dtype", "to")
+_DTYPE_ATTRIBUTES = ("dtype", "to")
 """Attributes with the ONNX number of a dtype. A document may write the name of the dtype instead."""
 
 
@@ -33,11 +33,11 @@ def attributes_of(
         else:
             continue
         if expression is not None:
-            attributes[name] = _attribute(b, schema, formal, expression, scope)
+            attributes[name] = _read_attribute(b, schema, formal, expression, scope)
     return attributes
 
 
-def _attribute(
+def _read_attribute(
     b: ModelBuilder,
     schema: defs.OpSchema,
     formal: defs.OpSchema.Attribute,
@@ -47,11 +47,15 @@ def _attribute(
     kinds = defs.OpSchema.AttrType
     if formal.type == kinds.TYPE_PROTO:
         return _type_attribute(schema, formal, expression)
-    if isinstance(expression, str) and formal.name in _DTYPES and expression in tensor_dtypes():
+    if (
+        isinstance(expression, str)
+        and formal.name in _DTYPE_ATTRIBUTES
+        and expression in tensor_dtypes()
+    ):
         return element_type(expression)
     if formal.type in (kinds.STRING, kinds.STRINGS):
         return _text_attribute(b, schema, formal, expression, scope)
-    known = _known(b, expression, scope)
+    known = _known_array(b, expression, scope)
     if known is None or known.dtype.kind not in "biuf":
         raise OperandError(
             f"the attribute '{formal.name}' of onnx::{schema.name} must be known when the model "
@@ -67,10 +71,10 @@ def is_known(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) 
     """Return True if an argument is known at compile time, or absent."""
     expression = args.get(name, name)
     is_present = name in args or scope.is_in_node(name)
-    return not is_present or expression is None or _known(b, expression, scope) is not None
+    return not is_present or expression is None or _known_array(b, expression, scope) is not None
 
 
-def _known(b: ModelBuilder, expression: Any, scope: Scope) -> Array | None:
+def _known_array(b: ModelBuilder, expression: Any, scope: Scope) -> Array | None:
     try:
         return b.evaluated(tensor(b, lower_expression(b, expression, scope)))
     except LoopError:

@@ -37,13 +37,17 @@ def onnx_draw(
         return RANDOM_OPERATORS[op_type](b, operands, attributes)
 
 
-def _normal(b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes) -> tuple[Value, ...]:
+def _draw_normal(
+    b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
+) -> tuple[Value, ...]:
     scale = scalar(b, float(attributes.get("scale", 1.0)), "float64")
     not_negative(b, scale, "the scale of onnx::RandomNormal")
     return _scaled_sample(b, "Normal", inputs, attributes, ("mean", 0.0), ("scale", 1.0))
 
 
-def _uniform(b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes) -> tuple[Value, ...]:
+def _draw_uniform(
+    b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
+) -> tuple[Value, ...]:
     low, high = float(attributes.get("low", 0.0)), float(attributes.get("high", 1.0))
     ends = (Symbolic(b, scalar(b, end, "float64")) for end in (low, high))
     parameter_rules.width(DrawSite(b), *ends)
@@ -64,20 +68,20 @@ def _scaled_sample(
     low, scale = (scalar(b, attributes.get(*parameter), "float64") for parameter in (first, times))
     sample = b.op("Add", low, b.op("Mul", scale, draw_numbers(b, kind, shape)))
     default_dtype = inputs[0].dtype if inputs else "float32"
-    return (cast(b, sample, _dtype(attributes, default_dtype)),)
+    return (cast(b, sample, _dtype_attribute(attributes, default_dtype)),)
 
 
-def _bernoulli(
+def _draw_bernoulli(
     b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[Value, ...]:
     """Return 1 with the probability of each element, else 0."""
     (p,) = inputs
     u = draw_numbers(b, "Uniform", size_of(None, p))
     hit = b.op("Less", u, probability(b, cast(b, p, "float64"), parameter_rules.BERNOULLI))
-    return (cast(b, hit, _dtype(attributes, p.dtype)),)
+    return (cast(b, hit, _dtype_attribute(attributes, p.dtype)),)
 
 
-def _multinomial(
+def _draw_multinomial(
     b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[Value, ...]:
     """Return `sample_size` class indices for each row of unnormalized log probabilities."""
@@ -87,7 +91,7 @@ def _multinomial(
     sentence = "the logits of onnx::Multinomial must not be nan, and no row only -inf"
     weights: Value = DrawSite(b).ensured(shares, shares >= 0.0, sentence).value
     u = draw_numbers(b, "Uniform", (rows, int(attributes.get("sample_size", 1))))
-    return (cast(b, choose_index(b, weights, u, classes), _dtype(attributes, "int32")),)
+    return (cast(b, choose_index(b, weights, u, classes), _dtype_attribute(attributes, "int32")),)
 
 
 def drop_elements(
@@ -121,7 +125,7 @@ def _seed_part(b: ModelBuilder, attributes: Attributes) -> AbstractContextManage
     return b.part("" if seed is None else f"seed {seed}")
 
 
-def _dtype(attributes: Attributes, default: str) -> str:
+def _dtype_attribute(attributes: Attributes, default: str) -> str:
     code = attributes.get("dtype")
     return default if code is None else dtype_of(int(code))
 
@@ -129,11 +133,11 @@ def _dtype(attributes: Attributes, default: str) -> str:
 RANDOM_OPERATORS: Mapping[
     str, Callable[[ModelBuilder, Sequence[Value], Attributes], tuple[Value, ...]]
 ] = {
-    "Bernoulli": _bernoulli,
-    "Multinomial": _multinomial,
-    "RandomNormal": _normal,
-    "RandomNormalLike": _normal,
-    "RandomUniform": _uniform,
-    "RandomUniformLike": _uniform,
+    "Bernoulli": _draw_bernoulli,
+    "Multinomial": _draw_multinomial,
+    "RandomNormal": _draw_normal,
+    "RandomNormalLike": _draw_normal,
+    "RandomUniform": _draw_uniform,
+    "RandomUniformLike": _draw_uniform,
 }
 """Operators that always draw random numbers. Dropout draws only in training (see `lower.dropout`)."""

@@ -30,7 +30,7 @@ from mdf_loop.name_suggestions import suggest
 from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.build_helpers import kind
 
-REFUSED = {
+UNSUPPORTED_OPERATORS = {
     "ImageDecoder": ("reads pictures, for which ONNX Runtime has no kernel", "decode them before"),
     "If": ("takes graphs as its branches, so it is a function of a node", ""),
     "Scan": ("takes a graph as its body", "write it as an onnx::Loop"),
@@ -42,13 +42,13 @@ REFUSED = {
 
 def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Scope) -> Term:
     """Lower `onnx::op_type(args)` to one value, or to a tuple if the operator has several results."""
-    if op_type in REFUSED:
-        reason, hint = REFUSED[op_type]
+    if op_type in UNSUPPORTED_OPERATORS:
+        reason, hint = UNSUPPORTED_OPERATORS[op_type]
         raise UnsupportedError(f"'onnx::{op_type}' {reason}: it cannot be compiled", hint=hint)
     schema = onnx_schema.schema(op_type)
     if op_type == "Constant":
-        return _constant(b, schema, args, scope)
-    parts, args = _parts(b, op_type, args, scope)
+        return _constant_argument(b, schema, args, scope)
+    parts, args = _read_part_count(b, op_type, args, scope)
     schema = _schema_version(b, op_type, args, scope)
     _refuse_unknown(op_type, schema, args)
     inputs = inputs_of(b, schema, args, scope)
@@ -69,19 +69,19 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
         attributes.setdefault("coordinate_transformation_mode", "output_half_pixel")
     count = parts or _output_count(schema, inputs, attributes)
     if op_type == "Dropout":
-        return _results(schema, dropout(b, inputs, attributes))
+        return _as_term(schema, dropout(b, inputs, attributes))
     if op_type in ("RNN", "LSTM", "GRU"):
-        return _results(schema, recurrent(b, op_type, inputs, attributes, count))
+        return _as_term(schema, recurrent(b, op_type, inputs, attributes, count))
     if op_type in RANDOM_OPERATORS:
-        return _results(schema, onnx_draw(b, op_type, inputs, attributes))
+        return _as_term(schema, onnx_draw(b, op_type, inputs, attributes))
     reduced = reduce_in_loop(b, op_type, inputs, attributes) if b.in_loop else None
     if reduced is not None:
         return reduced
     outputs = b.multi(op_type, *inputs, n_outputs=count, **attributes)
-    return _results(schema, outputs)
+    return _as_term(schema, outputs)
 
 
-def _constant(
+def _constant_argument(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> Term:
     """Return the argument of MDF's `onnx::Constant`, or the value `value` of the node."""
@@ -117,7 +117,7 @@ def _refuse_unknown(op_type: str, schema: defs.OpSchema, args: Mapping[str, Any]
             raise OperandError(f"onnx::{op_type} has no argument '{key}'", hint=suggest(key, known))
 
 
-def _parts(
+def _read_part_count(
     b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Scope
 ) -> tuple[int, Mapping[str, Any]]:
     """Return the value of `num_outputs` (Split of opset 18; 0 if absent), and the other arguments."""
@@ -147,7 +147,7 @@ def _part_count(parts: Value) -> int:
     return parts.shape[0]
 
 
-def _results(schema: defs.OpSchema, outputs: tuple[Value, ...]) -> Term:
+def _as_term(schema: defs.OpSchema, outputs: tuple[Value, ...]) -> Term:
     """Return a single output, or the tuple. A bare name denotes the first of several optional outputs."""
     if schema.min_output <= 1 < len(schema.outputs):
         return OperatorResults(outputs)

@@ -28,7 +28,7 @@ VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 """Kind of an input that accepts any number of values."""
 
 _OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
-_LISTS = frozenset(
+_VECTOR_INPUTS = frozenset(
     {
         *("axes", "shape", "pads", "starts", "ends", "steps", "repeats", "split", "scales"),
         *("sizes", "roi", "K", "output_shape", "ConstantOfShape.input"),
@@ -45,26 +45,26 @@ def inputs_of(
     groups: list[str] = []
     for formal in schema.inputs:
         if formal.option == VARIADIC:
-            values = _variadic(b, schema, args, scope)
+            values = _variadic_inputs(b, schema, args, scope)
             groups += [formal.type_str] * len(values)
             inputs += values
             continue
-        term = _argument(b, formal, args, scope)
+        term = _read_argument(b, formal, args, scope)
         if term is None and formal.option != _OPTIONAL and schema.name != "OptionalHasElement":
             raise OperandError(
                 f"onnx::{schema.name} needs the argument '{formal.name}'",
                 hint=f"add '{formal.name}' to the args of the function",
             )
-        inputs.append(_as_input(b, schema, formal, term))
+        inputs.append(_to_input(b, schema, formal, term))
         groups.append(formal.type_str)
     while inputs and inputs[-1] is None:
         inputs.pop()
     if schema.name not in STATIC_RESULTS:
         onnx_schema.refuse_wrong_kinds(schema.name, inputs)
-    return _one_type_per_group(b, schema, inputs, groups)
+    return _unify_group_dtypes(b, schema, inputs, groups)
 
 
-def _argument(
+def _read_argument(
     b: ModelBuilder, formal: defs.OpSchema.FormalParameter, args: Mapping[str, Any], scope: Scope
 ) -> Term | None:
     if formal.name in args:
@@ -75,7 +75,7 @@ def _argument(
     return scope.find_in_node(formal.name)
 
 
-def _as_input(
+def _to_input(
     b: ModelBuilder,
     schema: defs.OpSchema,
     formal: defs.OpSchema.FormalParameter,
@@ -88,7 +88,7 @@ def _as_input(
     value = tensor(b, term)
     if not is_tensor(value.dtype):
         return value
-    is_vector = formal.name in _LISTS or f"{schema.name}.{formal.name}" in _LISTS
+    is_vector = formal.name in _VECTOR_INPUTS or f"{schema.name}.{formal.name}" in _VECTOR_INPUTS
     # One number for SplitToSequence is the length of each part.
     is_vector = is_vector and schema.name != "SplitToSequence"
     if is_vector and value.shape is not None and len(value.shape) != 1:
@@ -97,13 +97,13 @@ def _as_input(
     if schema.name == "Range" and value.shape == (1,):
         value = b.op("Reshape", value, ints(b))
     allowed = formal.types
-    return value if onnx_type_text(value.dtype) in allowed else _fit(b, value, allowed)
+    return value if onnx_type_text(value.dtype) in allowed else _fit_dtype(b, value, allowed)
 
 
 _FIT_ORDER = ("int64", "float64", "float32", "int32", "bool")
 
 
-def _fit(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value:
+def _fit_dtype(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value:
     """Return a constant in a dtype that the operator accepts, if the cast is lossless."""
     known = b.constant_of(value)
     if known is None or kind_of(value.dtype) == "U":
@@ -117,7 +117,7 @@ def _fit(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value:
     return value
 
 
-def _variadic(
+def _variadic_inputs(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> list[Value]:
     """Return all arguments that are neither attributes nor other inputs, with lists flattened."""
@@ -152,7 +152,7 @@ def _quoted_texts(expression: str) -> list[str] | None:
     return list(parts) if is_text_list and parts else None
 
 
-def _one_type_per_group(
+def _unify_group_dtypes(
     b: ModelBuilder, schema: defs.OpSchema, inputs: list[Value | None], groups: list[str]
 ) -> list[Value | None]:
     """Cast inputs that must share a dtype. Numbers of the document adapt, and floats are widened."""

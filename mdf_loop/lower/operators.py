@@ -41,7 +41,7 @@ __all__ = ["Term", "cast", "check_value", "guard_value", "literal", "promote", "
 _L = TypeVar("_L", bound=Callable[..., Value])
 
 
-def _python(compute: Callable[..., Any]) -> Callable[[_L], _L]:
+def _fold_python_numbers(compute: Callable[..., Any]) -> Callable[[_L], _L]:
     """Decorate a lowering: fold constant Python numbers, and keep weakly typed results weakly typed."""
 
     def decorate(lower: _L) -> _L:
@@ -67,7 +67,7 @@ def _arithmetic(
     logic = {"+": "Or", "*": "And"}.get(symbol)
 
     def apply(b: ModelBuilder, left: Value, right: Value) -> Value:
-        is_random_product = symbol == "*" and (_is_drawn(b, left) or _is_drawn(b, right))
+        is_random_product = symbol == "*" and (_is_random(b, left) or _is_random(b, right))
         left, right = promote(b, left, right)
         if left.dtype == "bool":
             if is_scalar(left) and is_scalar(right):  # Python's True + True is 2
@@ -80,19 +80,19 @@ def _arithmetic(
                     hint="use 'and', 'or', 'not' or make them numbers first, e.g. 1*(x > 0)",
                 )
         product = b.op(op_type, left, right)
-        return _without_noise(b, product, left, right) if is_random_product else product
+        return _zero_if_factor_is_zero(b, product, left, right) if is_random_product else product
 
     apply.__doc__ = f"Return `left {symbol} right` with numpy's promotion."
-    return _python(compute)(apply)
+    return _fold_python_numbers(compute)(apply)
 
 
-def _is_drawn(b: ModelBuilder, value: Value) -> bool:
+def _is_random(b: ModelBuilder, value: Value) -> bool:
     """Return True if the value consists of random numbers, which are finite."""
     maker = b.makers.get(value)
     return isinstance(maker, Op) and row_of(maker.op_type).random
 
 
-def _without_noise(b: ModelBuilder, product: Value, *factors: Value) -> Value:
+def _zero_if_factor_is_zero(b: ModelBuilder, product: Value, *factors: Value) -> Value:
     """Return zeros for a product of random numbers and zero, so that no random numbers are drawn."""
     known = [array for factor in factors if (array := b.constant_of(factor)) is not None]
     extents = [extent for extent in product.shape or () if isinstance(extent, int)]
@@ -106,20 +106,20 @@ subtract = _arithmetic("-", "Sub", operator.sub)
 multiply = _arithmetic("*", "Mul", operator.mul)
 
 
-@_python(operator.truediv)
+@_fold_python_numbers(operator.truediv)
 def divide(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left / right`: true division, also of integers."""
     left, right = promote(b, left, right)
     return b.op("Div", as_float(b, left), as_float(b, right))
 
 
-@_python(operator.mod)
+@_fold_python_numbers(operator.mod)
 def modulo(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left % right` with the sign of `right`, also for a result of 0, as in Python and numpy."""
     return b.op("Mod", *promote_numbers(b, left, right))
 
 
-@_python(operator.floordiv)
+@_fold_python_numbers(operator.floordiv)
 def floor_divide(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left // right`, rounded down.
 
@@ -159,7 +159,7 @@ def _python_power(base: Any, exponent: Any) -> Any:
     return base**exponent
 
 
-@_python(_python_power)
+@_fold_python_numbers(_python_power)
 def power(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left ** right`, with an integer result for integers, whose exponents must not be negative."""
     exponent = b.constant_of(right)
@@ -198,7 +198,7 @@ def float_product(b: ModelBuilder, left: Value, right: Value) -> Value:
     return b.op("MatMul", left, right)
 
 
-@_python(operator.neg)
+@_fold_python_numbers(operator.neg)
 def negative(b: ModelBuilder, value: Value) -> Value:
     """Return `-value`."""
     if value.dtype == "bool":
@@ -210,13 +210,13 @@ def negative(b: ModelBuilder, value: Value) -> Value:
     return b.op("Neg", value)
 
 
-@_python(operator.pos)
+@_fold_python_numbers(operator.pos)
 def positive(b: ModelBuilder, value: Value) -> Value:
     """Return `+value`."""
     return cast(b, value, "int64") if value.dtype == "bool" else value
 
 
-@_python(operator.abs)
+@_fold_python_numbers(operator.abs)
 def absolute(b: ModelBuilder, value: Value) -> Value:
     """Return `abs(value)`."""
     if value.dtype == "bool":
@@ -239,7 +239,7 @@ def _bitwise(
         return b.op(op_type, left, right)
 
     apply.__doc__ = f"Return `left {symbol} right` of bools."
-    return _python(compute)(apply)
+    return _fold_python_numbers(compute)(apply)
 
 
 bit_and = _bitwise("&", "And", operator.and_)
@@ -247,7 +247,7 @@ bit_or = _bitwise("|", "Or", operator.or_)
 bit_xor = _bitwise("^", "Xor", operator.xor)
 
 
-@_python(operator.invert)
+@_fold_python_numbers(operator.invert)
 def invert(b: ModelBuilder, value: Value) -> Value:
     """Return `~value`: `not` of bools, `-1 - value` of integers."""
     if value.dtype == "bool":
@@ -270,7 +270,7 @@ def _shift(
         raise ExpressionError(f"'{symbol}' works on plain numbers only", hint=f"write '{instead}'")
 
     apply.__doc__ = f"Return `left {symbol} right` of plain numbers."
-    return _python(bounded)(apply)
+    return _fold_python_numbers(bounded)(apply)
 
 
 left_shift = _shift("<<", "x * 2**n", operator.lshift)
@@ -286,16 +286,16 @@ def _comparison(
     def apply(b: ModelBuilder, left: Value, right: Value) -> Value:
         if left.dtype == right.dtype == "string" and op_type == "Equal":
             return equal_texts(b, left, right)
-        left, right = _comparable(b, left, right)
+        left, right = _to_common_dtype(b, left, right)
         if left.dtype == "bool" and op_type != "Equal":
             left, right = cast(b, left, "int32"), cast(b, right, "int32")
         return b.op(op_type, left, right)
 
     apply.__doc__ = f"Return `left {symbol} right`, element by element."
-    return _python(compute)(apply)
+    return _fold_python_numbers(compute)(apply)
 
 
-def _comparable(b: ModelBuilder, left: Value, right: Value) -> tuple[Value, ...]:
+def _to_common_dtype(b: ModelBuilder, left: Value, right: Value) -> tuple[Value, ...]:
     """Return both operands in one dtype, wide enough for a weakly typed number."""
     dtype = common_dtype(b, (left, right))
     if dtype != "uint64" and not (fits_dtype(b, left, dtype) and fits_dtype(b, right, dtype)):
@@ -310,7 +310,7 @@ greater_equal = _comparison(">=", "GreaterOrEqual", operator.ge)
 equal = _comparison("==", "Equal", operator.eq)
 
 
-@_python(operator.ne)
+@_fold_python_numbers(operator.ne)
 def not_equal(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left != right`, element by element."""
     return b.op("Not", equal(b, left, right))
@@ -331,7 +331,7 @@ def truth(b: ModelBuilder, value: Value) -> Value:
     return truths(b, as_scalar(b, value))
 
 
-@_python(operator.not_)
+@_fold_python_numbers(operator.not_)
 def negation(b: ModelBuilder, value: Value) -> Value:
     """Return `not value` of one element."""
     return b.op("Not", truth(b, value))

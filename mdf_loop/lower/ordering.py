@@ -15,7 +15,7 @@ from mdf_loop.lower.terms import as_float
 from mdf_loop.ops.build_helpers import cast, extents, ints, kind, rank, scalar
 
 
-def _ascending(b: ModelBuilder, value: Value, axis: int) -> tuple[Value, Value]:
+def _sort_ascending(b: ModelBuilder, value: Value, axis: int) -> tuple[Value, Value]:
     """Return the sorted elements and their indices, in a stable ascending order."""
     count = b.op("Reshape", cast(b, size(b, value, axis), "int64"), ints(b, 1))
     values, places = b.multi("TopK", value, count, n_outputs=2, axis=axis, largest=0, sorted=1)
@@ -29,7 +29,7 @@ def _sort_key(b: ModelBuilder, value: Value) -> Value:
     return b.op("Where", b.op("IsNaN", value), scalar(b, np.inf, value.dtype), value)
 
 
-def _flat(b: ModelBuilder, a: Value, axis: int | None) -> tuple[Value, int]:
+def _flatten_without_axis(b: ModelBuilder, a: Value, axis: int | None) -> tuple[Value, int]:
     return (ravel(b, a), 0) if axis is None else (a, axis_of(a, axis))
 
 
@@ -40,8 +40,8 @@ def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     Elements that are nan are sorted as infinity. Then the last elements, as many as the input has nan, become
     nan.
     """
-    a, axis = _flat(b, a, axis)
-    values, _ = _ascending(b, _sort_key(b, a), axis)
+    a, axis = _flatten_without_axis(b, a, axis)
+    values, _ = _sort_ascending(b, _sort_key(b, a), axis)
     if kind(a) != "f":
         return cast(b, values, a.dtype)
     missing = cast(b, b.op("IsNaN", a), "int64")
@@ -57,19 +57,19 @@ def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
 @names("numpy.argsort")
 def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     """Return the indices that sort the elements in ascending order; the sort is stable."""
-    a, axis = _flat(b, a, axis)
-    _, places = _ascending(b, _sort_key(b, a), axis)
+    a, axis = _flatten_without_axis(b, a, axis)
+    _, places = _sort_ascending(b, _sort_key(b, a), axis)
     if kind(a) != "f":
         return places
     missing = cast(b, b.op("IsNaN", a), "int64")
-    _, nan_last = _ascending(b, b.op("GatherElements", missing, places, axis=axis), axis)
+    _, nan_last = _sort_ascending(b, b.op("GatherElements", missing, places, axis=axis), axis)
     return b.op("GatherElements", places, nan_last, axis=axis)
 
 
 @names("numpy.median")
 def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """Return the middle element in sorted order, or the mean of the two middle elements."""
-    a, axis = _flat(b, as_float(b, a), axis)
+    a, axis = _flatten_without_axis(b, as_float(b, a), axis)
     count = extents(a)[axis]
     if not isinstance(count, int) or count == 0:
         raise OperandError(f"numpy.median needs a known number of elements, not {a.type}")

@@ -92,7 +92,7 @@ def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
         grows = body.op("Less", total, next_sum)
         is_below = body.op("And", grows, body.op("GreaterOrEqual", u, next_sum))
         counts_next = body.op("And", counts, is_below)
-        condition = _any(body, counts_next)
+        condition = _any_true(body, counts_next)
     zero = cast(b, b.op("Less", u, u), "int64")
     carried = tuple(
         Carried(initial, enter, leave, b.new(initial.dtype, start.shape, f"{name}.{label}"), label)
@@ -107,7 +107,7 @@ def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
         Loop(
             name=name,
             trip_count=scalar(b, poisson.MAX_TERMS, "int64"),
-            condition=_any(b, start),
+            condition=_any_true(b, start),
             iteration=k,
             condition_in=body.new("bool", (), f"{name}.go"),
             condition_out=condition,
@@ -120,6 +120,6 @@ def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
     return loop.carried[-1].final
 
 
-def _any(b: ModelBuilder, truths: Value) -> Value:
+def _any_true(b: ModelBuilder, truths: Value) -> Value:
     """Return True if any element is true."""
     return b.op("Not", all_true(b, b.op("Not", truths)))

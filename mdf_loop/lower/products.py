@@ -110,7 +110,7 @@ _register_triangle(0, "tril")
 _register_triangle(1, "triu")
 
 
-def _on_diagonal(b: ModelBuilder, matrix: Value) -> Value:
+def _keep_diagonal(b: ModelBuilder, matrix: Value) -> Value:
     """Return the matrix with 0 outside of the diagonal."""
     zero = b.constant(np.array(0))
     return b.op("Trilu", b.op("Trilu", matrix, zero, upper=0), zero, upper=1)
@@ -122,7 +122,7 @@ def trace(b: ModelBuilder, a: Value, /) -> Value:
     if rank(a) != 2:
         raise OperandError(f"numpy.trace needs a matrix, not {a.type}")
     wide = cast(b, a, "int64") if kind(a) in "bi" else a
-    return sum_of(b, _on_diagonal(b, wide))
+    return sum_of(b, _keep_diagonal(b, wide))
 
 
 @names("numpy.diag")
@@ -130,11 +130,11 @@ def diag(b: ModelBuilder, v: Value, /) -> Value:
     """Return the diagonal of a matrix, or the matrix with this diagonal."""
     if rank(v) == 1:
         square = b.op("Mul", b.op("Unsqueeze", v, ints(b, 0)), _ones_column(b, v))
-        return _on_diagonal(b, square)
+        return _keep_diagonal(b, square)
     extent = set(v.shape or ())
     if rank(v) != 2 or len(extent) != 1:
         raise OperandError(f"numpy.diag needs a list or a square matrix, not {v.type}")
-    return sum_of(b, _on_diagonal(b, v), (1,))
+    return sum_of(b, _keep_diagonal(b, v), (1,))
 
 
 def _ones_column(b: ModelBuilder, v: Value) -> Value:

@@ -28,11 +28,11 @@ class Formula(Struct, frozen=True):
     parts: Mapping[str, str] = field(default_factory=dict)
 
 
-_X = UNREAD_ARGUMENT = "variable0"
+_VARIABLE = UNREAD_ARGUMENT = "variable0"
 """Argument of all PsyNeuLink functions, which functions that draw random numbers do not read."""
 
-_SCALED = ("scale", "offset")
-_UNWEIGHTED = {"weights": None, "exponents": None}
+_SCALE_ARGUMENTS = ("scale", "offset")
+_UNWEIGHTED_OPTIONS = {"weights": None, "exponents": None}
 
 _DECISION_TIMES = {
     "drift": "drift_rate * numpy.reshape(variable0, (-1,))",
@@ -110,33 +110,33 @@ doi:10.1016/j.jmp.2016.03.005.
 FORMULAS = (
     Formula(
         "driftdiffusionanalytical",
-        (_X, "drift_rate", "starting_value", "threshold", "noise", "non_decision_time"),
+        (_VARIABLE, "drift_rate", "starting_value", "threshold", "noise", "non_decision_time"),
         "numpy.stack((rt, er, mean_up, var_up, skew_up, mean_down, var_down, skew_down))",
         parts=_DECISION_TIMES,
     ),
-    Formula("identity", (_X,), _X),
+    Formula("identity", (_VARIABLE,), _VARIABLE),
     Formula("exponentialdist", ("beta", "shape"), "numpy.random.exponential(beta, shape)"),
     Formula(
         "ornsteinuhlenbeckintegrator",
-        (_X, "previous_value", "decay", "rate", "noise", "time_step_size", "offset"),
+        (_VARIABLE, "previous_value", "decay", "rate", "noise", "time_step_size", "offset"),
         "previous_value + (decay * previous_value - rate * variable0) * time_step_size"
         " + numpy.sqrt(time_step_size * noise) * numpy.random.normal() + offset",
     ),
     Formula(
         "relu",
-        (_X, "gain", "bias", "leak", *_SCALED),
+        (_VARIABLE, "gain", "bias", "leak", *_SCALE_ARGUMENTS),
         "scale * numpy.maximum(gain * (variable0 - bias), leak * (gain * (variable0 - bias)))"
         " + offset",
     ),
     Formula(
         "gaussian",
-        (_X, "standard_deviation", "bias", *_SCALED),
+        (_VARIABLE, "standard_deviation", "bias", *_SCALE_ARGUMENTS),
         "scale * (numpy.exp(-(variable0 - bias) ** 2 / (2 * standard_deviation ** 2))"
         " / numpy.sqrt(2 * numpy.pi * standard_deviation)) + offset",
     ),
     Formula(
         "softmax",
-        (_X, "gain"),
+        (_VARIABLE, "gain"),
         "numpy.exp(gain * variable0 - numpy.max(gain * variable0, axis=-1, keepdims=True))"
         " / numpy.sum(numpy.exp(gain * variable0"
         " - numpy.max(gain * variable0, axis=-1, keepdims=True)), axis=-1, keepdims=True)",
@@ -145,9 +145,9 @@ FORMULAS = (
     *(
         Formula(
             "linearcombination",
-            (_X, *_SCALED),
-            f"scale * numpy.{function}({_X}, axis=0) + offset",
-            {"operation": operation, **_UNWEIGHTED},
+            (_VARIABLE, *_SCALE_ARGUMENTS),
+            f"scale * numpy.{function}({_VARIABLE}, axis=0) + offset",
+            {"operation": operation, **_UNWEIGHTED_OPTIONS},
         )
         for operation, function in (("sum", "sum"), ("product", "prod"))
     ),
@@ -159,18 +159,18 @@ def known_formula(name: str, metadata: Mapping[str, Any]) -> Formula | None:
     for formula in FORMULAS:
         options = formula.options.items()
         if formula.name == name and all(metadata.get(key) == value for key, value in options):
-            return formula if _kind(metadata).lower() == name else None
+            return formula if _psyneulink_class(metadata).lower() == name else None
     return None
 
 
 def is_foreign(metadata: Mapping[str, Any]) -> bool:
     """Return True if PsyNeuLink wrote the function."""
-    return bool(_kind(metadata))
+    return bool(_psyneulink_class(metadata))
 
 
 def origin_hint(name: str, metadata: Mapping[str, Any]) -> str:
     """Return a hint for an unknown PsyNeuLink function, or an empty text for other functions."""
-    kind = _kind(metadata)
+    kind = _psyneulink_class(metadata)
     if kind.lower() not in (name, "userdefinedfunction"):
         return ""
     return (
@@ -179,7 +179,7 @@ def origin_hint(name: str, metadata: Mapping[str, Any]) -> str:
     )
 
 
-def _kind(metadata: Mapping[str, Any]) -> str:
+def _psyneulink_class(metadata: Mapping[str, Any]) -> str:
     """Return the PsyNeuLink class in the metadata of a function, or an empty text."""
     kind = metadata.get("type")
     return kind if isinstance(kind, str) else ""

@@ -22,7 +22,7 @@ from mdf_loop.lower.guards import check_fits_int64
 from mdf_loop.lower.terms import as_plain, literal, mark_plain, plain_result, tensor
 from mdf_loop.ops.build_helpers import cast, is_scalar, kind, scalar
 
-_SAME_IN_NUMPY = {
+_NUMPY_EQUIVALENTS = {
     **{name: name for name in ("exp", "exp2", "expm1", "log1p", "log2", "log10", "sqrt", "cbrt")},
     **{name: name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     **{name: name for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
@@ -30,7 +30,7 @@ _SAME_IN_NUMPY = {
     **{"pow": "float_power", "isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"},
 }
 _INTEGER_FUNCTIONS = {"floor": rounding.floor, "ceil": rounding.ceil, "trunc": rounding.trunc}
-_PLAIN_ONLY = {
+_COMPILE_TIME_FUNCTIONS = {
     **dict.fromkeys(("gcd", "lcm", "comb", "perm", "nextafter", "remainder"), 2),
     **dict.fromkeys(("factorial", "gamma", "lgamma", "erfc", "ulp"), 1),
 }
@@ -40,19 +40,19 @@ _MAX_FACTORIAL_ARGUMENT = 10_000
 """Maximum argument of factorial, comb and perm. Results for larger arguments overflow."""
 
 
-def _reals(b: ModelBuilder, name: str, values: tuple[Value, ...]) -> list[Value]:
+def _single_floats(b: ModelBuilder, name: str, values: tuple[Value, ...]) -> list[Value]:
     """Return single numbers in the compilation's precision."""
     for value in values:
         if not is_scalar(value):
             instead = f"numpy.{name}"
             raise OperandError(
                 f"'math.{name}' takes one number, not {value.type}",
-                hint=f"write {instead}" if _exists(instead) else "",
+                hint=f"write {instead}" if _is_in_math(instead) else "",
             )
     return [cast(b, value, b.float_dtype) for value in values]
 
 
-def _exists(name: str) -> bool:
+def _is_in_math(name: str) -> bool:
     try:
         function(name)
     except (UnsupportedError, NameError):
@@ -68,7 +68,7 @@ def _register_numpy_function(name: str, numpy_name: str) -> None:
         plain = plain_result(b, python, values)
         if plain is not None:
             return plain
-        return mark_plain(b, lower(b, *_reals(b, name, values)))
+        return mark_plain(b, lower(b, *_single_floats(b, name, values)))
 
     def one(b: ModelBuilder, x: Value, /) -> Value:
         return apply(b, x)
@@ -81,7 +81,7 @@ def _register_numpy_function(name: str, numpy_name: str) -> None:
     names(f"math.{name}")(call)
 
 
-for _name, _numpy_name in _SAME_IN_NUMPY.items():
+for _name, _numpy_name in _NUMPY_EQUIVALENTS.items():
     _register_numpy_function(_name, _numpy_name)
 
 
@@ -91,7 +91,7 @@ def _register_integer_function(name: str, lower: Callable[[ModelBuilder, Value],
         plain = plain_result(b, getattr(math, name), (x,))
         if plain is not None:
             return plain
-        (real,) = _reals(b, name, (x,))
+        (real,) = _single_floats(b, name, (x,))
         if kind(x) in "iub":
             return as_plain(b, x, "int64")
         return as_plain(b, check_fits_int64(b, lower(b, real), f"math.{name}"), "int64")
@@ -131,7 +131,7 @@ def _register_plain_function(name: str, count: int) -> None:
     names(f"math.{name}")(one if count == 1 else two)
 
 
-for _name, _count in _PLAIN_ONLY.items():
+for _name, _count in _COMPILE_TIME_FUNCTIONS.items():
     _register_plain_function(_name, _count)
 
 
@@ -142,7 +142,7 @@ def logarithm(b: ModelBuilder, x: Value, base: Value | None = None, /) -> Value:
     plain = plain_result(b, math.log, values)
     if plain is not None:
         return plain
-    logs = [b.op("Log", real) for real in _reals(b, "log", values)]
+    logs = [b.op("Log", real) for real in _single_floats(b, "log", values)]
     return mark_plain(b, logs[0] if base is None else b.op("Div", *logs))
 
 
@@ -150,7 +150,7 @@ def logarithm(b: ModelBuilder, x: Value, base: Value | None = None, /) -> Value:
 def erf(b: ModelBuilder, x: Value, /) -> Value:
     """Return the error function of x."""
     plain = plain_result(b, math.erf, (x,))
-    return plain or mark_plain(b, b.op("Erf", *_reals(b, "erf", (x,))))
+    return plain or mark_plain(b, b.op("Erf", *_single_floats(b, "erf", (x,))))
 
 
 @names("math.hypot")
@@ -159,7 +159,7 @@ def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
     plain = plain_result(b, math.hypot, coordinates)
     if plain is not None:
         return plain
-    total, *others = _reals(b, "hypot", coordinates)
+    total, *others = _single_floats(b, "hypot", coordinates)
     for other in others or [scalar(b, 0, total.dtype)]:
         total = elementary.hypot(b, total, other)
     return mark_plain(b, total)
@@ -168,7 +168,7 @@ def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
 @names("math.modf")
 def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
     """Return the fraction and the integer part, both with the sign of x."""
-    fraction, integer_part = rounding.modf(b, *_reals(b, "modf", (x,)))
+    fraction, integer_part = rounding.modf(b, *_single_floats(b, "modf", (x,)))
     return mark_plain(b, fraction), mark_plain(b, integer_part)
 
 
@@ -177,7 +177,7 @@ def isclose(
     b: ModelBuilder, x: Value, y: Value, /, *, rel_tol: float = 1e-09, abs_tol: float = 0.0
 ) -> Value:
     """Return True if `|x - y| <= max(rel_tol * max(|x|, |y|), abs_tol)` for finite numbers, or `x == y`."""
-    left, right = _reals(b, "isclose", (x, y))
+    left, right = _single_floats(b, "isclose", (x, y))
     dtype = left.dtype
     largest = b.op("Max", b.op("Abs", left), b.op("Abs", right))
     tolerance = b.op("Mul", scalar(b, rel_tol, dtype), largest)

@@ -11,7 +11,7 @@ from typing import Any
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
 
-_BATCH_FIRST = (0, 5, 6)
+_BATCH_FIRST_INPUTS = (0, 5, 6)
 """Positions of the inputs with a leading batch axis: X, initial_h, initial_c."""
 
 
@@ -31,7 +31,7 @@ def recurrent(
     others = {key: value for key, value in attributes.items() if key != "layout"}
     transposed = [
         b.op("Transpose", value, perm=[1, 0, 2])
-        if value is not None and k in _BATCH_FIRST
+        if value is not None and k in _BATCH_FIRST_INPUTS
         else value
         for k, value in enumerate(inputs)
     ]

@@ -66,7 +66,7 @@ def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
 # --- sums ----------------------------------------------------------------------------------------
 
 
-def _summable(b: ModelBuilder, value: Value, dtype: str | None) -> Value:
+def _widen_for_sum(b: ModelBuilder, value: Value, dtype: str | None) -> Value:
     """Return bools and integers as 64-bit integers, which are the dtypes of numpy's sums."""
     wide = {"b": "int64", "i": "int64", "u": "uint64"}.get(kind(value), value.dtype)
     return cast(b, value, dtype or wide)
@@ -82,7 +82,7 @@ def total(
     keepdims: bool = False,
 ) -> Value:
     """Return the sum along axes."""
-    return reduce_axes(b, "ReduceSum", _summable(b, a, dtype), axis, keepdims)
+    return reduce_axes(b, "ReduceSum", _widen_for_sum(b, a, dtype), axis, keepdims)
 
 
 @names("numpy.prod")
@@ -95,7 +95,7 @@ def product(
     keepdims: bool = False,
 ) -> Value:
     """Return the product along axes."""
-    return reduce_axes(b, "ReduceProd", _summable(b, a, dtype), axis, keepdims)
+    return reduce_axes(b, "ReduceProd", _widen_for_sum(b, a, dtype), axis, keepdims)
 
 
 @names("numpy.mean")
@@ -109,12 +109,12 @@ def mean(
 ) -> Value:
     """Return the mean along axes; nan for no elements."""
     value = as_float(b, a if dtype is None else cast(b, a, dtype))
-    return _quotient(
+    return _divide_sums(
         b, reduce_axes(b, "ReduceSum", value, axis, keepdims), count_of(b, value, axis), 0
     )
 
 
-def _quotient(b: ModelBuilder, sums: Value, count: Value | int, less: int) -> Value:
+def _divide_sums(b: ModelBuilder, sums: Value, count: Value | int, less: int) -> Value:
     """Return `sums / (count - less)`."""
     if isinstance(count, int):
         return b.op("Div", sums, scalar(b, max(count - less, 0), sums.dtype))
@@ -130,7 +130,7 @@ def variance(
     value = as_float(b, a)
     deviations = b.op("Sub", value, mean(b, value, axis, keepdims=True))
     squares = reduce_axes(b, "ReduceSum", b.op("Mul", deviations, deviations), axis, keepdims)
-    return _quotient(b, squares, count_of(b, value, axis), ddof)
+    return _divide_sums(b, squares, count_of(b, value, axis), ddof)
 
 
 @names("numpy.std")
@@ -164,7 +164,7 @@ def norm(b: ModelBuilder, x: Value, /, *, axis: Axes = None, keepdims: bool = Fa
 @names("numpy.cumsum")
 def cumulative_sum(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """Return the cumulative sum along one axis, or over all elements."""
-    value = _summable(b, a, None)
+    value = _widen_for_sum(b, a, None)
     if axis is None:
         value, axis = b.op("Reshape", value, ints(b, -1)), 0
     return b.op("CumSum", value, scalar(b, axis_of(value, axis), "int64"))
@@ -173,21 +173,21 @@ def cumulative_sum(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Val
 # --- logic ---------------------------------------------------------------------------------------
 
 
-def _count(b: ModelBuilder, tests: Value, axis: Axes, keepdims: bool) -> Value:
+def _count_true(b: ModelBuilder, tests: Value, axis: Axes, keepdims: bool) -> Value:
     return reduce_axes(b, "ReduceSum", cast(b, tests, "int64"), axis, keepdims)
 
 
 @names("numpy.any")
 def any_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
     """Return True if any element is true."""
-    count = _count(b, ops.truths(b, a), axis, keepdims)
+    count = _count_true(b, ops.truths(b, a), axis, keepdims)
     return b.op("Greater", count, scalar(b, 0, "int64"))
 
 
 @names("numpy.all")
 def all_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
     """Return True if all elements are true."""
-    misses = _count(b, b.op("Not", ops.truths(b, a)), axis, keepdims)
+    misses = _count_true(b, b.op("Not", ops.truths(b, a)), axis, keepdims)
     return b.op("Equal", misses, scalar(b, 0, "int64"))
 
 
@@ -196,7 +196,7 @@ def count_nonzero(
     b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False
 ) -> Value:
     """Return the number of elements other than 0."""
-    return _count(b, ops.truths(b, a), axis, keepdims)
+    return _count_true(b, ops.truths(b, a), axis, keepdims)
 
 
 # --- minimum and maximum -------------------------------------------------------------------------

@@ -81,22 +81,24 @@ def cast_new_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> list[Val
     )
 
 
-def _has_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
+def _lower_has_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
     value = inputs[0] if inputs else None
     if value is not None and is_optional(value.dtype):
         return None
     return b.constant(np.array(value is not None))
 
 
-def _get_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
+def _lower_get_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
     value = inputs[0]
     if value is None or not is_optional(value.dtype):
         return value
-    contents = _parts(b, value, "Optional")
+    contents = _producer_operands(b, value, "Optional")
     return contents[0] if contents is not None and len(contents) == 1 else None
 
 
-def _parts(b: ModelBuilder, value: Value | None, op_type: str) -> tuple[Value, ...] | None:
+def _producer_operands(
+    b: ModelBuilder, value: Value | None, op_type: str
+) -> tuple[Value, ...] | None:
     """Return the operands of the operation `op_type` that produced the value, or None for other producers."""
     maker = None if value is None else b.makers.get(value)
     if not isinstance(maker, Op) or maker.op_type != op_type:
@@ -111,7 +113,7 @@ def known_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | Non
     If the position is computed at run time, the members are stacked along a new axis. Therefore gradients and
     sweeps support the member like any other array.
     """
-    members, position = _parts(b, inputs[0], "SequenceConstruct"), inputs[1]
+    members, position = _producer_operands(b, inputs[0], "SequenceConstruct"), inputs[1]
     if not members or position is None:
         return None
     known = b.constant_of(position)
@@ -127,14 +129,14 @@ def known_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | Non
     return b.op("Gather", stacked, position, axis=0)
 
 
-def _optional(_: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
+def _lower_optional(_: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
     value = inputs[0] if inputs else None
     return value if value is not None and is_optional(value.dtype) else None
 
 
 STATIC_RESULTS: Mapping[str, Callable[[ModelBuilder, Sequence[Value | None]], Value | None]] = {
-    "OptionalHasElement": _has_element,
-    "OptionalGetElement": _get_element,
-    "Optional": _optional,
+    "OptionalHasElement": _lower_has_element,
+    "OptionalGetElement": _lower_get_element,
+    "Optional": _lower_optional,
 }
 """Function for each operator that returns its result without the operator, or None if it is not possible."""

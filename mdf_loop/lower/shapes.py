@@ -133,7 +133,7 @@ def moveaxis(b: ModelBuilder, a: Value, source: int, destination: int, /) -> Val
 # --- concatenation -------------------------------------------------------------------------------
 
 
-def _tensors(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
+def _require_tensors(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
     if not arrays:
         raise OperandError("needs at least one array")
     return promote(b, *(tensor(b, part) for part in arrays))
@@ -142,7 +142,7 @@ def _tensors(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
 @names("numpy.concatenate", "numpy.concat")
 def concatenate(b: ModelBuilder, arrays: Terms, /, axis: int | None = 0) -> Value:
     """Return the arrays joined along an axis, or all elements joined if the axis is None."""
-    parts = _tensors(b, arrays)
+    parts = _require_tensors(b, arrays)
     if axis is None:
         parts, axis = tuple(ravel(b, part) for part in parts), 0
     return b.op("Concat", *parts, axis=axis_of(parts[0], axis))
@@ -151,7 +151,7 @@ def concatenate(b: ModelBuilder, arrays: Terms, /, axis: int | None = 0) -> Valu
 @names("numpy.stack")
 def stack(b: ModelBuilder, arrays: Terms, /, axis: int = 0) -> Value:
     """Return arrays of one shape joined along a new axis."""
-    parts = _tensors(b, arrays)
+    parts = _require_tensors(b, arrays)
     return b.op(
         "Concat", *(expand_dims(b, p, axis) for p in parts), axis=axis_of(parts[0], axis, 1)
     )
@@ -160,20 +160,22 @@ def stack(b: ModelBuilder, arrays: Terms, /, axis: int = 0) -> Value:
 @names("numpy.hstack")
 def hstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined along axis 1, or along axis 0 for arrays with one axis."""
-    parts = [_add_leading_axes(b, part, 1) for part in _tensors(b, arrays)]
+    parts = [_add_leading_axes(b, part, 1) for part in _require_tensors(b, arrays)]
     return b.op("Concat", *parts, axis=int(rank(parts[0]) > 1))
 
 
 @names("numpy.vstack")
 def vstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined as rows."""
-    return b.op("Concat", *(_add_leading_axes(b, part, 2) for part in _tensors(b, arrays)), axis=0)
+    return b.op(
+        "Concat", *(_add_leading_axes(b, part, 2) for part in _require_tensors(b, arrays)), axis=0
+    )
 
 
 @names("numpy.column_stack")
 def column_stack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined as columns."""
-    parts = [_add_leading_axes(b, part, 1) for part in _tensors(b, arrays)]
+    parts = [_add_leading_axes(b, part, 1) for part in _require_tensors(b, arrays)]
     columns = [b.op("Unsqueeze", p, ints(b, 1)) if rank(p) == 1 else p for p in parts]
     return b.op("Concat", *columns, axis=1)
 

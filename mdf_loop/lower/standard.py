@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from mdf_loop.build import located
-from mdf_loop.document.graph_functions import BODIES
+from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS
 from mdf_loop.errors import LoopError, OperandError, UnknownFunctionError, UnsupportedError
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.drift_diffusion import DECISIONS
@@ -38,7 +38,7 @@ from mdf_loop.ops.registry import domain_operation_names, title
 
 
 @functools.cache
-def _registry() -> dict[str, dict[str, Any]]:
+def _mdf_registry() -> dict[str, dict[str, Any]]:
     """Return MDF's own table of functions."""
     import modeci_mdf.functions.actr
     import modeci_mdf.functions.ddm  # noqa: F401 - registers its functions
@@ -48,7 +48,7 @@ def _registry() -> dict[str, dict[str, Any]]:
     return registry
 
 
-def _formula(name: str, metadata: Mapping[str, Any]) -> Formula:
+def _find_formula(name: str, metadata: Mapping[str, Any]) -> Formula:
     """Return the formula of a function.
 
     Raises:
@@ -57,14 +57,14 @@ def _formula(name: str, metadata: Mapping[str, Any]) -> Formula:
     """
     from modeci_mdf.functions.standard import create_python_expression
 
-    entry = _registry().get(name)
+    entry = _mdf_registry().get(name)
     if entry is None:
         foreign = known_formula(name, metadata)
         if foreign is not None:
             return foreign
-        known = [*(k for k in _registry() if "::" not in k), *BODIES]
+        known = [*(k for k in _mdf_registry() if "::" not in k), *GRAPH_ARGUMENTS]
         known += [title(op) for op in (*onnx_schema.operator_names(), *domain_operation_names())]
-        hint = origin_hint(name, metadata) or _did_you_mean(name, known)
+        hint = origin_hint(name, metadata) or _suggestion(name, known)
         raise UnknownFunctionError(f"unknown function '{name}'", hint=hint)
     text: str = entry["expression_string"]
     if text.startswith(("actr.", "ddm.")):
@@ -75,7 +75,7 @@ def _formula(name: str, metadata: Mapping[str, Any]) -> Formula:
     return Formula(name, tuple(entry["arguments"]), create_python_expression(text))
 
 
-def _did_you_mean(name: str, known: list[str]) -> str:
+def _suggestion(name: str, known: list[str]) -> str:
     hint = suggest(name, known)
     if hint:
         return hint
@@ -100,9 +100,9 @@ def lower_function(
             args = {key: value for key, value in args.items() if key != UNREAD_ARGUMENT}
         return lower_onnx(b, op_type, args, scope)
     if name in DECISIONS:
-        return _decision(b, name, args, scope)
-    formula = _formula(name, metadata or {})
-    unread = _unread(args, (*formula.arguments, *_FOREIGN_ARGUMENTS.get(name, ())))
+        return _lower_decision(b, name, args, scope)
+    formula = _find_formula(name, metadata or {})
+    unread = _unused_arguments(args, (*formula.arguments, *_FOREIGN_ARGUMENTS.get(name, ())))
     if unread and is_foreign(metadata or {}):
         b.note(
             f"PsyNeuLink wrote arguments that the function '{name}' does not have, and that nothing "
@@ -129,10 +129,10 @@ def lower_function(
     return lower_expression(b, formula.text, variables)
 
 
-def _decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:
+def _lower_decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:
     """Lower an MDF function that is a loop."""
     arguments, decide = DECISIONS[name]
-    unread = _unread(args, tuple(arguments))
+    unread = _unused_arguments(args, tuple(arguments))
     if unread:
         raise OperandError(
             f"the function '{name}' has no argument '{unread[0]}'",
@@ -147,7 +147,7 @@ _FOREIGN_ARGUMENTS = {"logistic": ("x_0", "scale")}
 """Arguments that a PsyNeuLink function has in addition to the MDF function of the same name."""
 
 
-def _unread(args: Mapping[str, Any], known: Collection[str]) -> list[str]:
+def _unused_arguments(args: Mapping[str, Any], known: Collection[str]) -> list[str]:
     """Return the unused arguments, which neither the function nor another argument reads."""
     names = {word for expression in args.values() for word in names_in(expression)}
     return [key for key in args if key not in known and key not in names]
@@ -172,7 +172,7 @@ def with_arguments(b: ModelBuilder, args: Mapping[str, Any], scope: Scope) -> It
             inner.define(key, lower_expression(b, expression, inner, key))
         except LoopError as error:
             broken[key] = located(error, b.where)
-            inner.define(key, partial(_read_broken, broken, key))
+            inner.define(key, partial(_raise_argument_error, broken, key))
     yield inner
     for key, unread in broken.items():
         for finding in unread.findings:
@@ -180,5 +180,5 @@ def with_arguments(b: ModelBuilder, args: Mapping[str, Any], scope: Scope) -> It
             b.note(remark, finding.where)
 
 
-def _read_broken(broken: Mapping[str, LoopError], key: str) -> Term:
+def _raise_argument_error(broken: Mapping[str, LoopError], key: str) -> Term:
     raise broken[key]

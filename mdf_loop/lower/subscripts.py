@@ -33,11 +33,11 @@ Index: TypeAlias = Value | SliceIndex | EllipsisType | None
 def subscript(b: ModelBuilder, term: Term, indices: tuple[Index, ...]) -> Term:
     """Return `term[indices]`."""
     if isinstance(term, tuple):
-        return _element(b, term, indices)
+        return _tuple_element(b, term, indices)
     if is_sequence(term.dtype):
-        return _member(b, term, indices)
+        return _sequence_member(b, term, indices)
     if _consumed_axes(indices) > rank(term):
-        if _is_zero(b, indices):  # `loop[0]` also denotes the only result of a loop
+        if _is_single_zero(b, indices):  # `loop[0]` also denotes the only result of a loop
             return term
         raise OperandError(
             f"{term.type} has {rank(term)} axes, but {_consumed_axes(indices)} subscripts",
@@ -57,7 +57,7 @@ def subscript(b: ModelBuilder, term: Term, indices: tuple[Index, ...]) -> Term:
     return value
 
 
-def _member(b: ModelBuilder, sequence: Value, indices: tuple[Index, ...]) -> Value:
+def _sequence_member(b: ModelBuilder, sequence: Value, indices: tuple[Index, ...]) -> Value:
     """Return `sequence[k]`; negative positions count from the end."""
     if len(indices) == 1 and isinstance(indices[0], Value) and kind(indices[0]) in "iu":
         inputs = (sequence, cast(b, indices[0], "int64"))
@@ -74,10 +74,10 @@ def _apply_index(b: ModelBuilder, value: Value, axis: int, index: Index) -> tupl
     if index is None:
         return b.op("Unsqueeze", value, ints(b, axis)), axis + 1
     if isinstance(index, SliceIndex):
-        return _slice(b, value, axis, index), axis + 1
+        return _apply_slice(b, value, axis, index), axis + 1
     assert isinstance(index, Value)  # an ellipsis has become slices
     if index.dtype == "bool":
-        return _where_true(b, value, axis, index), axis + 1
+        return _select_by_mask(b, value, axis, index), axis + 1
     return b.op("Gather", value, cast(b, index, "int64"), axis=axis), axis + rank(index)
 
 
@@ -101,7 +101,7 @@ def _without_ellipsis(indices: tuple[Index, ...], axes: int) -> tuple[Index, ...
     return (*indices[: places[0]], *(SliceIndex(),) * missing, *indices[places[0] + 1 :])
 
 
-def _is_zero(b: ModelBuilder, indices: tuple[Index, ...]) -> bool:
+def _is_single_zero(b: ModelBuilder, indices: tuple[Index, ...]) -> bool:
     if len(indices) != 1 or not isinstance(indices[0], Value):
         return False
     known = b.constant_of(indices[0])
@@ -111,11 +111,13 @@ def _is_zero(b: ModelBuilder, indices: tuple[Index, ...]) -> bool:
 # --- results of a loop ---------------------------------------------------------------------------
 
 
-def _element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index, ...]) -> Term:
+def _tuple_element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index, ...]) -> Term:
     index, *rest = indices
     selected: Term
     if isinstance(index, SliceIndex):
-        start, stop, step = (_known_end(b, end) for end in (index.start, index.stop, index.step))
+        start, stop, step = (
+            _known_position(b, end) for end in (index.start, index.stop, index.step)
+        )
         if step == 0:
             raise ExpressionError("a slice cannot have the step 0")
         selected = term[start:stop:step]
@@ -123,7 +125,7 @@ def _element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index, ...]
         known = b.constant_of(index) if isinstance(index, Value) else None
         if known is None or known.shape != ():
             return subscript(b, tensor(b, term), indices)
-        position = _as_position(known.item())
+        position = _to_position(known.item())
         if not -len(term) <= position < len(term):
             raise ArityError(
                 f"result {position} does not exist: there are {len(term)} results "
@@ -135,17 +137,17 @@ def _element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index, ...]
     return subscript(b, selected, tuple(rest)) if rest else selected
 
 
-def _known_end(b: ModelBuilder, end: Value | None) -> int | None:
+def _known_position(b: ModelBuilder, end: Value | None) -> int | None:
     known = b.evaluated(end)
     if end is not None and (known is None or known.shape != ()):
         raise ExpressionError(
             "which results are meant must be known when the model is compiled",
             hint="take them one by one",
         )
-    return None if known is None else _as_position(known.item())
+    return None if known is None else _to_position(known.item())
 
 
-def _as_position(number: object) -> int:
+def _to_position(number: object) -> int:
     if not isinstance(number, int):
         raise OperandError(f"a subscript is a whole number, not {number}")
     return number
@@ -180,7 +182,7 @@ def _check_integer(b: ModelBuilder, value: Value, axis: int, index: Value) -> No
             )
 
 
-def _where_true(b: ModelBuilder, value: Value, axis: int, mask: Value) -> Value:
+def _select_by_mask(b: ModelBuilder, value: Value, axis: int, mask: Value) -> Value:
     """Return the elements where the mask is true, whose number is known only at run time."""
     if rank(mask) == 0 or (rank(mask) > 1 and (axis > 0 or rank(mask) != rank(value))):
         raise OperandError(
@@ -196,19 +198,19 @@ def _where_true(b: ModelBuilder, value: Value, axis: int, mask: Value) -> Value:
     return b.op("Compress", value, mask, axis=axis)
 
 
-def _slice(b: ModelBuilder, value: Value, axis: int, part: SliceIndex) -> Value:
+def _apply_slice(b: ModelBuilder, value: Value, axis: int, part: SliceIndex) -> Value:
     if part == SliceIndex():
         return value
-    step = 1 if part.step is None else _step(b, part.step)
+    step = 1 if part.step is None else _known_step(b, part.step)
     ends = np.iinfo(np.int64)
     first, last = (0, ends.max) if step > 0 else (ends.max, ends.min)
-    start, stop = _edge(b, part.start, first), _edge(b, part.stop, last)
+    start, stop = _slice_bound(b, part.start, first), _slice_bound(b, part.stop, last)
     if step < 0 and part.start is not None:
-        stop = _stop_of_backward(b, value, axis, start, stop)
+        stop = _backward_slice_end(b, value, axis, start, stop)
     return b.op("Slice", value, start, stop, ints(b, axis), ints(b, step))
 
 
-def _step(b: ModelBuilder, step: Value) -> int:
+def _known_step(b: ModelBuilder, step: Value) -> int:
     known = b.evaluated(step)
     if known is None or known.shape != () or known.dtype.kind not in "iu" or known == 0:
         raise ExpressionError(
@@ -217,7 +219,7 @@ def _step(b: ModelBuilder, step: Value) -> int:
     return int(known)
 
 
-def _edge(b: ModelBuilder, edge: Value | None, default: int) -> Value:
+def _slice_bound(b: ModelBuilder, edge: Value | None, default: int) -> Value:
     if edge is None:
         return ints(b, default)
     if kind(edge) not in "iu" or edge.shape != ():
@@ -230,7 +232,9 @@ def _edge(b: ModelBuilder, edge: Value | None, default: int) -> Value:
     return b.op("Reshape", cast(b, edge, "int64"), ints(b, 1))
 
 
-def _stop_of_backward(b: ModelBuilder, value: Value, axis: int, start: Value, stop: Value) -> Value:
+def _backward_slice_end(
+    b: ModelBuilder, value: Value, axis: int, start: Value, stop: Value
+) -> Value:
     """Return the end of a backward slice.
 
     A slice that starts before element 0 gets an end that makes it empty.

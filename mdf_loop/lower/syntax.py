@@ -70,14 +70,14 @@ def parse(text: str) -> ast.Expression:
         ) from None
 
 
-_WITH_UNIT = re.compile(
+_NUMBER_WITH_UNIT = re.compile(
     r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\W\d_][^\W_]*(?:\s*[/*^]\s*\w+)*|%)\s*"
 )
 
 
 def _unit_hint(text: str) -> str:
     """Return a hint for a number with a unit, such as `20.0mV`, or an empty text."""
-    match = _WITH_UNIT.fullmatch(text[:_MAX_EXPLAINED_CHARACTERS])
+    match = _NUMBER_WITH_UNIT.fullmatch(text[:_MAX_EXPLAINED_CHARACTERS])
     if match is None:
         return ""
     number, unit = match.groups()

@@ -60,16 +60,18 @@ def literal(b: ModelBuilder, value: Any) -> Value:
         array = as_supported_array(value, "the value", error=ExpressionError)
     except Ragged:
         raise ExpressionError(
-            f"the list {_short(value)} is ragged: its rows have different lengths",
+            f"the list {_short_text(value)} is ragged: its rows have different lengths",
             hint="give all rows one length",
         ) from None
     if array.dtype.kind in "US" and isinstance(value, list):
         raise ExpressionError(
-            f"{_short(value)} is a list of text",
+            f"{_short_text(value)} is a list of text",
             hint=f'a list with names is written as text: "[{", ".join(map(str, value))}]"',
         )
     if not (_is_typed(value) or array.dtype.kind in "biufUS"):
-        raise ExpressionError(f"{_short(value)} is not a number, truth value or list of numbers")
+        raise ExpressionError(
+            f"{_short_text(value)} is not a number, truth value or list of numbers"
+        )
     if array.dtype == np.float64:
         array = cast_checked(array, b.float_dtype, "the number", error=ExpressionError)
     return b.constant(array, weak=weak)
@@ -84,7 +86,7 @@ def _is_typed(value: Any) -> bool:
     return str(value.dtype) in tensor_dtypes()
 
 
-def _short(value: Any) -> str:
+def _short_text(value: Any) -> str:
     try:
         text = str(value)
     except ValueError:  # an integer of thousands of digits

@@ -22,7 +22,9 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
 
     def draw(b: ModelBuilder, /, *arguments: Any, **keywords: Any) -> Value:
         parameters, size = variate.read(*arguments, **keywords)
-        wide = [None if parameter is None else _wide(b, parameter) for parameter in parameters]
+        wide = [
+            None if parameter is None else _to_float64(b, parameter) for parameter in parameters
+        ]
         values = [parameter.value for parameter in wide if parameter is not None]
         shape = size_of(None, *values) if size is None or variate.rows else ()
         shape = shape if size is None else (*size_of(size), *shape)
@@ -31,20 +33,20 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
 
     builder = inspect.Parameter("builder", inspect.Parameter.POSITIONAL_ONLY)
     parameters = (
-        parameter.replace(annotation=_kind(parameter)) for parameter in variate.parameters
+        parameter.replace(annotation=_annotation_of(parameter)) for parameter in variate.parameters
     )
     draw.__signature__ = inspect.Signature([builder, *parameters])  # type: ignore[attr-defined]
     return draw
 
 
-def _kind(parameter: inspect.Parameter) -> str:
+def _annotation_of(parameter: inspect.Parameter) -> str:
     """Return the annotation for the converter of a parameter (see `lower.arguments`)."""
     if parameter.name == "size":
         return "Axes"
     return "Value | None" if parameter.default is None else "Value"
 
 
-def _wide(b: ModelBuilder, parameter: Value | float) -> Symbolic:
+def _to_float64(b: ModelBuilder, parameter: Value | float) -> Symbolic:
     value = parameter if isinstance(parameter, Value) else literal(b, parameter)
     return Symbolic(b, cast(b, as_float(b, value), "float64"))
 

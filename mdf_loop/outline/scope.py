@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from mdf_loop.document.graph_functions import BODIES, graph_function
+from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function
 from mdf_loop.lower import names_in
 from mdf_loop.outline.parts import Block, InputOutline
 from mdf_loop.outline.values import CaptureOutline
@@ -110,7 +110,7 @@ def _expressions(node: Any) -> Iterator[Any]:
 def _arguments(item: Any) -> Iterator[Any]:
     """Yield the argument expressions of a function, including those inside `slices` and similar dicts."""
     name = graph_function(item.function)
-    bodies = BODIES[name] if name else ()
+    bodies = GRAPH_ARGUMENTS[name] if name else ()
     for key, value in (item.args or {}).items():
         if name and isinstance(value, Mapping) and key not in bodies:
             for entry in value.values():

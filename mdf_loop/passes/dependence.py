@@ -17,7 +17,7 @@ from mdf_loop.ops import row_of
 from mdf_loop.ops.derivatives.rule import ZERO_DERIVATIVE
 from mdf_loop.ops.stop_gradient import STOP_GRADIENT
 
-_OF_SHAPES = frozenset({STOP_GRADIENT, "Shape", "Size"})
+_VALUE_INDEPENDENT_OPERATIONS = frozenset({STOP_GRADIENT, "Shape", "Size"})
 """Operations whose results depend only on the shapes of their operands, or are treated as constant."""
 
 
@@ -74,13 +74,13 @@ class _Dependence:
         for operation in ops:
             match operation:
                 case Op():
-                    self._follow_op(operation)
+                    self._visit_op(operation)
                 case Guard():
                     self._propagate([operation.value], operation.output)
                 case If():
-                    self._follow_choice(operation)
+                    self._visit_choice(operation)
                 case Loop():
-                    self._follow_loop(operation)
+                    self._visit_loop(operation)
                 case Constant():
                     pass
 
@@ -94,8 +94,8 @@ class _Dependence:
     def _is_any_dependent(self, *values: Value | None) -> bool:
         return any(value in self.smooth or value in self.in_steps for value in values)
 
-    def _follow_op(self, op: Op) -> None:
-        if op.op_type in _OF_SHAPES:
+    def _visit_op(self, op: Op) -> None:
+        if op.op_type in _VALUE_INDEPENDENT_OPERATIONS:
             return
         has_no_slope = row_of(op.op_type).derivative is ZERO_DERIVATIVE
         for output in op.outputs:
@@ -104,7 +104,7 @@ class _Dependence:
             elif self._is_any_dependent(*op.inputs):
                 self.in_steps.add(output)
 
-    def _follow_choice(self, choice: If) -> None:
+    def _visit_choice(self, choice: If) -> None:
         for branch in (choice.then, choice.otherwise):
             self.follow(branch.ops)
             for leaf, output in zip(branch.leaves, choice.outputs, strict=True):
@@ -112,7 +112,7 @@ class _Dependence:
         if self._is_any_dependent(choice.condition):
             self.in_steps.update(choice.outputs)
 
-    def _follow_loop(self, loop: Loop) -> None:
+    def _visit_loop(self, loop: Loop) -> None:
         size = -1
         while size < len(self.smooth) + len(self.in_steps):
             size = len(self.smooth) + len(self.in_steps)

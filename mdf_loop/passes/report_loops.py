@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mdf_loop.ir import If, Loop, Output, OutputRole, Program, Value, loops, walk
 from mdf_loop.passes.simplify.eliminate_dead_code import eliminate_dead_code
 
-_REPORTS = (OutputRole.ITERATIONS, OutputRole.CONDITION)
+_REPORT_ROLES = (OutputRole.ITERATIONS, OutputRole.CONDITION)
 
 
 def report_loops(program: Program) -> Program:
@@ -27,10 +27,10 @@ def report_loops(program: Program) -> Program:
         if loop.name in in_branches:
             continue
         if loop.count is not None:
-            _report(reports, OutputRole.ITERATIONS, f"{loop.name}.iterations", loop, loop.count)
+            _add_report(reports, OutputRole.ITERATIONS, f"{loop.name}.iterations", loop, loop.count)
         has_limit = loop.trip_count is not None or loop.bound is not None
         if loop.last_condition is not None and loop.condition is not None and has_limit:
-            _report(
+            _add_report(
                 reports, OutputRole.CONDITION, f"{loop.name}.condition", loop, loop.last_condition
             )
     return replace(program, outputs=(*program.outputs, *reports.values())) if reports else program
@@ -40,11 +40,11 @@ def report_needed_loops(program: Program) -> Program:
     """Return the program with reports only of the loops that other outputs need."""
     needed = {loop.name for loop in loops(eliminate_dead_code(program))}
     reporting = report_loops(program)
-    outputs = (o for o in reporting.outputs if o.role not in _REPORTS or o.of in needed)
+    outputs = (o for o in reporting.outputs if o.role not in _REPORT_ROLES or o.of in needed)
     return replace(reporting, outputs=tuple(outputs))
 
 
-def _report(
+def _add_report(
     reports: dict[tuple[OutputRole, str], Output],
     role: OutputRole,
     name: str,

@@ -22,7 +22,7 @@ from mdf_loop.passes.copying import copy_operations
 TIME_EXTENT = "time"
 """Extent name that the reader uses for the rows of all steps, and for the rows of all steps but the first."""
 
-_ALL = int(np.iinfo(np.int64).max)
+_MAX_INT64 = int(np.iinfo(np.int64).max)
 
 
 def whole_run(
@@ -39,7 +39,7 @@ def whole_run(
     b = Builder.resume(first)
     steps, later_steps = b.name("all"), b.name("further")
     swaps: dict[Value, Value] = {}
-    inputs = [_input(b, entry, later, over_time, swaps, steps) for entry in first.inputs]
+    inputs = [_join_input(b, entry, later, over_time, swaps, steps) for entry in first.inputs]
     for operation in first.ops:
         if isinstance(operation, Constant):
             b.adopt(operation)
@@ -68,7 +68,7 @@ def whole_run(
         if output.name in recorded:
             rows = new.get(output.value, output.value)
             with b.at(rows.where, output.name):
-                first_row = _as_row(b, first_outputs[output.name].value, output.value)
+                first_row = _to_row(b, first_outputs[output.name].value, output.value)
                 joined = b.op("Concat", first_row, rows, axis=0)
             outputs.append(replace(output, value=_name_extent(b, joined, steps)))
     return Program(first.name, tuple(inputs), tuple(b.ops), tuple(outputs), later.sites)
@@ -82,7 +82,7 @@ def control_inputs(steps: int | None, dt: float | None, precision: str) -> dict[
     return controls if dt is None else {**controls, "dt": np.array(dt, precision)}
 
 
-def _input(
+def _join_input(
     b: Builder,
     entry: Input,
     later: Program,
@@ -105,7 +105,7 @@ def _input(
 
 def _rows_after_first(b: Builder, rows: Value, extent: str) -> Value:
     """Return all rows but the first."""
-    others = b.op("Slice", rows, ints(b, 1), ints(b, _ALL), ints(b, 0))
+    others = b.op("Slice", rows, ints(b, 1), ints(b, _MAX_INT64), ints(b, 0))
     return _name_extent(b, others, extent)
 
 
@@ -130,13 +130,13 @@ def first_evaluation_rows(first: Program, later: Program, recorded: Collection[s
     for output in first.outputs:
         if output.name in rows:
             with b.at(output.value.where, output.name):
-                row = _as_row(b, output.value, rows[output.name])
+                row = _to_row(b, output.value, rows[output.name])
             output = replace(output, value=row)
         outputs.append(output)
     return replace(first, ops=tuple(b.ops), outputs=tuple(outputs))
 
 
-def _as_row(b: Builder, value: Value, rows: Value) -> Value:
+def _to_row(b: Builder, value: Value, rows: Value) -> Value:
     """Convert a value of the first evaluation to an array of one row, of the type of the other rows."""
     shape = (rows.shape or ("time",))[1:]
     value = cast(b, value, rows.dtype)

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from mdf_loop.document.bodies import WrittenBody, written_bodies, written_body
 from mdf_loop.document.document import Document
-from mdf_loop.document.graph_functions import BODIES, graph_function
+from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function
 from mdf_loop.errors import (
     ArityError,
     ConditionError,
@@ -171,7 +171,7 @@ class _Choice:
 
     def _bind(self, scope: Scope) -> None:
         """Define the function's further arguments as names that the branches can read."""
-        own = (self.chooser, *BODIES[graph_function(self.item.function) or ""])
+        own = (self.chooser, *GRAPH_ARGUMENTS[graph_function(self.item.function) or ""])
         location = (f"'{self.name}'", "its branches do")
         for key, expression in self.args.items():
             if key in own:

@@ -25,7 +25,7 @@ from mdf_loop.ir import (
     StopReason,
     Value,
     is_true,
-    original,
+    skip_identities,
 )
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower import Term
@@ -240,7 +240,7 @@ class LoopWriter:
 
     def _is_for_loop(self, body: ReadBody) -> bool:
         """Return True if the loop has no condition, or a condition that is always true."""
-        first, goes_on = self.arguments.condition, original(body.ops, body.condition_out)
+        first, goes_on = self.arguments.condition, skip_identities(body.ops, body.condition_out)
         stays = goes_on is body.condition_in or self._is_true(goes_on)
         return first is None or (self._is_true(first) and stays)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.document.bodies import written_bodies
 from mdf_loop.document.document import Document, graph_by_id
-from mdf_loop.document.graph_functions import BODIES, graph_function, is_loop
+from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function, is_loop
 from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import Finding, LoopError, raise_findings
 from mdf_loop.lower import names_in
@@ -53,7 +53,7 @@ def _names_read_by_expressions(item: Any) -> set[str]:
 
 def _names_read_by_owner(item: Any, node: Any, document: Document) -> set[str]:
     """Return the names that a function with bodies reads in its arguments, and from outside in its bodies."""
-    bodies = BODIES[str(graph_function(item.function))]
+    bodies = GRAPH_ARGUMENTS[str(graph_function(item.function))]
     args = {key: value for key, value in (item.args or {}).items() if key not in bodies}
     names = {name for value in args.values() for name in _names(value)}
     hidden = {*args, *(key for value in args.values() if isinstance(value, dict) for key in value)}

@@ -43,7 +43,7 @@ from mdf_loop.passes.segments.pregenerate_random_numbers import (
     pregenerated_rows,
     total_elements,
 )
-from mdf_loop.passes.segments.run_past_termination import MAX_ITERATIONS, run_past_termination
+from mdf_loop.passes.segments.run_past_termination import MAX_RUN_ITERATIONS, run_past_termination
 from mdf_loop.passes.segments.split_into_segments import Segment, StraightSegment
 from mdf_loop.run.after_stop import Incomplete, what_can_be
 from mdf_loop.run.backend import Backend, Runnable
@@ -145,7 +145,7 @@ class Segments:
             return self.session_of(before)
         running = run_past_termination(before, segment.max_iterations)
         if running is not before:
-            self._at_once[segment] = MAX_ITERATIONS
+            self._at_once[segment] = MAX_RUN_ITERATIONS
         return self.session_of(running)
 
     def most_at_once(self, segment: LoopSegment) -> int:

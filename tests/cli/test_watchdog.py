@@ -141,7 +141,7 @@ check_command.open_model = lambda *_: os.kill(os.getpid(), {number})
 
 
 def test_an_echo_is_no_second_signal(model: Path) -> None:
-    patient = "import mdf_loop.cli.watchdog as watchdog\nwatchdog.SECOND_ANSWER_SECONDS = 40\n"
+    patient = "import mdf_loop.cli.watchdog as watchdog\nwatchdog.SECOND_RESPONSE_SECONDS = 40\n"
     numbers = (signal.SIGTERM, signal.SIGTERM)
     began = time.monotonic()
     code, _ = outcome(patient + STUCK + CALL_MAIN, numbers, "check", model, pause=0.1)
@@ -161,7 +161,7 @@ saving.write_arrays = write
 
 
 def test_what_was_computed_has_time_to_be_saved(model: Path, tmp_path: Path) -> None:
-    impatient = "import mdf_loop.cli.watchdog as watchdog\nwatchdog.ANSWER_SECONDS = 0.0\n"
+    impatient = "import mdf_loop.cli.watchdog as watchdog\nwatchdog.RESPONSE_SECONDS = 0.0\n"
     arguments = ("--steps", "3", "--output", str(tmp_path / "out.npz"))
     process = subprocess.Popen(
         [sys.executable, "-c", SAVING + impatient + CALL_MAIN, "run", str(model), *arguments],

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from mdf_loop.document.graph_functions import BODIES, graph_function, is_loop
+from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function, is_loop
 from mdf_loop.drawing.owners import ELEMENTS
 from mdf_loop.outline import Block
 from mdf_loop.outline.graphs import BLOCKS
@@ -25,8 +25,8 @@ def test_other_functions_own_no_graphs() -> None:
 
 
 def test_each_graph_function_has_a_reader_and_an_outline() -> None:
-    assert READERS.keys() == BODIES.keys()
-    assert BLOCKS.keys() == BODIES.keys()
+    assert READERS.keys() == GRAPH_ARGUMENTS.keys()
+    assert BLOCKS.keys() == GRAPH_ARGUMENTS.keys()
 
 
 def test_each_kind_of_outline_has_an_element() -> None:

@@ -12,7 +12,7 @@ import pytest
 from mdf_loop.document.tensors import array_parameter, with_arrays
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.opening import open_document
-from mdf_loop.importing.writing import LARGEST_WRITTEN, plain, write_model
+from mdf_loop.importing.writing import MAX_INLINE_ELEMENTS, plain, write_model
 
 ARRAYS = {
     "float32": np.array([[1.5, -0.0], [np.inf, 1e-45]], np.float32),
@@ -52,7 +52,7 @@ def test_arrays_survive_writing_and_reading(name: str, suffix: str, tmp_path: Pa
 
 @pytest.mark.parametrize("name", [n for n, array in ARRAYS.items() if array.size])
 def test_large_arrays_go_to_a_side_file(name: str, tmp_path: Path) -> None:
-    array = np.resize(ARRAYS[name], (LARGEST_WRITTEN, 2))
+    array = np.resize(ARRAYS[name], (MAX_INLINE_ELEMENTS, 2))
     path = tmp_path / "model.yaml"
     assert write_model(parameter(array_parameter(array)), path) == [path, tmp_path / "model.npz"]
     assert "npz: model.npz" in path.read_text()
@@ -88,7 +88,7 @@ def test_bits_of_nans_go_to_a_side_file(name: str, tmp_path: Path) -> None:
 
 
 def test_texts_that_end_in_zeros_stay_in_the_document(tmp_path: Path) -> None:
-    array = np.array(["a\0", "b"] * LARGEST_WRITTEN, object)
+    array = np.array(["a\0", "b"] * MAX_INLINE_ELEMENTS, object)
     path = tmp_path / "model.yaml"
     assert write_model(parameter(array_parameter(array)), path) == [path]
     check_identical(array_of(open_document(path)), array)

@@ -94,7 +94,7 @@ def test_plain_lists_and_mappings_are_read_without_nodes(monkeypatch) -> None:
     def refused(loader: Any) -> Any:
         raise AssertionError("nodes cost ten times as much")
 
-    monkeypatch.setattr(yaml_text, "_content", refused)
+    monkeypatch.setattr(yaml_text, "_read_from_nodes", refused)
     rows = [[k * 0.37, -k, f"n{k}", True, None] for k in range(100)]
     assert read(yaml.safe_dump({"rows": rows}, default_flow_style=True)) == {"rows": rows}
     assert read(yaml.safe_dump({"rows": rows}, default_flow_style=False)) == {"rows": rows}

@@ -9,7 +9,7 @@ import pytest
 
 from mdf_loop import lower
 from mdf_loop.errors import UnknownFunctionError, UnsupportedError
-from mdf_loop.lower.functions import FUNCTIONS, REFUSED, function, names
+from mdf_loop.lower.functions import FUNCTIONS, UNSUPPORTED_FUNCTIONS, function, names
 
 PACKAGE = Path(lower.__file__).parent
 REGISTERS = re.compile(r"^(@|    )names\(", re.MULTILINE)
@@ -29,14 +29,14 @@ def test_every_family_has_a_test_file() -> None:
 
 
 def test_no_registered_function_is_refused() -> None:
-    assert not REFUSED.keys() & FUNCTIONS.keys()
+    assert not UNSUPPORTED_FUNCTIONS.keys() & FUNCTIONS.keys()
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED_FUNCTIONS))
 def test_refusals_state_a_reason(name: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         function(name)
-    reason, hint = REFUSED[name]
+    reason, hint = UNSUPPORTED_FUNCTIONS[name]
     assert f"'{name}' {reason}, so it cannot be compiled" in str(caught.value)
     assert hint in str(caught.value)
 

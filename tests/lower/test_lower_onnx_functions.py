@@ -7,7 +7,7 @@ from onnx import defs
 from mdf_loop import ir
 from mdf_loop.errors import LoopError, OperandError, UnknownFunctionError, UnsupportedError
 from mdf_loop.lower import lower_function
-from mdf_loop.lower.onnx_functions import REFUSED
+from mdf_loop.lower.onnx_functions import UNSUPPORTED_OPERATORS
 from mdf_loop.lower.terms import OperatorResults
 from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.meaning import evaluate
@@ -38,7 +38,7 @@ ABOUT_SEQUENCES = {
     if name.startswith(("Sequence", "Optional")) or name.endswith(("FromSequence", "ToSequence"))
 }
 """Operators with tests of their own, in `test_sequences`."""
-CALLABLE = sorted(set(onnx_schema.operator_names()) - set(REFUSED) - ABOUT_SEQUENCES)
+CALLABLE = sorted(set(onnx_schema.operator_names()) - set(UNSUPPORTED_OPERATORS) - ABOUT_SEQUENCES)
 
 
 def lower_call(function, args, precision="float64", **inputs):
@@ -121,7 +121,7 @@ def _expected_count(name):
 
 def test_other_operators_are_refused_with_a_reason():
     assert set(CALLABLE) <= set(SAMPLES)
-    for name, (why, hint) in REFUSED.items():
+    for name, (why, hint) in UNSUPPORTED_OPERATORS.items():
         assert name in onnx_schema.operator_names()
         with pytest.raises(UnsupportedError) as caught:
             lower_call(f"onnx::{name}", {"x": "x"}, x=1.0)

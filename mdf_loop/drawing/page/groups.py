@@ -24,11 +24,11 @@ MAX_BOXES = 200
 """Maximum number of boxes side by side without groups."""
 MAX_PARTS = 60
 """Maximum number of groups and single boxes. Above this number, neighbours are merged."""
-PART_SIZE = 40
+MAX_PART_SIZE = 40
 """Maximum number of boxes in a merged part."""
 MIN_GROUP_SIZE = 3
 MAX_NAME_LENGTH = 40
-_PILLS = ("input", "output")
+_PILL_KINDS = ("input", "output")
 
 
 class _Part(Struct, frozen=True):
@@ -48,18 +48,18 @@ def group_boxes(scene: Scene, numbers: Numbering) -> Scene:
     """Return the scene, with groups if it has more than `MAX_BOXES` boxes."""
     if len(scene.boxes) <= MAX_BOXES:
         return scene
-    pills = tuple(box for box in scene.boxes if box.kind in _PILLS)
-    if len(pills) > PART_SIZE:
+    pills = tuple(box for box in scene.boxes if box.kind in _PILL_KINDS)
+    if len(pills) > MAX_PART_SIZE:
         pills = ()
     pill_ids = {box.id for box in pills}
-    flow = _flow(scene)
+    flow = _box_flow(scene)
     parts = _group_by_scopes(tuple(box for box in scene.boxes if box.id not in pill_ids), flow)
     if len(parts) > MAX_PARTS:
         parts = list(_merge_neighbours(parts, flow))
     return _replace_parts(scene, [_Part((box,)) for box in pills] + parts, numbers)
 
 
-def _flow(scene: Scene) -> nx.DiGraph:
+def _box_flow(scene: Scene) -> nx.DiGraph:
     """Return the directed graph of boxes and wires, without feedback wires."""
     box_of_end = {end: box.id for box in scene.boxes for end in box.ends}
     flow = nx.DiGraph()
@@ -77,9 +77,9 @@ def _flow(scene: Scene) -> nx.DiGraph:
 
 def _group_by_scopes(boxes: tuple[Box, ...], flow: nx.DiGraph) -> list[_Part]:
     """Return groups by the first part of names that differs, such that no group feeds itself."""
-    scopes = {box.id: _scope(box) for box in boxes}
-    parts = list(_by_scope(boxes, scopes, _common_depth([s for s in scopes.values() if s]) + 1))
-    for split in (_split_by_reentry, partial(_split_by_next_scope, scopes), _split_all):
+    scopes = {box.id: _scope_of(box) for box in boxes}
+    parts = list(_group_scopes(boxes, scopes, _common_depth([s for s in scopes.values() if s]) + 1))
+    for split in (_split_by_reentry, partial(_split_by_next_scope, scopes), _split_into_boxes):
         cyclic = _cyclic_groups(parts, flow)
         if not cyclic:
             break
@@ -98,14 +98,14 @@ def _common_depth(scopes: list[tuple[str, ...]]) -> int:
     return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*scopes, strict=False)))
 
 
-def _scope(box: Box) -> tuple[str, ...]:
+def _scope_of(box: Box) -> tuple[str, ...]:
     """Return the parts of a name except the last part: encoder, layer.0 for `/encoder/layer.0/Add`."""
     name = next((text for detail, text in box.details if detail == "id"), box.title)
     separator = "/" if "/" in name else "."
     return tuple(part for part in name.split(separator) if part)[:-1]
 
 
-def _by_scope(
+def _group_scopes(
     boxes: Iterable[Box], scopes: dict[int, tuple[str, ...]], depth: int
 ) -> Iterator[_Part]:
     """Yield a group for each scope of this depth, and single boxes for small groups."""
@@ -158,10 +158,10 @@ def _split_by_next_scope(
     scopes: dict[int, tuple[str, ...]], part: _Part, flow: nx.DiGraph
 ) -> list[_Part]:
     """Split a group by the next part of the names of its boxes."""
-    return list(_by_scope(part.boxes, scopes, len(part.scope) + 1))
+    return list(_group_scopes(part.boxes, scopes, len(part.scope) + 1))
 
 
-def _split_all(part: _Part, flow: nx.DiGraph) -> list[_Part]:
+def _split_into_boxes(part: _Part, flow: nx.DiGraph) -> list[_Part]:
     """Split a group into single boxes."""
     return [_Part((box,)) for box in part.boxes]
 
@@ -190,7 +190,7 @@ def _merge_neighbours(parts: list[_Part], flow: nx.DiGraph) -> Iterator[_Part]:
     part_flow.remove_edges_from(list(nx.selfloop_edges(part_flow)))
     pending: list[Box] = []
     for k in _topological_order(part_flow):
-        if parts[k].is_single and len(pending) < PART_SIZE:
+        if parts[k].is_single and len(pending) < MAX_PART_SIZE:
             pending += parts[k].boxes
             continue
         if pending:

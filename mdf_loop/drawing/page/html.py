@@ -18,10 +18,10 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-SOURCE = "https://github.com/kieler/elkjs"
-ABOUT = (
+ELKJS_URL = "https://github.com/kieler/elkjs"
+CREDITS = (
     "Made by mdf-loop. Laid out by elkjs 0.12.1, unmodified, "
-    f"under EPL-2.0 or GPL-3.0-or-later; its source is at {SOURCE}."
+    f"under EPL-2.0 or GPL-3.0-or-later; its source is at {ELKJS_URL}."
 )
 """Credits on the page."""
 
@@ -31,19 +31,19 @@ MAX_STATIC_SVG_LENGTH = 400_000
 
 def page_html(content: dict[str, Any], svg: str) -> str:
     """Return the page with packed data. `svg` is an optional picture for readers without scripts."""
-    script, picture, style = _script(), _text("picture.css"), _text("page.css")
+    script, picture, style = _read_scripts(), _read_text("picture.css"), _read_text("page.css")
     parts = {
-        "POLICY": _policy(script, picture, style),
+        "POLICY": _content_security_policy(script, picture, style),
         "TITLE": html.escape(content["title"]),
         "PICTURE_STYLE": picture,
         "PAGE_STYLE": style,
         "STATIC": _static_image(svg, content["title"]),
-        "ELKJS": SOURCE,
-        "DATA": _json(content | {"about": ABOUT}),
-        "ELK": _worker(),
+        "ELKJS": ELKJS_URL,
+        "DATA": _to_safe_json(content | {"about": CREDITS}),
+        "ELK": _read_worker(),
         "SCRIPT": script,
     }
-    return re.sub("@([A-Z_]+)@", lambda match: parts[match[1]], _text("page.html"))
+    return re.sub("@([A-Z_]+)@", lambda match: parts[match[1]], _read_text("page.html"))
 
 
 def embed_in_frame(page: str) -> str:
@@ -63,19 +63,19 @@ def _static_image(svg: str, title: str) -> str:
     return f'<img alt="{html.escape(title)}" src="data:image/svg+xml;base64,{encoded}">'
 
 
-def _json(content: dict[str, Any]) -> str:
+def _to_safe_json(content: dict[str, Any]) -> str:
     """Return JSON without characters that could end its HTML element."""
     text = json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _policy(script: str, *styles: str) -> str:
+def _content_security_policy(script: str, *styles: str) -> str:
     """Return the content security policy."""
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src {_hash(script)}",
-            f"style-src {' '.join(map(_hash, styles))}",
+            f"script-src {_policy_hash(script)}",
+            f"style-src {' '.join(map(_policy_hash, styles))}",
             "worker-src blob:",
             "img-src data:",
             "base-uri 'none'",
@@ -84,7 +84,7 @@ def _policy(script: str, *styles: str) -> str:
     )
 
 
-def _hash(text: str) -> str:
+def _policy_hash(text: str) -> str:
     """Return the hash of a script or style for the policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
@@ -92,26 +92,26 @@ def _hash(text: str) -> str:
 # --- files of the package -------------------------------------------------------------------------
 
 
-def _folder(name: str) -> Traversable:
+def _package_folder(name: str) -> Traversable:
     """Return a folder of this package."""
     return files("mdf_loop.drawing.page") / name
 
 
 @cache
-def _text(name: str) -> str:
+def _read_text(name: str) -> str:
     """Return the text of a file of the page."""
-    return (_folder("app") / name).read_text(encoding="utf-8")
+    return (_package_folder("app") / name).read_text(encoding="utf-8")
 
 
 @cache
-def _script() -> str:
+def _read_scripts() -> str:
     """Return all script files in the order of their names, in one common scope."""
-    names = sorted(f.name for f in _folder("app").iterdir() if f.name.endswith(".js"))
-    return '(() => {\n"use strict";\n' + "\n".join(map(_text, names)) + "\n})();"
+    names = sorted(f.name for f in _package_folder("app").iterdir() if f.name.endswith(".js"))
+    return '(() => {\n"use strict";\n' + "\n".join(map(_read_text, names)) + "\n})();"
 
 
 @cache
-def _worker() -> str:
+def _read_worker() -> str:
     """Return the compressed worker of elkjs as base64 text."""
-    source_code = (_folder("elkjs") / "elk-worker.min.js").read_bytes()
+    source_code = (_package_folder("elkjs") / "elk-worker.min.js").read_bytes()
     return base64.b64encode(gzip.compress(source_code, 9, mtime=0)).decode()

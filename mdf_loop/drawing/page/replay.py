@@ -88,7 +88,7 @@ def _time_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[s
             "at": _json_numbers(observation.coordinates),
             "places": observation.row_numbers.tolist(),
             "series": [
-                _series(numbers.end(name), name, value.rows, value.unit)
+                _tape_series(numbers.end(name), name, value.rows, value.unit)
                 for name, value in recorded_values.items()
                 if value.rows is not None
             ],
@@ -117,13 +117,13 @@ def _iteration_tapes(observation: Observation, numbers: Numbering) -> Iterator[d
             "at": row_numbers.tolist(),
             "places": row_numbers.tolist(),
             "series": [
-                _series(recording.end, recording.name, array[row_numbers], unit)
+                _tape_series(recording.end, recording.name, array[row_numbers], unit)
                 for recording, array, unit in rows
             ],
         }
 
 
-def _series(end: int, name: str, rows: Array, unit: str) -> list[Any]:
+def _tape_series(end: int, name: str, rows: Array, unit: str) -> list[Any]:
     """Return one series of a tape: `[end, name, unit, elements of a row, [[...], ...]]`."""
     flat_rows = np.asarray(rows).reshape(len(rows), -1)
     return [

@@ -18,7 +18,7 @@ from mdf_loop.importing.openvino.weights import Weights
 from mdf_loop.importing.openvino.xml_file import read_xml
 from mdf_loop.ir import Shape
 
-VERSIONS = (10, 11)
+SUPPORTED_VERSIONS = (10, 11)
 
 
 def read_ir(path: Path) -> Content:
@@ -38,7 +38,7 @@ def read_ir(path: Path) -> Content:
         _write_input(layer, network_writer)
     write_layers(network_writer)
     metadata = {"openvino": {"ir_version": int(net.get("version", ""))}}
-    graph = network_writer.writer.content(outputs=_outputs(network_writer), metadata=metadata)
+    graph = network_writer.writer.content(outputs=_output_ports(network_writer), metadata=metadata)
     return {path.stem: {"format": "ModECI MDF v0.4", "graphs": graph}}
 
 
@@ -48,9 +48,9 @@ def _check_version(net: Element, path: Path) -> None:
             f"the file holds <{net.tag[:40]}>, not an OpenVINO network (<net>)", str(path)
         )
     version = read_integer(net.get("version"), "version of the net", str(path))
-    if version not in VERSIONS:
+    if version not in SUPPORTED_VERSIONS:
         raise UnsupportedError(
-            f"the file is an IR of version {version}; read are {' and '.join(map(str, VERSIONS))}",
+            f"the file is an IR of version {version}; read are {' and '.join(map(str, SUPPORTED_VERSIONS))}",
             str(path),
             "write it anew with openvino.save_model",
         )
@@ -70,7 +70,7 @@ def _write_input(layer: Layer, network_writer: NetworkWriter) -> None:
     )
 
 
-def _outputs(network_writer: NetworkWriter) -> dict[str, str]:
+def _output_ports(network_writer: NetworkWriter) -> dict[str, str]:
     """Return `node.port` for the name of each Result."""
     outputs: dict[str, str] = {}
     for layer in network_writer.network.of_type("Result"):

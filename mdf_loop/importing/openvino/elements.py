@@ -32,7 +32,7 @@ DTYPES = {
     "u8": "uint8",
     "boolean": "bool",
 }
-_PRECISIONS = {
+_DTYPES_OF_PRECISIONS = {
     "FP64": "float64",
     "FP32": "float32",
     "FP16": "float16",
@@ -63,9 +63,9 @@ def dtype_of_precision(word: str, where: str) -> str:
     """Return the dtype of a port's `precision`, or "" if the file does not specify the type."""
     if word.upper() in _UNKNOWN_PRECISIONS:
         return ""
-    if word.upper() not in _PRECISIONS:
+    if word.upper() not in _DTYPES_OF_PRECISIONS:
         raise UnsupportedError(f"the precision '{word}' cannot be read", where)
-    return _PRECISIONS[word.upper()]
+    return _DTYPES_OF_PRECISIONS[word.upper()]
 
 
 def numpy_dtype(dtype: str) -> np.dtype[np.generic]:

@@ -18,7 +18,7 @@ _AUTO_PAD = {
 }
 
 
-def _window(call: LayerCall) -> dict[str, object]:
+def _window_attributes(call: LayerCall) -> dict[str, object]:
     """Return strides and pads as attributes of ONNX."""
     auto = call.choice("auto_pad", _AUTO_PAD, "explicit")
     attributes: dict[str, object] = {
@@ -33,7 +33,7 @@ def _window(call: LayerCall) -> dict[str, object]:
 @layer("Convolution")
 def _convolution(call: LayerCall) -> Result:
     dilations = list(call.read_integers("dilations"))
-    return op("Conv", call.input(0), call.input(1), dilations=dilations, **_window(call))
+    return op("Conv", call.input(0), call.input(1), dilations=dilations, **_window_attributes(call))
 
 
 @layer("GroupConvolution")
@@ -47,17 +47,17 @@ def _group_convolution(call: LayerCall) -> Result:
     joined_shape = concatenate_lists(int64_array(groups * out), inner)
     weights = op("Reshape", call.input(1), joined_shape)
     dilations = list(call.read_integers("dilations"))
-    attributes = {"group": groups, "dilations": dilations, **_window(call)}
+    attributes = {"group": groups, "dilations": dilations, **_window_attributes(call)}
     return op("Conv", call.input(0), weights, **attributes)
 
 
-def _rounding(call: LayerCall) -> int:
+def _ceil_mode(call: LayerCall) -> int:
     return call.choice("rounding_type", {"floor": 0, "ceil": 1}, "floor")
 
 
 def _pool_attributes(call: LayerCall) -> dict[str, object]:
     kernel = list(call.read_integers("kernel"))
-    return {"kernel_shape": kernel, "ceil_mode": _rounding(call), **_window(call)}
+    return {"kernel_shape": kernel, "ceil_mode": _ceil_mode(call), **_window_attributes(call)}
 
 
 @layer("MaxPool")
@@ -71,6 +71,6 @@ def _max_pool(call: LayerCall) -> Result:
 @layer("AvgPool")
 def _avg_pool(call: LayerCall) -> Result:
     counts_pads = 0 if call.read_bool("exclude-pad") else 1
-    if counts_pads and _rounding(call):
+    if counts_pads and _ceil_mode(call):
         raise call.unsupported("with pads counted and sizes rounded up cannot be read")
     return op("AveragePool", call.input(0), count_include_pad=counts_pads, **_pool_attributes(call))

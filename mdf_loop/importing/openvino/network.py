@@ -113,9 +113,9 @@ def _unique_dict(pairs: Iterable[tuple[K, V]], what: str, where: str) -> dict[K,
 def _parse_layer(element: Element, outside: str) -> Layer:
     name = element.get("name", "")
     layer_id = read_integer(
-        element.get("id"), "id of a layer", _nested_path(outside, f"layer '{name}'")
+        element.get("id"), "id of a layer", _join_paths(outside, f"layer '{name}'")
     )
-    where = _nested_path(outside, f"layer '{name}' (id {layer_id})")
+    where = _join_paths(outside, f"layer '{name}' (id {layer_id})")
     kind = element.get("type")
     if not kind:
         raise ModelError("'type' is missing", where)
@@ -141,7 +141,7 @@ def _with_unique_names(layers: list[Layer]) -> list[Layer]:
     return renamed
 
 
-def _nested_path(outside: str, here: str) -> str:
+def _join_paths(outside: str, here: str) -> str:
     return f"{outside} > {here}" if outside else here
 
 

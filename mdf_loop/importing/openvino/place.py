@@ -174,7 +174,7 @@ class NetworkWriter:
     def _write_node(self, operator: OnnxOp, names: Sequence[str], node_id: str) -> None:
         inputs = [None if term is None else self.value(term, node_id) for term in operator.inputs]
         names_read = [name for name in inputs if name is not None]
-        args = _arguments(operator, inputs)
+        args = _named_arguments(operator, inputs)
         self.writer.node(
             f"onnx::{operator.type}", names, args=args, reads=names_read, node_id=node_id
         )
@@ -201,7 +201,7 @@ def _declared_type(layer: Layer, port: LayerPort) -> tuple[str, Extents]:
     return port.dtype, port.shape or None
 
 
-def _arguments(operator: OnnxOp, inputs: list[str | None]) -> Content:
+def _named_arguments(operator: OnnxOp, inputs: list[str | None]) -> Content:
     """Return the inputs, by the names of ONNX's schema, and the attributes of an operator.
 
     An omitted argument is written as None if an input has the name of the argument.

@@ -20,7 +20,7 @@ from mdf_loop.importing.openvino.call import (
 from mdf_loop.importing.openvino.elements import dtype_of_type
 from mdf_loop.importing.openvino.place import OnnxOp, Term, op, op_outputs
 
-MAX_DEPTH = 2**24
+MAX_ONE_HOT_DEPTH = 2**24
 """Maximum depth of a OneHot."""
 
 
@@ -105,7 +105,7 @@ def _one_hot(call: LayerCall) -> Result:
         raise call.unsupported(
             "with negative_indices_mode other than ignore_negative cannot be read"
         )
-    if not 0 <= depth <= MAX_DEPTH:
+    if not 0 <= depth <= MAX_ONE_HOT_DEPTH:
         raise ModelError(f"the depth of a OneHot cannot be {depth}", call.layer.where)
     positions: Term = op("Range", *(np.array(n, np.int64) for n in (0, depth, 1)))
     if axis != -1:

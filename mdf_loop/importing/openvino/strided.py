@@ -59,7 +59,7 @@ def _strided_slice(call: LayerCall) -> Result:
     return value
 
 
-def _mask(call: LayerCall, key: str, count: int) -> list[bool]:
+def _read_mask(call: LayerCall, key: str, count: int) -> list[bool]:
     bits = call.read_integers(key, "")
     return [bool(bits[k]) if k < len(bits) else False for k in range(count)]
 
@@ -74,7 +74,7 @@ def _slice_parts(call: LayerCall) -> _SliceParts:
     )
     if len(steps) != count or not np.all(steps):
         raise ModelError(f"a StridedSlice needs {count} strides that are not 0", call.layer.where)
-    from_first, to_last = (_mask(call, key, count) for key in ("begin_mask", "end_mask"))
+    from_first, to_last = (_read_mask(call, key, count) for key in ("begin_mask", "end_mask"))
     slices = _SliceParts()
     for k, axis, removes_axis in _slicing_entries(call, count, slices):
         step = int(steps[k])
@@ -102,7 +102,7 @@ def _slicing_entries(
 ) -> Iterator[tuple[int, int, bool]]:
     """Yield the entries that slice an axis, as tuples (entry, axis, True if the axis is removed)."""
     keys = ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-    is_new, removes_axis, is_ellipsis = (_mask(call, key, count) for key in keys)
+    is_new, removes_axis, is_ellipsis = (_read_mask(call, key, count) for key in keys)
     if sum(is_ellipsis) > 1:
         raise ModelError("a StridedSlice has one ellipsis at most", call.layer.where)
     axis = output_axis = 0

@@ -36,7 +36,7 @@ class Weights:
                 f"{dtype}{list(shape)} takes {expected_size} bytes, but the size is stated as {size}",
                 where,
             )
-        content = self._read(where)
+        content = self._read_file(where)
         if offset < 0 or offset + size > len(content):
             raise ModelError(
                 f"bytes {offset} to {offset + size} are not in '{self.path.name}', "
@@ -49,7 +49,7 @@ class Weights:
             raise ModelError("the bytes of a boolean Const must be 0 or 1", where)
         return array_bytes.view(numpy_dtype(dtype)).reshape(shape)
 
-    def _read(self, where: str) -> bytes:
+    def _read_file(self, where: str) -> bytes:
         if self._content is None:
             try:
                 self._content = noted(self.path).read_bytes()

@@ -15,7 +15,7 @@ from mdf_loop.errors import ModelError
 MAX_FILE_SIZE = 2**30
 """Maximum size of an .xml file in bytes. The numbers of an IR are in the .bin file."""
 
-MAX_DEPTH = 3 * 100 + 6
+MAX_NESTING = 3 * 100 + 6
 """Maximum nesting of elements. A body has three levels, and 100 bodies may be nested."""
 
 
@@ -67,9 +67,9 @@ class _RestrictedTreeBuilder(TreeBuilder):
     def start(self, tag: Any, attrs: dict[Any, Any]) -> Element:
         """Start an element, or raise ModelError if it is nested too deeply."""
         self._depth += 1
-        if self._depth > MAX_DEPTH:
+        if self._depth > MAX_NESTING:
             raise ModelError(
-                f"the file is nested too deeply: more than {MAX_DEPTH} elements",
+                f"the file is nested too deeply: more than {MAX_NESTING} elements",
                 str(self._path),
                 "bodies may be nested a hundred deep",
             )

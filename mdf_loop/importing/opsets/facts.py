@@ -22,8 +22,8 @@ from mdf_loop.importing.opsets.weights import graphs_of, without_weights
 from mdf_loop.ir import Array
 from mdf_loop.ops import row_of
 
-_MAX_DEPTH = 40
-_MAX_ELEMENTS = 100_000
+_MAX_CONSTANT_DEPTH = 40
+_MAX_CONSTANT_ELEMENTS = 100_000
 _NEVER_CONSTANT = ("Loop", "Scan", "If", "SequenceMap")
 
 
@@ -93,12 +93,12 @@ class Facts:
             or node.op_type in _NEVER_CONSTANT
             or row_of(node.op_type).random
             or node.domain
-            or depth > _MAX_DEPTH
+            or depth > _MAX_CONSTANT_DEPTH
         ):
             return None
         if node.op_type in ("Shape", "Size"):
             return self._find_extents(node)
-        return self._compute(node, name, depth)
+        return self._compute_constant(node, name, depth)
 
     def _find_extents(self, node: onnx.NodeProto) -> Array | None:
         shape = self.shape(node.input[0])
@@ -111,22 +111,26 @@ class Facts:
         extents = np.array(part, dtype=np.int64)
         return extents if node.op_type == "Shape" else np.array(np.prod(extents), np.int64)
 
-    def _compute(self, node: onnx.NodeProto, name: str, depth: int) -> Array | None:
+    def _compute_constant(self, node: onnx.NodeProto, name: str, depth: int) -> Array | None:
         feeds: dict[str, Array] = {}
         for input_name in node.input:
             if not input_name:
                 continue
             array = self.value(input_name, depth + 1)
-            if array is None or array.size > _MAX_ELEMENTS:
+            if array is None or array.size > _MAX_CONSTANT_ELEMENTS:
                 return None
             feeds[input_name] = array
         shape = self.shape(name)
-        if shape is None or None in shape or math.prod(n or 0 for n in shape) > _MAX_ELEMENTS:
+        if (
+            shape is None
+            or None in shape
+            or math.prod(n or 0 for n in shape) > _MAX_CONSTANT_ELEMENTS
+        ):
             return None
-        return _evaluate(node, name, feeds, self.version)
+        return _evaluate_node(node, name, feeds, self.version)
 
 
-def _evaluate(
+def _evaluate_node(
     node: onnx.NodeProto, name: str, feeds: dict[str, Array], version: int
 ) -> Array | None:
     inputs = [
@@ -148,7 +152,7 @@ def _evaluate(
 
 
 def _small_array(tensor: onnx.TensorProto) -> Array | None:
-    if math.prod(tensor.dims) > _MAX_ELEMENTS or tensor.data_type == tensor.STRING:
+    if math.prod(tensor.dims) > _MAX_CONSTANT_ELEMENTS or tensor.data_type == tensor.STRING:
         return None
     return np.asarray(numpy_helper.to_array(tensor))
 

@@ -54,14 +54,14 @@ def _label_encoder(r: Rewrite) -> None:
     r.add("Reshape", [labels, r.add("Shape", [r.input(0)])], to=r.output())
 
 
-_LIST_DTYPES = {"strings": object, "int64s": np.int64, "floats": np.float32}
+_DTYPES_BY_LIST_KIND = {"strings": object, "int64s": np.int64, "floats": np.float32}
 
 
 def _read_list(r: Rewrite, word: str) -> Array:
     tensor = r.get(f"{word}_tensor")
     if tensor is not None:
         return np.asarray(numpy_helper.to_array(tensor)).reshape(-1)
-    for kind, dtype in _LIST_DTYPES.items():
+    for kind, dtype in _DTYPES_BY_LIST_KIND.items():
         members = r.get(f"{word}_{kind}")
         if members:
             plain = [m.decode() if isinstance(m, bytes) else m for m in members]

@@ -7,16 +7,16 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 
 def average_pool_19(r: Rewrite) -> None:
     """Remove `dilations`, which is new in 19, if all dilations are 1."""
-    r.keep(drop=() if _has_dilations(r) else ("dilations",))
+    r.keep(drop=() if _is_dilated(r) else ("dilations",))
 
 
 def lp_pool_18(r: Rewrite) -> None:
     """Remove `dilations` and `ceil_mode`, which are new in 18, if they have no effect."""
-    uses_new_attributes = _has_dilations(r) or r.get("ceil_mode", 0)
+    uses_new_attributes = _is_dilated(r) or r.get("ceil_mode", 0)
     r.keep(drop=() if uses_new_attributes else ("dilations", "ceil_mode"))
 
 
-def _has_dilations(r: Rewrite) -> bool:
+def _is_dilated(r: Rewrite) -> bool:
     return any(step != 1 for step in r.get("dilations", ()))
 
 

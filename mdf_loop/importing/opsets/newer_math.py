@@ -15,7 +15,7 @@ _BIT_WIDTHS: dict[int, int] = {
     T.INT8: 8, T.INT16: 16, T.INT32: 32, T.INT64: 64,
     T.UINT8: 8, T.UINT16: 16, T.UINT32: 32, T.UINT64: 64,
 }  # fmt: skip
-_UNSIGNED: dict[int, int] = {
+_UNSIGNED_TYPES: dict[int, int] = {
     T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64,
 }  # fmt: skip
 
@@ -88,7 +88,7 @@ def reduce_composed(r: Rewrite) -> None:
         r.add_cast(reduced, dtype, to=r.output())
 
 
-def _reduce(
+def _add_reduction(
     r: Rewrite, op_type: str, data: str, axes: list[str], keepdims: int | None = None
 ) -> str:
     keepdims_value = r.get("keepdims", 1) if keepdims is None else keepdims
@@ -96,44 +96,46 @@ def _reduce(
     return r.add(op_type, [data, *axes], keepdims=keepdims_value, noop_with_empty_axes=noop)
 
 
-def _l1(r: Rewrite, data: str, axes: list[str]) -> str:
-    return _reduce(r, "ReduceSum", r.add("Abs", [data]), axes)
+def _build_l1(r: Rewrite, data: str, axes: list[str]) -> str:
+    return _add_reduction(r, "ReduceSum", r.add("Abs", [data]), axes)
 
 
-def _sum_square(r: Rewrite, data: str, axes: list[str]) -> str:
-    return _reduce(r, "ReduceSum", r.add("Mul", [data, data]), axes)
+def _build_sum_square(r: Rewrite, data: str, axes: list[str]) -> str:
+    return _add_reduction(r, "ReduceSum", r.add("Mul", [data, data]), axes)
 
 
-def _l2(r: Rewrite, data: str, axes: list[str]) -> str:
-    return r.add("Sqrt", [_sum_square(r, data, axes)])
+def _build_l2(r: Rewrite, data: str, axes: list[str]) -> str:
+    return r.add("Sqrt", [_build_sum_square(r, data, axes)])
 
 
-def _log_sum(r: Rewrite, data: str, axes: list[str]) -> str:
-    return r.add("Log", [_reduce(r, "ReduceSum", data, axes)])
+def _build_log_sum(r: Rewrite, data: str, axes: list[str]) -> str:
+    return r.add("Log", [_add_reduction(r, "ReduceSum", data, axes)])
 
 
-def _log_sum_exp(r: Rewrite, data: str, axes: list[str]) -> str:
+def _build_log_sum_exp(r: Rewrite, data: str, axes: list[str]) -> str:
     """Build `log(sum(exp(x - m))) + m`, where m is the largest x, or 0 if that is infinite."""
     zero = r.add("CastLike", [r.add_constant(np.array(0.0)), data])
     largest, kept_largest = (
         r.add("Where", [r.add("IsInf", [maximum]), zero, maximum])
         for maximum in (
-            _reduce(r, "ReduceMax", data, axes, 1),
-            _reduce(r, "ReduceMax", data, axes),
+            _add_reduction(r, "ReduceMax", data, axes, 1),
+            _add_reduction(r, "ReduceMax", data, axes),
         )
     )
     powers = r.add("Exp", [r.add("Sub", [data, largest])])
-    return r.add("Add", [r.add("Log", [_reduce(r, "ReduceSum", powers, axes)]), kept_largest])
+    return r.add(
+        "Add", [r.add("Log", [_add_reduction(r, "ReduceSum", powers, axes)]), kept_largest]
+    )
 
 
 _INTEGER_DTYPES = frozenset(_BIT_WIDTHS)
 
 _REDUCTIONS: dict[str, Callable[[Rewrite, str, list[str]], str]] = {
-    "ReduceL1": _l1,
-    "ReduceL2": _l2,
-    "ReduceLogSum": _log_sum,
-    "ReduceLogSumExp": _log_sum_exp,
-    "ReduceSumSquare": _sum_square,
+    "ReduceL1": _build_l1,
+    "ReduceL2": _build_l2,
+    "ReduceLogSum": _build_log_sum,
+    "ReduceLogSumExp": _build_log_sum_exp,
+    "ReduceSumSquare": _build_sum_square,
 }
 
 
@@ -239,10 +241,10 @@ def bit_shift_28(r: Rewrite) -> None:
     shift. A shift by a negative number, or by the bit width or more, shifts all bits out.
     """
     dtype = r.dtype(r.input(0))
-    if dtype not in _UNSIGNED:
+    if dtype not in _UNSIGNED_TYPES:
         r.keep()
         return
-    unsigned, width = _UNSIGNED[dtype], _BIT_WIDTHS[dtype]
+    unsigned, width = _UNSIGNED_TYPES[dtype], _BIT_WIDTHS[dtype]
     numpy_dtype = helper.tensor_dtype_to_np_dtype(dtype)
     zero, max_shift, minus_one = (
         r.add_constant(np.array(n, numpy_dtype)) for n in (0, width - 1, -1)
@@ -295,12 +297,12 @@ def cum_prod(r: Rewrite) -> None:
     if r.facts.value(r.input(1)) is not None:
         (axis,) = r.numbers(r.input(1))
         rank = r.rank(r.input(0))
-        _running_product(r, r.input(0), axis + rank if axis < 0 else axis, r.output())
+        _cumulative_product(r, r.input(0), axis + rank if axis < 0 else axis, r.output())
         return
     shape = r.add("Shape", [r.input(0)])
     middle = r.add("Reshape", [r.input(0), _extents_around_axis(r, shape)], allowzero=1)
     product = r.intermediate_name("product")
-    _running_product(r, middle, 1, product)
+    _cumulative_product(r, middle, 1, product)
     r.add("Reshape", [product, shape], to=r.output(), allowzero=1)
 
 
@@ -317,7 +319,7 @@ def _extents_around_axis(r: Rewrite, shape: str) -> str:
     return r.add("Concat", [before, r.add("Gather", [shape, axis]), after], axis=0)
 
 
-def _running_product(r: Rewrite, data: str, axis: int, to: str) -> None:
+def _cumulative_product(r: Rewrite, data: str, axis: int, to: str) -> None:
     dtype = r.dtype(r.input(0))
     row_axis = r.add_ints([axis])
     shape = r.add("Shape", [data])

@@ -104,13 +104,13 @@ def resize_18(r: Rewrite) -> None:
     if axes is not None:
         rank = r.rank(r.input(0))
         axis_numbers = [axis % rank for axis in axes]
-        inputs[1:] = _for_all_axes(r, axis_numbers, rank)
+        inputs[1:] = _extend_to_all_axes(r, axis_numbers, rank)
     is_antialiased = r.get("antialias", 0) and r.get("mode", "nearest") != "nearest"
     dropped = () if is_antialiased else ("antialias",)
     r.keep(inputs, drop=("axes", "keep_aspect_ratio_policy", *dropped))
 
 
-def _for_all_axes(r: Rewrite, axis_numbers: list[int], rank: int) -> list[str]:
+def _extend_to_all_axes(r: Rewrite, axis_numbers: list[int], rank: int) -> list[str]:
     region, scales, sizes = r.input(1), r.input(2), r.input(3)
     if region and r.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         full_region = r.add_constant(np.array([0] * rank + [1] * rank, dtype=np.float32))

@@ -6,13 +6,13 @@ import numpy as np
 
 from mdf_loop.importing.opsets.rewrite import Rewrite
 
-_TRAINING = "it is in training mode"
+_TRAINING_REASON = "it is in training mode"
 
 
 def batch_norm_7(r: Rewrite) -> None:
     """Remove `is_test`, which distinguishes inference from training before 7."""
     if not r.get("is_test", 0):
-        r.refuse(_TRAINING)
+        r.refuse(_TRAINING_REASON)
     r.keep(drop=("is_test",))
 
 
@@ -26,14 +26,14 @@ def batch_norm_9(r: Rewrite) -> None:
 def batch_norm_14(r: Rewrite) -> None:
     """Remove the outputs for statistics, whose use means training mode before 14."""
     if any(r.node.output[1:]):
-        r.refuse(_TRAINING)
+        r.refuse(_TRAINING_REASON)
     r.keep(outputs=[r.output()])
 
 
 def dropout_7(r: Rewrite) -> None:
     """Remove `is_test`, which distinguishes inference from training before 7."""
     if not r.get("is_test", 0):
-        r.refuse(_TRAINING)
+        r.refuse(_TRAINING_REASON)
     r.keep(drop=("is_test",))
 
 

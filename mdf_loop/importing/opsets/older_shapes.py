@@ -104,17 +104,17 @@ def resize_11(r: Rewrite) -> None:
         r.keep()  # converted from an Upsample, in the new form already
         return
     constant_scales = r.facts.value(r.input(1))
-    if constant_scales is None and _mode(r) == "nearest":
+    if constant_scales is None and _resize_mode(r) == "nearest":
         r.refuse("its scales are only known when the model runs")
     scales = np.ones(1) if constant_scales is None else constant_scales
     enlarges, reduces = bool(np.any(scales > 1)), bool(np.any(scales < 1))
-    if enlarges and reduces and _mode(r) == "nearest":
+    if enlarges and reduces and _resize_mode(r) == "nearest":
         r.refuse("it makes one axis longer and another shorter in mode 'nearest'")
     _resize(r, "ceil" if reduces else "floor")
 
 
 def _resize(r: Rewrite, rounding: str) -> None:
-    mode = _mode(r)
+    mode = _resize_mode(r)
     no_region = r.add_constant(np.zeros(0, dtype=np.float32))
     r.add(
         "Resize",
@@ -126,6 +126,6 @@ def _resize(r: Rewrite, rounding: str) -> None:
     )
 
 
-def _mode(r: Rewrite) -> str:
+def _resize_mode(r: Rewrite) -> str:
     mode = str(r.get("mode", "nearest"))
     return "linear" if mode == "bilinear" else mode

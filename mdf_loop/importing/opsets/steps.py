@@ -58,12 +58,14 @@ def downgrade(model: onnx.ModelProto) -> onnx.ModelProto:
     version = opset_of(model)
     while (
         expanded := _convert_nodes(
-            model, lambda n: _is_new(n, version), _expand_definition(version)
+            model, lambda n: _is_definition_new(n, version), _expand_definition(version)
         )
     ) is not None:
         model = expanded
     model = (
-        _convert_nodes(model, lambda node: _is_new(node, version), _downgrade_by_table(version))
+        _convert_nodes(
+            model, lambda node: _is_definition_new(node, version), _downgrade_by_table(version)
+        )
         or model
     )
     return with_opset(model, version - 1)
@@ -96,7 +98,7 @@ def _expand_definition(version: int) -> NodeConversion:
         key = (r.node.op_type, version)
         if key in EXPANDED_IF:
             is_expanded = EXPANDED_IF[key](r)
-        elif key in DOWNGRADES or not _is_new(r.node, version):
+        elif key in DOWNGRADES or not _is_definition_new(r.node, version):
             return None
         else:
             is_expanded = not _exists(r.node.op_type, version - 1) or _uses_new_features(r, version)
@@ -106,7 +108,7 @@ def _expand_definition(version: int) -> NodeConversion:
     return convert
 
 
-def _is_new(node: onnx.NodeProto, version: int) -> bool:
+def _is_definition_new(node: onnx.NodeProto, version: int) -> bool:
     """Return True if the operator's definition changed at this opset."""
     return node.domain == "" and definition_opset(node.op_type, version) == version
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import onnx
 
-_MAX_KEPT_BYTES = 65_536
+_MAX_WEIGHT_BYTES = 65_536
 _PLACEHOLDER_PREFIX = "mdf_loop weight "
 
 
@@ -46,7 +46,7 @@ def without_weights(
     model: onnx.ModelProto,
 ) -> tuple[onnx.ModelProto, Callable[[onnx.ModelProto], onnx.ModelProto]]:
     """Return the model without large weights, and a function that restores the weights."""
-    large = [t for t in tensors_of(model.graph) if len(t.raw_data) > _MAX_KEPT_BYTES]
+    large = [t for t in tensors_of(model.graph) if len(t.raw_data) > _MAX_WEIGHT_BYTES]
     weights = [(tensor.raw_data, tensor.doc_string) for tensor in large]
     for number, tensor in enumerate(large):
         tensor.ClearField("raw_data")

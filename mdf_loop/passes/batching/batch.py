@@ -100,20 +100,20 @@ class _Batcher:
         """Recordings of loops with per-member exit, in which each run has its own number of rows."""
         self.poisoned: set[Value] = set()
         """Values that are missing because of an error in the findings."""
-        self.lane = BatchScope(self.b, self.b, self.axis, self._count)
+        self.lane = BatchScope(self.b, self.b, self.axis, self._run_count)
         self._known_count: Value | None = None
         propagate_varying(old.ops, self.varying)
 
     def program(self) -> Program:
         """Return the program for all runs."""
-        inputs = tuple(map(self._input, self.old.inputs))
-        self._register_home(self.lane, (entry.value for entry in self.old.inputs))
-        self._scope(self.lane, self.old.ops)
+        inputs = tuple(map(self._batch_input, self.old.inputs))
+        self._record_builder_of(self.lane, (entry.value for entry in self.old.inputs))
+        self._batch_scope(self.lane, self.old.ops)
         self.findings.raise_any()
-        outputs = (*map(self._output, self.old.outputs), *self._lengths())
+        outputs = (*map(self._batch_output, self.old.outputs), *self._length_outputs())
         return replace(self.old, inputs=inputs, ops=tuple(self.b.ops), outputs=outputs)
 
-    def _lengths(self) -> Iterator[Output]:
+    def _length_outputs(self) -> Iterator[Output]:
         """Yield outputs with the number of rows of each run, for recordings of loops with per-member exit."""
         for output in self.old.outputs:
             loop = self.ragged.get(output.value)
@@ -121,22 +121,22 @@ class _Batcher:
                 count, name = self.replacements[loop.count], f"length of {output.name}"
                 yield Output(name, count, OutputRole.LENGTH, output.name, members=0)
 
-    def _output(self, output: Output) -> Output:
+    def _batch_output(self, output: Output) -> Output:
         """Return the batched output, with the position of its run axis."""
         value = output.value
         if value in self.rows:
             return replace(output, value=self.rows[value], members=1)
         if value not in self.varying and is_tensor(value.dtype):
             return replace(output, value=self._replacement(value))
-        return replace(output, value=self._spread(self.lane, value), members=0)
+        return replace(output, value=self._with_run_axis(self.lane, value), members=0)
 
-    def _input(self, entry: Input) -> Input:
+    def _batch_input(self, entry: Input) -> Input:
         if entry.value not in self.varying:
             return entry
         with self.b.at(entry.value.where):
-            return replace(entry, value=self._batched(entry.value), default=None)
+            return replace(entry, value=self._add_batched_value(entry.value), default=None)
 
-    def _count(self) -> Value:
+    def _run_count(self) -> Value:
         """Return the number of runs as an array of one element, read from the first batched input."""
         if self._known_count is None:
             first = next(e.value for e in self.old.inputs if e.value in self.varying)
@@ -145,7 +145,7 @@ class _Batcher:
 
     # --- values --------------------------------------------------------------------------------
 
-    def _batched(self, value: Value) -> Value:
+    def _add_batched_value(self, value: Value) -> Value:
         """Return a value with a leading run axis, and use it in place of `value` from now on."""
         refuse_sequence(value)
         new = Value(value.name, value.dtype, (self.axis, *(value.shape or ())), value.where)
@@ -157,13 +157,17 @@ class _Batcher:
             raise Poisoned
         return self.replacements.get(value, value)
 
-    def _optional(self, value: Value | None) -> Value | None:
+    def _optional_replacement(self, value: Value | None) -> Value | None:
         return None if value is None else self._replacement(value)
 
     def _loop_condition(
         self, lane: BatchScope, value: Value | None, has_own_exit: bool
     ) -> Value | None:
-        return self._spread(lane, value) if has_own_exit and value else self._optional(value)
+        return (
+            self._with_run_axis(lane, value)
+            if has_own_exit and value
+            else self._optional_replacement(value)
+        )
 
     def _readable_replacement(self, value: Value) -> Value:
         """Return the replacement of a value for an operation that reads it."""
@@ -174,11 +178,11 @@ class _Batcher:
     def _operand(self, value: Value) -> Operand:
         return Operand(value, self._readable_replacement(value), value in self.varying)
 
-    def _spread(self, lane: BatchScope, value: Value) -> Value:
+    def _with_run_axis(self, lane: BatchScope, value: Value) -> Value:
         with lane.b.at(lane.b.where, value.name):
             return lane.with_run_axis(self._operand(value))
 
-    def _scope(self, lane: BatchScope, ops: Iterable[Operation]) -> None:
+    def _batch_scope(self, lane: BatchScope, ops: Iterable[Operation]) -> None:
         for operation in ops:
             if isinstance(operation, Constant):
                 lane.b.adopt(operation)
@@ -186,32 +190,32 @@ class _Batcher:
                 continue
             is_built = False
             with self.findings.catch(), lane.b.at(operation.where):
-                self._operation(lane, operation)
+                self._batch_operation(lane, operation)
                 is_built = True
             if is_built:
-                self._register_home(lane, results(operation))
+                self._record_builder_of(lane, results(operation))
             else:
                 self.poisoned.update(results(operation))
 
-    def _register_home(self, lane: BatchScope, values: Iterable[Value]) -> None:
+    def _record_builder_of(self, lane: BatchScope, values: Iterable[Value]) -> None:
         for value in values:
             new = self._replacement(value)
             if lane.b.constant_of(new) is None:
                 lane.homes.setdefault(new, lane.b)
 
-    def _operation(self, lane: BatchScope, operation: Op | Guard | Loop | If) -> None:
+    def _batch_operation(self, lane: BatchScope, operation: Op | Guard | Loop | If) -> None:
         if isinstance(operation, Op):
-            self._op(lane, operation)
+            self._batch_op(lane, operation)
         elif isinstance(operation, Guard):
-            self._guard(lane, operation)
+            self._batch_guard(lane, operation)
         elif isinstance(operation, Loop):
-            self._loop(lane, operation)
+            self._batch_loop(lane, operation)
         elif operation.condition in self.varying:
-            self._both_branches(lane, operation)
+            self._batch_both_branches(lane, operation)
         else:
-            self._choice(lane, operation)
+            self._batch_choice(lane, operation)
 
-    def _op(self, lane: BatchScope, op: Op) -> None:
+    def _batch_op(self, lane: BatchScope, op: Op) -> None:
         operands = [None if v is None else self._operand(v) for v in op.inputs]
         batched = any(x is not None and x.batched for x in operands)
         row = row_of(op.op_type)
@@ -226,13 +230,13 @@ class _Batcher:
             outputs = row.batched(lane, op, operands)
         self._rename_results(lane.b, before, op.outputs, outputs)
 
-    def _guard(self, lane: BatchScope, guard: Guard) -> None:
+    def _batch_guard(self, lane: BatchScope, guard: Guard) -> None:
         """Batch a guard. If the condition is false for one run, the guard fails for all runs."""
         output, value = guard.output, self._readable_replacement(guard.value)
         with lane.b.at(guard.where, output.name):
             ok = all_true(lane.b, self._replacement(guard.ok))
         if output in self.varying:
-            output = self._batched(output)
+            output = self._add_batched_value(output)
         lane.b.append(replace(guard, value=value, ok=ok, output=output))
 
     def _rename_results(
@@ -244,34 +248,36 @@ class _Batcher:
         renamed: dict[Value, Value] = {}
         for value, new in zip(old, new_values, strict=True):
             if new in fresh_values and new not in renamed:
-                renamed[new] = self._batched(value) if value in self.varying else value
+                renamed[new] = self._add_batched_value(value) if value in self.varying else value
             else:
                 self.replacements[value] = renamed.get(new, new)
         b.ops[before:] = [substitute(operation, renamed) for operation in b.ops[before:]]
 
     # --- loops ---------------------------------------------------------------------------------
 
-    def _loop(self, lane: BatchScope, loop: Loop) -> None:
+    def _batch_loop(self, lane: BatchScope, loop: Loop) -> None:
         loop = self._normalize_exit(lane, loop)
         has_own_exit = has_per_member_exit(loop, self.varying)
         body = lane.for_body(lane.b.body())
         for value in body_inputs(loop):
             if value in self.varying:
-                self._batched(value)
-        self._register_home(body, body_inputs(loop))
-        self._scope(body, loop.ops)
+                self._add_batched_value(value)
+        self._record_builder_of(body, body_inputs(loop))
+        self._batch_scope(body, loop.ops)
         new = replace(
             loop,
-            trip_count=self._optional(loop.trip_count),
+            trip_count=self._optional_replacement(loop.trip_count),
             condition=self._loop_condition(lane, loop.condition, has_own_exit),
             condition_in=self._replacement(loop.condition_in),
             condition_out=self._loop_condition(body, loop.condition_out, has_own_exit),
-            carried=tuple(self._carried(lane, body, carried) for carried in loop.carried),
-            recorded=tuple(self._recorded(lane, body, recorded) for recorded in loop.recorded),
-            scanned=tuple(self._scanned(scanned) for scanned in loop.scanned),
-            first=self._optional(loop.first),
-            count=self._optional(loop.count),
-            last_condition=self._optional(loop.last_condition),
+            carried=tuple(self._batch_carried(lane, body, carried) for carried in loop.carried),
+            recorded=tuple(
+                self._batch_recorded(lane, body, recorded) for recorded in loop.recorded
+            ),
+            scanned=tuple(self._batch_scanned(scanned) for scanned in loop.scanned),
+            first=self._optional_replacement(loop.first),
+            count=self._optional_replacement(loop.count),
+            last_condition=self._optional_replacement(loop.last_condition),
             members=self.axis if has_own_exit else None,
         )
         lane.b.append(replace(new, ops=tuple(body.b.ops)))
@@ -302,13 +308,13 @@ class _Batcher:
                 loop = replace(loop, count=lane.b.new("int64", (), f"{loop.name} iterations"))
             loop = replace(loop, condition_out=loop.condition_out or loop.condition_in)
             propagate_varying((loop,), self.varying)
-        self._scope(lane, before)
+        self._batch_scope(lane, before)
         for value in (loop.count, loop.last_condition):
             if value in self.varying:
-                self._batched(value)
+                self._add_batched_value(value)
         return loop
 
-    def _carried(self, outside: BatchScope, inside: BatchScope, carried: Carried) -> Carried:
+    def _batch_carried(self, outside: BatchScope, inside: BatchScope, carried: Carried) -> Carried:
         if carried.enter not in self.varying:
             initial, leave = self._replacement(carried.initial), self._replacement(carried.leave)
             return replace(carried, initial=initial, leave=leave)
@@ -320,22 +326,24 @@ class _Batcher:
             )
         return replace(
             carried,
-            initial=self._spread(outside, carried.initial),
+            initial=self._with_run_axis(outside, carried.initial),
             enter=self._replacement(carried.enter),
-            leave=self._spread(inside, carried.leave),
-            final=self._batched(carried.final),
+            leave=self._with_run_axis(inside, carried.leave),
+            final=self._add_batched_value(carried.final),
         )
 
-    def _recorded(self, outside: BatchScope, inside: BatchScope, recorded: Recorded) -> Recorded:
+    def _batch_recorded(
+        self, outside: BatchScope, inside: BatchScope, recorded: Recorded
+    ) -> Recorded:
         """Return the batched recording, in which the run axis follows the iteration axis."""
         if recorded.stack not in self.varying:
             return replace(recorded, row=self._replacement(recorded.row))
         iterations, *rest = recorded.stack.shape or ("iterations",)
         shape = (iterations, self.axis, *rest)
         stack = outside.b.new(recorded.stack.dtype, shape, recorded.stack.name)
-        return replace(recorded, row=self._spread(inside, recorded.row), stack=stack)
+        return replace(recorded, row=self._with_run_axis(inside, recorded.row), stack=stack)
 
-    def _scanned(self, scanned: Scanned) -> Scanned:
+    def _batch_scanned(self, scanned: Scanned) -> Scanned:
         """Return the batched scan. The run axis comes first, so the scanned axis moves by one."""
         rows, row = self._readable_replacement(scanned.rows), self._replacement(scanned.row)
         behind = int(scanned.row in self.varying)
@@ -352,31 +360,31 @@ class _Batcher:
 
     # --- choices -------------------------------------------------------------------------------
 
-    def _choice(self, lane: BatchScope, choice: If) -> None:
+    def _batch_choice(self, lane: BatchScope, choice: If) -> None:
         """Batch a choice for which all runs choose the same branch."""
         batched = [output in self.varying for output in choice.outputs]
         new = replace(
             choice,
             condition=self._replacement(choice.condition),
-            then=self._branch(lane, choice.then, batched),
-            otherwise=self._branch(lane, choice.otherwise, batched),
+            then=self._batch_branch(lane, choice.then, batched),
+            otherwise=self._batch_branch(lane, choice.otherwise, batched),
             outputs=tuple(
-                self._batched(output) if output in self.varying else output
+                self._add_batched_value(output) if output in self.varying else output
                 for output in choice.outputs
             ),
         )
         lane.b.append(new)
 
-    def _branch(self, lane: BatchScope, branch: Branch, batched: Sequence[bool]) -> Branch:
+    def _batch_branch(self, lane: BatchScope, branch: Branch, batched: Sequence[bool]) -> Branch:
         inside = lane.for_body(lane.b.body())
-        self._scope(inside, branch.ops)
+        self._batch_scope(inside, branch.ops)
         leaves = tuple(
-            self._spread(inside, leaf) if spread else self._replacement(leaf)
+            self._with_run_axis(inside, leaf) if spread else self._replacement(leaf)
             for leaf, spread in zip(branch.leaves, batched, strict=True)
         )
         return Branch(tuple(inside.b.ops), leaves)
 
-    def _both_branches(self, lane: BatchScope, choice: If) -> None:
+    def _batch_both_branches(self, lane: BatchScope, choice: If) -> None:
         """Batch a choice with a varying condition: compute both branches, then select for each run."""
         false = Op("Not", (choice.condition,), (lane.b.new("bool", (), f"not {choice.name}"),))
         pairs = zip(
@@ -388,7 +396,7 @@ class _Batcher:
         for output, then, otherwise in pairs:
             refuse_two_shapes(choice, output, then, otherwise)
             where = Op("Where", (choice.condition, then, otherwise), (output,), where=choice.where)
-            self._op(lane, where)
+            self._batch_op(lane, where)
 
     def _branch_leaves(
         self, lane: BatchScope, choice: If, branch: Branch, negation: tuple[Op, ...]
@@ -396,10 +404,10 @@ class _Batcher:
         """Return the leaves of a branch, computed at least for the runs that choose it."""
         failing = first_that_may_fail(branch.ops, lane.b.constant_of)
         if failing is None:
-            self._scope(lane, branch.ops)
+            self._batch_scope(lane, branch.ops)
             return branch.leaves
         condition = negation[0].outputs[0] if negation else choice.condition
         loop = branch_as_loop(lane.b, choice, branch, condition, failing)
         propagate_varying((*negation, loop), self.varying)
-        self._scope(lane, (*negation, loop))
+        self._batch_scope(lane, (*negation, loop))
         return tuple(carried.final for carried in loop.carried)

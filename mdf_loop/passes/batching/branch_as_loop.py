@@ -47,14 +47,14 @@ def branch_as_loop(
             iteration=inside.new("int64", (), "iteration"),
             condition_in=inside.new("bool", (), "chosen"),
             condition_out=b.constant(np.array(False)),
-            carried=tuple(_carried(b, inside, leaf) for leaf in branch.leaves),
+            carried=tuple(_carry_leaf(b, inside, leaf) for leaf in branch.leaves),
             recorded=(),
             ops=branch.ops,
             where=choice.where,
         )
 
 
-def _carried(b: Builder, inside: Builder, leaf: Value) -> Carried:
+def _carry_leaf(b: Builder, inside: Builder, leaf: Value) -> Carried:
     nothing = "" if leaf.dtype == "string" else 0
     initial = b.constant(np.full(leaf.shape or (), nothing, numpy_dtype(leaf.dtype)))
     enter = inside.new(leaf.dtype, leaf.shape, f"no {leaf.name}")

@@ -20,7 +20,7 @@ from mdf_loop.ops.derivatives.sweep import Sweep
 from mdf_loop.passes.gradient.executed_rows import executed_rows
 from mdf_loop.passes.gradient.reverse import Reverse, Tape
 
-_ALL = int(np.iinfo(np.int64).max)
+_MAX_INT64 = int(np.iinfo(np.int64).max)
 
 
 class ExecutedLoop(Struct, frozen=True):
@@ -111,4 +111,4 @@ def _rows_after(b: Builder, rows: Value, skipped: Value | None) -> Value:
     if skipped is None:
         return rows
     first = b.op("Reshape", skipped, ints(b, 1))
-    return b.op("Slice", rows, first, ints(b, _ALL), ints(b, 0))
+    return b.op("Slice", rows, first, ints(b, _MAX_INT64), ints(b, 0))

@@ -81,7 +81,7 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
         *((name, outputs[name]) for name in of),
     ):
         _refuse_non_float(name, value)
-    input_tangents = {inputs[name]: _tangent(b, inputs[name], tangent_of(name)) for name in wrt}
+    input_tangents = {inputs[name]: _new_tangent(b, inputs[name], tangent_of(name)) for name in wrt}
     active = set(input_tangents)
     propagate_varying(program.ops, active)
     builder = _TangentBuilder(active, dict(input_tangents))
@@ -160,17 +160,17 @@ class _TangentBuilder:
 
     def _append(self, b: Builder, operation: Operation) -> None:
         if isinstance(operation, Loop):
-            self._loop(b, operation)
+            self._append_loop(b, operation)
         elif isinstance(operation, If):
-            self._choice(b, operation)
+            self._append_choice(b, operation)
         else:
             b.ops.append(operation)
             if isinstance(operation, Op):
-                self._op(b, operation)
+                self._append_op(b, operation)
             elif isinstance(operation, Guard) and operation.value in self._of:
                 self._of[operation.output] = self._of[operation.value]
 
-    def _op(self, b: Builder, op: Op) -> None:
+    def _append_op(self, b: Builder, op: Op) -> None:
         if not any(
             value in self._of or self._may_contain_tangents(value) for value in operands(op)
         ):
@@ -180,16 +180,16 @@ class _TangentBuilder:
         pairs = zip(op.outputs, changes, strict=True)
         self._of.update((value, t) for value, t in pairs if t is not None)
 
-    def _loop(self, b: Builder, loop: Loop) -> None:
+    def _append_loop(self, b: Builder, loop: Loop) -> None:
         body = b.body()
-        scanned = [self._scanned(b, s) for s in loop.scanned if s.rows in self._of]
+        scanned = [self._scan_tangents(b, s) for s in loop.scanned if s.rows in self._of]
         entering = [c for c in loop.carried if self._may_have_tangent(c.enter)]
         for c in entering:
             refuse_sequence(loop, c.enter, c.name)
-            self._of[c.enter] = _tangent(b, c.enter)
+            self._of[c.enter] = _new_tangent(b, c.enter)
         self.scope(body, loop.ops)
-        carried = [self._carried(b, body, c) for c in entering]
-        recorded = [self._recorded(b, r) for r in loop.recorded if r.row in self._of]
+        carried = [self._carry_tangent(b, body, c) for c in entering]
+        recorded = [self._record_tangent(b, r) for r in loop.recorded if r.row in self._of]
         b.append(
             replace(
                 loop,
@@ -200,20 +200,20 @@ class _TangentBuilder:
             )
         )
 
-    def _scanned(self, b: Builder, s: Scanned) -> Scanned:
-        row = self._of[s.row] = _tangent(b, s.row)
+    def _scan_tangents(self, b: Builder, s: Scanned) -> Scanned:
+        row = self._of[s.row] = _new_tangent(b, s.row)
         return replace(s, rows=self._of[s.rows], row=row)
 
-    def _carried(self, b: Builder, body: Builder, c: Carried) -> Carried:
+    def _carry_tangent(self, b: Builder, body: Builder, c: Carried) -> Carried:
         initial, leave = self.tangent_or_zeros(b, c.initial), self.tangent_or_zeros(body, c.leave)
-        final = self._of[c.final] = _tangent(b, c.final)
+        final = self._of[c.final] = _new_tangent(b, c.final)
         return Carried(initial, self._of[c.enter], leave, final, final.name)
 
-    def _recorded(self, b: Builder, r: Recorded) -> Recorded:
-        stack = self._of[r.stack] = _tangent(b, r.stack)
+    def _record_tangent(self, b: Builder, r: Recorded) -> Recorded:
+        stack = self._of[r.stack] = _new_tangent(b, r.stack)
         return Recorded(self._of[r.row], stack, stack.name)
 
-    def _choice(self, b: Builder, choice: If) -> None:
+    def _append_choice(self, b: Builder, choice: If) -> None:
         """Append a choice whose branches also return tangents."""
         branches = (choice.then, choice.otherwise)
         inner = [b.body() for _ in branches]
@@ -235,13 +235,13 @@ class _TangentBuilder:
             )
             for inside, branch in zip(inner, branches, strict=True)
         )
-        output_tangents = {output: _tangent(b, output) for _, output in changing}
+        output_tangents = {output: _new_tangent(b, output) for _, output in changing}
         outputs = (*choice.outputs, *output_tangents.values())
         b.append(replace(choice, then=then, otherwise=otherwise, outputs=outputs))
         self._of.update(output_tangents)
 
 
-def _tangent(b: Builder, value: Value, name: str = "") -> Value:
+def _new_tangent(b: Builder, value: Value, name: str = "") -> Value:
     """Return a new value of the same type, for the tangent of a value."""
     return b.new(value.dtype, value.shape, name or f"{value.name} tangent")
 

@@ -59,24 +59,24 @@ def jacobian_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
         UnsupportedError: An operation cannot be computed for all iterations at once.
     """
     executed = executed_loop(reverse, outside, loop)
-    matrices = _matrices(
+    matrices = _append_jacobians(
         outside, executed, transpose_body(reverse, outside, executed.loop, rows=())
     )
     whole = transpose_body(reverse, outside, executed.loop)
     offsets = None
     if whole.rows:
-        offsets = _offsets(
+        offsets = _append_offsets(
             outside,
             executed,
             transpose_body(reverse, outside, executed.loop, leaving=()),
             whole.leaving,
         )
-    adjoints = _recursion(outside, executed, whole, matrices, offsets)
+    adjoints = _append_recursion(outside, executed, whole, matrices, offsets)
     SplitBody(outside, executed, whole).add_cotangents(outside, adjoints)
     executed.back_through_cuts(reverse, outside)
 
 
-def _matrices(outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> Value:
+def _append_jacobians(outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> Value:
     """Return the Jacobians `J[i]` of all iterations, of the leaving numbers by the entering numbers."""
     b, inside = outside.b, body.b
     changes = list(body.leaving.values())
@@ -115,7 +115,7 @@ def _unit_cotangents(b: Builder, changes: Sequence[Value], size: int) -> list[Va
     return cotangents
 
 
-def _offsets(
+def _append_offsets(
     outside: Sweep, executed: ExecutedLoop, body: TransposedBody, changing: Iterable[Carried]
 ) -> Value:
     """Return `h[i]`: the cotangents of the entering numbers from the recordings of an iteration."""
@@ -133,7 +133,7 @@ def _offsets(
     return offsets[joined] if joined in varying else repeat_rows(b, offsets[joined], executed.count)
 
 
-def _recursion(
+def _append_recursion(
     outside: Sweep,
     executed: ExecutedLoop,
     body: TransposedBody,

@@ -49,7 +49,7 @@ class _BackwardLoop:
         recorded = [self._record_row_cotangent(scanned) for scanned in loop.scanned]
         rows = [record for record in recorded if record is not None]
         ops = (*self._iteration_number(number), *body.ops)
-        self.executed.append_backward(b, carried, rows, ops, self._scans(), number)
+        self.executed.append_backward(b, carried, rows, ops, self._scan_backward(), number)
         for c, backward in zip(body.leaving, carried, strict=False):
             self.executed.add_initial_cotangent(self.outside, c, backward.final)
         sums = carried[len(body.leaving) :]
@@ -87,7 +87,7 @@ class _BackwardLoop:
         stack = self.b.new(scanned.row.dtype, shape, f"{scanned.row.name} change")
         return Recorded(cotangent, stack)
 
-    def _scans(self) -> tuple[Scanned, ...]:
+    def _scan_backward(self) -> tuple[Scanned, ...]:
         """Return scans, last row first, of the tape, the scanned rows, and the cotangents of recordings."""
         inside, loop = self.body.inside, self.executed.loop
         scans = [

@@ -97,16 +97,16 @@ def _term_value(b: Builder, term: Term, y: Value, data: Value | None) -> Value:
         mean = mean_of(b, y)
         return mean if data is None else b.op("Mul", mean, data)
     if data is None:
-        return _sum(b, _last(b, y) if word == "last" else y)
+        return _sum_of_elements(b, _last_row(b, y) if word == "last" else y)
     if word == "weighted":
-        return _sum(b, b.op("Mul", y, data))
+        return _sum_of_elements(b, b.op("Mul", y, data))
     residual = b.op("Sub", y, data)
-    return _sum(b, b.op("Mul", residual, residual))
+    return _sum_of_elements(b, b.op("Mul", residual, residual))
 
 
-def _last(b: Builder, y: Value) -> Value:
+def _last_row(b: Builder, y: Value) -> Value:
     return b.op("Gather", y, scalar(b, -1, "int64"), axis=0) if y.shape != () else y
 
 
-def _sum(b: Builder, y: Value) -> Value:
+def _sum_of_elements(b: Builder, y: Value) -> Value:
     return y if y.shape == () else sum_of(b, y)

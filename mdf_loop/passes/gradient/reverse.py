@@ -93,15 +93,15 @@ class Reverse(Struct):
                 b.adopt(operation)
                 continue
             if isinstance(operation, Loop) and not self.active.isdisjoint(results(operation)):
-                operation = self._with_tape(b, operation)
+                operation = self._record_carried_values(b, operation)
             b.ops.append(operation)
             appended.append(operation)
         return appended
 
-    def _with_tape(self, b: Builder, loop: Loop) -> Loop:
+    def _record_carried_values(self, b: Builder, loop: Loop) -> Loop:
         records, extent = [], b.name("tape")
         for c in loop.carried:
-            _refuse_changing(loop, c)
+            _refuse_changing_shape(loop, c)
             stack = b.new(c.enter.dtype, (extent, *(c.enter.shape or ())), f"{c.enter.name} tape")
             records.append(Recorded(c.enter, stack))
         count = loop.count or b.new("int64", (), f"{loop.name} iterations")
@@ -193,7 +193,7 @@ def refuse_sequence(loop: Loop, enter: Value, name: str) -> None:
         )
 
 
-def _refuse_changing(loop: Loop, carried: Carried) -> None:
+def _refuse_changing_shape(loop: Loop, carried: Carried) -> None:
     """Raise an error for a carried value that cannot be recorded row by row.
 
     Raises:

@@ -40,7 +40,7 @@ def split_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     executed = executed_loop(reverse, outside, loop)
     body = transpose_body(reverse, outside, executed.loop)
     parts = SplitBody(outside, executed, body)
-    adjoints = _recursion(outside, executed, body, parts)
+    adjoints = _append_recursion(outside, executed, body, parts)
     parts.add_cotangents(outside, adjoints)
     executed.back_through_cuts(reverse, outside)
 
@@ -87,7 +87,7 @@ class SplitBody:
     def add_cotangents(self, outside: Sweep, adjoints: Mapping[Value, Value]) -> None:
         """Add the cotangents of captured values and scanned rows; `adjoints` are those of all iterations."""
         rows, b = {**self.rows, **adjoints}, self.b
-        captured = {value: self._cotangent(value) for value in self.body.captured}
+        captured = {value: self._cotangent_of(value) for value in self.body.captured}
         count, extent = self.executed.count, self.executed.extent
         sums = sum_over_iterations(
             b, self._ops_after_recursion, captured.values(), rows, count, extent
@@ -95,7 +95,7 @@ class SplitBody:
         for value, cotangent in captured.items():
             outside.add(value, sums[cotangent])
         scanned = [s for s in self.executed.loop.scanned if self.body.of(s.row) is not None]
-        row_cotangents = [self._cotangent(s.row) for s in scanned]
+        row_cotangents = [self._cotangent_of(s.row) for s in scanned]
         computed, stacked = vectorize_iterations(
             b, self._ops_after_recursion, row_cotangents, rows, extent
         )
@@ -107,7 +107,7 @@ class SplitBody:
             )
             outside.add(each.rows, restore_scan_axis(b, stack, each))
 
-    def _cotangent(self, value: Value) -> Value:
+    def _cotangent_of(self, value: Value) -> Value:
         """Return the cotangent of a value that an iteration reads."""
         cotangent = self.body.of(value)
         assert cotangent is not None
@@ -131,7 +131,7 @@ def iteration_rows(
     }
 
 
-def _recursion(
+def _append_recursion(
     outside: Sweep, executed: ExecutedLoop, body: TransposedBody, parts: SplitBody
 ) -> dict[Value, Value]:
     """Append the loop of adjoints, and return the adjoints of all iterations in forward order."""

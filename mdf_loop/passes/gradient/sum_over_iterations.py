@@ -58,7 +58,7 @@ class _Sums(Struct):
         factors = self._factors(value)
         if factors is not None:
             yield from factors
-        elif (parts := self._parts(value)) is not None:
+        elif (parts := self._linear_operands(value)) is not None:
             for part in parts:
                 yield from self.leaves(part)
         else:
@@ -66,15 +66,15 @@ class _Sums(Struct):
 
     def sum_of_value(self, value: Value) -> Value:
         """Return the sum of a value over all iterations."""
-        b, factors, parts = self.b, self._factors(value), self._parts(value)
+        b, factors, parts = self.b, self._factors(value), self._linear_operands(value)
         if factors is not None:
-            return self._product(*factors)
+            return self._sum_of_products(*factors)
         if parts is None:
             return self._sum_of_rows(value)
         op = self.makers[value]
         return b.op(op.op_type, *map(self.sum_of_value, parts), **op.attributes)
 
-    def _parts(self, value: Value) -> Sequence[Value] | None:
+    def _linear_operands(self, value: Value) -> Sequence[Value] | None:
         """Return the operands of a linear operation, which can be summed before it, or None."""
         op = self.makers.get(value)
         if op is None or op.op_type not in ("Add", "Transpose"):
@@ -103,7 +103,7 @@ class _Sums(Struct):
                 return column, row
         return None
 
-    def _product(self, left: Value, right: Value) -> Value:
+    def _sum_of_products(self, left: Value, right: Value) -> Value:
         b = self.b
         (n, k), m = left.shape or (0, 0), (right.shape or (0,))[-1]
         wide, deep = self.computed[left], self.computed[right]

@@ -76,8 +76,8 @@ def transpose_body(
         leaving = (c for c in loop.carried if reverse.changes(c.enter))
     if rows is None:
         rows = (r for r in loop.recorded if r.stack in outside.of)
-    changes = {c: _change(b, c.enter) for c in leaving}
-    row_changes = {r: _change(b, r.row) for r in rows}
+    changes = {c: _new_cotangent(b, c.enter) for c in leaving}
+    row_changes = {r: _new_cotangent(b, r.row) for r in rows}
     sweep = reverse.sweep(body, {})
     for c, change in changes.items():
         sweep.add(copies.get(c.leave, c.leave), change)
@@ -88,5 +88,5 @@ def transpose_body(
     return TransposedBody(copies, changes, row_changes, captured, sweep)
 
 
-def _change(b: Builder, value: Value) -> Value:
+def _new_cotangent(b: Builder, value: Value) -> Value:
     return b.new(value.dtype, value.shape, f"{value.name} change")

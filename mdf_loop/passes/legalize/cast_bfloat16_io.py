@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mdf_loop.ir import Input, Op, Output, Program, Value
 from mdf_loop.ir.types import element_type
 
-_WORD = "bfloat16"
+_BFLOAT16 = "bfloat16"
 
 
 def cast_bfloat16_io(program: Program) -> Program:
@@ -24,14 +24,14 @@ def cast_bfloat16_io(program: Program) -> Program:
     inputs: list[Input] = []
     outputs: list[Output] = []
     for entry in program.inputs:
-        if entry.value.dtype == _WORD:
+        if entry.value.dtype == _BFLOAT16:
             wide = replace(entry.value, dtype="float32")
             before.append(_cast(wide, entry.value))
             entry = replace(entry, value=wide)
         inputs.append(entry)
     for output in program.outputs:
         value = output.value
-        if value.dtype == _WORD:
+        if value.dtype == _BFLOAT16:
             wide = Value(output.name, "float32", value.shape, value.where)
             after.append(_cast(value, wide))
             output = replace(output, value=wide)

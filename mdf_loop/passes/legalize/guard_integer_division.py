@@ -26,7 +26,7 @@ from mdf_loop.ops.decompositions.build_helpers import constant_like, operand
 from mdf_loop.ops.registry import row_of
 from mdf_loop.passes.rewrite import rewrite
 
-_TRAPPING = ("int32", "int64")
+_TRAPPING_DTYPES = ("int32", "int64")
 """Dtypes whose kernels use the division instruction of the processor. Smaller dtypes are divided as int32."""
 
 
@@ -50,7 +50,7 @@ def _may_trap(operation: Operation) -> bool:
     """
     if not isinstance(operation, Op) or operation.op_type not in ("Div", "Mod"):
         return False
-    return operation.outputs[0].dtype in _TRAPPING and not operation.attributes.get("fmod")
+    return operation.outputs[0].dtype in _TRAPPING_DTYPES and not operation.attributes.get("fmod")
 
 
 def _guarded_division(b: Builder, op: Op) -> Value:
@@ -72,7 +72,7 @@ class _DivisionFacts(Struct):
     never_minus_one: set[Value] = field(default_factory=set)
     never_smallest: set[Value] = field(default_factory=set)
     _minus_one: set[Value] = field(default_factory=set)
-    _turns: set[tuple[Value, Value | None]] = field(default_factory=set)
+    _minus_one_tests: set[tuple[Value, Value | None]] = field(default_factory=set)
 
     def excludes(self, op: Op) -> bool:
         """Return True if a division can never divide the smallest number by -1."""
@@ -85,11 +85,11 @@ class _DivisionFacts(Struct):
                 self._learn_constant(operation)
             elif isinstance(operation, Loop):
                 numbered = operation.iteration if operation.first is None else None
-                self._learn_both((numbered, operation.count))
+                self._exclude_both((numbered, operation.count))
             elif isinstance(operation, Op):
                 self._learn_op(operation)
 
-    def _learn_both(self, values: Iterable[Value | None]) -> None:
+    def _exclude_both(self, values: Iterable[Value | None]) -> None:
         for known in (self.never_minus_one, self.never_smallest):
             known.update(value for value in values if value is not None)
 
@@ -107,13 +107,13 @@ class _DivisionFacts(Struct):
     def _learn_op(self, op: Op) -> None:
         row = row_of(op.op_type)
         if row.never_negative(op):
-            self._learn_both(op.outputs)
+            self._exclude_both(op.outputs)
         elif op.op_type == "Cast":
             self._learn_cast(op)
         elif row.moves is not None:
             self._learn_move(op, [op.inputs[k] for k in row.moves(op)])
         elif op.op_type == "Equal" and op.inputs[1] in self._minus_one:
-            self._turns.add((op.outputs[0], op.inputs[0]))
+            self._minus_one_tests.add((op.outputs[0], op.inputs[0]))
 
     def _learn_cast(self, op: Op) -> None:
         """Derive facts about a cast to a wider integer dtype."""
@@ -131,7 +131,7 @@ class _DivisionFacts(Struct):
         """Derive facts about a result that holds only elements of the operands `parts`."""
         if self.never_smallest.issuperset(parts):
             self.never_smallest.update(op.outputs)
-        if op.op_type == "Where" and (op.inputs[0], op.inputs[2]) in self._turns:
+        if op.op_type == "Where" and (op.inputs[0], op.inputs[2]) in self._minus_one_tests:
             parts = op.inputs[1:2]  # the other operand is selected only where it is not -1
         if self.never_minus_one.issuperset(parts):
             self.never_minus_one.update(op.outputs)

@@ -33,7 +33,7 @@ from mdf_loop.ops.kernels import has_kernel
 from mdf_loop.ops.noop_elimination import NOOP_MOVES, possibly_unchanged
 from mdf_loop.passes.rewrite import rewrite
 
-_REMOVED = ("float64", "float32", "float16", "int64", "uint64", "int32", "uint32")
+_REMOVED_DTYPES = ("float64", "float32", "float16", "int64", "uint64", "int32", "uint32")
 """Intermediate dtypes that ONNX Runtime tries to remove.
 
 ONNX Runtime has a `Max` kernel for each of these dtypes.
@@ -56,7 +56,7 @@ class _CastSeparator:
         self.makers[op.outputs[0]] = op
         if op.op_type != "Cast":
             return None
-        path = self._path(b, operand(op))
+        path = self._path_from_cast(b, operand(op))
         if path is None:
             return None
         *between, first = path
@@ -67,14 +67,16 @@ class _CastSeparator:
             and source.dtype == op.outputs[0].dtype
             and _is_lossless(source.dtype, middle)
         ):
-            if all(_can_move(move, source) for move in between):
+            if all(_has_kernel_for(move, source) for move in between):
                 return (_apply_moves(b, source, between),)
             return None
-        if middle not in _REMOVED or _is_one_cast_equal(source.dtype, middle, op.outputs[0].dtype):
+        if middle not in _REMOVED_DTYPES or _is_one_cast_equal(
+            source.dtype, middle, op.outputs[0].dtype
+        ):
             return None
         return (b.op("Cast", b.op("Max", operand(op)), **op.attributes),)
 
-    def _path(self, b: Builder, value: Value) -> list[Op] | None:
+    def _path_from_cast(self, b: Builder, value: Value) -> list[Op] | None:
         """Return the operations from the nearest preceding cast to a value, last to first.
 
         None means that no cast precedes the value, or that an operation between them changes numbers.
@@ -91,7 +93,7 @@ class _CastSeparator:
         return None
 
 
-def _can_move(move: Op, source: Value) -> bool:
+def _has_kernel_for(move: Op, source: Value) -> bool:
     """Return True if ONNX Runtime has a kernel for a data movement operation in the dtype of `source`."""
     inputs = (replace(operand(move), dtype=source.dtype), *move.inputs[1:])
     outputs = (replace(move.outputs[0], dtype=source.dtype),)

@@ -7,7 +7,7 @@ from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.kernels import has_kernel
 from mdf_loop.ops.registry import row_of
 
-_HALF = ("float16", "bfloat16")
+_HALF_DTYPES = ("float16", "bfloat16")
 """Dtypes that are too coarse for decompositions.
 
 Operations without a kernel compute in a wider dtype instead.
@@ -22,7 +22,11 @@ def lacks_kernel(op: Op) -> bool:
 def is_decomposed(op: Op) -> bool:
     """Return True if an operation without a kernel is decomposed in its own dtype."""
     row = row_of(op.op_type)
-    return row.decomposition is not None and main_dtype(op) not in _HALF and row.can_decompose(op)
+    return (
+        row.decomposition is not None
+        and main_dtype(op) not in _HALF_DTYPES
+        and row.can_decompose(op)
+    )
 
 
 def _is_exact(op: Op) -> bool:

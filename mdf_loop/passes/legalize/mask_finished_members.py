@@ -37,7 +37,7 @@ from mdf_loop.passes.rewrite import rewrite_loops
 SELECT_DTYPES = ("float64", "float32", "int64", "int32", "uint8", "string")
 """Dtypes for which ONNX Runtime has a `Where` kernel."""
 
-_WIDE = {"i": "int64", "u": "int64", "f": "float32"}
+_WIDE_DTYPES = {"i": "int64", "u": "int64", "f": "float32"}
 """Dtype in which values of another kind of dtype are selected without loss: int64 has the bits of uint64."""
 
 
@@ -59,22 +59,22 @@ def mask_loop(b: Builder, loop: Loop, known: Known) -> Loop:
     with b.at(loop.where, loop.name), inside.at(loop.where, loop.name):
         is_active = loop.condition_in
         is_still_active = inside.op("And", is_active, loop.condition_out)
-        carried = [_keep_finished(inside, each, is_active) for each in loop.carried]
+        carried = [_mask_carried(inside, each, is_active) for each in loop.carried]
         carried.append(
             Carried(
                 loop.condition,
                 is_active,
                 is_still_active,
-                _new_if_none(b, loop.last_condition, is_active),
+                _value_or_new(b, loop.last_condition, is_active),
             )
         )
-        is_any_active = _any(inside, is_still_active)
+        is_any_active = _any_true(inside, is_still_active)
         if loop.count is not None:
             carried.append(_carry_counts(b, inside, loop.condition, is_active, loop.count))
         ops = _feed_active_members(b, loop) if _may_body_fail(loop, known) else loop.ops
         return replace(
             loop,
-            condition=_any(b, loop.condition),
+            condition=_any_true(b, loop.condition),
             condition_in=b.new("bool", (), "any going"),
             condition_out=is_any_active,
             carried=tuple(carried),
@@ -85,7 +85,7 @@ def mask_loop(b: Builder, loop: Loop, known: Known) -> Loop:
         )
 
 
-def _any(b: Builder, truths: Value) -> Value:
+def _any_true(b: Builder, truths: Value) -> Value:
     """Return a scalar that is true if any member is true.
 
     Without members, the sum is 0, while the maximum would be 1.
@@ -93,7 +93,7 @@ def _any(b: Builder, truths: Value) -> Value:
     return cast(b, b.op("ReduceSum", cast(b, truths, "int32"), keepdims=0), "bool")
 
 
-def _new_if_none(b: Builder, final: Value | None, like: Value) -> Value:
+def _value_or_new(b: Builder, final: Value | None, like: Value) -> Value:
     """Return `final`, or a new value of the type of `like` if `final` is None."""
     return b.new(like.dtype, like.shape, f"{like.name}_end") if final is None else final
 
@@ -107,7 +107,7 @@ def _carry_counts(
     return Carried(zeros, enter, inside.op("Add", enter, cast(inside, is_active, "int64")), count)
 
 
-def _keep_finished(b: Builder, carried: Carried, is_active: Value) -> Carried:
+def _mask_carried(b: Builder, carried: Carried, is_active: Value) -> Carried:
     """Return the carried value with finished members unchanged."""
     leave = carried.leave
     return replace(carried, leave=_select_active(b, is_active, leave, carried.enter, 0))
@@ -125,7 +125,7 @@ def _select_active(b: Builder, is_active: Value, then: Value, otherwise: Value, 
     if dtype == "bool":
         unchanged = b.op("And", b.op("Not", mask), otherwise)
         return b.op("Or", b.op("And", mask, then), unchanged)
-    wide = dtype if dtype in SELECT_DTYPES else _WIDE.get(kind_of(dtype), dtype)
+    wide = dtype if dtype in SELECT_DTYPES else _WIDE_DTYPES.get(kind_of(dtype), dtype)
     selected = b.op("Where", mask, cast(b, then, wide), cast(b, otherwise, wide))
     return cast(b, selected, dtype)
 

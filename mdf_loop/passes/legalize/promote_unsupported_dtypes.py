@@ -27,7 +27,7 @@ from mdf_loop.passes.legalize.kernel_needed import (
 )
 from mdf_loop.passes.rewrite import rewrite
 
-_WIDER = {
+_WIDER_DTYPES = {
     "bool": ("uint8", "int32", "int64"),
     "int8": ("int32", "int64"),
     "int16": ("int32", "int64"),
@@ -67,7 +67,9 @@ def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
     """
     if main_dtype(op) == "bfloat16" and row_of(op.op_type).bits is Bits.OPEN:
         raise _rounded_twice_error(op)
-    wide = next((dtype for dtype in _wider_dtypes(op) if _can_run(_retyped(op, dtype))), None)
+    wide = next(
+        (dtype for dtype in _wider_dtypes(op) if _is_supported(_with_main_dtype(op, dtype))), None
+    )
     if wide is None:
         raise _no_kernel_error(op)
     places = set(main_inputs(op))
@@ -85,10 +87,10 @@ def _wider_dtypes(op: Op) -> tuple[str, ...]:
         return ()
     if main_dtype(op) == "uint64":
         return ("int64",) if row.as_signed else ()
-    return _WIDER.get(main_dtype(op), ())
+    return _WIDER_DTYPES.get(main_dtype(op), ())
 
 
-def _retyped(op: Op, dtype: str) -> Op | None:
+def _with_main_dtype(op: Op, dtype: str) -> Op | None:
     """Return the operation with another main dtype, or None if ONNX does not define it."""
     schema = onnx_schema.schema_of(op)
     places = set(main_inputs(op))
@@ -107,7 +109,7 @@ def _retyped(op: Op, dtype: str) -> Op | None:
     return replace(op, inputs=inputs, outputs=outputs)
 
 
-def _can_run(op: Op | None) -> bool:
+def _is_supported(op: Op | None) -> bool:
     return op is not None and (row_of(op.op_type).decomposition is not None or has_kernel(op))
 
 

@@ -22,15 +22,15 @@ from mdf_loop.ir import Array, Op, Program, Value
 from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.passes.rewrite import rewrite
 
-_SPECIAL = np.array([2**31 - 1, 2**63 - 1])
+_IGNORED_ENDS = np.array([2**31 - 1, 2**63 - 1])
 """Ends of backward slices that ONNX Runtime does not treat as positions."""
 
-_LAST = 2**31 - 2
+_MAX_END = 2**31 - 2
 """Largest end of a backward slice that ONNX Runtime treats as a position."""
 
 
 def protect_backward_slices(program: Program) -> Program:
-    """Return the program in which the ends of backward slices are at most `_LAST`."""
+    """Return the program in which the ends of backward slices are at most `_MAX_END`."""
     makers: dict[Value, Op] = {}
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
@@ -41,11 +41,11 @@ def protect_backward_slices(program: Program) -> Program:
         known, strides = b.constant_of(ends), b.constant_of(steps)
         if strides is not None and np.all(strides > 0):
             return None
-        if known is not None and not np.isin(known, _SPECIAL).any():
+        if known is not None and not np.isin(known, _IGNORED_ENDS).any():
             return None
         if _is_capped(b, makers, ends, strides):
             return None
-        capped = b.op("Min", ends, _limits(b, ends, steps, strides))
+        capped = b.op("Min", ends, _max_ends(b, ends, steps, strides))
         return (b.op("Slice", *op.inputs[:2], capped, *op.inputs[3:]),)
 
     return rewrite(program, rule)
@@ -59,17 +59,17 @@ def _is_capped(b: Builder, makers: Mapping[Value, Op], ends: Value, strides: Arr
     limits = operand(smaller, 1)
     if strides is not None:
         known = b.constant_of(limits)
-        return known is not None and bool(np.all((known <= _LAST) | (strides > 0)))
+        return known is not None and bool(np.all((known <= _MAX_END) | (strides > 0)))
     choice = makers.get(limits)
     if choice is None or choice.op_type != "Where":
         return False
     backward = b.constant_of(operand(choice, 1))
-    return backward is not None and bool(np.all(backward == _LAST))
+    return backward is not None and bool(np.all(backward == _MAX_END))
 
 
-def _limits(b: Builder, ends: Value, steps: Value, strides: Array | None) -> Value:
+def _max_ends(b: Builder, ends: Value, steps: Value, strides: Array | None) -> Value:
     """Return the largest end that ONNX Runtime treats as a position; a forward slice has no such limit."""
-    last, any_end = (np.array(k, ends.dtype) for k in (_LAST, np.iinfo(ends.dtype).max))
+    last, any_end = (np.array(k, ends.dtype) for k in (_MAX_END, np.iinfo(ends.dtype).max))
     if strides is not None:
         return b.constant(np.where(strides < 0, last, any_end))
     is_backward = b.op("Less", steps, b.constant(np.array(0, steps.dtype)))

@@ -18,17 +18,17 @@ from mdf_loop.ir import Op, Program
 from mdf_loop.ops.decompositions.build_helpers import operand, optional
 from mdf_loop.passes.legalize.hide_producer import hide_producer
 
-_FUSED = frozenset(("float32", "float16"))
+_FUSED_DTYPES = frozenset(("float32", "float16"))
 """Dtypes that the fusion supports."""
 
 
 def protect_clips(program: Program) -> Program:
     """Return the program in which no Clip with a lower bound reads a Relu of another dtype directly."""
-    return hide_producer(program, "Relu", _position)
+    return hide_producer(program, "Relu", _clipped_operand_position)
 
 
-def _position(op: Op) -> int | None:
+def _clipped_operand_position(op: Op) -> int | None:
     """Return the position of the clipped operand if the fusion would fail."""
-    if op.op_type != "Clip" or operand(op).dtype in _FUSED or optional(op, 1) is None:
+    if op.op_type != "Clip" or operand(op).dtype in _FUSED_DTYPES or optional(op, 1) is None:
         return None
     return 0

@@ -20,9 +20,9 @@ from mdf_loop.passes.legalize.hide_producer import hide_producer
 
 def protect_reshapes(program: Program) -> Program:
     """Return the program in which no Reshape reads a concatenated shape directly."""
-    return hide_producer(program, "Concat", _position)
+    return hide_producer(program, "Concat", _shape_position)
 
 
-def _position(op: Op) -> int | None:
+def _shape_position(op: Op) -> int | None:
     """Return the position of the shape if the rewrite of ONNX Runtime would change it."""
     return 1 if op.op_type == "Reshape" and not op.attributes.get("allowzero") else None

@@ -89,18 +89,18 @@ class _SegmentBuilder:
         self.condition = b.new("bool", own, "condition_before") if loop.condition else None
         self.carried = tuple(_carried_input(b, carried) for carried in loop.carried)
         self.rows = tuple(_rows_input(b, scanned) for scanned in loop.scanned)
-        self.first_iteration = b.new("int64", (), "done") if _is_numbered(loop) else None
+        self.first_iteration = b.new("int64", (), "done") if _reads_iteration_number(loop) else None
         self.count = (loop.count or b.new("int64", own, "count")) if loop.condition else None
         self.last_condition = self._last_condition(own)
         self.watched: dict[str, Value] = {}
         self.extra: list[Recorded] = []
         if watch:
-            self._watch()
+            self._record_watched()
 
     def segment(self, program: Program) -> LoopSegment:
         captured = program.inputs
         own = (self.max_iterations, self.first_iteration, self.condition, *self.carried, *self.rows)
-        loop = self._chunk()
+        loop = self._segment_loop()
         outputs = dict.fromkeys(results(loop))
         return LoopSegment(
             self.loop,
@@ -126,7 +126,7 @@ class _SegmentBuilder:
         read = {value for operation in self.b.ops for value in reads(operation)}
         return [constant for constant in constants if constant.value in read]
 
-    def _chunk(self) -> Loop:
+    def _segment_loop(self) -> Loop:
         loop = self.loop
         entering = zip(loop.carried, self.carried, strict=True)
         scanning = zip(loop.scanned, self.rows, strict=True)
@@ -152,7 +152,7 @@ class _SegmentBuilder:
 
     # --- watched floats -------------------------------------------------------------------------
 
-    def _watch(self) -> None:
+    def _record_watched(self) -> None:
         """Record every float value that iterations carry or record, without duplicates."""
         stacks = {recorded.row: recorded.stack for recorded in self.loop.recorded}
         computed = [value for operation in self.loop.ops for value in results(operation)]
@@ -161,11 +161,11 @@ class _SegmentBuilder:
         names |= {c.leave: c.name or c.leave.name for c in self.loop.carried}
         floats = [value for value in names if kind_of(value.dtype) == "f" and value in order]
         for value in sorted(floats, key=order.__getitem__):
-            stack = (None if self.loop.members else stacks.get(value)) or self._stack(value)
+            stack = (None if self.loop.members else stacks.get(value)) or self._record_stack(value)
             label = f"{self.loop.name}.{names[value]}"
             self.watched[label if label not in self.watched else value.name] = stack
 
-    def _stack(self, value: Value) -> Value:
+    def _record_stack(self, value: Value) -> Value:
         """Record the value of every iteration, or a finiteness mark if its shape may change."""
         row = (
             value
@@ -198,7 +198,7 @@ class _SegmentBuilder:
             return self.b.op("ReduceSum", zeros, keepdims=0)
 
 
-def _is_numbered(loop: Loop) -> bool:
+def _reads_iteration_number(loop: Loop) -> bool:
     """Return True if an iteration reads its number."""
     read = {value for operation in loop.ops for value in reads(operation)}
     return loop.iteration in read or loop.iteration in body_outputs(loop)

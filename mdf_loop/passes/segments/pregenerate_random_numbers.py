@@ -64,7 +64,7 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
         return program
     b = Builder.resume(program)
     with b.at(loop.where, loop.name):
-        rows = _rows_of_moved(b, loop, max_iterations, steps, moved)
+        rows = _build_moved_operations(b, loop, max_iterations, steps, moved)
     inside = [op for op in loop.ops if op not in moved]
     counted = [
         c for c in loop.carried if c.enter in steps and _is_used_only_to_count(c, loop, inside)
@@ -159,7 +159,7 @@ def _operations_to_move(loop: Loop, steps: Mapping[Value, Value]) -> list[Op]:
     return moved
 
 
-def _rows_of_moved(
+def _build_moved_operations(
     b: Builder, loop: Loop, max_iterations: Value, steps: Mapping[Value, Value], moved: list[Op]
 ) -> Mapping[Value, Value]:
     """Build the moved operations for all iterations.

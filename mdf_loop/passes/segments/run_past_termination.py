@@ -45,7 +45,7 @@ from mdf_loop.passes.segments.vectorize_elementwise import (
     vectorize_elementwise,
 )
 
-MAX_ITERATIONS = 512
+MAX_RUN_ITERATIONS = 512
 """Maximum number of iterations of one run, since finished members compute unused values."""
 
 MAX_CARRIED_ELEMENTS = 8
@@ -79,7 +79,10 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
         else:
             b.ops.append(counted_loop)
         b.ops += _select_last_values(
-            b, loop, max_iterations, vectorize_elementwise(b, later, {**stacks, **_scanned(loop)})
+            b,
+            loop,
+            max_iterations,
+            vectorize_elementwise(b, later, {**stacks, **_scanned_arrays(loop)}),
         )
     return replace(program, ops=(*b.ops, *program.ops[position + 1 :]))
 
@@ -137,7 +140,7 @@ def _operations_in_loop(loop: Loop) -> set[Operation]:
     return loop_ops
 
 
-def _scanned(loop: Loop) -> dict[Value, Value]:
+def _scanned_arrays(loop: Loop) -> dict[Value, Value]:
     """Return the scanned arrays by the row of one iteration."""
     return {scanned.row: scanned.rows for scanned in loop.scanned}
 

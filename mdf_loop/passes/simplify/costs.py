@@ -13,8 +13,8 @@ from mdf_loop.ir import Constant, Guard, If, Loop, Op, Operation, bodies
 from mdf_loop.ops import row_of
 from mdf_loop.ops.costs import CALL_MICROSECONDS
 
-_LOOP, _ITERATION = 3.0, 1.5
-_GUARD = 4 * CALL_MICROSECONDS
+_LOOP_COST, _ITERATION_COST = 3.0, 1.5
+_GUARD_COST = 4 * CALL_MICROSECONDS
 """Cost of a guard in microseconds. A guard is written as four operations (`emit.guard_node`)."""
 
 
@@ -29,15 +29,15 @@ def _operation_cost(b: Builder, operation: Operation) -> float:
     if isinstance(operation, Op):
         return CALL_MICROSECONDS + row_of(operation.op_type).work(operation)
     if isinstance(operation, Guard):
-        return _GUARD
+        return _GUARD_COST
     inner = [estimate_cost(b, body.ops) for body in bodies(operation)]
     if isinstance(operation, If):
         return CALL_MICROSECONDS + min(inner)
     assert isinstance(operation, Loop)
-    return _LOOP + _iterations(b, operation) * (_ITERATION + inner[0])
+    return _LOOP_COST + _min_iterations(b, operation) * (_ITERATION_COST + inner[0])
 
 
-def _iterations(b: Builder, loop: Loop) -> int:
+def _min_iterations(b: Builder, loop: Loop) -> int:
     """Return a lower bound of the number of iterations of a loop."""
     known = b.constant_of(loop.trip_count)
     return 0 if known is None or loop.condition is not None else max(int(known), 0)

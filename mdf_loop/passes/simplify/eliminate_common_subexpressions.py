@@ -56,14 +56,14 @@ def _merge_scope(
 
 def _is_repeated(op: Op, known: _ResultsByKey, swaps: dict[Value, Value]) -> bool:
     """Return True if an equal operation is in scope, and add its results to `swaps`."""
-    earlier = known.setdefault(_key(op), op.outputs)
+    earlier = known.setdefault(_operation_key(op), op.outputs)
     if earlier is op.outputs:
         return False
     swaps.update(zip(op.outputs, earlier, strict=True))
     return True
 
 
-def _key(op: Op) -> Hashable:
+def _operation_key(op: Op) -> Hashable:
     """Return a key that equal operations share. Names of unknown extents are part of the key."""
     attributes = tuple(
         (name, _attribute_key(value)) for name, value in sorted(op.attributes.items())

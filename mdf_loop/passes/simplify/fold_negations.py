@@ -19,7 +19,7 @@ from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value, bodies, operands, walk
 from mdf_loop.passes.rewrite import rewrite
 
-_FLOATS = ("float64", "float32")
+_FLOAT_DTYPES = ("float64", "float32")
 
 
 def fold_negations(program: Program) -> Program:
@@ -42,24 +42,24 @@ class _NegationFolder:
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         """Return the results of an equivalent with fewer negations, or None to keep the operation."""
         output = op.outputs[0]
-        if output.dtype not in _FLOATS:
+        if output.dtype not in _FLOAT_DTYPES:
             return None
         if op.op_type == "Neg":
-            return self._negation(b, output, _operand(op, 0))
+            return self._fold_negation(b, output, _operand(op, 0))
         if op.op_type in ("Mul", "Div"):
-            return self._scale(b, op)
+            return self._fold_product(b, op)
         if op.op_type in ("Add", "Sub"):
-            return self._sum(b, op)
+            return self._fold_sum(b, op)
         return None
 
-    def _negation(self, b: Builder, output: Value, operand: Value) -> tuple[Value] | None:
-        opposite = self._opposite(b, operand)
+    def _fold_negation(self, b: Builder, output: Value, operand: Value) -> tuple[Value] | None:
+        opposite = self._negated_value(b, operand)
         if opposite is None:
             self.negated[output] = operand
             return None
         return (opposite,)
 
-    def _scale(self, b: Builder, op: Op) -> tuple[Value] | None:
+    def _fold_product(self, b: Builder, op: Op) -> tuple[Value] | None:
         """Fold a product or quotient: a factor -1 becomes Neg, and a negated operand negates a constant."""
         output = op.outputs[0]
         for place in (0, 1):
@@ -70,35 +70,35 @@ class _NegationFolder:
             if op.op_type == "Mul" and np.all(constant == -1) and other.shape == output.shape:
                 self.negated[output] = other
                 return (b.op("Neg", other),)
-            opposite = self._opposite(b, other)
+            opposite = self._negated_value(b, other)
             if opposite is not None:
                 parts = [b.constant(-constant), opposite]
                 return (b.op(op.op_type, parts[place], parts[1 - place]),)
         for place in (0, 1):
-            if self._has_opposite(_operand(op, place)):
+            if self._has_negated_value(_operand(op, place)):
                 self.scaled[output] = (op, place)
         return None
 
-    def _sum(self, b: Builder, op: Op) -> tuple[Value] | None:
+    def _fold_sum(self, b: Builder, op: Op) -> tuple[Value] | None:
         left, right = _operand(op, 0), _operand(op, 1)
-        opposite = self._opposite(b, right)
+        opposite = self._negated_value(b, right)
         if opposite is not None:
             return (b.op("Sub" if op.op_type == "Add" else "Add", left, opposite),)
-        opposite = self._opposite(b, left) if op.op_type == "Add" else None
+        opposite = self._negated_value(b, left) if op.op_type == "Add" else None
         return None if opposite is None else (b.op("Sub", right, opposite),)
 
-    def _has_opposite(self, value: Value) -> bool:
+    def _has_negated_value(self, value: Value) -> bool:
         return value in self.negated or (value in self.scaled and self.readers[value] == 1)
 
-    def _opposite(self, b: Builder, value: Value) -> Value | None:
+    def _negated_value(self, b: Builder, value: Value) -> Value | None:
         """Return the negated value if no extra operation is needed, else None."""
         if value in self.negated:
             return self.negated[value]
-        if not self._has_opposite(value):
+        if not self._has_negated_value(value):
             return None
         op, place = self.scaled[value]
         operands = [_operand(op, 0), _operand(op, 1)]
-        opposite = self._opposite(b, operands[place])
+        opposite = self._negated_value(b, operands[place])
         assert opposite is not None
         operands[place] = opposite
         return b.op(op.op_type, *operands)

@@ -46,7 +46,7 @@ class _Chains:
         if earlier is None or earlier.op_type != op.op_type:
             self.changes[op.outputs[0]] = change
             return None
-        fused = _fuse(earlier, change)
+        fused = _fuse_changes(earlier, change)
         self.changes[op.outputs[0]] = fused
         return (b.op(fused.op_type, fused.source, ints(b, *fused.axes)),)
 
@@ -63,7 +63,7 @@ def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
     return _AxisChange(op.op_type, source, [int(axis) % len(longer.shape) for axis in known])
 
 
-def _fuse(first: _AxisChange, second: _AxisChange) -> _AxisChange:
+def _fuse_changes(first: _AxisChange, second: _AxisChange) -> _AxisChange:
     """Return the single change that is equivalent to `first` followed by `second`. Both are of one kind.
 
     The axes of a change are positions in the array of higher rank. An insertion therefore shifts the axes

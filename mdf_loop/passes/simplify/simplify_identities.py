@@ -21,7 +21,7 @@ from mdf_loop.ops.build_helpers import holds_negative_zero
 from mdf_loop.ops.stop_gradient import STOP_GRADIENT
 from mdf_loop.passes.rewrite import rewrite
 
-_NUMBERS = frozenset({"float64", "float32", "int64", "int32"})
+_NUMBER_DTYPES = frozenset({"float64", "float32", "int64", "int32"})
 
 
 def simplify_identities(program: Program) -> Program:
@@ -51,17 +51,17 @@ class _IdentityFinder:
 
     def _unchanged_operand(self, b: Builder, op: Op) -> Value | None:
         if op.op_type == "Where":
-            return _only_choice(b, op)
+            return _only_selected_operand(b, op)
         if op.op_type == STOP_GRADIENT:
             return op.inputs[0]
-        if len(op.inputs) != 2 or op.outputs[0].dtype not in _NUMBERS:
+        if len(op.inputs) != 2 or op.outputs[0].dtype not in _NUMBER_DTYPES:
             return None
         left, right = op.inputs
         if left is None or right is None:
             return None
-        if op.op_type in ("Mul", "Div") and _is_all(b, right, 1):
+        if op.op_type in ("Mul", "Div") and _is_constant_of(b, right, 1):
             return left
-        if op.op_type == "Mul" and _is_all(b, left, 1):
+        if op.op_type == "Mul" and _is_constant_of(b, left, 1):
             return right
         if op.op_type in ("Add", "Sub") and self._is_neutral_term(b, right, left, op.op_type):
             return left
@@ -72,7 +72,7 @@ class _IdentityFinder:
     def _is_neutral_term(self, b: Builder, zero: Value, other: Value, op_type: str) -> bool:
         """Return True if adding (or subtracting) the constant keeps every value of the other operand."""
         array = b.constant_of(zero)
-        if array is None or not _is_all(b, zero, 0):
+        if array is None or not _is_constant_of(b, zero, 0):
             return False
         if array.dtype.kind == "i" or self._is_never_negative_zero(b, other):
             return True
@@ -102,7 +102,7 @@ class _IdentityFinder:
         return row_of(op.op_type).never_negative(op)
 
 
-def _only_choice(b: Builder, op: Op) -> Value | None:
+def _only_selected_operand(b: Builder, op: Op) -> Value | None:
     """Return the operand that a `Where` always returns, or None if both are possible."""
     condition, left, right = op.inputs
     if left is right:
@@ -113,7 +113,7 @@ def _only_choice(b: Builder, op: Op) -> Value | None:
     return left if known.min() else right
 
 
-def _is_all(b: Builder, value: Value, number: int) -> bool:
+def _is_constant_of(b: Builder, value: Value, number: int) -> bool:
     """Return True if the value is a constant whose elements all equal `number`."""
     array = b.constant_of(value)
     return array is not None and array.size > 0 and bool(np.all(array == number))

@@ -117,7 +117,7 @@ def _sink_group(
     b: Builder, ops: tuple[Operation, ...], group: Sequence[int], read_after: set[Value]
 ) -> tuple[Operation, ...] | None:
     """Return the operations with one `If` for the selections, or None if an `If` would not save time."""
-    sides = [_side(b, ops, group, place, read_after) for place in (1, 2)]
+    sides = [_find_side(b, ops, group, place, read_after) for place in (1, 2)]
     inside = {k for side in sides for k in side.positions}
     if all(
         estimate_cost(b, (ops[k] for k in side.positions)) < MIN_SUNK_MICROSECONDS for side in sides
@@ -143,7 +143,7 @@ def _sink_group(
     )
 
 
-def _side(
+def _find_side(
     b: Builder,
     ops: Sequence[Operation],
     group: Sequence[int],
