@@ -1,4 +1,4 @@
-"""Rows that are the same in every iteration of a counted loop are stacked after it."""
+"""Recorded rows that are equal in all iterations of a counted loop are stacked after the loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The families `draws` and `poisson`: distributions, computed from the numbers of their sites."""
+"""Function families `draws` and `poisson`: distributions computed from the random numbers of a site."""
 
 from __future__ import annotations
 

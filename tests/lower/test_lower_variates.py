@@ -1,4 +1,4 @@
-"""The family `variates`: distributions with one formula for numpy and for graphs."""
+"""Function family `variates`: distributions with one formula for NumPy and for graphs."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_native_loops_have_the_same_bits(expression: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("expression", some(CALLS, 2))
-def test_in_float32_they_are_rounded(expression: str) -> None:
+def test_draws_in_float32_are_rounded(expression: str) -> None:
     rounded, exact = draw(expression, precision="float32"), reference(expression)
     assert rounded.dtype == (np.int64 if "geometric" in expression else np.float32)
     np.testing.assert_allclose(rounded, exact, rtol=1e-5, atol=1e-45)

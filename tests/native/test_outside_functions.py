@@ -203,7 +203,7 @@ FIRST_ROWS = {
 
 
 @pytest.mark.parametrize("name", FIRST_ROWS)
-def test_the_first_evaluation_has_the_functions_of_the_loop_over_the_others(name: str) -> None:
+def test_the_first_evaluation_computes_like_the_loop_over_later_ones(name: str) -> None:
     output, value = FIRST_ROWS[name]
     rng = np.random.default_rng(3)
     node = {

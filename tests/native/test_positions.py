@@ -63,7 +63,7 @@ OUT_OF_RANGE = [
 
 
 @pytest.mark.parametrize(("op_type", "positions", "attributes"), OUT_OF_RANGE)
-def test_indices_out_of_range_are_the_same_error(
+def test_native_and_standard_index_errors_are_equal(
     op_type: str, positions: np.ndarray, attributes: dict[str, Any]
 ) -> None:
     operands = [DATA[np.newaxis], positions]

@@ -1,4 +1,4 @@
-"""Invalid parameters of a distribution raise an error that names them, in every engine and form."""
+"""Invalid parameters of a distribution raise an error that names the parameter, in every engine and form."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ RATES = np.array([0.0, 0.3, 31.9, 32.5, 124.0, 301.0, 708.0, 708.5, 1e4, 1e9, 1e
 
 
 def expected(rate: Any, turn: int = 0) -> Any:
-    """Return the numbers of the interpreter's function."""
+    """Return Poisson draws of the interpreter for a rate."""
     return FUNCTIONS["numpy.random.poisson"](SiteTurn("g.A.y#0", turn), rate)
 
 

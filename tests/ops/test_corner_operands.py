@@ -42,7 +42,7 @@ def assert_all_forms_equal(
 @pytest.mark.parametrize("low", [None, -np.inf, np.inf, np.nan, -0.0, 1.0])
 @pytest.mark.parametrize("high", [None, -np.inf, np.inf, np.nan, 1.0])
 def test_clip(low: float | None, high: float | None, dtype: str) -> None:
-    """A missing bound is the last finite number, and a bound of nan has no effect."""
+    """Check that a missing bound is the last finite number, and that a bound of nan has no effect."""
     x, limits = np.array(SPECIAL, dtype), np.finfo(dtype)
     least = limits.min if low is None else np.array(low, dtype)
     most = limits.max if high is None else np.array(high, dtype)

@@ -194,7 +194,7 @@ def test_default_parameters_are_those_of_onnx():
     np.testing.assert_allclose(got, expected, rtol=1e-15, atol=1e-17)
 
 
-def test_gelu_by_tanh():
+def test_gelu_with_tanh_approximation():
     """Check `Gelu` in float64 against exact constants; the kernel of ONNX Runtime rounds them to float32."""
     (got,) = legal_run("Gelu", [X], approximate="tanh")
     part = np.tanh(math.sqrt(2 / math.pi) * (X + 0.044715 * X**3))
@@ -362,7 +362,7 @@ def test_resize(mode, more, scales):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_resize_to_sizes_and_what_it_refuses():
+def test_resize_to_sizes_and_refused_arguments():
     x = np.arange(6.0).reshape(1, 1, 2, 3)
     sizes = np.array([1, 1, 4, 3])
     (got,) = legal_run("Resize", [x, None, None, sizes], constant=(3,), mode="nearest")

@@ -1,4 +1,4 @@
-"""Equations of `onnx::Einsum` for which onnx's shape inference does not return are refused before it."""
+"""Refusal of `onnx::Einsum` equations for which the shape inference of onnx does not terminate."""
 
 from __future__ import annotations
 

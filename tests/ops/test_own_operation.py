@@ -1,4 +1,4 @@
-"""An operation that ONNX lacks needs one row.
+"""Registration of an operation that ONNX lacks, by one row of the registry.
 
 With the row, models can call the operation. It is interpreted, decomposed on ONNX Runtime, batched in a sweep,
 drawn and explained. Without the row, the name is unknown.

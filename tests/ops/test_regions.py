@@ -1,4 +1,4 @@
-"""RoiAlign of regions that are too large for onnx's reference is refused at once."""
+"""Refusal of `RoiAlign` regions that are too large for the onnx reference."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def operands(sample: Sample, dtype: str, seed: int | None = None) -> list[Array 
 
 
 def accepted_dtypes(name: str, dtypes: tuple[str, ...]) -> list[str]:
-    """Return those of the dtypes that the operation accepts."""
+    """Return the subset of `dtypes` that the operation accepts."""
     return [dtype for dtype in dtypes if _types(name, dtype) is not None]
 
 

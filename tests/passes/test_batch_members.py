@@ -122,7 +122,7 @@ def test_a_condition_that_is_false_at_first(trip: int | None) -> None:
 
 
 def test_an_initial_condition_without_a_body_condition() -> None:
-    """Without a condition in the body, members that start run all iterations."""
+    """Check that members whose initial condition is true run all iterations."""
     m = Model()
     loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.w, "x")
@@ -215,7 +215,7 @@ def test_a_sequence_is_refused() -> None:
 
 @pytest.mark.parametrize("names", [("s",), ("s", "v"), ("n",), ("n", "s")])
 def test_a_loop_in_a_loop(names: tuple[str, ...]) -> None:
-    """Both loops stop when x is large enough, or after n iterations."""
+    """Nest two loops that stop when x exceeds a limit, or after n iterations."""
     m = Model()
     outer = LoopBuilder(m.b, m.n)
     x, c = outer.carry(m.s, "x"), outer.carry(m.b.constant(np.array(0)), "c")

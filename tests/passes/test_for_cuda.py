@@ -27,7 +27,7 @@ def guards(program: Program) -> list[str]:
 
 
 def assert_same_or_both_fail(program: Program, arrays: dict[str, Any], sentence: str = "") -> None:
-    """Check that the rewritten program gives the same results, or that both fail, the rewritten one with this message."""
+    """Check that the rewritten program has equal results, or that both programs fail, with `sentence` as the error."""
     rewritten = for_cuda(program)
     assert not check(rewritten)
     with written_for_cuda():

@@ -1,4 +1,4 @@
-"""Random programs of choices and loops in each other: the interpreter, the passes, ONNX Runtime.
+"""Random programs of nested choices and loops in the interpreter, the passes and ONNX Runtime.
 
 Values are vectors of three numbers, computed by operations that round alike everywhere, so
 that results are equal bit for bit.

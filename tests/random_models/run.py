@@ -1,4 +1,4 @@
-"""Random models over time by hand and at night.
+"""Command that judges random models over time, for manual and nightly runs.
 
 python -m tests.random_models.run --first 0 --count 500      # resumable: a range of seeds
 python -m tests.random_models.run --seeds 7 12

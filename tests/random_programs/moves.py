@@ -220,7 +220,7 @@ def expand(d: Drawing, s: Scope) -> None:
 
 
 def lengths(d: Drawing, s: Scope) -> None:
-    """Add an array whose length is computed."""
+    """Add an array of computed length."""
     form = d.rng.random()
     if form < 0.3:
         limit = d.zero_or_more(s, 9)

@@ -1,4 +1,4 @@
-"""Random programs by hand and at night.
+"""Command that judges random programs, for manual and nightly runs.
 
 python -m tests.random_programs.run --first 0 --count 10000              # resumable: a range of seeds
 python -m tests.random_programs.run --first 10000 --count 10000 --kind onnx

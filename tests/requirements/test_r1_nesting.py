@@ -1,4 +1,4 @@
-"""Loops in loops, loops in a row, decisions in loops (R1.28 to R1.32)."""
+"""Nested loops, consecutive loops and branches in loops (R1.28 to R1.32)."""
 
 import math
 

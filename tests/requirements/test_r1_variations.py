@@ -172,7 +172,7 @@ nodes:
         (-1.0, True, {"x": -1024, "times": 10, "condition": True, "reason": 0, "after": -1019}),
     ],
 )
-def test_what_a_loop_says_can_be_used_everywhere(run_everywhere, x, go, expected):
+def test_outputs_of_a_loop_can_be_used_in_all_expressions(run_everywhere, x, go, expected):
     results = run_everywhere(IN_EVERY_PORT, {"x": x, "go": go})
     assert {name: results[name].item() for name in expected} == expected
     assert results["twice"] == 2 * results["times"]

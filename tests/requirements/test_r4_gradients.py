@@ -1,4 +1,4 @@
-"""Gradients of MindSpore's and TensorFlow's control flow (R4.20 to R4.29), with numbers worked out by hand."""
+"""Gradients of MindSpore's and TensorFlow's control flow (R4.20 to R4.29), with derivatives calculated by hand."""
 
 from __future__ import annotations
 

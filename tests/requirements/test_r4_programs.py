@@ -1,4 +1,4 @@
-"""Break, continue and nested control flow as models (R4.30), against the programs in Python.
+"""Break, continue and nested control flow as models (R4.30), compared with the programs in Python.
 
 `break` is the body's condition; `continue` and `if` are a choice whose other branch passes values
 through; `elif` is a choice in a branch, or a case_of.
@@ -265,7 +265,7 @@ def early_return() -> Program:
     return m, python, [{"x": 10.0, "tolerance": 0.3}, {"x": 10.0, "tolerance": 1e-9}], [4, -1]
 
 
-def a_flag_decides_later() -> Program:
+def sum_after_a_flag() -> Program:
     """Return a program that sums i after the first iteration with i * i > limit."""
 
     def python(n: int, limit: int) -> Any:
@@ -332,7 +332,7 @@ PROGRAMS = (
     break_of_both_loops,
     while_in_if,
     early_return,
-    a_flag_decides_later,
+    sum_after_a_flag,
     two_values_swap,
     collatz_peak,
 )

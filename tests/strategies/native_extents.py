@@ -57,7 +57,7 @@ class RuntimeExtentsBuilder(ArrayProgramBuilder):
         return super().grow(b, around, depth, least + 2 * depth)
 
     def choice(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
-        """Append a loop more often than a choice."""
+        """Append an inner loop or a choice, with a larger probability for the loop."""
         return (
             super().choice(b, pool, depth)
             if self.draw(st.booleans())

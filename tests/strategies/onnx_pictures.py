@@ -47,7 +47,7 @@ class Network:
 
 
 def convolutions(blocks: int) -> onnx.ModelProto:
-    """Return blocks of seven nodes, Conv, Relu, Conv and Add of the block's input, one of them weight preparation."""
+    """Return residual blocks of seven nodes: Conv, Relu, Conv, Add, and the preparation of a weight."""
     network, value = Network(), "x"
     for k in range(blocks):
         network.scope = f"layer.{k}"

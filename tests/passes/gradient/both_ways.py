@@ -54,7 +54,7 @@ def assert_agree(
     smooth: bool = True,
     second: bool = True,
 ) -> dict[str, np.ndarray]:
-    """Check that both modes give the derivative of `value` that central differences give.
+    """Check that the derivative of `value` in both modes equals central differences.
 
     `smooth`: not at a kink, where these know nothing. `second`: forward over backward, too.
     """
