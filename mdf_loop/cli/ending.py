@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
@@ -42,7 +42,7 @@ class SignalWord:
     """Time limit in seconds for waiting for another thread that writes the message."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a second signal can interrupt the writing thread
+        self._lock = ForkSafeLock()  # a second signal can interrupt the writing thread
         self._is_written = False
 
     def reset(self) -> None:
@@ -51,8 +51,11 @@ class SignalWord:
 
     def write(self, word: str, write: Callable[[str], object]) -> None:
         """Call `write(word)`, unless the message of this command is already written."""
-        if not self._lock.acquire(timeout=self.LOCK_SECONDS):
-            return
+        end = time.monotonic() + self.LOCK_SECONDS
+        while not self._lock.acquire(blocking=False):
+            if time.monotonic() > end:
+                return
+            time.sleep(0.01)
         try:
             if not self._is_written:
                 self._is_written = True

@@ -136,5 +136,5 @@ def _stored_content(array: Any) -> dict[str, Any]:
     return {
         "dtype": dtype_name(array),
         "shape": list(array.shape),
-        "file": str(array.store.shown),
+        "file": str(array.store.display_path),
     }

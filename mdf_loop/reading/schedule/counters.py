@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
@@ -70,10 +69,6 @@ class Counters(Struct):
     b: ModelBuilder
     counts: dict[Key, Number | Truth | None]
     look: Callable[[Reaches], Truth] = field(default=_refuse_to_look)
-
-    def copy(self) -> Counters:
-        """Return a copy of the counts."""
-        return replace(self, held=dict(self.counts))
 
     def _number(self, key: Key) -> Number:
         """Return the number of a key. Raise NotKnown if the number is unknown."""
