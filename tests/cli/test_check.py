@@ -57,7 +57,10 @@ def model(tmp_path, nodes, graph_keys=""):
 
 
 def test_states_are_checked_over_time(cli, tmp_path):
-    """Only a run over time computes derivatives, so one evaluation alone has no error."""
+    """Check that the error in a derivative appears only with the check over time.
+
+    A single evaluation computes no derivatives.
+    """
     state = "{default_initial_value: 0.0, time_derivative: '1.0 - V / tau + x'}"
     second_state = "{default_initial_value: '[0.0, 0.0, 0.0]', time_derivative: -x}"
     parameters = f"tau: {{value: [144.0, 100.0]}}, x: {second_state}, V: {state}"
@@ -70,7 +73,7 @@ def test_states_are_checked_over_time(cli, tmp_path):
 
 
 def test_feedback_is_checked_over_time(cli, tmp_path):
-    """The value that returns has another shape in every step."""
+    """Check a feedback value that changes its shape in every step."""
     node = (
         "{input_ports: {x: {default_value: [1.0]}}, output_ports: {y: {value: 'x @ [[1.0, 2.0]]'}}}"
     )

@@ -145,7 +145,7 @@ def test_a_time_limit_prints_the_best_fit(cli: Cli, folder: Path) -> None:
 
 
 def test_a_nan_derivative_has_a_warning(cli: Cli, folder: Path) -> None:
-    """The derivative with respect to b is nan everywhere: an infinite slope times 0."""
+    """Check the warning for a derivative by b that is nan everywhere (inf times 0)."""
     parameters = {"a": {"value": 1.0}, "b": {"value": 1.0}, "n": {"value": "n + 1"}}
     output = {"y": {"value": "a * n + b * n * n + numpy.sqrt(b * 0.0)"}}
     nodes = {"c": {"parameters": parameters, "output_ports": output}}

@@ -105,7 +105,7 @@ def test_a_sweep_has_a_number_for_each_member(cli, cell):
 
 
 def test_truncate_and_stop(cli, cell):
-    """The last V[t] = V[t - 1] a + current: truncation leaves the derivative V[t - 1] in each element."""
+    """Check that truncation of V[t] = V[t - 1] a + current leaves the derivative V[t - 1] by a."""
     arguments = ("--of", "cell.V:last", "--steps", 20)
     full, truncated = (
         gradient_json(cli, cell, *arguments),

@@ -1,4 +1,4 @@
-r"""Names, units and texts of a model that would steer a terminal are shown by every command."""
+"""Commands escape control characters in names, units and texts of a model."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ OUTCOMES = {
 
 
 class Process:
-    """Process that runs `mdf-loop run` with some arguments, once everything is imported."""
+    """Running `mdf-loop run` process with some arguments, started after all imports."""
 
     def __init__(self, *arguments: Any, before: str = "") -> None:
         self.running = subprocess.Popen(
@@ -308,7 +308,7 @@ def test_nohup_ignores_hang_ups(start_process, decay, tmp_path):
 
 @pytest.mark.slow
 def test_a_terminal_that_is_closed(decay, tmp_path):
-    """Progress and output have no terminal, but the results are saved."""
+    """Check that the results are saved although the terminal for progress and output is gone."""
     process, terminal = pty.fork()
     if process == 0:
         arguments = (

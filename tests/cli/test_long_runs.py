@@ -482,7 +482,7 @@ def test_a_stopped_run_has_its_rows_in_the_store(run):
 
 
 def test_results_have_their_checkpoint(model, tmp_path):
-    """`results.checkpoint` is the written file. Leftovers of a killed process are removed."""
+    """Check `results.checkpoint` and the removal of temporary files of a killed process."""
     compiled = mdf_loop.compile(model)
     path = tmp_path / "c"
     assert compiled.run(steps=5).checkpoint is None
@@ -498,7 +498,7 @@ def test_results_have_their_checkpoint(model, tmp_path):
 
 
 def test_a_store_with_reductions_is_resumed(model, tmp_path):
-    """The store of a stopped run has partial reductions, which the resumed run replaces."""
+    """Check that a resumed run replaces the partial reductions in the store of a stopped run."""
     compiled = mdf_loop.compile(model)
     arguments = {
         "record": ["walk.x"],

@@ -324,7 +324,7 @@ def test_python_functions_refuse_invalid_paths(place, path: Any) -> None:
 
 @pytest.mark.slow
 def test_undecodable_names(place) -> None:
-    """Names on the command line with bytes that are not text, as a shell passes them."""
+    """Check names on the command line whose bytes are not valid text."""
     name = b"\xff\x1b[2J.json"
     os.link("m.json", name)
     before = Path("m.json").read_bytes()

@@ -173,7 +173,7 @@ def test_output_json_equals_printed_json(cli, sample, tmp_path):
 
 
 def test_saved_inputs_can_be_read_again(cli, double, tmp_path):
-    """`--output a.json` is no input file, but each value in it may be an input."""
+    """Check that an output of `--output a.json` can be a value in an input file."""
     target = tmp_path / "out.json"
     first = cli("run", double, "--input", "x=0.0", "--output", target, "--json").json
     assert first["outputs"]["twice.inverse"]["data"] == "inf"

@@ -75,7 +75,7 @@ def test_text_of_sequences_and_optional_values(cli, files):
 
 
 def test_a_sequence_may_be_written_as_lists(cli, files):
-    """`--input` reads nested lists whose rows have equal or different lengths."""
+    """Check that `--input` reads nested lists with rows of equal or different lengths."""
     model, _ = files
     outcome = cli("run", model, "--input", "s=[[1, 2], [3]]", "--json")
     assert [member["data"] for member in outcome.json["outputs"]["n.s"]["data"]] == [[1, 2], [3]]

@@ -1,4 +1,4 @@
-"""Imports of commands, which are half of the time of a small run."""
+"""Modules that commands import, which take half of the time of a small run."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def imported(*arguments: object) -> set[str]:
     ],
 )
 def test_a_small_model_needs_nothing_heavy(command: tuple[object, ...], may: set[str]) -> None:
-    """Machine code for a loop and the graph of a check import only their own modules."""
+    """Check that native loops and the graph of `check` import only their own heavy modules."""
     assert imported(*command) <= may
 
 
 @pytest.mark.slow
 def test_heavy_modules_are_imported_on_use(tmp_path: Path) -> None:
-    """The names in `HEAVY` are the current names of the modules."""
+    """Check that the names in `HEAVY` are current module names."""
     model = MODELS["leaky_neuron"]
     plotted = imported("run", model, "--steps", 3, "--plot", tmp_path / "v.svg")
     assert plotted >= {"matplotlib"}

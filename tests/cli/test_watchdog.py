@@ -1,4 +1,4 @@
-"""Signals to a command that starts, imports, or does not answer; each process has a stand-in for what it does."""
+"""Signals during start-up, imports and endless operations; each test process has a stand-in for one function."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("number", CODES)
 def test_a_signal_before_the_commands_are_imported(number: int) -> None:
-    """The first thing that `main` imports sends it."""
+    """Check a signal sent while `main` imports its first module."""
     program = f"""
 import os, sys
 class Finder:
@@ -98,7 +98,7 @@ sys.meta_path.insert(0, Finder())
 
 @pytest.mark.parametrize("number", CODES)
 def test_a_signal_during_an_import_is_raised_after_it(tmp_path: Path, number: int) -> None:
-    """The module is imported to its end."""
+    """Check that the import completes before the signal is raised."""
     (tmp_path / "slow_module.py").write_text(
         f"import os, sys\nos.kill(os.getpid(), {number})\n"
         "sum(range(10_000))\nprint('imported', file=sys.stderr)\n"
@@ -129,7 +129,7 @@ def test_code_that_does_not_return_is_ended(model: Path, number: int) -> None:
 
 @pytest.mark.parametrize("number", CODES)
 def test_a_slow_end_after_a_signal_writes_the_word_once(model: Path, number: int) -> None:
-    """The watchdog ends the process after the main thread has written the word."""
+    """Check that the message appears once if the watchdog ends a slow process."""
     program = f"""
 import os, sys, time
 import mdf_loop.cli.check_command as check_command

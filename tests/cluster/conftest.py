@@ -1,4 +1,4 @@
-"""Two processes that compute for all tests, and a neuron model."""
+"""Fixtures: a client with two worker processes for all tests, and a neuron model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses of schedulers: each address without a scheduler is one error, before Dask's client connects."""
+"""Scheduler addresses: each address without a scheduler is one error, before Dask's client connects."""
 
 from __future__ import annotations
 

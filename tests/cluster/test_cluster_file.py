@@ -39,7 +39,7 @@ def write_file(folder: Path, text: str) -> Path:
 
 
 def test_the_job_script(tmp_path: Path) -> None:
-    """The script is the one that dask-jobqueue passes to sbatch. The test runs no SLURM."""
+    """Check the script that dask-jobqueue passes to sbatch, without SLURM."""
     slurm_cluster = import_library("dask_jobqueue").SLURMCluster
     arguments = dict(read_cluster(write_file(tmp_path, SLURM)).arguments)
     assert arguments.pop("jobs") == 3

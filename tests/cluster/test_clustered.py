@@ -1,4 +1,4 @@
-"""Members on a cluster equal those of one process: bit for bit, with their axes, dtypes, loops and statistics."""
+"""Sweeps on a cluster equal sweeps in one process: bits, axes, dtypes, loops and statistics."""
 
 from __future__ import annotations
 

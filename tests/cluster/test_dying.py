@@ -104,7 +104,7 @@ def _die_at_three(_: Any, item: int) -> int:
 
 
 class KillsTwice:
-    """Object that kills the process that unpickles it, the first two times."""
+    """Object that kills the first two processes that unpickle it."""
 
     def __init__(self, marks: Path) -> None:
         self.marks = marks

@@ -1,4 +1,4 @@
-"""Random kills of the client and of its processes: a resumed command gives the exact numbers."""
+"""Random kills of the client and of its worker processes: a resumed command gives the exact numbers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def children(process: int) -> Iterator[int]:
 
 
 def kill(command: subprocess.Popen[str], draw: random.Random) -> signal.Signals | None:
-    """Kill a random process of a command. Return the signal if it was the command itself."""
+    """Kill a random process of a command and return the signal if the command itself was killed."""
     target = draw.choice(["command", "one worker", "all workers"])
     if target == "command":
         number = draw.choice([signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
@@ -77,7 +77,7 @@ def kill(command: subprocess.Popen[str], draw: random.Random) -> signal.Signals 
 
 
 def computed(store: Path, expected: np.ndarray) -> int:
-    """Return the number of members that a store marks as computed. Their numbers are exact."""
+    """Return the number of members that a store marks as computed, after a check of their numbers."""
     if not (store / "computed" / "zarr.json").exists():
         return 0
     with xarray.open_zarr(store, chunks=None) as dataset:

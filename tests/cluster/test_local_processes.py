@@ -1,4 +1,4 @@
-"""Processes of this machine: those that end are replaced, and an error says why none can start."""
+"""Local worker processes: ended workers are replaced, and an error explains why no worker can start."""
 
 from __future__ import annotations
 

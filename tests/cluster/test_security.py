@@ -1,4 +1,4 @@
-"""Processes of this machine connect by TLS; without the library that makes keys there is no cluster."""
+"""Local workers connect by TLS; without the library for keys there is no cluster."""
 
 from __future__ import annotations
 

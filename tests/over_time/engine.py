@@ -51,7 +51,7 @@ class Rules(Enum):
 
 
 class EndlessScheduleError(Exception):
-    """The schedule of one evaluation does not end."""
+    """Error for a schedule of one evaluation that does not end."""
 
 
 @dataclass

@@ -47,7 +47,7 @@ ENGINE_ONLY: tuple[tuple[str, str], ...] = (
 
 
 class BrokenError(AssertionError):
-    """The law does not hold."""
+    """Error for a compiled model that differs from the engine."""
 
     def __init__(self, reason: str, run: Run, detail: str = "") -> None:
         self.reason = reason

@@ -129,7 +129,7 @@ SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
 
 
 class DifferentError(AssertionError):
-    """A compiled model does not do what the engine does."""
+    """Error for a compiled model that differs from the engine."""
 
     def __init__(self, what: str, source: Model) -> None:
         super().__init__(f"{what}\n{json.dumps(source)}")

@@ -185,13 +185,16 @@ _ASKED = [
 @pytest.mark.parametrize("ending", _ASKED)
 @pytest.mark.parametrize("scale", ["environment_state_update", "ENVIRONMENT_SEQUENCE"])
 def test_terminations_whose_evaluation_changes_them(ending: Model, scale: str) -> None:
-    """Terminations are evaluated before a pass and before each layer; that of the sequence after all."""
+    """Check the evaluation order of terminations: before a pass, before each layer, and at the end.
+
+    The termination of the sequence is evaluated last.
+    """
     for shape in some(SHAPES, 4):
         assert compare(model(shape, None, {scale: ending}), STEPS) in ("equal", "both fail")
 
 
 def test_a_node_may_let_another_of_its_layer_run() -> None:
-    """The nodes of a layer are evaluated again as long as another one starts."""
+    """Check that the nodes of a layer are evaluated again while another one starts."""
     written = {
         "A": condition("AfterNCalls", dependency="B", n=1),
         "B": condition("AfterNCalls", dependency="C", n=1),

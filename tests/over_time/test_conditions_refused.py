@@ -1,7 +1,7 @@
-"""Where one engine runs a condition and the other does not, and what we say to conditions we refuse.
+"""Conditions that only one engine runs, and the errors for refused conditions.
 
-Four verdicts exist: both run and are equal, both fail, the engine fails, we refuse. The last two
-are listed here, all of them.
+Four verdicts exist: both run and are equal, both fail, the engine fails, the compiler refuses. This
+file lists all cases of the last two verdicts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A model that names axes: outputs share them, also in files and pictures."""
+"""Models that name axes: outputs share the axes, also in files and pictures."""
 
 from __future__ import annotations
 

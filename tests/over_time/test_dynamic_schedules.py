@@ -1,6 +1,7 @@
-"""Schedules that are decided while running, and loops in and around nodes with conditions.
+"""Schedules that are decided at run time, and loops in and around nodes with conditions.
 
-Each row runs twice: as it is, and with no order of execution planned while reading.
+Each row runs twice: with the default planning, and without an execution order planned at compile
+time.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def test_rows_before_a_node_has_run_are_nan(governed: Model, way: str) -> None:
 
 @pytest.mark.slow
 def test_kinds_of_numbers(way: str) -> None:
-    """Integers stay integers; a value that an edge may or may not deliver has a common type."""
+    """Check that integers stay integers and that a value over a conditional edge has a common type."""
     source = model("circle", None, PASSES_3)
     results = mdf_loop.compile(copy.deepcopy(source)).run(steps=3, record=["A.a", "B.f", "C.n"])
     assert {array.dtype for array in results.values()} == {np.dtype(np.int64)}
@@ -92,7 +93,7 @@ def test_kinds_of_numbers(way: str) -> None:
 
 
 def test_types_widen_through_long_cycles(way: str) -> None:
-    """A value that becomes a float far away converts all that follow to floats, step by step."""
+    """Check that a float at one node of a long cycle converts all later values to floats."""
     ids = "ABCDEFGHIJKL"
     nodes: Model = {
         i: {
@@ -141,7 +142,7 @@ def test_every_execution_takes_dt(governed: Model, way: str) -> None:
 
 
 def test_a_derivative_that_first_runs_later(way: str) -> None:
-    """The engine adds to nothing there and fails; we add to the initial value."""
+    """Check a derivative that first runs later: it adds to the initial value, where the engine fails."""
     source = _growing(PASSES_3, D=ABOVE_3)
     assert compare(source, 6, 0.125) == "engine fails"
     results = mdf_loop.compile(copy.deepcopy(source)).run(steps=2, dt=0.125, record=["A.a"])
@@ -286,14 +287,14 @@ IN_BODY: list[tuple[Model, bool]] = [
 @pytest.mark.soak
 @pytest.mark.parametrize(("conditions", "dynamic"), some(IN_BODY, 2))
 def test_conditions_inside_a_body(conditions: Model, dynamic: bool, way: str) -> None:
-    """A body's graph is evaluated anew in every iteration, so its conditions count from zero."""
+    """Check that the conditions of a body count from zero in every iteration."""
     assert compare(_with_loop(conditions), 6) == "equal"
     assert compare(_with_loop(conditions, L=ABOVE_3), 6) == "equal"
 
 
 @pytest.mark.parametrize("far", [False, True])
 def test_values_of_conditions_inside_a_body(far: bool, way: str) -> None:
-    """Q takes its default in the first pass, and P's value in the second."""
+    """Check that Q takes its default in the first pass and P's value in the second."""
     passes = 90 if far else 2
     body = _body(
         {

@@ -1,4 +1,4 @@
-"""A run over time as one standard ONNX file: plain ONNX Runtime gives the results of `run`."""
+"""Runs over time as one standard ONNX file: plain ONNX Runtime gives the results of `run`."""
 
 from __future__ import annotations
 

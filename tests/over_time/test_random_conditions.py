@@ -1,6 +1,6 @@
 """Random condition trees on random graphs: the engine's order and numbers, or an error.
 
-What is counted: every model runs for some evaluations in both engines, and none differs.
+Every model runs for some evaluations in both engines, and no model differs.
 """
 
 from __future__ import annotations

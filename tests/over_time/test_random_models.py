@@ -1,6 +1,6 @@
-"""Random models over time do what modeci_mdf's engine does, or are refused for a listed reason.
+"""Random models over time equal modeci_mdf's engine, or are refused for a listed reason.
 
-`make soak` looks further.
+`make soak` tests more models.
 """
 
 from __future__ import annotations

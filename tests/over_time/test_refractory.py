@@ -1,4 +1,4 @@
-"""A countdown that is compared with half a step lasts the right number of steps for every time and `dt`."""
+"""A countdown compared with half a step lasts the right number of steps for every time and `dt`."""
 
 from __future__ import annotations
 

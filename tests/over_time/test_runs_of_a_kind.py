@@ -1,4 +1,4 @@
-"""Machine code pays for many runs of one kind, even if it does not for one."""
+"""Native code is compiled for repeated runs of equal types, even if it does not pay for a single run."""
 
 from __future__ import annotations
 

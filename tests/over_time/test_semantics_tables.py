@@ -1,7 +1,7 @@
-"""The examples that state modeci_mdf's semantics: expected numbers, ours, the engine's, the reference's.
+"""Example tables of modeci_mdf's semantics: expected numbers of the compiler, the engine and the reference.
 
-Each row has a model, the time between evaluations, and what some ports, parameters and functions
-hold after each evaluation.
+Each row has a model, the time between evaluations, and the values of some ports, parameters and
+functions after each evaluation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Row:
 
     @property
     def steps(self) -> int:
-        """Number of evaluations that the row states."""
+        """Number of evaluations in the row."""
         return max(map(len, self.values.values()))
 
     @property

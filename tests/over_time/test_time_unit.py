@@ -1,4 +1,4 @@
-"""A model that states its unit of time: the meaning of `dt`, and places where the unit is shown."""
+"""Models that state their unit of time: the meaning of `dt`, and the places that show the unit."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def test_which_rows_are_kept():
 
 
 def test_each_step_is_computed_about_once():
-    """Lengths that always differ do not restart the loop repeatedly."""
+    """Check that changing lengths do not restart the loop repeatedly."""
     calls = []
     values = [1, 2, 3, 4, 5, 6, 7, 8] * 4
     run(trials(), values, progress=lambda progress: calls.append(progress.done) or True)
@@ -360,7 +360,7 @@ def repeated(name: str, rows: Any, shape: tuple[int, ...]) -> Any:
 
 
 def test_verify_finds_rows_that_were_not_computed(monkeypatch):
-    """A recorder that repeats short rows, without an error."""
+    """Check that `verify` detects a recorder that repeats short rows."""
     monkeypatch.setattr(rows_module, "padded", lambda _, rows, shape: np.broadcast_to(rows, shape))
     monkeypatch.setattr("mdf_loop.run.recording.recording_plan.length_names", lambda *_: {})
     verification = mdf_loop.verify(trials(), {"M": np.array([1, 3, 1, 3])}, steps=4)

@@ -71,7 +71,7 @@ def test_stop_reasons_have_words_codes_and_sentences() -> None:
 
 @pytest.fixture
 def sweep() -> Results:
-    """Three members, two steps; the swept parameter is an output too."""
+    """Return results of three members and two steps, whose swept parameter is an output, too."""
     arrays = {
         "A.v": np.arange(12.0).reshape(3, 2, 2),
         "A.gain": np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]),

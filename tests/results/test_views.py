@@ -1,4 +1,4 @@
-"""Results show themselves as text, and as tables in notebooks."""
+"""Results as text, and as tables in notebooks."""
 
 from __future__ import annotations
 
