@@ -78,7 +78,7 @@ def contents(place: Path) -> dict[str, Any]:
     }
 
 
-def refused(model: CompiledModel, store: Path, sentence: str) -> None:
+def check_refused(model: CompiledModel, store: Path, sentence: str) -> None:
     """Check that a run is refused by one error before a file is changed."""
     before = contents(store.parent)
     with pytest.raises(InputError, match=sentence):
@@ -112,7 +112,9 @@ def test_nothing_is_written_through_links(model: CompiledModel, store: Path, nam
         flags.unlink()
     (store / name).rename(store.parent / "victim")
     (store / name).symlink_to(store.parent / "victim")
-    refused(model, store, rf"'{name}' in it is no plain file: nothing is written through links")
+    check_refused(
+        model, store, rf"'{name}' in it is no plain file: nothing is written through links"
+    )
 
 
 def test_a_worker_writes_through_no_link(model: CompiledModel, store: Path) -> None:
@@ -164,7 +166,7 @@ def test_forged_records_are_refused(
         document["attributes"]["sweep"][word] = value
 
     edit(store / "zarr.json", change)
-    refused(model, store, r"cannot continue|is of (a run|another model)")
+    check_refused(model, store, r"cannot continue|is of (a run|another model)")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_array_names_outside_the_store_are_refused(
         arrays[name] = arrays["n.x"]
 
     edit(store / "zarr.json", change)
-    refused(model, store, "is no name of an array")
+    check_refused(model, store, "is no name of an array")
 
 
 ARRAYS: dict[str, tuple[str, Any]] = {
@@ -205,7 +207,7 @@ def test_metadata_of_an_array(
         document["consolidated_metadata"]["metadata"]["n.x"][word] = value
 
     edit(store / "zarr.json", change)
-    refused(model, store, "cannot continue")
+    check_refused(model, store, "cannot continue")
 
 
 # --- damaged files --------------------------------------------------------------------------------
@@ -289,9 +291,9 @@ def test_a_damaged_coordinate_is_written_again(
 def test_damaged_metadata_of_the_store_are_one_error(model: CompiledModel, store: Path) -> None:
     text = (store / "zarr.json").read_text()
     (store / "zarr.json").write_text(text.replace('"native"', '"nativf"'))
-    refused(model, store, "cannot continue .*: its attribute 'sweep' is damaged")
+    check_refused(model, store, "cannot continue .*: its attribute 'sweep' is damaged")
     (store / "zarr.json").write_text(text.replace('"device": "', '"device": "x'))
-    refused(model, store, "cannot continue .*: its 'zarr.json' is not as it was written")
+    check_refused(model, store, "cannot continue .*: its 'zarr.json' is not as it was written")
 
 
 def test_data_reach_the_disk_before_flags(

@@ -41,7 +41,7 @@ def growing() -> mdf_loop.CompiledModel:
     return mdf_loop.compile(GROWING, device="cpu")
 
 
-def warned(compiled: mdf_loop.CompiledModel, *inputs: Any, **words: Any) -> Results:
+def run_with_warning(compiled: mdf_loop.CompiledModel, *inputs: Any, **words: Any) -> Results:
     """Run the model and check that the run gives one warning with the text of the note."""
     with pytest.warns(RuntimeWarning) as caught:
         results = compiled.run(*inputs, **words)
@@ -51,7 +51,7 @@ def warned(compiled: mdf_loop.CompiledModel, *inputs: Any, **words: Any) -> Resu
     return results
 
 
-def silent(compiled: mdf_loop.CompiledModel, *inputs: Any, **words: Any) -> Results:
+def run_silently(compiled: mdf_loop.CompiledModel, *inputs: Any, **words: Any) -> Results:
     """Run the model and check that the run gives no warning and no note."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -67,36 +67,38 @@ def silent(compiled: mdf_loop.CompiledModel, *inputs: Any, **words: Any) -> Resu
 def test_a_run_names_the_first_output_its_row_and_the_remedy(
     growing: mdf_loop.CompiledModel, engine: str
 ) -> None:
-    results = warned(growing, steps=40, dt=0.1, engine=engine)
+    results = run_with_warning(growing, steps=40, dt=0.1, engine=engine)
     assert results.notes == (f"'cell.x' became infinite in row 16 (time 1.6 ms): {REMEDY}",)
     assert np.isfinite(results["x"]).tolist() == [k < 16 for k in range(40)]
-    silent(growing, steps=16, dt=0.1, engine=engine)
+    run_silently(growing, steps=16, dt=0.1, engine=engine)
 
 
 def test_rows_are_counted_as_they_are_kept(growing: mdf_loop.CompiledModel) -> None:
-    results = warned(growing, steps=40, dt=0.1, every=5)
+    results = run_with_warning(growing, steps=40, dt=0.1, every=5)
     assert results.notes == (f"'cell.x' became infinite in row 4 (time 2 ms): {REMEDY}",)
 
 
 @pytest.mark.parametrize("form", ["off", "require"])
 def test_native_and_standard_loops_say_the_same(form: str) -> None:
     compiled = mdf_loop.compile(GROWING, device="cpu", native=form)
-    results = warned(compiled, steps=3000, dt=0.1)
+    results = run_with_warning(compiled, steps=3000, dt=0.1)
     assert results.notes == (f"'cell.x' became infinite in row 16 (time 1.6 ms): {REMEDY}",)
 
 
 def test_ignore_is_silent_and_stop_says_it_itself(growing: mdf_loop.CompiledModel) -> None:
-    silent(growing, steps=40, dt=0.1, nan="ignore")
-    assert "was infinite at step 16" in silent(growing, steps=40, dt=0.1, nan="stop").reason
+    run_silently(growing, steps=40, dt=0.1, nan="ignore")
+    assert "was infinite at step 16" in run_silently(growing, steps=40, dt=0.1, nan="stop").reason
 
 
 def test_a_state_that_no_output_shows_is_named(growing: mdf_loop.CompiledModel) -> None:
-    results = warned(growing, steps=40, dt=0.1, only=["cell.big"])
+    results = run_with_warning(growing, steps=40, dt=0.1, only=["cell.big"])
     assert results.notes == (f"the state 'cell.x' is infinite after the last step: {REMEDY}",)
 
 
 def test_a_reduction_is_named(growing: mdf_loop.CompiledModel) -> None:
-    results = warned(growing, steps=40, dt=0.1, only=["cell.big"], reduce={"cell.x": "max"})
+    results = run_with_warning(
+        growing, steps=40, dt=0.1, only=["cell.big"], reduce={"cell.x": "max"}
+    )
     assert results.notes == (f"'cell.x.max' is infinite: {REMEDY}",)
 
 
@@ -105,14 +107,14 @@ def test_a_state_that_waits_for_its_first_value_is_no_fault(start: str) -> None:
     node = cell(x="x")
     node["parameters"] = {"last": {"default_initial_value": start, "value": "last"}}
     node["output_ports"] = {"never": {"value": "numpy.isfinite(last)"}}
-    silent(mdf_loop.compile(model({"cell": node}), device="cpu"), steps=5, dt=0.1)
+    run_silently(mdf_loop.compile(model({"cell": node}), device="cpu"), steps=5, dt=0.1)
 
 
 def test_a_value_that_is_nan_in_passing_is_left_to_stop() -> None:
     node = cell(y="1 / (I - 2)", I="I")
     compiled = mdf_loop.compile(model({"cell": node}), device="cpu")
-    silent(compiled, {"I": np.array([1.0, 2.0, 3.0])}, steps=3)
-    results = warned(compiled, {"I": np.array([1.0, 2.0, 3.0, np.nan])}, steps=4)
+    run_silently(compiled, {"I": np.array([1.0, 2.0, 3.0])}, steps=3)
+    results = run_with_warning(compiled, {"I": np.array([1.0, 2.0, 3.0, np.nan])}, steps=4)
     assert results.notes == (f"'cell.y' became infinite in row 1 (step 1): {REMEDY}",)
 
 
@@ -120,16 +122,16 @@ def test_a_run_that_is_stopped_or_goes_on_says_it(
     growing: mdf_loop.CompiledModel, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "run.ckpt"
-    whole = warned(growing, steps=40, dt=0.1)
-    silent(growing, steps=10, dt=0.1, checkpoint=checkpoint)
-    assert warned(growing, steps=40, dt=0.1, resume=checkpoint).notes == whole.notes
+    whole = run_with_warning(growing, steps=40, dt=0.1)
+    run_silently(growing, steps=10, dt=0.1, checkpoint=checkpoint)
+    assert run_with_warning(growing, steps=40, dt=0.1, resume=checkpoint).notes == whole.notes
     assert (
-        warned(growing, steps=40, dt=0.1, resume=checkpoint).notes == whole.notes
+        run_with_warning(growing, steps=40, dt=0.1, resume=checkpoint).notes == whole.notes
     )  # no steps are left
-    half = silent(growing, steps=10, dt=0.1)
-    later = warned(growing, steps=30, dt=0.1, state=half.state)
+    half = run_silently(growing, steps=10, dt=0.1)
+    later = run_with_warning(growing, steps=30, dt=0.1, state=half.state)
     assert "in row 6 (time 1.6 ms)" in later.notes[0]
-    stopped = warned(growing, steps=10**9, dt=0.1, time_limit=0.3, every=10**6)
+    stopped = run_with_warning(growing, steps=10**9, dt=0.1, time_limit=0.3, every=10**6)
     assert stopped.stopped_by is mdf_loop.StopReason.TIME_LIMIT
 
 
@@ -138,14 +140,14 @@ def test_a_run_that_is_stopped_or_goes_on_says_it(
 
 def test_the_member_of_a_sweep_is_named(growing: mdf_loop.CompiledModel) -> None:
     rates = [0.01, 0.5, 2.0]
-    results = warned(growing, steps=40, dt=0.1, sweep={"cell.rate": rates})
+    results = run_with_warning(growing, steps=40, dt=0.1, sweep={"cell.rate": rates})
     assert results.notes == (
         f"'cell.x' of member 2 became infinite in row 16 (time 1.6 ms): {REMEDY}",
     )
     grid = mdf_loop.grid({"cell.rate": rates, "I": [1.0, 2.0]})
-    results = warned(growing, steps=40, dt=0.1, sweep=grid)
+    results = run_with_warning(growing, steps=40, dt=0.1, sweep=grid)
     assert "'cell.x' of member 5 became infinite in row 13" in results.notes[0]
-    silent(growing, steps=40, dt=0.1, sweep={"cell.rate": rates[:1]})
+    run_silently(growing, steps=40, dt=0.1, sweep={"cell.rate": rates[:1]})
 
 
 DRAWING = model(
@@ -155,17 +157,17 @@ DRAWING = model(
 
 def test_the_trial_is_named_by_its_number() -> None:
     compiled = mdf_loop.compile(DRAWING, device="cpu")
-    results = warned(compiled, trials=range(7, 20))
+    results = run_with_warning(compiled, trials=range(7, 20))
     first = 7 + int(np.flatnonzero(np.isnan(results["x"]))[0])
     assert results.notes[0].startswith(f"'c.x' of trial {first} is nan")
-    statistics = warned(compiled, trials=range(7, 20), over_trials={"c.x": "mean"})
+    statistics = run_with_warning(compiled, trials=range(7, 20), over_trials={"c.x": "mean"})
     assert statistics.notes == results.notes
 
 
 # --- what is missing, and may be ------------------------------------------------------------------
 
 
-def late(value: str) -> dict[str, Any]:
+def late_node_model(value: str) -> dict[str, Any]:
     """Return a model with a node that first runs once another node has counted to four."""
     counting = {
         "parameters": {"n": {"default_initial_value": 0.0, "value": "n + 1"}},
@@ -192,34 +194,37 @@ def late(value: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "interpreter", "modeci"])
 def test_a_node_that_has_not_run_is_no_fault(engine: str) -> None:
-    compiled = mdf_loop.compile(late("n"), device="cpu")
-    results = silent(compiled, steps=2, engine=engine)
+    compiled = mdf_loop.compile(late_node_model("n"), device="cpu")
+    results = run_silently(compiled, steps=2, engine=engine)
     assert np.isnan(results["slow.y"]).all()
-    results = silent(compiled, steps=9, engine=engine)
+    results = run_silently(compiled, steps=9, engine=engine)
     missing = int(np.isnan(results["slow.y"]).sum())
     assert missing
-    zero = mdf_loop.compile(late("numpy.log(n - n)"), device="cpu")
+    zero = mdf_loop.compile(late_node_model("numpy.log(n - n)"), device="cpu")
     first = f"'slow.y' became infinite in row {missing} (step {missing})"
-    assert warned(zero, steps=9, engine=engine).notes[0].startswith(first)
+    assert run_with_warning(zero, steps=9, engine=engine).notes[0].startswith(first)
 
 
 def test_rows_before_the_first_run_are_counted_for_each_member_and_trial() -> None:
     compiled = mdf_loop.compile(
-        late("numpy.log(n * by - n) * numpy.random.uniform()"), device="cpu"
+        late_node_model("numpy.log(n * by - n) * numpy.random.uniform()"), device="cpu"
     )
     options: dict[str, Any] = {"steps": 9, "trials": 2}
-    results = silent(compiled, **options, sweep={"slow.by": [2.0, 3.0]})
+    results = run_silently(compiled, **options, sweep={"slow.by": [2.0, 3.0]})
     missing = int(np.isnan(results["slow.y"][0, 0]).sum())
-    notes = warned(compiled, **options, sweep={"slow.by": [2.0, 1.0]}).notes
+    notes = run_with_warning(compiled, **options, sweep={"slow.by": [2.0, 1.0]}).notes
     first = f"'slow.y' of member 1, trial 0 became infinite in row {missing} "
     assert notes[0].startswith(first)
 
 
 def test_rows_before_the_first_run_are_counted_across_a_checkpoint(tmp_path: Path) -> None:
-    compiled, path = mdf_loop.compile(late("numpy.log(n - n)"), device="cpu"), tmp_path / "c.ckpt"
-    whole = warned(compiled, steps=9)
+    compiled, path = (
+        mdf_loop.compile(late_node_model("numpy.log(n - n)"), device="cpu"),
+        tmp_path / "c.ckpt",
+    )
+    whole = run_with_warning(compiled, steps=9)
     compiled.run(steps=2, checkpoint=path)
-    assert warned(compiled, steps=9, resume=path).notes == whole.notes
+    assert run_with_warning(compiled, steps=9, resume=path).notes == whole.notes
 
 
 def waiting(recorded: str) -> mdf_loop.CompiledModel:
@@ -248,11 +253,11 @@ def waiting(recorded: str) -> mdf_loop.CompiledModel:
 
 
 def test_padding_is_no_fault() -> None:
-    results = silent(waiting("v"), sweep={"leak": [0.9, 0.5, 0.75]})
+    results = run_silently(waiting("v"), sweep={"leak": [0.9, 0.5, 0.75]})
     assert results.lengths["cell.trace"].tolist() == [1, 4, 2]
     assert np.isnan(results["cell.trace"]).any()
     infinite = waiting("v + numpy.log(v - 0.125)")  # v is 0.125 in the last row of member 1
-    notes = warned(infinite, sweep={"leak": [0.9, 0.5, 0.75]}).notes
+    notes = run_with_warning(infinite, sweep={"leak": [0.9, 0.5, 0.75]}).notes
     assert notes == (f"'cell.trace' of member 1 is infinite in row 3: {REMEDY}",)
 
 
@@ -261,11 +266,11 @@ def test_padding_is_no_fault() -> None:
 
 def test_one_evaluation_is_looked_at() -> None:
     compiled = mdf_loop.compile(model({"c": cell(y="1 / I")}), device="cpu")
-    silent(compiled, {"I": 2.0})
-    assert warned(compiled, {"I": 0.0}).notes == (f"'c.y' is infinite: {REMEDY}",)
-    notes = warned(compiled, {"I": np.array([[1.0], [np.nan]])}).notes
+    run_silently(compiled, {"I": 2.0})
+    assert run_with_warning(compiled, {"I": 0.0}).notes == (f"'c.y' is infinite: {REMEDY}",)
+    notes = run_with_warning(compiled, {"I": np.array([[1.0], [np.nan]])}).notes
     assert notes == (f"'c.y' is nan in row 1: {REMEDY}",)
-    notes = warned(compiled, sweep={"I": [1.0, 0.0]}).notes
+    notes = run_with_warning(compiled, sweep={"I": [1.0, 0.0]}).notes
     assert notes == (f"'c.y' of member 1 is infinite: {REMEDY}",)
 
 

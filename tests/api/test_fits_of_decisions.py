@@ -20,7 +20,7 @@ def ddm() -> mdf_loop.CompiledModel:
     return compiled(DECISION)
 
 
-def observed(
+def simulate_data(
     ddm: mdf_loop.CompiledModel, count: int = 1000, seed: int = 77, **other: float
 ) -> dict[str, np.ndarray]:
     true = {**TRUE, **{f"ddm.{name}": value for name, value in other.items()}}
@@ -30,7 +30,7 @@ def observed(
 
 @pytest.mark.slow
 def test_drift_and_threshold_are_found(ddm: mdf_loop.CompiledModel) -> None:
-    data = observed(ddm)
+    data = simulate_data(ddm)
     fit, again = (ddm.fit(data, FREE, likelihood=OF, seed=1, **FEW) for _ in range(2))
     assert fit.estimates == again.estimates
     for name, true in TRUE.items():
@@ -53,7 +53,7 @@ def test_drift_and_threshold_are_found(ddm: mdf_loop.CompiledModel) -> None:
 @pytest.mark.slow
 def test_an_interval_beyond_a_bound_is_reported(ddm: mdf_loop.CompiledModel) -> None:
     bounds = {"ddm.drift": (0.0, 3.0), "ddm.threshold": (0.85, 0.95)}
-    fit = ddm.fit(observed(ddm, 200), bounds, likelihood=OF, seed=1, **FEW)
+    fit = ddm.fit(simulate_data(ddm, 200), bounds, likelihood=OF, seed=1, **FEW)
     lower, upper = fit.intervals["ddm.threshold"]
     assert lower < 0.85 or upper > 0.95
     assert fit.beyond_bounds == tuple(fit.to_dict()["beyond_bounds"]) == ("ddm.threshold",)
@@ -61,7 +61,7 @@ def test_an_interval_beyond_a_bound_is_reported(ddm: mdf_loop.CompiledModel) -> 
 
 @pytest.mark.slow
 def test_times_without_choices_from_near(ddm: mdf_loop.CompiledModel) -> None:
-    data = {"rt": observed(ddm)["rt"]}
+    data = {"rt": simulate_data(ddm)["rt"]}
     words = {"likelihood": {"rt": "rt"}, "start": {"ddm.threshold": 1.0}, **FEW}
     fit = ddm.fit(data, {"ddm.threshold": (0.4, 2.0)}, set={"ddm.drift": 1.2}, **words)
     assert fit.estimates["ddm.threshold"] == pytest.approx(0.9, rel=0.05)
@@ -72,8 +72,8 @@ def test_times_without_choices_from_near(ddm: mdf_loop.CompiledModel) -> None:
 @pytest.fixture(scope="module")
 def conditions(ddm: mdf_loop.CompiledModel) -> dict[str, dict[str, np.ndarray]]:
     return {
-        "hard": observed(ddm, 500, 1, drift=0.6),
-        "easy": observed(ddm, 500, 2, drift=1.8),
+        "hard": simulate_data(ddm, 500, 1, drift=0.6),
+        "easy": simulate_data(ddm, 500, 2, drift=1.8),
     }
 
 
@@ -102,7 +102,7 @@ def test_conditions_share_a_threshold(
 def test_sharing_all_parameters_equals_one_fit_of_both_conditions(
     ddm: mdf_loop.CompiledModel,
 ) -> None:
-    halves = {"first": observed(ddm, 500, 3), "second": observed(ddm, 500, 4)}
+    halves = {"first": simulate_data(ddm, 500, 3), "second": simulate_data(ddm, 500, 4)}
     words = {"likelihood": OF, "seed": 1, **FEW}
     tied = ddm.fit(halves, FREE, shared=list(FREE), **words)
     whole = {name: np.concatenate([half[name] for half in halves.values()]) for name in OF}

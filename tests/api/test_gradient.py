@@ -56,7 +56,7 @@ def rows(a: float = 0.5, current: Any = 0.5, start: Any = START) -> np.ndarray:
     return np.array(states)
 
 
-def by_a(weights: Any, a: float = 0.5) -> float:
+def derivative_by_a(weights: Any, a: float = 0.5) -> float:
     """Compute the derivative of the weighted sum of the rows by `a`.
 
     The recurrence is dV[t]/da = V[t-1] + a dV[t-1]/da.
@@ -69,7 +69,7 @@ def by_a(weights: Any, a: float = 0.5) -> float:
 
 
 @pytest.fixture(params=["whole", "in chunks"])
-def however_cut(request, monkeypatch) -> None:
+def whole_and_in_chunks(request, monkeypatch) -> None:
     """Run the test in one program and again chunk by chunk."""
     if request.param == "in chunks":
         monkeypatch.setattr(in_chunks, "AT_ONCE", 1)
@@ -92,21 +92,21 @@ WORDS = {
 }
 
 
-@pytest.mark.usefixtures("however_cut")
+@pytest.mark.usefixtures("whole_and_in_chunks")
 @pytest.mark.parametrize("native", ["auto", "off"])
 @pytest.mark.parametrize("word", WORDS)
 def test_reductions(word: str, native: str) -> None:
     reduction, value, weights = WORDS[word]
     gradient = cell(native).gradient({"cell.V": reduction}, ["cell.a"], steps=STEPS)
     assert gradient.value == pytest.approx(value, rel=1e-12)
-    assert gradient["cell.a"] == pytest.approx(by_a(weights), rel=1e-11)
+    assert gradient["cell.a"] == pytest.approx(derivative_by_a(weights), rel=1e-11)
 
 
-@pytest.mark.usefixtures("however_cut")
+@pytest.mark.usefixtures("whole_and_in_chunks")
 def test_several_outputs_are_added_up() -> None:
     gradient = cell().gradient({"cell.V": "sum", "cell.W": ["last"]}, ["cell.a"], steps=STEPS)
     assert gradient.value == pytest.approx(V.sum() + (V[-1] ** 2).sum(), rel=1e-12)
-    assert gradient["cell.a"] == pytest.approx(by_a(1 + LAST * 2 * V), rel=1e-11)
+    assert gradient["cell.a"] == pytest.approx(derivative_by_a(1 + LAST * 2 * V), rel=1e-11)
 
 
 def test_of_one_evaluation() -> None:
@@ -153,13 +153,13 @@ def test_in_float32() -> None:
     model = mdf_loop.compile(CELL, precision="float32", device="cpu")
     gradient = model.gradient({"cell.V": "sum"}, ["cell.a"], steps=STEPS)
     assert gradient["cell.a"].dtype == np.float32
-    assert gradient["cell.a"] == pytest.approx(by_a(1), rel=1e-5)
+    assert gradient["cell.a"] == pytest.approx(derivative_by_a(1), rel=1e-5)
 
 
 # --- by what ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("however_cut")
+@pytest.mark.usefixtures("whole_and_in_chunks")
 def test_an_input_over_time_has_rows() -> None:
     """Check that the derivative by row t is the sum 1 + a + a^2 + ... over the remaining steps."""
     a, current = 0.5, np.linspace(-1, 1, STEPS)
@@ -172,7 +172,7 @@ def test_an_input_over_time_has_rows() -> None:
     assert gradient.value == pytest.approx(rows(current=current).sum(), rel=1e-12)
 
 
-@pytest.mark.usefixtures("however_cut")
+@pytest.mark.usefixtures("whole_and_in_chunks")
 def test_an_input_that_stays_has_the_sum_of_its_rows() -> None:
     arguments = ({"cell.V": "sum"}, ["current"])
     one = cell().gradient(*arguments, steps=STEPS)["current"]
@@ -183,7 +183,7 @@ def test_an_input_that_stays_has_the_sum_of_its_rows() -> None:
     assert one == pytest.approx(each.sum(), rel=1e-12)
 
 
-@pytest.mark.usefixtures("however_cut")
+@pytest.mark.usefixtures("whole_and_in_chunks")
 def test_derivatives_by_the_initial_value_of_a_state() -> None:
     gradient = cell().gradient(
         {"cell.V": "last"}, ["cell.v"], set={"cell.v": [3.0, 4.0]}, steps=STEPS
@@ -191,7 +191,7 @@ def test_derivatives_by_the_initial_value_of_a_state() -> None:
     np.testing.assert_allclose(gradient["cell.v"], [0.5**STEPS] * 2, rtol=1e-12)
 
 
-@pytest.mark.usefixtures("however_cut")
+@pytest.mark.usefixtures("whole_and_in_chunks")
 @pytest.mark.parametrize("steps", [None, STEPS])
 def test_unused_parameters_have_zero_derivatives(steps: int | None) -> None:
     gradient = cell().gradient({"cell.V": "sum"}, ["cell.unused", "idle", "cell.a"], steps=steps)
@@ -237,7 +237,7 @@ SWEEPS: dict[str, tuple[dict[str, Any], Mapping[str, Any]]] = {
 }
 
 
-@pytest.mark.usefixtures("however_cut")
+@pytest.mark.usefixtures("whole_and_in_chunks")
 @pytest.mark.soak
 @pytest.mark.parametrize(("what", "native"), some(product(SWEEPS, ["auto", "off"]), 2))
 def test_a_sweep_equals_single_runs(what: str, native: str) -> None:
@@ -274,7 +274,7 @@ WALK = one_node(
 )
 
 
-@pytest.mark.usefixtures("however_cut")
+@pytest.mark.usefixtures("whole_and_in_chunks")
 @pytest.mark.parametrize("native", ["auto", "off"])
 def test_noise_is_held_as_it_was_drawn(native: str) -> None:
     """Check that the derivative of x by sd is x / sd, since the drawn noise stays fixed."""
@@ -287,7 +287,7 @@ def test_noise_is_held_as_it_was_drawn(native: str) -> None:
         assert gradient["cell.sd"] == pytest.approx(total / 0.5, rel=1e-12)
 
 
-@pytest.mark.usefixtures("however_cut")
+@pytest.mark.usefixtures("whole_and_in_chunks")
 @pytest.mark.parametrize(
     ("word", "of_sum"), [("sum", 1.0), ("last", 1.0), ("mean", 1 / 5), ({"sse": 0.5}, 1.0)]
 )
@@ -454,7 +454,7 @@ def test_a_check_finds_a_wrong_rule_and_names_the_element(monkeypatch) -> None:
         mdf_loop.compile(SQUASHED).gradient({"cell.y": "sum"}, ["cell.W"], check=True)
 
 
-@pytest.mark.usefixtures("however_cut")
+@pytest.mark.usefixtures("whole_and_in_chunks")
 def test_a_check_over_time() -> None:
     model = cell()
     inputs = {"current": np.linspace(0, 1, STEPS)}

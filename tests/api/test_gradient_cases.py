@@ -22,7 +22,7 @@ REFUSED = [p.stem for p in sorted(FOLDER.glob("*.json")) if json.loads(p.read_te
 OVER_TIME = [name for name in names() if load(name)["steps"] is not None]
 
 
-def differentiated(case: Mapping[str, Any], native: str) -> Differentiated:
+def differentiate_case(case: Mapping[str, Any], native: str) -> Differentiated:
     """Return the derivative of a stored case."""
     of: dict[str, list[Any]] = {}
     for entry in case["of"]:
@@ -59,7 +59,7 @@ def assert_expected(case: Mapping[str, Any], gradient: Mapping[str, Any]) -> Non
 @pytest.mark.parametrize("name", names())
 def test_the_stored_gradients(name: str, native: str) -> None:
     case = load(name)
-    gradient = differentiated(case, native).run(*settings_and_inputs(case))
+    gradient = differentiate_case(case, native).run(*settings_and_inputs(case))
     assert_expected(case, gradient)
     assert gradient.value == pytest.approx(case["value"], rel=1e-9, abs=1e-12)
 
@@ -80,7 +80,7 @@ def test_in_chunks(name: str, native: str, monkeypatch) -> None:
         *(in_chunks.GradientOverTime, "_in_chunks"),
         lambda self, bound, most: (chunk_lengths.append(most), chunks(self, bound, most))[1],
     )
-    gradient = differentiated(case, native).run(*settings_and_inputs(case))
+    gradient = differentiate_case(case, native).run(*settings_and_inputs(case))
     assert chunk_lengths
     assert chunk_lengths[0] < case["steps"]
     assert_expected(case, gradient)
@@ -91,14 +91,14 @@ def test_in_chunks(name: str, native: str, monkeypatch) -> None:
 def test_models_without_derivative_are_refused(name: str) -> None:
     case = load(name)
     with pytest.raises(LoopError) as error:
-        differentiated({"at": {}, **case}, "auto").run()
+        differentiate_case({"at": {}, **case}, "auto").run()
     assert all(word in str(error.value) for word in case["error_names"])
 
 
 # --- files --------------------------------------------------------------------------------------------
 
 
-def in_file(path: Path, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def run_file(path: Path, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Run a saved file in plain ONNX Runtime with the feeds that are inputs of the file."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -122,9 +122,9 @@ def defaults(case: Mapping[str, Any]) -> dict[str, Any]:
 def test_a_saved_file_gives_the_same_in_plain_onnxruntime(name: str, tmp_path: Path) -> None:
     case = load(name)
     settings, inputs = settings_and_inputs(case)
-    gradient = differentiated(case, "auto")
+    gradient = differentiate_case(case, "auto")
     gradient.save(tmp_path / "gradient.onnx", settings, inputs)
-    outputs = in_file(tmp_path / "gradient.onnx", {**defaults(case), **settings, **inputs})
+    outputs = run_file(tmp_path / "gradient.onnx", {**defaults(case), **settings, **inputs})
     assert_expected(case, {n: outputs[f"gradient of {n}"] for n in case["wrt"]})
     assert float(outputs["value"]) == pytest.approx(case["value"], rel=1e-9, abs=1e-12)
 

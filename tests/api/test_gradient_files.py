@@ -28,7 +28,7 @@ def session_of(path: Path) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def in_file(path: Path, feeds: Mapping[str, Any]) -> dict[str, Any]:
+def run_file(path: Path, feeds: Mapping[str, Any]) -> dict[str, Any]:
     session = session_of(path)
     names = [output.name for output in session.get_outputs()]
     results = session.run(names, {name: np.asarray(value) for name, value in feeds.items()})
@@ -42,7 +42,9 @@ def assert_same(outputs: Mapping[str, Any], gradient: Any) -> None:
         np.testing.assert_allclose(outputs[f"gradient of {name}"], array, rtol=1e-10, atol=1e-14)
 
 
-def saved(tmp_path: Path, of: Any, steps: int | None = 30, **contents: Any) -> tuple[Any, Path]:
+def save_gradient(
+    tmp_path: Path, of: Any, steps: int | None = 30, **contents: Any
+) -> tuple[Any, Path]:
     """Save a differentiated neuron and return the derivative with the path of the file."""
     model = mdf_loop.compile(FN, device="cpu")
     gradient = model.differentiate(of, WRT, steps=steps, dt=None if steps is None else DT)
@@ -53,14 +55,14 @@ def saved(tmp_path: Path, of: Any, steps: int | None = 30, **contents: Any) -> t
 @pytest.mark.parametrize("word", ["sum", "mean", "last"])
 @pytest.mark.parametrize("steps", [1, 2, 30, 77])
 def test_other_steps(tmp_path: Path, word: str, steps: int) -> None:
-    _, path = saved(tmp_path, {"fn.v": word})
+    _, path = save_gradient(tmp_path, {"fn.v": word})
     objective = {"fn.v": word}
     expected = mdf_loop.compile(FN).gradient(objective, WRT, steps=steps, dt=DT)
-    assert_same(in_file(path, {"I": 0.5, "steps": steps}), expected)
+    assert_same(run_file(path, {"I": 0.5, "steps": steps}), expected)
 
 
 def test_other_values_and_another_dt(tmp_path: Path) -> None:
-    _, path = saved(tmp_path, {"fn.v": "mean", "fn.w": ["sum", "last"]})
+    _, path = save_gradient(tmp_path, {"fn.v": "mean", "fn.w": ["sum", "last"]})
     settings = {"fn.a": 0.6, "fn.start": 0.25}
     expected = mdf_loop.compile(FN).gradient(
         {"fn.v": "mean", "fn.w": ["sum", "last"]},
@@ -70,32 +72,32 @@ def test_other_values_and_another_dt(tmp_path: Path) -> None:
         steps=30,
         dt=0.05,
     )
-    assert_same(in_file(path, {**settings, "I": 0.75, "dt": 0.05}), expected)
+    assert_same(run_file(path, {**settings, "I": 0.75, "dt": 0.05}), expected)
 
 
 def test_of_one_evaluation(tmp_path: Path) -> None:
-    gradient, path = saved(tmp_path, {"fn.v": "sum"}, steps=None)
-    assert_same(in_file(path, {"I": 0.5}), gradient.run())
+    gradient, path = save_gradient(tmp_path, {"fn.v": "sum"}, steps=None)
+    assert_same(run_file(path, {"I": 0.5}), gradient.run())
 
 
 def test_data_are_an_input_of_the_file(tmp_path: Path) -> None:
     data, others = np.linspace(-1, 1, 30), np.linspace(2, 0, 12)
-    gradient, path = saved(tmp_path, {"fn.v": {"sse": data}})
+    gradient, path = save_gradient(tmp_path, {"fn.v": {"sse": data}})
     others_too = session_of(path).get_overridable_initializers()
     assert {entry.name for entry in others_too} == {
         *("fn.a", "fn.b", "fn.start", "steps", "dt", "data of fn.v")
     }
-    assert_same(in_file(path, {"I": 0.5}), gradient.run())
+    assert_same(run_file(path, {"I": 0.5}), gradient.run())
     expected = mdf_loop.compile(FN).gradient({"fn.v": {"sse": others}}, WRT, steps=12, dt=DT)
-    assert_same(in_file(path, {"I": 0.5, "steps": 12, "data of fn.v": others}), expected)
+    assert_same(run_file(path, {"I": 0.5, "steps": 12, "data of fn.v": others}), expected)
 
 
 def test_an_input_over_time(tmp_path: Path) -> None:
     rows = np.sin(np.arange(30.0))
-    saved_gradient, path = saved(tmp_path, {"fn.v": "mean"}, inputs={"I": rows})
+    saved_gradient, path = save_gradient(tmp_path, {"fn.v": "mean"}, inputs={"I": rows})
     gradient = saved_gradient.run(inputs={"I": rows})
     assert gradient["I"].shape == (30,)
-    assert_same(in_file(path, {"I": rows}), gradient)
+    assert_same(run_file(path, {"I": rows}), gradient)
 
 
 @pytest.mark.parametrize("wrt", [["fn.a"], WRT])
@@ -113,28 +115,28 @@ def test_rows_that_are_not_as_many_as_steps_fail(tmp_path: Path, wrt: list[str])
     ):
         feeds = {"I": np.zeros(rows), "steps": steps, "data of fn.v": np.zeros(data)}
         with pytest.raises(InvalidArgument, match=f"{named} must have a row for each of the steps"):
-            in_file(path, feeds)
+            run_file(path, feeds)
     others = np.sin(np.arange(50.0))
     expected = model.gradient({"fn.v": {"sse": others}}, wrt, inputs={"I": others}, steps=50, dt=DT)
-    outputs = in_file(path, {"I": others, "steps": 50, "data of fn.v": others})
+    outputs = run_file(path, {"I": others, "steps": 50, "data of fn.v": others})
     assert_same(outputs, expected)
 
 
 @pytest.mark.parametrize("word", ["sse", "weighted"])
 def test_a_number_as_data_is_one_for_all_steps(tmp_path: Path, word: str) -> None:
-    _, path = saved(tmp_path, {"fn.v": {word: 0.5}})
+    _, path = save_gradient(tmp_path, {"fn.v": {word: 0.5}})
     (data,) = (e for e in session_of(path).get_overridable_initializers() if "data" in e.name)
     assert data.shape == []
     for steps, number in ((30, 0.5), (12, 0.5), (12, -1.0)):
         expected = mdf_loop.compile(FN).gradient({"fn.v": {word: number}}, WRT, steps=steps, dt=DT)
-        outputs = in_file(path, {"I": 0.5, "steps": steps, "data of fn.v": number})
+        outputs = run_file(path, {"I": 0.5, "steps": steps, "data of fn.v": number})
         assert_same(outputs, expected)
 
 
 def test_set_parameters_are_stored_in_the_file(tmp_path: Path) -> None:
     settings = {"fn.a": 0.6, "fn.v": 0.25}
-    gradient, path = saved(tmp_path, {"fn.v": "mean"}, set=settings)
-    assert_same(in_file(path, {"I": 0.5}), gradient.run(settings))
+    gradient, path = save_gradient(tmp_path, {"fn.v": "mean"}, set=settings)
+    assert_same(run_file(path, {"I": 0.5}), gradient.run(settings))
 
 
 def test_random_keys_are_an_input_of_the_file(tmp_path: Path) -> None:
@@ -148,14 +150,14 @@ def test_random_keys_are_an_input_of_the_file(tmp_path: Path) -> None:
     model = mdf_loop.compile({"m": {"graphs": graph(cell=cell)}}, device="cpu")
     gradient = model.differentiate({"cell.x": "mean"}, ["cell.sd"], steps=20, seed=3)
     gradient.save(tmp_path / "g.onnx")
-    assert_same(in_file(tmp_path / "g.onnx", {}), gradient.run())
+    assert_same(run_file(tmp_path / "g.onnx", {}), gradient.run())
     keys = streams.keys(8, streams.sites(gradient.program.sites))
     other = model.gradient({"cell.x": "mean"}, ["cell.sd"], steps=20, seed=8)
-    assert_same(in_file(tmp_path / "g.onnx", {"random_keys": keys}), other)
+    assert_same(run_file(tmp_path / "g.onnx", {"random_keys": keys}), other)
 
 
 def test_the_file_has_only_standard_operators(tmp_path: Path) -> None:
-    _, path = saved(tmp_path, {"fn.v": "mean"})
+    _, path = save_gradient(tmp_path, {"fn.v": "mean"})
     model = onnx.load(path)
     onnx.checker.check_model(model, full_check=True)
     assert {entry.domain for entry in model.opset_import} == {""}

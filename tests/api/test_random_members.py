@@ -16,17 +16,19 @@ from tests.strategies.members import noisy_loop
 SEEDS = times(12, 2000)
 
 
-def alone(compiled: Any, sweep: dict[str, Any], member: int, trial: int) -> Any:
+def run_alone(compiled: Any, sweep: dict[str, Any], member: int, trial: int) -> Any:
     """Run one member in one trial with the interpreter."""
     member_inputs = {name: values[member] for name, values in sweep.items()}
     return compiled.run(member_inputs, trials=[trial], engine="interpreter")
 
 
-def assert_as_alone(compiled: Any, sweep: dict[str, Any], results: Any, trials: range) -> None:
+def assert_equals_single_runs(
+    compiled: Any, sweep: dict[str, Any], results: Any, trials: range
+) -> None:
     """Check some members of a run against single runs."""
     for member in range(3 if sweep else 1):
         for place in (0, len(trials) - 1):
-            one = alone(compiled, sweep, member, trials[place])
+            one = run_alone(compiled, sweep, member, trials[place])
             at = (member, place) if sweep else (place,)
             for name, array in results.items():
                 expected, own = one[name][0], array[at]
@@ -46,7 +48,7 @@ def test_random_noisy_loops(part: int) -> None:
         case = Case(model, words, {"native": "off" if seed % 2 else "auto"})
         compiled = case.compiled()
         results = unbroken(case, compiled)
-        assert_as_alone(compiled, sweep, results, trials)
+        assert_equals_single_runs(compiled, sweep, results, trials)
         same_results(chunked(case, seed, compiled)[0], results)
         interpreted = compiled.run(**words, engine="interpreter")
         for name in results:

@@ -29,7 +29,7 @@ SWEEPS = {
 }
 
 
-def members(model: Any, sweep: dict[str, Any], **how: Any) -> list[Any]:
+def run_members(model: Any, sweep: dict[str, Any], **how: Any) -> list[Any]:
     """Run each member of the sweep alone."""
     compiled = mdf_loop.compile(model, device="cpu")
     parameters = {name for name in sweep if "." in name}
@@ -58,7 +58,7 @@ def all_same(swept: Any, singles: list[Any]) -> None:
 def test_a_sweep_is_a_loop_over_single_runs(what, how):
     name, sweep = SWEEPS[what]
     swept = mdf_loop.compile(ALL[name], device="cpu").run(sweep=sweep, **how)
-    all_same(swept, members(ALL[name], sweep, **how))
+    all_same(swept, run_members(ALL[name], sweep, **how))
     batch = swept.axes[0]
     assert batch.name == "batch"
     assert list(batch.coordinates) == list(sweep)
@@ -72,7 +72,7 @@ def test_a_sweep_is_a_loop_over_single_runs(what, how):
 def test_arithmetic_is_bit_equal():
     sweep = {"fn.a": np.linspace(0, 1, 20)}
     swept = mdf_loop.compile(NEURON, device="cpu").run(sweep=sweep, steps=30, dt=0.5)
-    for k, single in enumerate(members(NEURON, sweep, steps=30, dt=0.5)):
+    for k, single in enumerate(run_members(NEURON, sweep, steps=30, dt=0.5)):
         np.testing.assert_array_equal(swept["v"][k], single["v"])
 
 
@@ -81,20 +81,20 @@ def test_a_number_swept_over_vectors():
     sweep = {"fn.v": [[0.0, 1.0], [0.5, 1.5], [1.0, 2.0]]}
     swept = mdf_loop.compile(NEURON, device="cpu").run(sweep=sweep, steps=6, dt=0.5)
     assert swept["v"].shape == (3, 6, 2)
-    all_same(swept, members(NEURON, sweep, steps=6, dt=0.5))
+    all_same(swept, run_members(NEURON, sweep, steps=6, dt=0.5))
 
 
 @pytest.mark.parametrize("how", [{}, {"every": 2}, {"every": 3}])
 def test_inputs_over_time_are_swept(how):
     rows = np.random.default_rng(1).normal(size=(4, 9))
     swept = mdf_loop.compile(NEURON, device="cpu").run(sweep={"I": rows}, steps=9, dt=0.5, **how)
-    all_same(swept, members(NEURON, {"I": rows}, steps=9, dt=0.5, **how))
+    all_same(swept, run_members(NEURON, {"I": rows}, steps=9, dt=0.5, **how))
 
 
 def test_vectors_over_time_are_swept():
     rows = np.random.default_rng(2).normal(size=(2, 5, 3))
     swept = mdf_loop.compile(ARRAYS, device="cpu").run(sweep={"I": rows}, steps=5, dt=0.5)
-    all_same(swept, members(ARRAYS, {"I": rows}, steps=5, dt=0.5))
+    all_same(swept, run_members(ARRAYS, {"I": rows}, steps=5, dt=0.5))
 
 
 def test_an_input_over_time_beside_a_swept_parameter():

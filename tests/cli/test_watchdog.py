@@ -1,4 +1,4 @@
-"""Signals during start-up, imports and endless operations; each test process has a stand-in for one function."""
+"""Signals during start-up, imports and endless operations, with a stand-in for one function per test."""
 
 from __future__ import annotations
 

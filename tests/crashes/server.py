@@ -30,7 +30,7 @@ class Server:
             text=True,
         )
 
-    def does(self, scenario: str, folder: Path, point: int | None = None) -> int:
+    def run_scenario(self, scenario: str, folder: Path, point: int | None = None) -> int:
         """Return the exit code of a scenario in a folder: -9 if it was killed at the point.
 
         The printed text is in the file `said` beside the folder, and the crash points are in `log`.

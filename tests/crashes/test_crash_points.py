@@ -53,39 +53,39 @@ class Scene:
         self._before.mkdir()
         prepare(name, self._before)
         self.old = contents(self._before)
-        self.begins()
-        self.ends()
+        self.restore_initial_files()
+        self.run_to_end()
         self.new = contents(self.here)
         self.count = len(self.log.read_text().splitlines())
 
-    def begins(self) -> None:
-        """Let the folder be as it was before."""
+    def restore_initial_files(self) -> None:
+        """Restore the initial folder."""
         shutil.rmtree(self.here, ignore_errors=True)
         shutil.copytree(self._before, self.here)
 
-    def goes_on_from(self) -> None:
+    def use_current_files(self) -> None:
         """Use the current files as the initial folder of the next repetition."""
         shutil.rmtree(self._before)
         shutil.copytree(self.here, self._before)
 
     def is_killed(self, point: int) -> bool:
         """Return True if the scenario reached the point and was killed there."""
-        self.begins()
-        code = self._processes.does(self._name, self.here, point)
-        assert code in (0, -9), self.said
+        self.restore_initial_files()
+        code = self._processes.run_scenario(self._name, self.here, point)
+        assert code in (0, -9), self.printed_text
         return code == -9
 
-    def ends(self) -> None:
+    def run_to_end(self) -> None:
         """Run the scenario from the current files to its end."""
-        assert self._processes.does(self._name, self.here) == 0, self.said
+        assert self._processes.run_scenario(self._name, self.here) == 0, self.printed_text
 
-    def is_refused(self) -> str:
+    def refusal(self) -> str:
         """Run the scenario, check that it fails, and return the printed message."""
-        assert self._processes.does(self._name, self.here) == 1
-        return self.said
+        assert self._processes.run_scenario(self._name, self.here) == 1
+        return self.printed_text
 
     @property
-    def said(self) -> str:
+    def printed_text(self) -> str:
         """Text that the process printed."""
         return (self.here.parent / "said").read_text()
 
@@ -132,9 +132,9 @@ def test_a_run_that_streams(scene, begun, power):
     crash_scene = scene("streamed")
     rows = stored_rows(crash_scene.here / "rows.zarr", "walk.x")
     mean = stored_rows(crash_scene.here / "rows.zarr", "walk.x.mean")
-    if begun:  # from here on, a resumed run is killed
+    if begun:  # the killed process resumes a killed run
         assert crash_scene.is_killed(crash_scene.count // 2)
-        crash_scene.goes_on_from()
+        crash_scene.use_current_files()
     for point in crash_scene.points(2):
         store = crash_scene.here / "rows.zarr"
         if power:
@@ -143,9 +143,9 @@ def test_a_run_that_streams(scene, begun, power):
             there = stored_rows(store, "walk.x")
             assert there.tobytes() == rows[: len(there)].tobytes(), point
         if power and not (crash_scene.here / "run.checkpoint").exists() and is_damaged(store):
-            assert "its metadata are damaged: zarr.json: it is empty" in crash_scene.is_refused()
+            assert "its metadata are damaged: zarr.json: it is empty" in crash_scene.refusal()
             shutil.rmtree(store)
-        crash_scene.ends()
+        crash_scene.run_to_end()
         assert stored_rows(store, "walk.x").tobytes() == rows.tobytes(), point
         assert stored_rows(store, "walk.x.mean") == mean
         assert names(crash_scene.here) == {"rows.zarr", "run.checkpoint"}, point
@@ -162,7 +162,7 @@ def test_a_run_in_memory(scene, power):
             lose_power(crash_scene.log)
         for name in ("rows.npz", "state.npz"):
             assert contents(crash_scene.here).get(name) in (None, crash_scene.new[name]), point
-        crash_scene.ends()
+        crash_scene.run_to_end()
         files = contents(crash_scene.here)
         assert set(files) == set(crash_scene.new), point
         assert all(files[name] == crash_scene.new[name] for name in ("rows.npz", "state.npz")), (
@@ -197,9 +197,9 @@ def test_a_store_that_replaces_another(scene, name, power):
         else:
             assert there == old or "rows.zarr/walk.x/zarr.json" in there, point
         if power and is_damaged(crash_scene.here / "rows.zarr"):
-            assert "its metadata are damaged: zarr.json: it is empty" in crash_scene.is_refused()
+            assert "its metadata are damaged: zarr.json: it is empty" in crash_scene.refusal()
             shutil.rmtree(crash_scene.here / "rows.zarr")
-        crash_scene.ends()
+        crash_scene.run_to_end()
         assert without_run(contents(crash_scene.here)) == new, point
         assert names(crash_scene.here) == {"rows.zarr"}, point
 
@@ -231,9 +231,9 @@ def test_files_that_replace_others(scene, power):
         if (
             "model.npz" in files and "model.yaml" not in files
         ):  # the file could belong to another program
-            assert "give the model another name, or remove the file" in crash_scene.is_refused()
+            assert "give the model another name, or remove the file" in crash_scene.refusal()
             (crash_scene.here / "model.npz").unlink()
-        crash_scene.ends()
+        crash_scene.run_to_end()
         assert without_times(contents(crash_scene.here)) == new, point
 
 

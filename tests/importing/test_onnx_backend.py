@@ -134,7 +134,7 @@ def plain(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
-def by_us(model: onnx.ModelProto) -> Callable[[list[Any]], list[Any]]:
+def run_package(model: onnx.ModelProto) -> Callable[[list[Any]], list[Any]]:
     compiled = mdf_loop.compile(from_onnx(model), device="cpu")
     names = [value.name for value in model.graph.input]
     output_names = [value.name for value in model.graph.output]
@@ -147,7 +147,7 @@ def by_us(model: onnx.ModelProto) -> Callable[[list[Any]], list[Any]]:
     return run
 
 
-def by_onnx_runtime(model: onnx.ModelProto) -> Callable[[list[Any]], list[Any]]:
+def run_onnx_runtime(model: onnx.ModelProto) -> Callable[[list[Any]], list[Any]]:
     session = inference_session(model.SerializeToString(), session_options())
     names = [value.name for value in session.get_inputs()]
     return lambda inputs: session.run(None, dict(zip(names, inputs, strict=False)))
@@ -180,7 +180,7 @@ def is_refused(case: Any) -> bool:
 
 def verdict(case: Any) -> str:
     try:
-        right = passes(case, by_us)
+        right = passes(case, run_package)
     except LoopError:
         return "refused"
     return "passed" if right else "wrong"
@@ -213,7 +213,7 @@ def test_plain_onnx_runtime_passes_fewer_cases(kind: str) -> None:
     count = 0
     for case in cases(kind):
         try:
-            count += passes(case, by_onnx_runtime)
+            count += passes(case, run_onnx_runtime)
         except Exception:  # noqa: BLE001 - it has no kernel, or refuses what it is given
             continue
     assert count < PASSES[kind]
@@ -224,5 +224,7 @@ def test_other_numbers_are_those_of_onnx_runtime(name: str) -> None:
     case = next(case for case in cases("node") if case.name == name)
     model = model_of(case)
     ((inputs, _),) = data_sets(case, model)
-    for ours, theirs in zip(by_us(model)(inputs), by_onnx_runtime(model)(inputs), strict=True):
+    for ours, theirs in zip(
+        run_package(model)(inputs), run_onnx_runtime(model)(inputs), strict=True
+    ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)

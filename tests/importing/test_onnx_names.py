@@ -46,7 +46,7 @@ def _rename(graph: onnx.GraphProto, names: dict[str, str], nodes: bool) -> None:
                 _rename(attribute.g, names, nodes)
 
 
-def renamed(names: dict[str, str], *, nodes: bool = False) -> onnx.ModelProto:
+def rename_values(names: dict[str, str], *, nodes: bool = False) -> onnx.ModelProto:
     model = parse_graph(NESTED)
     _rename(model.graph, names, nodes)
     return model
@@ -103,7 +103,7 @@ def test_values_may_have_any_name(words: str, nodes: bool, tmp_path: Path) -> No
     assert len(set(names.values())) == len(NAMES)
     for up in (True, False):
         feeds = {names[key]: value for key, value in {**INPUTS, "up": np.array(up)}.items()}
-        check(renamed(names, nodes=nodes), feeds, None, tmp_path)
+        check(rename_values(names, nodes=nodes), feeds, None, tmp_path)
 
 
 def _unnamed(graph: onnx.GraphProto, node_name: str) -> None:
@@ -117,7 +117,7 @@ def _unnamed(graph: onnx.GraphProto, node_name: str) -> None:
 
 @pytest.mark.parametrize("node_name", ["", "same"])
 def test_nodes_may_have_equal_names_and_graphs_none(node_name: str, tmp_path: Path) -> None:
-    model = renamed({})
+    model = rename_values({})
     expected = runtime(model, INPUTS)
     _unnamed(model.graph, node_name)
     check(model, INPUTS, expected, tmp_path)
@@ -125,7 +125,7 @@ def test_nodes_may_have_equal_names_and_graphs_none(node_name: str, tmp_path: Pa
 
 def test_results_have_the_names_of_the_file() -> None:
     names = dict(zip(NAMES, WORDS["brackets and quotes"], strict=False))
-    results = mdf_loop.compile(mdf_loop.from_onnx(renamed(names))).run(
+    results = mdf_loop.compile(mdf_loop.from_onnx(rename_values(names))).run(
         {names[key]: value for key, value in INPUTS.items()}
     )
     assert list(results) == [names[name] for name in ("y", "rows", "z")]

@@ -25,7 +25,9 @@ def softmax(axis: int) -> Any:
     return e / e.sum(axis=axis, keepdims=True)
 
 
-def referring(op: str, attribute: str, kind: int, inputs: str = "x", to: str = "p") -> Any:
+def node_with_reference(
+    op: str, attribute: str, kind: int, inputs: str = "x", to: str = "p"
+) -> Any:
     node = helper.make_node(op, inputs.split(), ["y"])
     node.attribute.append(AttributeProto(name=attribute, ref_attr_name=to, type=kind))
     return node
@@ -47,7 +49,7 @@ def computed_y(proto: onnx.ModelProto) -> Any:
 
 
 INT = AttributeProto.INT
-AXIS = referring("Softmax", "axis", INT)
+AXIS = node_with_reference("Softmax", "axis", INT)
 
 
 FLOAT = AttributeProto.FLOAT
@@ -57,12 +59,12 @@ FLOAT = AttributeProto.FLOAT
     "node",
     [
         AXIS,
-        referring("LeakyRelu", "alpha", FLOAT),
-        referring("Elu", "alpha", FLOAT),
-        referring("Concat", "axis", INT, "x x"),
-        referring("Flatten", "axis", INT),
-        referring("ReduceMean", "keepdims", INT),
-        referring("Gemm", "alpha", FLOAT, "x x"),
+        node_with_reference("LeakyRelu", "alpha", FLOAT),
+        node_with_reference("Elu", "alpha", FLOAT),
+        node_with_reference("Concat", "axis", INT, "x x"),
+        node_with_reference("Flatten", "axis", INT),
+        node_with_reference("ReduceMean", "keepdims", INT),
+        node_with_reference("Gemm", "alpha", FLOAT, "x x"),
     ],
     ids=lambda node: node.op_type,
 )
@@ -75,7 +77,7 @@ def test_outside_of_functions_numbers_are_what_the_runtime_takes(node: Any) -> N
 
 
 def test_a_constant_of_a_function_is_0_outside_of_it() -> None:
-    constant = referring("Constant", "value_float", FLOAT, "")
+    constant = node_with_reference("Constant", "value_float", FLOAT, "")
     constant.output[0] = "k"
     assert (
         computed_y(model(constant, helper.make_node("Add", ["x", "k"], ["y"]))).tolist()
@@ -94,7 +96,9 @@ def test_check_has_a_note(tmp_path: Path) -> None:
 
 
 def test_references_to_missing_lists_are_omitted() -> None:
-    alone = referring("ReduceSum", "axes", AttributeProto.INTS)  # no axes attribute means all axes
+    alone = node_with_reference(
+        "ReduceSum", "axes", AttributeProto.INTS
+    )  # no axes attribute means all axes
     assert computed_y(model(alone, opset=11)).tolist() == [[7]]
 
 
@@ -108,8 +112,8 @@ def test_in_a_branch_of_the_graph() -> None:
 @pytest.mark.parametrize(
     ("node", "where"),
     [
-        (referring("Constant", "value", AttributeProto.TENSOR, ""), "Constant_1"),
-        (referring("Constant", "value_floats", AttributeProto.FLOATS, ""), "Constant_1"),
+        (node_with_reference("Constant", "value", AttributeProto.TENSOR, ""), "Constant_1"),
+        (node_with_reference("Constant", "value_floats", AttributeProto.FLOATS, ""), "Constant_1"),
     ],
 )
 def test_missing_attributes_without_default_are_refused(node: Any, where: str) -> None:

@@ -24,18 +24,18 @@ MODELS = sorted((ROOT / "examples").glob("*/*.yaml")) + sorted(
 )
 
 
-def exported(source: Any) -> onnx.ModelProto:
+def export(source: Any) -> onnx.ModelProto:
     proto = mdf_loop.compile(source, device="cpu", max_iterations=5).to_onnx()
     return onnx.ModelProto.FromString(proto.SerializeToString())
 
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda p: p.stem)
 def test_export_after_import_gives_the_same_file(path: Path) -> None:
-    proto = exported(path)
+    proto = export(path)
     model = mdf_loop.from_onnx(proto)
     written = content_of(open_document(path))
     assert str(content_of(open_document(model))) == str(written)
-    assert exported(model).SerializeToString(deterministic=True) == proto.SerializeToString(
+    assert export(model).SerializeToString(deterministic=True) == proto.SerializeToString(
         deterministic=True
     )
 
@@ -92,7 +92,7 @@ ARRAYS_OF_ALL_KINDS = {
 
 @pytest.mark.parametrize("array", ARRAYS_OF_ALL_KINDS.values(), ids=ARRAYS_OF_ALL_KINDS)
 def test_an_array_comes_back_with_every_bit(array: Any) -> None:
-    proto = exported(model_with(w=array))
+    proto = export(model_with(w=array))
     w = values_of(mdf_loop.from_onnx(proto))["w"]
     assert (w.dtype, w.shape) == (array.dtype, array.shape)
     assert list(w.flat) == list(array.flat) if array.dtype == object else True
@@ -114,13 +114,13 @@ LISTS["floats"] = [float(number) for number in LISTS["floats"]]
 
 @pytest.mark.parametrize("values", LISTS.values(), ids=LISTS)
 def test_a_list_of_numbers_comes_back_as_that_list(values: list[Any]) -> None:
-    w = values_of(mdf_loop.from_onnx(exported(model_with(w=values))))["w"]
+    w = values_of(mdf_loop.from_onnx(export(model_with(w=values))))["w"]
     assert repr(w) == repr(values)
 
 
 @pytest.mark.parametrize("word", ["floats", "whole", "truth", "rows"])
 def test_long_lists_of_numbers_are_not_stored_again(word: str) -> None:
-    entries = entries_of(exported(model_with(w=LISTS[word])))
+    entries = entries_of(export(model_with(w=LISTS[word])))
     assert json.loads(entries[MODEL])["m"]["graphs"]["g"]["nodes"]["A"]["parameters"]["w"] == {
         "value": None
     }
@@ -145,7 +145,7 @@ def test_without_its_origin_a_file_is_read_from_its_graph() -> None:
 
 
 def test_equal_arrays_are_one_initializer() -> None:
-    proto = exported(model_with(v=RANDOM, w=RANDOM.copy()))
+    proto = export(model_with(v=RANDOM, w=RANDOM.copy()))
     assert len(proto.graph.initializer) == 1
     parameters = values_of(mdf_loop.from_onnx(proto))
     assert parameters["v"].tobytes() == parameters["w"].tobytes() == RANDOM.tobytes()
@@ -175,13 +175,13 @@ CHANGED = {
 
 @pytest.mark.parametrize("model", CHANGED.values(), ids=CHANGED)
 def test_arrays_changed_by_a_pass_are_restored(model: dict[str, Any]) -> None:
-    proto = exported(model)
+    proto = export(model)
     back = mdf_loop.from_onnx(proto)
     expected = values_of(open_document(model).model)
     for name, parameter in values_of(back).items():
         assert parameter.dtype == expected[name].dtype
         assert parameter.tobytes() == expected[name].tobytes()
-    assert exported(back).SerializeToString() == proto.SerializeToString()
+    assert export(back).SerializeToString() == proto.SerializeToString()
 
 
 def test_transposed_arrays_are_not_stored_twice() -> None:
@@ -190,7 +190,7 @@ def test_transposed_arrays_are_not_stored_twice() -> None:
     `passes.simplify.fast_matrix_vector_products` transposes the matrix.
     """
     for weights in (RANDOM, RANDOM.tolist()):
-        proto = exported(of_passes("w @ x", w=weights))
+        proto = export(of_passes("w @ x", w=weights))
         entries = entries_of(proto)
         (name,) = (tensor.name for tensor in proto.graph.initializer)
         assert [place for _, place, _ in json.loads(entries[ARRAYS])] == [{"turned": name}]
@@ -200,7 +200,7 @@ def test_transposed_arrays_are_not_stored_twice() -> None:
 
 
 def test_arrays_without_initializer_are_stored_once() -> None:
-    proto = exported(of_passes("(w + 1) @ x", v=RANDOM, w=RANDOM.tolist()))
+    proto = export(of_passes("(w + 1) @ x", v=RANDOM, w=RANDOM.tolist()))
     assert [place for _, place, _ in json.loads(entries_of(proto)[ARRAYS])] == [0, 0]
     assert len(entries_of(proto)[STORED]) < 1.4 * RANDOM.nbytes
     parameters = values_of(mdf_loop.from_onnx(proto))
@@ -226,7 +226,7 @@ def test_arrays_of_every_part_come_back() -> None:
     edge = {**weight, "parameters": {"weight": row(9, 10)}}
     last = {"input_ports": {"x": {}}, "output_ports": {"z": {"value": "x"}}}
     graph = {"nodes": {"A": node, "B": last}, "edges": {"e": edge}}
-    graph_back = mdf_loop.from_onnx(exported({"m": {"graphs": {"g": graph}}})).graphs[0]
+    graph_back = mdf_loop.from_onnx(export({"m": {"graphs": {"g": graph}}})).graphs[0]
     back = graph_back.nodes[0]
     p, q, _ = back.parameters
     arrays = [
@@ -242,7 +242,7 @@ def test_arrays_of_every_part_come_back() -> None:
 
 
 def test_a_file_that_was_changed_is_read_from_its_graph() -> None:
-    proto = exported(large(3))
+    proto = export(large(3))
     assert origin_of(proto) is not None
     proto.graph.node.add(op_type="Neg", input=[proto.graph.output[0].name], output=["minus"])
     proto.graph.output.add(name="minus").type.CopyFrom(proto.graph.output[0].type)
@@ -266,16 +266,14 @@ def speak_another_opset(proto: onnx.ModelProto) -> None:
 
 @pytest.mark.parametrize("change", [change_a_bit, rename, speak_another_opset])
 def test_every_change_of_the_graph_counts(change: Any) -> None:
-    proto = exported(large(100))
+    proto = export(large(100))
     change(proto)
     assert origin_of(proto) is None
 
 
 def test_external_data_keep_the_origin(tmp_path: Path) -> None:
     model = large(1000)
-    onnx.save(
-        exported(model), tmp_path / "m.onnx", save_as_external_data=True, location="m.weights"
-    )
+    onnx.save(export(model), tmp_path / "m.onnx", save_as_external_data=True, location="m.weights")
     assert (tmp_path / "m.weights").is_file()
     for source in (tmp_path / "m.onnx", onnx.load(tmp_path / "m.onnx")):
         (node,) = mdf_loop.from_onnx(source).graphs[0].nodes
@@ -284,7 +282,7 @@ def test_external_data_keep_the_origin(tmp_path: Path) -> None:
 
 def with_entry(key: str, text: str, *, signed: bool) -> onnx.ModelProto:
     """Return a file with one changed metadata entry and, with `signed`, a matching digest."""
-    proto = exported(of_passes("w @ x", w=RANDOM, v=RANDOM + 1))
+    proto = export(of_passes("w @ x", w=RANDOM, v=RANDOM + 1))
     entries = {**entries_of(proto), key: text}
     if signed:
         metadata = {name: entries[name] for name in (MODEL, ARRAYS, STORED)}
@@ -317,7 +315,7 @@ def test_metadata_that_are_broken_are_read_from_the_graph(key: str, text: str) -
 
 @pytest.mark.parametrize("text", ["[1, 2]", '{"m": 3}', '{"m": {"graphs": 3}}', '{"m": {}}'])
 def test_an_invalid_document_is_one_clear_error(text: str) -> None:
-    proto = exported(large(3))
+    proto = export(large(3))
     del proto.metadata_props[:]
     proto.metadata_props.add(key=MODEL, value=text)
     digest = origin._model_digest(proto, origin._initializer_digests(proto.graph), {MODEL: text})
@@ -327,7 +325,7 @@ def test_an_invalid_document_is_one_clear_error(text: str) -> None:
 
 
 def test_a_file_with_another_form_of_origin_is_read_from_its_graph() -> None:
-    proto = exported(large(3))
+    proto = export(large(3))
     del proto.metadata_props[:]
     for key, text in ((MODEL, "{}"), (ARRAYS, "UEsDBA=="), ("mdf_loop.graph", "0" * 64)):
         proto.metadata_props.add(key=key, value=text)
@@ -336,7 +334,7 @@ def test_a_file_with_another_form_of_origin_is_read_from_its_graph() -> None:
 
 
 def test_other_metadata_are_ignored() -> None:
-    proto = exported(large(3))
+    proto = export(large(3))
     proto.metadata_props.add(key="author", value="me")
     assert origin_of(proto) is not None
     del proto.metadata_props[:]

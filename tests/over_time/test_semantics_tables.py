@@ -1,4 +1,4 @@
-"""Example tables of modeci_mdf's semantics: expected numbers of the compiler, the engine and the reference.
+"""Example tables of modeci_mdf's semantics: expected numbers of compiler, engine and reference.
 
 Each row has a model, the time between evaluations, and the values of some ports, parameters and
 functions after each evaluation.

@@ -15,7 +15,7 @@ from mdf_loop.run.interpret import interpret
 from tests.models.loops import loop_model
 
 
-def delayed(delays, *, count=8, body="a + b", **constants):
+def delay_model(delays, *, count=8, body="a + b", **constants):
     return loop_model(
         {"M": count, "delays": delays}, {"x": body}, port_values=constants, recorded="x"
     )
@@ -23,15 +23,15 @@ def delayed(delays, *, count=8, body="a + b", **constants):
 
 def test_a_recorded_value(run_everywhere):
     delays = {"a": {"of": "x", "back": 2, "initial": [0, 1]}, "b": {"of": "x", "back": 1}}
-    assert run_everywhere(delayed(delays))["r0"].tolist() == [1, 2, 3, 5, 8, 13, 21, 34]
+    assert run_everywhere(delay_model(delays))["r0"].tolist() == [1, 2, 3, 5, 8, 13, 21, 34]
 
 
 def test_delays_of_one_value_share_a_history():
     delays = {"a": {"of": "x", "back": 2, "initial": [0, 1]}, "b": {"of": "x", "back": 1}}
-    (loop,) = loops(mdf_loop.read(delayed(delays)))
+    (loop,) = loops(mdf_loop.read(delay_model(delays)))
     assert len(loop.carried) == 2
     delays["b"]["initial"] = [0, 1]
-    (loop,) = loops(mdf_loop.read(delayed(delays)))
+    (loop,) = loops(mdf_loop.read(delay_model(delays)))
     assert len(loop.carried) == 2
 
 
@@ -40,7 +40,7 @@ def test_delays_with_initial_values_of_their_own(run_everywhere):
         "a": {"of": "x", "back": 2, "initial": [0.0, 1.0]},
         "b": {"of": "x", "back": 1, "initial": 100.0},
     }
-    assert run_everywhere(delayed(delays, count=3))["r0"].tolist() == [100, 101, 201]
+    assert run_everywhere(delay_model(delays, count=3))["r0"].tolist() == [100, 101, 201]
 
 
 def test_a_carried_value(run_everywhere):
@@ -109,7 +109,7 @@ def test_a_carried_input_and_the_iteration_number(run_everywhere):
 @pytest.mark.parametrize("back", [1, 3, 10, 11, 20])
 def test_chains_and_long_histories_are_the_same(run_everywhere, back):
     h = np.linspace(1, 2, back)
-    model = delayed(
+    model = delay_model(
         {"a": {"of": "x", "back": back, "initial": "h"}}, count=15, body="a * 1.5 + i", h=h.tolist()
     )
     history = [*h]
@@ -121,7 +121,7 @@ def test_chains_and_long_histories_are_the_same(run_everywhere, back):
 @pytest.mark.parametrize("back", [2, 13])
 def test_rows_with_axes(run_everywhere, back):
     h = np.arange(back * 3.0).reshape(back, 3)
-    model = delayed(
+    model = delay_model(
         {"a": {"of": "x", "back": back, "initial": "h"}},
         count=12,
         body="a + w",
@@ -139,7 +139,7 @@ def test_rows_with_axes(run_everywhere, back):
 def test_numbers_stand_for_rows(run_everywhere, back, many):
     """Check scalar initial values of a delayed array: one number, or one for each earlier iteration."""
     initial = list(np.arange(1.0, 1 + back)) if many else 1.0
-    model = delayed(
+    model = delay_model(
         {"a": {"of": "x", "back": back, "initial": initial}},
         count=12,
         body="a + w",
@@ -153,19 +153,19 @@ def test_numbers_stand_for_rows(run_everywhere, back, many):
 
 @pytest.mark.parametrize("initial", [[[7.0, 8.0]], [7.0, 8.0]])
 def test_one_row_for_one_iteration_before(run_everywhere, initial):
-    model = delayed({"a": {"of": "x", "initial": initial}}, count=2, body="a + w", w=[1.0, 2.0])
+    model = delay_model({"a": {"of": "x", "initial": initial}}, count=2, body="a + w", w=[1.0, 2.0])
     assert run_everywhere(model)["r0"].tolist() == [[8.0, 10.0], [9.0, 12.0]]
 
 
 def test_one_row_of_one_element(run_everywhere):
-    model = delayed({"a": {"of": "x", "initial": [7.0]}}, count=2, body="a + w", w=[1.0])
+    model = delay_model({"a": {"of": "x", "initial": [7.0]}}, count=2, body="a + w", w=[1.0])
     assert run_everywhere(model)["r0"].tolist() == [[8.0], [9.0]]
-    model = delayed({"a": {"of": "x", "initial": [7.0]}}, count=2, body="a + w", w=1.0)
+    model = delay_model({"a": {"of": "x", "initial": [7.0]}}, count=2, body="a + w", w=1.0)
     assert run_everywhere(model)["r0"].tolist() == [8.0, 9.0]
 
 
 def test_a_longer_history_is_used_from_its_end(run_everywhere):
-    model = delayed(
+    model = delay_model(
         {"a": {"of": "x", "back": 2, "initial": "h"}}, count=2, body="1 * a", h=[1.0, 2.0, 3.0]
     )
     assert run_everywhere(model)["r0"].tolist() == [2.0, 3.0]
@@ -173,7 +173,7 @@ def test_a_longer_history_is_used_from_its_end(run_everywhere):
 
 
 def test_a_history_whose_length_is_known_only_at_run_time(run_everywhere):
-    model = delayed(
+    model = delay_model(
         {"a": {"of": "x", "back": 2, "initial": "h[:m]"}},
         count=2,
         body="1 * a",
@@ -186,7 +186,7 @@ def test_a_history_whose_length_is_known_only_at_run_time(run_everywhere):
 
 
 def test_no_iteration(run_everywhere):
-    model = delayed(
+    model = delay_model(
         {"a": {"of": "x", "back": 2, "initial": [1.0, 2.0]}}, count="m", body="2 * a", m=0
     )
     assert run_everywhere(model)["r0"].shape == (0,)
@@ -197,7 +197,7 @@ def test_a_delay_of_a_delay(run_everywhere):
         "a": {"of": "x", "back": 2, "initial": [1, 2]},
         "b": {"of": "a", "back": 1, "initial": 0},
     }
-    model = delayed(delays, count=5, body="i + 10 * b")
+    model = delay_model(delays, count=5, body="i + 10 * b")
     x, a = [1, 2], [0]
     for i in range(5):
         x.append(i + 10 * a[-1])
@@ -208,7 +208,7 @@ def test_a_delay_of_a_delay(run_everywhere):
 @pytest.mark.parametrize("back", [2, 13])
 def test_a_sweep_has_histories_of_its_own(back):
     delays = {"a": {"of": "x", "back": back, "initial": 1.0}}
-    compiled = mdf_loop.compile(delayed(delays, count=20, body="a * w", w=2.0))
+    compiled = mdf_loop.compile(delay_model(delays, count=20, body="a * w", w=2.0))
     swept = compiled.run(sweep={"w": [1.5, 3.0]})["r0"]
     for w, rows in zip((1.5, 3.0), swept, strict=True):
         np.testing.assert_array_equal(rows, compiled.run({"w": w})["r0"])
@@ -216,7 +216,7 @@ def test_a_sweep_has_histories_of_its_own(back):
 
 def test_long_histories_are_one_carried_value():
     def carried(back, row):
-        model = delayed({"a": {"of": "x", "back": back, "initial": 0.5}}, body="a + w", w=row)
+        model = delay_model({"a": {"of": "x", "back": back, "initial": 0.5}}, body="a + w", w=row)
         (loop,) = loops(mdf_loop.read(model))
         return len(loop.carried)
 
@@ -237,7 +237,7 @@ def test_random_delays(backs, count, axes):
     history = rng.normal(size=(max(backs), *shape))
     delays = {f"d{k}": {"of": "x", "back": back, "initial": "h"} for k, back in enumerate(backs)}
     body = "0.5 * i + 0.3 * (" + " + ".join(delays) + ")"
-    model = delayed(delays, count=count, body=body, h=history)
+    model = delay_model(delays, count=count, body=body, h=history)
     values = [*history]
     for i in range(count):
         values.append(0.5 * i + 0.3 * sum(values[-back] for back in backs))
@@ -278,14 +278,14 @@ def test_random_delays(backs, count, axes):
 )
 def test_invalid_delays_are_refused(delays, kind, sentence):
     reads = " + 0 * (a == 1)" if "a" in delays and isinstance(delays, dict) else ""
-    model = delayed(delays if isinstance(delays, dict) else {}, body="i + 0.5" + reads)
+    model = delay_model(delays if isinstance(delays, dict) else {}, body="i + 0.5" + reads)
     model["model"]["graphs"]["graph"]["nodes"]["A"]["functions"]["loop"]["args"]["delays"] = delays
     with pytest.raises(kind, match=sentence):
         mdf_loop.compile(model).run()
 
 
 def test_rows_that_do_not_fit():
-    model = delayed(
+    model = delay_model(
         {"a": {"of": "x", "back": 2, "initial": [[1.0, 2.0], [3.0, 4.0]]}},
         body="w + numpy.sum(a)",
         w=[1.0, 2.0, 3.0],
@@ -297,7 +297,7 @@ def test_rows_that_do_not_fit():
 
 
 def test_whole_numbers_before_numbers_with_a_point():
-    model = delayed({"a": {"of": "x", "back": 2, "initial": [1, 2]}}, body="0.5 * a")
+    model = delay_model({"a": {"of": "x", "back": 2, "initial": [1, 2]}}, body="0.5 * a")
     with pytest.raises(
         CarryTypeError, match="hold int64 before the loop, but the value is float64"
     ):

@@ -58,7 +58,7 @@ def model(rows=(), *, nodes=STEP, edges=EDGES, leaf="s_next", constants=None, **
     return {"model": {"format": "ModECI MDF v0.4", "graphs": {"graph": {"nodes": {"A": node}}}}}
 
 
-def meant(x, limit, s=0.0, most=None):
+def expected_rows(x, limit, s=0.0, most=None):
     """Compute s, the rows of p, beside and q, and the number of full rounds."""
     ps, besides, qs, n = [], [], [], 0
     while most is None or n < most:
@@ -78,7 +78,7 @@ def meant(x, limit, s=0.0, most=None):
 )
 def test_operations_of_the_condition_run_once_more(run_everywhere, x, limit, s, n):
     results = run_everywhere(model(["p", "beside", "q"]), {"x": x, "limit": limit})
-    _, ps, besides, qs, _ = meant(x, limit)
+    _, ps, besides, qs, _ = expected_rows(x, limit)
     assert (results["s"], results["n"], results["last"], results["why"]) == (s, n, False, 1)
     assert results["p"].tolist() == ps
     assert results["beside"].tolist() == besides
@@ -88,7 +88,7 @@ def test_operations_of_the_condition_run_once_more(run_everywhere, x, limit, s, 
 @pytest.mark.parametrize("most", [0, 1, 3, 4, 5, 9])
 def test_with_a_trip_count(run_everywhere, most):
     results = run_everywhere(model(["p", "q"], M=most))
-    s, ps, _, qs, n = meant(1.0, 20.0, most=most)
+    s, ps, _, qs, n = expected_rows(1.0, 20.0, most=most)
     assert (results["s"], results["n"]) == (s, n)
     assert (results["p"].tolist(), results["q"].tolist()) == (ps, qs)
     assert results["why"] == (0 if most < 5 else 1)
@@ -221,7 +221,7 @@ def test_random_exits(x, limit, most):
     bound = 8 if most is None else most
     compiled = mdf_loop.compile(model(["p", "q"], M=bound))
     inputs = {"x": np.float64(x), "limit": np.float64(limit)}
-    s, ps, _, qs, n = meant(x, limit, most=bound)
+    s, ps, _, qs, n = expected_rows(x, limit, most=bound)
     arrays, program, _ = compiled.prepare(inputs)
     for outputs in (compiled.run(inputs), interpret(program, arrays)):
         arrays_of_port = {k.removeprefix("A."): v for k, v in outputs.items()}

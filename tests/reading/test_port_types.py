@@ -14,7 +14,7 @@ from tests.models.timed import edge, graph
 WORDS = ("float", "int64", "uint8", "float32", "bool")
 
 
-def sent(value: Any, stated: dict[str, Any], expression: str = "2.0 * x") -> dict[str, Any]:
+def edge_model(value: Any, stated: dict[str, Any], expression: str = "2.0 * x") -> dict[str, Any]:
     """Return a model that sends a parameter over an edge to a port."""
     return graph(
         {"e": edge("A", "out", "B", "x")},
@@ -29,7 +29,7 @@ def sent(value: Any, stated: dict[str, Any], expression: str = "2.0 * x") -> dic
 @pytest.mark.parametrize("steps", [None, 2])
 def test_values_over_an_edge_are_not_cast_or_reshaped(word, shape, value, steps):
     stated = {k: v for k, v in (("type", word), ("shape", shape)) if v is not None}
-    compiled = mdf_loop.compile(sent(value, stated), device="cpu")
+    compiled = mdf_loop.compile(edge_model(value, stated), device="cpu")
     ours = compiled.run(steps=steps)["y"]
     theirs = compiled.run(steps=steps, engine="modeci")["y"]
     assert ours.shape == theirs.shape
@@ -38,12 +38,14 @@ def test_values_over_an_edge_are_not_cast_or_reshaped(word, shape, value, steps)
 
 def test_the_models_of_psyneulink():
     """Check that input values override the int64 and [1, 1] that PsyNeuLink writes on every port."""
-    y = mdf_loop.compile(sent(0.5, {"shape": [1, 1], "type": "int64"}), device="cpu").run()["y"]
+    y = mdf_loop.compile(edge_model(0.5, {"shape": [1, 1], "type": "int64"}), device="cpu").run()[
+        "y"
+    ]
     assert (y.tolist(), y.shape) == (1.0, ())
 
 
 def test_states_over_an_edge_are_not_cast():
-    model = sent(0.5, {"type": "int64"})
+    model = edge_model(0.5, {"type": "int64"})
     model["g"]["nodes"]["A"]["parameters"]["p"] = {"default_initial_value": 0.25, "value": "p * 3"}
     compiled = mdf_loop.compile(model, device="cpu")
     assert compiled.run(steps=3)["y"].tolist() == [1.5, 4.5, 13.5]
@@ -93,7 +95,7 @@ def test_inputs_outside_the_port_type_are_refused(word, value):
 
 
 def test_a_default_of_a_port_that_is_fed_is_as_written():
-    model = sent(0.25, {"type": "int64", "default_value": 0.5})
+    model = edge_model(0.25, {"type": "int64", "default_value": 0.5})
     model["g"]["nodes"] = dict(reversed(model["g"]["nodes"].items()))
     compiled = mdf_loop.compile(model, device="cpu")
     assert compiled.run(steps=3)["y"].tolist() == [1.0, 0.5, 0.5]

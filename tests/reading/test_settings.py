@@ -14,7 +14,7 @@ from mdf_loop.run.onnxruntime.session import Session
 from tests.models.timed import ARRAYS, NEURON, PAIR, graph, same
 
 
-def written(model: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+def with_values(model: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of the model document with the values written into it."""
     model = copy.deepcopy(model)
     (inside,) = model.values()
@@ -46,7 +46,7 @@ def written(model: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
 )
 def test_set_equals_a_written_value(model, values):
     compiled = mdf_loop.compile(model, device="cpu")
-    by_hand = mdf_loop.compile(written(model, values), device="cpu")
+    by_hand = mdf_loop.compile(with_values(model, values), device="cpu")
     same(compiled.run(set=values), by_hand.run())
     same(compiled.run(set=values, steps=12, dt=0.5), by_hand.run(steps=12, dt=0.5))
     same(compiled.run(set=values, steps=12), by_hand.run(steps=12))
@@ -136,7 +136,7 @@ def test_ids_that_look_alike():
 def test_precision_float32():
     compiled = mdf_loop.compile(NEURON, device="cpu", precision="float32")
     results = compiled.run(set={"fn.a": 0.1, "fn.v": 1.0}, steps=5, dt=0.5)
-    by_hand = written(NEURON, {"fn.a": 0.1, "fn.v": 1.0})
+    by_hand = with_values(NEURON, {"fn.a": 0.1, "fn.v": 1.0})
     same(results, mdf_loop.compile(by_hand, device="cpu", precision="float32").run(steps=5, dt=0.5))
     assert results["v"].dtype == "float32"
 

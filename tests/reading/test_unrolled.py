@@ -59,7 +59,7 @@ def model(body: Any = BODY, outputs: Any = OUTPUTS, **loop: Any) -> dict[str, An
     return {"g": {"nodes": {"A": node}, "edges": {}}}
 
 
-def changed(condition: str, **ports: str) -> dict[str, Any]:
+def body_with(condition: str, **ports: str) -> dict[str, Any]:
     """Return the body with another condition and other outputs."""
     body = copy.deepcopy(BODY)
     written = body["nodes"]["step"]["output_ports"]
@@ -94,10 +94,10 @@ def test_a_trip_count(count: int) -> None:
 
 def test_known_trip_counts_and_conditions_are_unrolled() -> None:
     assert is_unrolled(model(cond=True))
-    assert is_unrolled(model(changed("k < 5"), M=None, cond=True))
-    assert is_unrolled(model(changed("k < 5"), M=20, cond=True))
-    assert is_unrolled(model(changed("k < 5"), M=3, cond=True))
-    assert is_unrolled(model(changed("x > 99")))
+    assert is_unrolled(model(body_with("k < 5"), M=None, cond=True))
+    assert is_unrolled(model(body_with("k < 5"), M=20, cond=True))
+    assert is_unrolled(model(body_with("k < 5"), M=3, cond=True))
+    assert is_unrolled(model(body_with("x > 99")))
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_known_trip_counts_and_conditions_are_unrolled() -> None:
         model(M=-3),
         model(cond=False),
         model(M="int(gain * 4)"),
-        model(changed("x > 0.1"), cond=True),
-        model(changed("x > 0.1"), M=None, cond=True),
-        model(changed("k < 5"), M=None, cond="x0 < 1"),
+        model(body_with("x > 0.1"), cond=True),
+        model(body_with("x > 0.1"), M=None, cond=True),
+        model(body_with("k < 5"), M=None, cond="x0 < 1"),
         model(exit="middle"),
         model(delays={"old": {"of": "x_next", "initial": "x0"}}),
     ],
@@ -131,7 +131,7 @@ def test_recordings(recordings: Any) -> None:
 
 
 def test_slices() -> None:
-    body = changed("True", row="x * part")
+    body = body_with("True", row="x * part")
     body["nodes"]["step"]["input_ports"]["part"] = {}
     source = model(body, M=None, slices={"part": "table"})
     source["g"]["nodes"]["A"]["parameters"] = {"table": {"value": [1.5, 2.5, -1.0]}}
@@ -139,7 +139,7 @@ def test_slices() -> None:
 
 
 def test_one_number_that_becomes_an_array() -> None:
-    body = changed("True", x_next="x + numpy.array([0.1, 0.2])", row="2.0 * k")
+    body = body_with("True", x_next="x + numpy.array([0.1, 0.2])", row="2.0 * k")
     assert is_unrolled(model(body))
     assert is_unrolled(model(body, M=1))
 
@@ -200,7 +200,7 @@ def test_unrolled_loops_may_change_shapes() -> None:
 
 
 def test_the_iteration_number_indexes_a_list() -> None:
-    body = changed("True", row="numpy.reshape(numpy.sum(parts[i]), ())", x_next="x * (i + 1)")
+    body = body_with("True", row="numpy.reshape(numpy.sum(parts[i]), ())", x_next="x * (i + 1)")
     step = body["nodes"]["step"]
     step["parameters"] = {"sizes": {"value": [2, 3, 4, 5]}}
     step["output_ports"]["row"] = {"value": "numpy.sum(numpy.ones(sizes[i]) * (i + 1))"}
@@ -214,7 +214,7 @@ def test_the_iteration_number_indexes_a_list() -> None:
         (model(M=3000), "the loop 'f' has 3000 iterations, unroll allows 64"),
         (model(M=65, cond=True), "the loop 'f' has up to 65 iterations, unroll allows 64"),
         (
-            model(changed("k < 900"), M=None, cond=True),
+            model(body_with("k < 900"), M=None, cond=True),
             "the loop 'f' has more than 64 iterations, unroll allows 64",
         ),
     ],
@@ -227,11 +227,11 @@ def test_too_many_iterations(source: Any, sentence: str) -> None:
 
 def test_the_dtype_stays() -> None:
     with pytest.raises(CarryTypeError, match=r"'k_next' is int64.. before iteration 0 and float64"):
-        mdf_loop.compile(model(changed("True", k_next="k + 0.5")), unroll=64).run()
+        mdf_loop.compile(model(body_with("True", k_next="k + 0.5")), unroll=64).run()
 
 
 def test_a_choice_between_a_plain_number_and_an_array_keeps_the_dtype() -> None:
-    body = changed("True", x_next="2 if i < 2 else x * 1.5", row="7 if i < 1 else x")
+    body = body_with("True", x_next="2 if i < 2 else x * 1.5", row="7 if i < 1 else x")
     assert is_unrolled(model(body))
 
 
@@ -251,6 +251,6 @@ def test_over_time() -> None:
 @settings(max_examples=25)
 @given(TERMS, TERMS, st.integers(1, 4))
 def test_random_bodies(update: str, row: str, count: int) -> None:
-    body = changed("k < 5", x_next=f"numpy.tanh({update}) * 1.0", row=f"1.0 * ({row})")
+    body = body_with("k < 5", x_next=f"numpy.tanh({update}) * 1.0", row=f"1.0 * ({row})")
     assert is_unrolled(model(body, M=count))
     assert is_unrolled(model(body, M=count, cond=True))

@@ -30,7 +30,7 @@ def model(**node: Any) -> dict[str, Any]:
     return {"g": {"nodes": {"A": node}}}
 
 
-def doubling(times: int) -> dict[str, Any]:
+def doubling_loop(times: int) -> dict[str, Any]:
     """Return a loop whose carried array doubles in each iteration."""
     twice = {"function": "onnx::Concat", "args": {"inputs": ["v", "v"], "axis": 0}}
     inner = {
@@ -127,7 +127,7 @@ def test_invalid_limits_are_refused() -> None:
 
 
 def test_a_loop_that_doubles_what_it_carries() -> None:
-    compiled = mdf_loop.compile(doubling(60), device="cpu", shapes="dynamic")
+    compiled = mdf_loop.compile(doubling_loop(60), device="cpu", shapes="dynamic")
     most = resident() + 4 * 10**8
     with pytest.raises(MemoryLimitError, match=STOPPED) as caught:
         compiled.run({"x": [1.0]}, memory_limit=most)
@@ -145,13 +145,13 @@ def test_a_loop_that_is_stopped_before_it_is_begun_in_pieces(
 ) -> None:
     """Check that the memory of the first attempt does not count against the run in chunks."""
     monkeypatch.setattr(once, "PATIENCE", 60.0)
-    compiled = mdf_loop.compile(doubling(60), device="cpu", shapes="dynamic")
+    compiled = mdf_loop.compile(doubling_loop(60), device="cpu", shapes="dynamic")
     with pytest.raises(MemoryLimitError, match=STOPPED) as caught:
         compiled.run({"x": [1.0]}, memory_limit=resident() + 5 * 10**8)
     assert 10 < caught.value.results.loops["A.f"].iterations < 30
 
 
-def appending(count: int, size: int) -> dict[str, Any]:
+def appending_loop(count: int, size: int) -> dict[str, Any]:
     """Return a loop that appends `size` elements in each of `count` iterations."""
     body = {
         "metadata": {"inputs": ["i", "g", "x"], "outputs": ["go", "z"]},
@@ -181,7 +181,7 @@ def appending(count: int, size: int) -> dict[str, Any]:
 def test_a_loop_that_appends_is_not_refused(first: int, native: str, monkeypatch: Any) -> None:
     """Check that strong growth in the first step is no growth factor for later steps."""
     monkeypatch.setattr(once, "PATIENCE", 0.0)
-    compiled = mdf_loop.compile(appending(6, 200_000), native=native, shapes="dynamic")
+    compiled = mdf_loop.compile(appending_loop(6, 200_000), native=native, shapes="dynamic")
     results = compiled.run({"x": np.ones(first)}, memory_limit=resident() + 10**9)
     assert (results["y"], results["n"]) == (first, first + 6 * 200_000)
 
@@ -246,7 +246,7 @@ def test_growth_is_known_from_several_steps(
         assert reason is None
 
 
-class Slowly:
+class SlowGrowth:
     """Stepper whose steps take no time and whose value grows."""
 
     total = None
@@ -274,7 +274,7 @@ def test_growing_values_at_most_double_in_a_chunk(
     growth: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_limit, "resident", lambda: 0)
-    stepper = Slowly(growth)
+    stepper = SlowGrowth(growth)
     with stopping.Stopping() as alone:
         alone._most = 10**9
         reason = chunks.follow(stepper, alone, lambda block: None)  # type: ignore[arg-type]
@@ -286,7 +286,7 @@ def test_growing_values_at_most_double_in_a_chunk(
 
 
 def test_values_of_constant_size_have_normal_chunks() -> None:
-    stepper = Slowly(1.0)
+    stepper = SlowGrowth(1.0)
     with stopping.Stopping() as alone:
         assert chunks.follow(stepper, alone, lambda block: None) is None  # type: ignore[arg-type]
     assert stepper.lengths[:2] == [1, chunks.GROWTH]

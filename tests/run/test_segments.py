@@ -31,7 +31,7 @@ from tests.strategies.loops import opened as opened_for_many
 from tests.strategies.nested_control import blocks, document
 
 
-def checked(source: Any, options: Options | None = None, **inputs: Any) -> None:
+def check_segments(source: Any, options: Options | None = None, **inputs: Any) -> None:
     """Check that the model can be split and has the same bits in chunks of any lengths."""
     program, arrays = opened(source, options, **inputs)
     for seed in range(4):
@@ -112,23 +112,23 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_models_of_one_loop(name: str, precision: str) -> None:
     args, formulas, more = MODELS[name]
-    checked(loop_model(args, formulas, **more), Options(precision))
+    check_segments(loop_model(args, formulas, **more), Options(precision))
 
 
 def test_a_loop_without_a_trip_count() -> None:
-    checked(NEWTON)
-    checked(NEWTON, Options(max_iterations=3))
+    check_segments(NEWTON)
+    check_segments(NEWTON, Options(max_iterations=3))
 
 
 def test_rows_of_every_rank() -> None:
     for n in (-2, 0, 1, 7):
-        checked(RANKS, n=n)
+        check_segments(RANKS, n=n)
 
 
 @pytest.mark.parametrize("source", [CONCAT, RANK])
 def test_carried_values_that_change_their_shape(source: str) -> None:
     for n in (0, 1, 5):
-        checked(source, Options(shapes="dynamic"), n=n)
+        check_segments(source, Options(shapes="dynamic"), n=n)
 
 
 NESTED = model(
@@ -162,11 +162,11 @@ CHOOSING = model(
 
 @pytest.mark.parametrize("source", [NESTED, CHOOSING])
 def test_loops_that_hold_loops_and_choices(source: Any) -> None:
-    checked(source, x=1.0)
+    check_segments(source, x=1.0)
 
 
 def test_loops_in_a_row() -> None:
-    checked(CHAIN)
+    check_segments(CHAIN)
     program, _ = opened(CHAIN)
     segments = cut(program)
     assert segments is not None

@@ -88,7 +88,7 @@ def test_the_total_is_known_where_no_condition_decides(
 # --- stopped --------------------------------------------------------------------------------------
 
 
-def stopped(source: Any, follower: Any, **inputs: Any) -> Any:
+def run_until_stopped(source: Any, follower: Any, **inputs: Any) -> Any:
     """Return the outputs of a stopped run and those of the whole program."""
     program, arrays = opened(source, **inputs)
     segments = cut(program)
@@ -97,7 +97,7 @@ def stopped(source: Any, follower: Any, **inputs: Any) -> Any:
 
 
 def test_stopped_later_operations_use_the_partial_results() -> None:
-    partial, whole = stopped(CHAIN, after(3))
+    partial, whole = run_until_stopped(CHAIN, after(3))
     last = whole["A.rows"][2]
     assert partial.stopped_by is StopReason.INTERRUPTED
     assert partial.outputs["A.rows"].tolist() == whole["A.rows"][:3].tolist()
@@ -106,7 +106,7 @@ def test_stopped_later_operations_use_the_partial_results() -> None:
 
 
 def test_stopped_later_loops_are_not_begun() -> None:
-    partial, whole = stopped(CHAIN, after(3))
+    partial, whole = run_until_stopped(CHAIN, after(3))
     rows = whole["A.rows"][:3]
     assert partial.loops["B.f"] == LoopReport(0, StopReason.INTERRUPTED)
     assert partial.outputs["B.f.iterations"] == 0
@@ -115,14 +115,14 @@ def test_stopped_later_loops_are_not_begun() -> None:
 
 
 def test_stopped_missing_outputs_have_a_reason() -> None:
-    partial, whole = stopped(CHAIN, after(3))
+    partial, whole = run_until_stopped(CHAIN, after(3))
     assert set(partial.missing) == {"C.z"}
     assert "a subscript is outside of its array" in partial.missing["C.z"]
     assert set(partial.outputs) == set(whole) - {"C.z"}
 
 
 def test_stopped_in_the_second_loop() -> None:
-    partial, whole = stopped(CHAIN, after(10))
+    partial, whole = run_until_stopped(CHAIN, after(10))
     assert partial.loops["A.f"] == LoopReport(8, StopReason.TRIP_COUNT)
     assert partial.loops["B.f"] == LoopReport(10, StopReason.INTERRUPTED)
     assert partial.outputs["B.rows"].tolist() == whole["B.rows"][:10].tolist()
@@ -131,7 +131,7 @@ def test_stopped_in_the_second_loop() -> None:
 
 
 def test_stopped_before_the_first_iteration() -> None:
-    partial, _ = stopped(CHAIN, lambda stepper, stopping: StopReason.TIME_LIMIT)
+    partial, _ = run_until_stopped(CHAIN, lambda stepper, stopping: StopReason.TIME_LIMIT)
     assert partial.outputs["A.rows"].shape == (0,)
     assert partial.outputs["A.last"] == 1.5
     assert partial.loops["A.f"] == LoopReport(0, StopReason.TIME_LIMIT)
@@ -142,7 +142,7 @@ def test_stopped_rows_that_are_all_alike_are_as_many_as_iterations() -> None:
     source = loop_model(
         args, {"x_next": "x + a", "r": "a"}, carried="x", recorded="r", port_values={"a": 0.5}
     )
-    partial, _ = stopped(source, after(7))
+    partial, _ = run_until_stopped(source, after(7))
     assert partial.outputs["A.r1"].tolist() == [0.5] * 7
 
 
@@ -279,20 +279,20 @@ def test_outputs_that_need_all_rows_are_missing_after_a_stop(row: str) -> None:
         FIFTY, {"x_next": "x + a", "r": row}, carried="x", recorded="r", port_values={"a": 0.5}
     )
     more = {"mean": "numpy.mean(loop[1])", "last": "loop[1][-1]", "twice": "loop[0] * 2"}
-    partial, whole = stopped(with_outputs(source, **more), after(7))
+    partial, whole = run_until_stopped(with_outputs(source, **more), after(7))
     assert set(partial.missing) == {"A.mean", "A.last"}
     assert partial.missing["A.mean"] == StopReason.INTERRUPTED.value
     assert partial.outputs["A.r1"].tolist() == whole["A.r1"][:7].tolist()
     assert partial.outputs["A.twice"] == 2 * partial.outputs["A.r0"] == 9.0
-    complete, whole = stopped(with_outputs(source, **more), follow_loop)
+    complete, whole = run_until_stopped(with_outputs(source, **more), follow_loop)
     same_outputs(complete.outputs, whole)
 
 
 def test_the_last_row_of_an_unfinished_loop_is_missing() -> None:
     args = {**FIFTY, "recordings": {"r": {"keep": "last"}}}
     source = loop_model(args, {"x_next": "x + 1", "r": "x * 2"}, carried="x", recorded="r")
-    nothing, _ = stopped(source, lambda stepper, stopping: StopReason.TIME_LIMIT)
+    nothing, _ = run_until_stopped(source, lambda stepper, stopping: StopReason.TIME_LIMIT)
     assert "A.r1" in nothing.missing
     assert nothing.outputs["A.r0"] == 1.0
-    partial, _ = stopped(source, after(3))
+    partial, _ = run_until_stopped(source, after(3))
     assert partial.outputs["A.r1"] == 6.0

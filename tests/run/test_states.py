@@ -20,7 +20,7 @@ STEPS = 12
 CASES = [(name, dt) for name in ALL for dt in (None, 0.5)]
 
 
-def joined(first: Any, second: Any) -> dict[str, Any]:
+def concatenate_rows(first: Any, second: Any) -> dict[str, Any]:
     """Concatenate the rows and the time coordinates of two runs."""
     rows = {name: np.concatenate([first[name], second[name]]) for name in first}
     (before,), (after,) = first.axes, second.axes
@@ -113,7 +113,7 @@ def test_two_consecutive_runs_equal_one_run(compiled, name, dt, every):
     for split in range(1, STEPS):
         first = compiled[name].run(steps=split, dt=dt, every=every)
         second = compiled[name].run(steps=STEPS - split, dt=dt, every=every, state=first.state)
-        same_rows(joined(first, second), whole(unbroken))
+        same_rows(concatenate_rows(first, second), whole(unbroken))
         same(second.state, unbroken.state)
 
 
@@ -129,7 +129,7 @@ def test_with_inputs_over_time(compiled, name, port, shape, every):
         first = compiled[name].run({port: rows[:split]}, steps=split, **how)
         rest = {port: rows[split:]}
         second = compiled[name].run(rest, steps=STEPS - split, state=first.state, **how)
-        same_rows(joined(first, second), whole(unbroken))
+        same_rows(concatenate_rows(first, second), whole(unbroken))
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -141,7 +141,7 @@ def test_a_saved_state_continues_in_a_new_compiled_model(compiled, name, tmp_pat
     other = mdf_loop.compile(ALL[name], device="cpu")
     for state in (load_state(tmp_path / "state.npz"), np.load(tmp_path / "by_hand.npz")):
         second = other.run(steps=STEPS - 5, dt=0.1, state=state)
-        same_rows(joined(first, second), whole(unbroken))
+        same_rows(concatenate_rows(first, second), whole(unbroken))
         same(second.state, unbroken.state)
 
 
@@ -188,7 +188,7 @@ def test_float32(tmp_path):
     first = compiled.run(steps=5, dt=0.1)
     save_state(tmp_path / "state.npz", first.state)
     second = compiled.run(steps=STEPS - 5, dt=0.1, state=load_state(tmp_path / "state.npz"))
-    same_rows(joined(first, second), whole(unbroken))
+    same_rows(concatenate_rows(first, second), whole(unbroken))
 
 
 # --- sweeps ---------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ SHARED = Path(__file__).parents[4] / "shared"
 LEAVE = "leave resume (--resume) out to begin anew"
 
 
-def saved(path: Path, parts: Any, identity: Any = None) -> Path:
+def save_checkpoint(path: Path, parts: Any, identity: Any = None) -> Path:
     Checkpoints(path, 0, identity or {}).save(parts)
     return path
 
@@ -57,7 +57,7 @@ def same(left: Any, right: Any) -> None:
                 assert array.tobytes() == other.tobytes()
 
 
-def refused(path: Path, identity: Any = None) -> tuple[str, str]:
+def refusal(path: Path, identity: Any = None) -> tuple[str, str]:
     with pytest.raises(InputError) as caught:
         load(path, identity or {})
     (finding,) = caught.value.findings
@@ -72,7 +72,7 @@ def refused(path: Path, identity: Any = None) -> tuple[str, str]:
 @given(parts=PARTS, identity=st.dictionaries(ANY_NAME, ANY_NAME, max_size=3))
 def test_loaded_parts_equal_saved_parts(tmp_path_factory, parts, identity):
     path = tmp_path_factory.getbasetemp() / "any.ckpt"
-    same(load(saved(path, parts, identity), identity), parts)
+    same(load(save_checkpoint(path, parts, identity), identity), parts)
 
 
 def test_special_bits_and_names_are_preserved(tmp_path):
@@ -89,7 +89,7 @@ def test_special_bits_and_names_are_preserved(tmp_path):
         "none": {},
         "": {"": np.array([], object)},
     }
-    same(load(saved(tmp_path / "run", parts), {}), parts)
+    same(load(save_checkpoint(tmp_path / "run", parts), {}), parts)
 
 
 def test_the_last_save_is_loaded_and_no_temporary_files_remain(tmp_path):
@@ -102,12 +102,12 @@ def test_the_last_save_is_loaded_and_no_temporary_files_remain(tmp_path):
 
 def test_unsupported_objects_are_refused(tmp_path):
     with pytest.raises(TypeError, match="numbers and texts"):
-        saved(tmp_path / "run.ckpt", {"state": {"x": np.array([None, {}], object)}})
+        save_checkpoint(tmp_path / "run.ckpt", {"state": {"x": np.array([None, {}], object)}})
 
 
 @pytest.mark.slow
 def test_large_arrays_are_written_without_a_copy(tmp_path):
-    megabytes = child(
+    megabytes = run_child(
         tmp_path,
         """
         def peak():
@@ -126,7 +126,7 @@ def test_large_arrays_are_written_without_a_copy(tmp_path):
 # --- crashes --------------------------------------------------------------------------------------
 
 
-def child(folder: Path, lines: str, before: tuple[str, ...] = (), **environment: str) -> str:
+def run_child(folder: Path, lines: str, before: tuple[str, ...] = (), **environment: str) -> str:
     """Run lines of Python in a child process in a folder and return the printed text."""
     head = (
         "import itertools, os, random, signal, sys, time\nimport numpy as np\n"
@@ -155,7 +155,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs fork and signals")
 @posix
 def test_kill_9_leaves_the_old_file_or_the_new_one(tmp_path):
     """Check the file after random kills of 30 processes that save repeatedly."""
-    counts = child(
+    counts = run_child(
         tmp_path,
         """
         def state(k):
@@ -204,7 +204,7 @@ def test_kill_9_leaves_the_old_file_or_the_new_one(tmp_path):
 @pytest.mark.slow
 @posix
 def test_two_processes_do_not_mix_their_files(tmp_path):
-    child(
+    run_child(
         tmp_path,
         """
         def saves(k):
@@ -251,7 +251,7 @@ def test_only_temporary_files_of_dead_processes_are_removed(tmp_path):
         long_ago = time.time() - files.ABANDONED - 60
         os.utime(tmp_path / name, (long_ago, long_ago))
     (tmp_path / "run.ckpt").unlink()
-    saved(tmp_path / "run.ckpt", {})
+    save_checkpoint(tmp_path / "run.ckpt", {})
     assert set(os.listdir(tmp_path)) == {"run.ckpt", *others}
 
 
@@ -269,7 +269,7 @@ def _may_mount() -> bool:
 @pytest.mark.skipif(not _may_mount(), reason="no file systems can be mounted here")
 def test_a_full_disk_leaves_the_old_file(tmp_path):
     script = f"mount -t tmpfs -o size=400k none '{tmp_path}' && cd '{tmp_path}' && exec \"$@\""
-    printed = child(
+    printed = run_child(
         tmp_path,
         """
         checkpoints = Checkpoints("run.ckpt", 0, {})
@@ -302,7 +302,7 @@ PARTS_HERE = {
 }
 
 
-def damaged(path: Path, content: bytes) -> None:
+def check_damaged_file(path: Path, content: bytes) -> None:
     """Check that the damaged file is refused in one sentence or that the changed bit had no meaning."""
     path.write_bytes(content)
     try:
@@ -316,30 +316,30 @@ def damaged(path: Path, content: bytes) -> None:
 
 @pytest.mark.slow
 def test_files_that_were_cut_off(tmp_path):
-    whole = saved(tmp_path / "run.ckpt", PARTS_HERE, {"dt": "1"}).read_bytes()
+    whole = save_checkpoint(tmp_path / "run.ckpt", PARTS_HERE, {"dt": "1"}).read_bytes()
     for length in range(len(whole)):
-        damaged(tmp_path / "run.ckpt", whole[:length])
-    what, hint = refused(tmp_path / "run.ckpt", {"dt": "1"})
+        check_damaged_file(tmp_path / "run.ckpt", whole[:length])
+    what, hint = refusal(tmp_path / "run.ckpt", {"dt": "1"})
     assert what == "the checkpoint 'run.ckpt' is damaged: File is not a zip file"
     assert hint == LEAVE
 
 
 @pytest.mark.slow
 def test_bytes_that_were_flipped(tmp_path):
-    whole = saved(tmp_path / "run.ckpt", PARTS_HERE, {"dt": "1"}).read_bytes()
+    whole = save_checkpoint(tmp_path / "run.ckpt", PARTS_HERE, {"dt": "1"}).read_bytes()
     rng = np.random.default_rng(3)
     for place in range(len(whole)):
         for bits in (0xFF, int(rng.integers(1, 255))):
             changed = bytearray(whole)
             changed[place] ^= bits
-            damaged(tmp_path / "run.ckpt", bytes(changed))
+            check_damaged_file(tmp_path / "run.ckpt", bytes(changed))
 
 
 def test_bytes_that_are_missing_or_too_many(tmp_path):
-    whole = saved(tmp_path / "run.ckpt", PARTS_HERE, {"dt": "1"}).read_bytes()
+    whole = save_checkpoint(tmp_path / "run.ckpt", PARTS_HERE, {"dt": "1"}).read_bytes()
     for place in range(0, len(whole), 7):
-        damaged(tmp_path / "run.ckpt", whole[:place] + whole[place + 1 :])
-        damaged(tmp_path / "run.ckpt", whole[:place] + b"\0" * 9 + whole[place:])
+        check_damaged_file(tmp_path / "run.ckpt", whole[:place] + whole[place + 1 :])
+        check_damaged_file(tmp_path / "run.ckpt", whole[:place] + b"\0" * 9 + whole[place:])
 
 
 def _npz(entries: dict[str, bytes]) -> bytes:
@@ -364,7 +364,7 @@ def _forged(contents: Any) -> bytes:
 )
 def test_files_of_other_kinds(tmp_path, content):
     (tmp_path / "run.ckpt").write_bytes(content)
-    what, hint = refused(tmp_path / "run.ckpt")
+    what, hint = refusal(tmp_path / "run.ckpt")
     assert what == "'run.ckpt' is no checkpoint"
     assert hint == "--checkpoint FILE writes one"
 
@@ -387,19 +387,19 @@ def test_files_of_other_kinds(tmp_path, content):
 )
 def test_forged_checkpoints_are_refused(tmp_path, content):
     (tmp_path / "run.ckpt").write_bytes(content)
-    assert "the checkpoint 'run.ckpt' is damaged: " in refused(tmp_path / "run.ckpt")[0]
+    assert "the checkpoint 'run.ckpt' is damaged: " in refusal(tmp_path / "run.ckpt")[0]
 
 
 def test_a_missing_file_or_folder_is_refused(tmp_path):
-    assert refused(tmp_path / "no.ckpt") == (f"there is no checkpoint '{tmp_path}/no.ckpt'", LEAVE)
-    assert refused(tmp_path) == (f"there is no checkpoint '{tmp_path}'", LEAVE)
+    assert refusal(tmp_path / "no.ckpt") == (f"there is no checkpoint '{tmp_path}/no.ckpt'", LEAVE)
+    assert refusal(tmp_path) == (f"there is no checkpoint '{tmp_path}'", LEAVE)
 
 
 def test_checkpoints_of_another_version(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "VERSION", checkpoint.VERSION + 1)
-    path = saved(tmp_path / "run.ckpt", {})
+    path = save_checkpoint(tmp_path / "run.ckpt", {})
     monkeypatch.undo()
-    what, hint = refused(path)
+    what, hint = refusal(path)
     assert what == "the checkpoint 'run.ckpt' is of another version of mdf_loop"
     assert hint == f"go on with that version, or {LEAVE}"
 
@@ -437,14 +437,14 @@ RUN = {"model": I_THEN, "dt": "5e-05", "input I": I_THEN, "kept": "FNpop.V"}
     ],
 )
 def test_the_error_names_the_difference(tmp_path, then, now, difference):
-    path = saved(tmp_path / "run.ckpt", {}, {**RUN, **then})
-    what, hint = refused(path, {**RUN, **now})
+    path = save_checkpoint(tmp_path / "run.ckpt", {}, {**RUN, **then})
+    what, hint = refusal(path, {**RUN, **now})
     assert what.startswith(f"the checkpoint 'run.ckpt' is {difference}")
     assert hint == f"give the same model and options as then, or {LEAVE}"
 
 
 def test_the_order_of_arguments_does_not_matter(tmp_path):
-    path = saved(tmp_path / "run.ckpt", {}, RUN)
+    path = save_checkpoint(tmp_path / "run.ckpt", {}, RUN)
     assert load(path, dict(reversed(RUN.items()))) == {}
 
 
@@ -511,7 +511,7 @@ def test_two_processes_agree_on_the_digest_of_a_file(tmp_path):
             except Exception as error:
                 print(type(error).__name__)
         """
-    one, two = (child(tmp_path, lines, PYTHONHASHSEED=seed) for seed in ("1", "2"))
+    one, two = (run_child(tmp_path, lines, PYTHONHASHSEED=seed) for seed in ("1", "2"))
     assert one == two
     assert one.count("sha256:") > 10
 
@@ -558,7 +558,7 @@ def test_folders_that_may_not_be_written_to(tmp_path):
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "far").mkdir()
     (tmp_path / "run.ckpt").symlink_to(tmp_path / "far" / "run.ckpt")
-    saved(tmp_path / "run.ckpt", PARTS_HERE)
+    save_checkpoint(tmp_path / "run.ckpt", PARTS_HERE)
     assert (tmp_path / "run.ckpt").is_symlink()
     same(load(tmp_path / "far" / "run.ckpt", {}), PARTS_HERE)
 

@@ -44,7 +44,7 @@ class Steps:
         return Block(range(count), {"x": np.zeros(count)})
 
 
-def followed(
+def chunk_lengths(
     monkeypatch: pytest.MonkeyPatch, cadence: Cadence, total: int, **others: Any
 ) -> list[int]:
     """Return the lengths of all chunks of a run."""
@@ -59,7 +59,7 @@ def followed(
 def cadence(monkeypatch: pytest.MonkeyPatch) -> Cadence:
     """Return the cadence of a run with settled chunk lengths: 163 steps take 20 ms."""
     settled = Cadence()
-    assert followed(monkeypatch, settled, 1000) == [1, 64, *[163] * 5, 120]
+    assert chunk_lengths(monkeypatch, settled, 1000) == [1, 64, *[163] * 5, 120]
     return settled
 
 
@@ -67,25 +67,25 @@ def test_the_next_run_begins_with_half_the_chunk_length(
     monkeypatch: pytest.MonkeyPatch, cadence: Cadence
 ) -> None:
     assert cadence.steps == 81
-    assert followed(monkeypatch, cadence, 1000) == [1, 81, *[163] * 5, 103]
+    assert chunk_lengths(monkeypatch, cadence, 1000) == [1, 81, *[163] * 5, 103]
 
 
 def test_short_runs_are_one_chunk_each_time(
     monkeypatch: pytest.MonkeyPatch, cadence: Cadence
 ) -> None:
     for _ in range(5):
-        assert followed(monkeypatch, cadence, 40) == [1, 39]
-    assert followed(monkeypatch, cadence, 1000)[:3] == [1, 81, 163]
+        assert chunk_lengths(monkeypatch, cadence, 40) == [1, 39]
+    assert chunk_lengths(monkeypatch, cadence, 1000)[:3] == [1, 81, 163]
 
 
 def test_chunk_lengths_are_not_reused_for_other_sizes(
     monkeypatch: pytest.MonkeyPatch, cadence: Cadence
 ) -> None:
-    assert followed(monkeypatch, cadence, 1000, size=800)[:3] == [1, 64, 163]
+    assert chunk_lengths(monkeypatch, cadence, 1000, size=800)[:3] == [1, 64, 163]
 
 
 def test_growing_values_restart_the_chunk_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     cadence = Cadence()
-    first, second = (followed(monkeypatch, cadence, 500, grows=True) for _ in range(2))
+    first, second = (chunk_lengths(monkeypatch, cadence, 500, grows=True) for _ in range(2))
     assert first == second
     assert cadence.steps == 1

@@ -58,7 +58,7 @@ def while_loop() -> mdf_loop.CompiledModel:
     return mdf_loop.compile(ENDLESS, device="cpu", max_iterations=40)
 
 
-def refused(
+def refusal(
     path: Path, compiled: mdf_loop.CompiledModel, words: Mapping[str, Any], change: Change
 ) -> str:
     """Change a checkpoint, resume from it and return the error message."""
@@ -127,13 +127,13 @@ def without(part: str, name: str = "") -> Change:
     ],
 )
 def test_a_run_over_time(compiled, tmp_path, change, message):
-    assert refused(tmp_path / "run.ckpt", compiled, OVER_TIME, change).startswith(message)
+    assert refusal(tmp_path / "run.ckpt", compiled, OVER_TIME, change).startswith(message)
 
 
 def test_a_sweep(compiled, tmp_path):
     change = put("kept", "rows walk.x", np.zeros(50))
     message = "'kept/rows walk.x' is float64[50], not 50 rows for each member of the sweep"
-    assert refused(tmp_path / "run.ckpt", compiled, SWEPT, change) == message
+    assert refusal(tmp_path / "run.ckpt", compiled, SWEPT, change) == message
 
 
 MEAN, LAST = "reduction walk.v.mean/", "reduction walk.v.last/"
@@ -162,7 +162,7 @@ MEAN, LAST = "reduction walk.v.mean/", "reduction walk.v.last/"
     ],
 )
 def test_rows_that_were_chosen_and_reductions(compiled, tmp_path, change, message):
-    assert refused(tmp_path / "run.ckpt", compiled, CHOSEN, change).startswith(message)
+    assert refusal(tmp_path / "run.ckpt", compiled, CHOSEN, change).startswith(message)
 
 
 def test_a_reduction_that_would_be_large(compiled, tmp_path):
@@ -202,7 +202,7 @@ def test_a_reduction_that_would_be_large(compiled, tmp_path):
     ],
 )
 def test_a_loop(while_loop, tmp_path, change, message):
-    assert refused(tmp_path / "run.ckpt", while_loop, {}, change).startswith(message)
+    assert refusal(tmp_path / "run.ckpt", while_loop, {}, change).startswith(message)
 
 
 # --- any change -----------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ ODD: tuple[Any, ...] = (
 )
 
 
-def changed(parts: Any, rng: np.random.Generator) -> None:
+def change_randomly(parts: Any, rng: np.random.Generator) -> None:
     """Change one array: remove it, replace it, or give it other axes, a shorter length or another dtype."""
     named = parts[rng.choice(list(parts))]
     name = rng.choice(list(named))
@@ -242,7 +242,7 @@ def test_any_changed_array_is_refused_or_valid(compiled, tmp_path, words):
     for _ in range(times(20, 500)):
         parts = {part: dict(named) for part, named in whole.items()}
         with contextlib.suppress(TypeError, ValueError):  # the array does not exist
-            changed(parts, rng)
+            change_randomly(parts, rng)
         Checkpoints(path, 0, identity).save(parts)
         try:
             compiled.run(**words, resume=path).to_json()
@@ -254,7 +254,9 @@ def test_any_changed_array_is_refused_or_valid(compiled, tmp_path, words):
 # --- files ----------------------------------------------------------------------------------------
 
 
-def forged(path: Path, identity: Any, parts: Any, *arrays: Any, packed: bool = False) -> None:
+def write_forged_file(
+    path: Path, identity: Any, parts: Any, *arrays: Any, packed: bool = False
+) -> None:
     contents = {"version": checkpoint.VERSION, "identity": identity, "parts": parts}
     text = np.frombuffer(json.dumps(contents).encode(), np.uint8)
     numbered = {str(k): np.asarray(array) for k, array in enumerate(arrays)}
@@ -276,7 +278,7 @@ def error_of(path: Path) -> str:
 
 def test_a_decompression_bomb_is_refused(tmp_path):
     path = tmp_path / "run.ckpt"
-    forged(path, {}, {"course": {"a": ""}}, np.zeros(10**7), packed=True)
+    write_forged_file(path, {}, {"course": {"a": ""}}, np.zeros(10**7), packed=True)
     assert path.stat().st_size < 10**6
     assert "'run.ckpt' is damaged: it holds more than it has bytes" in error_of(path)
 
@@ -295,7 +297,7 @@ def test_a_decompression_bomb_is_refused(tmp_path):
 )
 def test_invalid_text_is_refused(tmp_path, content):
     path = tmp_path / "run.ckpt"
-    forged(path, {}, {"course": {"a": "texts"}}, as_bytes(content))
+    write_forged_file(path, {}, {"course": {"a": "texts"}}, as_bytes(content))
     assert "'run.ckpt' is damaged: " in error_of(path)
 
 
@@ -313,7 +315,7 @@ def test_invalid_text_is_refused(tmp_path, content):
 )
 def test_contents_that_do_not_match_the_arrays(tmp_path, parts, array):
     path = tmp_path / "run.ckpt"
-    forged(path, {}, parts, array)
+    write_forged_file(path, {}, parts, array)
     message = error_of(path)
     assert "the checkpoint 'run.ckpt' is damaged: " in message
     assert "object" not in message
@@ -321,7 +323,7 @@ def test_contents_that_do_not_match_the_arrays(tmp_path, parts, array):
 
 def test_texts_that_would_be_large(tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
-    forged(path, {}, {"course": {"a": "texts"}}, np.zeros(10**6, np.uint8))
+    write_forged_file(path, {}, {"course": {"a": "texts"}}, np.zeros(10**6, np.uint8))
     monkeypatch.setattr(checkpoint, "OBJECT", 10**9)
     assert "MemoryLimitError" in error_of(path)
 

@@ -35,7 +35,7 @@ def run(wanted, total, steps, step, done=0, unit="steps", name=""):
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProcessOutput:
     """Output of a process: timed segments of stderr, the text of stdout and the exit code."""
 
     segments: list[tuple[float, str]]
@@ -56,7 +56,9 @@ class Seen:
         return next(at for at, segment in self.segments if sign in segment)
 
 
-def seen(code: str, *, terminal: bool = True, interrupt: bool = False, **environment) -> Seen:
+def run_in_terminal(
+    code: str, *, terminal: bool = True, interrupt: bool = False, **environment
+) -> ProcessOutput:
     """Run `code` in a process whose stderr is a terminal or a pipe."""
     ours, theirs = pty.openpty() if terminal else os.pipe()
     variables = {**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment}
@@ -77,7 +79,7 @@ def seen(code: str, *, terminal: bool = True, interrupt: bool = False, **environ
             process.send_signal(signal.SIGINT)
     os.close(ours)
     stdout, _ = process.communicate()
-    return Seen(segments, stdout, process.returncode)
+    return ProcessOutput(segments, stdout, process.returncode)
 
 
 def _read(descriptor: int) -> str:
@@ -92,7 +94,7 @@ def _read(descriptor: int) -> str:
 
 @pytest.mark.slow
 def test_the_bar_shows_at_once_also_while_the_first_step_computes() -> None:
-    tries = (seen("run(None, 10, 1, 1.5)") for _ in range(3))  # machines may be slow
+    tries = (run_in_terminal("run(None, 10, 1, 1.5)") for _ in range(3))  # machines may be slow
     terminal = next(t for t in tries if t.when("0/10 steps") - t.when("start") < 0.3)
     assert terminal.when("0/10 steps") < terminal.when("1/10 steps")
     assert terminal.text.count("0/10 steps") >= 3  # the elapsed time is updated
@@ -101,7 +103,7 @@ def test_the_bar_shows_at_once_also_while_the_first_step_computes() -> None:
 
 @pytest.mark.slow
 def test_the_bar_shows_progress_and_remaining_time() -> None:
-    terminal = seen("run(None, 1000, 130, 0.01, name='[red]F{N}')")
+    terminal = run_in_terminal("run(None, 1000, 130, 0.01, name='[red]F{N}')")
     last = terminal.pictures[-2]
     match = re.search(
         r"^\[red\]F\{N\} .* (\d+)% (\d+)/1000 steps ([\d.]+) steps/s \d s ETA (\d+) s$", last
@@ -116,7 +118,7 @@ def test_the_bar_shows_progress_and_remaining_time() -> None:
 
 @pytest.mark.slow
 def test_a_remark_stands_at_the_end() -> None:
-    terminal = seen(
+    terminal = run_in_terminal(
         "with reporting(None, None, 0, 'evaluations') as reporter:\n"
         "    for done in (64, 128):\n"
         "        reporter.update(done, f'best {32 / done}')\n"
@@ -127,7 +129,7 @@ def test_a_remark_stands_at_the_end() -> None:
 
 @pytest.mark.slow
 def test_the_line_stays_as_a_summary() -> None:
-    terminal = seen("run(None, 20, 20, 0.02)")
+    terminal = run_in_terminal("run(None, 20, 20, 0.02)")
     seconds = re.search(r"100% 20/20 steps [\d.]+ steps/s (\d) s$", terminal.pictures[-1])[1]
     assert int(seconds) == pytest.approx(terminal.segments[-1][0] - terminal.when("start"), abs=0.6)
     assert terminal.text.endswith("\n\x1b[?25h")  # ends a line and shows the cursor again
@@ -135,12 +137,12 @@ def test_the_line_stays_as_a_summary() -> None:
 
 @pytest.mark.slow
 def test_a_quick_run_shows_nothing() -> None:
-    assert seen("run(None, 10, 10, 0.001)").text == "start\r\n"
+    assert run_in_terminal("run(None, 10, 10, 0.001)").text == "start\r\n"
 
 
 @pytest.mark.slow
 def test_a_resumed_run_has_the_rate_of_its_own_steps() -> None:
-    terminal = seen("run(None, 10**6, 500_040, 0.01, done=500_000)")
+    terminal = run_in_terminal("run(None, 10**6, 500_040, 0.01, done=500_000)")
     elapsed = terminal.segments[-1][0] - terminal.when("start")
     rate = float(re.search(r"([\d.]+) steps/s", terminal.pictures[-1])[1])
     assert rate == pytest.approx(40 / elapsed, rel=0.3)
@@ -150,7 +152,7 @@ def test_a_resumed_run_has_the_rate_of_its_own_steps() -> None:
 
 @pytest.mark.slow
 def test_without_a_total_there_is_a_count_and_no_estimate() -> None:
-    terminal = seen("run(None, None, 30, 0.02, unit='iterations')")
+    terminal = run_in_terminal("run(None, None, 30, 0.02, unit='iterations')")
     seconds = re.search(r"30 iterations [\d.]+ iterations/s +(\d) s$", terminal.pictures[-1])[1]
     assert int(seconds) == pytest.approx(terminal.segments[-1][0] - terminal.when("start"), abs=0.6)
     assert "ETA" not in terminal.text
@@ -159,43 +161,46 @@ def test_without_a_total_there_is_a_count_and_no_estimate() -> None:
 
 @pytest.mark.slow
 def test_silent_when_stderr_is_a_pipe() -> None:
-    assert seen("run(None, 20, 20, 0.02)", terminal=False).text == "start\n"
+    assert run_in_terminal("run(None, 20, 20, 0.02)", terminal=False).text == "start\n"
 
 
 @pytest.mark.slow
 def test_silent_on_request() -> None:
-    assert seen("run(False, 20, 20, 0.02)").text == "start\r\n"
+    assert run_in_terminal("run(False, 20, 20, 0.02)").text == "start\r\n"
 
 
 @pytest.mark.slow
 def test_true_is_a_bar_in_any_case() -> None:
-    process = seen("run(True, 20, 20, 0.02)", terminal=False)
+    process = run_in_terminal("run(True, 20, 20, 0.02)", terminal=False)
     assert "20/20 steps" in process.pictures[-1]
 
 
 @pytest.mark.slow
 def test_silent_in_a_notebook() -> None:
     kernel = "import types; sys.modules['IPython'] = types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=1))\n"
-    assert seen(kernel + "run(None, 20, 20, 0.02)").text == "start\r\n"
-    assert "20/20 steps" in seen(kernel.replace("kernel=1", "") + "run(None, 20, 20, 0.02)").text
+    assert run_in_terminal(kernel + "run(None, 20, 20, 0.02)").text == "start\r\n"
+    assert (
+        "20/20 steps"
+        in run_in_terminal(kernel.replace("kernel=1", "") + "run(None, 20, 20, 0.02)").text
+    )
 
 
 @pytest.mark.slow
 def test_no_color_and_dumb_terminals_are_honoured() -> None:
-    assert "\x1b[9" not in seen("run(None, 20, 20, 0.02)", NO_COLOR="1").text
-    assert "\x1b" not in seen("run(None, 20, 20, 0.02)", TERM="dumb").text
+    assert "\x1b[9" not in run_in_terminal("run(None, 20, 20, 0.02)", NO_COLOR="1").text
+    assert "\x1b" not in run_in_terminal("run(None, 20, 20, 0.02)", TERM="dumb").text
 
 
 @pytest.mark.slow
 def test_an_ascii_terminal_gets_ascii() -> None:
-    terminal = seen("run(None, 20, 20, 0.02)", PYTHONIOENCODING="ascii")
+    terminal = run_in_terminal("run(None, 20, 20, 0.02)", PYTHONIOENCODING="ascii")
     assert terminal.text.isascii()
     assert "20/20 steps" in terminal.pictures[-1]
 
 
 @pytest.mark.slow
 def test_an_interrupt_leaves_the_terminal_in_order() -> None:
-    terminal = seen("run(None, 1000, 1000, 0.01)", interrupt=True)
+    terminal = run_in_terminal("run(None, 1000, 1000, 0.01)", interrupt=True)
     assert terminal.code == -signal.SIGINT
     assert "\n\x1b[?25hTraceback" in terminal.text.replace("\r", "")
     assert terminal.text.rstrip().endswith("KeyboardInterrupt")
@@ -208,7 +213,7 @@ import threading
 threading.Timer(0.3, lambda: (sys.stderr.write("[b]a :warning: 12[/b]\\n"), print("[i]out"))).start()
 run(None, 30, 30, 0.02)
 """
-    terminal = seen(code)
+    terminal = run_in_terminal(code)
     assert "[b]a :warning: 12[/b]\r\n" in terminal.text
     assert terminal.stdout == "[i]out\n"
 
@@ -221,14 +226,14 @@ threads = [threading.Thread(target=run, args=(None, 30, 30, 0.02)) for _ in rang
 [thread.start() for thread in threads], [thread.join() for thread in threads]
 run(None, 20, 20, 0.02)
 """
-    terminal = seen(code)
+    terminal = run_in_terminal(code)
     assert terminal.text.count("30/30 steps") == 1
     assert terminal.text.count("20/20 steps") == 1  # the line is free again
 
 
 @pytest.mark.slow
 def test_the_run_goes_on_when_the_terminal_has_gone() -> None:
-    process = seen(
+    process = run_in_terminal(
         "import os\nsys.stderr = os.fdopen(os.dup(2), 'w', buffering=1)\n"
         "import threading; threading.Timer(0.25, sys.stderr.close).start()\n"
         "run(None, 30, 30, 0.02); print('done')"
@@ -254,14 +259,14 @@ run(True, 20, 20, 0.02)
 print(time.perf_counter() - began, flush=True)
 os._exit(0)
 """
-    took = (float(seen(code).stdout) for _ in range(3))  # machines may be slow
+    took = (float(run_in_terminal(code).stdout) for _ in range(3))  # machines may be slow
     assert any(1.2 < seconds < 2 for seconds in took)
 
 
 # --- a callback
 
 
-def called(monkeypatch, *moments: float) -> list[Progress]:
+def callback_reports(monkeypatch, *moments: float) -> list[Progress]:
     """Return the progress reports of a run whose chunks of ten steps end at these moments."""
     reports: list[Progress] = []
     clock = iter((0.0, 0.0, *moments))
@@ -273,7 +278,7 @@ def called(monkeypatch, *moments: float) -> list[Progress]:
 
 
 def test_a_callback_gets_reports_from_start_to_end(monkeypatch) -> None:
-    reports = called(monkeypatch, 0.25, 0.5, 0.75, 0.76, 0.77)
+    reports = callback_reports(monkeypatch, 0.25, 0.5, 0.75, 0.76, 0.77)
     assert [progress.done for progress in reports] == [0, 10, 20, 30, 40]
     assert reports[0] == Progress(0, 40, "steps", 0.0, None)
     assert reports[1] == Progress(10, 40, "steps", 0.25, 0.75)
@@ -281,12 +286,12 @@ def test_a_callback_gets_reports_from_start_to_end(monkeypatch) -> None:
 
 
 def test_a_callback_gets_at_most_ten_reports_per_second(monkeypatch) -> None:
-    reports = called(monkeypatch, 0.05, 0.1, 0.15, 0.19, 0.19)
+    reports = callback_reports(monkeypatch, 0.05, 0.1, 0.15, 0.19, 0.19)
     assert [progress.done for progress in reports] == [0, 20, 40]
 
 
 def test_the_end_is_reported_once(monkeypatch) -> None:
-    reports = called(monkeypatch, 0.25, 0.5, 0.75, 1.0)
+    reports = callback_reports(monkeypatch, 0.25, 0.5, 0.75, 1.0)
     assert [progress.done for progress in reports] == [0, 10, 20, 30, 40]
 
 

@@ -44,7 +44,7 @@ def test_an_unknown_device_is_refused() -> None:
         mdf_loop.compile(GRAPH, device="gpu")
 
 
-class _FallenBack:
+class _FallbackSession:
     """Session that silently uses the CPU."""
 
     def get_providers(self) -> list[str]:
@@ -61,7 +61,7 @@ def test_a_silent_fallback_to_the_cpu_is_an_error(monkeypatch, outcome: str) -> 
         assert settings["enable_fallback"] == 0
         if outcome == "failed":
             raise RuntimeError("libcudart.so: cannot open shared object file")
-        return _FallenBack()
+        return _FallbackSession()
 
     available = ["CUDAExecutionProvider", "CPUExecutionProvider"]
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: available)

@@ -38,7 +38,7 @@ class Clock:
         return time.monotonic()
 
 
-class Fake:
+class FakeSession:
     """Session that returns its name and whose runs take the listed seconds; the last entry repeats."""
 
     def __init__(self, clock: Clock, name: str, seconds: Sequence[float]) -> None:
@@ -71,7 +71,8 @@ def run(racing: Race, options=None) -> list[str]:
 
 def test_the_faster_device_wins_and_the_reason_has_both_times(clock: Clock) -> None:
     cpu, cuda = (
-        Fake(clock, name, [1.0e-2, us * MICROSECOND]) for name, us in (("cpu", 39), ("cuda", 410))
+        FakeSession(clock, name, [1.0e-2, us * MICROSECOND])
+        for name, us in (("cpu", 39), ("cuda", 410))
     )
     racing = race(cpu, cuda)
     assert racing.device == UNDECIDED
@@ -81,7 +82,11 @@ def test_the_faster_device_wins_and_the_reason_has_both_times(clock: Clock) -> N
 
 
 def test_cuda_wins_with_some_operations_on_the_cpu(clock: Clock) -> None:
-    racing = race(Fake(clock, "cpu", [0.5]), Fake(clock, "cuda", [0.9, 0.004]), "on the CPU: Atan")
+    racing = race(
+        FakeSession(clock, "cpu", [0.5]),
+        FakeSession(clock, "cuda", [0.9, 0.004]),
+        "on the CPU: Atan",
+    )
     assert run(racing) == ["cuda"]
     assert racing.device == Device(
         "cuda", "cuda: 4 ms for the first piece of work, cpu: 500 ms; on the CPU: Atan"
@@ -90,12 +95,12 @@ def test_cuda_wins_with_some_operations_on_the_cpu(clock: Clock) -> None:
 
 @pytest.mark.parametrize(("cuda", "winner"), [(1.0, "cpu"), (0.92, "cpu"), (0.90, "cuda")])
 def test_cuda_must_be_clearly_faster(clock: Clock, cuda: float, winner: str) -> None:
-    racing = race(Fake(clock, "cpu", [1.0]), Fake(clock, "cuda", [cuda]))
+    racing = race(FakeSession(clock, "cpu", [1.0]), FakeSession(clock, "cuda", [cuda]))
     assert run(racing) == [winner]
 
 
 def test_the_winner_is_kept(clock: Clock) -> None:
-    cpu, cuda = Fake(clock, "cpu", [1e-4]), Fake(clock, "cuda", [1e-3])
+    cpu, cuda = FakeSession(clock, "cpu", [1e-4]), FakeSession(clock, "cuda", [1e-3])
     racing = race(cpu, cuda)
     run(racing)
     before = cpu.runs, cuda.runs
@@ -104,10 +109,13 @@ def test_the_winner_is_kept(clock: Clock) -> None:
 
 
 def test_short_runs_are_measured_often_and_long_runs_rarely(clock: Clock) -> None:
-    cpu, cuda = Fake(clock, "cpu", [1e-4, 1e-4, 0.1, 1e-4]), Fake(clock, "cuda", [1e-3])
+    cpu, cuda = (
+        FakeSession(clock, "cpu", [1e-4, 1e-4, 0.1, 1e-4]),
+        FakeSession(clock, "cuda", [1e-3]),
+    )
     run(race(cpu, cuda))
     assert (cpu.runs, cuda.runs) == (3, 4)  # the third run took long
-    cpu, cuda = Fake(clock, "cpu", [60.0]), Fake(clock, "cuda", [50.0])
+    cpu, cuda = FakeSession(clock, "cpu", [60.0]), FakeSession(clock, "cuda", [50.0])
     run(race(cpu, cuda))
     assert (cpu.runs, cuda.runs) == (
         1,
@@ -116,15 +124,15 @@ def test_short_runs_are_measured_often_and_long_runs_rarely(clock: Clock) -> Non
 
 
 def test_one_slow_run_among_fast_ones_is_noise(clock: Clock) -> None:
-    cpu = Fake(clock, "cpu", [1e-2, 5e-3, 1e-4, 1e-4])
-    racing = race(cpu, Fake(clock, "cuda", [1e-2, 1e-3]))
+    cpu = FakeSession(clock, "cpu", [1e-2, 5e-3, 1e-4, 1e-4])
+    racing = race(cpu, FakeSession(clock, "cuda", [1e-2, 1e-3]))
     assert run(racing) == ["cpu"]
 
 
 # --- a race ends ----------------------------------------------------------------------------------
 
 
-class Endless:
+class EndlessSession:
     """Session that runs until its options request termination."""
 
     def __init__(self) -> None:
@@ -141,7 +149,7 @@ class Endless:
 
 def test_cuda_is_terminated_after_it_has_lost(clock: Clock, monkeypatch) -> None:
     monkeypatch.setattr(device_race, "PATIENCE", 0.05)
-    racing = race(Fake(clock, "cpu", [1e-4]), Endless())
+    racing = race(FakeSession(clock, "cpu", [1e-4]), EndlessSession())
     options = onnxruntime.RunOptions()
     assert run(racing, options) == ["cpu"]
     assert not options.terminate
@@ -154,14 +162,14 @@ def test_a_failure_of_cuda_is_a_reason_for_the_cpu(clock: Clock) -> None:
     def fail(*_):
         raise RuntimeError("CUDA failure 2: out of memory\nmore lines")
 
-    racing = race(Fake(clock, "cpu", [1e-4]), SimpleNamespace(run=fail))
+    racing = race(FakeSession(clock, "cpu", [1e-4]), SimpleNamespace(run=fail))
     assert run(racing) == ["cpu"]
     assert racing.device.reason == (
         "cpu: 100 us for the first piece of work, cuda: CUDA failure 2: out of memory"
     )
 
 
-def ended_while_cuda_is_at_work(racing: Race, cuda: Endless) -> list[str]:
+def ended_while_cuda_is_at_work(racing: Race, cuda: EndlessSession) -> list[str]:
     """Run a race that is terminated while CUDA is running, with run options separate from those of CUDA."""
     options = onnxruntime.RunOptions()
     cuda.began.clear()
@@ -182,8 +190,8 @@ def test_a_terminated_race_returns_the_outputs_of_the_cpu(clock: Clock) -> None:
 
     CUDA may still have been starting during the first run.
     """
-    cuda = Endless()
-    racing = race(Fake(clock, "cpu", [1e-4]), cuda)
+    cuda = EndlessSession()
+    racing = race(FakeSession(clock, "cpu", [1e-4]), cuda)
     assert ended_while_cuda_is_at_work(racing, cuda) == ["cpu"]
     assert racing.device == UNDECIDED
     assert ended_while_cuda_is_at_work(racing, cuda) == ["cpu"]
@@ -193,10 +201,10 @@ def test_a_terminated_race_returns_the_outputs_of_the_cpu(clock: Clock) -> None:
 
 
 def test_cuda_that_was_warm_before_is_measured_at_once(clock: Clock) -> None:
-    cuda = Endless()
-    racing = race(Fake(clock, "cpu", [1.0]), cuda)
+    cuda = EndlessSession()
+    racing = race(FakeSession(clock, "cpu", [1.0]), cuda)
     ended_while_cuda_is_at_work(racing, cuda)
-    fast = Fake(clock, "cuda", [0.5])
+    fast = FakeSession(clock, "cuda", [0.5])
     cuda.run = fast.run
     assert run(racing) == ["cuda"]
     assert fast.runs == 1
@@ -205,14 +213,14 @@ def test_cuda_that_was_warm_before_is_measured_at_once(clock: Clock) -> None:
 def test_a_run_ended_from_outside_while_the_cpu_repeats_it_is_complete(clock: Clock) -> None:
     options = onnxruntime.RunOptions()
 
-    class Ended(Fake):
+    class Ended(FakeSession):
         def run(self, *arguments) -> list[str]:
             if self.runs == 1:
                 options.terminate = True
                 raise RuntimeError("Exiting due to terminate flag being set to true.")
             return super().run(*arguments)
 
-    cuda = Endless()
+    cuda = EndlessSession()
     racing = race(Ended(clock, "cpu", [1e-4]), cuda)
     assert run(racing, options) == ["cpu"]
     assert racing.device == UNDECIDED
@@ -220,9 +228,9 @@ def test_a_run_ended_from_outside_while_the_cpu_repeats_it_is_complete(clock: Cl
 
 
 def test_threads_that_come_during_a_race_wait_for_its_end(clock: Clock) -> None:
-    gate, cuda = threading.Event(), Fake(clock, "cuda", [1e-3])
+    gate, cuda = threading.Event(), FakeSession(clock, "cuda", [1e-3])
 
-    class Waiting(Fake):
+    class Waiting(FakeSession):
         def run(self, *arguments) -> list[str]:
             gate.wait(20)
             return super().run(*arguments)

@@ -34,7 +34,7 @@ GRAPH = {
 """A model whose input may have any type, and which keeps a state over time."""
 
 
-def at_once(tasks: Sequence[Callable[[], T]]) -> list[T]:
+def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
     """Run each task in its own thread from a common start and return the results in order."""
     results: list[Any] = [None] * len(tasks)
     barrier = threading.Barrier(len(tasks))
@@ -97,7 +97,7 @@ def swept(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, np.nda
     return [dict(once), dict(later)]
 
 
-def everything(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, np.ndarray]]:
+def run_all_parts(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str, np.ndarray]]:
     """Run all parts, starting with a different part in each thread."""
     parts = [evaluations, over_time, swept]
     turn = place % 3
@@ -130,14 +130,16 @@ def sessions(monkeypatch) -> list[Session]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", [evaluations, over_time, swept, everything])
+@pytest.mark.parametrize("part", [evaluations, over_time, swept, run_all_parts])
 def test_threads_equal_sequential_calls(part, sessions: list[Session]) -> None:
     alone = mdf_loop.compile(GRAPH)
     expected = [part(alone, place) for place in range(THREADS)]
     needed = len(sessions)
     sessions.clear()
     shared = mdf_loop.compile(GRAPH)
-    result_lists = at_once([lambda place=place: part(shared, place) for place in range(THREADS)])
+    result_lists = run_in_threads(
+        [lambda place=place: part(shared, place) for place in range(THREADS)]
+    )
     for results, expected_results in zip(result_lists, expected, strict=True):
         assert_same_bits(results, expected_results)
     assert len(sessions) == needed, "a session was made twice for one set of types"
@@ -145,11 +147,11 @@ def test_threads_equal_sequential_calls(part, sessions: list[Session]) -> None:
 
 def test_threads_that_ask_for_the_same_make_one_session(sessions: list[Session]) -> None:
     shared = mdf_loop.compile(GRAPH)
-    results = at_once([lambda: shared.run({"x": np.arange(3.0)})] * THREADS)
+    results = run_in_threads([lambda: shared.run({"x": np.arange(3.0)})] * THREADS)
     assert len(sessions) == 1
     assert len({result["y"].tobytes() for result in results}) == 1
     sessions.clear()
-    at_once([lambda: shared.run({"x": 0.5}, steps=4)] * THREADS)
+    run_in_threads([lambda: shared.run({"x": 0.5}, steps=4)] * THREADS)
     assert len(sessions) == 2  # the first evaluation, and the loop over the others
 
 
@@ -158,10 +160,10 @@ def test_each_thread_may_compile_for_itself() -> None:
     """Check that the caches shared by all models are thread-safe."""
 
     def task(place: int) -> list[dict[str, np.ndarray]]:
-        return everything(mdf_loop.compile(GRAPH), place)
+        return run_all_parts(mdf_loop.compile(GRAPH), place)
 
     expected = [task(place) for place in range(THREADS)]
-    result_lists = at_once([lambda place=place: task(place) for place in range(THREADS)])
+    result_lists = run_in_threads([lambda place=place: task(place) for place in range(THREADS)])
     for results, expected_results in zip(result_lists, expected, strict=True):
         assert_same_bits(results, expected_results)
 
@@ -188,4 +190,4 @@ def test_an_error_in_one_thread_does_not_affect_others() -> None:
 
     words = ["a whole number was divided by zero", "[0, 1]"]
     tasks = [lambda place=place: task(place) for place in range(THREADS)]
-    assert at_once(tasks) == [words[place % 2] for place in range(THREADS)]
+    assert run_in_threads(tasks) == [words[place % 2] for place in range(THREADS)]

@@ -103,7 +103,7 @@ def zarr_rows(array: Path) -> bytes:
 # --- what is damaged, and what becomes of it ------------------------------------------------------
 
 
-def emptied(*names: str) -> Damage:
+def empty_files(*names: str) -> Damage:
     """Return a damage that empties files, as a power loss can do."""
 
     def damage(store: Path) -> None:
@@ -113,15 +113,15 @@ def emptied(*names: str) -> Damage:
     return damage
 
 
-def zeroed(name: str) -> Damage:
+def zero_files(name: str) -> Damage:
     return lambda store: (store / name).write_bytes(bytes((store / name).stat().st_size))
 
 
-def cut_off(name: str) -> Damage:
+def truncate_files(name: str) -> Damage:
     return lambda store: os.truncate(store / name, (store / name).stat().st_size // 2)
 
 
-def flipped(name: str, at: float = 0.6) -> Damage:
+def flip_bit(name: str, at: float = 0.6) -> Damage:
     """Return a damage that changes one bit of a file."""
 
     def damage(store: Path) -> None:
@@ -132,7 +132,7 @@ def flipped(name: str, at: float = 0.6) -> Damage:
     return damage
 
 
-def swapped(one: str, other: str) -> Damage:
+def swap_files(one: str, other: str) -> Damage:
     """Return a damage that exchanges two files."""
 
     def damage(store: Path) -> None:
@@ -143,7 +143,7 @@ def swapped(one: str, other: str) -> Damage:
     return damage
 
 
-def removed(name: str) -> Damage:
+def remove_files(name: str) -> Damage:
     def damage(store: Path) -> None:
         if (store / name).is_dir():
             shutil.rmtree(store / name)
@@ -153,7 +153,7 @@ def removed(name: str) -> Damage:
     return damage
 
 
-def edited(change: Callable[[Any], Any], *names: str) -> Damage:
+def edit_metadata(change: Callable[[Any], Any], *names: str) -> Damage:
     """Return a damage that changes the metadata of the store or of the named arrays."""
 
     def damage(store: Path) -> None:
@@ -172,11 +172,11 @@ def array(name: str, word: str, value: Any) -> Damage:
     def change(document: Any) -> None:
         document["consolidated_metadata"]["metadata"][name][word] = value
 
-    return edited(change)
+    return edit_metadata(change)
 
 
-def attribute(word: str, value: Any) -> Damage:
-    return edited(lambda document: document["attributes"].__setitem__(word, value))
+def edit_attribute(word: str, value: Any) -> Damage:
+    return edit_metadata(lambda document: document["attributes"].__setitem__(word, value))
 
 
 def without(*path: str) -> Damage:
@@ -186,7 +186,7 @@ def without(*path: str) -> Damage:
             document = document[word]
         del document[last]
 
-    return edited(change)
+    return edit_metadata(change)
 
 
 WHOLE = "consolidated_metadata", "metadata"
@@ -195,15 +195,15 @@ BAD_GRID = {"name": "regular", "configuration": {"chunk_shape": [1 << 50, 1 << 5
 
 MENDED: dict[str, Damage] = {
     "nothing": lambda store: None,
-    "metadata of the whole emptied": emptied("zarr.json"),
-    "metadata of the whole cut off": cut_off("zarr.json"),
-    "metadata of the whole zeroed": zeroed("zarr.json"),
-    "metadata of an array emptied": emptied("walk.x/zarr.json"),
-    "all metadata emptied": emptied("zarr.json", "step/zarr.json", "walk.x/zarr.json"),
-    "chunks after the checkpoint emptied": emptied("step/c/3", "walk.n/c/4", "walk.x/c/3/0"),
-    "a chunk after the checkpoint removed": removed("walk.x/c/3"),
-    "a chunk after the checkpoint cut off": cut_off("step/c/3"),
-    "an array's own metadata of another type": edited(
+    "metadata of the whole emptied": empty_files("zarr.json"),
+    "metadata of the whole cut off": truncate_files("zarr.json"),
+    "metadata of the whole zeroed": zero_files("zarr.json"),
+    "metadata of an array emptied": empty_files("walk.x/zarr.json"),
+    "all metadata emptied": empty_files("zarr.json", "step/zarr.json", "walk.x/zarr.json"),
+    "chunks after the checkpoint emptied": empty_files("step/c/3", "walk.n/c/4", "walk.x/c/3/0"),
+    "a chunk after the checkpoint removed": remove_files("walk.x/c/3"),
+    "a chunk after the checkpoint cut off": truncate_files("step/c/3"),
+    "an array's own metadata of another type": edit_metadata(
         lambda document: document.update(data_type="float32"), "walk.n"
     ),
     "left by a kill": lambda store: (store / "walk.x/c/1/0.partial").write_text("half"),
@@ -215,13 +215,22 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         lambda store: (shutil.rmtree(store), store.write_text("")),
         "is there already, and is no Zarr store|cannot be read: Not a directory",
     ),
-    "no metadata": (removed("zarr.json"), "is no Zarr store of mdf_loop|'zarr.json' cannot be"),
+    "no metadata": (
+        remove_files("zarr.json"),
+        "is no Zarr store of mdf_loop|'zarr.json' cannot be",
+    ),
     "no metadata of ours": (without("attributes"), "no Zarr store"),
     "not streamed": (without("attributes", "streamed_along"), "no Zarr store that a run was"),
-    "along nothing": (attribute("streamed_along", "nothing"), "is 'nothing', which it has not"),
-    "along an output": (attribute("streamed_along", "walk.x"), "is 'walk.x', which has 2 axes"),
-    "along another": (attribute("streamed_along", "walk.n"), "grows along 'step'"),
-    "along a list": (attribute("streamed_along", [1]), "its attributes are"),
+    "along nothing": (
+        edit_attribute("streamed_along", "nothing"),
+        "is 'nothing', which it has not",
+    ),
+    "along an output": (
+        edit_attribute("streamed_along", "walk.x"),
+        "is 'walk.x', which has 2 axes",
+    ),
+    "along another": (edit_attribute("streamed_along", "walk.n"), "grows along 'step'"),
+    "along a list": (edit_attribute("streamed_along", [1]), "its attributes are"),
     "no arrays": (without("consolidated_metadata"), "does not say what its arrays are"),
     "an array fewer": (without(*WHOLE, "walk.n"), "not the one that was written .* no 'walk.n'"),
     "no coordinate": (without(*WHOLE, "step"), "streamed_along of it is 'step', which it has not"),
@@ -242,22 +251,22 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         "chunk shape of .* is missing",
     ),
     "another fill value": (array("walk.x", "fill_value", 3.5), "fill value of 'walk.x' is 3.5"),
-    "a whole chunk emptied": (emptied("walk.x/c/0/0"), "'walk.x/c/0/0' is empty"),
-    "a whole chunk zeroed": (zeroed("walk.x/c/0/0"), "'walk.x/c/0/0' is damaged"),
-    "a whole chunk cut off": (cut_off("step/c/0"), "'step/c/0' is damaged"),
+    "a whole chunk emptied": (empty_files("walk.x/c/0/0"), "'walk.x/c/0/0' is empty"),
+    "a whole chunk zeroed": (zero_files("walk.x/c/0/0"), "'walk.x/c/0/0' is damaged"),
+    "a whole chunk cut off": (truncate_files("step/c/0"), "'step/c/0' is damaged"),
     **{
         f"a bit of a whole chunk at {at}": (
-            flipped("walk.x/c/0/0", at),
+            flip_bit("walk.x/c/0/0", at),
             "'walk.x/c/0/0' is damaged",
         )
         for at in (0.0001, 0.01, 0.3, 0.7, 0.999999)
     },
     "chunks that changed places": (
-        swapped("walk.x/c/0/0", "walk.x/c/1/0"),
+        swap_files("walk.x/c/0/0", "walk.x/c/1/0"),
         "'walk.x/c/0/0' is another chunk than the one that was written",
     ),
-    "a whole chunk removed": (removed("step/c/0"), "the chunk 'step/c/0' is missing"),
-    "an array removed": (removed("walk.n"), "the chunk 'walk.n/c/0' is missing"),
+    "a whole chunk removed": (remove_files("step/c/0"), "the chunk 'step/c/0' is missing"),
+    "an array removed": (remove_files("walk.n"), "the chunk 'walk.n/c/0' is missing"),
     "metadata of another program": (
         lambda store: (store / "zarr.json").write_text("[1, 2]"),
         "no Zarr store",
@@ -287,10 +296,10 @@ def test_losses_are_reported_before_any_change(model, place, damage, sentence):
 @pytest.mark.parametrize(
     ("damage", "what"),
     [
-        (emptied("walk.x/c/0/0"), "damaged"),
-        (cut_off("walk.x/c/0/0"), "damaged"),
-        (flipped("walk.x/c/0/0"), "damaged"),
-        (removed("walk.x/c/0"), "missing"),
+        (empty_files("walk.x/c/0/0"), "damaged"),
+        (truncate_files("walk.x/c/0/0"), "damaged"),
+        (flip_bit("walk.x/c/0/0"), "damaged"),
+        (remove_files("walk.x/c/0"), "missing"),
     ],
 )
 def test_results_over_a_damaged_store(model, unbroken, place, damage, what):
@@ -313,7 +322,7 @@ def without_checksums(place: Path) -> None:
     for name in ("step", "walk.x", "walk.n"):
         for chunk in (file for file in (store / name / "c").rglob("*") if file.is_file()):
             chunk.write_bytes(chunk.read_bytes()[:-4])
-        edit = edited(lambda document: document["codecs"].pop(), name)
+        edit = edit_metadata(lambda document: document["codecs"].pop(), name)
         edit(store)
         codecs = json.loads((store / name / "zarr.json").read_text())["codecs"]
         array(name, "codecs", codecs)(store)
@@ -376,7 +385,7 @@ def test_names_that_lead_out_of_the_store(model, place, name):
         arrays = document["consolidated_metadata"]["metadata"]
         arrays[name] = {**arrays["walk.x"], "shape": [0, 2]}
 
-    edited(forged)(place / "rows.zarr")
+    edit_metadata(forged)(place / "rows.zarr")
     before = contents(place)
     with pytest.raises(InputError, match=r"is no name of an array"):
         resumed(model, place)

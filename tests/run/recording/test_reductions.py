@@ -46,13 +46,13 @@ def random_rows(seed, dtype, shape=(), length=9000, odd=False):
     return rows.astype(dtype)
 
 
-def cut(rows, seed, segments=12):
+def split_randomly(rows, seed, segments=12):
     """Split the rows into blocks, some of them empty."""
     places = np.sort(np.random.default_rng(seed).integers(0, len(rows) + 1, size=segments))
     return [rows[a:b] for a, b in pairwise([0, *places, len(rows)])]
 
 
-def reduced(word, blocks):
+def reduce_blocks(word, blocks):
     reduction = REDUCTIONS[word]()
     for block in blocks:
         reduction.add(block)
@@ -64,7 +64,7 @@ def same_bits(left, right):
     assert left.tobytes() == right.tobytes()
 
 
-def trace(parts):
+def concatenate(parts):
     """Concatenate the parts in their common dtype."""
     return np.concatenate(parts)
 
@@ -78,7 +78,7 @@ def trace(parts):
 def test_chosen_values_are_numpys(dtype, odd, word):
     for shape in SHAPES:
         rows = random_rows(1, dtype, shape, odd=odd and shape != (0,))
-        got = reduced(word, cut(rows, 2))
+        got = reduce_blocks(word, split_randomly(rows, 2))
         with np.errstate(invalid="ignore"):
             expected = np.asarray(NUMPY[word](rows, axis=0))
         assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
@@ -89,17 +89,17 @@ def test_chosen_values_are_numpys(dtype, odd, word):
 def test_the_mean_is_that_of_exact_sums(dtype):
     for shape in SHAPES:
         rows = random_rows(3, dtype, shape)
-        got = reduced("mean", cut(rows, 4))
+        got = reduce_blocks("mean", split_randomly(rows, 4))
         is_float = rows.dtype.kind not in "biu"
         assert got.dtype == (rows.dtype if is_float else np.float64)
         assert got.shape == shape
         columns = rows.reshape(len(rows), -1).astype(float).T[:50]
         for column, mean in zip(columns, got.reshape(-1)[:50], strict=True):
             exact = math.fsum(column) / len(rows)
-            assert abs(exact - float(mean)) <= allowed(column, exact, got.dtype)
+            assert abs(exact - float(mean)) <= tolerance(column, exact, got.dtype)
 
 
-def allowed(column, exact, dtype):
+def tolerance(column, exact, dtype):
     """Return the tolerance: half an ulp of the dtype, plus the rounding of 12 additions."""
     return abs(exact) * float(ml_dtypes.finfo(dtype).eps) + 12 * 1.2e-16 * np.abs(column).mean()
 
@@ -109,9 +109,9 @@ def test_the_mean_keeps_what_rounding_loses():
     rows[0], rows[-1] = 1e16, -1e16
     exact = math.fsum(rows) / len(rows)
     assert (
-        abs(reduced("mean", cut(rows, 5)) - exact) < 1e-2
+        abs(reduce_blocks("mean", split_randomly(rows, 5)) - exact) < 1e-2
     )  # the rounding of the blocks of these two dtypes
-    assert reduced("mean", [np.full(3_000_000, 0.1)]) == 0.1
+    assert reduce_blocks("mean", [np.full(3_000_000, 0.1)]) == 0.1
 
 
 @pytest.mark.parametrize(
@@ -133,23 +133,23 @@ def test_a_mean_that_is_not_finite_is_numpys(special, places):
     rows[places : places + len(special)] = special
     with np.errstate(all="ignore"):
         expected = np.mean(rows)
-    np.testing.assert_equal(float(reduced("mean", cut(rows, 6))), float(expected))
+    np.testing.assert_equal(float(reduce_blocks("mean", split_randomly(rows, 6))), float(expected))
 
 
 def test_a_mean_is_not_finite_only_where_its_rows_are_not():
     rows = np.ones((100, 3))
     rows[7, 1] = np.inf
-    assert reduced("mean", [rows]).tolist() == [1.0, np.inf, 1.0]
+    assert reduce_blocks("mean", [rows]).tolist() == [1.0, np.inf, 1.0]
 
 
 def test_half_floats_add_up_beyond_their_range():
-    assert reduced("mean", [np.full(1000, 6e4, np.float16)]) == np.float16(6e4)
+    assert reduce_blocks("mean", [np.full(1000, 6e4, np.float16)]) == np.float16(6e4)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 def test_the_sum_is_the_mean_times_the_count(dtype):
     rows = random_rows(4, dtype, (7,))
-    got = reduced("sum", cut(rows, 5))
+    got = reduce_blocks("sum", split_randomly(rows, 5))
     wide = rows.astype(float)
     is_float = rows.dtype.kind not in "biu"
     expected = [math.fsum(column) for column in wide.T]
@@ -161,7 +161,7 @@ def test_the_sum_is_the_mean_times_the_count(dtype):
 
 def test_the_sum_of_booleans_is_a_count():
     spikes = np.random.default_rng(0).random((5000, 3)) < 0.01
-    assert reduced("sum", cut(spikes, 6)).tolist() == spikes.sum(axis=0).tolist()
+    assert reduce_blocks("sum", split_randomly(spikes, 6)).tolist() == spikes.sum(axis=0).tolist()
 
 
 # --- independent of blocks ------------------------------------------------------------------------
@@ -173,32 +173,32 @@ def test_the_sum_of_booleans_is_a_count():
 def test_cuts_change_no_bit(word, shape):
     for dtype in ("float64", "float32", "int64"):
         rows = random_rows(7, dtype, shape, odd=shape not in ((), (0,)))
-        whole = reduced(word, [rows])
+        whole = reduce_blocks(word, [rows])
         for seed in range(8):
-            same_bits(reduced(word, cut(rows, seed)), whole)
-        same_bits(reduced(word, [rows[k : k + 1] for k in range(len(rows))]), whole)
+            same_bits(reduce_blocks(word, split_randomly(rows, seed)), whole)
+        same_bits(reduce_blocks(word, [rows[k : k + 1] for k in range(len(rows))]), whole)
 
 
 @pytest.mark.parametrize("word", ["min", "max"])
 def test_zeros_and_nans_have_no_sign(word):
     for pair in ([0.0, -0.0], [-0.0, 0.0], [-0.0, -0.0], [np.nan, -np.nan], [-np.nan, np.nan]):
-        got = reduced(word, [np.array(pair)])
+        got = reduce_blocks(word, [np.array(pair)])
         assert not np.signbit(got)
 
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
 def test_memory_order_changes_no_bit(word):
     rows = random_rows(8, "float64", (3, 5))
-    same_bits(reduced(word, [np.asfortranarray(rows)]), reduced(word, [rows]))
-    same_bits(reduced(word, [np.repeat(rows, 2, 0)[::2]]), reduced(word, [rows]))
+    same_bits(reduce_blocks(word, [np.asfortranarray(rows)]), reduce_blocks(word, [rows]))
+    same_bits(reduce_blocks(word, [np.repeat(rows, 2, 0)[::2]]), reduce_blocks(word, [rows]))
 
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
 def test_other_elements_of_a_row_change_no_bit(word):
     rows = random_rows(11, "float64", (40,), length=5000)
-    whole = reduced(word, [rows])
+    whole = reduce_blocks(word, [rows])
     for first, last in ((0, 1), (3, 8), (8, 40)):
-        same_bits(reduced(word, [rows[:, first:last]]), whole[first:last])
+        same_bits(reduce_blocks(word, [rows[:, first:last]]), whole[first:last])
 
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
@@ -206,9 +206,9 @@ def test_other_elements_of_a_row_change_no_bit(word):
 def test_a_restored_snapshot_equals_the_unbroken_reduction(word, dtype, tmp_path):
     for shape in ((), (2, 3), (MANY,)):
         rows = random_rows(9, dtype, shape, odd=True)
-        whole = reduced(word, [rows])
+        whole = reduce_blocks(word, [rows])
         reduction = REDUCTIONS[word]()
-        for k, block in enumerate(cut(rows, 10, segments=4)):
+        for k, block in enumerate(split_randomly(rows, 10, segments=4)):
             path = tmp_path / f"{k}.npz"
             with path.open("wb") as stream:
                 write_arrays(stream, reduction.snapshot())
@@ -253,9 +253,9 @@ def test_a_changing_dtype_is_the_common_dtype_of_the_trace(word, first, later):
     for length in (1, 5000):
         parts = [random_rows(12, first)[:length], random_rows(13, later)]
         for ordered in (parts, parts[::-1]):
-            whole = trace(ordered)
-            got = reduced(word, ordered)
-            same_bits(got, reduced(word, [whole]))
+            whole = concatenate(ordered)
+            got = reduce_blocks(word, ordered)
+            same_bits(got, reduce_blocks(word, [whole]))
             if word in CHOSEN:
                 expected = np.asarray(NUMPY[word](whole, axis=0))
                 assert got.dtype == expected.dtype
@@ -266,8 +266,8 @@ def test_a_changing_dtype_is_the_common_dtype_of_the_trace(word, first, later):
 def test_large_whole_numbers_become_floats_once(word):
     big = 2**62 + 2**8 + 1
     parts = [np.array([big - 3, big]), np.array([1.0, float(2**62)])]
-    expected = np.asarray(NUMPY[word](trace(parts), axis=0))
-    same_bits(reduced(word, parts), expected)
+    expected = np.asarray(NUMPY[word](concatenate(parts), axis=0))
+    same_bits(reduce_blocks(word, parts), expected)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -297,17 +297,17 @@ def test_rows_of_different_lengths_have_only_a_last_one(axis):
 @pytest.mark.parametrize("word", list(REDUCTIONS))
 def test_rows_that_are_not_finite_give_no_warnings(word):
     parts = [np.full((1, 3), np.inf), np.array([[-np.inf, np.nan, 1.0]]), np.full((9, 3), 1.7e308)]
-    got = reduced(word, parts)
+    got = reduce_blocks(word, parts)
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(got, NUMPY[word](trace(parts), axis=0))
+        np.testing.assert_array_equal(got, NUMPY[word](concatenate(parts), axis=0))
 
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
 def test_empty_blocks_have_a_part_in_the_type(word):
     parts = [np.arange(5), np.zeros(0)]
-    got = reduced(word, parts)
+    got = reduce_blocks(word, parts)
     assert got.dtype == np.float64
-    np.testing.assert_array_equal(got, NUMPY[word](trace(parts), axis=0))
+    np.testing.assert_array_equal(got, NUMPY[word](concatenate(parts), axis=0))
 
 
 def test_dtypes_without_a_common_one_are_refused():
@@ -323,7 +323,7 @@ def test_dtypes_without_a_common_one_are_refused():
 @pytest.mark.parametrize("word", list(REDUCTIONS))
 @pytest.mark.parametrize(("dtype", "is_nan"), [("float32", "float32"), ("int64", "float64")])
 def test_without_rows_there_is_nan(word, dtype, is_nan):
-    same_bits(reduced(word, [np.zeros((0, 2), dtype)]), np.full(2, np.nan, is_nan))
+    same_bits(reduce_blocks(word, [np.zeros((0, 2), dtype)]), np.full(2, np.nan, is_nan))
 
 
 def test_the_last_of_no_texts_is_omitted():
@@ -375,7 +375,7 @@ def test_cuts_of_a_sweep_change_no_bit():
     whole.add({"A.x": rows}, 1)
     for seed in range(5):
         in_blocks = Reductions({"A.x": tuple(REDUCTIONS)})
-        for block in cut(rows.swapaxes(0, 1), seed):
+        for block in split_randomly(rows.swapaxes(0, 1), seed):
             in_blocks.add({"A.x": block.swapaxes(0, 1)}, 1)
         for name, array in in_blocks.arrays().items():
             assert array.shape == (4, 3)

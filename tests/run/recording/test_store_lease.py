@@ -45,7 +45,7 @@ def run(model: Any, by: float = 1.0, steps: int = 50, **more: Any) -> mdf_loop.R
     return model.run(set={"add.by": by}, steps=steps, **{"output": "x.zarr", **more})
 
 
-def rows_of(path: str = "x.zarr") -> float:
+def parameter_of_rows(path: str = "x.zarr") -> float:
     """Return the parameter of the run whose rows are in the store, and check the rows."""
     by = zarr.open_array(f"{path}/add.by", mode="r")[...]
     x = zarr.open_array(f"{path}/add.x", mode="r")[...]
@@ -63,7 +63,7 @@ def attributes() -> dict[str, Any]:
     return entries
 
 
-def meanwhile(act: Callable[[], object]) -> Callable[[Any], bool]:
+def stop_after(act: Callable[[], object]) -> Callable[[Any], bool]:
     """Return a callback that acts once the store exists and then stops the run."""
     done: list[object] = []
 
@@ -100,11 +100,11 @@ def test_a_second_run_is_refused_while_the_first_goes_on(model, here):
         with pytest.raises(InputError, match=WRITTEN):
             mdf_loop.Results({"A.x": np.zeros(3)}, {}, "cpu", "float64").save("x.zarr")
 
-    results = run(model, steps=FOREVER, progress=meanwhile(second))
+    results = run(model, steps=FOREVER, progress=stop_after(second))
     assert len(errors) == 4
     assert attributes()["run"] in str(errors[0])
     assert results["add.x"].size > 1
-    assert rows_of() == 1.0
+    assert parameter_of_rows() == 1.0
     assert "unfinished" not in attributes()
     assert files(here) == ["x.zarr"]
 
@@ -127,7 +127,7 @@ def test_two_threads(model, here):
     (refused,) = (end for end in ended if isinstance(end, InputError))
     (results,) = (end for end in ended if isinstance(end, mdf_loop.Results))
     assert f"'x.zarr' {WRITTEN}" in str(refused) or "has the rows of run" in str(refused)
-    assert rows_of() == results["add.by"][-1]
+    assert parameter_of_rows() == results["add.by"][-1]
     assert files(here) == ["x.zarr"]
 
 
@@ -148,7 +148,7 @@ def test_a_long_run_updates_its_lock(model, here, monkeypatch):
             heard.append(lock["mdf_loop_lock"][0]["heard"])
             time.sleep(0.1)
 
-    run(model, steps=FOREVER, progress=meanwhile(look))
+    run(model, steps=FOREVER, progress=stop_after(look))
     assert heard[0] < heard[1]
 
 
@@ -169,7 +169,7 @@ def test_a_run_that_has_lost_its_store_writes_nothing_more(model, here):
     assert "run 20260101-000000-00000000 (process" in str(lost.value)
     assert "on far, since" in str(lost.value)
     assert files(here / "x.zarr") == []
-    assert rows_of("old.zarr") == 1.0
+    assert parameter_of_rows("old.zarr") == 1.0
     assert files(here) == ["c", "old.zarr", "x.zarr", "x.zarr.lock"]
 
 
@@ -191,11 +191,11 @@ def test_a_finished_store_is_replaced_on_request(model, here, more):
 
 
 def test_a_run_that_was_stopped_has_finished_its_store(model, here):
-    run(model, steps=FOREVER, progress=meanwhile(lambda: None))
+    run(model, steps=FOREVER, progress=stop_after(lambda: None))
     with pytest.raises(InputError, match="has the rows of run"):
         run(model, 2.0)
     run(model, 2.0, overwrite=True)
-    assert rows_of() == 2.0
+    assert parameter_of_rows() == 2.0
 
 
 def test_a_saved_store_is_finished(model, here):
@@ -208,17 +208,17 @@ def test_a_saved_store_is_finished(model, here):
 
 def test_the_store_of_a_run_that_was_killed_is_taken_over(model, here):
     with pytest.raises(Killed):
-        run(model, steps=FOREVER, progress=meanwhile(kill))
+        run(model, steps=FOREVER, progress=stop_after(kill))
     assert "unfinished" in attributes()
     run(model, 2.0)
-    assert rows_of() == 2.0
+    assert parameter_of_rows() == 2.0
 
 
 def test_a_run_that_is_killed_before_it_replaces_a_finished_store(model, here):
     run(model)
     with pytest.raises(Killed):
         run(model, 2.0, overwrite=True, progress=lambda progress: kill())
-    assert rows_of() == 1.0
+    assert parameter_of_rows() == 1.0
     with pytest.raises(InputError, match="has the rows of run"):
         run(model, 2.0)
 
@@ -235,23 +235,23 @@ def test_foreign_files_are_not_replaced(model, here):
 # --- going on -----------------------------------------------------------------------------------
 
 
-def stopped(model: Any, by: float = 1.0, **more: Any) -> mdf_loop.Results:
+def stop_run(model: Any, by: float = 1.0, **more: Any) -> mdf_loop.Results:
     """Stop a run that has rows in its store and a checkpoint."""
-    return run(model, by, FOREVER, checkpoint="c", progress=meanwhile(lambda: None), **more)
+    return run(model, by, FOREVER, checkpoint="c", progress=stop_after(lambda: None), **more)
 
 
 def test_a_run_goes_on_with_its_own_store(model, here):
-    done = stopped(model)["add.x"].size
+    done = stop_run(model)["add.x"].size
     name = attributes()["run"]
     for steps in (done + 100, done + 200):
         results = run(model, steps=steps, checkpoint="c", resume="c")
         assert results["add.x"].size == steps
-        assert (rows_of(), attributes()["run"]) == (1.0, name)
+        assert (parameter_of_rows(), attributes()["run"]) == (1.0, name)
     assert {"unfinished", "stopped_by"}.isdisjoint(attributes())
 
 
 def test_two_runs_that_go_on_from_one_checkpoint(model, here):
-    stopped(model)
+    stop_run(model)
     refused = []
 
     def second() -> None:
@@ -260,21 +260,21 @@ def test_two_runs_that_go_on_from_one_checkpoint(model, here):
         refused.append(error)
         assert "unfinished" in attributes()
 
-    run(model, steps=FOREVER, resume="c", progress=meanwhile(second))
+    run(model, steps=FOREVER, resume="c", progress=stop_after(second))
     assert len(refused) == 1
-    assert rows_of() == 1.0
+    assert parameter_of_rows() == 1.0
 
 
 @pytest.mark.parametrize("more", [{}, {"overwrite": True}])
 def test_a_run_does_not_go_on_with_the_rows_of_another(model, here, more):
-    stopped(model)
+    stop_run(model)
     name = attributes()["run"]
     run(model, 2.0, overwrite=True)
     other = attributes()["run"]
     sentence = f"'x.zarr' has the rows of run {other}, and no more those of run {name}"
     with pytest.raises(InputError, match=sentence):
         run(model, steps=FOREVER, resume="c", **more)
-    assert (rows_of(), attributes()["run"]) == (2.0, other)
+    assert (parameter_of_rows(), attributes()["run"]) == (2.0, other)
     assert files(here) == ["c", "x.zarr"]
 
 
@@ -286,9 +286,9 @@ def test_a_run_goes_on_that_had_no_store_yet(model, here):
     run(model, 2.0)
     with pytest.raises(InputError, match="has the rows of run"):
         run(model, resume="c")
-    assert rows_of() == 2.0
+    assert parameter_of_rows() == 2.0
     run(model, resume="c", overwrite=True)
-    assert rows_of() == 1.0
+    assert parameter_of_rows() == 1.0
 
 
 def test_one_evaluation_that_goes_on_replaces_what_it_wrote_itself(here):
@@ -351,7 +351,7 @@ def test_results_do_not_show_the_rows_of_another_run(model, here):
     ):
         with pytest.raises(InputError, match=f"{now}run {name}"):
             read()
-    assert rows_of() == 2.0
+    assert parameter_of_rows() == 2.0
     assert files(here) == ["x.zarr"]
 
 
@@ -423,13 +423,13 @@ def test_results_of_a_store_that_was_changed(model, here, change):
 
 
 def test_a_run_goes_on_with_a_store_whose_metadata_is_lost(model, here):
-    done = stopped(model)["add.x"].size
+    done = stop_run(model)["add.x"].size
     Path("x.zarr/zarr.json").write_bytes(b"")
     with pytest.raises(InputError, match="its metadata are damaged"):
         run(model, overwrite=True)
     results = run(model, steps=done + 100, resume="c")
     assert results["add.x"][-1] == done + 100.0
-    assert rows_of() == 1.0
+    assert parameter_of_rows() == 1.0
     assert "run" in attributes()
 
 
@@ -452,8 +452,8 @@ def test_a_program_that_goes_to_another_folder(model, here, monkeypatch):
     assert Path.cwd() == here / "other"
     assert results["add.x"][-1] == float(STEPS)
     assert json.loads(results.to_json())["outputs"]["add.x"]["file"] == "x.zarr"
-    assert rows_of() == 2.0
-    assert rows_of(f"{here}/x.zarr") == 1.0
+    assert parameter_of_rows() == 2.0
+    assert parameter_of_rows(f"{here}/x.zarr") == 1.0
     assert files(here) == ["other", "x.zarr"]
     assert files(here / "other") == ["x.zarr"]
 
@@ -501,5 +501,5 @@ except mdf_loop.LoopError as error:
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "belongs to the process from which this one was forked" in ended.stdout
-    assert rows_of(f"{tmp_path}/x.zarr") == 1.0
+    assert parameter_of_rows(f"{tmp_path}/x.zarr") == 1.0
     assert files(tmp_path) == ["x.zarr"]

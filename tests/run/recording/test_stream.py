@@ -30,7 +30,7 @@ STEP = Axis("time", {"step": np.empty(0, np.int64)})
 BATCH = Axis("batch", {"A.gain": np.array([0.1, 0.2, 0.3])})
 
 
-def opened(path: Path, *columns: Column, axes: tuple[Axis, ...] = (TIME,)) -> Stream:
+def open_stream(path: Path, *columns: Column, axes: tuple[Axis, ...] = (TIME,)) -> Stream:
     return Stream.create(path, columns or [Column("A.v", FLOAT, ())], axes, "cpu", "float64")
 
 
@@ -42,7 +42,7 @@ def lengths(path: Path) -> list[int]:
     return [*row_counts, *{entry["shape"][0] for entry in whole.values()}]
 
 
-def resumed(path: Path, length: int) -> Stream:
+def resume_stream(path: Path, length: int) -> Stream:
     """Open the store from a checkpoint of the given length."""
     there = Stream(path)
     there._stored = length
@@ -55,7 +55,7 @@ def resumed(path: Path, length: int) -> Stream:
 
 def test_added_rows_are_read_with_labels(tmp_path):
     columns = [Column("A.v", FLOAT, (2,), "mV"), Column("/A/n", np.dtype(np.int64), ())]
-    stream = opened(tmp_path / "x.zarr", *columns)
+    stream = open_stream(tmp_path / "x.zarr", *columns)
     rng = np.random.default_rng(1)
     v, n, t = rng.standard_normal((50, 2)), rng.integers(0, 2**62, 50), np.arange(50) * 0.1
     for start in range(0, 50, 7):
@@ -84,10 +84,10 @@ def test_added_rows_are_read_with_labels(tmp_path):
 def test_reserved_names_of_zarr_are_valid_outputs(tmp_path, name):
     """Check names of nodes and ports such as `zarr`, `json` and the empty string."""
     path = tmp_path / "x.zarr"
-    stream = opened(path, Column(name, FLOAT, ()))
+    stream = open_stream(path, Column(name, FLOAT, ()))
     stream.add(np.arange(3.0), {name: np.arange(3.0)})
     stream.close()
-    again = resumed(path, 2)
+    again = resume_stream(path, 2)
     again.add(np.arange(3.0), {name: np.arange(3.0)})
     again.close()
     assert again.arrays()[name][...].tolist() == [0, 1, 0, 1, 2]
@@ -97,7 +97,7 @@ def test_reserved_names_of_zarr_are_valid_outputs(tmp_path, name):
 
 
 def test_steps_are_a_coordinate_though_their_axis_is_time(tmp_path):
-    stream = opened(tmp_path / "x.zarr", axes=(STEP,))
+    stream = open_stream(tmp_path / "x.zarr", axes=(STEP,))
     stream.add(np.arange(3), {"A.v": np.ones(3)})
     stream.close()
     with xarray.open_zarr(tmp_path / "x.zarr") as data:
@@ -107,7 +107,7 @@ def test_steps_are_a_coordinate_though_their_axis_is_time(tmp_path):
 
 
 def test_a_sweep_grows_along_its_second_axis(tmp_path):
-    stream = opened(tmp_path / "x.zarr", Column("A.v", FLOAT, (2,)), axes=(BATCH, TIME))
+    stream = open_stream(tmp_path / "x.zarr", Column("A.v", FLOAT, (2,)), axes=(BATCH, TIME))
     v = np.random.default_rng(2).standard_normal((3, 10, 2))
     stream.add(np.zeros(1), {"A.v": v[:, :1]})
     stream.add(np.ones(9), {"A.v": v[:, 1:]})
@@ -133,7 +133,7 @@ def test_a_sweep_grows_along_its_second_axis(tmp_path):
     ids=lambda rows: str(rows.dtype),
 )
 def test_every_dtype(tmp_path, rows):
-    stream = opened(tmp_path / "x.zarr", Column("A.v", rows.dtype, rows.shape[1:]))
+    stream = open_stream(tmp_path / "x.zarr", Column("A.v", rows.dtype, rows.shape[1:]))
     for place in (slice(0, 3), slice(3, 3), slice(3, 4)):
         stream.add(np.zeros(4)[place], {"A.v": rows[place]})
         stream.flush()
@@ -149,7 +149,7 @@ def test_every_dtype(tmp_path, rows):
 
 
 def test_whole_numbers_among_floats(tmp_path):
-    stream = opened(tmp_path / "x.zarr", Column("A.v", FLOAT, (2, 1)))
+    stream = open_stream(tmp_path / "x.zarr", Column("A.v", FLOAT, (2, 1)))
     stream.add(np.zeros(1), {"A.v": np.array([[[3], [3]]])})
     stream.add(np.zeros(2), {"A.v": np.array([[[1.5], [2.5]], [[3.5], [4.5]]])})
     stream.close()
@@ -168,7 +168,7 @@ def test_whole_numbers_among_floats(tmp_path):
     ],
 )
 def test_rows_that_do_not_fit(tmp_path, rows, dtype, sentence):
-    stream = opened(tmp_path / "x.zarr", Column("A.v", dtype, (2,)))
+    stream = open_stream(tmp_path / "x.zarr", Column("A.v", dtype, (2,)))
     with pytest.raises(InputError, match=sentence):
         stream.add(np.zeros(2), {"A.v": rows})
     assert stream.length == 0
@@ -181,7 +181,7 @@ def test_rows_that_do_not_fit(tmp_path, rows, dtype, sentence):
 def test_rows_wait_for_a_second_or_until_they_are_many(tmp_path, monkeypatch):
     now = 100.0
     monkeypatch.setattr(stream_module.time, "monotonic", lambda: now)
-    stream = opened(tmp_path / "x.zarr")
+    stream = open_stream(tmp_path / "x.zarr")
     stream.add(np.zeros(1), {"A.v": np.zeros(1)})
     assert lengths(tmp_path / "x.zarr") == [0, 0, 0]
     now += 1.1
@@ -198,7 +198,7 @@ def test_rows_wait_for_a_second_or_until_they_are_many(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_store_is_whole_whenever_one_of_its_files_changes(tmp_path, monkeypatch):
     path = tmp_path / "x.zarr"
-    stream = opened(path, Column("A.v", FLOAT, ()), Column("A.w", FLOAT, ()))
+    stream = open_stream(path, Column("A.v", FLOAT, ()), Column("A.w", FLOAT, ()))
     counts = []
     replace = Path.replace
 
@@ -225,7 +225,7 @@ def test_the_store_is_whole_whenever_one_of_its_files_changes(tmp_path, monkeypa
     assert len(counts) > 20
     assert counts == sorted(counts)
     counts.clear()
-    resumed(path, 70_000).close()
+    resume_stream(path, 70_000).close()
     assert set(counts) == {70_000}
 
 
@@ -233,19 +233,19 @@ def test_the_store_is_whole_whenever_one_of_its_files_changes(tmp_path, monkeypa
 
 
 def test_an_earlier_store_is_replaced(tmp_path):
-    first = opened(tmp_path / "x.zarr", Column("B.old", FLOAT, ()))
+    first = open_stream(tmp_path / "x.zarr", Column("B.old", FLOAT, ()))
     first.add(np.zeros(3), {"B.old": np.zeros(3)})
     first.close()
-    opened(tmp_path / "x.zarr").close()
+    open_stream(tmp_path / "x.zarr").close()
     assert [path.name for path in tmp_path.iterdir()] == ["x.zarr"]
     with xarray.open_zarr(tmp_path / "x.zarr") as data:
         assert dict(data.sizes) == {"time": 0}
 
 
 def test_a_link_to_a_store_stays(tmp_path):
-    opened(tmp_path / "x.zarr").close()
+    open_stream(tmp_path / "x.zarr").close()
     (tmp_path / "link.zarr").symlink_to(tmp_path / "x.zarr")
-    opened(tmp_path / "link.zarr", Column("B.new", FLOAT, ())).close()
+    open_stream(tmp_path / "link.zarr", Column("B.new", FLOAT, ())).close()
     assert (tmp_path / "link.zarr").is_symlink()
     assert (tmp_path / "x.zarr" / "B.new").is_dir()
 
@@ -253,25 +253,25 @@ def test_a_link_to_a_store_stays(tmp_path):
 def test_foreign_files_are_not_changed(tmp_path):
     zarr.create_group(tmp_path / "x.zarr", attributes={"mine": 1})
     with pytest.raises(InputError, match=r"x.zarr' is there already|it is there already"):
-        opened(tmp_path / "x.zarr")
+        open_stream(tmp_path / "x.zarr")
     assert zarr.open_group(tmp_path / "x.zarr", mode="r").attrs["mine"] == 1
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
     with pytest.raises(InputError, match=r"there is no folder"):
-        opened(tmp_path / "missing" / "x.zarr")
+        open_stream(tmp_path / "missing" / "x.zarr")
     with pytest.raises(InputError, match=r"cannot save rows while they are computed as '.h5'"):
-        opened(tmp_path / "x.h5")
+        open_stream(tmp_path / "x.h5")
 
 
 @pytest.mark.parametrize("length", [0, 1, 131_072, 131_073, 290_000, 300_000])
 def test_going_on_after_some_of_the_rows(tmp_path, length):
     path = tmp_path / "x.zarr"
     numbers = np.arange(300_000.0)
-    first = opened(path)
+    first = open_stream(path)
     first.add(numbers, {"A.v": numbers})
     first.close()
-    stream = resumed(path, length)
+    stream = resume_stream(path, length)
     assert stream.length == length
     assert lengths(path) == [length] * 3
     np.testing.assert_array_equal(stream.arrays()["A.v"][...], numbers[:length])
@@ -308,7 +308,7 @@ for start in count(0, 1000):
 """
 
 
-def checked(path: Path) -> int:
+def count_checked_rows(path: Path) -> int:
     """Check all rows and return the row count."""
     with xarray.open_zarr(path) as data:
         numbers = np.arange(float(data.sizes["time"]))
@@ -328,21 +328,21 @@ def test_readers_and_a_kill_at_any_moment(tmp_path, seed):
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"begun\n"
-        counts = [checked(path) for _ in range(3)]
+        counts = [count_checked_rows(path) for _ in range(3)]
         time.sleep(np.random.default_rng(seed).uniform(0, 0.2))
         process.send_signal(signal.SIGKILL)
-    counts.append(checked(path))
+    counts.append(count_checked_rows(path))
     assert counts == sorted(counts)
     v, w, along, whole = lengths(path)
     assert whole <= along <= min(v, w)
     length = counts[-1] - 500
-    stream = resumed(path, length)
+    stream = resume_stream(path, length)
     assert not list(path.rglob("*.partial"))
     numbers = np.arange(length, length + 200_000.0)
     rows = {"A.v": np.sin(numbers), "A.w": np.multiply.outer(numbers, [1, 2, 3])}
     stream.add(numbers, rows)
     stream.close()
-    assert checked(path) == length + 200_000
+    assert count_checked_rows(path) == length + 200_000
     names = {file.name for file in path.rglob("*") if file.is_file()}
     assert all(
         name == "zarr.json" or name.isdecimal() for name in names
@@ -417,7 +417,7 @@ def test_a_full_disk_keeps_all_rows(tmp_path, size, block):
 
 def test_a_disk_without_any_room_keeps_what_is_readable(tmp_path, monkeypatch):
     path = tmp_path / "x.zarr"
-    stream = opened(path)
+    stream = open_stream(path)
     stream.add(np.arange(10.0), {"A.v": np.arange(10.0)})
     stream.flush()
     full = OSError(28, "No space left on device")
@@ -453,7 +453,7 @@ def test_rows_may_become_longer_than_their_chunks(tmp_path, monkeypatch):
     path = tmp_path / "x.zarr"
     whole = np.dtype(np.int64)
     columns = [Column("A.v", FLOAT, (1,)), Column("A.v.length", whole, (), "", "A.v")]
-    stream = opened(path, *columns)
+    stream = open_stream(path, *columns)
     long = np.arange(200.0)
     for row in ([1.0], [2.0, 3.0], long, [4.0]):
         rows = {"A.v": np.array([row]), "A.v.length": np.array([len(row)])}
@@ -465,7 +465,7 @@ def test_rows_may_become_longer_than_their_chunks(tmp_path, monkeypatch):
     assert stored_rows[1, :2].tolist() == [2, 3]
     assert np.isnan(stored_rows[1, 2:]).all()
     assert len([*(path / "A.v" / "c" / "2").iterdir()]) == 4
-    again = resumed(path, 2)
+    again = resume_stream(path, 2)
     assert not [*(path / "A.v" / "c").glob("2/*")]
     again.add(np.zeros(1), {"A.v": np.array([[5.0]]), "A.v.length": np.array([1])})
     again.close()
