@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[1] / "mdf_loop"
+ROOT = Path(__file__).resolve().parents[1]
 
 PARTICIPLES = frozenset(
     [
@@ -44,18 +44,30 @@ BEGINNINGS = re.compile(
 )
 """Beginnings of docstrings that name no subject."""
 
-UNFINISHED = frozenset({"api", "native", "ops/native", "reading", "run", ""})
-"""Folders whose variables are still to be renamed. The empty text is the folder of the package itself."""
+MAX_WORDS = 30
+"""Largest number of words in a sentence of a docstring."""
+
+ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|etc|cf|vs|Fig|No)\.")
+"""Abbreviations whose last period ends no sentence."""
+
+NOT_PROSE = ("    ", "|", ">>>", "..")
+"""Beginnings of the lines of code, tables and directives."""
+
+FOLDERS = [
+    "benchmarks",
+    "tests",
+    *sorted(f"mdf_loop/{p.parent.name}" for p in ROOT.glob("mdf_loop/*/__init__.py")),
+]
 
 
-def folder_of(path: Path) -> str:
-    parts = path.relative_to(PACKAGE).parts[:-1]
-    return "ops/native" if parts[:2] == ("ops", "native") else "/".join(parts[:1])
+def modules_of(folder: str) -> list[Path]:
+    """Return the modules of a folder. Modules directly in the package belong to the folder `mdf_loop`."""
+    return sorted((ROOT / folder).glob("*.py" if folder == "mdf_loop" else "**/*.py"))
 
 
-def places(path: Path) -> Iterator[tuple[int, str]]:
+def names_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield line and name of each parameter, variable and attribute that a module defines."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.arg):
             yield node.lineno, node.arg
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -64,37 +76,40 @@ def places(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.attr.strip("_")
 
 
-def first_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and first line of the docstring of each class and function."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+def docstrings_in(tree: ast.AST) -> Iterator[tuple[int, str, bool]]:
+    """Yield the line and the text of each docstring, and True if it is the docstring of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             text = ast.get_docstring(node)
             if text:
-                yield node.lineno, text.splitlines()[0]
+                yield getattr(node, "lineno", 1), text, isinstance(node, ast.Module)
 
 
-FOLDERS = sorted({folder_of(path) for path in PACKAGE.rglob("*.py")})
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a docstring. A blank line or a list item ends a sentence."""
+    prose = "\n".join(line for line in text.splitlines() if not line.startswith(NOT_PROSE))
+    for block in re.split(r"\n\s*\n|\n\s*[-*] ", prose):
+        without_periods = ABBREVIATIONS.sub(lambda match: match.group(0)[:-1], block)
+        yield from re.split(r"(?<=[.!?])\s+", without_periods)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_docstrings_name_their_subject(folder: str) -> None:
-    violations = [
-        f"{path}:{line}: {text}"
-        for path in PACKAGE.rglob("*.py")
-        if folder_of(path) == folder
-        for line, text in first_lines(path)
-        if BEGINNINGS.match(text)
-    ]
-    assert not violations, "\n".join(violations)
+def problems_in(path: Path) -> Iterator[str]:
+    """Yield a description of each violation in a module."""
+    tree = ast.parse(path.read_text())
+    for line, name in names_in(tree):
+        if name in PARTICIPLES:
+            yield f"{path}:{line}: the name '{name}' is no noun"
+    for line, text, of_module in docstrings_in(tree):
+        if not of_module and BEGINNINGS.match(text):
+            yield f"{path}:{line}: the docstring names no subject: {text.splitlines()[0]}"
+        for sentence in sentences(text):
+            if len(sentence.split()) > MAX_WORDS:
+                yield f"{path}:{line}: more than {MAX_WORDS} words: {sentence}"
 
 
-@pytest.mark.parametrize("folder", [name for name in FOLDERS if name not in UNFINISHED])
-def test_names_are_nouns(folder: str) -> None:
-    violations = [
-        f"{path}:{line}: {name}"
-        for path in PACKAGE.rglob("*.py")
-        if folder_of(path) == folder
-        for line, name in places(path)
-        if name in PARTICIPLES
-    ]
-    assert not violations, "\n".join(violations)
+@pytest.mark.parametrize("folder", ["mdf_loop", *FOLDERS])
+def test_docstrings_and_names_are_plain(folder: str) -> None:
+    modules = modules_of(folder)
+    assert modules
+    problems = [problem for path in modules for problem in problems_in(path)]
+    assert not problems, "\n".join(problems)

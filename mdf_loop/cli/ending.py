@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
+from mdf_loop.locks import ForkSafeLock
 from mdf_loop.stopped_by import StopReason
 
 EXIT_CODES = {
