@@ -1,9 +1,10 @@
 """Checks of user-supplied paths, and protection of input files against being overwritten.
 
-path_of("", "the output")                InputError: the output has no name
-with noting() as files:                  records the files that are read inside this context
-noted(path).read_bytes()
-refuse_overwriting(target)           InputError if the target is a recorded file or a link to one
+Examples:
+    path_of("", "the output")                InputError: the output has no name
+    with noting() as files:                  records the files that are read inside this context
+    noted(path).read_bytes()
+    refuse_overwriting(target)           InputError if the target is a recorded file or a link to one
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Values of the members of sweeps: paired, grid, and Sobol sequences.
 
-paired({"a": [0, 1], "b": [5, 6]})          2 members: a and b are 0 and 5, then 1 and 6
-grid({"a": [0, 1], "b": [5, 6, 7]})         6 members: each a with each b; results have an axis of both
-sobol({"a": (0, 1), "b": (5, 7)}, 64)       64 members that fill the space between the bounds evenly
+Examples:
+    paired({"a": [0, 1], "b": [5, 6]})          2 members: a and b are 0 and 5, then 1 and 6
+    grid({"a": [0, 1], "b": [5, 6, 7]})         6 members: each a with each b; results have an axis of both
+    sobol({"a": (0, 1), "b": (5, 7)}, 64)       64 members that fill the space between the bounds evenly
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Environment that determines the last bits of results, as recorded in checkpoints and stores.
 
-number format   an integer of the package, which changes only in a release that changes result bits
-onnxruntime     its version, for runs by ONNX Runtime
-llvmlite        its version, if a loop is native or could be native with llvmlite
-numpy           its version, for runs by the interpreter
-processor       its kind and vector instructions. A different processor is a warning, not an error
+Entries:
+    number format   an integer of the package, which changes only in a release that changes result bits
+    onnxruntime     its version, for runs by ONNX Runtime
+    llvmlite        its version, if a loop is native or could be native with llvmlite
+    numpy           its version, for runs by the interpreter
+    processor       its kind and vector instructions. A different processor is a warning, not an error
 """
 
 from __future__ import annotations
