@@ -25,7 +25,7 @@ def write_if(layer: Layer, network_writer: NetworkWriter) -> None:
     names_read = [condition]
     args: Content = {"cond": condition}
     for key in ("then", "else"):
-        args[f"{key}_build_branch"] = _build_branch(layer, network_writer, key, names_read)
+        args[f"{key}_branch"] = _build_branch(layer, network_writer, key, names_read)
     names = [network_writer.names[layer.id, port.id] for port in layer.outputs]
     network_writer.writer.node("onnx::If", names, args=args, reads=names_read, node_id=layer.name)
 
