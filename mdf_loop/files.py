@@ -261,9 +261,8 @@ def write_arrays(
         raise InputError(f"an npz file cannot hold the name '{cut[0]}', which has a character 0")
     with zipfile.ZipFile(stream, "w", compression) as archive:
         for name, array in arrays.items():
-            entry = zipfile.ZipInfo(
-                f"{name}.npy"
-            )  # a fixed date, so that equal arrays give equal files
+            # ZipInfo has a fixed date, so that equal arrays give equal files.
+            entry = zipfile.ZipInfo(f"{name}.npy")
             entry.compress_type = compression
             with archive.open(entry, "w", force_zip64=True) as file:
                 if isinstance(array, np.ndarray):

@@ -43,12 +43,13 @@ class ForkSafeLock:
     def __exit__(self, *error: object) -> None:
         self.release()
 
-    def acquire(self, blocking: bool = True) -> bool:
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Acquire the lock, and return True.
 
-        If `blocking` is False and another thread holds the lock, return False at once.
+        If another thread holds the lock, return False at once if `blocking` is False, or after `timeout` seconds.
+        A negative `timeout` is no limit.
         """
-        acquired = self._lock.acquire(blocking)
+        acquired = self._lock.acquire(blocking, timeout)
         if acquired:
             self._owner = threading.get_ident()
             self._depth += 1

@@ -60,7 +60,7 @@ class Values(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """Selection of recorded values.
+    """Names of the recorded values, and the steps and reductions for which they are recorded.
 
     Attributes:
         record: Names that are recorded in addition to the outputs.

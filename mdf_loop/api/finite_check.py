@@ -114,9 +114,8 @@ def _starts_so(prepared: Prepared, values: Values, label: str) -> bool:
     if start is None:
         try:
             start = written_value(prepared.document, name)
-        except (
-            LoopError
-        ):  # no parameter: a state of an output or a function starts with a computed value
+        except LoopError:
+            # The state belongs to an output or a function, whose first value is computed.
             return False
     if isinstance(start, str):
         return _WORDS.search(start) is not None

@@ -109,9 +109,8 @@ class FittedModel:
                 raise outcome.error
             outputs_by_part[outcome.item[0]] = outcome.error or outcome.result
         for place, rows in parts:
-            if (
-                place not in outputs_by_part
-            ):  # the deadline has passed: perhaps the cluster has no worker
+            # The deadline has passed: perhaps the cluster has no worker.
+            if place not in outputs_by_part:
                 outputs_by_part[place] = run_what_can(self.prepared, self.spec, rows)
         there = [arrays for arrays in outputs_by_part.values() if not isinstance(arrays, LoopError)]
         if not there:

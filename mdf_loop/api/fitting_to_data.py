@@ -93,9 +93,8 @@ class FitRequest(Struct, frozen=True):
         Raises:
             InputError: An argument is invalid, or two arguments exclude each other.
         """
-        some = (
-            1 if steps is None and dt is not None else steps
-        )  # the data determine the number later
+        # The data determine the number later.
+        some = 1 if steps is None and dt is not None else steps
         spec = specify(inputs, set=set, steps=some, dt=dt, seed=seed, trials=trials, nan="ignore")
         for what, number in (("points", points), ("polish", polish)):
             if not is_whole(number) or number < 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
@@ -52,11 +51,8 @@ class SignalWord:
 
     def write(self, word: str, write: Callable[[str], object]) -> None:
         """Call `write(word)`, unless the message of this command is already written."""
-        end = time.monotonic() + self.LOCK_SECONDS
-        while not self._lock.acquire(blocking=False):
-            if time.monotonic() > end:
-                return
-            time.sleep(0.01)
+        if not self._lock.acquire(timeout=self.LOCK_SECONDS):
+            return
         try:
             if not self._is_written:
                 self._is_written = True

@@ -234,9 +234,8 @@ def _open_connection(cluster: Any, is_stopped: Callable[[], bool]) -> Iterator[C
     if isinstance(cluster, distributed.Client):
         yield Connection(cluster)
         return
-    logger = logging.getLogger(
-        "distributed.batched"
-    )  # this logger reports the end of every connection
+    # This logger reports the end of every connection.
+    logger = logging.getLogger("distributed.batched")
     logger.setLevel(logging.ERROR)
     if is_whole(cluster):
         with _local_connection(distributed, int(cluster), is_stopped) as connection:

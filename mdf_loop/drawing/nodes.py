@@ -174,9 +174,8 @@ def _downward_rows(cells: _NodeCells) -> Iterator[str]:
 def _input_text(port: PortOutline, detail: Detail) -> str:
     """Return the label of an input port with its default and type."""
     default = "" if port.default is None else f" = {value_text(port.default, 24)}"
-    is_type_shown = not port.type or default.endswith(
-        port.type
-    )  # the type is the text of a large constant
+    # The text of a large constant ends with its type.
+    is_type_shown = not port.type or default.endswith(port.type)
     type_text = f"  {port.type}" if detail.types and not is_type_shown else ""
     return style_text(f"▸ {shorten_name(port.id, MAX_PORT_LENGTH)}{default}") + (
         small_text(type_text) if type_text else ""

@@ -58,9 +58,8 @@ def checked_shape(
     distances = node("ReduceSum", node("Abs", node("Sub", rows, first)), one, keepdims=0)
     other = node("Gather", rows, node("ArgMax", distances, axis=0, keepdims=0), axis=0)
     differs = node("Min", node("ReduceMax", distances), one)
-    extents = node(
-        "Max", other, differs
-    )  # if all rows are empty, an extent of 0 would fit any shape
+    # If all rows are empty, an extent of 0 would fit any shape.
+    extents = node("Max", other, differs)
     return node("Concat", node("Add", count, differs), extents, axis=0)
 
 

@@ -277,8 +277,7 @@ def _attribute(op_type: str, name: str, value: Any) -> Any:
         return _tensor(value)
     if isinstance(value, np.generic):
         return value.item()
-    if (
-        isinstance(value, list | tuple) and not value
-    ):  # an empty list does not show the type of its elements
+    # An empty list does not show the type of its elements.
+    if isinstance(value, list | tuple) and not value:
         return oir.Attr(name, oir.AttributeType(list_type(op_type, name)), [])
     return list(value) if isinstance(value, tuple) else value

@@ -106,9 +106,8 @@ class _InferenceProcess:
             pass
         finally:
             timer.cancel()
-            if (
-                answer is None
-            ):  # After Ctrl-C, too: a later read would return the answer for this model.
+            # This is necessary after Ctrl-C, too: a later read would return the answer for this model.
+            if answer is None:
                 self.end()
         if answer is None:
             raise _UnansweredError(
@@ -152,10 +151,8 @@ def _first_failing_node(model: onnx.ModelProto) -> int | None:
     """Return the index of the first node after which inference no longer ends, by bisection, or None."""
     if _inference_ends(model, len(model.graph.node)):
         return None
-    low, high = (
-        0,
-        len(model.graph.node),
-    )  # Inference ends with `low` nodes, and does not end with `high` nodes.
+    # Inference ends with `low` nodes, and does not end with `high` nodes.
+    low, high = 0, len(model.graph.node)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _inference_ends(model, middle) else (low, middle)

@@ -53,9 +53,8 @@ def main_graph(proto: onnx.GraphProto, graph_id: str, metadata: Content) -> Cont
     writer.reserve(_value_names(proto))
     initializer_names = {tensor.name for tensor in proto.initializer}
     for value in proto.input:
-        if (
-            value.name not in initializer_names
-        ):  # before IR version 4, initializers were also inputs
+        # Before IR version 4, initializers were also inputs.
+        if value.name not in initializer_names:
             writer.input(value.name, *_read_type(value.type))
     _write_graph(proto, writer)
     for value in proto.output:

@@ -50,9 +50,8 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
         locations = [(each.path, array_locations.of(each.array), each.listed) for each in lifted]
         entries[ARRAYS] = json.dumps(locations)
     if array_locations.stored:
-        if (
-            proto.ByteSize() + array_locations.bytes * 4 // 3 > MAX_FILE_BYTES
-        ):  # base64 has 4 letters for 3 bytes
+        # base64 has 4 letters for 3 bytes.
+        if proto.ByteSize() + array_locations.bytes * 4 // 3 > MAX_FILE_BYTES:
             return
         stored_arrays = onnx.GraphProto(initializer=array_locations.stored)
         entries[STORED] = base64.b64encode(stored_arrays.SerializeToString()).decode()

@@ -148,7 +148,7 @@ class ModelBuilder(Builder):
 
     @property
     def spread_sources(self) -> dict[Value, tuple[Value, ...]]:
-        """Sources of values that were broadcast: result -> operands (see `reading.widened`)."""
+        """Sources of values that were broadcast: result -> operands (see `reading.possible_shapes`)."""
         return self._known.spread_sources
 
     @property

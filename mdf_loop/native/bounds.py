@@ -71,7 +71,7 @@ def bounds_of(code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> Bo
 
 
 class _Memory(Struct, frozen=True):
-    """Memory of an array.
+    """Address and extents of an array, with which the bounds checks compute the valid addresses.
 
     Attributes:
         value: The array.

@@ -100,9 +100,8 @@ def float_to_integer(b: Builder, op: Op, known: Known) -> Value | None:
         return None
     wide = x if x.dtype == "float64" else cast(b, x, "float32")
     least = float(np.iinfo(target).min)
-    if (
-        target == "int32" and wide.dtype == "float64"
-    ):  # float64 has numbers between least - 1 and least.
+    # float64 has numbers between least - 1 and least.
+    if target == "int32" and wide.dtype == "float64":
         low = b.op("Greater", wide, constant_like(b, least - 1, wide))
     else:
         low = b.op("GreaterOrEqual", wide, constant_like(b, least, wide))

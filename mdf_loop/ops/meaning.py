@@ -51,9 +51,8 @@ def evaluate(
         reference_outputs = _reference_function(op_type, dtypes, n_outputs, text, exact, opset)(
             *arrays
         )
-    return [
-        np.asarray(array) for array in reference_outputs[:n_outputs]
-    ]  # Some implementations return all outputs.
+    # Some implementations return all outputs.
+    return [np.asarray(array) for array in reference_outputs[:n_outputs]]
 
 
 def _node_text(

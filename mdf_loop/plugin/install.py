@@ -33,9 +33,8 @@ def register() -> None:
     """Register `onnx::Loop` in modeci_mdf's engine. A second call changes nothing."""
     for name in _PATCHES:
         if name in sys.modules:
-            _patch(
-                importlib.import_module(name)
-            )  # import_module waits for an import in another thread
+            # import_module waits for an import in another thread.
+            _patch(importlib.import_module(name))
     if _PATCHES.keys() - _patched and not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 

@@ -55,9 +55,8 @@ def remember(model: Any) -> None:
     graphs = {graph.id: graph for graph in model.graphs or () if isinstance(graph, Graph)}
     for graph in graphs.values():
         bodies = _reachable(owned_graph_ids(graph), graphs)
-        if (
-            bodies and graph not in bodies.values()
-        ):  # an entry that refers to its own key is never freed
+        # An entry that refers to its own key is never freed.
+        if bodies and graph not in bodies.values():
             _named[graph] = bodies
 
 

@@ -99,9 +99,8 @@ def results_content(results: Outputs) -> dict[str, Any]:
     axes = {
         coordinate.name: coordinate.array
         for coordinate in coordinates(results)
-        if not (
-            has_stored_outputs and isinstance(coordinate.array, Ticks)
-        )  # the store has them too
+        # The store contains the times, too.
+        if not (has_stored_outputs and isinstance(coordinate.array, Ticks))
     }
     if "time" in results.units:
         settings["time_unit"] = results.units["time"]

@@ -71,9 +71,8 @@ class ShrinkingMembersStepper(MembersStepper):
 
     def advance(self, most: int, stopping: Stopping) -> Block:
         """Run at least one iteration of a member, and at most the given number."""
-        if (
-            self.session.native.get(self.name) != NATIVE
-        ):  # native loops handle ended members themselves
+        # Native loops handle ended members themselves.
+        if self.session.native.get(self.name) != NATIVE:
             most = min(most, max(LEAST, ELEMENTS // len(self._state.rows)))
         return super().advance(most, stopping)
 

@@ -245,9 +245,8 @@ class TimeStepper:
     def restore(self, parts: Snapshot) -> None:
         """Resume from a snapshot."""
         done = parts.number("done")
-        begun = (
-            done > 0 or self._specification.values.state is not None
-        )  # the carried values may be empty
+        # The carried values may be empty.
+        begun = done > 0 or self._specification.values.state is not None
         state = self._session.restored(parts.under("state "), self._bound) if begun else None
         self._execution_order = _ran(parts, done) if "ran" in parts else None
         self.native = _native(parts)

@@ -125,9 +125,8 @@ def test_a_run_that_is_stopped_or_goes_on_says_it(
     whole = run_with_warning(growing, steps=40, dt=0.1)
     run_silently(growing, steps=10, dt=0.1, checkpoint=checkpoint)
     assert run_with_warning(growing, steps=40, dt=0.1, resume=checkpoint).notes == whole.notes
-    assert (
-        run_with_warning(growing, steps=40, dt=0.1, resume=checkpoint).notes == whole.notes
-    )  # no steps are left
+    # No steps are left.
+    assert run_with_warning(growing, steps=40, dt=0.1, resume=checkpoint).notes == whole.notes
     half = run_silently(growing, steps=10, dt=0.1)
     later = run_with_warning(growing, steps=30, dt=0.1, state=half.state)
     assert "in row 6 (time 1.6 ms)" in later.notes[0]

@@ -36,10 +36,8 @@ class Client:
     status = "running"
 
     def __init__(self, *answers: Fetch) -> None:
-        self._answers = [
-            lambda: None,
-            *answers,
-        ]  # the first answer is for the data shared by all items
+        # The first answer is for the data shared by all items.
+        self._answers = [lambda: None, *answers]
 
     def submit(self, function: Any, *values: Any, pure: bool) -> Future:
         return Future(self._answers.pop(0))

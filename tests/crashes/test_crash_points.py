@@ -228,9 +228,8 @@ def test_files_that_replace_others(scene, power):
         for name in ("model.yaml", "model.npz"):
             assert files.get(name) in (None, new[name]), (point, name)
         assert "model.npz" in files or "model.yaml" not in files
-        if (
-            "model.npz" in files and "model.yaml" not in files
-        ):  # the file could belong to another program
+        # The file could belong to another program.
+        if "model.npz" in files and "model.yaml" not in files:
             assert "give the model another name, or remove the file" in crash_scene.refusal()
             (crash_scene.here / "model.npz").unlink()
         crash_scene.run_to_end()

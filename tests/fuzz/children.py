@@ -62,9 +62,8 @@ def _run_chunk(target: str, first: int, end: int, stored: bool) -> list[Outcome]
             break
         if open_seed is None:
             raise RuntimeError(f"the fuzzing itself failed: {failure_reason}")
-        if (
-            _TIMED_OUT in failure_reason
-        ):  # the machine may have been busy, so the seed is repeated with more time
+        # The machine may have been busy, so the seed is repeated with more time.
+        if _TIMED_OUT in failure_reason:
             repeated_outcomes, _, failure_reason = _run_child(
                 target, open_seed, open_seed + 1, stored, 3 * SECONDS
             )

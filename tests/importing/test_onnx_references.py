@@ -96,9 +96,8 @@ def test_check_has_a_note(tmp_path: Path) -> None:
 
 
 def test_references_to_missing_lists_are_omitted() -> None:
-    alone = node_with_reference(
-        "ReduceSum", "axes", AttributeProto.INTS
-    )  # no axes attribute means all axes
+    # No axes attribute means all axes.
+    alone = node_with_reference("ReduceSum", "axes", AttributeProto.INTS)
     assert computed_y(model(alone, opset=11)).tolist() == [[7]]
 
 

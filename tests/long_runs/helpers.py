@@ -162,9 +162,9 @@ def saved_by_chance(rng: np.random.Generator) -> Iterator[None]:
 
 @contextmanager
 def thinned_by_chance(rng: np.random.Generator) -> Iterator[None]:
-    """Choose at random whether rows left out by `every` are computed.
+    """Choose at random whether a run computes the rows that `every` does not record.
 
-    Large rows that `every` leaves out are not computed.
+    By default a run computes these rows only if the rows are small.
     """
     with patch.object(over_time, "SMALL_ROWS", int(rng.choice([0, over_time.SMALL_ROWS]))):
         yield

@@ -473,9 +473,8 @@ def test_random_expressions(text):
     if program is None:
         return
     divides = any(sign in text for sign in ("//", "%", "divmod"))
-    with (
-        suppress(RunError) if divides else nullcontext()
-    ):  # of an integer divided by zero numpy makes 0
+    # NumPy returns 0 for an integer divided by zero.
+    with suppress(RunError) if divides else nullcontext():
         compare(program, expected, text)
 
 

@@ -192,9 +192,8 @@ def test_the_number_of_results_is_that_of_the_mdf_engine(name, args, inputs, cou
     ours_all = program.run() if name == "MaxPool" else program.interpret()
     for ours, theirs in zip(ours_all, expected, strict=True):
         assert ours.shape == np.shape(theirs)
-        np.testing.assert_allclose(
-            ours, theirs, rtol=1e-5, atol=1e-6
-        )  # the engine computes in float32
+        # The engine computes in float32.
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 def test_a_call_returns_the_first_of_optional_results():

@@ -91,9 +91,8 @@ def everywhere(program: Program, **inputs: Any) -> dict[str, np.ndarray]:
     for candidate in (program, optimised, ready):
         agree(Session(candidate, STANDARD).run(arrays), expected)
     saved = portable(to_onnx(ready))
-    if all(
-        output.value.shape is not None for output in ready.outputs
-    ):  # ONNX requires a rank for outputs
+    # ONNX requires a rank for outputs.
+    if all(output.value.shape is not None for output in ready.outputs):
         onnx.checker.check_model(saved, full_check=True)
     other = onnxruntime.InferenceSession(saved.SerializeToString(), quiet, providers=[CPU])
     agree(dict(zip(expected, other.run(list(expected), arrays), strict=True)), expected)

@@ -159,10 +159,8 @@ def test_random_operations_are_those_onnx_calls_nondeterministic() -> None:
     schemas = [schema(name) for name in operator_names()]
     drawn = {schema.name for schema in schemas if schema.non_deterministic} - CONTROL
     drawn -= {"AffineGrid"}  # AffineGrid draws nothing.
-    assert {row.name for row in rows() if row.random} == {
-        *drawn,
-        "Draw",
-    }  # Draw exists only while a model is read.
+    # Draw exists only while a model is read.
+    assert {row.name for row in rows() if row.random} == {*drawn, "Draw"}
 
 
 # --- numerical traits -----------------------------------------------------------------------------
@@ -319,9 +317,8 @@ def test_operations_that_cannot_fail_accept_every_number(name: str) -> None:
                 name, arrays, sample.n_outputs, constant=fixed, **sample.attributes
             )
             if any(isinstance(operation, Op) for operation in program.ops):
-                with contextlib.suppress(
-                    UnsupportedError
-                ):  # A dtype may be refused before the run.
+                # A dtype may be refused before the run.
+                with contextlib.suppress(UnsupportedError):
                     run_legal(program, arrays)
 
 

@@ -224,9 +224,8 @@ def test_scanned_rows_of_a_loop_are_checked(is_conditional: bool, backward: bool
     assert guards(program) == [INDEX_OUTSIDE]
     for count, rows in ((3, 3), (2, 3), (0, 0), (-1, 0)):
         assert_same_or_both_fail(program, scan_inputs(count, rows))
-    if (
-        not is_conditional
-    ):  # else what reads the row fails before the guard does, but for a kernel of CUDA
+    # In a conditional program, an operation that reads the row can fail before the guard.
+    if not is_conditional:
         assert_same_or_both_fail(program, scan_inputs(4, 3), INDEX_OUTSIDE)
 
 

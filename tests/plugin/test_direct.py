@@ -213,9 +213,8 @@ def test_a_changed_body_is_compiled_again() -> None:
     assert loop(2, None, 3, graph) == 12
     graph.nodes[0].output_ports[1].value = "x + 1"
     assert loop(2, None, 3, graph) == 5
-    assert (
-        loop(2, None, 3.5, DOUBLING) == 14.0
-    )  # other types compile the body as it was before the change
+    # The call with other types compiles the body without the later change.
+    assert loop(2, None, 3.5, DOUBLING) == 14.0
     assert loop(2, None, 3.5, graph) == 5.5
 
 

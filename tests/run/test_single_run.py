@@ -102,10 +102,8 @@ def test_evaluations_in_segments_are_tried_whole_for_longer(attempts, monkeypatc
     monkeypatch.setattr(single_run, "LONGEST_PATIENCE", 60.0)
     monkeypatch.setattr(single_run, "_patience", lambda seconds: 7.0)
     compiled = mdf_loop.compile(A_LOOP)
-    runs = [
-        compiled.run(),
-        compiled.run(progress=lambda _: None),
-    ]  # the second evaluation runs in segments
+    # The second evaluation runs in segments.
+    runs = [compiled.run(), compiled.run(progress=lambda _: None)]
     runs += [compiled.run(), compiled.run(time_limit=9)]
     assert attempts == [5.0, 7.0, 5.0]
     for run in runs[1:]:

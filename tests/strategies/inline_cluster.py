@@ -49,7 +49,7 @@ class InlineConnecting:
         pass
 
     def begin(self) -> None:
-        """Do nothing, since no connection is needed."""
+        """Do nothing, since a cluster without processes needs no connection."""
 
     def connection(self, report: Callable[[], object]) -> Connection:
         """Return a connection without a client."""

@@ -106,9 +106,8 @@ class BatchScope(Struct):
             expanded = b.op(
                 "Expand", aligned, b.op("Concat", self.count(), ints(b, *least), axis=0)
             )
-            typed = replace(
-                expanded, shape=(self.axis, *(shape or ()))
-            )  # ONNX cannot infer these names.
+            # ONNX cannot infer these names.
+            typed = replace(expanded, shape=(self.axis, *(shape or ())))
             b.ops[-1] = substitute(b.ops[-1], {expanded: typed})
             return typed
 

@@ -108,9 +108,8 @@ def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
     """Build the sum of rows, each of several elements, along axes that are not the last."""
     shape = extents(x)
     other_axes = [*range(begin), *range(end, len(shape))]
-    if (
-        len(shape) == 2
-    ):  # All extents are known. The runtime would remove a Reshape that changes nothing.
+    # All extents are known. The runtime would remove a Reshape that changes nothing.
+    if len(shape) == 2:
         rows = b.op("Expand", x, ints(b, 1, *(int(extent) for extent in shape)))
         return b.op("ReduceSum", rows, ints(b, 0, 1), keepdims=0)
     rows_first = b.op("Transpose", x, perm=(*range(begin, end), *other_axes)) if begin else x
@@ -140,9 +139,8 @@ def _sum_in_parts(b: Builder, x: Value, front: Sequence[int | str], count: int |
         x = _pad_last_axis(b, x, more)
         rows = b.op("Reshape", x, ints(b, (count + more) // PARTS, PARTS))
         parts = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
-        total = b.op(
-            "ReduceSum", parts, keepdims=0
-        )  # The runtime allocates these 64 bytes itself, which fixes their alignment.
+        # The runtime allocates these 64 bytes itself, which fixes their alignment.
+        total = b.op("ReduceSum", parts, keepdims=0)
         return b.op("Reshape", total, ints(b, *(1,) * len(front))) if front else total
     table = x if len(front) == 1 == len(extents(x)) - 1 else b.op("Reshape", x, ints(b, -1, count))
     terms_first = b.op("Transpose", _pad_last_axis(b, table, more), perm=(1, 0))
@@ -189,9 +187,8 @@ def _parts_of_unknown_length(b: Builder, x: Value, front: int) -> Value:
     vectors = b.op("ReduceProd", ahead, keepdims=0) if front else one
     width = b.op("Where", b.op("Less", count, scalar(b, MIN_TERMS_IN_PARTS, "int64")), one, eight)
     rows = b.op("Div", b.op("Add", count, b.op("Sub", width, one)), width)
-    rows = b.op(
-        "Max", rows, scalar(b, 2, "int64")
-    )  # A sum of one row would lose the sign of zeros.
+    # A sum of one row would lose the sign of zeros.
+    rows = b.op("Max", rows, scalar(b, 2, "int64"))
     more = b.op("Sub", b.op("Mul", rows, width), count)
     table = b.op("Reshape", x, _concatenate_extents(b, vectors, count), allowzero=1)
     longer = b.op(

@@ -52,9 +52,8 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     output_extents = (*many, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
     if all(extent == 1 for extent in many_right):  # all on the left are rows of one
         rows, many = product(one, (*many, rows)), ()
-    if (
-        many and output.dtype == "float32"
-    ):  # terms that cancel out leave how the runtime has rounded
+    # If terms cancel out, the sum consists of the runtime's rounding errors, which this code does not reproduce.
+    if many and output.dtype == "float32":
         raise NotNative("it has onnx::MatMul of several matrices of float32")
     sizes = (product(one, (rows, inner)), inner * columns)
     if output.dtype == "bool" or any(isinstance(size, int) and size > MOST for size in sizes):

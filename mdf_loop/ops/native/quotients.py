@@ -103,9 +103,8 @@ def _is_extreme(code: Code, dtype: str, of: _Quotients, c: float) -> str:
     smallest = ""
     for x in numbers:
         bits = code.cast("bitcast", dtype, code.intrinsic("fabs", dtype, x), kind.whole)
-        less = code.binary(
-            "add", kind.whole, bits, code.number(-1, kind.whole)
-        )  # wraps around for 0
+        # The subtraction wraps around for 0.
+        less = code.binary("add", kind.whole, bits, code.number(-1, kind.whole))
         smallest = code.intrinsic("umin", kind.whole, smallest, less) if smallest else less
     truth = code.compare(
         "ult", kind.whole, smallest, code.number(least.view(kind.whole) - 1, kind.whole)

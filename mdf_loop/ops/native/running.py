@@ -97,7 +97,7 @@ def place_of(*, largest: bool, nan_wins: bool = False) -> NativeWhole:
         shape, dtype = writer.extents(data), data.dtype
         axis = op.attributes.get("axis", 0) % max(1, len(shape))
         count = shape[axis] if shape else 1
-        _some(code, op, count)
+        _require_elements(code, op, count)
         output_extents = tuple(1 if k == axis else extent for k, extent in enumerate(shape))
         keeps = op.attributes.get("keepdims", 1)
         writer.shaped(output, tuple(e for k, e in enumerate(output_extents) if keeps or k != axis))
@@ -140,7 +140,10 @@ def place_of(*, largest: bool, nan_wins: bool = False) -> NativeWhole:
 
 
 def _or_is_nan(code: Code, dtype: str, numbers: tuple[str, str], better: str, *, last: bool) -> str:
-    """Write the test that the new number is better than the old one, or is the first nan (or the last)."""
+    """Write the extension of the comparison `better` to nan, which wins against every other number.
+
+    Of several nan, the first one is selected, or the last one if `last` is True.
+    """
     new, old = (code.compare("uno", dtype, number, number) for number in numbers)
     if last:
         return code.binary("or", "bool", better, new)
@@ -153,7 +156,7 @@ def _strides(code: Code, extents: Extents) -> list[Extent]:
     return [product(code, extents[k + 1 :]) for k in range(len(extents))]
 
 
-def _some(code: Code, op: Op, count: Extent) -> None:
+def _require_elements(code: Code, op: Op, count: Extent) -> None:
     """Write a failure if there are no elements.
 
     Raises:

@@ -159,9 +159,8 @@ class _Cutter:
         outputs = dict.fromkeys(output.value for output in self.program.outputs)
         needed = set(outputs)
         segments: list[Segment | None] = []
-        part_outputs = [
-            value for value in outputs if value in available
-        ]  # the last part copies these values
+        # The last part copies these values.
+        part_outputs = [value for value in outputs if value in available]
         for part in reversed(self._parts()):
             if isinstance(part, Loop):
                 segments.append(self._loop_segment(part))

@@ -218,9 +218,8 @@ class _Watcher:
         while True:
             self._sleeps_until = math.inf  # a run that begins from now on wakes this thread
             dues = [due for s in tuple(self.watched) if (due := s.due()) is not None]
-            if (
-                self._requested_wake > time.monotonic()
-            ):  # the requesting run may have ended, but other runs rely on this wake-up time
+            # The requesting run may have ended, but other runs rely on this wake-up time.
+            if self._requested_wake > time.monotonic():
                 dues.append(self._requested_wake)
             wait = None
             if dues:

@@ -526,9 +526,8 @@ def test_checkpoints_are_due_after_the_interval(tmp_path, monkeypatch):
     assert [checkpoints.due(), checkpoints.due()] == [False, True]
     checkpoints.save({})  # the save lasts from 161 to 163
     assert [checkpoints.due(), checkpoints.due()] == [False, True]
-    checkpoints.save(
-        {}
-    )  # the save lasts from 300 to 400, so the next one is due after 100 more seconds
+    # The save lasts from 300 to 400, so the next one is due after 100 more seconds.
+    checkpoints.save({})
     assert [checkpoints.due(), checkpoints.due()] == [False, True]
 
 

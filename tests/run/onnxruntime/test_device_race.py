@@ -117,10 +117,8 @@ def test_short_runs_are_measured_often_and_long_runs_rarely(clock: Clock) -> Non
     assert (cpu.runs, cuda.runs) == (3, 4)  # the third run took long
     cpu, cuda = FakeSession(clock, "cpu", [60.0]), FakeSession(clock, "cuda", [50.0])
     run(race(cpu, cuda))
-    assert (cpu.runs, cuda.runs) == (
-        1,
-        2,
-    )  # the start-up time in the first run on CUDA does not count
+    # The start-up time in the first run on CUDA does not count.
+    assert (cpu.runs, cuda.runs) == (1, 2)
 
 
 def test_one_slow_run_among_fast_ones_is_noise(clock: Clock) -> None:

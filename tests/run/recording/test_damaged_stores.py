@@ -52,9 +52,8 @@ def unbroken(model: CompiledModel) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def original(model: CompiledModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a store and a checkpoint that is older than the last rows of the store."""
-    folder = (
-        tmp_path_factory.mktemp("stores") / "here"
-    )  # a checkpoint identifies its store by its path
+    # A checkpoint identifies its store by its path.
+    folder = tmp_path_factory.mktemp("stores") / "here"
     folder.mkdir()
     store, saved = folder / "rows.zarr", folder / "run.checkpoint"
     model.run(steps=REACHED, output=store, checkpoint=saved)

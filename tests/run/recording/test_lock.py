@@ -217,9 +217,8 @@ def test_a_killed_process_without_a_waiting_parent(tmp_path):
         with pytest.raises(InputError, match=f"process {process.pid} on"):
             lock(tmp_path).take()
         process.kill()
-        os.waitid(
-            os.P_PID, process.pid, os.WEXITED | os.WNOWAIT
-        )  # the process is a zombie from here on
+        # The process is a zombie from here on.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         lock(tmp_path).take()
 
 

@@ -108,9 +108,8 @@ def test_the_mean_keeps_what_rounding_loses():
     rows = np.full(1 << 20, 0.1)
     rows[0], rows[-1] = 1e16, -1e16
     exact = math.fsum(rows) / len(rows)
-    assert (
-        abs(reduce_blocks("mean", split_randomly(rows, 5)) - exact) < 1e-2
-    )  # the rounding of the blocks of these two dtypes
+    # The tolerance allows for the rounding of block sums in these two dtypes.
+    assert abs(reduce_blocks("mean", split_randomly(rows, 5)) - exact) < 1e-2
     assert reduce_blocks("mean", [np.full(3_000_000, 0.1)]) == 0.1
 
 

@@ -21,7 +21,7 @@ from msgspec.structs import asdict, replace
 
 import mdf_loop
 from mdf_loop.errors import InputError
-from mdf_loop.run.recording import store_lease as claim_module
+from mdf_loop.run.recording import store_lease
 from mdf_loop.run.recording.lock import this_process
 from tests.models.timed import ADDING
 
@@ -139,7 +139,7 @@ def test_a_run_that_is_refused_keeps_no_lock(model, here, wrong):
 
 
 def test_a_long_run_updates_its_lock(model, here, monkeypatch):
-    monkeypatch.setattr(claim_module, "BEAT", 0.01)
+    monkeypatch.setattr(store_lease, "BEAT", 0.01)
     heard = []
 
     def look() -> None:

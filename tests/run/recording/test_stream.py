@@ -344,9 +344,8 @@ def test_readers_and_a_kill_at_any_moment(tmp_path, seed):
     stream.close()
     assert count_checked_rows(path) == length + 200_000
     names = {file.name for file in path.rglob("*") if file.is_file()}
-    assert all(
-        name == "zarr.json" or name.isdecimal() for name in names
-    )  # the file with reserved disk space is removed
+    # The file with reserved disk space is removed.
+    assert all(name == "zarr.json" or name.isdecimal() for name in names)
 
 
 FULL = """
