@@ -56,13 +56,13 @@ class StoreSink:
         prepared: Prepared,
         cut: Partition,
         store: Regions,
-        claim: StoreLease,
+        lease: StoreLease,
         computed: Collection[int],
     ) -> None:
         self.members, self.done = cut.members, 0
         self.failures: tuple[FailedMember, ...] = ()
         self.not_finite: NotFinite | None = None
-        self._cut, self._prepared, self._store, self._claim = cut, prepared, store, claim
+        self._cut, self._prepared, self._store, self._lease = cut, prepared, store, lease
         self._blocks = 0
         self._failed: dict[str, str] = {}
         self._noted = monotonic()
@@ -79,10 +79,10 @@ class StoreSink:
         prepared: Prepared,
         spec: RunSpecification,
         first: PilotRun,
-        claim: StoreLease,
+        lease: StoreLease,
     ) -> StoreSink:
         """Create a store that contains the first block."""
-        claim.check_new()
+        lease.check_new()
         template = _of_one(first.computed.pieces[0].results, spec)
         attributes = {
             "run": _identity(job, prepared, spec),
@@ -98,10 +98,10 @@ class StoreSink:
             "draws": template.draws,
         }
         store = create_regions(
-            claim, template, first.cut.shape, first.cut.chunk, _along(template, spec), attributes
+            lease, template, first.cut.shape, first.cut.chunk, _along(template, spec), attributes
         )
         write(store, first.block, first.computed)
-        sink = cls(job, prepared, first.cut, store, claim, {first.block.number})
+        sink = cls(job, prepared, first.cut, store, lease, {first.block.number})
         sink.failures, sink.not_finite = first.computed.failures, first.computed.not_finite
         return sink
 
@@ -111,7 +111,7 @@ class StoreSink:
         job: Job,
         prepared: Prepared,
         spec: RunSpecification,
-        claim: StoreLease,
+        lease: StoreLease,
         stopping: Stopping,
     ) -> StoreSink | None:
         """Return the store of an earlier equal run, or None if there is none.
@@ -122,18 +122,18 @@ class StoreSink:
         Raises:
             InputError: The store belongs to another run, or is damaged.
         """
-        continued = continued_store(claim, job.shape, _identity(job, prepared, spec))
+        continued = continued_store(lease, job.shape, _identity(job, prepared, spec))
         if continued is None:
             return None
         template = None
         if continued.damaged_coordinates:
             template = _of_one(pilot(job, 1, stopping).computed.pieces[0].results, spec)
         continued.mend()
-        claim.run = continued.store.run
+        lease.run = continued.store.run
         if template is not None:
             along = _along(template, spec)
-            continued.write_coordinates(claim, coordinates(template), along)
-        sink = cls(job, prepared, continued.cut, continued.store, claim, continued.computed)
+            continued.write_coordinates(lease, coordinates(template), along)
+        sink = cls(job, prepared, continued.cut, continued.store, lease, continued.computed)
         sink.not_finite = continued.layout.record.not_finite
         return sink
 
@@ -150,7 +150,7 @@ class StoreSink:
             self._failed[failure.who] = failure.finding.what
         if monotonic() - self._noted > _NOTED:
             self._noted = monotonic()
-            self._store.note(self._claim, self._said, {})
+            self._store.note(self._lease, self._said, {})
 
     @property
     def _said(self) -> dict[str, Any]:
@@ -166,11 +166,11 @@ class StoreSink:
             ends = dict(zip(ENDS, (stopped_by.word, reason), strict=True))
         for failure in self.failures:
             self._failed[failure.who] = failure.finding.what
-        self._store.note(self._claim, self._said, ends)
+        self._store.note(self._lease, self._said, ends)
         axes, about, reduced = stored_axes(self._store)
         manifest = self._store.manifest()
         results = Results(
-            self._store.arrays(self._claim.path),
+            self._store.arrays(self._lease.path),
             {},
             about["device"],
             about["precision"],

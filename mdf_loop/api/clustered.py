@@ -52,7 +52,7 @@ def run_on_cluster(prepared: Prepared, spec: RunSpecification) -> Results:
     _refuse(spec)
     assert spec.sharing is not None
     check_cluster(spec.sharing.cluster)
-    return with_files(prepared, spec, lambda claim: _computed(prepared, spec, claim))
+    return with_files(prepared, spec, lambda lease: _computed(prepared, spec, lease))
 
 
 def _refuse(spec: RunSpecification) -> None:
@@ -73,7 +73,7 @@ def _refuse(spec: RunSpecification) -> None:
 
 
 def _computed(
-    prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
+    prepared: Prepared, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of all members, and the error that ended the run or the errors of members."""
     job = Job(prepared, spec)
@@ -81,7 +81,7 @@ def _computed(
         Stopping(spec.controls.time_limit) as stopping,
         _connecting(spec, stopping) as connecting,
     ):
-        sink = _sink(job, prepared, spec, claim, stopping)
+        sink = _sink(job, prepared, spec, lease, stopping)
         connecting.begin()
         run = _Run(job, sink, stopping)
         with reporting(
@@ -96,20 +96,20 @@ def _sink(
     job: Job,
     prepared: Prepared,
     spec: RunSpecification,
-    claim: StoreLease | None,
+    lease: StoreLease | None,
     stopping: Stopping,
 ) -> MemberSink:
     """Return the destination of the results of members, which already contains the first block."""
     assert spec.sharing is not None
-    if claim is not None and spec.shares_store and spec.sharing.resumes:
-        there = StoreSink.found(job, prepared, spec, claim, stopping)
+    if lease is not None and spec.shares_store and spec.sharing.resumes:
+        there = StoreSink.found(job, prepared, spec, lease, stopping)
         if there is not None:
             return there
     first = pilot(job, spec.sharing.block, stopping)
     if spec.selection.over_trials.statistics:
         return OverTrialsSink(job, spec, first)
-    if claim is not None and spec.shares_store:
-        return StoreSink.begun(job, prepared, spec, first, claim)
+    if lease is not None and spec.shares_store:
+        return StoreSink.begun(job, prepared, spec, first, lease)
     return MemorySink(job, spec, first)
 
 

@@ -61,7 +61,7 @@ class ContinuedStore(Struct, frozen=True):
                 sync(parent)
 
     def write_coordinates(
-        self, claim: StoreLease, items: Iterable[Labelled], along: Mapping[str, Along]
+        self, lease: StoreLease, items: Iterable[Labelled], along: Mapping[str, Along]
     ) -> None:
         """Write the damaged coordinates again.
 
@@ -76,58 +76,58 @@ class ContinuedStore(Struct, frozen=True):
                 names.remove(safe_name(item.name))
         if names:
             raise InputError(
-                f"cannot continue '{claim.path}': '{min(names)}' is damaged, which is no "
+                f"cannot continue '{lease.path}': '{min(names)}' is damaged, which is no "
                 "coordinate of this run",
                 hint=_REMEDY,
             )
         if self.store.has_checksums:
-            self.store.note(claim, {"checksums": checksums}, {})
+            self.store.note(lease, {"checksums": checksums}, {})
 
 
 def continued_store(
-    claim: StoreLease, shape: tuple[int, ...], identity: Mapping[str, str]
+    lease: StoreLease, shape: tuple[int, ...], identity: Mapping[str, str]
 ) -> ContinuedStore | None:
     """Return the store of an earlier run with the same members, or None if there is none.
 
     All reasons to refuse the store are checked before damaged metadata of its arrays are replaced.
 
     Args:
-        claim: Lease of the store, which permits writing.
+        lease: Lease of the store, which permits writing.
         shape: Number of members along each axis.
         identity: Texts of everything that determines the numbers of the run.
 
     Raises:
         InputError: The store belongs to another run, or is damaged.
     """
-    attributes = folder.attributes_of(claim.place)
+    attributes = folder.attributes_of(lease.place)
     if SWEEP not in attributes:
         return None
     try:
-        layout = read_layout(claim.place)
+        layout = read_layout(lease.place)
         run = {word: text for word, text in layout.record.run.items() if word != _VERSION}
         if apart := difference(run, identity):
             raise InputError(
-                f"the store '{claim.path}' is of {apart}",
+                f"the store '{lease.path}' is of {apart}",
                 hint="give the same command, or begin anew without resume",
             )
-        check_environment(f"the store '{claim.path}'", layout.record.environment, _ANEW)
-        files = dict(plain_files(claim.place))
+        check_environment(f"the store '{lease.path}'", layout.record.environment, _ANEW)
+        files = dict(plain_files(lease.place))
         cut = _cut(layout, shape)
     except DamagedError as error:
-        raise InputError(f"cannot continue '{claim.path}': {error}", hint=_REMEDY) from None
+        raise InputError(f"cannot continue '{lease.path}': {error}", hint=_REMEDY) from None
     record = layout.record
     store = Regions(
-        claim.place,
+        lease.place,
         str(attributes.get(folder.RUN)),
         record.shape,
         record.outputs,
         record.flags,
         has_checksums=record.checksums is not None,
     )
-    computed, leftovers = set(), [claim.place / f for f in files if f.endswith(".partial")]
-    with folder.writing(claim.place):
-        layout.mend(claim.place)  # the check needs these metadata to read chunks
-        check = RegionCheck(claim.place, layout, files)
+    computed, leftovers = set(), [lease.place / f for f in files if f.endswith(".partial")]
+    with folder.writing(lease.place):
+        layout.mend(lease.place)  # the check needs these metadata to read chunks
+        check = RegionCheck(lease.place, layout, files)
         for block in cut.blocks():
             members = [*boxes(record.shape, block.first, block.last)]
             state = check.state(members)

@@ -34,9 +34,9 @@ from mdf_loop.run.control.stepper import RowSink
 from mdf_loop.run.modeci.engine import only_given
 from mdf_loop.run.outputs import Axis, LoopReport
 from mdf_loop.run.recording.missing import with_missing
-from mdf_loop.run.recording.recording_plan import RecordingPlan, kept
+from mdf_loop.run.recording.recording_plan import RecordingPlan, plan_recording
 from mdf_loop.run.recording.rows import Rows
-from mdf_loop.run.recording.store_lease import StoreLease, claimed
+from mdf_loop.run.recording.store_lease import StoreLease, lease_store
 from mdf_loop.run.recording.streamed_rows import StreamedRows
 from mdf_loop.run.recording.zarr_folder import complete, create
 from mdf_loop.run.run_id import new_run_id
@@ -62,7 +62,7 @@ def run(prepared: Prepared, spec: RunSpecification) -> Results:
             hint="write .nc or .h5, or let a cluster write it (cluster=1), "
             "or sweep over dict(grid), whose members have one axis",
         )
-    return with_files(prepared, spec, lambda claim: _computed(prepared, spec, claim))
+    return with_files(prepared, spec, lambda lease: _computed(prepared, spec, lease))
 
 
 def with_files(prepared: Prepared, spec: RunSpecification, compute: Computing) -> Results:
@@ -78,10 +78,10 @@ def with_files(prepared: Prepared, spec: RunSpecification, compute: Computing) -
             _check_output(prepared, spec, spec.output)
         if spec.store is None:
             return _ended(prepared, spec, compute, None)
-        with claimed(spec.store, new_run_id(), overwrite=spec.overwrite) as claim:
+        with lease_store(spec.store, new_run_id(), overwrite=spec.overwrite) as lease:
             if spec.begins:
-                claim.check_new()
-            return _ended(prepared, spec, compute, claim)
+                lease.check_new()
+            return _ended(prepared, spec, compute, lease)
 
 
 def _check_output(prepared: Prepared, spec: RunSpecification, output: str | Path) -> None:
@@ -98,7 +98,7 @@ def _check_output(prepared: Prepared, spec: RunSpecification, output: str | Path
 
 
 def _computed(
-    prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
+    prepared: Prepared, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of the selected engine."""
     backend, error = BACKENDS[spec.engine], None
@@ -107,15 +107,15 @@ def _computed(
     elif spec.selection.over_trials.statistics:
         results, error = run_over_trials(lambda batch: _compiled(prepared, batch, None), spec)
     else:
-        results, error = _compiled(prepared, spec, claim)
+        results, error = _compiled(prepared, spec, lease)
     return laid_out(results, spec.values.sweep), error
 
 
 def _ended(
-    prepared: Prepared, spec: RunSpecification, compute: Computing, claim: StoreLease | None
+    prepared: Prepared, spec: RunSpecification, compute: Computing, lease: StoreLease | None
 ) -> Results:
     """Compute and write results, and return them or raise the error that ended the computation."""
-    results, error = compute(claim)
+    results, error = compute(lease)
     results.read_from = prepared.document.files
     results.model = prepared.document
     results.run_values, results.steps = spec.values, spec.steps
@@ -123,7 +123,7 @@ def _ended(
     try:
         if spec.output is not None:
             with finished(heard=results.stopped_by.is_asked):
-                _save(results, spec, spec.output, claim)
+                _save(results, spec, spec.output, lease)
     except Signalled as signalled:
         if error is None:
             signalled.results = results
@@ -145,27 +145,27 @@ def _ended(
 
 
 def _compiled(
-    prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
+    prepared: Prepared, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of a compiled model, and the error that ended the run."""
     run = _run_once if spec.steps is None else _run_over_time
-    return run(prepared, spec, claim)
+    return run(prepared, spec, lease)
 
 
 def _save(
-    results: Results, spec: RunSpecification, output: str | Path, claim: StoreLease | None
+    results: Results, spec: RunSpecification, output: str | Path, lease: StoreLease | None
 ) -> None:
     """Write the results to a file, or complete the store to which their rows were written."""
-    if claim is None:
+    if lease is None:
         results.save(output)
         return
-    claim.check()
+    lease.check()
     if spec.shares_store:
         return
     if spec.streams:
-        complete(claim.place, results)
+        complete(lease.place, results)
     else:
-        create(claim.place, results, run=claim.run)
+        create(lease.place, results, run=lease.run)
 
 
 def _ended_by(
@@ -198,7 +198,7 @@ def _why(
 
 
 def _run_once(
-    prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
+    prepared: Prepared, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of one evaluation, and the error that ended the evaluation, or None."""
     bound = prepared.bound(spec)
@@ -206,11 +206,11 @@ def _run_once(
     bound = bound.drawing(ready.program)
     program, controls = ready.program, spec.controls
     names = [output.name for output in program.outputs]
-    run = None if claim is None else claim.run
+    run = None if lease is None else lease.run
     controller = RunController(controls, lambda: identity(prepared, spec, bound, names), run=run)
-    if claim is not None:
-        claim.run = controller.run
-        claim.check_new()
+    if lease is not None:
+        lease.run = controller.run
+        lease.check_new()
     partial_run = ready.run.run(bound.arrays, controller)
     outputs = {name: partial_run.outputs[name] for name in names if name in partial_run.outputs}
     outputs, lengths = padded(outputs, partial_run, ready)
@@ -262,31 +262,31 @@ def _how_it_went(
 
 
 def _run_over_time(
-    prepared: Prepared, spec: RunSpecification, claim: StoreLease | None
+    prepared: Prepared, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of a run over time, and the error that ended the run, or None."""
-    keeping = kept(prepared.document, spec.selection)
+    plan = plan_recording(prepared.document, spec.selection)
     bound = prepared.bound(spec)
     session = prepared.over_time(spec, bound)
     bound = bound.drawing(session.programs.later)
-    stepper = TimeStepper(session, spec, bound, keeping)
-    keeping = replace(keeping, open=session.row_shapes.open)
-    _refuse_members(bound, keeping)
+    stepper = TimeStepper(session, spec, bound, plan)
+    plan = replace(plan, open=session.row_shapes.open)
+    _refuse_members(bound, plan)
     ends = spec.controls.time_limit is None  # with a time limit the number of rows is unknown
-    expected = keeping.expected(stepper.first, stepper.total) if ends else None
+    expected = plan.expected(stepper.first, stepper.total) if ends else None
     controller = RunController(
         spec.controls,
-        lambda: identity(prepared, spec, bound, keeping.names),
+        lambda: identity(prepared, spec, bound, plan.names),
         session.axis,
-        None if claim is None else claim.run,
+        None if lease is None else lease.run,
     )
     sink: RowSink = Rows(session.axis, expected)
-    if claim is not None:
-        claim.run = controller.run
-        sink = _stream(prepared, spec, bound, session, keeping, claim)
+    if lease is not None:
+        lease.run = controller.run
+        sink = _stream(prepared, spec, bound, session, plan, lease)
     with controller:
         name = prepared.document.graph.id
-        completed_run = run_over_time(session, stepper, keeping, sink, controller, name)
+        completed_run = run_over_time(session, stepper, plan, sink, controller, name)
     prepared.ran_on(completed_run.device)
 
     def time(step: int) -> str | None:
@@ -297,12 +297,12 @@ def _run_over_time(
         bound,
         {**completed_run.rows, **completed_run.reduced},
         completed_run.device,
-        axes=(completed_run.axis,) if keeping.traces else (),
+        axes=(completed_run.axis,) if plan.traces else (),
         lengths=completed_run.lengths,
         state=completed_run.state,
         execution_list=completed_run.execution_list,
         reduced=completed_run.reduced,
-        units=_units_of_reduced(prepared, keeping),
+        units=_units_of_reduced(prepared, plan),
         stopped_by=completed_run.stopped_by,
         reason=_sentence(completed_run, stepper, controller, time),
         checkpoint=controller.checkpoint,
@@ -314,20 +314,20 @@ def _run_over_time(
     return results, _ended_by(prepared, controller, time)
 
 
-def _units_of_reduced(prepared: Prepared, keeping: RecordingPlan) -> dict[str, str]:
+def _units_of_reduced(prepared: Prepared, plan: RecordingPlan) -> dict[str, str]:
     """Return the units of reductions over time, which equal the units of their outputs."""
     units = prepared.units
     return {
         f"{name}.{word}": units[name]
-        for name, words in keeping.selection.reduce.items()
+        for name, words in plan.selection.reduce.items()
         for word in words
         if name in units
     }
 
 
-def _refuse_members(bound: Bound, keeping: RecordingPlan) -> None:
+def _refuse_members(bound: Bound, plan: RecordingPlan) -> None:
     """Raise an error if a sweep or trials are combined with `when`, which selects rows by a value."""
-    if member_axes(bound) and keeping.selection.when is not None:
+    if member_axes(bound) and plan.selection.when is not None:
         raise InputError(
             "a sweep, or trials, cannot choose rows by `when`: each member would have its own",
             hint="leave when out, or run the members one by one",
@@ -339,21 +339,21 @@ def _stream(
     spec: RunSpecification,
     bound: Bound,
     session: TimeSession,
-    keeping: RecordingPlan,
-    claim: StoreLease,
+    plan: RecordingPlan,
+    lease: StoreLease,
 ) -> StreamedRows:
     """Return the Zarr destination to which rows are written during the run."""
     empty = np.zeros(0, np.int64 if spec.dt is None else np.float64)
     time = Axis("time", {"step" if spec.dt is None else "time": empty})
     axes = (*member_axes(bound), time)
     return StreamedRows(
-        claim.path,
+        lease.path,
         axes,
         lambda: (session.device.name, prepared.options.precision),
         prepared.units,
-        keeping.columns,
-        keeping.lengths,
-        claim,
+        plan.columns,
+        plan.lengths,
+        lease,
         seed_of(bound) if bound.keys else None,
         prepared.dims,
     )

@@ -222,11 +222,11 @@ def _nc(results: Outputs, stream: BinaryIO) -> None:
 
 def _zarr(results: Outputs, target: Path) -> None:
     """Write the results as a Zarr store."""
-    from mdf_loop.run.recording.store_lease import claimed
+    from mdf_loop.run.recording.store_lease import lease_store
     from mdf_loop.run.recording.zarr_folder import create
 
-    with claimed(target, new_run_id(), overwrite=True) as claim:
-        create(target, results, run=claim.run)
+    with lease_store(target, new_run_id(), overwrite=True) as lease:
+        create(target, results, run=lease.run)
 
 
 # --- formats ----------------------------------------------------------------------------------

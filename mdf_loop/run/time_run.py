@@ -49,7 +49,7 @@ class CompletedRun(Struct, frozen=True):
 def run_over_time(
     session: TimeSession,
     stepper: TimeStepper,
-    keeping: RecordingPlan,
+    plan: RecordingPlan,
     sink: RowSink,
     controller: RunController,
     name: str = "",
@@ -59,7 +59,7 @@ def run_over_time(
     Args:
         session: Loaded model.
         stepper: Stepper through the evaluations of this run.
-        keeping: Plan of the recorded values.
+        plan: Plan of the recorded values.
         sink: Destination of the recorded rows.
         controller: Controller of the run, which has been entered.
         name: Name of the run in the progress display.
@@ -67,7 +67,7 @@ def run_over_time(
     Raises:
         KeyboardInterrupt, RunError: The run was stopped before its first evaluation was complete.
     """
-    recorder = Recorder(keeping, sink, stepper.clock, session.axis, session.has_run)
+    recorder = Recorder(plan, sink, stepper.clock, session.axis, session.has_run)
     stepper.room = recorder.room
     if controller.resumed is not None:
         stepper.restore(controller.resumed["course"])
@@ -85,12 +85,8 @@ def run_over_time(
     sink.close()
     sink_rows = sink.arrays()
     return CompletedRun(
-        {name: sink_rows[name] for name in keeping.traces if name in sink_rows},
-        {
-            name: sink_rows[column]
-            for name, column in keeping.lengths.items()
-            if column in sink_rows
-        },
+        {name: sink_rows[name] for name in plan.traces if name in sink_rows},
+        {name: sink_rows[column] for name, column in plan.lengths.items() if column in sink_rows},
         recorder.reduced(),
         Axis("time", {"step" if stepper.clock.dt is None else "time": recorder.ticks()}),
         recorder.clock,

@@ -201,14 +201,14 @@ class TimeSession:
             else sys.maxsize
         )
 
-    def thinned(self, keeping: RecordingPlan, controls: RunControls, members: int) -> int:
+    def thinned(self, plan: RecordingPlan, controls: RunControls, members: int) -> int:
         """Return the subsampling distance of the recorded rows, or `LAST_ONLY`."""
         if controls.watches or self._has_small_rows(members):
             return 1
-        if not keeping.selection.reduce:
-            return keeping.selection.every
+        if not plan.selection.reduce:
+            return plan.selection.every
         alike = not (self.has_run or self.row_shapes.open or self.programs.later.sites)
-        return LAST_ONLY if alike and keeping.last_only else 1
+        return LAST_ONLY if alike and plan.last_only else 1
 
     def _has_small_rows(self, members: int) -> bool:
         """Return True if the recorded rows of all members are known to be small."""

@@ -63,7 +63,7 @@ class TimeStepper:
         session: TimeSession,
         specification: RunSpecification,
         bound: Bound,
-        keeping: RecordingPlan,
+        plan: RecordingPlan,
     ) -> None:
         start = session.start(specification, bound)
         state = None if start is None else {name: start[name] for name in session.carried}
@@ -81,7 +81,7 @@ class TimeStepper:
         self._bound = bound
         self._members = session.members(bound)
         self._brief = session.begin_run(self.total, self._members, specification.runs)
-        self._every = session.thinned(keeping, specification.controls, self._members)
+        self._every = session.thinned(plan, specification.controls, self._members)
         self._execution_order: OrderOfExecution | None = OrderOfExecution()
         self._position = self._before = _Position(
             0, state, self._execution_order.mark(), self.total

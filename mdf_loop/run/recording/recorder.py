@@ -33,61 +33,61 @@ class Recorder:
 
     def __init__(
         self,
-        keeping: RecordingPlan,
+        plan: RecordingPlan,
         sink: RowSink,
         clock: Clock,
         axis: int,
         has_run: Mapping[str, str],
     ) -> None:
-        self.keeping = keeping
+        self.plan = plan
         self.sink = sink
         self.clock = clock
         self.axis = axis
         self.has_run = has_run
         self.ends = RowEnds(axis)
-        self._reductions = Reductions(keeping.selection.reduce)
+        self._reductions = Reductions(plan.selection.reduce)
         self._chosen = Column("the numbers of the steps")
         self._first: int | None = None
         self._row_count = 0
 
     def room(self, numbers: range) -> Room:
         """Return memory for the rows of these steps, if every step is recorded without a change of shape."""
-        selection = self.keeping.selection
+        selection = self.plan.selection
         if selection.when is not None or any(number % selection.every for number in numbers[:2]):
             return NO_ROOM
         room = self.sink.room(len(numbers))
-        alike = (name for name in self.keeping.traces if name not in self.keeping.open)
+        alike = (name for name in self.plan.traces if name not in self.plan.open)
         return {name: room[name] for name in alike if name in room}
 
     def take(self, block: Block) -> None:
         """Record the selected rows and reductions of a block."""
-        rows = self._with_axes(with_missing(block.rows, self.has_run, self.keeping.open))
-        if self.keeping.selection.reduce:
-            self._reductions.add({n: rows[n] for n in self.keeping.selection.reduce}, self.axis)
+        rows = self._with_axes(with_missing(block.rows, self.has_run, self.plan.open))
+        if self.plan.selection.reduce:
+            self._reductions.add({n: rows[n] for n in self.plan.selection.reduce}, self.axis)
         numbers, places = self._places(block.numbers, rows)
         rows |= self._lengths(rows, block.rows)
-        selected_rows = {name: self._at(rows[name], places) for name in self.keeping.columns}
+        selected_rows = {name: self._at(rows[name], places) for name in self.plan.columns}
         if self._first is None and len(numbers):
             self._first = int(numbers[0])
-        if self.keeping.selection.when is not None:
+        if self.plan.selection.when is not None:
             self._chosen.add(np.asarray(numbers, np.int64))
         self._row_count += len(numbers)
         if len(numbers):
             self.ends.take(
-                {n: selected_rows[n] for n in self.keeping.traces}, self._flags(block, places)
+                {n: selected_rows[n] for n in self.plan.traces}, self._flags(block, places)
             )
         self.sink.add(Ticks(numbers, self.clock), selected_rows)
 
     def _flags(self, block: Block, places: slice | Array) -> dict[str, Array]:
         """Return flags of the selected rows that are True if the node of an output has run."""
         flags = self.has_run.items()
-        traces = ((name, flag) for name, flag in flags if name in self.keeping.traces)
+        traces = ((name, flag) for name, flag in flags if name in self.plan.traces)
         return {n: self._at(block.rows[f], places) for n, f in traces if f in block.rows}
 
     def _with_axes(self, rows: dict[str, Data]) -> dict[str, Array]:
         """Return the rows with the number of axes that rows of other steps have."""
         front = self.axis + 1
-        known = {n: rank for n, rank in self.keeping.open.items() if rank is not None}
+        known = {n: rank for n, rank in self.plan.open.items() if rank is not None}
         return {**rows, **{n: with_axes(rows[n], rank, front) for n, rank in known.items()}}
 
     def _lengths(
@@ -97,12 +97,12 @@ class Recorder:
         front = self.axis + 1
         return {
             column: lengths_of(rows[name], row_lengths.get(self.has_run.get(name, "")), front)
-            for name, column in self.keeping.lengths.items()
+            for name, column in self.plan.lengths.items()
         }
 
     def _places(self, numbers: Numbers, rows: Mapping[str, Array]) -> tuple[Numbers, slice | Array]:
         """Return the step numbers of the selected rows, and their positions in the block."""
-        every, when = self.keeping.selection.every, self.keeping.selection.when
+        every, when = self.plan.selection.every, self.plan.selection.when
         if when is None and isinstance(numbers, range):
             first = -numbers.start % every if numbers.step < every else 0
             places = slice(first, None, max(1, every // numbers.step))
@@ -131,14 +131,14 @@ class Recorder:
 
     def ticks(self) -> Ticks:
         """Return the coordinates along the axis of time."""
-        if self.keeping.selection.when is not None:
+        if self.plan.selection.when is not None:
             return Ticks(self._chosen.rows.astype(np.int64), self.clock)
-        first, every = self._first or 0, self.keeping.selection.every
+        first, every = self._first or 0, self.plan.selection.every
         return Ticks(range(first, first + every * self.sink.length, every), self.clock)
 
     def reduced(self) -> dict[str, Array]:
         """Return the reductions by name, for example `FNpop.V.mean`."""
-        return self._reductions.arrays() if self.keeping.selection.reduce else {}
+        return self._reductions.arrays() if self.plan.selection.reduce else {}
 
     # --- checkpoints --------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class Recorder:
         """Return all arrays that are necessary to resume."""
         first = {} if self._first is None else {"first": np.array(self._first)}
         reduced = {f"reduction {k}": v for k, v in self._reductions.snapshot().items()}
-        chosen = {} if self.keeping.selection.when is None else {"chosen": self._chosen.rows}
+        chosen = {} if self.plan.selection.when is None else {"chosen": self._chosen.rows}
         rows = {f"rows {name}": array for name, array in self.sink.snapshot().items()}
         unrun = {f"unrun {name}": np.asarray(count) for name, count in self.ends.unrun.items()}
         return {**first, **reduced, **chosen, **unrun, **rows, "length": np.array(self.sink.length)}
@@ -157,19 +157,19 @@ class Recorder:
         `dtypes` are the dtypes of the recorded values. The sink is restored last, since it may change files.
         """
         self._row_count = length = parts.number("length", len(numbers))
-        expected = self.keeping.expected(numbers.start, len(numbers))
+        expected = self.plan.expected(numbers.start, len(numbers))
         if expected not in (None, length):
             raise parts.wrong("length", f"{expected}, the rows of {len(numbers)} steps")
         if length:
             self._first = parts.number("first", numbers.stop - 1)
             if self._first not in numbers:
                 raise parts.wrong("first", f"one of {numbers.start} to {numbers.stop - 1}")
-        if self.keeping.selection.when is not None:
+        if self.plan.selection.when is not None:
             self._chosen.add(self._restored_numbers(parts, length, numbers))
         self._reductions.restore(parts.under("reduction "))
         unrun = parts.under("unrun ")
         self.ends.unrun.update({n: unrun.array(n, "i", (None,) * self.axis) for n in unrun})
-        columns = {name: dtypes.get(name, "int64") for name in self.keeping.columns}
+        columns = {name: dtypes.get(name, "int64") for name in self.plan.columns}
         self.sink.restore(parts.under("rows "), length, columns if numbers else {})
 
     def _restored_numbers(self, parts: Snapshot, length: int, numbers: range) -> Array:
@@ -177,7 +177,7 @@ class Recorder:
         if not length:
             return np.zeros(0, np.int64)
         chosen = parts.array("chosen", "i", (length,)).astype(np.int64)
-        every = self.keeping.selection.every
+        every = self.plan.selection.every
         inside = numbers.start <= chosen[0] and chosen[-1] < numbers.stop
         if not inside or (np.diff(chosen) <= 0).any() or (chosen % every).any():
             raise parts.wrong("chosen", f"numbers of steps up to {numbers.stop - 1}")

@@ -57,7 +57,7 @@ class RecordingPlan(Struct, frozen=True):
         return len(range(first + -first % every, first + steps, every))
 
 
-def kept(document: Document, selection: Selection) -> RecordingPlan:
+def plan_recording(document: Document, selection: Selection) -> RecordingPlan:
     """Return the recording plan of a model for a selection.
 
     Raises:

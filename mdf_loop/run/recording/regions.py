@@ -120,10 +120,10 @@ class Regions(Struct, frozen=True):
         return dict(self._root()["attributes"][SWEEP])
 
     def note(
-        self, claim: StoreLease, attributes: Mapping[str, Any], more: Mapping[str, Any]
+        self, lease: StoreLease, attributes: Mapping[str, Any], more: Mapping[str, Any]
     ) -> None:
         """Update the progress of the run in the store's metadata. None removes an attribute of `more`."""
-        claim.check()
+        lease.check()
         with folder.writing(self.place):
             root = self._root()
             known = {word: v for word, v in root["attributes"].items() if word not in ENDS}
@@ -175,7 +175,7 @@ def _fits(dtype: np.dtype[Any], stored: np.dtype[Any]) -> bool:
 
 
 def create_regions(
-    claim: StoreLease,
+    lease: StoreLease,
     template: Outputs,
     shape: tuple[int, ...],
     chunk: tuple[int, ...],
@@ -185,15 +185,15 @@ def create_regions(
     """Create a store for members of this shape, without computed members.
 
     Args:
-        claim: Lease for writing the store.
+        lease: Lease for writing the store.
         template: Results of one member, whose axes have length 1.
         shape: Number of members along each axis.
         chunk: Number of members of a chunk along each axis.
         along: Functions that return coordinates along axes, by the name of the coordinate.
         attributes: Description of the run.
     """
-    claim.check_place()
-    place = folder.checked_store(claim.path)
+    lease.check_place()
+    place = folder.checked_store(lease.path)
     front, sweep_names = (
         len(shape),
         {item.name for item in (*coordinates(template), *variables(template))},
@@ -213,10 +213,10 @@ def create_regions(
             _blank(new, item, front, shape, chunk, FLAG_ATTRIBUTES if item.name == flags else {})
             documents[safe_name(item.name)] = folder.read_json(new / safe_name(item.name))
         attributes = {**attributes, "flags": flags, "checksums": _checksums(new, paths)}
-        whose = {folder.RUN: claim.run, SWEEP: attributes}
+        whose = {folder.RUN: lease.run, SWEEP: attributes}
         _write_root(new, folder.root_of(documents, {**folder.described(template), **whose}))
         folder.put(new, place)
-    return Regions(place, claim.run, shape, tuple(template), flags, has_checksums=True)
+    return Regions(place, lease.run, shape, tuple(template), flags, has_checksums=True)
 
 
 def _blank(

@@ -87,7 +87,7 @@ class StoreLease:
 
 
 @contextmanager
-def claimed(path: Path, run: str, *, overwrite: bool) -> Iterator[StoreLease]:
+def lease_store(path: Path, run: str, *, overwrite: bool) -> Iterator[StoreLease]:
     """Yield the lease of a store, which the run holds within this context.
 
     Raises:

@@ -39,7 +39,7 @@ class StreamedRows:
 
     `about` returns device and precision after the start of the run. `columns` are the names of the outputs.
     `lengths` has the names of the arrays of lengths by output. `seed` is the single seed of the random
-    numbers, or None. `dims` has the names of trailing axes. Each write requires the lease `claim`.
+    numbers, or None. `dims` has the names of trailing axes. Each write requires the lease `lease`.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class StreamedRows:
         units: Mapping[str, str],
         columns: Collection[str],
         lengths: Mapping[str, str],
-        claim: StoreLease,
+        lease: StoreLease,
         seed: int | None = None,
         dims: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class StreamedRows:
         self._units = units
         self._columns = columns
         self._lengths = {column: name for name, column in lengths.items()}
-        self._claim = claim
+        self._lease = lease
         self._seed = seed
         self._dims = dims
         self._first: _Waiting | None = None
@@ -78,7 +78,7 @@ class StreamedRows:
 
     def add(self, coordinate: Along, rows: Mapping[str, Array]) -> None:
         """Append rows. The first block stays in memory until the next one."""
-        self._claim.check()
+        self._lease.check()
         coordinate, rows = np.asarray(coordinate), with_each_axis(rows, self._axes[:-1])
         if self._stream is not None:
             if len(coordinate) and not self._stream.takes(rows):
@@ -123,7 +123,7 @@ class StreamedRows:
 
     def _created(self, path: Path, *rows: Mapping[str, Any]) -> Stream:
         """Create a store with types that fit all of the given rows."""
-        self._claim.check_place()
+        self._lease.check_place()
         columns = [self._column(name, *(part[name] for part in rows)) for name in rows[-1]]
         device, precision = self._about()
         return Stream.create(
@@ -133,7 +133,7 @@ class StreamedRows:
             device,
             precision,
             self._units,
-            self._claim.run,
+            self._lease.run,
             self._seed,
             self._dims,
         )
@@ -148,14 +148,14 @@ class StreamedRows:
 
     def flush(self) -> None:
         """Write buffered rows and flush them to the disk, if the store exists."""
-        self._claim.check()
+        self._lease.check()
         if self._stream is not None:
             self._stream.flush()
             self._stream.secure()
 
     def close(self) -> None:
         """Write buffered rows and close the store."""
-        self._claim.check()
+        self._lease.check()
         if self._first is not None:
             self._opened(self._first, self._first[1])
         if self._stream is not None:
@@ -176,9 +176,9 @@ class StreamedRows:
 
     def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
         """Resume after `length` rows of the store, or with buffered rows of a snapshot."""
-        self._claim.check()
+        self._lease.check()
         if _ALONG in parts:
-            self._claim.check_new()
+            self._lease.check_new()
             time = len(self._axes) - 1
             rows = {n: parts.rows(n, length, time, dtype) for n, dtype in columns.items()}
             self._first = (parts.array(_ALONG, "biuf", (length,)), rows)
@@ -188,7 +188,7 @@ class StreamedRows:
                 hint="put it back, or begin anew",
             )
         elif parts or length:
-            self._claim.check_old()
+            self._lease.check_old()
             self._stream = Stream.resume(
                 self._path, length, StoreCheckpoint.of(parts), self._columns
             )
