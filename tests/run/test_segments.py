@@ -48,7 +48,7 @@ MODELS = {
     "a capture, and two records": (
         {"M": 12, "v_initial": "(a, a)"},
         {"x_next": "y", "y_next": "x + numpy.sin(a)", "r": "x * 1", "q": "i * x"},
-        {"carried": "x y", "recorded": "r q", "given": {"a": [0.5, -2.0, 7.0]}},
+        {"carried": "x y", "recorded": "r q", "port_values": {"a": [0.5, -2.0, 7.0]}},
     ),
     "a trip count and a condition": (
         {"M": 30, "cond": True, "v_initial": "(1.0,)"},
@@ -68,15 +68,15 @@ MODELS = {
     ),
     "no iteration": (
         {"M": "m", "v_initial": "(1.0,)"}, {"x_next": "x + 1", "y": "x * numpy.array([1.0, 2.0])"},
-        {"carried": "x", "recorded": "y", "given": {"m": 0}},
+        {"carried": "x", "recorded": "y", "port_values": {"m": 0}},
     ),
     "less than none": (
         {"M": "m", "v_initial": "(1.0,)"}, {"x_next": "x + 1", "y": "x * i"},
-        {"carried": "x", "recorded": "y", "given": {"m": -3}},
+        {"carried": "x", "recorded": "y", "port_values": {"m": -3}},
     ),
     "it does not begin": (
         {"M": 4, "cond": "a > 1", "v_initial": "(1.0,)"}, {"x_next": "x + 1", "y": "x * 1"},
-        {"carried": "x", "recorded": "y", "given": {"a": 0.5}},
+        {"carried": "x", "recorded": "y", "port_values": {"a": 0.5}},
     ),
     "slices from both ends, and from within": (
         {
@@ -89,14 +89,14 @@ MODELS = {
             },
         },
         {"x_next": "numpy.tanh(x + u * w)", "y": "u + numpy.sin(q)", "z": "p * 1"},
-        {"carried": "x", "recorded": "y z", "given": {"us": [0.3 * k - 2 for k in range(23)]}},
+        {"carried": "x", "recorded": "y z", "port_values": {"us": [0.3 * k - 2 for k in range(23)]}},
     ),
     "rows of a slice": (
         {"v_initial": "(0.1,)", "slices": {"u": {"of": "us", "axis": 1}}},
         {"x_next": "numpy.tanh(x + numpy.sum(u))", "y": "numpy.sin(u)"},
         {
             "carried": "x", "recorded": "y",
-            "given": {"us": [[0.1 * k - j for k in range(9)] for j in range(5)]},
+            "port_values": {"us": [[0.1 * k - j for k in range(9)] for j in range(5)]},
         },
     ),
     "slices and delays": (
