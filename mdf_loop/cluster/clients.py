@@ -80,7 +80,7 @@ class Connection:
 
 
 class Connecting:
-    """Thread that opens a connection to a cluster, holds it and closes it.
+    """Thread that opens a connection to a cluster, keeps it open, and closes it.
 
     Meanwhile, the main thread continues and reacts to signals.
 

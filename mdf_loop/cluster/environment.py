@@ -1,4 +1,4 @@
-"""Versions and processor type that affect the numbers of a process. Workers with other ones are refused."""
+"""Versions and processor type that affect the numbers of a process. Workers with other versions are refused."""
 
 from __future__ import annotations
 

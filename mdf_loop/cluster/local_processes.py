@@ -221,7 +221,7 @@ class WorkerProcesses:
         return ""
 
     def _problem(self) -> RunError | None:
-        """Return the error if no process can start."""
+        """Return an error if no process can start, else None."""
         hint = "without cluster the run needs no other process"
         if self._own_exits >= _MAX_OWN_EXITS:
             return RunError(

@@ -174,7 +174,7 @@ class Tasks(Generic[T, R]):
 
 
 def _fetch_errors() -> tuple[type[BaseException], ...]:
-    """Return the exceptions of fetching a result whose worker, or whose scheduler, is gone."""
+    """Return the exception types that Dask raises for a result whose worker or scheduler has ended."""
     from distributed import CancelledError, KilledWorker
 
     return OSError, CancelledError, KilledWorker

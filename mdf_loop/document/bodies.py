@@ -73,7 +73,7 @@ def parameters_with_bodies(item: Any, node: Any) -> set[str]:
 
 
 def is_value(text: Any, node: Any) -> bool:
-    """Return True if a text in place of a graph is a name of the node, or a formula."""
+    """Return True if an argument in place of a graph is a number, a name of the node, or a formula."""
     if not isinstance(text, str):
         return isinstance(text, bool | int | float)
     names = {x.id for x in (*node.input_ports, *node.functions)}

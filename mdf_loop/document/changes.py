@@ -24,7 +24,7 @@ def replace_fields(part: Any, **values: Any) -> Any:
 
 
 def with_graph(document: Document, graph: Any) -> Document:
-    """Return the document with its graph replaced, also in its model."""
+    """Return a copy of a document with another graph, also in its model."""
     model = document.model
     if model is not None:
         graphs = [graph if each is document.graph else each for each in model.graphs]

@@ -57,7 +57,7 @@ def _body_ids(graphs: list[Any]) -> set[str]:
 
 
 def graph_by_id(graph_id: str, where: str, document: Document, owner: str, word: str) -> Any:
-    """Return another graph of the model, which `owner` (such as a loop) names as its `word` (such as "body").
+    """Look up another graph of the model by id. Errors call the graph the `word` ("body") of an `owner` ("loop").
 
     Raises:
         ModelError: No graph has this id, or the graph contains itself.

@@ -121,7 +121,7 @@ def _key_hint(kind: str, key: Any, value: Any, known: Collection[str]) -> str:
 
 
 def _short_yaml(value: Any) -> str:
-    """Return a short value in YAML notation; a long one is abbreviated."""
+    """Return a value in YAML notation. A long value is abbreviated."""
     if isinstance(value, Mapping):
         text = "{" + ", ".join(f"{key}: {_short_yaml(part)}" for key, part in value.items()) + "}"
     else:

@@ -29,7 +29,7 @@ def stated_dtype(port: Any, precision: str) -> str | None:
 
 
 def type_advice(written: Any) -> str:
-    """Return a hint for an invalid type; empty for a valid one."""
+    """Return a hint for an invalid port type, or an empty text for a valid type."""
     word = _normalized(written)
     dtype = _value_dtype(word, "float64")
     if word in _TYPES_WITHOUT_DTYPE or (dtype is not None and is_dtype(dtype)):

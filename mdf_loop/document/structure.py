@@ -91,7 +91,7 @@ def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
 
 
 def as_mapping(part: Any) -> Any:
-    """Return an object of modeci_mdf as a mapping of its fields; anything else unchanged."""
+    """Return an object of modeci_mdf as a mapping of its fields, and any other object unchanged."""
     import attr
 
     if not attr.has(type(part)):
@@ -102,7 +102,7 @@ def as_mapping(part: Any) -> Any:
 def _common_findings(
     kind: str, name: str, part: Mapping[str, Any], where: str
 ) -> Iterator[Finding]:
-    """Report errors in the keys and in the metadata."""
+    """Report errors in the keys and in the metadata of a part."""
     yield from unread_keys(kind, part, name, where)
     if not _may_be_mapping(part.get("metadata")):
         statement = f"the metadata of the {kind} '{name}' is {_describe(part['metadata'])}"
@@ -321,7 +321,7 @@ def _is_extent(extent: Any) -> bool:
 
 
 def _named_parts(section: Any, kind: str, where: str) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of a section by name, and a finding for each invalid one."""
+    """Yield the parts of a section by name, and a finding for each invalid part."""
     if isinstance(section, list) and all(hasattr(part, "id") for part in section):
         yield from ((part.id, as_mapping(part)) for part in section)
         return

@@ -25,7 +25,7 @@ _C_LOADER: Any = getattr(yaml, "CSafeLoader", None)
 
 
 def read_yaml(file: TextIO) -> Any:
-    """Return the content of a document.
+    """Parse YAML text, and return its content as Python objects.
 
     Raises:
         ModelError: A key is duplicate or no text, or aliases expand to too many parts.
@@ -74,7 +74,7 @@ class _EventReader:
         self._scalars: dict[str, Any] = {}
 
     def document(self) -> Any:
-        """Return the content of the text, which has a single document."""
+        """Parse the text, which has a single YAML document, and return its content."""
         try:
             self._next()  # the stream begins
             if not isinstance(self._next(), yaml.DocumentStartEvent):

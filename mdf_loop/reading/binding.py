@@ -39,7 +39,7 @@ _MOST = 64
 
 
 class InputTypes:
-    """Names, dtypes and shapes of the inputs of a program. The hash is computed once."""
+    """Names, dtypes and shapes of a program's inputs, as a key with a precomputed hash."""
 
     def __init__(self, inputs: BoundInputs, settings: Settings, swept: Iterable[str]) -> None:
         set_ = ((name, str(a.dtype), a.shape) for name, a in settings.arrays.items())
@@ -83,21 +83,21 @@ class Bound(Struct, frozen=True):
         members: Mapping[str, Array] | None = None,
         streams: Streams = ONE_STREAM,
     ) -> Bound:
-        """Return a `Bound` of these values, with their input types."""
+        """Build a `Bound` from values by input name, and derive the input types."""
         settings, swept = settings or _NO_SETTINGS, swept or _NOTHING
         types = InputTypes(inputs, settings, (*swept, *(("random keys",) * streams.vary)))
         return cls(inputs, settings, swept, members or _NOTHING, types, streams)
 
     @property
     def arrays(self) -> Mapping[str, Data]:
-        """All inputs of the program by name, with all members of a sweep."""
+        """Arrays of all program inputs by name. A swept input has one row per member."""
         if not (self.swept or self.settings.arrays or self.keys):
             return self.inputs.arrays
         return {**self.inputs.arrays, **self.settings.inputs, **self.swept, **self.keys}
 
     @property
     def drawn_with(self) -> Array:
-        """Keys of the random streams of a program that draws random numbers."""
+        """Random keys of a program that draws random numbers."""
         (array,) = self.keys.values()
         return array
 
@@ -122,7 +122,7 @@ class Bound(Struct, frozen=True):
         return (*self.swept, *program.input_names(InputRole.KEYS).values())
 
     def drawing(self, program: Program) -> Bound:
-        """Return the bound values with the keys of all random streams of a program."""
+        """Return a copy with the keys of all random streams of a program."""
         if not program.sites:
             return self
         names = program.input_names(InputRole.KEYS).values()
@@ -132,7 +132,7 @@ class Bound(Struct, frozen=True):
 
 
 class Inputs:
-    """Inputs of a document. Reuses earlier bindings for inputs with the same names, dtypes and shapes.
+    """Binder of run values to a document's inputs, with a cache by input names, dtypes and shapes.
 
     The document must not change, with one exception: a changed default_value of a port takes effect in
     the next run.
@@ -145,7 +145,7 @@ class Inputs:
         self._known: LRUCache[_CachedBinding] = LRUCache(_MOST)
 
     def bound(self, values: Values, steps: int | None = None) -> Bound:
-        """Return the values of a run, bound to the model's inputs. `steps` is the number of steps of a run over time.
+        """Bind the values of a run to the inputs of the model. `steps` is the number of steps of a run over time.
 
         Raises:
             InputError: If a name is unknown or is given twice, if a value does not fit, or if a sweep is invalid.
@@ -168,7 +168,7 @@ class Inputs:
         return bound
 
     def _looked_at(self, values: Values, steps: int | None) -> Bound:
-        """Return the bound values without use of the cache."""
+        """Bind the values of a run without the cache."""
         members = {name: _members(name, rows) for name, rows in values.sweep.items()}
         refuse_uneven(members)
         if twice := set(members) & (set(values.inputs) | set(values.set)):
@@ -198,7 +198,7 @@ class Inputs:
 
 
 def _types_of(inputs: Mapping[str, Any]) -> Hashable | None:
-    """Return the names, dtypes and shapes of the inputs, or None if an input is not a plain NumPy array."""
+    """Return the cache key of inputs: names, dtypes and shapes. Return None if an input is no plain NumPy array."""
     arrays = inputs.values()
     if not _PLAIN.issuperset(map(type, arrays)):
         return None
@@ -215,7 +215,7 @@ class _CachedBinding(Struct, frozen=True):
     Attributes:
         names: Names of the given inputs in the program, in the order of the arguments. The tuple is empty if
             these names equal the names that the caller uses.
-        rest: Values of the other inputs, except those in `lists`.
+        rest: Values of the inputs that the caller does not pass, except the arrays in `lists`.
         written: Ports whose default_value is a number, a text or None, each with this default_value.
         lists: Ports whose default_value is a list or an array, each with its array when the binding was cached.
         dtypes: Dtypes of the inputs that are not arrays.
@@ -233,7 +233,7 @@ class _CachedBinding(Struct, frozen=True):
     def of(
         cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: Bound
     ) -> _CachedBinding | None:
-        """Return the cached form of a binding, or None if other values of these types may be bound differently."""
+        """Build the cache entry of a binding. Return None if other values of these types may be bound differently."""
         arrays, called = bound.inputs.arrays, {}
         written, lists = [], []
         for port in ports:
@@ -257,7 +257,7 @@ class _CachedBinding(Struct, frozen=True):
         return cls(names, rest, tuple(written), tuple(lists), bound.inputs.dtypes, bound.types)
 
     def bound(self, inputs: Mapping[str, Any], precision: str) -> Bound | None:
-        """Bind arrays of these types. Return None if a default_value in the document has changed its type."""
+        """Bind arrays of the cached types. Return None if a default_value in the document has changed its type."""
         for port, default in self.written:
             if port.default_value is not default:
                 return None

@@ -109,7 +109,7 @@ class ReadBody(Struct, frozen=True):
 
     @property
     def outside(self) -> Extents:
-        """Extents of the values outside the body that the body reads or the loop scans."""
+        """Named extents of the outer values that the body reads or the loop scans."""
         inner = list(walk(self.ops))
         inner_values = {
             *self.inputs,
@@ -132,7 +132,7 @@ def read_body(
     scopes: Scopes,
     document: Document,
 ) -> ReadBody:
-    """Read the body for these inputs and carried types."""
+    """Read the body graph of a loop, specialized for the types of its inputs and carried values."""
     return _BodyReader(
         _inside(b, entering.known), form, signature, scopes.seen_by(form), document
     ).read(entering)
@@ -168,7 +168,7 @@ class _BodyReader:
         self.scanned: list[Scanned] = []
 
     def read(self, entering: BodyInputs) -> ReadBody:
-        """Return the body, read for these inputs."""
+        """Read the body graph, specialized for the types of its inputs."""
         b, signature, where = self.b, self.signature, self.form.body_where
         with b.at(where):
             iteration, condition_in = self._control(entering.known)
@@ -198,7 +198,7 @@ class _BodyReader:
         )
 
     def _control(self, known: UnrolledIteration | None) -> tuple[Value, Value]:
-        """Return the iteration number and the condition that enters an iteration."""
+        """Define the iteration number and the entering condition as inputs of the body, and return both."""
         signature = self.signature
         if known is None:
             iteration = self._input(signature.iteration, "iteration", "int64", ())
@@ -208,7 +208,7 @@ class _BodyReader:
         return known.iteration, known.condition
 
     def _carried(self, entering: BodyInputs, histories: list[str]) -> tuple[Value, ...]:
-        """Return the carried values at the beginning of an iteration. Those of delay histories are last."""
+        """Define the carried values that enter an iteration, and return them. Values of delay histories are last."""
         names = self.signature.enters
         if entering.known is not None:
             self.inputs.update(zip(names, entering.known.carried, strict=True))
@@ -226,7 +226,7 @@ class _BodyReader:
     def _take(
         self, iteration: Value, enters: tuple[Value, ...], entering: BodyInputs
     ) -> list[tuple[History, tuple[Value, ...]]]:
-        """Define slices and delays as inputs of the body. Return each history with its carried values."""
+        """Define slices and delays as inputs of the body. Return each delay history with its carried values."""
         for part in entering.slices:
             with self.b.at(part.form.where, part.form.name):
                 row = self._row(part, entering.rows.get(part), iteration)
@@ -243,7 +243,7 @@ class _BodyReader:
         return past
 
     def _row(self, part: Slice, rows: SlicedRows | None, iteration: Value) -> Value:
-        """Return the value of a slice in this iteration: a scanned row, or an element at the iteration number."""
+        """Return the value of a slice in one iteration: a scanned row, or the part at the iteration number."""
         if rows is None:
             return part.row(self.b, iteration)
         self.scanned.append(rows.scanned(self.b, part.form.name))
@@ -276,7 +276,7 @@ class _BodyReader:
         return tuple(values), tuple(leaves)
 
     def _early(self, inner: InnerGraph) -> list[Value]:
-        """Return the values that are available at the test of the condition: inputs of the body, outputs of earlier nodes."""
+        """Return the values that precede the test of the condition: inputs of the body, and outputs of earlier nodes."""
         graph, name = self.form.body, self.signature.condition_out
         nodes = {node for node, port in output_ports(graph) if name in (port, f"{node}.{port}")}
         waiting = list(nodes)
@@ -290,7 +290,7 @@ class _BodyReader:
         return [value for term in terms for value in _values(term)]
 
     def _input(self, name: str | None, label: str, dtype: str, shape: Shape) -> Value:
-        """Return a new value for an input of the body, and define its name if it has one."""
+        """Create a value for an input of the body, and define the input's name if there is one."""
         named = shape and tuple(self.b.name("d") if str(d).startswith("?") else d for d in shape)
         value = self.b.new(dtype, named, name or label)
         if name is not None:
@@ -298,7 +298,7 @@ class _BodyReader:
         return value
 
     def _outputs(self, inner: InnerGraph) -> list[Value]:
-        """Return the condition, the leaving carried values and the rows. All errors in them are raised at once."""
+        """Return the body's condition, leaving carried values and recorded values. Raise all errors in them together."""
         b, signature, where = self.b, self.signature, self.form.body_where
         outputs: list[Value] = []
         with b.findings.catch(), b.at(where):

@@ -12,7 +12,7 @@ from mdf_loop.reading.signature import end_ports
 
 
 def branch_role(name: str, argument: str) -> Role:
-    """Return the name of a branch in errors (`then_branch`, `branches[1]`) for the choice of this name."""
+    """Return the role of a branch for error messages. `argument` is `then_branch` or `branches[1]`, for example."""
     part = argument.removesuffix("]").replace("branches[", "branch ").replace("_", " ")
     return Role(argument, part, f"'{name}'", "choice")
 
@@ -20,7 +20,7 @@ def branch_role(name: str, argument: str) -> Role:
 def branch_graph(
     written: WrittenBody, item: Any, where: str, role: Role, document: Document
 ) -> OwnedGraph:
-    """Return the graph of a branch, which has no inputs.
+    """Look up the graph of a branch, and check that the graph has no inputs.
 
     Raises:
         ModelError: If the branch is missing or is not a graph.
@@ -37,7 +37,7 @@ def branch_graph(
 
 
 def branch_outputs(owned: OwnedGraph) -> tuple[str, ...]:
-    """Return the names of a branch's outputs: the stated ones, or its only output port that feeds no edge.
+    """Return the output names of a branch: the stated names, or the only output port that feeds no edge.
 
     Raises:
         SignatureError: If the outputs are not stated and the branch has several terminal ports.

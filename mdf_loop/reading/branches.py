@@ -47,7 +47,7 @@ from mdf_loop.reading.readers import Reading, reads
 def read_if(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Return the results of the branch that a condition selects."""
+    """Read an `onnx::If`, and return the results of the branch that its condition selects."""
     choice = _Choice(b, item, node, where, scope, document, "cond")
     condition = choice.condition()
     then = choice.graph("then_branch")
@@ -64,7 +64,7 @@ def read_if(
 def read_case(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Return the results of the branch that an index selects."""
+    """Read a `case_of`, and return the results of the branch that its index selects."""
     choice = _Choice(b, item, node, where, scope, document, "index")
     index = choice.index()
     count = sum(argument.startswith("branches[") for argument in choice.written)
@@ -83,14 +83,14 @@ def read_case(
 
 
 class _Branch(Protocol):
-    """Branch of a choice."""
+    """Protocol of a branch of an `onnx::If` or a `case_of`."""
 
     @property
     def word(self) -> str:
         """Name of the branch in errors."""
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of the branch's values in the document."""
+        """Return the names of the branch's outputs in the document."""
 
     def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
         """Append the operations of the branch, with names looked up in `scope`, and return its outputs."""
@@ -107,7 +107,7 @@ class _GraphBranch(Struct, frozen=True):
         return self.role.word
 
     def graph(self) -> OwnedGraph:
-        """Return the graph."""
+        """Look up the graph of the branch."""
         choice = self.choice
         written = choice.written.get(self.role.argument, WrittenBody(None))
         return branch_graph(written, choice.item, choice.where, self.role, choice.document)
@@ -143,7 +143,7 @@ class _PassedDefault(Struct, frozen=True):
 
 
 class _Choice:
-    """Function that selects one of several graphs, while the function is read."""
+    """Reader of an `onnx::If` or a `case_of`, which selects one of several graphs."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class _Choice:
     # --- condition and index --------------------------------------------------------------------
 
     def _chooser(self, thing: str) -> Value:
-        """Return the value of the condition or index. `thing` is its word in errors."""
+        """Lower the condition or index of the function. `thing` is its name in error messages."""
         written = self.args.get(self.chooser)
         if written is None or (isinstance(written, str) and not written.strip()):
             raise ConditionError(
@@ -252,7 +252,7 @@ class _Choice:
     # --- branches -------------------------------------------------------------------------------
 
     def graph(self, argument: str) -> _GraphBranch:
-        """Return a branch that is a graph."""
+        """Return the branch for an argument that is a graph."""
         return _GraphBranch(self, branch_role(self.name, argument))
 
     def default(self) -> _Branch | None:
@@ -266,7 +266,7 @@ class _Choice:
         )
 
     def prepare(self, branches: Sequence[_Branch]) -> None:
-        """Look up all branches. Refuse branches with different numbers of outputs."""
+        """Look up all branches, and refuse branches with different numbers of outputs."""
         names: list[tuple[str, ...]] = []
         for branch in branches:
             with self.b.findings.catch(), self.b.at(self.where):
@@ -289,7 +289,7 @@ class _Choice:
             self.join = any_shape
 
     def results(self, values: Sequence[Value]) -> Reading:
-        """Return the results of the function."""
+        """Return the outputs of the selected branch as results of the function."""
         if not values:
             raise ArityError(f"the branches of '{self.name}' give nothing")
         return Reading(values[0] if len(values) == 1 else tuple(values))
@@ -318,7 +318,7 @@ class _Choice:
             return choose(b, condition, left, right, self.name, names=words, join=join)
 
     def taken(self, index: int, branches: Sequence[_Branch], default: _Branch | None) -> _Branch:
-        """Return the branch of an index that is known at compile time."""
+        """Return the branch that a constant index selects."""
         if 0 <= index < len(branches):
             return branches[index]
         if default is None:
@@ -330,13 +330,13 @@ class _Choice:
         return default
 
     def _outside(self, count: int) -> str:
-        """Return the error text for an index that no branch has."""
+        """Return the error text for an index beyond the branches."""
         return f"it has {count} branches, counted from 0, and no default"
 
     def among(
         self, index: Value, branches: Sequence[_Branch], default: _Branch | None
     ) -> tuple[Value, ...]:
-        """Return the results of the branches for an index that is known only at run time."""
+        """Append operations that select a branch by its index at run time, and return the results."""
         b, count = self.b, len(branches)
         with b.at(f"{self.where}.args.index", f"{self.name}.index"):
             least, most = (b.constant(np.array(k)) for k in (0, count))

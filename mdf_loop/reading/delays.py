@@ -45,7 +45,7 @@ iteration: numbers, 64 back: chain 8.1 us, array 2.5 us; rows of 1000, 64 back: 
 
 
 class DelayForm(Struct, frozen=True):
-    """Arguments of a delay in the document."""
+    """Arguments of a delay, as written in the document."""
 
     name: str
     of: str
@@ -55,12 +55,12 @@ class DelayForm(Struct, frozen=True):
 
 
 def delay_forms(value: Any, where: str) -> tuple[DelayForm, ...]:
-    """Return the delays that the argument `delays` describes."""
+    """Parse the loop argument `delays`."""
     return tuple(_form(entry) for entry in entries(value, where, _KEYS))
 
 
 def _form(entry: NamedEntry) -> DelayForm:
-    """Return the delay that an entry describes. Raise ModelError if an argument is wrong."""
+    """Parse one entry of the loop argument `delays`. Raise ModelError if a field is wrong."""
     of, back = entry.expression("of"), entry.whole("back", 1)
     if not isinstance(of, str):
         raise ModelError(
@@ -81,7 +81,7 @@ def _form(entry: NamedEntry) -> DelayForm:
 
 
 class History(Struct, frozen=True, eq=False):
-    """Last `depth` values of one value of the body. All delays of the value read this history.
+    """Values of one name of the body in the last `depth` iterations. All delays of the name share this history.
 
     Attributes:
         of: Name of the value in the body.
@@ -106,7 +106,7 @@ class History(Struct, frozen=True, eq=False):
 
     @property
     def row(self) -> Shape:
-        """Shape of one value."""
+        """Shape of the delayed value in one iteration."""
         return extents(self.before)[1:]
 
     @property
@@ -124,14 +124,14 @@ class History(Struct, frozen=True, eq=False):
         return tuple(b.op("Gather", self.before, place, axis=0) for place in places)
 
     def delayed(self, b: ModelBuilder, enters: Sequence[Value]) -> dict[str, Value]:
-        """Return the delayed values by name. `enters` are the history's carried values in this iteration."""
+        """Return the delayed values by name, read from the carried values `enters` of the history."""
         if self.is_chain:
             return {name: enters[back - 1] for name, back in self.taps}
         places = {name: b.constant(np.array(self.depth - back)) for name, back in self.taps}
         return {name: b.op("Gather", enters[0], k, axis=0) for name, k in places.items()}
 
     def leaves(self, b: ModelBuilder, enters: Sequence[Value], value: Value) -> tuple[Value, ...]:
-        """Return the history's carried values for the next iteration, given the new value of this iteration."""
+        """Return the history's carried values for the next iteration, with the new value of this iteration added."""
         if self.is_chain:
             return (value, *enters[:-1])
         others = b.op("Slice", enters[0], ints(b, 1), ints(b, self.depth), ints(b, 0))
@@ -142,7 +142,7 @@ class History(Struct, frozen=True, eq=False):
 
 
 class SharedDelays(Struct, frozen=True, eq=False):
-    """All delays of one value with the same `initial`, whose expression was lowered."""
+    """Delays of one value that share the lowered expression `initial`."""
 
     of: str
     forms: tuple[DelayForm, ...]
@@ -154,7 +154,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         return max(form.back for form in self.forms)
 
     def history(self, b: ModelBuilder, row: RowType | None, outside: Extents) -> History:
-        """Return the history of these delays. `row` is the type of the delayed value, or None if unknown.
+        """Build the history for these delays. `row` is the type of the delayed value, or None if unknown.
 
         `outside` has the extents that are known outside the loop.
 
@@ -173,7 +173,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         return History(self.of, self.depth, taps, before, where)
 
     def _before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
-        """Return the values before the loop, with the shape [depth, *row]."""
+        """Return the values before the loop, as an array of the shape [depth, *row]."""
         have = extents(initial)
         if not have:  # one number stands for all values
             return b.op("Expand", initial, ints(b, self.depth))
@@ -191,7 +191,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         return b.op("Gather", initial, last, axis=0)
 
     def _of_type(self, b: ModelBuilder, before: Value, row: RowType, outside: Extents) -> Value:
-        """Return the values before the loop in the type of the rows. Numbers are repeated for whole rows."""
+        """Broadcast scalar values before the loop to whole rows. Raise CarryTypeError if their dtype is not the rows'."""
         have = extents(before)[1:]
         if before.dtype != row.dtype:
             raise CarryTypeError(
@@ -207,7 +207,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
 
 
 def _is_single(have: tuple[int | str, ...], row: RowType | None) -> bool:
-    """Return True if the initial value of a delay of 1 is a single value, False if a list with one value."""
+    """Return True if the `initial` of a one-iteration delay is the value itself, and not a list of one value."""
     if row is None or row.shape is None:
         return have[0] != 1
     return len(have) == len(row.shape) and (have[0] != 1 or row.shape[0] == 1)
@@ -221,7 +221,7 @@ def _takes_dtype(b: ModelBuilder, initial: Value, dtype: str) -> bool:
 
 
 class RowType(Struct, frozen=True):
-    """Dtype and shape of one value."""
+    """Dtype and shape of a carried or delayed value in one iteration."""
 
     dtype: str
     shape: Shape
@@ -230,7 +230,7 @@ class RowType(Struct, frozen=True):
         return type_text(self.dtype, self.shape)
 
     def fits(self, history: History) -> bool:
-        """Return True if a history can store values of this type. An unknown extent fits any other."""
+        """Return True if a history can store values of this type. An unknown extent fits every extent."""
         have = history.row
         if self.shape is None or have is None:
             return self.dtype == history.before.dtype
@@ -242,7 +242,7 @@ class RowType(Struct, frozen=True):
         )
 
     def refused(self, history: History) -> LoopError:
-        """Return the error about a history whose initial values have another type."""
+        """Return the error for a history whose initial values do not have this type."""
         names = " and ".join(f"'{name}'" for name, _ in history.taps)
         return CarryShapeError(
             f"{names} would be {type_text(history.before.dtype, history.row)} before the loop, but "
@@ -255,7 +255,7 @@ class RowType(Struct, frozen=True):
 def read_delays(
     b: ModelBuilder, forms: tuple[DelayForm, ...], scope: Scope
 ) -> tuple[SharedDelays, ...]:
-    """Return the delays of a loop with their initial values. All errors in them are raised at once."""
+    """Lower the initial values of a loop's delays. Raise all errors in them together."""
     groups: dict[tuple[str, str], list[DelayForm]] = {}
     for form in sorted(forms, key=lambda form: -form.back):
         with b.findings.catch():
@@ -273,7 +273,7 @@ def read_delays(
 
 
 def _group(form: DelayForm, groups: Mapping[tuple[str, str], list[DelayForm]]) -> tuple[str, str]:
-    """Return the key of the history that a delay belongs to. `groups` has the delays that go further back."""
+    """Return the key of the history that a delay belongs to. `groups` has the longer delays by key."""
     if form.initial is not None:
         return form.of, repr(form.initial)
     candidates = [key for key in groups if key[0] == form.of]

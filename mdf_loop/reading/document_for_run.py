@@ -34,7 +34,7 @@ def as_run(document: Document, values: Values, steps: int | None) -> Document:
 def _over_time(
     document: Document, rows: Mapping[tuple[str, str], str], inputs: BoundInputs
 ) -> Document:
-    """Return the document whose inputs over time have no default. `rows` maps (node, port) to the input's name."""
+    """Remove the defaults of input ports that vary over time. `rows` maps (node, port) to the input's name."""
     if not rows:
         return document
 

@@ -49,7 +49,7 @@ _Counts = dict[str, Value]
 
 
 def with_streams(program: Program) -> Program:
-    """Return a program of one evaluation whose `Draw` operations are replaced by random streams."""
+    """Replace the `Draw` operations in a program of one evaluation by random streams."""
     sites = _sites(program)
     if not sites:
         return program
@@ -62,7 +62,7 @@ def with_streams(program: Program) -> Program:
 def with_streams_over_time(
     first: Program, later: Program
 ) -> tuple[Program, Program, tuple[State, ...]]:
-    """Return the first evaluation and the loop over the later ones, with random streams and their turn counts as states."""
+    """Replace the `Draw` operations in both programs of a run over time. The turn counts become states."""
     sites = tuple(dict.fromkeys((*_sites(first), *_sites(later))))
     if not sites:
         return first, later, ()
@@ -77,7 +77,7 @@ def with_streams_over_time(
 
 
 def with_streams_going_on(program: Program, sites: tuple[str, ...] | None = None) -> Program:
-    """Return a program with random streams that takes the turn counts as inputs and returns the new counts."""
+    """Replace the `Draw` operations of a program that takes turn counts as inputs and returns new turn counts."""
     sites = _sites(program) if sites is None else sites
     if not sites:
         return program
@@ -92,7 +92,7 @@ def with_streams_going_on(program: Program, sites: tuple[str, ...] | None = None
 
 
 def _state(graph: str) -> State:
-    """Return the state that holds the number of turns of a graph."""
+    """Return the key of the state with the turn count of a graph."""
     return ("count", "", f"{_COUNT}{graph}")
 
 
@@ -101,7 +101,7 @@ _COUNT = f"of {_CALLED}"
 
 
 def carried_by_model(loop: Loop) -> int:
-    """Return the number of carried values of a loop, without the turn counts of random streams."""
+    """Count the carried values of a loop, without the turn counts of random streams."""
     return sum(not carried.name.startswith(_CALLED) for carried in loop.carried)
 
 
@@ -114,7 +114,7 @@ def is_count_of_draws(state: State) -> bool:
 
 
 def _draws(ops: Iterable[Operation]) -> Iterator[Op]:
-    """Return an iterator over the `Draw` operations, including those in loops and branches."""
+    """Return an iterator over all `Draw` operations, including operations in loops and branches."""
     return (op for op in walk(ops) if isinstance(op, Op) and op.op_type == "Draw")
 
 
@@ -124,12 +124,12 @@ def _sites(program: Program) -> tuple[str, ...]:
 
 
 def _graphs(ops: Iterable[Operation]) -> dict[str, None]:
-    """Return the graphs that draw random numbers, as keys of a dict in order."""
+    """Return the ids of the graphs that draw random numbers, as keys of a dict in order."""
     return dict.fromkeys(draw.attributes["graph"] for draw in _draws(ops))
 
 
 def _turns(ops: Iterable[Operation]) -> dict[str, int]:
-    """Return the number of turns that each graph takes in one execution of a scope, without the scope's loops."""
+    """Return the number of turns of each graph in one execution of the operations. Inner loops are not counted."""
     turns: dict[str, int] = {}
     for operation in ops:
         if isinstance(operation, Op) and operation.op_type == "Draw":
@@ -158,16 +158,16 @@ class _Placing:
         self._keys = {site: self._key(site, k) for k, site in enumerate(sites) if site in drawn}
 
     def _key(self, site: str, k: int) -> Value:
-        """Return the key of site number k, as a row of the key input."""
+        """Append an operation that reads the key of random site `k` from the key input."""
         with self.b.at(self._program.name, f"key of {site}"):
             return self.b.op("Gather", self._input, scalar(self.b, k, "int64"), axis=0)
 
     def place(self, counts: _Counts) -> _Counts:
-        """Rewrite all draws of the program. Return the turn counts after it, given the counts before it."""
+        """Rewrite all draws of the program. `counts` are the turn counts before the program, the result those after it."""
         return self._scope(self.b, self._program.ops, counts)
 
     def program(self, inputs: Iterable[Input] = (), outputs: Iterable[Output] = ()) -> Program:
-        """Return the rewritten program with these further inputs and outputs."""
+        """Build the rewritten program, with further inputs and outputs."""
         default = streams.keys(0, streams.sites(self._sites))
         keys = Input(self._input, default=default, role=InputRole.KEYS)
         return replace(
@@ -179,7 +179,7 @@ class _Placing:
         )
 
     def _scope(self, b: Builder, ops: Iterable[Operation], counts: _Counts) -> _Counts:
-        """Append the rewritten operations of a scope, and return the turn counts after them."""
+        """Append the rewritten operations of a program or loop body, and return the turn counts after them."""
         ops = tuple(ops)
         counts = dict(counts)
         self._ops(b, ops, counts)
@@ -188,7 +188,7 @@ class _Placing:
         return counts
 
     def _ops(self, b: Builder, ops: Iterable[Operation], counts: _Counts) -> None:
-        """Append the rewritten operations. Update `counts` for the loops among them."""
+        """Append the rewritten operations. Update the turn counts `counts` after each loop or choice with draws."""
         for operation in ops:
             if isinstance(operation, Constant):
                 b.adopt(operation)
@@ -202,7 +202,7 @@ class _Placing:
                 b.append(operation)
 
     def _op(self, b: Builder, op: Op, counts: _Counts) -> Op:
-        """Return an operation. A `Draw` becomes an operation on a turn number and a key."""
+        """Rewrite one operation. A `Draw` becomes an operation on a turn number and a key."""
         if op.op_type != "Draw":
             return op
         attributes, label = op.attributes, op.outputs[0].name

@@ -21,7 +21,7 @@ LARGEST = 2**62
 
 
 class NamedEntry(Struct, frozen=True):
-    """Name in a mapping of the document, with its fields and its path."""
+    """Entry of a mapping in the document: its name, fields and path."""
 
     name: str
     fields: Mapping[str, Any]
@@ -66,7 +66,7 @@ class NamedEntry(Struct, frozen=True):
 def entries(
     value: Any, where: str, known: Iterable[str], short: str = ""
 ) -> tuple[NamedEntry, ...]:
-    """Return the entries of an argument that is a mapping. `known` are the allowed keys of each entry.
+    """Parse an argument that is a mapping of names to entries. `known` are the allowed keys of each entry.
 
     If `short` names a key, an entry may be the bare value of this key instead of a mapping.
 
@@ -88,7 +88,7 @@ def entries(
 
 
 def _entry(name: str, item: Any, where: str, known: tuple[str, ...], short: str) -> NamedEntry:
-    """Return one entry of an argument. Raise ModelError if the entry has an unknown key."""
+    """Parse one entry of an argument. Raise ModelError if the entry has an unknown key."""
     place = f"{where}['{name}']"
     if short and not isinstance(item, Mapping):
         item = {short: item}
@@ -105,7 +105,7 @@ def _entry(name: str, item: Any, where: str, known: tuple[str, ...], short: str)
 
 
 def literal_parts(text: str) -> list[str] | None:
-    """Return the expressions between the brackets of `(a, b)`, `[a, b]` or `a, b`, or None for one expression."""
+    """Split the text of a tuple or list, such as `(a, b)`, into expressions. Return None for any other text."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):

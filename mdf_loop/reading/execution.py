@@ -1,4 +1,4 @@
-"""Execution of one node of a graph: inputs are read from a memory, results are stored into it."""
+"""Execution of one node of a graph: inputs are read from a memory, results are stored in the memory."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ class Executor:
 
 
 def _raise_poisoned() -> Term:
-    """Raise `Poisoned`: the error of this value is already among the findings."""
+    """Raise `Poisoned`, since the error of the input port is already among the findings."""
     raise Poisoned
 
 
 def states_of(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
-    """Return the states of a node that are of these kinds."""
+    """Return the memory keys of a node's outputs or parameters. `kinds` has "output", "parameter" or both."""
     states: list[State] = []
     if "output" in kinds:
         states += [("output", node.id, port.id) for port in node.output_ports]

@@ -1,4 +1,4 @@
-"""Extents that are known only at run time. A value that has an axis of the same name provides them."""
+"""Named extents that are known only at run time, read from the axes of values with these extents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Extents:
                     self._at.setdefault(extent, (value, axis))
 
     def tensor(self, b: ModelBuilder, shape: Shape) -> Value | None:
-        """Return a shape as an int64 tensor, or None if no value has one of the named extents."""
+        """Return a shape as an int64 tensor, or None if no value provides one of its named extents."""
         if shape is None or any(isinstance(e, str) and e not in self._at for e in shape):
             return None
         if all(isinstance(extent, int) for extent in shape):

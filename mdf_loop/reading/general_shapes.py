@@ -48,7 +48,7 @@ class GeneralShapes:
             self._known.update(zip(op.outputs, self._made(op), strict=True))
 
     def _made(self, op: Op) -> list[Shape]:
-        """Return the general shapes of the outputs of an operation."""
+        """Infer the general shapes of the outputs of an operation."""
         b, read = self.b, [None if v is None else (v.dtype, self._known[v]) for v in op.inputs]
         if not any(is_specialised(b, v, self._known[v]) for v in op.inputs if v is not None):
             return [value.shape for value in op.outputs]
@@ -61,7 +61,7 @@ class GeneralShapes:
 
 
 def is_settled(b: ModelBuilder, value: Value) -> bool:
-    """Return True if a value is equal for all inputs, since it is a constant of the document or not a tensor."""
+    """Return True if input shapes do not affect a value: a constant of the document, or a value that is no tensor."""
     known = b.constant_of(value) is not None and not b.is_measured(value)
     return known or not is_tensor(value.dtype)
 
@@ -75,5 +75,5 @@ def is_specialised(b: ModelBuilder, value: Value, general: Shape) -> bool:
 
 
 def _open(value: Value) -> Shape:
-    """Return a shape of the same rank with unknown extents."""
+    """Return a shape with the rank of a value and unknown extents."""
     return value.shape and tuple(f"?{k}" for k, _ in enumerate(value.shape))

@@ -118,7 +118,7 @@ class GraphReader:
                     self.executor.execute(node, self.memory)
 
     def _note_kept_inputs(self, several: Collection[str]) -> None:
-        """Note each input of a node that may run several times. The input keeps its value between these runs."""
+        """Add a note for each input of a node that may run several times, since the input keeps its value."""
         if not several or self.where != self.context.document.where:
             return
         for port in open_ports(self.context.document):
@@ -130,7 +130,7 @@ class GraphReader:
                 )
 
     def _kept_counts(self, schedule: Schedule) -> dict[Key, Number | Truth]:
-        """Return the schedule's counts at the start of this evaluation: kept from earlier evaluations, or zero."""
+        """Return the schedule's counts at the start of the evaluation: counts of the previous evaluation, or zero."""
         kept_counts: dict[Key, Number | Truth] = {}
         persistent = frozenset(schedule.persistent)
         for key in schedule.keys:
@@ -249,7 +249,7 @@ def layers_of(graph: Any, waits: Mapping[str, Sequence[str]], where: str) -> Set
 
 
 def _circular(circle: Sequence[str], where: str) -> CycleError:
-    """Return the error about nodes that wait for each other."""
+    """Return the error for nodes that wait for each other."""
     return CycleError(
         f"the nodes {', '.join(repr(i) for i in circle)} wait for each other"
         if len(circle) > 1

@@ -85,7 +85,7 @@ class InnerGraph:
         return term
 
     def _supply(self, node: Any, port: Any, where: str) -> Term:
-        """Return the value of a free port."""
+        """Return the value of an input port that no edge feeds."""
         term = self.scope.find(port.id)
         if term is None and port.default_value is not None:
             return default_value(self.b, port, where)
@@ -97,7 +97,7 @@ class InnerGraph:
         return hold(self.b, port, term)
 
     def _unbound(self, node: Any, port: Any, where: str) -> ScopeError:
-        """Return the error about a free port without a value."""
+        """Return the error for an input port without an edge and without a value."""
         subject = f"the input port '{port.id}' of node '{node.id}' in {self.role.word}"
         if self.strict:
             return ScopeError(

@@ -92,7 +92,7 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
 
 
 def _is_required(document: Document, port: Any) -> bool:
-    """Return True if an input needs a value. An input of an ONNX file has no zeros as default.
+    """Return True if a run must set the input: an input of an ONNX file without a default.
 
     In an MDF document, also in an imported one, a port without default_value has zeros in every engine. An
     optional value may be absent.
@@ -156,7 +156,7 @@ def bind(
     steps: int | None = None,
     ports: tuple[OpenPort, ...] | None = None,
 ) -> BoundInputs:
-    """Return the values of all inputs. Inputs without a value in `inputs` have their default.
+    """Bind values to all inputs of a model. Inputs without a value in `inputs` get their default.
 
     Args:
         document: the model.
@@ -218,7 +218,7 @@ def _refuse_twice(port: OpenPort, given_names: Container[str]) -> None:
 def bind_members(
     inputs: BoundInputs, port: OpenPort, members: Array, options: Options, name: str
 ) -> Array:
-    """Return the values of one port for all members of a sweep. `inputs` has the values of the first member.
+    """Convert the values of one port for all members of a sweep. `inputs` has the values of the first member.
 
     Raises:
         InputError: If a value does not fit the type or shape of the port.
@@ -235,7 +235,7 @@ def bind_members(
 
 
 def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
-    """Return a value in the stated shape of its port. The value has `leading` axes (time, members) in front.
+    """Broadcast a value to the stated shape of its port, after its `leading` axes (time, members).
 
     A single number is repeated for all elements. It stays a number if the port has one element.
     """
@@ -261,7 +261,7 @@ def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
 
 
 def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundInputs:
-    """Return the values of all inputs for a model that is read but not run. Open extents become names.
+    """Bind the inputs of a model that is read but not run. Open extents become names.
 
     The names are those of the port's `metadata.dims`, or are formed from the port and the axis.
     """
@@ -320,7 +320,7 @@ def _rows(port: OpenPort, array: Data, name: str, steps: int | None) -> Array | 
 
 
 def _own_shape(port: Any) -> tuple[int, ...]:
-    """Return the shape of one value: the stated shape, or the shape of the default_value."""
+    """Return the shape of one value of a port: the stated shape, or the shape of the default_value."""
     if port.shape or port.default_value is None:
         return tuple(port.shape or ())
     return np.shape(port.default_value)

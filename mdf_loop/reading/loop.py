@@ -56,7 +56,7 @@ def loop_of(
     scope: Scope,
     document: Document,
 ) -> Reading:
-    """Return the results of a loop. `signature` returns the body's signature for a number of carried values."""
+    """Read a loop, and return its results. `signature` returns the body's signature for a number of carried values."""
     bound = _bindings(b, form, scope)
     arguments = _arguments(b, form, scope)
     loop_signature = signature(len(arguments.initial))
@@ -68,7 +68,7 @@ def loop_of(
 
 
 def _bindings(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
-    """Return the loop's further arguments: captured values under other names."""
+    """Lower the loop's further arguments, which are captured values under other names."""
     bound: dict[str, Term] = {}
     for key, expression in form.bindings.items():
         with b.at(f"{form.where}.args.{key}"):
@@ -84,7 +84,7 @@ def _bindings(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
 def _stated(
     b: ModelBuilder, form: LoopForm, signature: Signature, initial: tuple[Value, ...]
 ) -> tuple[Value, ...]:
-    """Return the initial values. Plain numbers get the stated dtypes of the body's input ports."""
+    """Cast plain initial numbers to the dtypes that the body's input ports state."""
     ports = {port.id: port for node in form.body.nodes for port in node.input_ports}
     return tuple(
         as_begun(b, ports[name], value) if name in ports else value
@@ -96,7 +96,7 @@ T = TypeVar("T")
 
 
 def _arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> LoopArguments:
-    """Return the arguments of the loop. All errors in them are raised at once.
+    """Lower the arguments of the loop. Raise all errors in them together.
 
     A wrong trip count or condition is replaced by a placeholder, so that errors in the body are found too.
     """
@@ -116,7 +116,7 @@ def _arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> LoopArguments:
 
 
 def _read(b: ModelBuilder, form: LoopForm, name: str, compute: Callable[[], T], stand_in: Any) -> T:
-    """Return an argument. If the argument is wrong, return the constant `stand_in`, or raise Poisoned if None."""
+    """Compute a loop argument. If the argument is wrong, return the constant `stand_in`, or raise Poisoned if None."""
     with b.findings.catch(), b.at(f"{form.where}.args.{name}", f"{form.name}.{name}"):
         return compute()
     if stand_in is None:
@@ -126,7 +126,7 @@ def _read(b: ModelBuilder, form: LoopForm, name: str, compute: Callable[[], T], 
 
 
 def _initial_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> tuple[Value, ...]:
-    """Return the initial values of the carried values."""
+    """Lower the initial values of the carried values."""
     values: list[Value] = []
     for k, expression in enumerate(carried_expressions(form)):
         term = lower_expression(b, expression, scope, f"v_initial.{k}")
@@ -135,7 +135,7 @@ def _initial_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> tuple[Valu
 
 
 def _condition(b: ModelBuilder, form: LoopForm, scope: Scope) -> Value | None:
-    """Return the initial condition as one truth value, or None if the loop has no condition."""
+    """Lower the initial condition to one truth value. Return None if the loop has no condition."""
     if form.condition is None:  # a condition in the middle of the body is always tested
         return b.constant(np.array(True)) if form.mid_exit else None
     value = tensor(b, lower_expression(b, form.condition, scope, "cond"))

@@ -25,7 +25,7 @@ from mdf_loop.reading.slices import SliceForm, slice_forms
 
 
 class LoopForm(Struct, frozen=True):
-    """Arguments of a loop in the document: expressions, body and signature. No expression is lowered yet.
+    """Arguments of a loop, as written in the document: expressions, body and signature.
 
     Attributes:
         initial: Tuple of expressions, or mapping from names of body inputs to expressions.
@@ -65,7 +65,7 @@ ARGUMENTS = ("M", "cond", "v_initial", "body", "slices", "delays", "recordings",
 
 
 def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
-    """Return the loop that a Function or Parameter of `node` describes.
+    """Parse the loop that a Function or Parameter of `node` describes.
 
     Raises:
         ModelError: If the body is missing or is not a graph.
@@ -103,7 +103,7 @@ def _is_as_onnx(owned: OwnedGraph) -> bool:
 
 
 def _mid_exit(value: Any, where: str) -> bool:
-    """Return True for the exit 'middle', False for 'end' or no value."""
+    """Return True if the loop argument `exit` is 'middle'. Raise ModelError for an unknown exit."""
     if value in (None, "", "end", "middle"):
         return bool(value == "middle")
     raise ModelError(
@@ -119,13 +119,13 @@ def _absent(value: Any) -> bool:
 
 
 def _is_name(value: Any, node: Any) -> bool:
-    """Return True for the exact name of a value of the node, even if the name is `-1` or `true`."""
+    """Return True if an argument is the exact name of a part of the node, even `-1` or `true`."""
     known = (*node.parameters, *node.input_ports, *node.functions)
     return isinstance(value, str) and value.strip() in {part.id for part in known}
 
 
 def _trip_count(value: Any, node: Any) -> Any | None:
-    """Return the trip count as an expression, or None if it is omitted."""
+    """Return the trip count `M` as an expression, or None if `M` is omitted."""
     if _absent(value):
         return None
     if _is_name(value, node) or not isinstance(value, str) or not value.strip().startswith("["):
@@ -143,7 +143,7 @@ def _is_minus_one(value: Any, node: Any) -> bool:
 
 
 def _condition(value: Any, node: Any) -> Any | None:
-    """Return the condition as a bool or an expression, or None if it is omitted."""
+    """Return the condition `cond` as a bool or an expression, or None if `cond` is omitted."""
     if _absent(value):
         return None
     word = value.strip().lower() if isinstance(value, str) else ""
@@ -173,7 +173,7 @@ def _initial(args: Mapping[str, Any], where: str) -> tuple[Any, ...] | dict[str,
 
 
 def _initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
-    """Return initial values. A name, number or list of numbers is one value, a tuple or list of names is several."""
+    """Parse `v_initial`. A name, number or list of numbers is one value. A tuple or list of names is several."""
     if _absent(value):
         return ()
     if isinstance(value, dict):
@@ -217,7 +217,7 @@ def _named_parts(text: str) -> dict[str, str] | None:
 
 
 def carried_expressions(form: LoopForm) -> tuple[Any, ...]:
-    """Return the initial values in the order of the signature."""
+    """Return the expressions of the initial values in the order of the body's inputs."""
     if not isinstance(form.initial, dict):
         return form.initial
     if form.owned.inputs is None:

@@ -54,7 +54,7 @@ class LoopArguments(Struct, frozen=True):
 
 
 class LoopWriter:
-    """Writer that reads the body and appends the loop. The body is read again if carried types change."""
+    """Writer of a `Loop` operation. The body is read again while carried types change."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class LoopWriter:
         return self._appended(initial, parts)
 
     def _histories(self, rows: Mapping[str, RowType], outside: Extents) -> tuple[History, ...]:
-        """Return the delay histories. `rows` are the known types of delayed values."""
+        """Build the delay histories. `rows` are the known types of delayed values."""
         known = dict(rows)
         for name, value in zip(self.signature.leaves, self.arguments.initial, strict=True):
             known.setdefault(name, RowType(value.dtype, value.shape))
@@ -106,7 +106,7 @@ class LoopWriter:
     # --- types that hold for all iterations -------------------------------------------------------
 
     def _settle(self, histories: tuple[History, ...]) -> tuple[list[Value], ReadBody]:
-        """Return initial values and the body, read for carried shapes that do not change in an iteration."""
+        """Read the body for carried shapes that no iteration changes. Return the initial values and the body."""
         numbers = () if self.dynamic else range(len(self.arguments.initial))
         initial, body = self._read_until_same(histories, numbers)
         spread = [k for k in numbers if initial[k] is not self.arguments.initial[k]]
@@ -148,7 +148,7 @@ class LoopWriter:
         return initial, body
 
     def _spread(self, initial: list[Value], k: int, entering: Shape, body: ReadBody) -> bool:
-        """Broadcast the initial value k if it is one number and the body makes it an array. Return True if it was.
+        """Broadcast initial value `k` if it is a scalar that becomes an array in the body. Return True if broadcast.
 
         For elementwise operations the result is the same. Other operations are refused later
         (`reading.possible_shapes`).
@@ -163,14 +163,14 @@ class LoopWriter:
         return True
 
     def _discard(self, body: ReadBody) -> None:
-        """Discard a body that is read again."""
+        """Discard the operations of a body that is read again."""
         self.b.discard(body.ops)
         self.b.release(body.inputs)
 
     def _read_body(
         self, initial: Sequence[Value], shapes: Sequence[Shape], histories: tuple[History, ...]
     ) -> ReadBody:
-        """Return the body, read for these initial values and carried shapes."""
+        """Read the body for the dtypes of the initial values and the carried shapes."""
         types = tuple(RowType(v.dtype, shape) for v, shape in zip(initial, shapes, strict=True))
         entering = BodyInputs(types, self.arguments.slices, self.rows, histories)
         return read_body(self.b, self.form, self.signature, entering, self.scopes, self.document)
@@ -205,7 +205,7 @@ class LoopWriter:
         return Reading(outputs[0] if len(outputs) == 1 else outputs, self._others(loop, rounds))
 
     def _loop(self, body: ReadBody, carried: list[Carried], recorded: list[Recorded]) -> Loop:
-        """Return the `Loop` operation."""
+        """Build the `Loop` operation."""
         b = self.b
         return Loop(
             name=self.name,
@@ -226,7 +226,7 @@ class LoopWriter:
         )
 
     def _named(self, name: str) -> str:
-        """Return the name of a value of the loop in the program."""
+        """Return the program's name for a value of the loop."""
         return f"{self.name}.{name}"
 
     def _stacked(self, shape: Shape, body: ReadBody) -> Shape:
@@ -252,7 +252,7 @@ class LoopWriter:
     # --- results of the loop ----------------------------------------------------------------------
 
     def _last(self, parts: BodyWithExit, k: int) -> Carried | None:
-        """Return a recording of the last row as a carried value, or None if all rows must be recorded."""
+        """Build a carried value for a recording of the last row. Return None if the loop must record all rows."""
         row, name = parts.body.rows[k], parts.body.row_names[k]
         form = self.form.recordings.get(name)
         if form is None or not form.last or k in parts.late or row.dtype == "string":
@@ -272,7 +272,7 @@ class LoopWriter:
         rounds: Value,
         parts: BodyWithExit,
     ) -> Value:
-        """Return the result of recording number k."""
+        """Return the result of recording `k`: the arranged rows, or the last row."""
         b = self.b
         form = self.form.recordings.get(parts.body.row_names[k])
         iteration_count = rounds if k in parts.late else self._count(loop)
@@ -333,7 +333,7 @@ def _owner(where: str) -> str:
 
 
 def _joined(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
-    """Return a shape that holds for both. Known extents that differ become unknown only with `dynamic`."""
+    """Return a shape that fits the entering and the leaving value. Different extents become unknown if `dynamic`."""
     if enter is None or leave is None:
         return None
     if len(enter) != len(leave):
@@ -345,5 +345,5 @@ def _joined(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
 
 
 def _wider(dim: int | str, axis: int) -> str:
-    """Return a new name for an extent that changes. No outer extent has this name."""
+    """Return the name of an unknown extent, for an axis whose extent changes between iterations."""
     return dim if isinstance(dim, str) and dim.startswith("?") else f"?{axis}"

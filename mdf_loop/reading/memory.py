@@ -101,7 +101,7 @@ class CarriedTypes(Struct):
 
 
 class Memory:
-    """Values at one point of execution, on top of the memory `outside`. A new memory has no values of its own."""
+    """Values of states at one point of execution. A missing state is looked up in the memory `outside`."""
 
     def __init__(
         self, b: ModelBuilder, outside: Memory | None = None, types: CarriedTypes | None = None
@@ -113,7 +113,7 @@ class Memory:
         self._has_run: dict[str, Truth] = {}
 
     def put(self, state: State, held_value: Held) -> None:
-        """Store a value. A function is called when the value is read."""
+        """Store the value of a state. A function is called when the value is read."""
         self.held_values[state] = held_value
 
     def get(self, state: State) -> Term:
@@ -134,7 +134,7 @@ class Memory:
         return self.outside.get(state)
 
     def find(self, state: State) -> Term | None:
-        """Return the value of a state, or None."""
+        """Return the value of a state, or None if the state has no value."""
         if state in self.held_values:
             return self.get(state)
         return None if self.outside is None else self.outside.find(state)
@@ -182,7 +182,7 @@ class LoopMemory(Memory):
         return self.get(state)
 
     def enter(self, state: State) -> Value:
-        """Carry a state, and return its value at the beginning of an iteration."""
+        """Make a state a carried value of the loop, and return the entering value."""
         if state not in self.enters:
             self.initials[state] = self.initial(state)
             dtype, shape = self.types.type(state)
@@ -230,7 +230,7 @@ class LoopMemory(Memory):
 
 
 def _joined(state: State, old: tuple[str, Shape], new: Value) -> tuple[str, Shape]:
-    """Return the dtype and shape that hold for both values."""
+    """Return the dtype and shape that fit the old type of a state and a new value."""
     item = state[2]
     dtype, shape = old
     if dtype != new.dtype and not {kind_of(dtype), kind_of(new.dtype)} <= set("biufc"):
@@ -250,7 +250,7 @@ def _joined(state: State, old: tuple[str, Shape], new: Value) -> tuple[str, Shap
 
 
 def _open_shape(state: State, *shapes: _Extents) -> Shape:
-    """Return a shape that holds for all of these shapes, with names for extents that differ.
+    """Return a shape that fits several shapes of a state. Extents that differ become names.
 
     The values are not broadcast: each keeps its own extents. A number is an array of one element.
     """
@@ -264,7 +264,7 @@ def _open_shape(state: State, *shapes: _Extents) -> Shape:
 
 
 def fitted(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value:
-    """Return the value in a more general type, without loss."""
+    """Convert a value to a more general dtype and shape, without loss."""
     wide = cast(b, value, dtype)
     if shape is None or wide.shape is None or wide.shape == shape:
         return wide

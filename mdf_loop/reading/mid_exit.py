@@ -90,7 +90,7 @@ def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
 def _divided(
     ops: tuple[Operation, ...], roots: Iterable[Value]
 ) -> tuple[list[Operation], list[Operation]]:
-    """Return the operations that the roots need, and the other operations."""
+    """Split operations into the operations that the values `roots` depend on, and all others."""
     needed = set(roots)
     early: set[int] = set()
     for k in reversed(range(len(ops))):
@@ -104,19 +104,19 @@ def _divided(
 
 
 def _made(ops: Iterable[Operation]) -> list[Value]:
-    """Return the results of these operations."""
+    """Return the result values of operations."""
     return [value for operation in ops for value in results(operation)]
 
 
 def _read(ops: Iterable[Operation]) -> list[Value]:
-    """Return the values that these operations read but do not compute."""
+    """Return the outer values that operations read but do not compute."""
     inner = list(walk(ops))
     inner_values = set(_made(inner))
     return [v for operation in inner for v in operands(operation) if v not in inner_values]
 
 
 def _nothing(b: ModelBuilder, form: LoopForm, row: Value, known: Extents) -> Value:
-    """Return a placeholder for a row of the last, incomplete iteration. The row is discarded after the loop."""
+    """Return a placeholder for the row of the last, incomplete iteration. The row is discarded after the loop."""
     shape = known.tensor(b, row.shape)
     if shape is None or row.dtype == "string":
         raise UnsupportedError(
@@ -130,7 +130,7 @@ def _nothing(b: ModelBuilder, form: LoopForm, row: Value, known: Extents) -> Val
 
 
 def _output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Value) -> Value:
-    """Return a new value for an output of the `If`. Raise CarryTypeError if its branches differ in dtype."""
+    """Create a value for an output of the `If`. Raise CarryTypeError if its branches differ in dtype."""
     if then.dtype != otherwise.dtype:
         raise CarryTypeError(
             f"carried values must keep their dtype, but '{otherwise.name}': {otherwise.type} becomes "
@@ -154,6 +154,6 @@ def full_rounds(b: ModelBuilder, count: Value, last_condition: Value) -> Value:
 
 
 def rows_of_rounds(b: ModelBuilder, stack: Value, rounds: Value) -> Value:
-    """Return the rows without the row of the incomplete iteration."""
+    """Drop the row of the incomplete iteration from stacked rows."""
     end = b.op("Reshape", rounds, ints(b, 1))
     return b.op("Slice", stack, ints(b, 0), end, ints(b, 0))

@@ -4,8 +4,8 @@
     units.convert_inputs({"I": Quantity(0.9, "nA")})           {"I": 900.0}, of a port in pA
     units.convert_settings({"cell.tau": Quantity(1, "s")})     {"cell.tau": 1000.0}, of a parameter in ms
 
-Values without a unit are returned unchanged. So are arguments that are not mappings: the functions that use
-them check them.
+Values without a unit are returned unchanged. Arguments that are not mappings are returned unchanged too, since
+later checks report them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STATE = "parameter "
 
 
 class ModelUnits:
-    """Units of a model, with conversions of user-supplied values to them."""
+    """Converter of user-supplied values to the units of a model."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -86,7 +86,7 @@ class ModelUnits:
         return step_in(dt, unit.text)
 
     def _convert_words(self, words: Any, in_unit_of_output: str, what: str) -> Any:
-        """Return specifications of outputs, with the numbers in them converted to the units of the outputs.
+        """Convert the numbers in specifications of outputs to the units of the outputs.
 
         Only numbers under the key `in_unit_of_output` may have a unit.
         """
@@ -184,7 +184,7 @@ class ModelUnits:
 def _convert_by_name(
     values: Any, unit_of_name: Callable[[str, Container[str]], Unit | None], what: str
 ) -> Any:
-    """Return values by name in the units of the names. A value is not converted if its name has no unit."""
+    """Convert values by name to the units of the names. A value is not converted if its name has no unit."""
     if values is None or (type(values) is not dict and not isinstance(values, Mapping)):
         return values
     if not any(map(has_unit, values.values())):

@@ -24,7 +24,7 @@ KINDS: dict[str, Kind] = {
 
 
 class Item(Struct, frozen=True):
-    """An output port, parameter or function of a node."""
+    """Output port, parameter or function of a node."""
 
     kind: str
     node: str
@@ -104,7 +104,7 @@ def output_names(document: Document) -> dict[str, str]:
     """Return the model's outputs: name in results -> name of the item.
 
     The outputs are those in `metadata.outputs`, else all output ports that feed no edge. A mapping in
-    `metadata.outputs` gives the outputs names of their own. A graph without output ports returns its parameters.
+    `metadata.outputs` renames the outputs. A graph without output ports returns its parameters.
     """
     graph = document.graph
     stated = (graph.metadata or {}).get("outputs")
@@ -153,7 +153,7 @@ def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None
 
 
 def _parameters(graph: Any) -> list[tuple[str, str]]:
-    """Return the parameters of all nodes, without those that hold graphs."""
+    """Return the parameters of all nodes, without parameters that are graphs."""
     graphs = {
         (node.id, name)
         for node in graph.nodes

@@ -52,7 +52,7 @@ def _names_read_by_expressions(item: Any) -> set[str]:
 
 
 def _names_read_by_owner(item: Any, node: Any, document: Document) -> set[str]:
-    """Return the names that a function with bodies reads in its arguments, and from outside in its bodies."""
+    """Return the names that a function with graphs reads in its arguments, and the outer names in its graphs."""
     bodies = GRAPH_ARGUMENTS[str(graph_function(item.function))]
     args = {key: value for key, value in (item.args or {}).items() if key not in bodies}
     names = {name for value in args.values() for name in _names(value)}
@@ -97,7 +97,7 @@ def refuse_unread(
     document: Document,
     location: tuple[str, str],
 ) -> None:
-    """Refuse arguments of a function with graphs that are neither its `own` nor read by its graphs.
+    """Refuse unknown arguments of a function with graphs: neither in `own` nor read by a graph.
 
     Args:
         item: Function or parameter with the arguments.
@@ -108,7 +108,7 @@ def refuse_unread(
         location: Words for the error: the function, its graphs (`the loop 'f'`, `its body does`).
 
     Raises:
-        ModelError: If such an argument exists.
+        ModelError: If an argument is unknown.
     """
     others = [key for key in item.args or {} if key not in own]
     read: set[str] = set(others)

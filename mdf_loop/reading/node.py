@@ -57,7 +57,7 @@ LOOP_RESULTS = ("iterations", "condition", "stopped_by")
 
 
 class Context(Struct, frozen=True):
-    """Surroundings of a graph.
+    """Document, enclosing scope and path of a graph that is read.
 
     Attributes:
         document: Document of the graph.
@@ -140,7 +140,7 @@ class NodeReader:
         return inner
 
     def _text(self, parameter: Any) -> Any:
-        """Return a parameter that is a text. The parameter then needs no numeric value."""
+        """Return the text of a text parameter, and record that the parameter needs no numeric value."""
         self.as_texts.add(parameter.id)
         return parameter.value
 
@@ -155,7 +155,7 @@ class NodeReader:
     # --- memoization ----------------------------------------------------------------------------
 
     def _once(self, kind: str, name: str, compute: Callable[[str], Term]) -> Term:
-        """Return a value that is computed at its first use. Raise CycleError if the value needs itself.
+        """Compute a value of the node at its first use. Raise CycleError if the value depends on itself.
 
         The method also records which parameter reads the value.
         """
@@ -237,7 +237,7 @@ class NodeReader:
             return self._note(where, self._expression(parameter.value, self.old))
 
     def _expression(self, expression: Any, scope: Scope, part: str = "") -> Term:
-        """Return the value of an expression. `part` is its field in the document."""
+        """Lower an expression of the node. `part` is the field of the expression in the document."""
         return lower_expression(self.b, expression, scope, part)
 
     # --- C: functions ---------------------------------------------------------------------------
@@ -397,7 +397,7 @@ class NodeReader:
                 self.b.note(what, finding.where)
 
     def _ports_sharing_a_tuple(self) -> dict[str, list[str]]:
-        """Return the output ports that share a loop or choice by its bare name, with the ports in order.
+        """Return the output ports that read one loop or choice by its name alone, each with all ports of the group.
 
         Each of these ports gets the result at its position.
         """

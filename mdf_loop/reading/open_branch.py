@@ -59,7 +59,7 @@ class OpenBranch:
         self.is_open = False
 
     def read(self, b: ModelBuilder) -> Sequence[Value]:
-        """Append the branch to its own builder, and return its outputs."""
+        """Read the branch into its own builder `b`, and return the outputs of the branch."""
         if b.constant_of(self.condition) is not None:
             return self.read_in(b, self.scope)
         first = self._attempt(b, self.scope)
@@ -73,12 +73,12 @@ class OpenBranch:
         raise Poisoned
 
     def _may_fit(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
-        """Return True if other shapes may remove all findings."""
+        """Return True if the branch may be correct for other shapes."""
         lasting = b.findings.lasting
         return bool(findings) and not any(f in lasting or f.kind in _RULES for f in findings)
 
     def _opened(self, b: ModelBuilder, why: Finding) -> Sequence[Value] | None:
-        """Return the branch's outputs for open shapes, or None if the branch is wrong for all shapes."""
+        """Read the branch for open shapes, and return its outputs. Return None if the branch is wrong for all shapes."""
         for ranks_stay in (True, False):
             b.discard(b.ops)
             b.ops.clear()
@@ -142,7 +142,7 @@ class _OpenScope(Scope):
         return None if term is None else self._open(term)
 
     def _open(self, term: Term) -> Term:
-        """Return the term with general shapes."""
+        """Replace the shapes of the run in a term by general shapes."""
         if isinstance(term, tuple):
             return type(term)(self._open(part) for part in term)
         if term not in self._opened:
@@ -154,7 +154,7 @@ class _OpenScope(Scope):
         return self._opened[term]
 
     def _hidden(self, value: Value, shape: Shape) -> Value:
-        """Return the same value with a shape that is unknown before the run."""
+        """Append a `Reshape` to a shape that is unknown before the run. The elements do not change."""
         b = self.b
         with b.at(b.where, value.name):
             if self._none is None:

@@ -18,7 +18,7 @@ from mdf_loop.reading.body import ReadBody
 
 
 def as_entered(b: ModelBuilder, body: ReadBody) -> ReadBody:
-    """Return the body with leaving values made optional where the entering values are optional."""
+    """Convert the leaving values of a body to optional values where the entering values are optional."""
     inside = b.body()
     leaves = tuple(
         inside.op("Optional", leave) if enter.dtype == optional_of(leave.dtype) else leave
@@ -28,6 +28,6 @@ def as_entered(b: ModelBuilder, body: ReadBody) -> ReadBody:
 
 
 def as_left(b: ModelBuilder, final: Value, leave: Value) -> Value:
-    """Return a final value in the type that the body computes. A run fails if the value is absent."""
+    """Convert an optional final value to the type that the body computes. A run fails if the value is absent."""
     is_wrapped = final.dtype == optional_of(leave.dtype)
     return b.op("OptionalGetElement", final) if is_wrapped else final

@@ -23,7 +23,7 @@ from mdf_loop.reading.parameters import is_stateful
 
 
 def new_values_read(document: Document) -> Iterator[Finding]:
-    """Yield a note for each pair of states of a node where one's derivative reads the other's new value."""
+    """Yield a note for each state whose derivative reads the new value of another state of the node."""
     for node in document.graph.nodes:
         for reader, state, through in _pairs(node, document):
             where = f"{document.where}.nodes['{node.id}'].parameters['{reader}']"
@@ -31,7 +31,7 @@ def new_values_read(document: Document) -> Iterator[Finding]:
 
 
 def _pairs(node: Any, document: Document) -> Iterator[tuple[str, str, str]]:
-    """Yield each reader and state, with the stateless parameter between them (an empty text if there is none)."""
+    """Yield each state that reads a new value, the state read, and the parameter between both (or an empty text)."""
     updated: dict[str, Mapping[str, str]] = {}
     for parameter in node.parameters if any(map(_integrates, node.parameters)) else ():
         if not is_stateful(parameter):
@@ -73,7 +73,7 @@ def _integrates(parameter: Any) -> bool:
 
 
 def _changes(parameter: Any) -> bool:
-    """Return False for a state that is constant: a derivative of 0, or its own name as its value."""
+    """Return True unless a state is constant, by a derivative of 0 or by its own name as its value."""
     is_zero = _integrates(parameter) and _is_zero(parameter.time_derivative)
     is_itself = isinstance(parameter.value, str) and parameter.value.strip() == parameter.id
     return bool(parameter.conditions) or not (is_zero or is_itself)
@@ -89,7 +89,7 @@ def _is_zero(derivative: Any) -> bool:
 
 
 def _sentence(node: str, reader: str, state: str, through: str) -> str:
-    """Return the text of the note."""
+    """Return the text of the note about a state that reads the new value of another state."""
     by = f" through '{through}'" if through else ""
     functions = f"'{through}' and the derivative" if through else "the derivative"
     return (

@@ -70,7 +70,7 @@ class OverTime(Struct, frozen=True):
 def read_over_time(
     document: Document, bound: Bound, options: Options, specification: RunSpecification
 ) -> OverTime:
-    """Read a model over time for inputs of these types.
+    """Read a model over time as two programs, specialized for the types of the bound inputs.
 
     Raises:
         LoopError: All errors in the model.
@@ -142,7 +142,7 @@ class _FirstReader(ProgramReader):
         return tensor(self.b, current(self.graph, state))
 
     def finish(self, states: Sequence[State]) -> Program:
-        """Return the program with these states as further outputs."""
+        """Build the program of the first evaluation, with these states as further outputs."""
         final_states = [after(state, self.state(state)) for state in states]
         return self.program([*self.recorded.values(), *final_states])
 
@@ -175,7 +175,7 @@ class _LaterReader(ProgramReader):
         self.carrying = LoopMemory(self.body, first.memory.types, self._initial, surely)
 
     def _initial(self, state: State) -> Value:
-        """Return the program input for the value of a state before the loop."""
+        """Declare the program input for a state before the loop, and return its value."""
         types = self.carrying.types
         if state[0] in PLACES and state not in types.of:
             types.widen(state, self.first.state(state))
@@ -184,7 +184,7 @@ class _LaterReader(ProgramReader):
         return self.declare_one(f"{name} before", *type_, role=InputRole.STATE, of=name)
 
     def _control(self, name: str, dtype: str) -> Value:
-        """Return the program input `steps` or `dt`."""
+        """Declare the program input `steps` or `dt`, and return its value."""
         return self.declare_one(name, dtype, (), role=InputRole.CONTROL, of=name)
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
@@ -199,7 +199,7 @@ class _LaterReader(ProgramReader):
         return self.scanned[name].row
 
     def read(self) -> bool:
-        """Read the body. Return True if it must be read again, with wider types."""
+        """Read the loop body. Return True if the body must be read again, with wider types."""
         self.graph: GraphReader = self.read_graph(self.carrying, self.dt)
         self.rows = self.outputs(self.graph)
         watches = self.specification.controls.watches
@@ -211,7 +211,7 @@ class _LaterReader(ProgramReader):
         return self.carrying.leave(self.document.where)
 
     def finish(self) -> Program:
-        """Return the loop as a program."""
+        """Build the program of the loop over the later evaluations."""
         carried = self.carrying.carried(self.b, lambda state: f"{label(state)} after")
         stacks = [replace(row, value=self._stack(row)) for row in self.rows.values()]
         rows = zip(self.rows.values(), stacks, strict=True)
@@ -235,6 +235,6 @@ class _LaterReader(ProgramReader):
         return self.program([*stacks, *(after(state, c.final) for state, c in finals)])
 
     def _stack(self, row: Output) -> Value:
-        """Return a new value for the rows of a recording, with a time axis."""
+        """Create a value for the stacked rows of a recording, with a time axis."""
         shape, dtype = row.value.shape, row.value.dtype
         return self.b.new(dtype, None if shape is None else ("time", *shape), row.name)

@@ -39,7 +39,7 @@ LOOP_BODY = Role()
 
 
 class OwnedGraph(Struct, frozen=True):
-    """Graph with its path and metadata. Metadata next to the graph's name override the graph's own.
+    """Graph that a function owns. Metadata next to the graph's name override metadata in the graph.
 
     Attributes:
         graph: Graph of the document.
@@ -65,7 +65,7 @@ class OwnedGraph(Struct, frozen=True):
 def owned_graph(
     written: WrittenBody, item: Any, where: str, role: Role, document: Document
 ) -> OwnedGraph:
-    """Return the graph for an argument of the function `item`.
+    """Look up the graph that an argument of the function `item` contains or names.
 
     Raises:
         ModelError: If the graph is missing, is not a graph, contains itself, or has wrong metadata.
@@ -99,7 +99,7 @@ def _path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
 
 
 def _found(written: WrittenBody, path: str, role: Role, document: Document) -> tuple[Any, str]:
-    """Return the graph with its path. Raise ModelError if the argument is not a graph."""
+    """Look up a graph, and return the graph and its path. Raise ModelError if the argument is not a graph."""
     value = written.value
     if value is None:
         raise ModelError(

@@ -1,4 +1,4 @@
-"""Kinds of parameters: fixed, state, text, empty, or graph."""
+"""Tests for the kind of a parameter: fixed, state, text, empty, or graph."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def is_empty(parameter: Any) -> bool:
 
 
 def no_value(parameter: Any) -> ExpressionError:
-    """Return the error about an empty parameter."""
+    """Return the error for an empty parameter."""
     return ExpressionError(
         f"the parameter '{parameter.id}' has no value", hint="give it a value or a function"
     )

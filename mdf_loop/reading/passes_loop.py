@@ -82,7 +82,7 @@ class PassesLoop:
     # --- the loop -------------------------------------------------------------------------------
 
     def read(self, initial: dict[Key, Number | Truth]) -> None:
-        """Append the loop. `initial` are the schedule's counts from earlier evaluations."""
+        """Append the loop over passes. `initial` are the schedule's counts before the evaluation."""
         order = [node for layer in self.schedule.layers for node in layer]
         self.executor.learn_types(self.memory, order)
         while True:
@@ -105,7 +105,7 @@ class PassesLoop:
         return inner, self._pass(inner)
 
     def _loop(self, inner: LoopMemory, go: Truth, ends: _Ends) -> Loop:
-        """Return the `Loop` operation over passes. `go` is the condition for the first pass."""
+        """Build the `Loop` operation over passes. `go` is the condition for the first pass."""
         b, body, row = self.b, inner.b, ends.row
         return Loop(
             name=f"{self.executor.where} passes",
@@ -202,7 +202,7 @@ class PassesLoop:
             return self._unless(b, go_on, any_ran, schedule.endless())
 
     def _unless(self, b: ModelBuilder, go_on: Truth, ok: Truth, error: LoopError) -> Value:
-        """Return `go_on`. A run fails if `go_on` is true and `ok` is false."""
+        """Guard the condition `go_on`: a run fails if `go_on` is true and `ok` is false."""
         fine = value_of(b, either(b, opposite(b, go_on), ok))
         return guard_value(b, value_of(b, go_on), fine, error.findings[0].what)
 
@@ -248,7 +248,7 @@ class PassesLoop:
     def _kept(self, node: str, memory: LoopMemory) -> list[State]:
         """Return the states of a node that other parts may read: outputs, recorded values and old parameters.
 
-        Parameters with a time derivative belong to them, since later evaluations integrate from their values.
+        Parameters with a time derivative are included, since later evaluations integrate from their values.
         """
         parameters = self.executor.nodes[node].parameters
         outputs = states_of(self.executor.nodes[node])
@@ -313,7 +313,7 @@ class PassesLoop:
         return b.constant(np.array(self._written(reaches, initial)))
 
     def _written(self, reaches: Reaches, initial: Any) -> float:
-        """Return the initial value in the document as a number."""
+        """Return the default_initial_value that a Threshold tests, as a number."""
         try:
             value: Any = 0.0 if initial is None else initial
             for index in reaches.indices if initial is not None else ():
@@ -329,7 +329,7 @@ class PassesLoop:
 
 
 def _met(value: float, reaches: Reaches) -> bool:
-    """Return True if a number that is known now meets a threshold."""
+    """Return True if a number that is known while the model is read meets a threshold."""
     if reaches.sign in ("==", "!="):
         near = np.isclose(value, reaches.threshold, atol=reaches.atol, rtol=reaches.rtol)
         return bool(near) == (reaches.sign == "==")
@@ -350,7 +350,7 @@ def _one_number(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
 
 
 def _meets(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
-    """Return the truth value of a comparison of a number with a threshold."""
+    """Append operations that compare a number with a threshold, and return the truth value."""
     limit = b.constant(np.array(reaches.threshold))
     if reaches.sign not in ("==", "!="):
         return b.op(ONNX_SIGNS[reaches.sign], value, limit)

@@ -18,7 +18,7 @@ from mdf_loop.ops.build_helpers import cast
 
 
 def as_held(b: ModelBuilder, port: Any, value: Value) -> Value:
-    """Return a value from an edge, or from the scope around a body, in the form in which a port stores it.
+    """Convert a value from an edge, or from the scope around a body, to the value of an input port.
 
     Numbers keep their dtype and shape, whatever type the port states, as in modeci_mdf. Only a port of optional
     values converts its value, to an optional one.
@@ -33,7 +33,7 @@ def as_held(b: ModelBuilder, port: Any, value: Value) -> Value:
 
 
 def as_counted(b: ModelBuilder, port: Any, iteration: Value) -> Value:
-    """Return the iteration number in the dtype that a port of the body states.
+    """Cast the iteration number to the dtype that a port of the body states.
 
     A stated `float` is ignored, since MDF's importers write it on every port.
     """
@@ -43,7 +43,7 @@ def as_counted(b: ModelBuilder, port: Any, iteration: Value) -> Value:
 
 
 def as_begun(b: ModelBuilder, port: Any, value: Value) -> Value:
-    """Return a plain initial number of a carried value in the dtype that the body's port states.
+    """Cast a plain initial number of a carried value to the dtype that the body's port states.
 
     The value is returned unchanged if the dtype cannot represent it.
     """

@@ -32,7 +32,7 @@ LARGEST_NOTHING = 10**8
 
 
 def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> Data:
-    """Return the value of a port for a user-supplied value."""
+    """Convert a user-supplied value to the value of a port."""
     dtype = stated_dtype(port, precision)
     what = f"the input '{name}'"
     data = _of_type(value, dtype, what, where, InputError)
@@ -40,7 +40,7 @@ def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> 
 
 
 def default_data(port: Any, precision: str, where: str) -> Data:
-    """Return the value of a port without a user-supplied value.
+    """Return the default value of a port.
 
     The value is the port's default_value, else zeros (empty texts) of its shape, an empty sequence, or None.
     """
@@ -48,7 +48,7 @@ def default_data(port: Any, precision: str, where: str) -> Data:
 
 
 def _default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
-    """Return the default value of a port in this dtype, or in its own dtype for None."""
+    """Return the default value of a port in `dtype`, or as written in the document if `dtype` is None."""
     value = port.default_value
     what = f"the default_value of port '{port.id}'"
     if value is None:
@@ -66,7 +66,7 @@ def _default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
 
 
 def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) -> Data:
-    """Return the default of a type: zeros, empty texts, an empty sequence, or None.
+    """Return the default value for a type and shape: zeros, empty texts, an empty sequence, or None.
 
     Raises:
         InputError: If the array would have more than `LARGEST_NOTHING` elements.
@@ -100,7 +100,7 @@ def _is_general(data: Data, dtype: str | None) -> bool:
 
 
 def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Data:
-    """Return a value in the type that its port states."""
+    """Convert a value to the type that its port states."""
     if dtype is None or is_tensor(dtype):
         return _fitted(value, dtype, what, where, error)
     if is_optional(dtype):
@@ -118,7 +118,7 @@ def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[L
 
 
 def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Array:
-    """Return a value as an array of the stated dtype."""
+    """Convert a value to an array of the stated dtype."""
     try:
         array = as_supported_array(value, what, where, error)
     except Ragged:
@@ -142,7 +142,7 @@ def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[Lo
 
 
 def _texts(array: Array, what: str, where: str, error: type[LoopError]) -> Array:
-    """Return the array as an array of texts. Raise an error if an element is not a text."""
+    """Convert an array to an array of texts. Raise an error if an element is not a text."""
     texts = array.astype(object)
     if array.size and not all(isinstance(text, str) for text in texts.flat):
         raise error(f"{what} must be text or a list of texts, not {_shown(array.tolist())}", where)

@@ -26,7 +26,7 @@ _Shapes = frozenset[Shape]
 def widened_findings(
     program: Program, b: ModelBuilder, own: Mapping[Value, Shape] | None = None
 ) -> tuple[Finding, ...]:
-    """Return findings about values that would differ if no value were broadcast to a later shape.
+    """Return findings about results that depend on the broadcast of a value to its later shape.
 
     `own` are shapes of inputs at the first step, if they differ from the shapes in the program. `b` is the
     builder of the program.
@@ -99,7 +99,7 @@ class _PossibleShapes:
         self._add(output, combined - {None})
 
     def findings(self) -> Iterable[Finding]:
-        """Yield findings about operations whose results depend on which possible shape a value has."""
+        """Yield findings about operations whose results depend on the shape of a value with several possible shapes."""
         for operation in walk(self.program.ops):
             if isinstance(operation, Op):
                 if operation.outputs[0] in self.stand_for or _is_by_element(operation):
@@ -129,7 +129,7 @@ def _is_open(shape: Shape) -> bool:
 
 
 def _broadcast(shapes: Iterable[Shape]) -> Shape:
-    """Return the broadcast shape, or None if the shapes are unknown or incompatible."""
+    """Return the common broadcast shape of several shapes, or None if they are unknown or incompatible."""
     known = [shape for shape in shapes if shape is not None]
     try:
         return tuple(np.broadcast_shapes(*known))  # type: ignore[arg-type]

@@ -76,7 +76,7 @@ def read_annotated(
     record: Sequence[str] = (),
     options: Options | None = None,
 ) -> Reading:
-    """Read a model like `read`, and return the program with the value of each path of the document."""
+    """Read one evaluation of a model. Return the program, and the program's value for each path of the document."""
     document = open_document(source)
     options = options or Options()
     values = ModelUnits(document).convert_inputs(arguments.inputs(inputs))
@@ -88,7 +88,7 @@ def read_annotated(
 def read_once(
     document: Document, bound: Bound, options: Options, selection: Selection = OUTPUTS
 ) -> Reading:
-    """Read one evaluation of a model for inputs of these types."""
+    """Read one evaluation of a document as a program, specialized for the types of the bound inputs."""
     reader = ProgramReader(document, options, bound.settings, selection)
     reader.b.in_loop = bound.has_members
     reader.declare(bound.inputs)
@@ -162,7 +162,7 @@ class ProgramReader:
         return self.inputs[name].value
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
-        """Return the value of an open port."""
+        """Return the program input that an open port reads."""
         return self.inputs[self.ports[node.id, port.id].name].value
 
     def read_graph(self, memory: Memory, dt: Value | None = None) -> GraphReader:
@@ -180,7 +180,7 @@ class ProgramReader:
         ).read()
 
     def program(self, outputs: Iterable[Output]) -> Program:
-        """Return the program with these outputs. Raise an error if there are findings."""
+        """Build the program with these outputs. Raise an error if findings exist."""
         self.raise_found()
         return Program(
             name=self.document.graph.id,
@@ -190,7 +190,7 @@ class ProgramReader:
         )
 
     def raise_found(self) -> None:
-        """Raise an error with all findings, if there are any."""
+        """Raise an error with all findings, if findings exist."""
         findings = self.b.findings.items
         raise_findings(map(self._advised, (*findings, *self.b.findings.unread) if findings else ()))
 
@@ -268,7 +268,7 @@ class ProgramReader:
 
 
 def _flagged(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
-    """Return an output, with a flag for whether its node has run if that is not certain."""
+    """Return an output by name. If its node may not run, add an output that tells whether the node has run."""
     has_run, name = memory.ran(item.node), output.name
     if has_run is True:
         return {name: output}

@@ -34,7 +34,7 @@ _KEYS = ("axis", "concat", "reverse", "keep", "length", "pad")
 
 
 class RecordingForm(Struct, frozen=True):
-    """Arguments of a recording in the document. `length` and `pad` are expressions."""
+    """Arguments of a recording, as written in the document. `length` and `pad` are expressions."""
 
     name: str
     axis: int = 0
@@ -47,12 +47,12 @@ class RecordingForm(Struct, frozen=True):
 
 
 def recording_forms(value: Any, where: str) -> dict[str, RecordingForm]:
-    """Return the recordings that the argument `recordings` describes, by the name of the output."""
+    """Parse the loop argument `recordings`. Return the recordings by the name of the output."""
     return {entry.name: _form(entry) for entry in entries(value, where, _KEYS)}
 
 
 def _form(entry: NamedEntry) -> RecordingForm:
-    """Return the recording that an entry describes. Raise ModelError if an argument is wrong."""
+    """Parse one entry of the loop argument `recordings`. Raise ModelError if a field is wrong."""
     keep = entry.fields.get("keep", "all")
     if keep not in ("all", "last"):
         raise ModelError(
@@ -120,7 +120,7 @@ def last_row(b: ModelBuilder, form: RecordingForm, stack: Value, rounds: Value) 
 
 
 def no_row(form: RecordingForm) -> RecordShapeError:
-    """Return the error about the last row of a loop without iterations."""
+    """Return the error for the last row of a loop without iterations."""
     return RecordShapeError(
         f"the last row of '{form.name}' is asked for, but the loop had no iteration",
         form.where,
@@ -129,7 +129,7 @@ def no_row(form: RecordingForm) -> RecordShapeError:
 
 
 def arranged(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
-    """Return the recording, given the rows stacked on axis 0."""
+    """Reverse, pad, and move or concatenate the rows of a recording, which are stacked on axis 0."""
     with b.at(form.where):
         if form.reverse:
             stack = _reversed(b, stack)
@@ -139,14 +139,14 @@ def arranged(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -
 
 
 def _reversed(b: ModelBuilder, stack: Value) -> Value:
-    """Return the rows in reverse order."""
+    """Reverse the order of stacked rows."""
     first, end = ints(b, -1), ints(b, np.iinfo(np.int64).min)
     turned = b.op("Slice", stack, first, end, ints(b, 0), ints(b, -1))
     return turned
 
 
 def _moved(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
-    """Return the rows stacked on another axis."""
+    """Move the axis of stacked rows to the axis that the recording states."""
     axis = axis_of(stack, form.axis)
     if axis == 0:
         return stack
@@ -155,7 +155,7 @@ def _moved(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
 
 
 def _joined(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
-    """Return the rows joined along one of their axes."""
+    """Concatenate the rows of a recording along one of their axes."""
     count, *row = extents(stack)
     if not row:
         raise OperandError(
@@ -176,7 +176,7 @@ def _joined(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
 def _joined_shape(
     b: ModelBuilder, moved: Value, count: int | str, row: Sequence[int | str], axis: int
 ) -> Value:
-    """Return the shape of the joined rows, known where possible."""
+    """Return the shape of the concatenated rows. Extents are constants where possible."""
     others = [*row[:axis], *row[axis + 1 :]]
     whole = [extent for extent in others if isinstance(extent, int)]
     if len(whole) == len(others):
@@ -193,7 +193,7 @@ def _joined_shape(
 
 
 def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
-    """Return the rows padded to `length`. A run fails if there are more rows than `length`."""
+    """Pad stacked rows to `length`. A run fails if there are more rows than `length`."""
     row = extents(stack)[1:]
     length = one_element(
         b, tensor(b, lower_expression(b, form.length, scope, f"{form.name}.length"))

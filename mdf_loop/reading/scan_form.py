@@ -49,7 +49,7 @@ def read_scan(
 
 
 def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[LoopForm, Signature]:
-    """Return the loop that is equivalent to a Scan, and the signature of its body.
+    """Convert a Scan to an equivalent loop, and return the loop and the signature of its body.
 
     Raises:
         ModelError: If the body is missing or is not a graph, or if an argument is wrong.
@@ -89,7 +89,7 @@ def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[Loo
 def _names(
     name: str, owned: OwnedGraph, states: int, scanned: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the body's inputs and outputs, states first."""
+    """Return the names of the body's inputs and outputs, states first."""
     inputs, outputs, where = owned.inputs, owned.outputs, owned.where
     if inputs is None or outputs is None:
         raise SignatureError(
@@ -141,7 +141,7 @@ def _recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, Recording
 
 
 def _directions(args: NamedEntry, key: str, count: int) -> list[bool]:
-    """Return the directions: True for each input or output that runs backwards."""
+    """Return True for each scan input or output that runs backwards."""
     numbers = _numbers(args, key, count)
     if any(number not in (0, 1) for number in numbers):
         raise ModelError(

@@ -39,7 +39,7 @@ ARGUMENTS = ("input_sequence", "additional_inputs", "body")
 def read_sequence_map(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
-    """Return the sequences that a Function or Parameter of `node` describes."""
+    """Return the results of the SequenceMap that a Function or Parameter of `node` describes."""
     name = f"{node.id}.{item.id}"
     owned = owned_graph(written_body(item, node), item, where, body_role(name), document)
     inputs, outputs = _names(owned)
@@ -70,7 +70,7 @@ def body_role(name: str) -> Role:
 
 
 def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the body's inputs and outputs."""
+    """Return the names of the body's inputs and outputs."""
     for key, names in (("inputs", owned.inputs), ("outputs", owned.outputs)):
         if not names:
             raise SignatureError(
@@ -82,7 +82,7 @@ def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
-    """Return the inputs of a SequenceMap: the first sequence, then further sequences and tensors."""
+    """Lower the inputs of a SequenceMap: the first sequence, then further sequences and tensors."""
     if is_omitted(args.get("input_sequence")):
         known = suggest("input_sequence", args)
         raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=known)
@@ -111,7 +111,7 @@ class _ReadSequenceMap(Struct, frozen=True):
     document: Document
 
     def loop(self, b: ModelBuilder) -> Loop:
-        """Return the loop over the members of the first sequence."""
+        """Build the loop over the members of the first sequence."""
         inside = b.loop_body()
         with inside.at(self.where, self.name):
             iteration = inside.new("int64", (), f"{self.name}.i")

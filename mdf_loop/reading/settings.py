@@ -48,7 +48,7 @@ def input_name(name: str) -> str:
 
 
 def bind_settings(document: Document, values: Mapping[str, Any], precision: str) -> Settings:
-    """Return the values of parameters that are set, by `node.parameter`.
+    """Convert the values of set parameters to arrays, by `node.parameter`.
 
     Raises:
         InputError: If a parameter does not exist or cannot be set, or if a value is not numeric.
@@ -95,12 +95,12 @@ def is_state(document: Document, name: str) -> bool:
 
 
 def with_settings(document: Document, settings: Settings) -> Document:
-    """Return the document in which set parameters read their inputs."""
+    """Return the document in which each set parameter reads an input of the program."""
     return _with(document, {name: input_name(name) for name in settings.arrays})
 
 
 def with_values(document: Document, settings: Settings) -> Document:
-    """Return the document in which set parameters have their values."""
+    """Return the document in which each set parameter has its new value."""
     return _with(document, {name: array.tolist() for name, array in settings.arrays.items()})
 
 
@@ -134,13 +134,13 @@ def _with(document: Document, written: Mapping[str, Any]) -> Document:
 
 
 def _with_node(node: Any, written: Mapping[str, Any]) -> Any:
-    """Return the node with these values of its parameters."""
+    """Return a copy of a node with new values of its parameters."""
     parameters = [_with_parameter(node, p, written) for p in node.parameters]
     return replace_fields(node, parameters=parameters)
 
 
 def _with_parameter(node: Any, parameter: Any, written: Mapping[str, Any]) -> Any:
-    """Return the parameter with its new value, if it has one."""
+    """Return a copy of a parameter with its new value, or the parameter itself if it has none."""
     name = f"{node.id}.{parameter.id}"
     if name not in written:
         return parameter
@@ -182,7 +182,7 @@ def _attribute(parameter: Any, name: str, where: str) -> str:
 
 
 def _array(value: Any, written: Any, name: str, precision: str) -> Array:
-    """Return the value as an array. An integer becomes a float if the document has a float.
+    """Convert the value of a parameter to an array. An integer becomes a float if the document has a float.
 
     Floats without a dtype of their own (Python floats, float64) get the float dtype of the document.
     """

@@ -145,7 +145,7 @@ def _inputs_by_name(
 
 
 def _unknown_order(form: LoopForm, n_carried: int, free: list[str]) -> SignatureError:
-    """Return the error about inputs whose order cannot be inferred."""
+    """Return the error for inputs whose order cannot be inferred."""
     return SignatureError(
         f"the order of the body's inputs is not written and cannot be inferred for "
         f"{n_carried} carried values from the free ports {free}: metadata.inputs is missing",

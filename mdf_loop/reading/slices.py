@@ -36,7 +36,7 @@ _KEYS = ("of", "axis", "start", "end", "stride", "part_size")
 
 
 class SliceForm(Struct, frozen=True):
-    """Arguments of a slice in the document. Without `part`, a part is one element and the axis is dropped."""
+    """Arguments of a slice, as written. Without `part`, a part is one element and the axis is dropped."""
 
     name: str
     of: Any
@@ -49,12 +49,12 @@ class SliceForm(Struct, frozen=True):
 
 
 def slice_forms(value: Any, where: str) -> tuple[SliceForm, ...]:
-    """Return the slices that the argument `slices` describes."""
+    """Parse the loop argument `slices`."""
     return tuple(_form(entry) for entry in entries(value, where, _KEYS, short="of"))
 
 
 def _form(entry: NamedEntry) -> SliceForm:
-    """Return the slice that an entry describes. Raise ModelError if an argument is wrong."""
+    """Parse one entry of the loop argument `slices`. Raise ModelError if a field is wrong."""
     stride = entry.whole("stride", 1)
     down = stride < 0
     part = entry.whole("part_size", 0)
@@ -102,14 +102,14 @@ class SlicedRows(Struct, frozen=True, eq=False):
     backward: bool = False
 
     def scanned(self, b: ModelBuilder, name: str) -> Scanned:
-        """Return the scanned input of the loop. `b` builds the body."""
+        """Build the scanned input of the loop. `b` builds the body."""
         shape = extents(self.values)
         row = b.new(self.values.dtype, (*shape[: self.axis], *shape[self.axis + 1 :]), name)
         return Scanned(self.values, row, self.axis, self.backward)
 
 
 class Slice(Struct, frozen=True, eq=False):
-    """Slice whose source was lowered.
+    """Slice of an array whose expression was lowered.
 
     A loop scans the parts of one element as rows. The body of the loop indexes longer parts by the iteration
     number. So do the iterations of an unrolled loop.
@@ -151,7 +151,7 @@ class Slice(Struct, frozen=True, eq=False):
         return SlicedRows(cut, self.axis)
 
     def row(self, b: ModelBuilder, iteration: Value) -> Value:
-        """Return the part of an iteration. `b` builds the body."""
+        """Return the part of the array that an iteration reads. `b` builds the body."""
         begin = iteration
         if self.form.stride != 1:
             begin = b.op("Mul", begin, b.constant(np.array(self.form.stride)))
@@ -165,7 +165,7 @@ class Slice(Struct, frozen=True, eq=False):
 
 
 def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:
-    """Return the slices of a loop. All errors in them are raised at once."""
+    """Lower the slices of a loop. Raise all errors in them together."""
     slices: list[Slice] = []
     for form in forms:
         with b.findings.catch(), b.at(form.where, form.name):
@@ -176,7 +176,7 @@ def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> 
 
 
 def _slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
-    """Return the slice with its lowered source. A run fails if its start or end is out of range."""
+    """Lower the source of a slice, and compute its number of parts. A run fails if a position is out of range."""
     source = tensor(b, lower_expression(b, form.of, scope, f"slices.{form.name}"))
     if not extents(source):
         raise TripCountError(
@@ -207,7 +207,7 @@ def _number(b: ModelBuilder, number: int | Value) -> Value:
 
 
 def _position(b: ModelBuilder, number: int, extent: Value) -> Value:
-    """Return a start or end counted from 0."""
+    """Return the start or end of a slice as a position counted from 0."""
     if number >= 0:
         return _number(b, number)
     return b.op("Add", extent, _number(b, number + 1))

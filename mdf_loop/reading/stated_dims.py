@@ -1,4 +1,4 @@
-"""Comparison of stated names of axes with the axes of outputs."""
+"""Check that the stated axis names of outputs match the axes of the outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdf_loop.reading.names import Item
 
 
 def dims_findings(document: Document, shapes: Mapping[Item, Shape]) -> Iterator[Finding]:
-    """Yield a finding for each output with other axes than named, and for each name of two lengths."""
+    """Yield a finding for each output with a wrong number of axis names, and for each axis name of two lengths."""
     stated = dims_of(document)
     lengths: dict[str, tuple[str, object]] = {}
     for item, shape in shapes.items():

@@ -42,7 +42,7 @@ class Streams(Struct, frozen=True):
         return None if self.trials is None else np.array(self.trials, np.int64)
 
     def for_each_trial(self, rows: Array) -> Array:
-        """Return the rows of a sweep, each repeated for all trials.
+        """Repeat each row of a sweep for all trials.
 
         Raises:
             MemoryLimitError: If the rows would need more memory than the limit.

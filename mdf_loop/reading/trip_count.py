@@ -70,7 +70,7 @@ def _of_slices(b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]) -> Valu
 
 
 def _bounded(b: ModelBuilder, form: LoopForm, count: Value, slices: Sequence[Slice]) -> Value:
-    """Return the trip count. A run fails if a slice is too short for it."""
+    """Guard the trip count: a run fails if a slice is too short for the trip count."""
     for scan_slice in slices:
         known = b.constant_of(scan_slice.parts)
         has = f"has only {known}" if known is not None else "has fewer parts"

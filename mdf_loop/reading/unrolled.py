@@ -34,7 +34,7 @@ from mdf_loop.reading.recordings import arranged
 
 
 def unrolled(writer: LoopWriter) -> Reading | None:
-    """Return the results of the unrolled loop, or None if the loop is not unrolled.
+    """Unroll a loop, and return its results. Return None if the loop is not unrolled.
 
     Raises:
         TripCountError: If the loop has more iterations than the option `unroll` allows.
@@ -92,7 +92,7 @@ class _Unroller:
         return Reading(results[0] if len(results) == 1 else results, self._others(rounds))
 
     def _rounds(self, entering: Sequence[Value]) -> list[ReadBody] | None:
-        """Return the bodies of all iterations, or None if the condition is not known."""
+        """Read the body once per iteration. Return None if the condition is not known."""
         rounds: list[ReadBody] = []
         going = True
         while going and (self.count is None or len(rounds) < self.count):
@@ -109,7 +109,7 @@ class _Unroller:
         return rounds
 
     def _refused(self, iterations: str) -> TripCountError:
-        """Return the error about a loop with too many iterations."""
+        """Return the error for a loop with too many iterations."""
         return TripCountError(
             f"the loop '{self.form.name}' has {iterations} iterations, unroll allows {self.limit}",
             self.form.where,
@@ -117,7 +117,7 @@ class _Unroller:
         )
 
     def _read(self, k: int, entering: Sequence[Value]) -> ReadBody:
-        """Return the body of iteration k."""
+        """Read the body of iteration `k`."""
         writer, b = self.writer, self.b
         known = UnrolledIteration(
             k,
@@ -144,7 +144,7 @@ class _Unroller:
         return body
 
     def _spread(self, initial: Sequence[Value], first: ReadBody) -> list[Value] | None:
-        """Broadcast initial values that are numbers to the shapes after one iteration. Return None if there are none."""
+        """Broadcast scalar initial values to the shapes after one iteration. Return None if no value is broadcast."""
         wider = list(initial)
         for k, (value, leaf) in enumerate(zip(initial, first.leaves, strict=True)):
             known = leaf.shape and all(isinstance(extent, int) for extent in leaf.shape)
@@ -154,7 +154,7 @@ class _Unroller:
         return wider if wider != list(initial) else None
 
     def _row(self, k: int, rounds: Sequence[ReadBody]) -> Value:
-        """Return recording number k, made of the rows of all iterations."""
+        """Return the result of recording `k`: the stacked rows of all iterations, or the last row."""
         b, name = self.b, rounds[0].row_names[k]
         strong = [body.rows[k] for body in rounds if not b.is_weak(body.rows[k])]
         rows = [_like(b, (strong or [body.rows[k]])[0], body.rows[k]) for body in rounds]
@@ -194,7 +194,7 @@ def _entering(b: ModelBuilder, value: Value) -> Value:
 
 
 def _like(b: ModelBuilder, other: Value, value: Value) -> Value:
-    """Return the value. A plain number is converted to the dtype of the other value."""
+    """Cast a plain number to the dtype of another value. Return any other value unchanged."""
     plain = b.is_weak(value) and value.dtype != "string" and fits_dtype(b, value, other.dtype)
     wide = kind(other) == "f" or kind(value) in "biu"
     return cast(b, value, other.dtype) if plain and wide else value

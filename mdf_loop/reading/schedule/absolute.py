@@ -36,7 +36,7 @@ _UNITS = {"second": "s", "millisecond": "ms", "microsecond": "us", "nanosecond":
 
 
 class Points(Struct, frozen=True):
-    """Times in a condition, in milliseconds."""
+    """Times of a TimeInterval or TimeTermination condition, in milliseconds."""
 
     repeat: Fraction | None
     start: Fraction | None
@@ -67,7 +67,7 @@ class AbsoluteTime(Struct, frozen=True):
     layers: Sequence[Sequence[str]]
 
     def condition(self, written: WrittenCondition) -> Condition:
-        """Return a TimeInterval or TimeTermination as a condition on the number of visits."""
+        """Convert a TimeInterval or TimeTermination to a condition on the number of visits."""
         points = _points(written.type, written.arguments, written.where)
         parts: list[Condition] = []
         if points.repeat is not None:
@@ -83,7 +83,7 @@ class AbsoluteTime(Struct, frozen=True):
         return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
     def _repeated(self, points: Points, written: WrittenCondition) -> Condition:
-        """Return the condition that a period has passed since the first of its times."""
+        """Return the condition that a whole number of periods has passed since the offset."""
         assert points.repeat is not None
         offset = self._offset(points, written)
         period = points.repeat / self.interval
@@ -128,7 +128,7 @@ def _greatest_divisor(numbers: Sequence[Fraction]) -> Fraction:
 
 
 def _found(written: Any, where: str) -> Iterable[Points]:
-    """Yield the times of all conditions on absolute time in a condition."""
+    """Yield the times of a condition if it is on absolute time, and of the conditions inside it."""
     kind, arguments = type_and_arguments(written)
     if kind in _ABSOLUTE:
         yield _points(kind, arguments, where)

@@ -54,7 +54,7 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return a list of arguments. None gives an empty list, a single argument a list of one."""
+    """Convert an argument to a list: None to an empty list, a single value to a list of one."""
     return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 

@@ -71,14 +71,14 @@ class Counters(Struct):
     look: Callable[[Reaches], Truth] = field(default=_refuse_to_look)
 
     def _number(self, key: Key) -> Number:
-        """Return the number of a key. Raise NotKnown if the number is unknown."""
+        """Return the count for a key. Raise NotKnown if the count is unknown."""
         count = self.counts[key]
         if count is None:
             raise NotKnown
         return count
 
     def _truth(self, key: JustRan) -> Truth:
-        """Return the flag of a key. Raise NotKnown if the flag is unknown."""
+        """Return the truth value for a key. Raise NotKnown if the truth value is unknown."""
         count = self._number(key)
         return count if isinstance(count, Value) else bool(count)
 
@@ -120,14 +120,14 @@ class Counters(Struct):
                     self.counts[key] = chosen(self.b, counts, now, self._truth(key))
 
     def _change(self, key: Key, change: Callable[[Number], Number]) -> None:
-        """Change the number of a key, if the number is known."""
+        """Apply a function to the count of a key, if the count is known."""
         count = self.counts[key]
         self.counts[key] = None if count is None else change(count)
 
     # --- truth of conditions --------------------------------------------------------------------
 
     def holds(self, condition: Condition, looked_at: Truth = True) -> Truth:
-        """Return the truth of the condition. `looked_at` tells whether the scheduler evaluates it."""
+        """Return the truth value of a condition. `looked_at` tells whether the scheduler evaluates the condition."""
         b = self.b
         match condition:
             case ConstantCondition(holds):
@@ -153,7 +153,7 @@ class Counters(Struct):
                 return self.look(condition)
 
     def _all(self, conditions: Iterable[Condition], looked_at: Truth) -> Truth:
-        """Return the truth of all conditions, evaluated in order up to the first that does not hold."""
+        """Return the conjunction of conditions, which are evaluated in order up to the first false condition."""
         result: Truth = True
         for part in conditions:
             if result is False:
@@ -162,7 +162,7 @@ class Counters(Struct):
         return result
 
     def _any(self, conditions: Iterable[Condition], looked_at: Truth) -> Truth:
-        """Return the truth of at least one condition, evaluated in order up to the first that holds."""
+        """Return the disjunction of conditions, which are evaluated in order up to the first true condition."""
         result: Truth = False
         for part in conditions:
             if result is True:
@@ -172,7 +172,7 @@ class Counters(Struct):
         return result
 
     def _first_times(self, condition: FirstTimes, looked_at: Truth) -> Truth:
-        """Return the truth of a condition that holds at most n times, and count it if it is evaluated and holds."""
+        """Return the truth value of a condition that holds at most n times, and count the times that it holds."""
         count = self._number(condition)
         open_ = compared(self.b, count, "<", condition.n)
         if open_ is False:

@@ -100,11 +100,11 @@ class Schedule(Struct, frozen=True):
     # --- one pass -------------------------------------------------------------------------------
 
     def done(self, counters: Counters, is_needed: Truth = True) -> Truth:
-        """Return the truth of the termination condition, if it is `is_needed`."""
+        """Return the truth value of the termination condition. `is_needed` tells whether the scheduler evaluates it."""
         return counters.holds(self.termination, is_needed)
 
     def visits(self, layer: int, counters: Counters, visited: Truth) -> Truth:
-        """Return the truth of visiting this layer in a pass that has `visited` the layers before it."""
+        """Return the truth value that a pass visits a layer. `visited` tells whether it visited the layer before."""
         if layer == 0 and not any(map(_changes_by_asking, self._ending_keys)):
             return visited  # the end of the last pass has tested the same condition
         return both(counters.b, visited, opposite(counters.b, self.done(counters, visited)))
@@ -139,7 +139,7 @@ class Schedule(Struct, frozen=True):
         return runs
 
     def _rounds(self, layer: Sequence[str]) -> int:
-        """Return how many times the nodes of a layer are tested. A node that runs may enable another node."""
+        """Return the maximum number of tests of a layer's nodes. A node that runs may enable another node."""
         related = any(
             isinstance(part, FirstTimes) or _counts_calls(part, layer, node)
             for node in layer
@@ -307,7 +307,7 @@ def _default(node: str, senders: Iterable[str]) -> Condition:
 
 
 def _all_have_run(nodes: Iterable[str]) -> Condition:
-    """Return the condition that each of these nodes has run in the evaluation."""
+    """Return the condition that each of the nodes has run in the current evaluation."""
     return AllOf(tuple(Compare((RunCount(node),), ">=", 1) for node in nodes))
 
 

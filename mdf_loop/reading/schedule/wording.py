@@ -57,7 +57,7 @@ def as_call(phrase: ConditionPhrase) -> str:
 
 
 def fixed(words: str) -> Words:
-    """Return a function that gives the same words for all arguments."""
+    """Return a text function that returns the same words for every condition."""
     return lambda phrase: words
 
 
@@ -100,35 +100,35 @@ def _over(phrase: ConditionPhrase, usual: str = UPDATE) -> str:
 
 
 def calls(word: str) -> Words:
-    """Return a function that returns texts such as `after 2 calls of A`."""
+    """Return a text function for conditions such as `after 2 calls of A`."""
     return lambda phrase: (
         f"{word} {_several(phrase.number(), 'call')} of {phrase.nodes()}{_over(phrase)}"
     )
 
 
 def calls_together(phrase: ConditionPhrase) -> str:
-    """Return a text such as `after 2 calls of A and B together`."""
+    """Return the text of a condition such as `after 2 calls of A and B together`."""
     who = phrase.nodes() if phrase.about() else "no node"
     return f"after {_several(phrase.number(), 'call')} of {who}{_over(phrase)} together"
 
 
 def every_call(phrase: ConditionPhrase) -> str:
-    """Return a text such as `every 2 calls of A`."""
+    """Return the text of a condition such as `every 2 calls of A`."""
     return f"{_every(phrase.number(), 'call')} of {phrase.nodes()}"
 
 
 def at(words: str, usual: str = UPDATE) -> Words:
-    """Return a function that returns texts such as `after pass 3`."""
+    """Return a text function for conditions such as `after pass 3`."""
     return lambda phrase: f"{words} {phrase.number()}{_over(phrase, usual)}"
 
 
 def after(noun: str, usual: str = UPDATE) -> Words:
-    """Return a function that returns texts such as `after 3 passes`."""
+    """Return a text function for conditions such as `after 3 passes`."""
     return lambda phrase: f"after {_several(phrase.number(), noun)}{_over(phrase, usual)}"
 
 
 def every_pass(phrase: ConditionPhrase) -> str:
-    """Return a text such as `every 3 passes`."""
+    """Return the text of a condition such as `every 3 passes`."""
     return f"{_every(phrase.number(), 'pass')}{_over(phrase)}"
 
 
@@ -136,7 +136,7 @@ def every_pass(phrase: ConditionPhrase) -> str:
 
 
 def joined(word: str) -> Words:
-    """Return a function that returns texts such as `just after A and after pass 1`."""
+    """Return a text function for conditions such as `just after A and after pass 1`."""
 
     def text(phrase: ConditionPhrase) -> str:
         parts = [part for _, part in phrase.parts()]
@@ -152,12 +152,12 @@ _NONE = {"and": "always", "or": "never"}
 
 
 def opposite(phrase: ConditionPhrase) -> str:
-    """Return a text such as `not at pass 0`."""
+    """Return the text of a condition such as `not at pass 0`."""
     return f"not {phrase.grouped(phrase.arguments.get(INSIDE, '?'))}"
 
 
 def first_times(phrase: ConditionPhrase) -> str:
-    """Return a text such as `3 times at most, after pass 2`."""
+    """Return the text of a condition such as `3 times at most, after pass 2`."""
     n = phrase.number(1)
     often = "once" if str(n) == "1" else f"{n} times"
     return f"{often} at most, {phrase.name(phrase.arguments.get(INSIDE, '?'))}"
@@ -167,19 +167,19 @@ def first_times(phrase: ConditionPhrase) -> str:
 
 
 def just_ran(phrase: ConditionPhrase) -> str:
-    """Return a text such as `just after A`."""
+    """Return the text of a condition such as `just after A`."""
     return f"just after {phrase.nodes()}"
 
 
 def all_have_run(phrase: ConditionPhrase) -> str:
-    """Return a text such as `once A and B have run`."""
+    """Return the text of a condition such as `once A and B have run`."""
     several = "have" if len(phrase.about()) > 1 else "has"
     who = f"{phrase.nodes()} {several}" if phrase.about() else "all have"
     return f"once {who} run{_over(phrase)}"
 
 
 def finished(word: str, all_of_them: str) -> Words:
-    """Return a function that returns texts such as `when A and B are finished`."""
+    """Return a text function for conditions such as `when A and B are finished`."""
 
     def text(phrase: ConditionPhrase) -> str:
         who = phrase.nodes(word) if phrase.about() else all_of_them
@@ -190,7 +190,7 @@ def finished(word: str, all_of_them: str) -> Words:
 
 
 def threshold(phrase: ConditionPhrase) -> str:
-    """Return a text such as `when A.x[0] >= 0.5`."""
+    """Return the text of a condition such as `when A.x[0] >= 0.5`."""
     k = phrase.arguments
     index = k.get("indices")
     indices = index if isinstance(index, list | tuple) else [] if index is None else [index]
@@ -209,7 +209,7 @@ def _time(value: Any, phrase: ConditionPhrase) -> str:
 
 
 def interval(phrase: ConditionPhrase) -> str:
-    """Return a text such as `every 2 ms from 1 ms until 9 ms`."""
+    """Return the text of a condition such as `every 2 ms from 1 ms until 9 ms`."""
     k = phrase.arguments
     words = {
         "repeat": "every",
@@ -221,6 +221,6 @@ def interval(phrase: ConditionPhrase) -> str:
 
 
 def from_time(phrase: ConditionPhrase) -> str:
-    """Return a text such as `from 5 ms on`."""
+    """Return the text of a condition such as `from 5 ms on`."""
     time = _time(phrase.arguments.get("t", "?"), phrase)
     return f"from {time} on" if phrase.arguments.get("inclusive", True) else f"after {time}"

@@ -113,7 +113,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return self._known(self.needed(*ABOUT))
 
     def several(self) -> tuple[str, ...]:
-        """Return the nodes that the condition refers to."""
+        """Return the ids of the nodes that the condition refers to."""
         return tuple(self._known(node) for node in self.about())
 
     def _known(self, node: Any) -> str:
@@ -176,12 +176,12 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return self.absolute(self)
 
     def times(self, unit: TimeScale, sign: str, n: float | None = None) -> Condition:
-        """Return the comparison of the number of units of time that have passed with `n`."""
+        """Return a condition that compares the number of elapsed time units with `n`."""
         default = SEQUENCE if unit is UPDATE else UPDATE
         return Compare((self._passed(unit, default),), sign, self.number() if n is None else n)
 
     def _passed(self, unit: TimeScale, default: TimeScale = UPDATE) -> TimeCount:
-        """Return the count of a unit of time within the argument `time_scale`."""
+        """Return the count of elapsed time units within the argument `time_scale`."""
         within = self.scale(default)
         if (unit, within) == (CSE, PASS):
             raise ConditionError(
@@ -197,11 +197,11 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return EveryNth(self._passed(PASS), self.nth())
 
     def calls(self, sign: str) -> Condition:
-        """Return the comparison of the number of runs of a node with `n`."""
+        """Return a condition that compares the number of runs of a node with `n`."""
         return Compare((RunCount(self.node(), self.scale()),), sign, self.number())
 
     def calls_of_all(self) -> Condition:
-        """Return the condition that several nodes together have run at least `n` times. No nodes count 0 runs."""
+        """Return the condition that the runs of several nodes add up to at least `n`. The sum of no nodes is 0."""
         scale, n = self.scale(), self.number()
         return Compare(tuple(RunCount(node, scale) for node in self.several()), ">=", n)
 
