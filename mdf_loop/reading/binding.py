@@ -42,8 +42,8 @@ class InputTypes:
     """Names, dtypes and shapes of a program's inputs, as a key with a precomputed hash."""
 
     def __init__(self, inputs: BoundInputs, settings: Settings, swept: Iterable[str]) -> None:
-        set_ = ((name, str(a.dtype), a.shape) for name, a in settings.arrays.items())
-        self._content = (*inputs.types.items(), *set_), inputs.over_time, tuple(swept)
+        setting_types = ((name, str(a.dtype), a.shape) for name, a in settings.arrays.items())
+        self._content = (*inputs.types.items(), *setting_types), inputs.over_time, tuple(swept)
         self._hash = hash(self._content)
 
     def __hash__(self) -> int:
@@ -158,40 +158,50 @@ class Inputs:
         if values.sweep or values.set or over_time or streams.vary:
             return self._looked_at(values, steps)
         key = _types_of(values.inputs)
-        known = None if key is None else self._known.get(key)
-        bound = None if known is None else known.bound(values.inputs, self._options.precision)
-        if bound is not None:
-            return bound if streams is ONE_STREAM else replace(bound, streams=streams)
-        bound = self._looked_at(values, steps)
-        if key is not None and (known := _CachedBinding.of(self._ports, values.inputs, bound)):
-            self._known.put(key, known)
-        return bound
+        cached = None if key is None else self._known.get(key)
+        bound_values = (
+            None if cached is None else cached.bound(values.inputs, self._options.precision)
+        )
+        if bound_values is not None:
+            return bound_values if streams is ONE_STREAM else replace(bound_values, streams=streams)
+        bound_values = self._looked_at(values, steps)
+        if key is not None and (
+            cached := _CachedBinding.of(self._ports, values.inputs, bound_values)
+        ):
+            self._known.put(key, cached)
+        return bound_values
 
     def _looked_at(self, values: Values, steps: int | None) -> Bound:
         """Bind the values of a run without the cache."""
-        members = {name: _members(name, rows) for name, rows in values.sweep.items()}
+        members = {name: _members(name, member_rows) for name, member_rows in values.sweep.items()}
         refuse_uneven(members)
-        if twice := set(members) & (set(values.inputs) | set(values.set)):
-            raise InputError(f"'{min(twice)}' is swept, so it cannot be given one value too")
+        if repeated_names := set(members) & (set(values.inputs) | set(values.set)):
+            raise InputError(
+                f"'{min(repeated_names)}' is swept, so it cannot be given one value too"
+            )
         document, options = self._document, self._options
-        ports = _swept_ports(self._ports, values.inputs, members)
-        named = {name for _, name in ports}
-        seeds = _seeds(members, named)
+        swept_ports = _swept_ports(self._ports, values.inputs, members)
+        port_names = {name for _, name in swept_ports}
+        seeds = _seeds(members, port_names)
         streams = Streams(values.draws.seed if seeds is None else seeds, values.draws.trials)
-        first = {name: rows[0] for name, rows in members.items() if seeds is None or name != SEED}
-        to_parameters = {name: row for name, row in first.items() if name not in named}
-        inputs = {**values.inputs, **{name: first[name] for name in named}}
+        first_rows = {
+            name: member_rows[0]
+            for name, member_rows in members.items()
+            if seeds is None or name != SEED
+        }
+        parameter_rows = {name: row for name, row in first_rows.items() if name not in port_names}
+        inputs = {**values.inputs, **{name: first_rows[name] for name in port_names}}
         bound_inputs = bind(document, inputs, options, steps, self._ports)
-        settings = bind_settings(document, {**values.set, **to_parameters}, options.precision)
+        settings = bind_settings(document, {**values.set, **parameter_rows}, options.precision)
         swept = {}
-        for port, name in ports:
+        for port, name in swept_ports:
             swept[port.name] = bind_members(bound_inputs, port, members[name], options, name)
-        for name in to_parameters:
-            target = input_name(name)
+        for name in parameter_rows:
+            input_key = input_name(name)
             dtype = dtype_name(settings.arrays[name])
-            swept[target] = cast_checked(members[name], dtype, f"the value of '{name}'")
-        rows = {name: streams.for_each_trial(each) for name, each in swept.items()}
-        return Bound.of(bound_inputs, settings, rows, members, streams)
+            swept[input_key] = cast_checked(members[name], dtype, f"the value of '{name}'")
+        member_rows = {name: streams.for_each_trial(each) for name, each in swept.items()}
+        return Bound.of(bound_inputs, settings, member_rows, members, streams)
 
 
 # --- cache of bindings ----------------------------------------------------------------------------
@@ -234,43 +244,50 @@ class _CachedBinding(Struct, frozen=True):
         cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: Bound
     ) -> _CachedBinding | None:
         """Build the cache entry of a binding. Return None if other values of these types may be bound differently."""
-        arrays, called = bound.inputs.arrays, {}
-        written, lists = [], []
+        arrays, program_names = bound.inputs.arrays, {}
+        default_values, default_arrays = [], []
         for port in ports:
             name, default, array = port.given_as(inputs), port.port.default_value, arrays[port.name]
             if name is not None:
-                called[name] = port.name
+                program_names[name] = port.name
                 if array is not inputs[name] or array.dtype.kind in "OUST":
                     return None  # the value was converted, or its elements were checked
             elif default is None or isinstance(default, bool | int | float | str):
-                written.append((port.port, default))
+                default_values.append((port.port, default))
             elif isinstance(array, np.ndarray):
-                lists.append((port, array))
+                default_arrays.append((port, array))
             else:
                 return None
-        if called.keys() != inputs.keys():
+        if program_names.keys() != inputs.keys():
             return None
-        port_names = {*called.values(), *(port.name for port, _ in lists)}
-        rest = {name: data for name, data in arrays.items() if name not in port_names}
-        names = tuple(called[name] for name in inputs)
+        port_names = {*program_names.values(), *(port.name for port, _ in default_arrays)}
+        other_values = {name: data for name, data in arrays.items() if name not in port_names}
+        names = tuple(program_names[name] for name in inputs)
         names = () if names == tuple(inputs) else names
-        return cls(names, rest, tuple(written), tuple(lists), bound.inputs.dtypes, bound.types)
+        return cls(
+            names,
+            other_values,
+            tuple(default_values),
+            tuple(default_arrays),
+            bound.inputs.dtypes,
+            bound.types,
+        )
 
     def bound(self, inputs: Mapping[str, Any], precision: str) -> Bound | None:
         """Bind arrays of the cached types. Return None if a default_value in the document has changed its type."""
         for port, default in self.written:
             if port.default_value is not default:
                 return None
-        named = zip(self.names, inputs.values(), strict=True) if self.names else inputs
-        arrays: dict[str, Data] = dict(named)
+        named_arrays = zip(self.names, inputs.values(), strict=True) if self.names else inputs
+        arrays: dict[str, Data] = dict(named_arrays)
         arrays.update(self.rest)
-        for open_port, members in self.lists:
+        for open_port, cached_array in self.lists:
             array = default_data(open_port.port, precision, open_port.where)
-            if array.dtype != members.dtype or array.shape != members.shape:
+            if array.dtype != cached_array.dtype or array.shape != cached_array.shape:
                 return None
             arrays[open_port.name] = array
-        given_inputs = BoundInputs(arrays, _NO_ROWS, self.dtypes, _NOTHING)
-        return Bound(given_inputs, _NO_SETTINGS, _NOTHING, _NOTHING, self.types)
+        bound_inputs = BoundInputs(arrays, _NO_ROWS, self.dtypes, _NOTHING)
+        return Bound(bound_inputs, _NO_SETTINGS, _NOTHING, _NOTHING, self.types)
 
 
 # --- sweeps ---------------------------------------------------------------------------------------
@@ -312,8 +329,8 @@ def _swept_ports(
     names = {*inputs, *members}
     swept = [(p, name) for p in ports if (name := p.given_as(names)) in members and name]
     for name in members:
-        meant = [p for p in ports if p.given_as({name})]
-        if meant and name not in {used for _, used in swept}:
-            other = meant[0].given_as(names)
-            raise InputError(f"'{name}' is swept, but '{other}' means the same input")
+        matching_ports = [p for p in ports if p.given_as({name})]
+        if matching_ports and name not in {port_name for _, port_name in swept}:
+            other_name = matching_ports[0].given_as(names)
+            raise InputError(f"'{name}' is swept, but '{other_name}' means the same input")
     return swept

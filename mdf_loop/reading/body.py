@@ -110,18 +110,18 @@ class ReadBody(Struct, frozen=True):
     @property
     def outside(self) -> Extents:
         """Named extents of the outer values that the body reads or the loop scans."""
-        inner = list(walk(self.ops))
+        inner_operations = list(walk(self.ops))
         inner_values = {
             *self.inputs,
-            *(value for operation in inner for value in results(operation)),
+            *(value for operation in inner_operations for value in results(operation)),
         }
-        read = (
+        outer_values = (
             value
-            for operation in inner
+            for operation in inner_operations
             for value in operands(operation)
             if value not in inner_values
         )
-        return Extents((*(scanned.rows for scanned in self.scanned), *read))
+        return Extents((*(scanned.rows for scanned in self.scanned), *outer_values))
 
 
 def read_body(
@@ -138,14 +138,16 @@ def read_body(
     ).read(entering)
 
 
-def _inside(b: ModelBuilder, known: UnrolledIteration | None) -> ModelBuilder:
+def _inside(b: ModelBuilder, unrolled_iteration: UnrolledIteration | None) -> ModelBuilder:
     """Return a builder for the body of a loop, or for one iteration of an unrolled loop."""
-    if known is None:
+    if unrolled_iteration is None:
         return b.loop_body()
-    inside = b.body()
-    inside.place = replace(inside.place, turn=b.place.turn * known.most + known.number)
-    inside.in_loop = True
-    return inside
+    body_builder = b.body()
+    body_builder.place = replace(
+        body_builder.place, turn=b.place.turn * unrolled_iteration.most + unrolled_iteration.number
+    )
+    body_builder.in_loop = True
+    return body_builder
 
 
 class _BodyReader:
@@ -172,24 +174,24 @@ class _BodyReader:
         b, signature, where = self.b, self.signature, self.form.body_where
         with b.at(where):
             iteration, condition_in = self._control(entering.known)
-            names = [n for history in entering.histories for n in history.names]
-            enters = self._carried(entering, names)
-            past = self._take(iteration, enters, entering)
+            history_names = [n for history in entering.histories for n in history.names]
+            enters = self._carried(entering, history_names)
+            carried_by_history = self._take(iteration, enters, entering)
         scope, strict = self.enclosing.inner(self.inputs), self.form.owned.strict
         inner = InnerGraph(
             b, self.form.owned, scope, self.document, strict=strict, iteration=iteration
         )
         condition_out, *outputs = self._outputs(inner)
-        carried = len(signature.leaves)
-        delayed, pushed = self._delayed(past, inner)
+        carried_count = len(signature.leaves)
+        delayed, next_carried = self._delayed(carried_by_history, inner)
         return ReadBody(
             iteration=iteration,
             condition_in=condition_in,
             condition_out=condition_out,
             enters=enters,
-            leaves=(*outputs[:carried], *pushed),
-            leave_names=(*signature.leaves, *names),
-            rows=tuple(outputs[carried:]),
+            leaves=(*outputs[:carried_count], *next_carried),
+            leave_names=(*signature.leaves, *history_names),
+            rows=tuple(outputs[carried_count:]),
             row_names=signature.rows,
             delayed=delayed,
             scanned=tuple(self.scanned),
@@ -197,15 +199,18 @@ class _BodyReader:
             ops=tuple(b.ops),
         )
 
-    def _control(self, known: UnrolledIteration | None) -> tuple[Value, Value]:
+    def _control(self, unrolled_iteration: UnrolledIteration | None) -> tuple[Value, Value]:
         """Define the iteration number and the entering condition as inputs of the body, and return both."""
         signature = self.signature
-        if known is None:
+        if unrolled_iteration is None:
             iteration = self._input(signature.iteration, "iteration", "int64", ())
             return iteration, self._input(signature.condition_in, "condition", "bool", ())
-        named = {signature.iteration: known.iteration, signature.condition_in: known.condition}
-        self.inputs.update((name, value) for name, value in named.items() if name)
-        return known.iteration, known.condition
+        values_by_name = {
+            signature.iteration: unrolled_iteration.iteration,
+            signature.condition_in: unrolled_iteration.condition,
+        }
+        self.inputs.update((name, value) for name, value in values_by_name.items() if name)
+        return unrolled_iteration.iteration, unrolled_iteration.condition
 
     def _carried(self, entering: BodyInputs, histories: list[str]) -> tuple[Value, ...]:
         """Define the carried values that enter an iteration, and return them. Values of delay histories are last."""
@@ -231,16 +236,16 @@ class _BodyReader:
             with self.b.at(part.form.where, part.form.name):
                 row = self._row(part, entering.rows.get(part), iteration)
                 self._define(part.form.name, row, part.form.where)
-        past = []
-        first = len(self.signature.enters)
+        carried_by_history = []
+        start = len(self.signature.enters)
         for history in entering.histories:
-            mine = enters[first : first + len(history.names)]
-            first += len(history.names)
-            past.append((history, mine))
+            carried_values = enters[start : start + len(history.names)]
+            start += len(history.names)
+            carried_by_history.append((history, carried_values))
             with self.b.at(history.where, history.of):
-                for name, value in history.delayed(self.b, mine).items():
+                for name, value in history.delayed(self.b, carried_values).items():
                     self._define(name, value, history.where)
-        return past
+        return carried_by_history
 
     def _row(self, part: Slice, rows: SlicedRows | None, iteration: Value) -> Value:
         """Return the value of a slice in one iteration: a scanned row, or the part at the iteration number."""
@@ -261,17 +266,17 @@ class _BodyReader:
 
     def _delayed(
         self,
-        past: list[tuple[History, tuple[Value, ...]]],
+        carried_by_history: list[tuple[History, tuple[Value, ...]]],
         inner: InnerGraph,
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         """Return the values that the delay histories record, and the new carried values of the histories."""
         values: list[Value] = []
         leaves: list[Value] = []
-        for history, enters in past:
+        for history, enters in carried_by_history:
             with self.b.at(history.where, history.of):
                 value = inner.value(history.of)
-                fits = RowType(value.dtype, value.shape).fits(history)
-                leaves += history.leaves(self.b, enters, value) if fits else enters
+                is_storable = RowType(value.dtype, value.shape).fits(history)
+                leaves += history.leaves(self.b, enters, value) if is_storable else enters
             values.append(value)
         return tuple(values), tuple(leaves)
 
@@ -279,20 +284,24 @@ class _BodyReader:
         """Return the values that precede the test of the condition: inputs of the body, and outputs of earlier nodes."""
         graph, name = self.form.body, self.signature.condition_out
         nodes = {node for node, port in output_ports(graph) if name in (port, f"{node}.{port}")}
-        waiting = list(nodes)
-        while waiting:
-            receiver = waiting.pop()
+        unvisited = list(nodes)
+        while unvisited:
+            receiver = unvisited.pop()
             senders = {edge.sender for edge in graph.edges if edge.receiver == receiver} - nodes
             nodes |= senders
-            waiting += senders
-        terms = [*self.inputs.values()]
-        terms += [inner.reader.output(*key) for key in output_ports(graph) if key[0] in nodes]
-        return [value for term in terms for value in _values(term)]
+            unvisited += senders
+        available_terms = [*self.inputs.values()]
+        available_terms += [
+            inner.reader.output(*key) for key in output_ports(graph) if key[0] in nodes
+        ]
+        return [value for term in available_terms for value in _values(term)]
 
     def _input(self, name: str | None, label: str, dtype: str, shape: Shape) -> Value:
         """Create a value for an input of the body, and define the input's name if there is one."""
-        named = shape and tuple(self.b.name("d") if str(d).startswith("?") else d for d in shape)
-        value = self.b.new(dtype, named, name or label)
+        named_shape = shape and tuple(
+            self.b.name("d") if str(d).startswith("?") else d for d in shape
+        )
+        value = self.b.new(dtype, named_shape, name or label)
         if name is not None:
             self.inputs[name] = value
         return value
@@ -322,13 +331,13 @@ class _BodyReader:
                 hint="compare, e.g. x < limit, or use True to go on always; the condition is the "
                 "first of metadata.outputs",
             )
-        single = one_element(self.b, value)
-        if single is None:
+        scalar = one_element(self.b, value)
+        if scalar is None:
             raise ConditionError(
                 f"the body's condition '{name}' must be one truth value, not {value.type}",
                 hint="reduce it to one element, e.g. numpy.max(...)",
             )
-        return single
+        return scalar
 
 
 def _values(term: Term) -> Iterator[Value]:

@@ -52,9 +52,9 @@ def read_if(
     condition = choice.condition()
     then = choice.graph("then_branch")
     otherwise = choice.graph("else_branch")
-    known = b.constant_of(condition)
-    if known is not None:
-        outputs = (then if known else otherwise).read(b, choice.scope)
+    constant = b.constant_of(condition)
+    if constant is not None:
+        outputs = (then if constant else otherwise).read(b, choice.scope)
         return choice.results([b.as_late_as(condition, value) for value in outputs])
     choice.prepare([then, otherwise])
     return choice.results(choice.between(b, condition, then, otherwise, choice.scope))
@@ -74,9 +74,9 @@ def read_case(
         )
     branches = [choice.graph(f"branches[{k}]") for k in range(count)]
     default = choice.default()
-    known = b.constant_of(index)
-    if known is not None:
-        outputs = choice.taken(int(known), branches, default).read(b, choice.scope)
+    constant = b.constant_of(index)
+    if constant is not None:
+        outputs = choice.taken(int(constant), branches, default).read(b, choice.scope)
         return choice.results([b.as_late_as(index, value) for value in outputs])
     choice.prepare([*branches, *([] if default is None else [default])])
     return choice.results(choice.among(index, branches, default))
@@ -171,17 +171,17 @@ class _Choice:
 
     def _bind(self, scope: Scope) -> None:
         """Define the function's further arguments as names that the branches can read."""
-        own = (self.chooser, *GRAPH_ARGUMENTS[graph_function(self.item.function) or ""])
+        own_arguments = (self.chooser, *GRAPH_ARGUMENTS[graph_function(self.item.function) or ""])
         location = (f"'{self.name}'", "its branches do")
         for key, expression in self.args.items():
-            if key in own:
+            if key in own_arguments:
                 continue
             with self.b.at(f"{self.where}.args.{key}"):
                 if isinstance(expression, dict):
-                    meant = difflib.get_close_matches(key, own, n=1, cutoff=0.4)
+                    close_matches = difflib.get_close_matches(key, own_arguments, n=1, cutoff=0.4)
                     raise ModelError(
                         f"'{self.name}' has no argument '{key}' that is a graph",
-                        hint=f"did you mean '{meant[0]}'?" if meant else "",
+                        hint=f"did you mean '{close_matches[0]}'?" if close_matches else "",
                     )
                 if expression is None:
                     raise ExpressionError(
@@ -189,20 +189,22 @@ class _Choice:
                         hint="give it a value, or leave it out",
                     )
                 self.scope.define(key, lower_expression(self.b, expression, scope, key))
-        refuse_unread(self.item, self.node, self.where, own, self.document, location)
+        refuse_unread(self.item, self.node, self.where, own_arguments, self.document, location)
 
     # --- condition and index --------------------------------------------------------------------
 
     def _chooser(self, thing: str) -> Value:
         """Lower the condition or index of the function. `thing` is its name in error messages."""
-        written = self.args.get(self.chooser)
-        if written is None or (isinstance(written, str) and not written.strip()):
+        expression = self.args.get(self.chooser)
+        if expression is None or (isinstance(expression, str) and not expression.strip()):
             raise ConditionError(
                 f"'{self.name}' has no {thing}", hint=f"add '{self.chooser}' to its args"
             )
-        if isinstance(written, str) and written.strip() in ("true", "false"):
-            written = written.strip() == "true" if self.scope.find(written) is None else written
-        return tensor(self.b, lower_expression(self.b, written, self.scope, self.chooser))
+        if isinstance(expression, str) and expression.strip() in ("true", "false"):
+            expression = (
+                expression.strip() == "true" if self.scope.find(expression) is None else expression
+            )
+        return tensor(self.b, lower_expression(self.b, expression, self.scope, self.chooser))
 
     def _one_element(self, value: Value, thing: str) -> Value:
         """Return a value of one element without its axes. A run fails if the value has more elements."""
@@ -238,16 +240,16 @@ class _Choice:
             value = self._one_element(self._chooser("index"), "index")
             if value.dtype == "string":
                 raise ConditionError(f"the index of '{self.name}' must be a whole number, not text")
-            whole = cast(b, value, "int64")
-            sentence = f"the index of '{self.name}' must be a whole number"
-            known = b.constant_of(value)
-            if known is not None and known != np.floor(known):
-                raise ConditionError(f"{sentence}, not {known}", hint="round it, e.g. int(...)")
-            if known is None and np.dtype(value.dtype).kind == "f":
-                back = cast(b, whole, value.dtype)
-                whole = guard_value(b, whole, equal(b, back, value), sentence)
-            b.types[path] = whole
-            return whole
+            integer = cast(b, value, "int64")
+            message = f"the index of '{self.name}' must be a whole number"
+            constant = b.constant_of(value)
+            if constant is not None and constant != np.floor(constant):
+                raise ConditionError(f"{message}, not {constant}", hint="round it, e.g. int(...)")
+            if constant is None and np.dtype(value.dtype).kind == "f":
+                round_trip = cast(b, integer, value.dtype)
+                integer = guard_value(b, integer, equal(b, round_trip, value), message)
+            b.types[path] = integer
+            return integer
 
     # --- branches -------------------------------------------------------------------------------
 
@@ -273,19 +275,22 @@ class _Choice:
                 names.append(branch.names())
         if len(names) < len(branches):
             raise Poisoned
-        most, least = (pick(names, key=len) for pick in (max, min))
-        if len(most) != len(least):
-            missing = next((n for n in most if n not in least), most[len(least)])
-            having, lacking = branches[names.index(most)].word, branches[names.index(least)].word
+        longest, shortest = (pick(names, key=len) for pick in (max, min))
+        if len(longest) != len(shortest):
+            missing_name = next((n for n in longest if n not in shortest), longest[len(shortest)])
+            longest_word, shortest_word = (
+                branches[names.index(longest)].word,
+                branches[names.index(shortest)].word,
+            )
             raise ArityError(
-                f"'{missing}' is not defined in {lacking}, but defined in {having}: all branches "
-                f"must give the same number of values, not {len(least)} and {len(most)}",
+                f"'{missing_name}' is not defined in {shortest_word}, but defined in {longest_word}: all branches "
+                f"must give the same number of values, not {len(shortest)} and {len(longest)}",
                 hint="name it in metadata.outputs of each; a value from outside can be named too",
             )
-        self.count = len(most)
+        self.count = len(longest)
         graphs = [branch.graph() for branch in branches if isinstance(branch, _GraphBranch)]
-        stated = [graph.shapes for graph in graphs if graph.shapes]
-        if (*stated, self.b.options.shapes)[0] == "dynamic":
+        stated_shapes = [graph.shapes for graph in graphs if graph.shapes]
+        if (*stated_shapes, self.b.options.shapes)[0] == "dynamic":
             self.join = any_shape
 
     def results(self, values: Sequence[Value]) -> Reading:
@@ -304,18 +309,22 @@ class _Choice:
         self, b: ModelBuilder, condition: Value, then: _Branch, otherwise: _Branch, scope: Scope
     ) -> tuple[Value, ...]:
         """Return `then if condition else otherwise`. Only the branch that a run selects must fit the shapes."""
-        words = BranchNames((then.word, otherwise.word), self._called)
-        sides = [
+        branch_names = BranchNames((then.word, otherwise.word), self._called)
+        open_branches = [
             OpenBranch(side.word, side.read, scope, condition, is_then=is_then)
             for side, is_then in ((then, True), (otherwise, False))
         ]
 
         def join(first: Shape, second: Shape) -> Shape:
-            return (any_shape if any(side.is_open for side in sides) else self.join)(first, second)
+            return (any_shape if any(side.is_open for side in open_branches) else self.join)(
+                first, second
+            )
 
         with b.at(self.where, self.name):
-            left, right = (side.read for side in sides)
-            return choose(b, condition, left, right, self.name, names=words, join=join)
+            read_then, read_otherwise = (side.read for side in open_branches)
+            return choose(
+                b, condition, read_then, read_otherwise, self.name, names=branch_names, join=join
+            )
 
     def taken(self, index: int, branches: Sequence[_Branch], default: _Branch | None) -> _Branch:
         """Return the branch that a constant index selects."""
@@ -339,18 +348,18 @@ class _Choice:
         """Append operations that select a branch by its index at run time, and return the results."""
         b, count = self.b, len(branches)
         with b.at(f"{self.where}.args.index", f"{self.name}.index"):
-            least, most = (b.constant(np.array(k)) for k in (0, count))
-            inside = b.op("And", greater_equal(b, index, least), less(b, index, most))
+            zero, branch_count = (b.constant(np.array(k)) for k in (0, count))
+            is_in_range = b.op("And", greater_equal(b, index, zero), less(b, index, branch_count))
             if default is None:
-                sentence = f"the index of '{self.name}' is outside: {self._outside(count)}"
-                inside = guard_value(b, inside, inside, sentence)
-                index = guard_value(b, index, inside, sentence)
-        every = _BisectedBranches(self, index, branches, 0, count)
+                message = f"the index of '{self.name}' is outside: {self._outside(count)}"
+                is_in_range = guard_value(b, is_in_range, is_in_range, message)
+                index = guard_value(b, index, is_in_range, message)
+        all_branches = _BisectedBranches(self, index, branches, 0, count)
         if default is not None:
-            return self.between(b, inside, every, default, self.scope)
+            return self.between(b, is_in_range, all_branches, default, self.scope)
         if count == 1:
-            return self.between(b, inside, branches[0], branches[0], self.scope)
-        return tuple(every.read(b, self.scope))
+            return self.between(b, is_in_range, branches[0], branches[0], self.scope)
+        return tuple(all_branches.read(b, self.scope))
 
 
 class _BisectedBranches(Struct, frozen=True):
@@ -376,9 +385,9 @@ class _BisectedBranches(Struct, frozen=True):
             return self.branches[self.first].read(b, scope)
         middle = (self.first + self.end) // 2
         with b.at(self.choice.where, self.choice.name):
-            lower = less(b, self.index, b.constant(np.array(middle)))
-        left, right = (
+            is_in_lower_half = less(b, self.index, b.constant(np.array(middle)))
+        lower_half, upper_half = (
             _BisectedBranches(self.choice, self.index, self.branches, *ends)
             for ends in ((self.first, middle), (middle, self.end))
         )
-        return list(self.choice.between(b, lower, left, right, scope))
+        return list(self.choice.between(b, is_in_lower_half, lower_half, upper_half, scope))

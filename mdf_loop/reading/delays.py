@@ -100,9 +100,9 @@ class History(Struct, frozen=True, eq=False):
     @property
     def is_chain(self) -> bool:
         """True if the history is carried as separate values, False if as one array."""
-        known = [extent for extent in self.row or () if isinstance(extent, int)]
-        wide = math.prod(known) >= _WIDE
-        return self.depth <= (_LONG_CHAIN if wide else _CHAIN)
+        known_extents = [extent for extent in self.row or () if isinstance(extent, int)]
+        is_wide = math.prod(known_extents) >= _WIDE
+        return self.depth <= (_LONG_CHAIN if is_wide else _CHAIN)
 
     @property
     def row(self) -> Shape:
@@ -120,22 +120,22 @@ class History(Struct, frozen=True, eq=False):
         """Return the initial carried values. A chain has the newest value first."""
         if not self.is_chain:
             return (self.before,)
-        places = (b.constant(np.array(self.depth - k)) for k in range(1, self.depth + 1))
-        return tuple(b.op("Gather", self.before, place, axis=0) for place in places)
+        positions = (b.constant(np.array(self.depth - k)) for k in range(1, self.depth + 1))
+        return tuple(b.op("Gather", self.before, position, axis=0) for position in positions)
 
     def delayed(self, b: ModelBuilder, enters: Sequence[Value]) -> dict[str, Value]:
         """Return the delayed values by name, read from the carried values `enters` of the history."""
         if self.is_chain:
             return {name: enters[back - 1] for name, back in self.taps}
-        places = {name: b.constant(np.array(self.depth - back)) for name, back in self.taps}
-        return {name: b.op("Gather", enters[0], k, axis=0) for name, k in places.items()}
+        positions = {name: b.constant(np.array(self.depth - back)) for name, back in self.taps}
+        return {name: b.op("Gather", enters[0], k, axis=0) for name, k in positions.items()}
 
     def leaves(self, b: ModelBuilder, enters: Sequence[Value], value: Value) -> tuple[Value, ...]:
         """Return the history's carried values for the next iteration, with the new value of this iteration added."""
         if self.is_chain:
             return (value, *enters[:-1])
-        others = b.op("Slice", enters[0], ints(b, 1), ints(b, self.depth), ints(b, 0))
-        return (b.op("Concat", others, b.op("Unsqueeze", value, ints(b, 0)), axis=0),)
+        newer_rows = b.op("Slice", enters[0], ints(b, 1), ints(b, self.depth), ints(b, 0))
+        return (b.op("Concat", newer_rows, b.op("Unsqueeze", value, ints(b, 0)), axis=0),)
 
 
 # --- values before the loop -------------------------------------------------------------------
@@ -174,43 +174,45 @@ class SharedDelays(Struct, frozen=True, eq=False):
 
     def _before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
         """Return the values before the loop, as an array of the shape [depth, *row]."""
-        have = extents(initial)
-        if not have:  # one number stands for all values
+        initial_extents = extents(initial)
+        if not initial_extents:  # one number stands for all values
             return b.op("Expand", initial, ints(b, self.depth))
-        if self.depth == 1 and _is_single(have, row):
+        if self.depth == 1 and _is_single(initial_extents, row):
             return b.op("Unsqueeze", initial, ints(b, 0))
-        there = count_of(b, initial, 0)
-        count = b.constant(np.array(there)) if isinstance(there, int) else there
-        enough = b.op("LessOrEqual", b.constant(np.array(self.depth)), count)
+        row_count = count_of(b, initial, 0)
+        count = b.constant(np.array(row_count)) if isinstance(row_count, int) else row_count
+        is_long_enough = b.op("LessOrEqual", b.constant(np.array(self.depth)), count)
         error = CarryShapeError(
             f"the delays of '{self.of}' need the {self.depth} values before the loop, but their "
             f"initial is {initial.type}",
             hint=f"give {self.depth} values, oldest first: initial: [...]",
         )
-        last = check_value(b, b.constant(np.arange(-self.depth, 0)), enough, error)
-        return b.op("Gather", initial, last, axis=0)
+        last_positions = check_value(
+            b, b.constant(np.arange(-self.depth, 0)), is_long_enough, error
+        )
+        return b.op("Gather", initial, last_positions, axis=0)
 
     def _of_type(self, b: ModelBuilder, before: Value, row: RowType, outside: Extents) -> Value:
         """Broadcast scalar values before the loop to whole rows. Raise CarryTypeError if their dtype is not the rows'."""
-        have = extents(before)[1:]
+        row_extents = extents(before)[1:]
         if before.dtype != row.dtype:
             raise CarryTypeError(
                 f"the delays of '{self.of}' hold {before.dtype} before the loop, but the value is "
                 f"{row}",
                 hint="write the initial values in the dtype of the value",
             )
-        if have or not row.shape:
+        if row_extents or not row.shape:
             return before
-        wide = b.op("Reshape", before, ints(b, self.depth, *(1 for _ in row.shape)))
+        with_row_axes = b.op("Reshape", before, ints(b, self.depth, *(1 for _ in row.shape)))
         shape = outside.tensor(b, (self.depth, *row.shape))
-        return before if shape is None else b.op("Expand", wide, shape)
+        return before if shape is None else b.op("Expand", with_row_axes, shape)
 
 
-def _is_single(have: tuple[int | str, ...], row: RowType | None) -> bool:
+def _is_single(initial_extents: tuple[int | str, ...], row: RowType | None) -> bool:
     """Return True if the `initial` of a one-iteration delay is the value itself, and not a list of one value."""
     if row is None or row.shape is None:
-        return have[0] != 1
-    return len(have) == len(row.shape) and (have[0] != 1 or row.shape[0] == 1)
+        return initial_extents[0] != 1
+    return len(initial_extents) == len(row.shape) and (initial_extents[0] != 1 or row.shape[0] == 1)
 
 
 def _takes_dtype(b: ModelBuilder, initial: Value, dtype: str) -> bool:
@@ -231,14 +233,14 @@ class RowType(Struct, frozen=True):
 
     def fits(self, history: History) -> bool:
         """Return True if a history can store values of this type. An unknown extent fits every extent."""
-        have = history.row
-        if self.shape is None or have is None:
+        row_shape = history.row
+        if self.shape is None or row_shape is None:
             return self.dtype == history.before.dtype
-        pairs = zip(self.shape, have, strict=False)
+        extent_pairs = zip(self.shape, row_shape, strict=False)
         return (
             self.dtype == history.before.dtype
-            and len(self.shape) == len(have)
-            and all(p == q or isinstance(p, str) or isinstance(q, str) for p, q in pairs)
+            and len(self.shape) == len(row_shape)
+            and all(p == q or isinstance(p, str) or isinstance(q, str) for p, q in extent_pairs)
         )
 
     def refused(self, history: History) -> LoopError:
@@ -260,16 +262,16 @@ def read_delays(
     for form in sorted(forms, key=lambda form: -form.back):
         with b.findings.catch():
             groups.setdefault(_group(form, groups), []).append(form)
-    read: list[SharedDelays] = []
+    shared_delays: list[SharedDelays] = []
     for (of, _), members in groups.items():
         with b.findings.catch(), b.at(members[0].where, of):
             initial = tensor(
                 b, lower_expression(b, members[0].initial, scope, f"delays.{members[0].name}")
             )
-            read.append(SharedDelays(of, tuple(members), initial))
-    if sum(len(delayed.forms) for delayed in read) < len(forms):
+            shared_delays.append(SharedDelays(of, tuple(members), initial))
+    if sum(len(delayed.forms) for delayed in shared_delays) < len(forms):
         raise Poisoned
-    return tuple(read)
+    return tuple(shared_delays)
 
 
 def _group(form: DelayForm, groups: Mapping[tuple[str, str], list[DelayForm]]) -> tuple[str, str]:

@@ -23,25 +23,31 @@ def as_run(document: Document, values: Values, steps: int | None) -> Document:
     An input over time gets the type of its rows and no default_value, since it has many values.
     """
     bound = Inputs(document, Options()).bound(values, steps)
-    inputs, named = bound.inputs, {*values.inputs, *values.sweep}
-    ports = [port for port in open_ports(document) if port.given_as(named) is not None]
-    rows = {(p.node, p.port.id): p.name for p in ports if p.name in inputs.over_time}
-    once = {p.name for p in ports if p.name not in inputs.over_time}
-    arrays = {name: inputs.arrays[name] for name in once if hasattr(inputs.arrays[name], "dtype")}
-    return _over_time(with_defaults(with_values(document, bound.settings), arrays), rows, inputs)
+    inputs, names = bound.inputs, {*values.inputs, *values.sweep}
+    ports = [port for port in open_ports(document) if port.given_as(names) is not None]
+    varying_inputs = {(p.node, p.port.id): p.name for p in ports if p.name in inputs.over_time}
+    constant_inputs = {p.name for p in ports if p.name not in inputs.over_time}
+    arrays = {
+        name: inputs.arrays[name]
+        for name in constant_inputs
+        if hasattr(inputs.arrays[name], "dtype")
+    }
+    return _over_time(
+        with_defaults(with_values(document, bound.settings), arrays), varying_inputs, inputs
+    )
 
 
 def _over_time(
-    document: Document, rows: Mapping[tuple[str, str], str], inputs: BoundInputs
+    document: Document, varying_inputs: Mapping[tuple[str, str], str], inputs: BoundInputs
 ) -> Document:
-    """Remove the defaults of input ports that vary over time. `rows` maps (node, port) to the input's name."""
-    if not rows:
+    """Remove the defaults of input ports that vary over time. `varying_inputs` maps (node, port) to the input's name."""
+    if not varying_inputs:
         return document
 
     def typed(node: Any, port: Any) -> Any:
-        if (node.id, port.id) not in rows:
+        if (node.id, port.id) not in varying_inputs:
             return port
-        dtype, shape = inputs.type(rows[node.id, port.id])
+        dtype, shape = inputs.type(varying_inputs[node.id, port.id])
         return replace_fields(port, default_value=None, type=dtype, shape=shape)
 
     nodes = [

@@ -53,10 +53,10 @@ def with_streams(program: Program) -> Program:
     sites = _sites(program)
     if not sites:
         return program
-    placing = _Placing(program, sites)
-    zero = scalar(placing.b, 0, "int64")
-    placing.place(dict.fromkeys(_graphs(program.ops), zero))
-    return placing.program()
+    rewriter = _Placing(program, sites)
+    zero = scalar(rewriter.b, 0, "int64")
+    rewriter.place(dict.fromkeys(_graphs(program.ops), zero))
+    return rewriter.program()
 
 
 def with_streams_over_time(
@@ -66,14 +66,16 @@ def with_streams_over_time(
     sites = tuple(dict.fromkeys((*_sites(first), *_sites(later))))
     if not sites:
         return first, later, ()
-    graphs, begins = tuple(_graphs(later.ops)), _Placing(first, sites)
-    zero = scalar(begins.b, 0, "int64")
-    counts = begins.place(dict.fromkeys((*graphs, *_graphs(first.ops)), zero))
+    graphs, first_rewriter = tuple(_graphs(later.ops)), _Placing(first, sites)
+    zero = scalar(first_rewriter.b, 0, "int64")
+    counts = first_rewriter.place(dict.fromkeys((*graphs, *_graphs(first.ops)), zero))
     if first.name in graphs and counts[first.name] is zero:
         # The graph draws only in later evaluations.
-        counts[first.name] = scalar(begins.b, 1, "int64")
-    begun = begins.program(outputs=[after(_state(graph), counts[graph]) for graph in graphs])
-    return begun, with_streams_going_on(later, sites), tuple(map(_state, graphs))
+        counts[first.name] = scalar(first_rewriter.b, 1, "int64")
+    first_program = first_rewriter.program(
+        outputs=[after(_state(graph), counts[graph]) for graph in graphs]
+    )
+    return first_program, with_streams_going_on(later, sites), tuple(map(_state, graphs))
 
 
 def with_streams_going_on(program: Program, sites: tuple[str, ...] | None = None) -> Program:
@@ -81,13 +83,13 @@ def with_streams_going_on(program: Program, sites: tuple[str, ...] | None = None
     sites = _sites(program) if sites is None else sites
     if not sites:
         return program
-    placing = _Placing(program, sites)
-    named = {graph: f"{label(_state(graph))} before" for graph in _graphs(program.ops)}
-    counters = {graph: placing.b.new("int64", (), name) for graph, name in named.items()}
-    left = placing.place(dict(counters))
-    return placing.program(
+    rewriter = _Placing(program, sites)
+    input_names = {graph: f"{label(_state(graph))} before" for graph in _graphs(program.ops)}
+    counters = {graph: rewriter.b.new("int64", (), name) for graph, name in input_names.items()}
+    counts_after = rewriter.place(dict(counters))
+    return rewriter.program(
         [before(_state(graph), count) for graph, count in counters.items()],
-        [after(_state(graph), left[graph]) for graph in counters],
+        [after(_state(graph), counts_after[graph]) for graph in counters],
     )
 
 
@@ -134,8 +136,8 @@ def _turns(ops: Iterable[Operation]) -> dict[str, int]:
     for operation in ops:
         if isinstance(operation, Op) and operation.op_type == "Draw":
             attributes = operation.attributes
-            most = max(attributes["turn"] + 1, attributes["turns"])
-            turns[attributes["graph"]] = max(turns.get(attributes["graph"], 0), most)
+            turn_count = max(attributes["turn"] + 1, attributes["turns"])
+            turns[attributes["graph"]] = max(turns.get(attributes["graph"], 0), turn_count)
         elif isinstance(operation, If):
             for body in bodies(operation):
                 for graph, count in _turns(body.ops).items():
@@ -154,8 +156,10 @@ class _Placing:
         self._program = program
         self._sites = sites
         self._input = self.b.new("uint64", (len(sites),), KEYS)
-        drawn = {draw.attributes["site"] for draw in _draws(program.ops)}
-        self._keys = {site: self._key(site, k) for k, site in enumerate(sites) if site in drawn}
+        drawn_sites = {draw.attributes["site"] for draw in _draws(program.ops)}
+        self._keys = {
+            site: self._key(site, k) for k, site in enumerate(sites) if site in drawn_sites
+        }
 
     def _key(self, site: str, k: int) -> Value:
         """Append an operation that reads the key of random site `k` from the key input."""
@@ -169,10 +173,10 @@ class _Placing:
     def program(self, inputs: Iterable[Input] = (), outputs: Iterable[Output] = ()) -> Program:
         """Build the rewritten program, with further inputs and outputs."""
         default = streams.keys(0, streams.sites(self._sites))
-        keys = Input(self._input, default=default, role=InputRole.KEYS)
+        keys_input = Input(self._input, default=default, role=InputRole.KEYS)
         return replace(
             self._program,
-            inputs=(*self._program.inputs, keys, *inputs),
+            inputs=(*self._program.inputs, keys_input, *inputs),
             ops=tuple(self.b.ops),
             outputs=(*self._program.outputs, *outputs),
             sites=self._sites,
@@ -213,41 +217,48 @@ class _Placing:
             counter, shape = cast(b, turn, "uint64"), attributes["shape"]
             if shape:
                 size = math.prod(shape)
-                first = b.op("Mul", counter, scalar(b, size, "uint64"))
+                first_number = b.op("Mul", counter, scalar(b, size, "uint64"))
                 counter = b.op(
-                    "Add", first, b.constant(np.arange(size, dtype=np.uint64).reshape(shape))
+                    "Add", first_number, b.constant(np.arange(size, dtype=np.uint64).reshape(shape))
                 )
         key = self._keys[attributes["site"]]
         return replace(op, op_type=attributes["kind"], inputs=(counter, key), attributes={})
 
     def _loop(self, b: Builder, loop: Loop, counts: _Counts) -> None:
         """Append a loop that carries the turn counts of the draws inside it."""
-        inside = b.body()
+        body_builder = b.body()
         graphs = _graphs(loop.ops)
         with b.at(loop.where, loop.name):
-            enters = {graph: inside.new("int64", (), f"{_CALLED}{graph}") for graph in graphs}
-            leaves = self._scope(inside, loop.ops, enters)
+            enters = {graph: body_builder.new("int64", (), f"{_CALLED}{graph}") for graph in graphs}
+            leaves = self._scope(body_builder, loop.ops, enters)
             finals = {graph: b.new("int64", (), f"{_CALLED}{graph}") for graph in graphs}
         carried = tuple(
             Carried(counts[graph], enters[graph], leaves[graph], finals[graph], f"{_CALLED}{graph}")
             for graph in graphs
         )
-        b.append(replace(loop, carried=(*loop.carried, *carried), ops=tuple(inside.ops)))
+        b.append(replace(loop, carried=(*loop.carried, *carried), ops=tuple(body_builder.ops)))
         counts.update(finals)
 
     def _choice(self, b: Builder, choice: If, counts: _Counts) -> None:
         """Append a choice whose two branches return the turn counts of the loops inside them."""
         branches = []
         for branch in (choice.then, choice.otherwise):
-            inside, own = b.body(), dict(counts)
-            self._ops(inside, branch.ops, own)
-            branches.append((inside, branch, own))
-        changed = [g for g in counts if any(own[g] is not counts[g] for _, _, own in branches)]
+            branch_builder, branch_counts = b.body(), dict(counts)
+            self._ops(branch_builder, branch.ops, branch_counts)
+            branches.append((branch_builder, branch, branch_counts))
+        changed_graphs = [
+            g
+            for g in counts
+            if any(branch_counts[g] is not counts[g] for _, _, branch_counts in branches)
+        ]
         then, otherwise = (
-            Branch(tuple(inside.ops), (*branch.leaves, *(own[graph] for graph in changed)))
-            for inside, branch, own in branches
+            Branch(
+                tuple(branch_builder.ops),
+                (*branch.leaves, *(branch_counts[graph] for graph in changed_graphs)),
+            )
+            for branch_builder, branch, branch_counts in branches
         )
-        after = {graph: b.new("int64", (), f"{_CALLED}{graph}") for graph in changed}
-        outputs = (*choice.outputs, *after.values())
+        counts_after = {graph: b.new("int64", (), f"{_CALLED}{graph}") for graph in changed_graphs}
+        outputs = (*choice.outputs, *counts_after.values())
         b.append(replace(choice, then=then, otherwise=otherwise, outputs=outputs))
-        counts.update(after)
+        counts.update(counts_after)

@@ -64,11 +64,11 @@ class NamedEntry(Struct, frozen=True):
 
 
 def entries(
-    value: Any, where: str, known: Iterable[str], short: str = ""
+    value: Any, where: str, keys: Iterable[str], short_key: str = ""
 ) -> tuple[NamedEntry, ...]:
-    """Parse an argument that is a mapping of names to entries. `known` are the allowed keys of each entry.
+    """Parse an argument that is a mapping of names to entries. `keys` are the allowed keys of each entry.
 
-    If `short` names a key, an entry may be the bare value of this key instead of a mapping.
+    If `short_key` names a key, an entry may be the bare value of this key instead of a mapping.
 
     Raises:
         ModelError: If the argument is not a mapping, or an entry has an unknown key.
@@ -83,35 +83,35 @@ def entries(
             f"write {argument}: {{name: {{...}}}}",
         )
     return tuple(
-        _entry(str(name), item, where, tuple(known), short) for name, item in value.items()
+        _entry(str(name), item, where, tuple(keys), short_key) for name, item in value.items()
     )
 
 
-def _entry(name: str, item: Any, where: str, known: tuple[str, ...], short: str) -> NamedEntry:
+def _entry(name: str, item: Any, where: str, keys: tuple[str, ...], short_key: str) -> NamedEntry:
     """Parse one entry of an argument. Raise ModelError if the entry has an unknown key."""
-    place = f"{where}['{name}']"
-    if short and not isinstance(item, Mapping):
-        item = {short: item}
+    path = f"{where}['{name}']"
+    if short_key and not isinstance(item, Mapping):
+        item = {short_key: item}
     if not isinstance(item, Mapping):
         raise ModelError(
-            f"'{name}' is written as {{{', '.join(f'{key}: ...' for key in known)}}}, "
+            f"'{name}' is written as {{{', '.join(f'{key}: ...' for key in keys)}}}, "
             f"but this is {item!r}",
-            place,
+            path,
         )
     for key in item:
-        if key not in known:
-            raise ModelError(f"'{name}' has a key '{key}'", place, suggest(str(key), known))
-    return NamedEntry(name, dict(item), place)
+        if key not in keys:
+            raise ModelError(f"'{name}' has a key '{key}'", path, suggest(str(key), keys))
+    return NamedEntry(name, dict(item), path)
 
 
 def literal_parts(text: str) -> list[str] | None:
     """Split the text of a tuple or list, such as `(a, b)`, into expressions. Return None for any other text."""
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        root = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
         return None
-    if isinstance(tree, ast.Tuple | ast.List):
-        return [ast.unparse(part) for part in tree.elts]
+    if isinstance(root, ast.Tuple | ast.List):
+        return [ast.unparse(part) for part in root.elts]
     return None
 
 

@@ -43,8 +43,8 @@ class Executor:
         def old(parameter: str) -> Term:
             return memory.get(("parameter", node_id, parameter))
 
-        moment = ExecutionPoint(memory.ran(node_id), old, self.dt)
-        reader = NodeReader(memory.b, node, where, ports, self.context, moment)
+        point = ExecutionPoint(memory.ran(node_id), old, self.dt)
+        reader = NodeReader(memory.b, node, where, ports, self.context, point)
         for port_id, term in reader.read().items():
             memory.put(("output", node_id, port_id), term)
         for item in node.parameters:
@@ -67,14 +67,14 @@ class Executor:
 
         The program does not contain the operations of the temporary builder.
         """
-        scratch = Memory(memory.b.body())
+        scratch_memory = Memory(memory.b.body())
         for node in order:
             with memory.b.findings.catch():
-                self.execute(node, scratch)
+                self.execute(node, scratch_memory)
         memory.b.findings.raise_any()
-        for state in list(scratch.held_values):
+        for state in list(scratch_memory.held_values):
             try:
-                memory.types.widen(state, tensor(scratch.b, scratch.get(state)))
+                memory.types.widen(state, tensor(scratch_memory.b, scratch_memory.get(state)))
             except (LoopError, Poisoned):
                 continue  # a tuple of results or a graph cannot be carried
 

@@ -23,15 +23,15 @@ class GeneralShapes:
 
     def of(self, value: Value) -> Shape:
         """Return the general shape of a value."""
-        waiting = [value]
-        while waiting:
-            at = waiting[-1]
-            op = self.b.makers.get(at)
-            missing = [v for v in operands(op) if v not in self._known] if op else []
-            if at in self._known or not missing:
-                self._find(at, op)
-                waiting.pop()
-            waiting += missing if at not in self._known else []
+        pending = [value]
+        while pending:
+            current = pending[-1]
+            op = self.b.makers.get(current)
+            unknown_operands = [v for v in operands(op) if v not in self._known] if op else []
+            if current in self._known or not unknown_operands:
+                self._find(current, op)
+                pending.pop()
+            pending += unknown_operands if current not in self._known else []
         return self._known[value]
 
     def _find(self, value: Value, op: Op | Guard | None) -> None:
@@ -49,12 +49,19 @@ class GeneralShapes:
 
     def _made(self, op: Op) -> list[Shape]:
         """Infer the general shapes of the outputs of an operation."""
-        b, read = self.b, [None if v is None else (v.dtype, self._known[v]) for v in op.inputs]
+        b, operand_types = (
+            self.b,
+            [None if v is None else (v.dtype, self._known[v]) for v in op.inputs],
+        )
         if not any(is_specialised(b, v, self._known[v]) for v in op.inputs if v is not None):
             return [value.shape for value in op.outputs]
-        small = b.small(v if v is not None and is_settled(b, v) else None for v in op.inputs)
+        small_constants = b.small(
+            v if v is not None and is_settled(b, v) else None for v in op.inputs
+        )
         try:
-            types = infer(op.op_type, read, op.attributes, small, len(op.outputs))
+            types = infer(
+                op.op_type, operand_types, op.attributes, small_constants, len(op.outputs)
+            )
         except OperandError:
             return [_open(value) for value in op.outputs]
         return [shape for _, shape in types]
@@ -62,16 +69,23 @@ class GeneralShapes:
 
 def is_settled(b: ModelBuilder, value: Value) -> bool:
     """Return True if input shapes do not affect a value: a constant of the document, or a value that is no tensor."""
-    known = b.constant_of(value) is not None and not b.is_measured(value)
-    return known or not is_tensor(value.dtype)
+    is_constant = b.constant_of(value) is not None and not b.is_measured(value)
+    return is_constant or not is_tensor(value.dtype)
 
 
-def is_specialised(b: ModelBuilder, value: Value, general: Shape) -> bool:
+def is_specialised(b: ModelBuilder, value: Value, general_shape: Shape) -> bool:
     """Return True if a value or its shape holds only for the inputs of one run."""
-    own = value.shape
-    if b.is_measured(value) or own is None or general is None or len(own) != len(general):
-        return own is not None
-    return any(isinstance(p, str) and isinstance(q, int) for p, q in zip(general, own, strict=True))
+    shape = value.shape
+    if (
+        b.is_measured(value)
+        or shape is None
+        or general_shape is None
+        or len(shape) != len(general_shape)
+    ):
+        return shape is not None
+    return any(
+        isinstance(p, str) and isinstance(q, int) for p, q in zip(general_shape, shape, strict=True)
+    )
 
 
 def _open(value: Value) -> Shape:

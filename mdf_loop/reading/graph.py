@@ -67,42 +67,42 @@ class GraphReader:
     def read(self) -> GraphReader:
         """Read all nodes. Errors are added to the builder's findings."""
         edges = self._usable_edges()
-        arriving: dict[tuple[str, str], list[Any]] = {
+        edges_by_port: dict[tuple[str, str], list[Any]] = {
             (edge.receiver, edge.receiver_port): [] for edge in self.graph.edges
         }
         for edge in edges:
-            arriving[edge.receiver, edge.receiver_port].append(edge)
-        ports = Ports(arriving, self.where, self.supply)
+            edges_by_port[edge.receiver, edge.receiver_port].append(edge)
+        ports = Ports(edges_by_port, self.where, self.supply)
         self.executor = Executor(self.graph, self.where, ports, self.context, self.dt)
         with self.b.findings.catch():
             self._refuse_clashes()
-            waits = waiting_for(self.graph, edges)
-            layers = layers_of(self.graph, waits, self.where)
-            self.schedule = read_schedule(self.graph, layers, waits, self.where)
+            required_senders = waiting_for(self.graph, edges)
+            layers = layers_of(self.graph, required_senders, self.where)
+            self.schedule = read_schedule(self.graph, layers, required_senders, self.where)
             self._evaluate(self.schedule)
             self.complete = True
         return self
 
     def _evaluate(self, schedule: Schedule) -> None:
         """Execute the nodes in the planned order, or as a loop over passes if the run decides the order."""
-        kept_counts = self._kept_counts(schedule)
-        known: dict[Key, Number | Truth | None] = {
-            key: None if isinstance(count, Value) else count for key, count in kept_counts.items()
+        start_counts = self._kept_counts(schedule)
+        known_counts: dict[Key, Number | Truth | None] = {
+            key: None if isinstance(count, Value) else count for key, count in start_counts.items()
         }
-        counters = Counters(self.b, known)
+        counters = Counters(self.b, known_counts)
         passes = schedule.plan(counters, max(_MOST, 4 * len(self.nodes)))
         if passes is None or any(counters.counts[key] is None for key in schedule.persistent):
             self.plan = None
             self._note_kept_inputs(self.nodes)
-            PassesLoop(self.executor, schedule, self.memory, self.recorded).read(kept_counts)
+            PassesLoop(self.executor, schedule, self.memory, self.recorded).read(start_counts)
             return
-        self.plan = tuple(together for sets in passes for together in sets)
-        times = Counter(node for together in self.plan for node in together)
-        self._note_kept_inputs([node for node in times if times[node] > 1])
-        begun = self.b.place
+        self.plan = tuple(node_set for sets in passes for node_set in sets)
+        run_counts = Counter(node for node_set in self.plan for node in node_set)
+        self._note_kept_inputs([node for node in run_counts if run_counts[node] > 1])
+        place = self.b.place
         for k, sets in enumerate(passes):
             with self.b.at_place(
-                turn=begun.turn * len(passes) + k, turns=begun.turns * len(passes)
+                turn=place.turn * len(passes) + k, turns=place.turns * len(passes)
             ):
                 self._execute(sets)
         for key in schedule.persistent:
@@ -112,17 +112,17 @@ class GraphReader:
 
     def _execute(self, sets: Sets) -> None:
         """Execute sets of nodes in order."""
-        for together in sets:
-            for node in together:
+        for node_set in sets:
+            for node in node_set:
                 with self.b.findings.catch():
                     self.executor.execute(node, self.memory)
 
-    def _note_kept_inputs(self, several: Collection[str]) -> None:
+    def _note_kept_inputs(self, repeated_nodes: Collection[str]) -> None:
         """Add a note for each input of a node that may run several times, since the input keeps its value."""
-        if not several or self.where != self.context.document.where:
+        if not repeated_nodes or self.where != self.context.document.where:
             return
         for port in open_ports(self.context.document):
-            if port.node in several:
+            if port.node in repeated_nodes:
                 self.b.note(
                     f"what '{port.name}' is given from outside it keeps while '{port.node}' runs "
                     "several times; modeci_mdf's engine empties it after the first time",
@@ -131,13 +131,13 @@ class GraphReader:
 
     def _kept_counts(self, schedule: Schedule) -> dict[Key, Number | Truth]:
         """Return the schedule's counts at the start of the evaluation: counts of the previous evaluation, or zero."""
-        kept_counts: dict[Key, Number | Truth] = {}
-        persistent = frozenset(schedule.persistent)
+        start_counts: dict[Key, Number | Truth] = {}
+        persistent_keys = frozenset(schedule.persistent)
         for key in schedule.keys:
-            term = self.memory.find(count_state(key)) if key in persistent else None
+            term = self.memory.find(count_state(key)) if key in persistent_keys else None
             zero: Number | Truth = False if isinstance(key, JustRan) else 0
-            kept_counts[key] = zero if term is None else tensor(self.b, term)
-        return kept_counts
+            start_counts[key] = zero if term is None else tensor(self.b, term)
+        return start_counts
 
     def _refuse_clashes(self) -> None:
         """Raise ScopeError if two nodes have the same id."""
@@ -175,12 +175,12 @@ class GraphReader:
 
     def _usable_edges(self) -> list[Any]:
         """Return the edges whose ends exist. The other edges are added to the findings."""
-        usable = []
+        usable_edges = []
         for edge in self.graph.edges:
             with self.b.findings.catch():
                 self._check_edge(edge)
-                usable.append(edge)
-        return usable
+                usable_edges.append(edge)
+        return usable_edges
 
     def _check_edge(self, edge: Any) -> None:
         """Raise UnknownNameError if a node or port of the edge does not exist."""
@@ -196,78 +196,87 @@ class GraphReader:
                     where,
                     suggest(node_id, self.nodes),
                 )
-            known = [port.id for port in getattr(self.nodes[node_id], ports)]
-            if port_name not in known:
+            port_ids = [port.id for port in getattr(self.nodes[node_id], ports)]
+            if port_name not in port_ids:
                 kind = "output" if ports == "output_ports" else "input"
                 raise UnknownNameError(
                     f"the edge's {end} '{node_id}' has no {kind} port '{port_name}'",
                     where,
-                    suggest(port_name, known),
+                    suggest(port_name, port_ids),
                 )
 
 
 def waiting_for(graph: Any, edges: Iterable[Any]) -> dict[str, list[str]]:
     """Return, for each node, the senders that must run before it."""
-    defaults = {
+    has_default = {
         (node.id, port.id): port.default_value is not None
         for node in graph.nodes
         for port in node.input_ports
     }
-    waits: dict[str, dict[str, None]] = {node.id: {} for node in graph.nodes}
+    required_senders: dict[str, dict[str, None]] = {node.id: {} for node in graph.nodes}
     for edge in edges:
-        if not defaults[edge.receiver, edge.receiver_port]:
-            waits[edge.receiver][edge.sender] = None
-    return {node: list(senders) for node, senders in waits.items()}
+        if not has_default[edge.receiver, edge.receiver_port]:
+            required_senders[edge.receiver][edge.sender] = None
+    return {node: list(senders) for node, senders in required_senders.items()}
 
 
-def layers_of(graph: Any, waits: Mapping[str, Sequence[str]], where: str) -> Sets:
+def layers_of(graph: Any, required_senders: Mapping[str, Sequence[str]], where: str) -> Sets:
     """Return the nodes in layers. Each node is in a layer after all nodes that it waits for.
 
     Raises:
         CycleError: If nodes wait for each other and no port between them has a default_value.
     """
-    order = {node.id: k for k, node in enumerate(graph.nodes)}
-    missing = {node: sum(sender in order for sender in waits[node]) for node in order}
-    receivers: dict[str, list[str]] = {node: [] for node in order}
-    for node in order:
-        for sender in waits[node]:
-            if sender in order:
+    positions = {node.id: k for k, node in enumerate(graph.nodes)}
+    missing_counts = {
+        node: sum(sender in positions for sender in required_senders[node]) for node in positions
+    }
+    receivers: dict[str, list[str]] = {node: [] for node in positions}
+    for node in positions:
+        for sender in required_senders[node]:
+            if sender in positions:
                 receivers[sender].append(node)
     layers: list[tuple[str, ...]] = []
-    layer = [node for node in order if not missing[node]]
+    layer = [node for node in positions if not missing_counts[node]]
     while layer:
         layers.append(tuple(layer))
-        freed = []
+        next_layer = []
         for node in (receiver for sender in layer for receiver in receivers[sender]):
-            missing[node] -= 1
-            if not missing[node]:
-                freed.append(node)
-        layer = sorted(freed, key=order.__getitem__)
-    if any(missing.values()):
-        raise _circular(_circle(waits, [node for node in order if missing[node]]), where)
+            missing_counts[node] -= 1
+            if not missing_counts[node]:
+                next_layer.append(node)
+        layer = sorted(next_layer, key=positions.__getitem__)
+    if any(missing_counts.values()):
+        raise _circular(
+            _circle(required_senders, [node for node in positions if missing_counts[node]]), where
+        )
     return tuple(layers)
 
 
-def _circular(circle: Sequence[str], where: str) -> CycleError:
+def _circular(cycle: Sequence[str], where: str) -> CycleError:
     """Return the error for nodes that wait for each other."""
     return CycleError(
-        f"the nodes {', '.join(repr(i) for i in circle)} wait for each other"
-        if len(circle) > 1
-        else f"the node '{circle[0]}' waits for itself",
+        f"the nodes {', '.join(repr(i) for i in cycle)} wait for each other"
+        if len(cycle) > 1
+        else f"the node '{cycle[0]}' waits for itself",
         where,
         "give an input port of the circle a default_value, or write the circle as a loop",
     )
 
 
-def _circle(waits: Mapping[str, Sequence[str]], waiting: list[str]) -> list[str]:
+def _circle(required_senders: Mapping[str, Sequence[str]], waiting_nodes: list[str]) -> list[str]:
     """Return the nodes of the first cycle among the waiting nodes, in the order of the graph."""
     import networkx
 
-    edges = [(sender, node) for node in waiting for sender in waiting if sender in waits[node]]
+    edges = [
+        (sender, node)
+        for node in waiting_nodes
+        for sender in waiting_nodes
+        if sender in required_senders[node]
+    ]
     components = networkx.strongly_connected_components(networkx.DiGraph(edges))
-    member_of = {node: component for component in components for node in component}
-    for node in waiting:
-        component = member_of.get(node, set())
+    component_of = {node: component for component in components for node in component}
+    for node in waiting_nodes:
+        component = component_of.get(node, set())
         if len(component) > 1 or (node, node) in edges:
-            return [other for other in waiting if other in component]
-    return waiting
+            return [other for other in waiting_nodes if other in component]
+    return waiting_nodes

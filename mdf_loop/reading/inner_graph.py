@@ -69,9 +69,9 @@ class InnerGraph:
         ports = output_ports(self.graph)
         matches = [key for key in ports if name in (key[1], ".".join(key))]
         if len(matches) > 1:
-            ways = ", ".join(repr(".".join(key)) for key in matches)
+            candidates = ", ".join(repr(".".join(key)) for key in matches)
             raise ScopeError(
-                f"the output '{name}' of {self.role.word} could be {ways}",
+                f"the output '{name}' of {self.role.word} could be {candidates}",
                 hint="write node.port in metadata.outputs",
             )
         if matches:
@@ -93,8 +93,8 @@ class InnerGraph:
             raise self._unbound(node, port, where)
         if isinstance(term, tuple):
             return term
-        hold = as_counted if term is self.iteration else as_held
-        return hold(self.b, port, term)
+        convert = as_counted if term is self.iteration else as_held
+        return convert(self.b, port, term)
 
     def _unbound(self, node: Any, port: Any, where: str) -> ScopeError:
         """Return the error for an input port without an edge and without a value."""
@@ -105,12 +105,12 @@ class InnerGraph:
                 where,
                 f"carry or slice it, or add {port.id}: {port.id} to the loop's args",
             )
-        declare = "name it in metadata.inputs, " if self.role.noun == "body" else ""
+        advice = "name it in metadata.inputs, " if self.role.noun == "body" else ""
         return ScopeError(
             f"{subject} is bound to nothing",
             where,
             suggest(port.id, self.scope.names())
-            or f"{declare}give the node that owns the {self.role.noun} a port of that name, or give "
+            or f"{advice}give the node that owns the {self.role.noun} a port of that name, or give "
             "it a default_value",
         )
 

@@ -59,8 +59,8 @@ class OpenPort(Struct, frozen=True):
 
     def stated_shape(self) -> Shape:
         """Return the shape that the port states for all of its values (-1 is any extent), or None."""
-        stated = enumerate(self.port.shape or ())
-        return tuple(f"?{k}" if extent < 0 else extent for k, extent in stated) or None
+        stated_extents = enumerate(self.port.shape or ())
+        return tuple(f"?{k}" if extent < 0 else extent for k, extent in stated_extents) or None
 
     def given_as(self, names: Container[str]) -> str | None:
         """Return the name among `names` that refers to this port, or None."""
@@ -70,21 +70,25 @@ class OpenPort(Struct, frozen=True):
 def open_ports(document: Document) -> tuple[OpenPort, ...]:
     """Return the graph's inputs, named by port id, or by `node.port` where the port id is ambiguous."""
     graph = document.graph
-    fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    ports = [(n, p) for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed]
-    times = Counter(port.id for _, port in ports)
-    times.update(f"{n.id}.{p.id}" for n in graph.nodes for p in n.output_ports)
+    fed_ports = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    ports = [(n, p) for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed_ports]
+    name_counts = Counter(port.id for _, port in ports)
+    name_counts.update(f"{n.id}.{p.id}" for n in graph.nodes for p in n.output_ports)
     imported = is_imported(graph)
-    others = {port.id: _other_names(port) if imported else () for _, port in ports}
-    named = Counter(name for names in others.values() for name in names)
+    other_names = {port.id: _other_names(port) if imported else () for _, port in ports}
+    other_name_counts = Counter(name for names in other_names.values() for name in names)
     return tuple(
         OpenPort(
-            name=port.id if times[port.id] == 1 else f"{node.id}.{port.id}",
+            name=port.id if name_counts[port.id] == 1 else f"{node.id}.{port.id}",
             node=node.id,
             port=port,
             where=f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
             imported=imported,
-            others=tuple(name for name in others[port.id] if named[name] == 1 and not times[name]),
+            others=tuple(
+                name
+                for name in other_names[port.id]
+                if other_name_counts[name] == 1 and not name_counts[name]
+            ),
             required=_is_required(document, port),
         )
         for node, port in ports
@@ -100,14 +104,18 @@ def _is_required(document: Document, port: Any) -> bool:
     if PurePath(document.name).suffix.lower() != ".onnx" or port.default_value is not None:
         return False
     dtype = stated_dtype(port, "float64")
-    optional = dtype is not None and is_optional(dtype)
-    return "onnx" in (document.graph.metadata or {}) and not optional
+    is_optional_type = dtype is not None and is_optional(dtype)
+    return "onnx" in (document.graph.metadata or {}) and not is_optional_type
 
 
 def _other_names(port: Any) -> tuple[str, ...]:
     """Return the further names of a port in the file from which it was imported, without duplicates."""
-    stated = (port.metadata or {}).get("names")
-    return tuple(dict.fromkeys(map(str, stated))) if isinstance(stated, list | tuple) else ()
+    stated_names = (port.metadata or {}).get("names")
+    return (
+        tuple(dict.fromkeys(map(str, stated_names)))
+        if isinstance(stated_names, list | tuple)
+        else ()
+    )
 
 
 def is_imported(graph: Any) -> bool:
@@ -169,12 +177,12 @@ def bind(
         InputError: If a name is unknown, or a value does not fit the type or shape of its port.
     """
     ports = open_ports(document) if ports is None else ports
-    known = {name for port in ports for name in port.names}
-    unknown = [name for name in inputs if name not in known]
-    if unknown:
+    known_names = {name for port in ports for name in port.names}
+    unknown_names = [name for name in inputs if name not in known_names]
+    if unknown_names:
         raise InputError(
-            f"the model has no input '{unknown[0]}'",
-            hint=_unknown_input_hint(unknown[0], document, known),
+            f"the model has no input '{unknown_names[0]}'",
+            hint=_unknown_input_hint(unknown_names[0], document, known_names),
         )
     raise_findings(_missing(port) for port in ports if port.required and not port.given_as(inputs))
     arrays: dict[str, Data] = {}
@@ -190,8 +198,8 @@ def bind(
         if rows is not None:
             over_time.add(port.name)
         arrays[port.name] = _in_shape(port, data if rows is None else rows, name, rows is not None)
-    stated = {port.name: stated_dtype(port.port, options.precision) for port in ports}
-    dtypes = {name: word for name, word in stated.items() if word and not is_tensor(word)}
+    stated_dtypes = {port.name: stated_dtype(port.port, options.precision) for port in ports}
+    dtypes = {name: word for name, word in stated_dtypes.items() if word and not is_tensor(word)}
     return BoundInputs(arrays, frozenset(over_time), dtypes)
 
 
@@ -209,9 +217,9 @@ def _missing(port: OpenPort) -> Finding:
 
 def _refuse_twice(port: OpenPort, given_names: Container[str]) -> None:
     """Raise InputError if an input is given under two of its names."""
-    names = [name for name in (port.name, *port.others) if name in given_names]
-    if len(names) > 1:
-        first, second, *_ = names
+    used_names = [name for name in (port.name, *port.others) if name in given_names]
+    if len(used_names) > 1:
+        first, second, *_ = used_names
         raise InputError(f"'{first}' and '{second}' mean the same input", hint="give it once")
 
 
@@ -223,15 +231,15 @@ def bind_members(
     Raises:
         InputError: If a value does not fit the type or shape of the port.
     """
-    stated = stated_dtype(port.port, options.precision)
-    if stated is not None and not is_tensor(stated):
-        raise InputError(f"the input '{name}' is {stated}: only arrays can be swept", port.where)
+    dtype = stated_dtype(port.port, options.precision)
+    if dtype is not None and not is_tensor(dtype):
+        raise InputError(f"the input '{name}' is {dtype}: only arrays can be swept", port.where)
     rows: Array = given_data(port.port, members, options.precision, name, port.where)
-    first = inputs.arrays[port.name]
-    if rows[0].size == first.size:
-        rows = rows.reshape(len(rows), *first.shape)
-    bound: Array = _in_shape(port, rows, name, 1 + (port.name in inputs.over_time))
-    return bound
+    first_value = inputs.arrays[port.name]
+    if rows[0].size == first_value.size:
+        rows = rows.reshape(len(rows), *first_value.shape)
+    member_values: Array = _in_shape(port, rows, name, 1 + (port.name in inputs.over_time))
+    return member_values
 
 
 def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
@@ -239,25 +247,27 @@ def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
 
     A single number is repeated for all elements. It stays a number if the port has one element.
     """
-    stated = tuple(port.port.shape or ())
-    if not stated or not isinstance(data, np.ndarray):
+    stated_shape = tuple(port.port.shape or ())
+    if not stated_shape or not isinstance(data, np.ndarray):
         return data  # MDF does not distinguish a missing shape from the shape of a number
-    own = data.shape[leading:]
-    if len(own) == len(stated) and all(e in (-1, o) for e, o in zip(stated, own, strict=True)):
+    value_shape = data.shape[leading:]
+    if len(value_shape) == len(stated_shape) and all(
+        e in (-1, o) for e, o in zip(stated_shape, value_shape, strict=True)
+    ):
         return data
-    if own or -1 in stated:
+    if value_shape or -1 in stated_shape:
         raise InputError(
-            f"the input '{name}' has the shape {list(stated)}, but what is given has {list(own)}",
+            f"the input '{name}' has the shape {list(stated_shape)}, but what is given has {list(value_shape)}",
             port.where,
-            f"give an array of the shape {list(stated)}"
-            + ("" if -1 in stated else ", or one number for all elements"),
+            f"give an array of the shape {list(stated_shape)}"
+            + ("" if -1 in stated_shape else ", or one number for all elements"),
         )
-    if math.prod(stated) == 1 and not port.imported:
+    if math.prod(stated_shape) == 1 and not port.imported:
         return data
-    size = data.nbytes * math.prod(stated)
-    check(size, f"the input '{name}' of the shape {list(stated)}", port.where)
-    expanded = data.reshape(data.shape + (1,) * len(stated))
-    return np.ascontiguousarray(np.broadcast_to(expanded, (*data.shape, *stated)))
+    byte_count = data.nbytes * math.prod(stated_shape)
+    check(byte_count, f"the input '{name}' of the shape {list(stated_shape)}", port.where)
+    expanded = data.reshape(data.shape + (1,) * len(stated_shape))
+    return np.ascontiguousarray(np.broadcast_to(expanded, (*data.shape, *stated_shape)))
 
 
 def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundInputs:
@@ -267,11 +277,11 @@ def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) 
     """
     ports = {p.name: p for p in open_ports(document) if p.given_as(inputs) is None}
     types = {n: _open_type(p.port, options) for n, p in ports.items() if -1 in (p.port.shape or ())}
-    bound_ports = (port for name, port in ports.items() if port.required or name in types)
-    stand_ins = {port.name: _stand_in(port, options.precision) for port in bound_ports}
-    bound = bind(document, {**inputs, **stand_ins}, options)
-    arrays = {name: None if name in types else data for name, data in bound.arrays.items()}
-    return BoundInputs(arrays, bound.over_time, bound.dtypes, types)
+    placeholder_ports = (port for name, port in ports.items() if port.required or name in types)
+    placeholders = {port.name: _stand_in(port, options.precision) for port in placeholder_ports}
+    bound_inputs = bind(document, {**inputs, **placeholders}, options)
+    arrays = {name: None if name in types else data for name, data in bound_inputs.arrays.items()}
+    return BoundInputs(arrays, bound_inputs.over_time, bound_inputs.dtypes, types)
 
 
 def stand_ins(document: Document, precision: str) -> dict[str, Data]:
@@ -291,10 +301,10 @@ def _stand_in(port: OpenPort, precision: str) -> Data:
 
 def _open_type(port: Any, options: Options) -> tuple[str, Shape]:
     """Return the dtype of a port, and its shape with names for open extents."""
-    named = (port.metadata or {}).get("dims")
-    if not isinstance(named, list | tuple) or len(named) != len(port.shape):
-        named = [f"{port.id}_{axis}" for axis in range(len(port.shape))]
-    pairs = zip(port.shape, named, strict=True)
+    axis_names = (port.metadata or {}).get("dims")
+    if not isinstance(axis_names, list | tuple) or len(axis_names) != len(port.shape):
+        axis_names = [f"{port.id}_{axis}" for axis in range(len(port.shape))]
+    pairs = zip(port.shape, axis_names, strict=True)
     shape = tuple(str(name) if extent < 0 else extent for extent, name in pairs)
     return stated_dtype(port, options.precision) or options.precision, shape
 
@@ -304,8 +314,8 @@ def _rows(port: OpenPort, array: Data, name: str, steps: int | None) -> Array | 
     if steps is None or not isinstance(array, np.ndarray):
         return None
     shape = _own_shape(port.port)
-    single = len(shape) > 0 and all(extent == 1 for extent in shape)
-    if single and array.shape == (steps,) and array.shape != shape:
+    is_single_element = len(shape) > 0 and all(extent == 1 for extent in shape)
+    if is_single_element and array.shape == (steps,) and array.shape != shape:
         return array.reshape(steps, *shape)
     if array.ndim <= len(shape):
         return None
@@ -326,9 +336,9 @@ def _own_shape(port: Any) -> tuple[int, ...]:
     return np.shape(port.default_value)
 
 
-def _unknown_input_hint(name: str, document: Document, known: Iterable[str]) -> str:
+def _unknown_input_hint(name: str, document: Document, known_names: Iterable[str]) -> str:
     """Return the hint about an unknown input name."""
     for edge in document.graph.edges:
         if name in (edge.receiver_port, f"{edge.receiver}.{edge.receiver_port}"):
             return f"'{name}' is fed by the edge '{edge.id}', so it cannot be given from outside"
-    return suggest(name, sorted(known)) or "the model takes no inputs"
+    return suggest(name, sorted(known_names)) or "the model takes no inputs"

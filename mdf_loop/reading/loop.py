@@ -43,9 +43,9 @@ def read_loop(
 ) -> Reading:
     """Return the results of the loop that a Function or Parameter of `node` describes."""
     form = loop_form(item, node, where, document)
-    initial = (key for key in item.args or {} if key.startswith("arg_"))
+    initial_arguments = (key for key in item.args or {} if key.startswith("arg_"))
     location = (f"the loop '{item.id}'", "its body does")
-    refuse_unread(item, node, where, (*ARGUMENTS, *initial), document, location)
+    refuse_unread(item, node, where, (*ARGUMENTS, *initial_arguments), document, location)
     return loop_of(b, form, lambda count: find_signature(form, node, count), scope, document)
 
 
@@ -57,19 +57,21 @@ def loop_of(
     document: Document,
 ) -> Reading:
     """Read a loop, and return its results. `signature` returns the body's signature for a number of carried values."""
-    bound = _bindings(b, form, scope)
+    captured_values = _bindings(b, form, scope)
     arguments = _arguments(b, form, scope)
     loop_signature = signature(len(arguments.initial))
     refuse_unrecorded(form.recordings, loop_signature.rows, loop_signature.leaves)
     arguments = replace(arguments, initial=_stated(b, form, loop_signature, arguments.initial))
-    writer = LoopWriter(b, form, arguments, loop_signature, Scopes(scope, bound), document)
-    written_out = unrolled(writer)
-    return writer.write() if written_out is None else written_out
+    writer = LoopWriter(
+        b, form, arguments, loop_signature, Scopes(scope, captured_values), document
+    )
+    unrolled_loop = unrolled(writer)
+    return writer.write() if unrolled_loop is None else unrolled_loop
 
 
 def _bindings(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
     """Lower the loop's further arguments, which are captured values under other names."""
-    bound: dict[str, Term] = {}
+    captured_values: dict[str, Term] = {}
     for key, expression in form.bindings.items():
         with b.at(f"{form.where}.args.{key}"):
             if expression is None:
@@ -77,8 +79,8 @@ def _bindings(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
                     f"the loop's argument '{key}' has no value",
                     hint="give it a value, or leave it out",
                 )
-            bound[key] = lower_expression(b, expression, scope, key)
-    return bound
+            captured_values[key] = lower_expression(b, expression, scope, key)
+    return captured_values
 
 
 def _stated(

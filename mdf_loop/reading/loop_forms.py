@@ -74,11 +74,11 @@ def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
     args = dict(item.args or {})
     owned = owned_graph(written_body(item, node), item, where, LOOP_BODY, document)
     as_onnx = _is_as_onnx(owned)
-    unlimited = not as_onnx and _is_minus_one(args.get("M"), node)
+    is_unlimited = not as_onnx and _is_minus_one(args.get("M"), node)
     return LoopForm(
         name=item.id,
         where=where,
-        trip_count=None if unlimited else _trip_count(args.get("M"), node),
+        trip_count=None if is_unlimited else _trip_count(args.get("M"), node),
         condition=_condition(args.get("cond"), node),
         initial=_initial(args, where),
         owned=owned,
@@ -120,8 +120,8 @@ def _absent(value: Any) -> bool:
 
 def _is_name(value: Any, node: Any) -> bool:
     """Return True if an argument is the exact name of a part of the node, even `-1` or `true`."""
-    known = (*node.parameters, *node.input_ports, *node.functions)
-    return isinstance(value, str) and value.strip() in {part.id for part in known}
+    node_parts = (*node.parameters, *node.input_ports, *node.functions)
+    return isinstance(value, str) and value.strip() in {part.id for part in node_parts}
 
 
 def _trip_count(value: Any, node: Any) -> Any | None:
@@ -163,13 +163,13 @@ def _is_numbers(text: str) -> bool:
 
 def _initial(args: Mapping[str, Any], where: str) -> tuple[Any, ...] | dict[str, Any]:
     """Return the initial values of `v_initial` and of the arguments `arg_...`."""
-    more = [value for key, value in args.items() if key.startswith("arg_")]
-    first = _initial_values(args.get("v_initial"), where)
-    if isinstance(first, dict):
-        if more:
+    further_values = [value for key, value in args.items() if key.startswith("arg_")]
+    values = _initial_values(args.get("v_initial"), where)
+    if isinstance(values, dict):
+        if further_values:
             raise ModelError("v_initial by name and arg_... cannot be mixed", where)
-        return first
-    return (*first, *more)
+        return values
+    return (*values, *further_values)
 
 
 def _initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
@@ -204,15 +204,15 @@ def _initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
 def _named_parts(text: str) -> dict[str, str] | None:
     """Return the entries of `dict(x=a, y=b)` or `{'x': a, 'y': b}`, written as text, or None for another text."""
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        root = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
         return None
-    if isinstance(tree, ast.Dict):
-        keys = [k.value if isinstance(k, ast.Constant) else "" for k in tree.keys]
-        return {str(k): ast.unparse(v) for k, v in zip(keys, tree.values, strict=True)}
-    is_call = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)
-    if is_call and isinstance(tree, ast.Call) and ast.unparse(tree.func) == "dict":
-        return {k.arg or "": ast.unparse(k.value) for k in tree.keywords}
+    if isinstance(root, ast.Dict):
+        keys = [k.value if isinstance(k, ast.Constant) else "" for k in root.keys]
+        return {str(k): ast.unparse(v) for k, v in zip(keys, root.values, strict=True)}
+    is_call = isinstance(root, ast.Call) and isinstance(root.func, ast.Name)
+    if is_call and isinstance(root, ast.Call) and ast.unparse(root.func) == "dict":
+        return {k.arg or "": ast.unparse(k.value) for k in root.keywords}
     return None
 
 

@@ -78,42 +78,46 @@ class LoopWriter:
     def write(self) -> Reading:
         """Append the loop and return its results."""
         scan_inputs = ((part, part.rows(self.b)) for part in self.arguments.slices)
-        self.rows = {part: rows for part, rows in scan_inputs if rows is not None}
-        histories, outside = self._histories({}, Extents(())), Extents(())
+        self.rows = {part: row_types for part, row_types in scan_inputs if row_types is not None}
+        histories, outer_extents = self._histories({}, Extents(())), Extents(())
         initial, body = self._settle(histories)
-        rows = {
+        row_types = {
             history.of: RowType(value.dtype, value.shape)
             for history, value in zip(histories, body.delayed, strict=True)
         }
-        if not all(rows[history.of].fits(history) for history in histories):
-            outside = body.outside
-            histories = self._histories(rows, outside)
+        if not all(row_types[history.of].fits(history) for history in histories):
+            outer_extents = body.outside
+            histories = self._histories(row_types, outer_extents)
             for history in histories:
-                if not rows[history.of].fits(history):
-                    raise rows[history.of].refused(history)
+                if not row_types[history.of].fits(history):
+                    raise row_types[history.of].refused(history)
             self._discard(body)
             initial, body = self._settle(histories)
-        parts = split(self.b, self.form, body) if self.form.mid_exit else BodyWithExit(body)
-        return self._appended(initial, parts)
+        body_with_exit = (
+            split(self.b, self.form, body) if self.form.mid_exit else BodyWithExit(body)
+        )
+        return self._appended(initial, body_with_exit)
 
     def _histories(self, rows: Mapping[str, RowType], outside: Extents) -> tuple[History, ...]:
         """Build the delay histories. `rows` are the known types of delayed values."""
-        known = dict(rows)
+        row_types = dict(rows)
         for name, value in zip(self.signature.leaves, self.arguments.initial, strict=True):
-            known.setdefault(name, RowType(value.dtype, value.shape))
-        return tuple(d.history(self.b, known.get(d.of), outside) for d in self.arguments.delays)
+            row_types.setdefault(name, RowType(value.dtype, value.shape))
+        return tuple(d.history(self.b, row_types.get(d.of), outside) for d in self.arguments.delays)
 
     # --- types that hold for all iterations -------------------------------------------------------
 
     def _settle(self, histories: tuple[History, ...]) -> tuple[list[Value], ReadBody]:
         """Read the body for carried shapes that no iteration changes. Return the initial values and the body."""
-        numbers = () if self.dynamic else range(len(self.arguments.initial))
-        initial, body = self._read_until_same(histories, numbers)
-        spread = [k for k in numbers if initial[k] is not self.arguments.initial[k]]
-        if any(body.leaves[k].shape != initial[k].shape for k in spread):  # the shape still changes
+        positions = () if self.dynamic else range(len(self.arguments.initial))
+        initial, body = self._read_until_same(histories, positions)
+        broadcast_positions = [k for k in positions if initial[k] is not self.arguments.initial[k]]
+        if any(
+            body.leaves[k].shape != initial[k].shape for k in broadcast_positions
+        ):  # the shape still changes
             self._discard(body)
             return self._read_until_same(histories, ())
-        for k in spread:
+        for k in broadcast_positions:
             self.b.note(
                 f"'{body.leave_names[k]}' starts as one number, and is {initial[k].type} after one "
                 "iteration: the number stands for all elements",
@@ -122,44 +126,52 @@ class LoopWriter:
         return initial, body
 
     def _read_until_same(
-        self, histories: tuple[History, ...], numbers: Sequence[int]
+        self, histories: tuple[History, ...], positions: Sequence[int]
     ) -> tuple[list[Value], ReadBody]:
         """Read the body until the carried shapes are a fixed point.
 
-        The initial values at the positions `numbers` may be broadcast from one number to an array.
+        The initial values at the positions `positions` may be broadcast from one number to an array.
         """
         initial = [*self.arguments.initial]
         for history in histories:
             with self.b.at(history.where, history.of):
                 initial += history.initial(self.b)
-        entering = [value.shape for value in initial]
-        body = self._read_body(initial, entering, histories)
-        for _ in range(3 + len(numbers)):  # a round generalizes or broadcasts a shape
-            spread = [k for k in numbers if self._spread(initial, k, entering[k], body)]
-            joined = [
-                initial[k].shape if k in spread else _joined(shape, v.shape, self.dynamic)
-                for k, (shape, v) in enumerate(zip(entering, body.leaves, strict=True))
+        entering_shapes = [value.shape for value in initial]
+        body = self._read_body(initial, entering_shapes, histories)
+        for _ in range(3 + len(positions)):  # a round generalizes or broadcasts a shape
+            broadcast_positions = [
+                k for k in positions if self._spread(initial, k, entering_shapes[k], body)
             ]
-            if joined == entering:
+            joined_shapes = [
+                initial[k].shape
+                if k in broadcast_positions
+                else _joined(shape, v.shape, self.dynamic)
+                for k, (shape, v) in enumerate(zip(entering_shapes, body.leaves, strict=True))
+            ]
+            if joined_shapes == entering_shapes:
                 break
-            entering = joined
+            entering_shapes = joined_shapes
             self._discard(body)
-            body = self._read_body(initial, entering, histories)
+            body = self._read_body(initial, entering_shapes, histories)
         return initial, body
 
-    def _spread(self, initial: list[Value], k: int, entering: Shape, body: ReadBody) -> bool:
+    def _spread(self, initial: list[Value], k: int, entering_shape: Shape, body: ReadBody) -> bool:
         """Broadcast initial value `k` if it is a scalar that becomes an array in the body. Return True if broadcast.
 
         For elementwise operations the result is the same. Other operations are refused later
         (`reading.possible_shapes`).
         """
         shape = body.leaves[k].shape
-        if entering != () or not shape or not all(isinstance(extent, int) for extent in shape):
+        if (
+            entering_shape != ()
+            or not shape
+            or not all(isinstance(extent, int) for extent in shape)
+        ):
             return False
-        one = initial[k]
+        scalar = initial[k]
         with self.b.at(self.form.where, body.leave_names[k]):
-            initial[k] = self.b.op("Expand", one, self.b.constant(np.array(shape)))
-        self.b.spread_sources[initial[k]] = (one,)
+            initial[k] = self.b.op("Expand", scalar, self.b.constant(np.array(shape)))
+        self.b.spread_sources[initial[k]] = (scalar,)
         return True
 
     def _discard(self, body: ReadBody) -> None:
@@ -172,14 +184,14 @@ class LoopWriter:
     ) -> ReadBody:
         """Read the body for the dtypes of the initial values and the carried shapes."""
         types = tuple(RowType(v.dtype, shape) for v, shape in zip(initial, shapes, strict=True))
-        entering = BodyInputs(types, self.arguments.slices, self.rows, histories)
-        return read_body(self.b, self.form, self.signature, entering, self.scopes, self.document)
+        body_inputs = BodyInputs(types, self.arguments.slices, self.rows, histories)
+        return read_body(self.b, self.form, self.signature, body_inputs, self.scopes, self.document)
 
     # --- the loop ---------------------------------------------------------------------------------
 
-    def _appended(self, initial: Sequence[Value], parts: BodyWithExit) -> Reading:
+    def _appended(self, initial: Sequence[Value], body_with_exit: BodyWithExit) -> Reading:
         """Append the loop and the operations on its results, and return the results."""
-        b, body = self.b, as_entered(self.b, parts.body)
+        b, body = self.b, as_entered(self.b, body_with_exit.body)
         with b.at(self.form.where, self.name):
             carried = [
                 Carried(start, enter, leave, b.new(enter.dtype, enter.shape, self._named(n)), n)
@@ -187,22 +199,25 @@ class LoopWriter:
                     initial, body.enters, body.leaves, body.leave_names, strict=True
                 )
             ]
-            lasts = {k: self._last(parts, k) for k in range(len(body.rows))}
+            last_rows = {k: self._last(body_with_exit, k) for k in range(len(body.rows))}
             recorded = {
                 k: Recorded(
                     row, b.new(row.dtype, self._stacked(row.shape, body), self._named(name)), name
                 )
                 for k, (row, name) in enumerate(zip(body.rows, body.row_names, strict=True))
-                if lasts[k] is None
+                if last_rows[k] is None
             }
-            carried += [last for last in lasts.values() if last is not None]
+            carried += [last_row for last_row in last_rows.values() if last_row is not None]
             loop = b.append(self._loop(body, carried, list(recorded.values())))
-            pairs = list(zip(carried, parts.body.leaves, strict=False))
+            pairs = list(zip(carried, body_with_exit.body.leaves, strict=False))
             finals = [as_left(b, c.final, v) for c, v in pairs[: len(self.signature.leaves)]]
-            rounds = self._rounds(loop, parts)
-            rows = [self._row(k, lasts[k], recorded.get(k), loop, rounds, parts) for k in lasts]
+            iterations = self._rounds(loop, body_with_exit)
+            rows = [
+                self._row(k, last_rows[k], recorded.get(k), loop, iterations, body_with_exit)
+                for k in last_rows
+            ]
         outputs = (*finals, *rows)
-        return Reading(outputs[0] if len(outputs) == 1 else outputs, self._others(loop, rounds))
+        return Reading(outputs[0] if len(outputs) == 1 else outputs, self._others(loop, iterations))
 
     def _loop(self, body: ReadBody, carried: list[Carried], recorded: list[Recorded]) -> Loop:
         """Build the `Loop` operation."""
@@ -231,61 +246,68 @@ class LoopWriter:
 
     def _stacked(self, shape: Shape, body: ReadBody) -> Shape:
         """Return the shape of a recording: the number of iterations, if it is known, before the shape of a row."""
-        known = self.b.constant_of(self.arguments.trip_count)
+        trip_count = self.b.constant_of(self.arguments.trip_count)
         if shape is None:
             return None
-        if known is not None and self._is_for_loop(body):
-            return (max(int(known), 0), *shape)
+        if trip_count is not None and self._is_for_loop(body):
+            return (max(int(trip_count), 0), *shape)
         return (self.b.name(f"{self.form.name}_iterations"), *shape)
 
     def _is_for_loop(self, body: ReadBody) -> bool:
         """Return True if the loop has no condition, or a condition that is always true."""
-        first, goes_on = self.arguments.condition, skip_identities(body.ops, body.condition_out)
-        stays = goes_on is body.condition_in or self._is_true(goes_on)
-        return first is None or (self._is_true(first) and stays)
+        initial_condition, next_condition = (
+            self.arguments.condition,
+            skip_identities(body.ops, body.condition_out),
+        )
+        never_changes = next_condition is body.condition_in or self._is_true(next_condition)
+        return initial_condition is None or (self._is_true(initial_condition) and never_changes)
 
     def _is_true(self, value: Value) -> bool:
         """Return True if a value is a constant that is true."""
-        known = self.b.constant_of(value)
-        return known is not None and is_true(known)
+        constant = self.b.constant_of(value)
+        return constant is not None and is_true(constant)
 
     # --- results of the loop ----------------------------------------------------------------------
 
-    def _last(self, parts: BodyWithExit, k: int) -> Carried | None:
+    def _last(self, body_with_exit: BodyWithExit, k: int) -> Carried | None:
         """Build a carried value for a recording of the last row. Return None if the loop must record all rows."""
-        row, name = parts.body.rows[k], parts.body.row_names[k]
+        row, name = body_with_exit.body.rows[k], body_with_exit.body.row_names[k]
         form = self.form.recordings.get(name)
-        if form is None or not form.last or k in parts.late or row.dtype == "string":
+        if form is None or not form.last or k in body_with_exit.late or row.dtype == "string":
             return None
         if row.shape is None or any(isinstance(extent, str) for extent in row.shape):
             return None
-        start = self.b.constant(np.zeros(row.shape, numpy_dtype(row.dtype)))
+        zeros = self.b.constant(np.zeros(row.shape, numpy_dtype(row.dtype)))
         enter, final = (self.b.new(row.dtype, row.shape, self._named(name)) for _ in range(2))
-        return Carried(start, enter, row, final, name)
+        return Carried(zeros, enter, row, final, name)
 
     def _row(
         self,
         k: int,
-        last: Carried | None,
+        last_row_carried: Carried | None,
         recorded: Recorded | None,
         loop: Loop,
-        rounds: Value,
-        parts: BodyWithExit,
+        iterations: Value,
+        body_with_exit: BodyWithExit,
     ) -> Value:
         """Return the result of recording `k`: the arranged rows, or the last row."""
         b = self.b
-        form = self.form.recordings.get(parts.body.row_names[k])
-        iteration_count = rounds if k in parts.late else self._count(loop)
-        if last is not None:
+        form = self.form.recordings.get(body_with_exit.body.row_names[k])
+        iteration_count = iterations if k in body_with_exit.late else self._count(loop)
+        if last_row_carried is not None:
             assert form is not None
             one = b.constant(np.array(1))
             return check_value(
-                b, last.final, b.op("LessOrEqual", one, iteration_count), no_row(form)
+                b, last_row_carried.final, b.op("LessOrEqual", one, iteration_count), no_row(form)
             )
         assert recorded is not None
         if form is not None and form.last:
             return last_row(b, form, recorded.stack, iteration_count)
-        stack = rows_of_rounds(b, recorded.stack, rounds) if k in parts.late else recorded.stack
+        stack = (
+            rows_of_rounds(b, recorded.stack, iterations)
+            if k in body_with_exit.late
+            else recorded.stack
+        )
         if form is None:
             return stack
         return arranged(b, form, stack, self.scopes.node)
@@ -297,7 +319,7 @@ class LoopWriter:
             return self.b.op("Max", loop.trip_count, self.b.constant(np.array(0)))
         return loop.count
 
-    def _rounds(self, loop: Loop, parts: BodyWithExit) -> Value:
+    def _rounds(self, loop: Loop, body_with_exit: BodyWithExit) -> Value:
         """Return the number of complete iterations."""
         assert loop.count is not None
         assert loop.last_condition is not None
@@ -305,17 +327,17 @@ class LoopWriter:
             return loop.count
         return full_rounds(self.b, loop.count, loop.last_condition)
 
-    def _others(self, loop: Loop, rounds: Value) -> dict[str, Callable[[], Term]]:
+    def _others(self, loop: Loop, iterations: Value) -> dict[str, Callable[[], Term]]:
         """Return functions that compute the further results of the loop by name: iterations, condition, stopped_by."""
         assert loop.last_condition is not None
-        last = loop.last_condition
+        last_condition = loop.last_condition
         return {
-            "iterations": lambda: rounds,
-            "condition": lambda: last,
-            "stopped_by": lambda: self._stopped_by(loop, last),
+            "iterations": lambda: iterations,
+            "condition": lambda: last_condition,
+            "stopped_by": lambda: self._stopped_by(loop, last_condition),
         }
 
-    def _stopped_by(self, loop: Loop, last: Value) -> Value:
+    def _stopped_by(self, loop: Loop, last_condition: Value) -> Value:
         """Return the code of the loop's `StopReason`."""
 
         def code(reason: StopReason) -> Value:
@@ -324,7 +346,7 @@ class LoopWriter:
         limit = StopReason.MAX_ITERATIONS if loop.trip_count is None else StopReason.TRIP_COUNT
         if loop.condition is None:
             return code(limit)
-        return self.b.op("Where", last, code(limit), code(StopReason.CONDITION))
+        return self.b.op("Where", last_condition, code(limit), code(StopReason.CONDITION))
 
 
 def _owner(where: str) -> str:

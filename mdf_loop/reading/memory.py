@@ -88,16 +88,16 @@ class CarriedTypes(Struct):
         Raises:
             CarryTypeError, CarryShapeError: If no type holds for both.
         """
-        old = self.of.get(state)
-        new = _joined(state, old or (value.dtype, value.shape), value)
-        self.widened[state] += new != old
+        old_type = self.of.get(state)
+        new_type = _joined(state, old_type or (value.dtype, value.shape), value)
+        self.widened[state] += new_type != old_type
         if self.widened[state] > _WIDENINGS:
             raise CarryShapeError(
                 f"'{state[2]}' gets another shape with every step: {list(value.shape or ())} is not "
                 "the last",
                 hint="a carried value must have one shape at all steps",
             )
-        self.of[state] = new
+        self.of[state] = new_type
 
 
 class Memory:
@@ -165,14 +165,14 @@ class LoopMemory(Memory):
         b: ModelBuilder,
         types: CarriedTypes,
         initial: Callable[[State], Value],
-        known: Iterable[str],
+        nodes_that_ran: Iterable[str],
     ) -> None:
         super().__init__(b, types=types)
         self.initial = initial
         self.initials: dict[State, Value] = {}
         self.enters: dict[State, Value] = {}
         self.leaves: dict[State, Value] = {}
-        self._has_run = dict.fromkeys(known, True)
+        self._has_run = dict.fromkeys(nodes_that_ran, True)
 
     def _absent(self, state: State) -> Term:
         return self.enter(state)
@@ -200,15 +200,15 @@ class LoopMemory(Memory):
 
         The computation of a leaving value may carry further states.
         """
-        while waiting := [state for state in self.enters if state not in self.leaves]:
-            for state in waiting:
+        while pending := [state for state in self.enters if state not in self.leaves]:
+            for state in pending:
                 self.leaves[state] = value = self._left(state)
                 if PLACES.get(state[0]) is None:
                     continue
                 with self.b.at(f"{where}.nodes['{state[1]}'].{PLACES[state[0]]}['{state[2]}']"):
                     self.types.widen(state, value)
-        entered = {s: (enter.dtype, enter.shape) for s, enter in self.enters.items()}
-        return any(self.types.type(state) != type_ for state, type_ in entered.items())
+        entered_types = {s: (enter.dtype, enter.shape) for s, enter in self.enters.items()}
+        return any(self.types.type(state) != type_ for state, type_ in entered_types.items())
 
     def _left(self, state: State) -> Value:
         """Return the leaving value of a carried state."""
@@ -229,22 +229,22 @@ class LoopMemory(Memory):
         return tuple(carried_values)
 
 
-def _joined(state: State, old: tuple[str, Shape], new: Value) -> tuple[str, Shape]:
+def _joined(state: State, old_type: tuple[str, Shape], value: Value) -> tuple[str, Shape]:
     """Return the dtype and shape that fit the old type of a state and a new value."""
     item = state[2]
-    dtype, shape = old
-    if dtype != new.dtype and not {kind_of(dtype), kind_of(new.dtype)} <= set("biufc"):
-        raise CarryTypeError(f"'{item}' changes from {dtype} to {new.type}")
-    wide = promoted_dtype((dtype, new.dtype)) if dtype != new.dtype else dtype
-    if shape is None or new.shape is None:
-        return wide, None
-    if not (is_fixed(shape) and is_fixed(new.shape)):
-        return wide, _open_shape(state, shape, new.shape)
+    dtype, shape = old_type
+    if dtype != value.dtype and not {kind_of(dtype), kind_of(value.dtype)} <= set("biufc"):
+        raise CarryTypeError(f"'{item}' changes from {dtype} to {value.type}")
+    common_dtype = promoted_dtype((dtype, value.dtype)) if dtype != value.dtype else dtype
+    if shape is None or value.shape is None:
+        return common_dtype, None
+    if not (is_fixed(shape) and is_fixed(value.shape)):
+        return common_dtype, _open_shape(state, shape, value.shape)
     try:
-        return wide, np.broadcast_shapes(shape, new.shape)
+        return common_dtype, np.broadcast_shapes(shape, value.shape)
     except ValueError:
         raise CarryShapeError(
-            f"'{item}' changes its shape over time: {list(shape)} becomes {list(new.shape)}",
+            f"'{item}' changes its shape over time: {list(shape)} becomes {list(value.shape)}",
             hint="give it an initial value of the shape that it has later",
         ) from None
 
@@ -255,23 +255,23 @@ def _open_shape(state: State, *shapes: _Extents) -> Shape:
     The values are not broadcast: each keeps its own extents. A number is an array of one element.
     """
     rank = max(map(len, shapes))
-    deep = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    padded_shapes = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     name = ".".join(filter(None, state[1:]))
     return tuple(
         extents[0] if {*map(type, extents)} == {int} and len({*extents}) == 1 else f"{name}_{k}"
-        for k, extents in enumerate(zip(*deep, strict=True))
+        for k, extents in enumerate(zip(*padded_shapes, strict=True))
     )
 
 
 def fitted(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value:
     """Convert a value to a more general dtype and shape, without loss."""
-    wide = cast(b, value, dtype)
-    if shape is None or wide.shape is None or wide.shape == shape:
-        return wide
+    converted = cast(b, value, dtype)
+    if shape is None or converted.shape is None or converted.shape == shape:
+        return converted
     if not is_fixed(shape):
-        return with_rank(b, wide, len(shape))
-    expanded = b.op("Expand", wide, ints(b, *shape))
-    b.spread_sources[expanded] = (wide,)
+        return with_rank(b, converted, len(shape))
+    expanded = b.op("Expand", converted, ints(b, *shape))
+    b.spread_sources[expanded] = (converted,)
     return expanded
 
 

@@ -50,56 +50,56 @@ class BodyWithExit(Struct, frozen=True, eq=False):
 
 def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
     """Return the body with all operations after the test in an `If`."""
-    early, late = _divided(body.ops, (body.condition_out, *body.early))
-    made_late = {value for operation in late for value in results(operation)}
-    rows = [row for row in dict.fromkeys(body.rows) if row in made_late]
-    carried = [
+    early_operations, late_operations = _divided(body.ops, (body.condition_out, *body.early))
+    late_values = {value for operation in late_operations for value in results(operation)}
+    rows = [row for row in dict.fromkeys(body.rows) if row in late_values]
+    changed_carried = [
         (enter, leave)
         for enter, leave in zip(body.enters, body.leaves, strict=True)
         if enter is not leave
     ]
     inner = b.body()
     otherwise = inner.body()
-    known = Extents((*body.enters, *_made(early), *_read(body.ops)))
-    leaves = [leave for _, leave in carried] + rows
-    carried_outputs = [enter for enter, _ in carried]
-    carried_outputs += [_nothing(otherwise, form, row, known) for row in rows]
+    known_extents = Extents((*body.enters, *_made(early_operations), *_read(body.ops)))
+    leaves = [leave for _, leave in changed_carried] + rows
+    carried_outputs = [enter for enter, _ in changed_carried]
+    carried_outputs += [_nothing(otherwise, form, row, known_extents) for row in rows]
     outputs = tuple(
         _output(inner, form, *pair) for pair in zip(leaves, carried_outputs, strict=True)
     )
     choice = If(
         name=f"{form.name} goes on",
         condition=body.condition_out,
-        then=Branch(tuple(late), tuple(leaves)),
+        then=Branch(tuple(late_operations), tuple(leaves)),
         otherwise=Branch(tuple(otherwise.ops), tuple(carried_outputs)),
         outputs=outputs,
         where=form.where,
     )
-    by_leave = dict(zip(carried, outputs, strict=False))
-    by_row = dict(zip(rows, outputs[len(carried) :], strict=True))
+    by_leave = dict(zip(changed_carried, outputs, strict=False))
+    by_row = dict(zip(rows, outputs[len(changed_carried) :], strict=True))
     pairs = zip(body.enters, body.leaves, strict=True)
-    changed = replace(
+    new_body = replace(
         body,
-        ops=(*early, *(inner.ops), *((choice,) if outputs else ())),
+        ops=(*early_operations, *(inner.ops), *((choice,) if outputs else ())),
         leaves=tuple(by_leave.get(pair, pair[1]) for pair in pairs),
         rows=tuple(by_row.get(row, row) for row in body.rows),
     )
-    return BodyWithExit(changed, frozenset(k for k, row in enumerate(body.rows) if row in by_row))
+    return BodyWithExit(new_body, frozenset(k for k, row in enumerate(body.rows) if row in by_row))
 
 
 def _divided(
     ops: tuple[Operation, ...], roots: Iterable[Value]
 ) -> tuple[list[Operation], list[Operation]]:
     """Split operations into the operations that the values `roots` depend on, and all others."""
-    needed = set(roots)
-    early: set[int] = set()
+    needed_values = set(roots)
+    early_positions: set[int] = set()
     for k in reversed(range(len(ops))):
-        if needed.intersection(results(ops[k])):
-            early.add(k)
-            needed.update(reads(ops[k]))
+        if needed_values.intersection(results(ops[k])):
+            early_positions.add(k)
+            needed_values.update(reads(ops[k]))
     return (
-        [op for k, op in enumerate(ops) if k in early],
-        [op for k, op in enumerate(ops) if k not in early],
+        [op for k, op in enumerate(ops) if k in early_positions],
+        [op for k, op in enumerate(ops) if k not in early_positions],
     )
 
 
@@ -110,14 +110,16 @@ def _made(ops: Iterable[Operation]) -> list[Value]:
 
 def _read(ops: Iterable[Operation]) -> list[Value]:
     """Return the outer values that operations read but do not compute."""
-    inner = list(walk(ops))
-    inner_values = set(_made(inner))
-    return [v for operation in inner for v in operands(operation) if v not in inner_values]
+    inner_operations = list(walk(ops))
+    inner_values = set(_made(inner_operations))
+    return [
+        v for operation in inner_operations for v in operands(operation) if v not in inner_values
+    ]
 
 
-def _nothing(b: ModelBuilder, form: LoopForm, row: Value, known: Extents) -> Value:
+def _nothing(b: ModelBuilder, form: LoopForm, row: Value, known_extents: Extents) -> Value:
     """Return a placeholder for the row of the last, incomplete iteration. The row is discarded after the loop."""
-    shape = known.tensor(b, row.shape)
+    shape = known_extents.tensor(b, row.shape)
     if shape is None or row.dtype == "string":
         raise UnsupportedError(
             f"the recorded value '{row.name}' is {row.type}: with exit: middle, the shape of what "
@@ -139,8 +141,10 @@ def _output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Value) -> V
             "make both of one dtype",
         )
     shape = any_shape(then.shape, otherwise.shape)
-    named: Shape = shape and tuple(b.name("d") if str(d).startswith("?") else d for d in shape)
-    return b.new(then.dtype, named, then.name)
+    named_shape: Shape = shape and tuple(
+        b.name("d") if str(d).startswith("?") else d for d in shape
+    )
+    return b.new(then.dtype, named_shape, then.name)
 
 
 # --- after the loop -----------------------------------------------------------------------------
@@ -148,12 +152,12 @@ def _output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Value) -> V
 
 def full_rounds(b: ModelBuilder, count: Value, last_condition: Value) -> Value:
     """Return the number of complete iterations, given the number of started iterations."""
-    begun = b.op("Less", b.constant(np.array(0)), count)
-    left = b.op("And", begun, b.op("Not", last_condition))
-    return b.op("Sub", count, cast(b, left, "int64"))
+    has_started = b.op("Less", b.constant(np.array(0)), count)
+    is_incomplete = b.op("And", has_started, b.op("Not", last_condition))
+    return b.op("Sub", count, cast(b, is_incomplete, "int64"))
 
 
-def rows_of_rounds(b: ModelBuilder, stack: Value, rounds: Value) -> Value:
+def rows_of_rounds(b: ModelBuilder, stack: Value, iterations: Value) -> Value:
     """Drop the row of the incomplete iteration from stacked rows."""
-    end = b.op("Reshape", rounds, ints(b, 1))
+    end = b.op("Reshape", iterations, ints(b, 1))
     return b.op("Slice", stack, ints(b, 0), end, ints(b, 0))

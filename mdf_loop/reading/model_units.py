@@ -68,9 +68,9 @@ class ModelUnits:
         """Return loss specifications of `differentiate`, with their arrays in the units of their outputs."""
         return self._convert_words(of, "sse", "the array for {} of '{}'")
 
-    def convert_over_trials(self, words: Any) -> Any:
+    def convert_over_trials(self, specifications: Any) -> Any:
         """Return specifications of `over_trials`, with the edges of histograms in the units of their outputs."""
-        return self._convert_words(words, "histogram", "{} over trials of '{}'")
+        return self._convert_words(specifications, "histogram", "{} over trials of '{}'")
 
     def convert_time_step(self, dt: Any) -> Any:
         """Return the time step as a number in the model's unit of time.
@@ -85,28 +85,28 @@ class ModelUnits:
             dt = text if unit_of_step(text) in UNITS else convert(dt, unit, "dt")
         return step_in(dt, unit.text)
 
-    def _convert_words(self, words: Any, in_unit_of_output: str, what: str) -> Any:
+    def _convert_words(self, specifications: Any, in_unit_of_output: str, description: str) -> Any:
         """Convert the numbers in specifications of outputs to the units of the outputs.
 
         Only numbers under the key `in_unit_of_output` may have a unit.
         """
-        if words is None or not isinstance(words, Mapping):
-            return words
+        if specifications is None or not isinstance(specifications, Mapping):
+            return specifications
 
-        def convert_word(name: str, word: Any) -> Any:
-            if isinstance(word, list | tuple):
-                return [convert_word(name, each) for each in word]
-            if not isinstance(word, Mapping):
-                return word
-            return {key: convert_numbers(name, key, each) for key, each in word.items()}
+        def convert_word(name: str, specification: Any) -> Any:
+            if isinstance(specification, list | tuple):
+                return [convert_word(name, each) for each in specification]
+            if not isinstance(specification, Mapping):
+                return specification
+            return {key: convert_numbers(name, key, each) for key, each in specification.items()}
 
         def convert_numbers(name: str, key: Any, numbers: Any) -> Any:
             if not has_unit(numbers):
                 return numbers
             unit = self.of_output(name) if key == in_unit_of_output else NO_UNIT
-            return convert(numbers, unit, what.format(key, name))
+            return convert(numbers, unit, description.format(key, name))
 
-        return {name: convert_word(name, word) for name, word in words.items()}
+        return {name: convert_word(name, word) for name, word in specifications.items()}
 
     # --- units ------------------------------------------------------------------------------------
 
@@ -119,9 +119,9 @@ class ModelUnits:
         units = {name: self.of_output(name) for name in names}
         texts = {name: unit.text or "no unit" for name, unit in units.items()}
         if len(set(texts.values())) > 1:
-            listed = ", ".join(f"'{name}' has {text}" for name, text in texts.items())
+            unit_list = ", ".join(f"'{name}' has {text}" for name, text in texts.items())
             raise InputError(
-                f"{what} has a unit, but is for outputs of different units: {listed}",
+                f"{what} has a unit, but is for outputs of different units: {unit_list}",
                 hint="give plain numbers, or outputs of one unit",
             )
         return next(iter(units.values()), NO_UNIT)
@@ -146,9 +146,9 @@ class ModelUnits:
         ports = [port for port in open_ports(self._document) if port.given_as(names) == name]
         units = [self._of_part(port.node, "input_ports", port.port.id) for port in ports]
         if len({unit.text for unit in units}) > 1:
-            listed = ", ".join(f"'{port.full_name}'" for port in ports)
+            port_list = ", ".join(f"'{port.full_name}'" for port in ports)
             raise InputError(
-                f"'{name}' is given with a unit, but means inputs of different units: {listed}",
+                f"'{name}' is given with a unit, but means inputs of different units: {port_list}",
                 hint="name each of them",
             )
         return units[0] if units else None
@@ -189,9 +189,9 @@ def _convert_by_name(
         return values
     if not any(map(has_unit, values.values())):
         return values
-    plain = dict(values)
+    converted = dict(values)
     for name, value in values.items():
         unit = unit_of_name(name, values) if has_unit(value) else None
         if unit is not None:
-            plain[name] = convert(value, unit, what.format(name))
-    return plain
+            converted[name] = convert(value, unit, what.format(name))
+    return converted

@@ -95,8 +95,8 @@ def _index(document: Document) -> _Index:
     """Return the index of a document. The index is computed once, since every run needs it."""
     key = id(document)
     if key not in _INDEXES:
-        graph_ref = ref(document, lambda _: _INDEXES.pop(key, None))
-        _INDEXES[key] = graph_ref, _Index(document)
+        document_ref = ref(document, lambda _: _INDEXES.pop(key, None))
+        _INDEXES[key] = document_ref, _Index(document)
     return _INDEXES[key][1]
 
 
@@ -107,22 +107,24 @@ def output_names(document: Document) -> dict[str, str]:
     `metadata.outputs` renames the outputs. A graph without output ports returns its parameters.
     """
     graph = document.graph
-    stated = (graph.metadata or {}).get("outputs")
-    if isinstance(stated, Mapping) and stated:
-        return {str(name): str(item) for name, item in stated.items()}
-    if stated and not isinstance(stated, list | tuple):
+    stated_outputs = (graph.metadata or {}).get("outputs")
+    if isinstance(stated_outputs, Mapping) and stated_outputs:
+        return {str(name): str(item) for name, item in stated_outputs.items()}
+    if stated_outputs and not isinstance(stated_outputs, list | tuple):
         raise ModelError(
-            f"metadata.outputs is a list of names, or a mapping of them, not {str(stated)[:60]!r}",
+            f"metadata.outputs is a list of names, or a mapping of them, not {str(stated_outputs)[:60]!r}",
             document.where,
             "write outputs: [node.port, ...] or outputs: {name: node.port}",
         )
-    if stated:
+    if stated_outputs:
         index = _index(document)
-        return {index.find(str(name)).name: str(name) for name in stated}
-    sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
+        return {index.find(str(name)).name: str(name) for name in stated_outputs}
+    sent_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
     ports = [(n.id, p.id) for n in graph.nodes for p in n.output_ports]
-    unsent = [port for port in ports if port not in sent] if ports else _parameters(graph)
-    return {f"{node}.{part}": f"{node}.{part}" for node, part in unsent}
+    unsent_items = (
+        [port for port in ports if port not in sent_ports] if ports else _parameters(graph)
+    )
+    return {f"{node}.{part}": f"{node}.{part}" for node, part in unsent_items}
 
 
 def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None:
@@ -154,14 +156,14 @@ def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None
 
 def _parameters(graph: Any) -> list[tuple[str, str]]:
     """Return the parameters of all nodes, without parameters that are graphs."""
-    graphs = {
+    graph_parameters = {
         (node.id, name)
         for node in graph.nodes
         for item in (*node.functions, *node.parameters)
         for name in parameters_with_bodies(item, node)
     }
-    named = [(node.id, parameter.id) for node in graph.nodes for parameter in node.parameters]
-    return [name for name in named if name not in graphs]
+    parameters = [(node.id, parameter.id) for node in graph.nodes for parameter in node.parameters]
+    return [name for name in parameters if name not in graph_parameters]
 
 
 OUTPUTS = Selection()
@@ -179,11 +181,18 @@ def named_items(document: Document, selection: Selection = OUTPUTS) -> dict[str,
         names = output_names(document)
         index.outputs = {shown_name: index.find(name) for shown_name, name in names.items()}
     outputs = index.outputs
-    own = {item: shown_name for shown_name, item in reversed(outputs.items())}
-    more = [index.find(name) for name in (*(selection.only or ()), *selection.named)]
-    chosen = outputs if selection.only is None else {}
-    known = set(chosen.values())
-    return {**chosen, **{own.get(item, item.name): item for item in more if item not in known}}
+    result_names = {item: shown_name for shown_name, item in reversed(outputs.items())}
+    further_items = [index.find(name) for name in (*(selection.only or ()), *selection.named)]
+    selected_outputs = outputs if selection.only is None else {}
+    selected_items = set(selected_outputs.values())
+    return {
+        **selected_outputs,
+        **{
+            result_names.get(item, item.name): item
+            for item in further_items
+            if item not in selected_items
+        },
+    }
 
 
 def stated_shapes(document: Document) -> dict[str, tuple[int, ...]]:

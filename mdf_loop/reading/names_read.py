@@ -44,20 +44,23 @@ def names_read_by(item: Any, node: Any, document: Document) -> set[str]:
 def _names_read_by_expressions(item: Any) -> set[str]:
     """Return the names that an item without bodies reads. Its arguments hide outer names."""
     names: set[str] = set()
-    hidden: set[str] = set()
+    hidden_names: set[str] = set()
     for key, expression in (item.args or {}).items():
-        names |= _names(expression) - hidden
-        hidden.add(key)
-    return names | (_names(item.value) - hidden) | _names(list(further_expressions(item)))
+        names |= _names(expression) - hidden_names
+        hidden_names.add(key)
+    return names | (_names(item.value) - hidden_names) | _names(list(further_expressions(item)))
 
 
 def _names_read_by_owner(item: Any, node: Any, document: Document) -> set[str]:
     """Return the names that a function with graphs reads in its arguments, and the outer names in its graphs."""
-    bodies = GRAPH_ARGUMENTS[str(graph_function(item.function))]
-    args = {key: value for key, value in (item.args or {}).items() if key not in bodies}
+    graph_arguments = GRAPH_ARGUMENTS[str(graph_function(item.function))]
+    args = {key: value for key, value in (item.args or {}).items() if key not in graph_arguments}
     names = {name for value in args.values() for name in _names(value)}
-    hidden = {*args, *(key for value in args.values() if isinstance(value, dict) for key in value)}
-    return names | (_names_read_inside(item, node, document) - hidden)
+    hidden_names = {
+        *args,
+        *(key for value in args.values() if isinstance(value, dict) for key in value),
+    }
+    return names | (_names_read_inside(item, node, document) - hidden_names)
 
 
 def _names_read_inside(item: Any, node: Any, document: Document) -> set[str]:
@@ -66,8 +69,8 @@ def _names_read_inside(item: Any, node: Any, document: Document) -> set[str]:
     for argument, written in written_bodies(item, node).items():
         body, where = written.value, f"{item_path(item, node)}.args.{argument}"
         if isinstance(body, str):
-            words = ("loop", "body") if is_loop(item.function) else ("choice", "branch")
-            body = graph_by_id(body, where, document, *words)
+            role_words = ("loop", "body") if is_loop(item.function) else ("choice", "branch")
+            body = graph_by_id(body, where, document, *role_words)
         with contextlib.suppress(LoopError):  # lowering the function reports the error
             names |= _names_read_by_body(graph_of(body, where), written.beside, document)
     return names
@@ -77,16 +80,16 @@ def _names_read_by_body(
     body: Any, beside: Mapping[str, Any] | None, document: Document
 ) -> set[str]:
     """Return the outer names that a graph reads. `beside` is the metadata next to the graph's name."""
-    about = {**(body.metadata or {}), **(beside or {})}
-    names = {*free_ports(body), *(about.get("outputs") or ())}
+    metadata = {**(body.metadata or {}), **(beside or {})}
+    names = {*free_ports(body), *(metadata.get("outputs") or ())}
     for node in body.nodes:
-        read: set[str] = set()
+        names_read: set[str] = set()
         for item in (*node.functions, *node.parameters):
-            read |= names_read_by(item, node, document)
+            names_read |= names_read_by(item, node, document)
         for port in node.output_ports:
-            read |= _names(port.value)
-        names |= read - {x.id for x in (*node.input_ports, *node.functions, *node.parameters)}
-    return names - set(about.get("inputs") or ())
+            names_read |= _names(port.value)
+        names |= names_read - {x.id for x in (*node.input_ports, *node.functions, *node.parameters)}
+    return names - set(metadata.get("inputs") or ())
 
 
 def refuse_unread(
@@ -110,10 +113,10 @@ def refuse_unread(
     Raises:
         ModelError: If an argument is unknown.
     """
-    others = [key for key in item.args or {} if key not in own]
-    read: set[str] = set(others)
+    further_arguments = [key for key in item.args or {} if key not in own]
+    names_read: set[str] = set(further_arguments)
     with contextlib.suppress(LoopError):  # the lookup of the graphs reports the error
-        read = _names_read_inside(item, node, document) if others else set()
+        names_read = _names_read_inside(item, node, document) if further_arguments else set()
     raise_findings(
         Finding(
             "ModelError",
@@ -121,6 +124,6 @@ def refuse_unread(
             f"{where}.args.{key}",
             suggest(key, own),
         )
-        for key in others
-        if key not in read
+        for key in further_arguments
+        if key not in names_read
     )

@@ -94,11 +94,11 @@ class NodeReader:
         where: str,
         ports: dict[str, Term | Callable[[], Term]],
         context: Context,
-        moment: ExecutionPoint,
+        point: ExecutionPoint,
     ) -> None:
         self.b = b
         self.node = node
-        self.moment = moment
+        self.moment = point
         self.where = where
         self.context = context
         self.inputs = Scope(ports, context.outer, is_node=True)
@@ -162,9 +162,9 @@ class NodeReader:
         key = (kind, name)
         self.reads.setdefault(self.reader, set()).add(name)
         if key in self.under_way:
-            circle = " -> ".join(n for _, n in [*self.under_way[self.under_way.index(key) :], key])
+            cycle = " -> ".join(n for _, n in [*self.under_way[self.under_way.index(key) :], key])
             raise CycleError(
-                f"the values of node '{self.node.id}' need each other: {circle}",
+                f"the values of node '{self.node.id}' need each other: {cycle}",
                 self.where,
                 "give a parameter a default_initial_value to make it a state",
             )
@@ -267,16 +267,16 @@ class NodeReader:
     def _new_parameters(self) -> Scope:
         """Return a scope in which parameters have their new values."""
         scope = self.old.inner()
-        changed: set[str] = set()
+        changed_ids: set[str] = set()
         items = (*self.node.functions, *self.node.parameters)
-        bodies = set().union(*(parameters_with_bodies(item, self.node) for item in items))
+        graph_parameters = set().union(*(parameters_with_bodies(item, self.node) for item in items))
         for parameter in self.node.parameters:
-            if parameter.id in bodies or is_document_part(parameter.value):
+            if parameter.id in graph_parameters or is_document_part(parameter.value):
                 continue
-            if self._keeps_old_value(parameter, changed):
+            if self._keeps_old_value(parameter, changed_ids):
                 compute: Callable[[str], Term] = self._kept
             else:
-                changed.add(parameter.id)
+                changed_ids.add(parameter.id)
                 compute = self._renewed(scope)
             self.reader = parameter.id
             # Each reader of the parameter raises the error again.
@@ -286,16 +286,16 @@ class NodeReader:
         self.reader = None
         return scope
 
-    def _keeps_old_value(self, parameter: Any, changed: set[str]) -> bool:
+    def _keeps_old_value(self, parameter: Any, changed_ids: set[str]) -> bool:
         """Return True if the new value of a parameter is its old value."""
         if self.moment.has_run is not False:
             return parameter.id in self.fixed
-        reads = names_in(parameter.value)
+        names_read = names_in(parameter.value)
         return (
             parameter.value is not None
             and not parameter.conditions
             and not is_stateful(parameter)
-            and not reads & changed
+            and not names_read & changed_ids
         )
 
     def _kept(self, name: str) -> Term:
@@ -324,9 +324,9 @@ class NodeReader:
         if parameter.time_derivative is not None:
             if self.moment.dt is not None:
                 slope = parameter.time_derivative
-                change = tensor(self.b, self._expression(slope, scope, "time_derivative"))
+                slope_value = tensor(self.b, self._expression(slope, scope, "time_derivative"))
                 old = tensor(self.b, self._kept(parameter.id))
-                return add(self.b, old, multiply(self.b, change, self.moment.dt))
+                return add(self.b, old, multiply(self.b, slope_value, self.moment.dt))
             if parameter.default_initial_value is None:
                 raise ExpressionError(
                     f"the parameter '{parameter.id}' has a time_derivative, but nothing to start from",
@@ -335,17 +335,19 @@ class NodeReader:
             initial = parameter.default_initial_value
             return self._expression(initial, scope, "default_initial_value")
         if parameter.conditions:
-            first = self.moment.has_run is False
-            return literal(self.b, 0.0) if first else self._kept(parameter.id)
+            is_first = self.moment.has_run is False
+            return literal(self.b, 0.0) if is_first else self._kept(parameter.id)
         raise no_value(parameter)
 
     def _conditioned(self, parameter: Any, term: Term, scope: Scope) -> Term:
         """Apply `where(test, value, current)` for each condition of the parameter in order."""
         for k, condition in enumerate(parameter.conditions):
-            test_expression, chosen = condition_fields(condition)
+            test_expression, value_expression = condition_fields(condition)
             test_value = self._expression(test_expression, scope, f"conditions.{k}.test")
             test = truths(self.b, tensor(self.b, test_value))
-            value = tensor(self.b, self._expression(chosen, scope, f"conditions.{k}.value"))
+            value = tensor(
+                self.b, self._expression(value_expression, scope, f"conditions.{k}.value")
+            )
             then, otherwise = promote(self.b, value, tensor(self.b, term))
             term = self.b.op("Where", test, then, otherwise)
         return term
@@ -360,7 +362,7 @@ class NodeReader:
         scope = self._new_parameters()
         self.scope = scope
         results: dict[str, Term] = {}
-        shared = self._ports_sharing_a_tuple()
+        ports_by_group = self._ports_sharing_a_tuple()
         for port in self.node.output_ports:
             with self.b.findings.catch(), self._place("output_ports", port.id) as where:
                 if port.value is None:
@@ -370,8 +372,8 @@ class NodeReader:
                     )
                 value = port.value
                 term = self._expression(value, scope)
-                if port.id in shared and isinstance(term, tuple):
-                    term = self._by_position(term, shared, port.id)
+                if port.id in ports_by_group and isinstance(term, tuple):
+                    term = self._by_position(term, ports_by_group, port.id)
                 if f"{self.node.id}.{port.id}" in self.b.options.stops:
                     term = self.b.op(STOP_GRADIENT, tensor(self.b, term))
                 results[port.id] = self._note(where, term)
@@ -380,21 +382,25 @@ class NodeReader:
 
     def _find_broken_parameters(self) -> None:
         """Record findings about parameters. An error in a parameter that no other part reads becomes a note."""
-        read: set[str] = set()
-        more = self.reads.get(None, set())
-        while more:
-            read |= more
-            more = set().union(*(self.reads.get(name, set()) for name in more)) - read
+        read_names: set[str] = set()
+        new_names = self.reads.get(None, set())
+        while new_names:
+            read_names |= new_names
+            new_names = (
+                set().union(*(self.reads.get(name, set()) for name in new_names)) - read_names
+            )
         for (kind, name), error in self.memo.items():
             if kind != "new" or not isinstance(error, LoopError) or name in self.as_texts:
                 continue
-            if name in read or not self.node.output_ports:
+            if name in read_names or not self.node.output_ports:
                 self.b.findings.items.extend(error.findings)
                 continue
             self.b.findings.unread += error.findings
             for finding in error.findings:
-                what = f"nothing reads the parameter '{name}', which has no value: {finding.what}"
-                self.b.note(what, finding.where)
+                message = (
+                    f"nothing reads the parameter '{name}', which has no value: {finding.what}"
+                )
+                self.b.note(message, finding.where)
 
     def _ports_sharing_a_tuple(self) -> dict[str, list[str]]:
         """Return the output ports that read one loop or choice by its name alone, each with all ports of the group.
@@ -408,9 +414,11 @@ class NodeReader:
                 groups.setdefault(port.value, []).append(port.id)
         return {port: ports for ports in groups.values() if len(ports) > 1 for port in ports}
 
-    def _by_position(self, term: tuple[Term, ...], shared: dict[str, list[str]], port: str) -> Term:
+    def _by_position(
+        self, term: tuple[Term, ...], ports_by_group: dict[str, list[str]], port: str
+    ) -> Term:
         """Return the result of a loop or choice at the position of a port among the ports that share the results."""
-        ports = shared[port]
+        ports = ports_by_group[port]
         word = (
             "loop" if any(is_loop(item.function) for item in self.functions.values()) else "choice"
         )

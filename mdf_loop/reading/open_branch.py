@@ -62,14 +62,16 @@ class OpenBranch:
         """Read the branch into its own builder `b`, and return the outputs of the branch."""
         if b.constant_of(self.condition) is not None:
             return self.read_in(b, self.scope)
-        first = self._attempt(b, self.scope)
-        if first.leaves is not None and not first.findings:
-            return first.leaves
-        leaves = self._opened(b, first.findings[0]) if self._may_fit(b, first.findings) else None
+        attempt = self._attempt(b, self.scope)
+        if attempt.leaves is not None and not attempt.findings:
+            return attempt.leaves
+        leaves = (
+            self._opened(b, attempt.findings[0]) if self._may_fit(b, attempt.findings) else None
+        )
         if leaves is not None:
             return leaves
-        b.findings.items += first.findings
-        b.findings.lasting.update(first.findings)
+        b.findings.items += attempt.findings
+        b.findings.lasting.update(attempt.findings)
         raise Poisoned
 
     def _may_fit(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
@@ -77,34 +79,34 @@ class OpenBranch:
         lasting = b.findings.lasting
         return bool(findings) and not any(f in lasting or f.kind in _RULES for f in findings)
 
-    def _opened(self, b: ModelBuilder, why: Finding) -> Sequence[Value] | None:
+    def _opened(self, b: ModelBuilder, finding: Finding) -> Sequence[Value] | None:
         """Read the branch for open shapes, and return its outputs. Return None if the branch is wrong for all shapes."""
-        for ranks_stay in (True, False):
+        for keeps_ranks in (True, False):
             b.discard(b.ops)
             b.ops.clear()
-            scope = _OpenScope(b, self.scope, self._none, ranks_stay=ranks_stay)
-            again = self._attempt(b, scope)
-            if again.leaves is not None and not again.findings:
+            scope = _OpenScope(b, self.scope, self._none, keeps_ranks=keeps_ranks)
+            attempt = self._attempt(b, scope)
+            if attempt.leaves is not None and not attempt.findings:
                 self.is_open = True
                 b.note(
-                    f"{self.word} does not fit these shapes: a run that takes it fails ({why.what})",
-                    why.where,
+                    f"{self.word} does not fit these shapes: a run that takes it fails ({finding.what})",
+                    finding.where,
                 )
-                return again.leaves
+                return attempt.leaves
         return None
 
     def _attempt(self, b: ModelBuilder, scope: Scope) -> _Attempt:
         """Read the branch, and collect its findings."""
         leaves = None
-        mark = len(b.findings.items)
+        finding_count = len(b.findings.items)
         with b.findings.catch():
             leaves = self.read_in(b, scope)
-        return _Attempt(leaves, b.findings.since(mark))
+        return _Attempt(leaves, b.findings.since(finding_count))
 
     def _none(self, b: ModelBuilder) -> Value:
         """Return a tensor that is [0] in every run that selects the branch, but is unknown before the run."""
-        other = b.op("Not", self.condition) if self.is_then else self.condition
-        return b.op("Reshape", cast(b, other, "int64"), ints(b, 1))
+        is_not_selected = b.op("Not", self.condition) if self.is_then else self.condition
+        return b.op("Reshape", cast(b, is_not_selected, "int64"), ints(b, 1))
 
 
 class _Attempt(Struct, frozen=True):
@@ -117,21 +119,21 @@ class _Attempt(Struct, frozen=True):
 class _OpenScope(Scope):
     """Scope whose values have general shapes instead of the shapes of the run.
 
-    If `ranks_stay` is false, values without a stated shape may have any number of axes.
+    If `keeps_ranks` is false, values without a stated shape may have any number of axes.
     """
 
     def __init__(
         self,
         b: ModelBuilder,
         outside: Scope,
-        none: Callable[[ModelBuilder], Value],
+        make_zero: Callable[[ModelBuilder], Value],
         *,
-        ranks_stay: bool,
+        keeps_ranks: bool,
     ) -> None:
         super().__init__(parent=outside)
         self.b = b
-        self.ranks_stay = ranks_stay
-        self._make_none = none
+        self.ranks_stay = keeps_ranks
+        self._make_none = make_zero
         self._none: Value | None = None
         self._general = GeneralShapes(b)
         self._opened: dict[Value, Value] = {}
@@ -149,8 +151,8 @@ class _OpenScope(Scope):
             shape = self._general.of(term)
             if not (self.ranks_stay or term in self.b.stated_shapes or is_settled(self.b, term)):
                 shape = None
-            special = is_tensor(term.dtype) and is_specialised(self.b, term, shape)
-            self._opened[term] = self._hidden(term, shape) if special else term
+            needs_open_shape = is_tensor(term.dtype) and is_specialised(self.b, term, shape)
+            self._opened[term] = self._hidden(term, shape) if needs_open_shape else term
         return self._opened[term]
 
     def _hidden(self, value: Value, shape: Shape) -> Value:
@@ -160,16 +162,18 @@ class _OpenScope(Scope):
             if self._none is None:
                 self._none = self._make_none(b)
             end = ints(b, np.iinfo(np.int64).max)
-            extents = b.op("Slice", b.op("Shape", value), self._none, end)
-            named = shape and tuple(b.name("d") if str(d).startswith("?") else d for d in shape)
-            placeholder = b.new(value.dtype, named)
+            open_extents = b.op("Slice", b.op("Shape", value), self._none, end)
+            open_shape = shape and tuple(
+                b.name("d") if str(d).startswith("?") else d for d in shape
+            )
+            reshaped = b.new(value.dtype, open_shape)
             b.ops.append(
                 Op(
                     "Reshape",
-                    (value, extents),
-                    (placeholder,),
+                    (value, open_extents),
+                    (reshaped,),
                     MappingProxyType({"allowzero": 1}),
                     b.where,
                 )
             )
-        return b.mark_weak(placeholder) if b.is_weak(value) else placeholder
+        return b.mark_weak(reshaped) if b.is_weak(value) else reshaped

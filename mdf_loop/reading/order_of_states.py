@@ -25,23 +25,25 @@ from mdf_loop.reading.parameters import is_stateful
 def new_values_read(document: Document) -> Iterator[Finding]:
     """Yield a note for each state whose derivative reads the new value of another state of the node."""
     for node in document.graph.nodes:
-        for reader, state, through in _pairs(node, document):
+        for reader, state, intermediate in _pairs(node, document):
             where = f"{document.where}.nodes['{node.id}'].parameters['{reader}']"
-            yield Finding("Note", _sentence(node.id, reader, state, through), where)
+            yield Finding("Note", _sentence(node.id, reader, state, intermediate), where)
 
 
 def _pairs(node: Any, document: Document) -> Iterator[tuple[str, str, str]]:
     """Yield each state that reads a new value, the state read, and the parameter between both (or an empty text)."""
-    updated: dict[str, Mapping[str, str]] = {}
+    new_states: dict[str, Mapping[str, str]] = {}
     for parameter in node.parameters if any(map(_integrates, node.parameters)) else ():
         if not is_stateful(parameter):
-            states = _states_read(_names_read(parameter, node, document), updated)
-            updated[parameter.id] = dict.fromkeys(states, parameter.id)
+            states = _states_read(_names_read(parameter, node, document), new_states)
+            new_states[parameter.id] = dict.fromkeys(states, parameter.id)
             continue
         if _integrates(parameter):
-            states = _states_read(names_in(parameter.time_derivative), updated)
-            yield from ((parameter.id, state, through) for state, through in states.items())
-        updated[parameter.id] = {parameter.id: ""} if _changes(parameter) else {}
+            states = _states_read(names_in(parameter.time_derivative), new_states)
+            yield from (
+                (parameter.id, state, intermediate) for state, intermediate in states.items()
+            )
+        new_states[parameter.id] = {parameter.id: ""} if _changes(parameter) else {}
 
 
 def _names_read(parameter: Any, node: Any, document: Document) -> set[str]:
@@ -52,16 +54,16 @@ def _names_read(parameter: Any, node: Any, document: Document) -> set[str]:
         return set()
 
 
-def _states_read(names: set[str], updated: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _states_read(names: set[str], new_states: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return the states whose new values `names` read, each with the stateless parameter between them.
 
-    `updated` has these states for each parameter above. Functions and parameters below are missing in it,
+    `new_states` has these states for each parameter above. Functions and parameters below are missing in it,
     because they have old values.
     """
     states: dict[str, str] = {}
-    for name in sorted(names & updated.keys()):
-        for state, through in updated[name].items():
-            states[state] = through and states.get(state, through)
+    for name in sorted(names & new_states.keys()):
+        for state, intermediate in new_states[name].items():
+            states[state] = intermediate and states.get(state, intermediate)
     return states
 
 
@@ -82,19 +84,19 @@ def _changes(parameter: Any) -> bool:
 def _is_zero(derivative: Any) -> bool:
     """Return True for a literal number or list that has zeros only."""
     try:
-        written = ast.literal_eval(derivative) if isinstance(derivative, str) else derivative
-        return not np.any(np.asarray(written, float))
+        numbers = ast.literal_eval(derivative) if isinstance(derivative, str) else derivative
+        return not np.any(np.asarray(numbers, float))
     except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
         return False
 
 
-def _sentence(node: str, reader: str, state: str, through: str) -> str:
+def _sentence(node: str, reader: str, state: str, intermediate: str) -> str:
     """Return the text of the note about a state that reads the new value of another state."""
-    by = f" through '{through}'" if through else ""
-    functions = f"'{through}' and the derivative" if through else "the derivative"
+    via_text = f" through '{intermediate}'" if intermediate else ""
+    computation = f"'{intermediate}' and the derivative" if intermediate else "the derivative"
     return (
-        f"in node '{node}', {reader} reads the new {state}{by}: '{state}' is written above '{reader}', so it "
+        f"in node '{node}', {reader} reads the new {state}{via_text}: '{state}' is written above '{reader}', so it "
         f"has taken its step of dt already. Simultaneous Euler steps (Brian2's method='euler') read the old "
-        f"{state}: for these compute {functions} of '{reader}' in a function, which reads old values, "
+        f"{state}: for these compute {computation} of '{reader}' in a function, which reads old values, "
         f"and name that function in time_derivative"
     )

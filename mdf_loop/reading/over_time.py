@@ -82,10 +82,12 @@ def read_over_time(
     program = later.finish()
     states = tuple(later.carrying.enters)
     raise_findings(_not_arrays(document, later.carrying.enters))
-    begun, goes_on, counts = with_streams_over_time(first.finish(states), program)
-    programs = (begun, goes_on)
-    own = {later.carrying.initials[s]: first.state(s).shape for s in states}
-    shapes = {value: shape for value, shape in own.items() if shape != value.shape}
+    first_program, later_program, count_states = with_streams_over_time(
+        first.finish(states), program
+    )
+    programs = (first_program, later_program)
+    first_shapes = {later.carrying.initials[s]: first.state(s).shape for s in states}
+    shapes = {value: shape for value, shape in first_shapes.items() if shape != value.shape}
     for output_program in programs:
         raise_findings(check(output_program))
     raise_findings(
@@ -99,7 +101,7 @@ def read_over_time(
         *programs,
         later.recorded,
         (first.watched, later.watched),
-        (*states, *counts),
+        (*states, *count_states),
         first.graph.schedule,
         plans,
         later.b.types,
@@ -171,8 +173,8 @@ class _LaterReader(ProgramReader):
         self.body = self.b.loop_body()
         self.iteration = self.body.new("int64", (), "step")
         nodes = [node.id for node in document.graph.nodes]
-        surely = [node for node in nodes if first.memory.ran(node) is True]
-        self.carrying = LoopMemory(self.body, first.memory.types, self._initial, surely)
+        nodes_that_ran = [node for node in nodes if first.memory.ran(node) is True]
+        self.carrying = LoopMemory(self.body, first.memory.types, self._initial, nodes_that_ran)
 
     def _initial(self, state: State) -> Value:
         """Declare the program input for a state before the loop, and return its value."""

@@ -129,15 +129,17 @@ def _names(metadata: Mapping[str, Any], key: str, role: Role, where: str) -> tup
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
-        truths = isinstance(value, list | tuple) and any(isinstance(v, bool) for v in value)
+        has_truth_values = isinstance(value, list | tuple) and any(
+            isinstance(v, bool) for v in value
+        )
         raise SignatureError(
             f"{location} must be a list of names, not {value!r}",
             where,
             "YAML reads on, off, yes and no as truth values: put such a name in quotes"
-            if truths
+            if has_truth_values
             else "",
         )
-    repeated = [v for k, v in enumerate(value) if v in value[:k]]
-    if repeated and key == "inputs":
-        raise SignatureError(f"{location} name '{repeated[0]}' twice", where)
+    repeated_names = [v for k, v in enumerate(value) if v in value[:k]]
+    if repeated_names and key == "inputs":
+        raise SignatureError(f"{location} name '{repeated_names[0]}' twice", where)
     return tuple(value)

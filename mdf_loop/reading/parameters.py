@@ -20,12 +20,12 @@ def fixed_parameters(node: Any) -> set[str]:
         for p in node.parameters
         if p.value is not None and not (p.conditions or is_stateful(p) or draws_numbers(p.value))
     }
-    changing = {p.id for p in node.parameters} | {f.id for f in node.functions}
-    changing = (changing | {port.id for port in node.input_ports}) - fixed
+    changing_names = {p.id for p in node.parameters} | {f.id for f in node.functions}
+    changing_names = (changing_names | {port.id for port in node.input_ports}) - fixed
     values = {p.id: names_in(p.value) for p in node.parameters}
-    while moved := {name for name in fixed if values[name] & changing}:
-        fixed -= moved
-        changing |= moved
+    while newly_changing := {name for name in fixed if values[name] & changing_names}:
+        fixed -= newly_changing
+        changing_names |= newly_changing
     return fixed
 
 
@@ -54,14 +54,14 @@ def further_expressions(item: Any) -> Iterator[Any]:
 
 def condition_fields(condition: Any) -> tuple[Any, Any]:
     """Return the test and the value of a parameter's condition, which is an object or a dict."""
-    written = as_mapping(condition)
-    return written.get("test"), written.get("value")
+    fields = as_mapping(condition)
+    return fields.get("test"), fields.get("value")
 
 
 def is_empty(parameter: Any) -> bool:
     """Return True if a parameter has no value, function, derivative, initial value or condition."""
-    written = (parameter.value, parameter.time_derivative, parameter.default_initial_value)
-    return not (parameter.function or parameter.conditions) and all(w is None for w in written)
+    values = (parameter.value, parameter.time_derivative, parameter.default_initial_value)
+    return not (parameter.function or parameter.conditions) and all(w is None for w in values)
 
 
 def no_value(parameter: Any) -> ExpressionError:
@@ -75,8 +75,8 @@ def is_text(parameter: Any) -> bool:
     """Return True for a parameter that is only a text, or a list of texts."""
     value = parameter.value
     texts = value if isinstance(value, list | tuple) and value else [value]
-    plain = not (parameter.function or parameter.conditions or is_stateful(parameter))
-    return plain and all(isinstance(text, str) for text in texts)
+    is_only_value = not (parameter.function or parameter.conditions or is_stateful(parameter))
+    return is_only_value and all(isinstance(text, str) for text in texts)
 
 
 def is_document_part(value: Any) -> bool:

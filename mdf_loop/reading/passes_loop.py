@@ -75,8 +75,8 @@ class PassesLoop:
         self.schedule = schedule
         self.memory = memory
         self.b = memory.b
-        looked_at = [s for reaches in schedule.looked_at for s in self._candidates(reaches)]
-        self.recorded = [*dict.fromkeys((*recorded, *looked_at))]
+        threshold_states = [s for reaches in schedule.looked_at for s in self._candidates(reaches)]
+        self.recorded = [*dict.fromkeys((*recorded, *threshold_states))]
         self.types = memory.types
 
     # --- the loop -------------------------------------------------------------------------------
@@ -88,32 +88,32 @@ class PassesLoop:
         while True:
             counters = Counters(self.b, dict(initial), self._look(self.memory))
             counters.begin(EVALUATION)
-            go = opposite(self.b, self.schedule.done(counters))
-            inner, ends = self._body(counters)
+            is_started = opposite(self.b, self.schedule.done(counters))
+            inner, results = self._body(counters)
             if not inner.leave(self.executor.where):
                 break
-        loop = self._loop(inner, go, ends)
+        loop = self._loop(inner, is_started, results)
         self.b.append(loop)
         self._hold(inner, loop)
 
     def _body(self, counters: Counters) -> tuple[LoopMemory, _Ends]:
         """Read one pass into a loop body. Its carried values start from the values in the memory."""
-        known = [node for node in self.executor.nodes if self.memory.ran(node) is True]
+        nodes_that_ran = [node for node in self.executor.nodes if self.memory.ran(node) is True]
         inner = LoopMemory(
-            self.b.loop_body(), self.types, lambda s: self._start(s, counters), known
+            self.b.loop_body(), self.types, lambda s: self._start(s, counters), nodes_that_ran
         )
         return inner, self._pass(inner)
 
-    def _loop(self, inner: LoopMemory, go: Truth, ends: _Ends) -> Loop:
-        """Build the `Loop` operation over passes. `go` is the condition for the first pass."""
-        b, body, row = self.b, inner.b, ends.row
+    def _loop(self, inner: LoopMemory, is_started: Truth, results: _Ends) -> Loop:
+        """Build the `Loop` operation over passes. `is_started` is the condition for the first pass."""
+        b, body, row = self.b, inner.b, results.row
         return Loop(
             name=f"{self.executor.where} passes",
             trip_count=None,
-            condition=value_of(b, go),
-            iteration=ends.iteration,
+            condition=value_of(b, is_started),
+            iteration=results.iteration,
             condition_in=body.new("bool", (), "go"),
-            condition_out=ends.go_on,
+            condition_out=results.go_on,
             carried=inner.carried(b, lambda s: ".".join(filter(None, s[1:]))),
             recorded=(Recorded(row, b.new("bool", ("passes", *(row.shape or ())), "ran"), "ran"),),
             ops=tuple(body.ops),
@@ -147,13 +147,13 @@ class PassesLoop:
         if self.schedule.all_run:
             for node in self.executor.nodes:
                 self.memory.has_run(node)
-        kept_counts: dict[Key, Number | Truth | None] = {
+        final_counts: dict[Key, Number | Truth | None] = {
             key: finals[count_state(key)] for key in self.schedule.keys
         }
-        after = Counters(self.b, kept_counts, self._look(self.memory))
-        self.schedule.end(after)
+        counters = Counters(self.b, final_counts, self._look(self.memory))
+        self.schedule.end(counters)
         for key in self.schedule.persistent:
-            count = after.counts[key]
+            count = counters.counts[key]
             assert count is not None
             self.memory.put(count_state(key), value_of(self.b, count))
         self.memory.put(SETS, loop.recorded[0].stack)
@@ -186,9 +186,9 @@ class PassesLoop:
             visits.append((visited, runs))
         schedule.end_pass(counters, any_ran)
         go_on = self._bounded(b, opposite(b, schedule.done(counters)), any_ran, iteration)
-        for key, now in counters.counts.items():
-            assert now is not None
-            memory.put(count_state(key), value_of(b, now))
+        for key, count in counters.counts.items():
+            assert count is not None
+            memory.put(count_state(key), value_of(b, count))
         return _Ends(iteration, go_on, self._row(b, visits))
 
     def _bounded(self, b: ModelBuilder, go_on: Truth, any_ran: Truth, iteration: Value) -> Value:
@@ -201,10 +201,10 @@ class PassesLoop:
                 return go_on
             return self._unless(b, go_on, any_ran, schedule.endless())
 
-    def _unless(self, b: ModelBuilder, go_on: Truth, ok: Truth, error: LoopError) -> Value:
-        """Guard the condition `go_on`: a run fails if `go_on` is true and `ok` is false."""
-        fine = value_of(b, either(b, opposite(b, go_on), ok))
-        return guard_value(b, value_of(b, go_on), fine, error.findings[0].what)
+    def _unless(self, b: ModelBuilder, go_on: Truth, is_allowed: Truth, error: LoopError) -> Value:
+        """Guard the condition `go_on`: a run fails if `go_on` is true and `is_allowed` is false."""
+        holds = value_of(b, either(b, opposite(b, go_on), is_allowed))
+        return guard_value(b, value_of(b, go_on), holds, error.findings[0].what)
 
     def _row(self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]) -> Value:
         """Return one flag per layer for its visit, each followed by one flag per node that tells if the node ran."""
@@ -223,24 +223,24 @@ class PassesLoop:
         new_values: dict[State, Value] = {}
 
         def executed(b: ModelBuilder) -> list[Value]:
-            inside = Memory(b, memory)
-            self.executor.execute(node, inside)
+            node_memory = Memory(b, memory)
+            self.executor.execute(node, node_memory)
             while missing := [
                 state for state in self._kept(node, memory) if state not in new_values
             ]:
                 for state in missing:
-                    new_values[state] = tensor(b, inside.get(state))
+                    new_values[state] = tensor(b, node_memory.get(state))
                     self.types.widen(state, new_values[state])
             return [fitted(b, value, *self.types.of[state]) for state, value in new_values.items()]
 
         def held(b: ModelBuilder) -> list[Value]:
             return [fitted(b, tensor(b, memory.get(s)), *self.types.of[s]) for s in new_values]
 
-        words = BranchNames(
+        branch_names = BranchNames(
             (f"'{node}' running", "its last run"), lambda k: ".".join([*new_values][k][1:])
         )
         with memory.b.at(f"{self.executor.where}.nodes['{node}']"):
-            results = choose(memory.b, runs, executed, held, f"{node} runs", names=words)
+            results = choose(memory.b, runs, executed, held, f"{node} runs", names=branch_names)
         for state, result in zip(new_values, results, strict=True):
             memory.put(state, result)
         memory.has_run(node, either(memory.b, has_run, runs))
@@ -252,10 +252,12 @@ class PassesLoop:
         """
         parameters = self.executor.nodes[node].parameters
         outputs = states_of(self.executor.nodes[node])
-        over_time = [("parameter", node, p.id) for p in parameters if p.time_derivative is not None]
-        old = [s for s in memory.enters if s[0] == "parameter" and s[1] == node]
+        integrated_parameters = [
+            ("parameter", node, p.id) for p in parameters if p.time_derivative is not None
+        ]
+        old_parameters = [s for s in memory.enters if s[0] == "parameter" and s[1] == node]
         recorded = [s for s in self.recorded if s[1] == node]
-        states = dict.fromkeys((*outputs, *recorded, *over_time, *old))
+        states = dict.fromkeys((*outputs, *recorded, *integrated_parameters, *old_parameters))
         return [state for state in states if state in self.types.of]
 
     # --- Threshold conditions -------------------------------------------------------------------
@@ -287,14 +289,14 @@ class PassesLoop:
             (state,) = self._candidates(reaches)
             has_run, b = memory.ran(reaches.node), memory.b
             with b.at(reaches.where):
-                at_first = self._at_first(b, reaches, state)
-                known = b.constant_of(at_first)
-                if has_run is False and known is not None:
-                    return _met(float(known), reaches)
+                initial_value = self._at_first(b, reaches, state)
+                constant = b.constant_of(initial_value)
+                if has_run is False and constant is not None:
+                    return _met(float(constant), reaches)
                 if has_run is False:
-                    return _meets(b, at_first, reaches)
+                    return _meets(b, initial_value, reaches)
                 value = _one_number(b, tensor(b, memory.get(state)), reaches)
-                return _meets(b, tensor(b, selected(b, has_run, value, at_first)), reaches)
+                return _meets(b, tensor(b, selected(b, has_run, value, initial_value)), reaches)
 
         return look
 
@@ -331,8 +333,8 @@ class PassesLoop:
 def _met(value: float, reaches: Reaches) -> bool:
     """Return True if a number that is known while the model is read meets a threshold."""
     if reaches.sign in ("==", "!="):
-        near = np.isclose(value, reaches.threshold, atol=reaches.atol, rtol=reaches.rtol)
-        return bool(near) == (reaches.sign == "==")
+        is_close = np.isclose(value, reaches.threshold, atol=reaches.atol, rtol=reaches.rtol)
+        return bool(is_close) == (reaches.sign == "==")
     return PYTHON_SIGNS[reaches.sign](value, reaches.threshold)
 
 
@@ -340,13 +342,13 @@ def _one_number(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
     """Return the element that a Threshold refers to, as a float64 number."""
     for index in reaches.indices:
         value = b.op("Gather", value, b.constant(np.array(index)), axis=0)
-    single = one_element(b, value)
-    if single is None:
+    element = one_element(b, value)
+    if element is None:
         raise ConditionError(
             f"a Threshold compares one number, but '{reaches.node}.{reaches.item}' is {value.type}",
             hint="choose an element with 'indices'",
         )
-    return cast(b, single, "float64")
+    return cast(b, element, "float64")
 
 
 def _meets(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
@@ -354,9 +356,11 @@ def _meets(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
     limit = b.constant(np.array(reaches.threshold))
     if reaches.sign not in ("==", "!="):
         return b.op(ONNX_SIGNS[reaches.sign], value, limit)
-    near = b.op("Equal", value, limit)
-    room = reaches.atol + reaches.rtol * abs(reaches.threshold)
-    if room and np.isfinite(reaches.threshold):
-        apart = b.op("Abs", b.op("Sub", value, limit))
-        near = b.op("Or", near, b.op("LessOrEqual", apart, b.constant(np.array(room))))
-    return near if reaches.sign == "==" else b.op("Not", near)
+    is_close = b.op("Equal", value, limit)
+    tolerance = reaches.atol + reaches.rtol * abs(reaches.threshold)
+    if tolerance and np.isfinite(reaches.threshold):
+        distance = b.op("Abs", b.op("Sub", value, limit))
+        is_close = b.op(
+            "Or", is_close, b.op("LessOrEqual", distance, b.constant(np.array(tolerance)))
+        )
+    return is_close if reaches.sign == "==" else b.op("Not", is_close)

@@ -38,8 +38,8 @@ def as_counted(b: ModelBuilder, port: Any, iteration: Value) -> Value:
     A stated `float` is ignored, since MDF's importers write it on every port.
     """
     dtype = stated_dtype(port, b.options.precision)
-    general = dtype is None or states_any_float(port)
-    return iteration if general else cast(b, iteration, dtype or iteration.dtype)
+    is_any_dtype = dtype is None or states_any_float(port)
+    return iteration if is_any_dtype else cast(b, iteration, dtype or iteration.dtype)
 
 
 def as_begun(b: ModelBuilder, port: Any, value: Value) -> Value:
@@ -54,5 +54,5 @@ def as_begun(b: ModelBuilder, port: Any, value: Value) -> Value:
         or not (b.is_weak(value) and fits_dtype(b, value, dtype))
     ):
         return value
-    holds = {"b": "b", "i": "iuf", "f": "f"}
-    return cast(b, value, dtype) if kind_of(dtype) in holds[kind_of(value.dtype)] else value
+    allowed_kinds = {"b": "b", "i": "iuf", "f": "f"}
+    return cast(b, value, dtype) if kind_of(dtype) in allowed_kinds[kind_of(value.dtype)] else value

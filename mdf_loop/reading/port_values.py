@@ -34,9 +34,9 @@ LARGEST_NOTHING = 10**8
 def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> Data:
     """Convert a user-supplied value to the value of a port."""
     dtype = stated_dtype(port, precision)
-    what = f"the input '{name}'"
-    data = _of_type(value, dtype, what, where, InputError)
-    return cast_checked(data, precision, what, where) if _is_general(data, dtype) else data
+    description = f"the input '{name}'"
+    data = _of_type(value, dtype, description, where, InputError)
+    return cast_checked(data, precision, description, where) if _is_general(data, dtype) else data
 
 
 def default_data(port: Any, precision: str, where: str) -> Data:
@@ -50,18 +50,22 @@ def default_data(port: Any, precision: str, where: str) -> Data:
 def _default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
     """Return the default value of a port in `dtype`, or as written in the document if `dtype` is None."""
     value = port.default_value
-    what = f"the default_value of port '{port.id}'"
+    description = f"the default_value of port '{port.id}'"
     if value is None:
         if any(extent < 0 for extent in port.shape or ()):
             raise InputError(
                 f"the input '{port.id}' must be given: its shape {list(port.shape)} is open", where
             )
         value = nothing(port, dtype, tuple(port.shape or ()), where)
-    data = _of_type(value, dtype, what, where, ModelError)
+    data = _of_type(value, dtype, description, where, ModelError)
     if dtype is None and data.dtype.kind in "US":
-        raise ModelError(f"{what} must be a number or a list of numbers, not {value!r}", where)
+        raise ModelError(
+            f"{description} must be a number or a list of numbers, not {value!r}", where
+        )
     return (
-        cast_checked(data, precision, what, where, ModelError) if _is_general(data, dtype) else data
+        cast_checked(data, precision, description, where, ModelError)
+        if _is_general(data, dtype)
+        else data
     )
 
 
@@ -90,8 +94,8 @@ def default_value(b: ModelBuilder, port: Any, where: str) -> Value:
     dtype = stated_dtype(port, b.options.precision)
     if dtype is not None and (dtype == "string" or not is_tensor(dtype)):
         return known_value(b, dtype, default_data(port, b.options.precision, where))
-    plain = isinstance(port.default_value, bool | int | float)
-    return b.constant(_default(port, None, b.options.precision, where), weak=plain)
+    is_plain_number = isinstance(port.default_value, bool | int | float)
+    return b.constant(_default(port, None, b.options.precision, where), weak=is_plain_number)
 
 
 def _is_general(data: Data, dtype: str | None) -> bool:
@@ -99,53 +103,66 @@ def _is_general(data: Data, dtype: str | None) -> bool:
     return dtype is None and bool(data.dtype == np.float64)
 
 
-def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Data:
+def _of_type(
+    value: Any, dtype: str | None, description: str, where: str, error: type[LoopError]
+) -> Data:
     """Convert a value to the type that its port states."""
     if dtype is None or is_tensor(dtype):
-        return _fitted(value, dtype, what, where, error)
+        return _fitted(value, dtype, description, where, error)
     if is_optional(dtype):
-        return None if value is None else _of_type(value, inner_dtype(dtype), what, where, error)
+        return (
+            None
+            if value is None
+            else _of_type(value, inner_dtype(dtype), description, where, error)
+        )
     if not isinstance(value, list | tuple):
         raise error(
-            f"{what} must be a list of arrays, not {_shown(value)}",
+            f"{description} must be a list of arrays, not {_shown(value)}",
             where,
             f"it is {dtype}: give one array for each member, e.g. [[1.0], [1.0, 2.0]]",
         )
-    member = inner_dtype(dtype)
+    member_dtype = inner_dtype(dtype)
     return [
-        _fitted(part, member, f"member {k} of {what}", where, error) for k, part in enumerate(value)
+        _fitted(part, member_dtype, f"member {k} of {description}", where, error)
+        for k, part in enumerate(value)
     ]
 
 
-def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Array:
+def _fitted(
+    value: Any, dtype: str | None, description: str, where: str, error: type[LoopError]
+) -> Array:
     """Convert a value to an array of the stated dtype."""
     try:
-        array = as_supported_array(value, what, where, error)
+        array = as_supported_array(value, description, where, error)
     except Ragged:
         raise error(
-            f"{what} is ragged: its rows have different lengths",
+            f"{description} is ragged: its rows have different lengths",
             where,
             "of a port that takes a sequence say so: type: sequence(float32)",
         ) from None
     if dtype == "string":
-        return _texts(array, what, where, error)
+        return _texts(array, description, where, error)
     if array.dtype.kind == "O" and _is_whole(array):
-        raise error(f"{what} does not fit into 64 bits: {_shown(value)}", where)
+        raise error(f"{description} does not fit into 64 bits: {_shown(value)}", where)
     if not _is_number(array) and not (array.dtype.kind in "US" and dtype is None):
-        raise error(f"{what} must be a number or a list of numbers, not {_shown(value)}", where)
+        raise error(
+            f"{description} must be a number or a list of numbers, not {_shown(value)}", where
+        )
     if dtype is None or dtype_name(array) == dtype:
         return array
-    stated = cast_checked(array, dtype, what, where, error)
-    if kind_of(dtype) in "iub" and not np.array_equal(stated.astype(array.dtype), array):
-        raise error(f"{what} must be {dtype}, but {_shown(array.tolist())} is not", where)
-    return stated
+    converted = cast_checked(array, dtype, description, where, error)
+    if kind_of(dtype) in "iub" and not np.array_equal(converted.astype(array.dtype), array):
+        raise error(f"{description} must be {dtype}, but {_shown(array.tolist())} is not", where)
+    return converted
 
 
-def _texts(array: Array, what: str, where: str, error: type[LoopError]) -> Array:
+def _texts(array: Array, description: str, where: str, error: type[LoopError]) -> Array:
     """Convert an array to an array of texts. Raise an error if an element is not a text."""
     texts = array.astype(object)
     if array.size and not all(isinstance(text, str) for text in texts.flat):
-        raise error(f"{what} must be text or a list of texts, not {_shown(array.tolist())}", where)
+        raise error(
+            f"{description} must be text or a list of texts, not {_shown(array.tolist())}", where
+        )
     return texts
 
 

@@ -53,23 +53,23 @@ class Ports(Struct, frozen=True):
             )
         b = memory.b
         term: Term | None = None
-        arrived: Truth = False
+        has_value: Truth = False
         for edge in edges:
             has_run = memory.ran(edge.sender)
             if has_run is False:
                 continue
-            sent = self._sent(memory, edge)
+            value = self._sent(memory, edge)
             if term is not None:
-                together = _COMBINE[mode](b, tensor(b, term), tensor(b, sent))
-                sent = together if arrived is True else selected(b, arrived, together, sent)
+                combined = _COMBINE[mode](b, tensor(b, term), tensor(b, value))
+                value = combined if has_value is True else selected(b, has_value, combined, value)
             if has_run is not True:
-                like = tensor(b, sent).dtype
-                before = _absent(b, port, where, like) if term is None else term
-                sent = selected(b, has_run, sent, before)
-            term, arrived = sent, either(b, arrived, has_run)
+                dtype = tensor(b, value).dtype
+                previous = _absent(b, port, where, dtype) if term is None else term
+                value = selected(b, has_run, value, previous)
+            term, has_value = value, either(b, has_value, has_run)
         if term is None:
-            first = memory.ran(node.id) is False and mode == "overwrite"
-            return _absent(b, port, where, "int64" if first else b.float_dtype)
+            is_first_run = memory.ran(node.id) is False and mode == "overwrite"
+            return _absent(b, port, where, "int64" if is_first_run else b.float_dtype)
         return as_held(b, port, term) if isinstance(term, Value) else term
 
     def _sent(self, memory: Memory, edge: Any) -> Term:
@@ -102,6 +102,6 @@ def _absent(b: ModelBuilder, port: Any, where: str, dtype: str) -> Value:
     for word in (stated_dtype(port, b.options.precision) or dtype, dtype):
         if kind_of(word) in "Uso":
             return nothing_yet(b, word, tuple(port.shape or ()))
-    whole = "float" not in str(port.type or "")
-    zeros = np.zeros(tuple(port.shape or ()), dtype if whole else b.float_dtype)
+    is_integer = "float" not in str(port.type or "")
+    zeros = np.zeros(tuple(port.shape or ()), dtype if is_integer else b.float_dtype)
     return b.constant(zeros)

@@ -24,16 +24,16 @@ _Shapes = frozenset[Shape]
 
 
 def widened_findings(
-    program: Program, b: ModelBuilder, own: Mapping[Value, Shape] | None = None
+    program: Program, b: ModelBuilder, first_shapes: Mapping[Value, Shape] | None = None
 ) -> tuple[Finding, ...]:
     """Return findings about results that depend on the broadcast of a value to its later shape.
 
-    `own` are shapes of inputs at the first step, if they differ from the shapes in the program. `b` is the
+    `first_shapes` are shapes of inputs at the first step, if they differ from the shapes in the program. `b` is the
     builder of the program.
     """
-    if not b.spread_sources and not own:
+    if not b.spread_sources and not first_shapes:
         return ()
-    shapes = _PossibleShapes(program, b.spread_sources, own or {})
+    shapes = _PossibleShapes(program, b.spread_sources, first_shapes or {})
     return tuple(dict.fromkeys((*shapes.findings(), *shapes.measured(b.shape_queries))))
 
 
@@ -43,13 +43,13 @@ class _PossibleShapes:
     def __init__(
         self,
         program: Program,
-        stand_for: Mapping[Value, tuple[Value, ...]],
-        own: Mapping[Value, Shape],
+        spread_sources: Mapping[Value, tuple[Value, ...]],
+        first_shapes: Mapping[Value, Shape],
     ) -> None:
         self.program = program
-        self.stand_for = stand_for
+        self.stand_for = spread_sources
         self.known: dict[Value, _Shapes] = {
-            value: frozenset({value.shape, shape}) for value, shape in own.items()
+            value: frozenset({value.shape, shape}) for value, shape in first_shapes.items()
         }
         self.changed = True
         while self.changed:
@@ -63,10 +63,10 @@ class _PossibleShapes:
 
     def _add(self, value: Value, shapes: Iterable[Shape]) -> None:
         """Add possible shapes of a value."""
-        old = self.of(value)
-        new = old | frozenset(shapes)
-        if new != old and not _is_open(value.shape):
-            self.known[value] = new
+        old_shapes = self.of(value)
+        new_shapes = old_shapes | frozenset(shapes)
+        if new_shapes != old_shapes and not _is_open(value.shape):
+            self.known[value] = new_shapes
             self.changed = True
 
     def _follow(self, operation: Operation) -> None:
@@ -77,26 +77,26 @@ class _PossibleShapes:
                 self._add(carried.final, self.of(carried.initial) | self.of(carried.leave))
         elif isinstance(operation, If):
             leaves = zip(operation.then.leaves, operation.otherwise.leaves, strict=True)
-            for output, both in zip(operation.outputs, leaves, strict=True):
-                self._add(output, self.of(both[0]) | self.of(both[1]))
+            for output, branch_leaves in zip(operation.outputs, leaves, strict=True):
+                self._add(output, self.of(branch_leaves[0]) | self.of(branch_leaves[1]))
         elif isinstance(operation, Guard):
             self._add(operation.output, self.of(operation.value))
         elif isinstance(operation, Op):
-            output, *more = operation.outputs
+            output, *further_outputs = operation.outputs
             if output in self.stand_for:
                 self._add(output, (s for value in self.stand_for[output] for s in self.of(value)))
-            elif _is_by_element(operation) and not more:
+            elif _is_by_element(operation) and not further_outputs:
                 self._by_element(operation, output)
 
     def _by_element(self, op: Op, output: Value) -> None:
         """Propagate the possible shapes through an elementwise operation."""
-        several = [self.of(value) for value in operands(op)]
-        if all(len(shapes) == 1 for shapes in several):
+        operand_shapes = [self.of(value) for value in operands(op)]
+        if all(len(shapes) == 1 for shapes in operand_shapes):
             return
-        combined = {_broadcast(shapes) for shapes in list(product(*several))[:_MOST]}
-        if output.shape in combined and len(combined) == 1:
+        broadcast_shapes = {_broadcast(shapes) for shapes in list(product(*operand_shapes))[:_MOST]}
+        if output.shape in broadcast_shapes and len(broadcast_shapes) == 1:
             return
-        self._add(output, combined - {None})
+        self._add(output, broadcast_shapes - {None})
 
     def findings(self) -> Iterable[Finding]:
         """Yield findings about operations whose results depend on the shape of a value with several possible shapes."""
@@ -104,21 +104,21 @@ class _PossibleShapes:
             if isinstance(operation, Op):
                 if operation.outputs[0] in self.stand_for or _is_by_element(operation):
                     continue
-                read: Iterable[Value] = operands(operation)
+                values: Iterable[Value] = operands(operation)
             elif isinstance(operation, Loop):
-                counted = operation.recorded if operation.count is not None else ()
+                recordings = operation.recorded if operation.count is not None else ()
                 scanned = (scanned.rows for scanned in operation.scanned)
-                read = (*scanned, *(recorded.row for recorded in counted))
+                values = (*scanned, *(recorded.row for recorded in recordings))
             else:
                 continue
-            for value in read:
+            for value in values:
                 if len(self.of(value)) > 1:
                     name = operation.op_type if isinstance(operation, Op) else operation.name
                     yield _finding(value, self.of(value), name, operation.where)
 
-    def measured(self, dtypes: Mapping[Value, str]) -> Iterable[Finding]:
+    def measured(self, paths: Mapping[Value, str]) -> Iterable[Finding]:
         """Yield findings about shapes that the model queries, if the value has several possible shapes."""
-        for value, where in dtypes.items():
+        for value, where in paths.items():
             if len(self.of(value)) > 1:
                 yield _finding(value, self.of(value), "onnx::Shape", where)
 
@@ -130,21 +130,21 @@ def _is_open(shape: Shape) -> bool:
 
 def _broadcast(shapes: Iterable[Shape]) -> Shape:
     """Return the common broadcast shape of several shapes, or None if they are unknown or incompatible."""
-    known = [shape for shape in shapes if shape is not None]
+    known_shapes = [shape for shape in shapes if shape is not None]
     try:
-        return tuple(np.broadcast_shapes(*known))  # type: ignore[arg-type]
+        return tuple(np.broadcast_shapes(*known_shapes))  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
 
 
 def _finding(value: Value, shapes: _Shapes, name: str, where: str) -> Finding:
     """Return the finding about a value whose shape depends on the step."""
-    ways = " or ".join(
+    shape_list = " or ".join(
         str(list(shape or ())) for shape in sorted(shapes, key=lambda s: len(s or ()))
     )
     return Finding(
         "CarryShapeError",
-        f"'{value.name}' has the shape {ways}, depending on the step, and {name} gives something "
+        f"'{value.name}' has the shape {shape_list}, depending on the step, and {name} gives something "
         "else for each",
         where,
         "give initial values (and ports) the shape that they have later",

@@ -138,12 +138,17 @@ class ProgramReader:
                 shape = ("time", *shape)
             with self.b.at(port.where):
                 value = self.declare_one(port.name, dtype, shape, (port.full_name,), data)
-            stated = port.stated_shape()
-            if stated is not None and shape is not None and len(shape) >= len(stated):
-                self.b.stated_shapes[value] = (*shape[: len(shape) - len(stated)], *stated)
+            stated_shape = port.stated_shape()
+            if stated_shape is not None and shape is not None and len(shape) >= len(stated_shape):
+                self.b.stated_shapes[value] = (
+                    *shape[: len(shape) - len(stated_shape)],
+                    *stated_shape,
+                )
         for name, array in self.settings.arrays.items():
-            own, dtype = input_name(name), dtype_name(array)
-            value = self.declare_one(own, dtype, array.shape, (), array, InputRole.SETTING, name)
+            program_name, dtype = input_name(name), dtype_name(array)
+            value = self.declare_one(
+                program_name, dtype, array.shape, (), array, InputRole.SETTING, name
+            )
             if self.settings.is_plain(name):
                 self.b.mark_weak(value)
 
@@ -198,17 +203,17 @@ class ProgramReader:
         """Return the finding with a hint about ports that hold whole numbers by default."""
         if finding.kind != "OperandError" or finding.hint or "int64" not in finding.what:
             return finding
-        node = f"{self.document.where}.nodes['"
-        unsaid = [
+        node_prefix = f"{self.document.where}.nodes['"
+        untyped_ports = [
             f"'{port.port.id}'" + (f" (type: {port.port.type})" if port.port.type else "")
             for port in self.ports.values()
-            if finding.where.startswith(f"{node}{port.node}']")
+            if finding.where.startswith(f"{node_prefix}{port.node}']")
             and stated_dtype(port.port, self.b.options.precision) is None
             and self.inputs[port.name].value.dtype == "int64"
         ]
-        if not unsaid:
+        if not untyped_ports:
             return finding
-        name_list = ", ".join(unsaid[:3]) + (", ..." if len(unsaid) > 3 else "")
+        name_list = ", ".join(untyped_ports[:3]) + (", ..." if len(untyped_ports) > 3 else "")
         hint = (
             f"these ports hold whole numbers, since no type says otherwise: {name_list}; "
             "write type: float32, or give 1.0, not 1"
@@ -250,8 +255,8 @@ class ProgramReader:
         memory = graph.memory
         steps = {v: step for step, op in enumerate(memory.b.ops) for v in results(op)}
         floats: dict[Value, Item] = {}
-        held_items = (item for item in items(self.document) if item.state in memory.held_values)
-        for item in held_items:  # a read of any other state would carry it from step to step
+        stored_items = (item for item in items(self.document) if item.state in memory.held_values)
+        for item in stored_items:  # a read of any other state would carry it from step to step
             with suppress(LoopError, Poisoned):
                 term = current(graph, item.state)
                 if isinstance(term, Value) and term in steps and kind_of(term.dtype) == "f":
@@ -260,8 +265,8 @@ class ProgramReader:
         watched = {}
         for value in sorted(floats, key=steps.__getitem__):
             item = floats[value]
-            new = Output(f"watched: {item.name}", value, OutputRole.WATCHED, item.name)
-            output = output_by_value.get(value, new)
+            watched_output = Output(f"watched: {item.name}", value, OutputRole.WATCHED, item.name)
+            output = output_by_value.get(value, watched_output)
             watched[item.name] = output.name
             outputs |= _flagged(output, item, memory)
         return watched

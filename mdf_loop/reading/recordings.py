@@ -60,10 +60,10 @@ def _form(entry: NamedEntry) -> RecordingForm:
             entry.where,
             suggest(str(keep), ("all", "last")),
         )
-    others = [key for key in entry.fields if key != "keep"]
-    if keep == "last" and others:
+    other_keys = [key for key in entry.fields if key != "keep"]
+    if keep == "last" and other_keys:
         raise ModelError(
-            f"the recording '{entry.name}' keeps the last row only, so '{others[0]}' means nothing",
+            f"the recording '{entry.name}' keeps the last row only, so '{other_keys[0]}' means nothing",
             entry.where,
             "leave one of them out",
         )
@@ -112,11 +112,13 @@ def refuse_unrecorded(
 # --- arrangement of rows ------------------------------------------------------------------------
 
 
-def last_row(b: ModelBuilder, form: RecordingForm, stack: Value, rounds: Value) -> Value:
+def last_row(b: ModelBuilder, form: RecordingForm, stack: Value, iterations: Value) -> Value:
     """Return the row of the last iteration. A run fails if the loop has no iterations."""
     one = b.constant(np.array(1))
-    place = check_value(b, b.op("Sub", rounds, one), b.op("LessOrEqual", one, rounds), no_row(form))
-    return b.op("Gather", stack, place, axis=0)
+    position = check_value(
+        b, b.op("Sub", iterations, one), b.op("LessOrEqual", one, iterations), no_row(form)
+    )
+    return b.op("Gather", stack, position, axis=0)
 
 
 def no_row(form: RecordingForm) -> RecordShapeError:
@@ -141,8 +143,8 @@ def arranged(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -
 def _reversed(b: ModelBuilder, stack: Value) -> Value:
     """Reverse the order of stacked rows."""
     first, end = ints(b, -1), ints(b, np.iinfo(np.int64).min)
-    turned = b.op("Slice", stack, first, end, ints(b, 0), ints(b, -1))
-    return turned
+    reversed_stack = b.op("Slice", stack, first, end, ints(b, 0), ints(b, -1))
+    return reversed_stack
 
 
 def _moved(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
@@ -150,8 +152,8 @@ def _moved(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
     axis = axis_of(stack, form.axis)
     if axis == 0:
         return stack
-    others = list(range(1, len(extents(stack))))
-    return b.op("Transpose", stack, perm=[*others[:axis], 0, *others[axis:]])
+    row_axes = list(range(1, len(extents(stack))))
+    return b.op("Transpose", stack, perm=[*row_axes[:axis], 0, *row_axes[axis:]])
 
 
 def _joined(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
@@ -168,8 +170,10 @@ def _joined(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
             hint=f"axes are numbered {-len(row)} to {len(row) - 1}",
         )
     axis = form.axis % len(row)
-    others = list(range(1, 1 + len(row)))
-    moved = b.op("Transpose", stack, perm=[*others[:axis], 0, *others[axis:]]) if axis else stack
+    row_axes = list(range(1, 1 + len(row)))
+    moved = (
+        b.op("Transpose", stack, perm=[*row_axes[:axis], 0, *row_axes[axis:]]) if axis else stack
+    )
     return b.op("Reshape", moved, _joined_shape(b, moved, count, row, axis), allowzero=1)
 
 
@@ -177,19 +181,23 @@ def _joined_shape(
     b: ModelBuilder, moved: Value, count: int | str, row: Sequence[int | str], axis: int
 ) -> Value:
     """Return the shape of the concatenated rows. Extents are constants where possible."""
-    others = [*row[:axis], *row[axis + 1 :]]
-    whole = [extent for extent in others if isinstance(extent, int)]
-    if len(whole) == len(others):
-        part = row[axis]
-        length = count * part if isinstance(count, int) and isinstance(part, int) else -1
-        if length >= 0 or 0 not in whole:  # -1: Reshape infers the extent
-            return ints(b, *whole[:axis], length, *whole[axis:])
-    have = shape_of(b, moved)
-    length_now = b.op("ReduceProd", b.op("Gather", have, ints(b, axis, axis + 1), axis=0))
-    before = [b.op("Gather", have, ints(b, *range(axis)), axis=0)] if axis else []
+    other_extents = [*row[:axis], *row[axis + 1 :]]
+    known_extents = [extent for extent in other_extents if isinstance(extent, int)]
+    if len(known_extents) == len(other_extents):
+        row_extent = row[axis]
+        length = (
+            count * row_extent if isinstance(count, int) and isinstance(row_extent, int) else -1
+        )
+        if length >= 0 or 0 not in known_extents:  # -1: Reshape infers the extent
+            return ints(b, *known_extents[:axis], length, *known_extents[axis:])
+    stack_shape = shape_of(b, moved)
+    length_tensor = b.op("ReduceProd", b.op("Gather", stack_shape, ints(b, axis, axis + 1), axis=0))
+    extents_before = [b.op("Gather", stack_shape, ints(b, *range(axis)), axis=0)] if axis else []
     after_axes = range(axis + 2, 1 + len(row))
-    after = [b.op("Gather", have, ints(b, *after_axes), axis=0)] if after_axes else []
-    return b.op("Concat", *before, length_now, *after, axis=0)
+    extents_after = (
+        [b.op("Gather", stack_shape, ints(b, *after_axes), axis=0)] if after_axes else []
+    )
+    return b.op("Concat", *extents_before, length_tensor, *extents_after, axis=0)
 
 
 def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
@@ -204,36 +212,42 @@ def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) ->
     if pad is None:
         raise ModelError(f"the pad of the recording '{form.name}' must be one number")
     length = b.op("Reshape", cast(b, length, "int64"), ints(b, 1))
-    have = shape_of(b, stack)
-    count = b.op("Gather", have, ints(b, 0), axis=0)
+    stack_shape = shape_of(b, stack)
+    count = b.op("Gather", stack_shape, ints(b, 0), axis=0)
     error = RecordShapeError(
         f"the recording '{form.name}' has more rows than its length",
         hint="make the length larger, or bound the loop by M",
     )
     missing = check_value(b, b.op("Sub", length, count), b.op("LessOrEqual", count, length), error)
-    rest = [b.op("Gather", have, ints(b, *range(1, 1 + len(row))), axis=0)] if row else []
-    filling = b.op(
-        "Expand", _pad(b, form, pad, stack.dtype), b.op("Concat", missing, *rest, axis=0)
+    row_shape = (
+        [b.op("Gather", stack_shape, ints(b, *range(1, 1 + len(row))), axis=0)] if row else []
     )
-    full = b.op("Concat", stack, filling, axis=0)
-    known = b.constant_of(length)
+    padding = b.op(
+        "Expand", _pad(b, form, pad, stack.dtype), b.op("Concat", missing, *row_shape, axis=0)
+    )
+    padded = b.op("Concat", stack, padding, axis=0)
+    known_length = b.constant_of(length)
     if (
-        known is None
-        or full.shape == (int(known[0]), *row)
+        known_length is None
+        or padded.shape == (int(known_length[0]), *row)
         or not all(isinstance(e, int) for e in row)
     ):
-        return full
-    return b.op("Reshape", full, ints(b, int(known[0]), *row), allowzero=1)  # type: ignore[arg-type]
+        return padded
+    return b.op("Reshape", padded, ints(b, int(known_length[0]), *row), allowzero=1)  # type: ignore[arg-type]
 
 
 def _pad(b: ModelBuilder, form: RecordingForm, pad: Value, dtype: str) -> Value:
     """Return the padding number in the dtype of the rows, which must represent it."""
-    wide = cast(b, pad, dtype)
-    known, extent = b.constant_of(pad), b.constant_of(wide)
+    converted = cast(b, pad, dtype)
+    pad_constant, converted_constant = b.constant_of(pad), b.constant_of(converted)
     if pad.dtype == dtype:
         return pad
-    if extent is not None and b.is_weak(pad) and (extent.dtype.kind == "f" or extent == known):
-        return wide
+    if (
+        converted_constant is not None
+        and b.is_weak(pad)
+        and (converted_constant.dtype.kind == "f" or converted_constant == pad_constant)
+    ):
+        return converted
     raise OperandError(
         f"the recording '{form.name}' is {dtype}, which does not hold its pad ({pad.type})",
         hint="give a pad that a row could hold",

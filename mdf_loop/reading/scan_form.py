@@ -59,27 +59,29 @@ def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[Loo
     owned = owned_graph(written_body(item, node), item, where, BODY, document)
     args = NamedEntry(item.id, dict(item.args or {}), f"{where}.args")
     operands = expressions(args.fields.get("initial_state_and_scan_inputs"))
-    scanned = args.whole("num_scan_inputs", len(operands))
-    states = len(operands) - scanned
-    if states < 0 or scanned < 1:
+    scan_count = args.whole("num_scan_inputs", len(operands))
+    state_count = len(operands) - scan_count
+    if state_count < 0 or scan_count < 1:
         raise ArityError(
             f"the scan '{item.id}' has {len(operands)} initial states and scan inputs, of which "
-            f"{scanned} (num_scan_inputs) are scanned",
+            f"{scan_count} (num_scan_inputs) are scanned",
             where,
             "list the initial states first, then the scan inputs; at least one is scanned",
         )
-    inputs, outputs = _names(item.id, owned, states, scanned)
-    signature = Signature(None, None, inputs[:states], "", outputs[:states], outputs[states:])
+    inputs, outputs = _names(item.id, owned, state_count, scan_count)
+    signature = Signature(
+        None, None, inputs[:state_count], "", outputs[:state_count], outputs[state_count:]
+    )
     form = LoopForm(
         name=item.id,
         where=where,
         trip_count=None,
         condition=None,
-        initial=operands[:states],
+        initial=operands[:state_count],
         owned=owned,
         bindings={k: v for k, v in args.fields.items() if k not in ARGUMENTS},
         shapes=owned.shapes,
-        slices=_slices(args, inputs[states:], operands[states:]),
+        slices=_slices(args, inputs[state_count:], operands[state_count:]),
         recordings=_recordings(args, signature.rows),
         equal_slices=True,
     )
@@ -87,7 +89,7 @@ def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[Loo
 
 
 def _names(
-    name: str, owned: OwnedGraph, states: int, scanned: int
+    name: str, owned: OwnedGraph, state_count: int, scan_count: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the body's inputs and outputs, states first."""
     inputs, outputs, where = owned.inputs, owned.outputs, owned.where
@@ -98,15 +100,15 @@ def _names(
             "write it in the body graph: metadata: {inputs: [states..., scanned...], "
             "outputs: [states..., recorded...]}",
         )
-    if len(inputs) != states + scanned:
+    if len(inputs) != state_count + scan_count:
         raise ArityError(
-            f"the scan '{name}' has {states} states and {scanned} scan inputs, but metadata.inputs "
+            f"the scan '{name}' has {state_count} states and {scan_count} scan inputs, but metadata.inputs "
             f"names {len(inputs)}: {list(inputs)}",
             where,
         )
-    if len(outputs) < states:
+    if len(outputs) < state_count:
         raise ArityError(
-            f"the scan '{name}' has {states} states, but metadata.outputs names {len(outputs)}: "
+            f"the scan '{name}' has {state_count} states, but metadata.outputs names {len(outputs)}: "
             f"{list(outputs)}",
             where,
             "the states come first, then what is recorded",
@@ -123,9 +125,9 @@ def _slices(
     where = f"{args.where}.initial_state_and_scan_inputs"
     return tuple(
         SliceForm(name, of, axis, -1, 0, -1, where=where)
-        if backwards
+        if is_backward
         else SliceForm(name, of, axis, where=where)
-        for name, of, axis, backwards in zip(names, operands, axes, directions, strict=True)
+        for name, of, axis, is_backward in zip(names, operands, axes, directions, strict=True)
     )
 
 
@@ -134,9 +136,9 @@ def _recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, Recording
     axes = _numbers(args, "scan_output_axes", len(names))
     directions = _directions(args, "scan_output_directions", len(names))
     return {
-        name: RecordingForm(name, axis, reverse=backwards, where=args.where)
-        for name, axis, backwards in zip(names, axes, directions, strict=True)
-        if axis or backwards
+        name: RecordingForm(name, axis, reverse=is_backward, where=args.where)
+        for name, axis, is_backward in zip(names, axes, directions, strict=True)
+        if axis or is_backward
     }
 
 

@@ -45,10 +45,10 @@ def read_sequence_map(
     inputs, outputs = _names(owned)
     args = dict(item.args or {})
     refuse_unread(item, node, where, ARGUMENTS, document, (f"'{name}'", "its body does"))
-    inner = scope.inner()
+    inner_scope = scope.inner()
     for key in (key for key in args if key not in ARGUMENTS):
         with b.at(f"{where}.args.{key}"):
-            inner.define(key, lower_expression(b, args[key], scope, key))
+            inner_scope.define(key, lower_expression(b, args[key], scope, key))
     with b.at(where, name):
         operands = _given(b, args, scope)
     if len(inputs) != len(operands):
@@ -57,8 +57,8 @@ def read_sequence_map(
             f"{len(inputs)}: {list(inputs)}",
             owned.where,
         )
-    entries = dict(zip(inputs, operands, strict=True))
-    mapping = _ReadSequenceMap(name, where, entries, owned, outputs, inner, document)
+    operands_by_name = dict(zip(inputs, operands, strict=True))
+    mapping = _ReadSequenceMap(name, where, operands_by_name, owned, outputs, inner_scope, document)
     loop = b.append(mapping.loop(b))
     finals = tuple(carried.final for carried in loop.carried)
     return Reading(finals[0] if len(finals) == 1 else finals)
@@ -84,14 +84,14 @@ def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
     """Lower the inputs of a SequenceMap: the first sequence, then further sequences and tensors."""
     if is_omitted(args.get("input_sequence")):
-        known = suggest("input_sequence", args)
-        raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=known)
+        hint = suggest("input_sequence", args)
+        raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=hint)
     first = as_sequence(b, lower_expression(b, args["input_sequence"], scope, "input_sequence"))
-    more: Term = ()
+    further_terms: Term = ()
     additional = args.get("additional_inputs")
     if not (is_omitted(additional) or (isinstance(additional, list | tuple) and not additional)):
-        more = lower_expression(b, additional, scope, "additional_inputs")
-    parts = more if isinstance(more, tuple) else (more,)
+        further_terms = lower_expression(b, additional, scope, "additional_inputs")
+    parts = further_terms if isinstance(further_terms, tuple) else (further_terms,)
     values = [first, *(tensor(b, part) for part in parts)]
     for value in values:
         if not (is_tensor(value.dtype) or is_sequence(value.dtype)):
@@ -112,17 +112,19 @@ class _ReadSequenceMap(Struct, frozen=True):
 
     def loop(self, b: ModelBuilder) -> Loop:
         """Build the loop over the members of the first sequence."""
-        inside = b.loop_body()
-        with inside.at(self.where, self.name):
-            iteration = inside.new("int64", (), f"{self.name}.i")
-            go = inside.new("bool", (), f"{self.name}.go")
-            entries = {k: _member(inside, value, iteration) for k, value in self.operands.items()}
-        body = InnerGraph(inside, self.body, self.scope.inner(entries), self.document)
-        with inside.at(self.body.where):
+        body_builder = b.loop_body()
+        with body_builder.at(self.where, self.name):
+            iteration = body_builder.new("int64", (), f"{self.name}.i")
+            condition = body_builder.new("bool", (), f"{self.name}.go")
+            body_inputs = {
+                k: _member(body_builder, value, iteration) for k, value in self.operands.items()
+            }
+        body = InnerGraph(body_builder, self.body, self.scope.inner(body_inputs), self.document)
+        with body_builder.at(self.body.where):
             outputs = [body.value(name) for name in self.outputs]
-        with b.at(self.where, self.name), inside.at(self.where, self.name):
+        with b.at(self.where, self.name), body_builder.at(self.where, self.name):
             carried = tuple(
-                self._collected(b, inside, member, name)
+                self._collected(b, body_builder, member, name)
                 for member, name in zip(outputs, self.outputs, strict=True)
             )
             count = b.op("SequenceLength", next(iter(self.operands.values())))
@@ -131,30 +133,30 @@ class _ReadSequenceMap(Struct, frozen=True):
             trip_count=count,
             condition=None,
             iteration=iteration,
-            condition_in=go,
+            condition_in=condition,
             condition_out=None,
             carried=carried,
             recorded=(),
-            ops=tuple(inside.ops),
+            ops=tuple(body_builder.ops),
             where=self.where,
         )
 
     def _collected(
-        self, b: ModelBuilder, inside: ModelBuilder, member: Value, name: str
+        self, b: ModelBuilder, body_builder: ModelBuilder, member: Value, name: str
     ) -> Carried:
         """Return the carried sequence to which the body appends one of its outputs."""
         if not is_tensor(member.dtype):
             raise wrong_kind_error(member, f"the output '{name}' of {self.body.role.word}")
         dtype = sequence_of(member.dtype)
         empty = b.op("SequenceEmpty", dtype=element_type(member.dtype))
-        enter = inside.new(dtype, None, f"{self.name}.{name}")
-        leave = inside.op("SequenceInsert", enter, member)
+        enter = body_builder.new(dtype, None, f"{self.name}.{name}")
+        leave = body_builder.op("SequenceInsert", enter, member)
         final = b.new(dtype, None, f"{self.name}.{name}")
         return Carried(empty, enter, leave, final, name)
 
 
-def _member(inside: ModelBuilder, value: Value, iteration: Value) -> Value:
+def _member(body_builder: ModelBuilder, value: Value, iteration: Value) -> Value:
     """Return the value of an input in an iteration: a member of a sequence, or the tensor itself."""
     if is_tensor(value.dtype):
         return value
-    return inside.op("SequenceAt", value, iteration)
+    return body_builder.op("SequenceAt", value, iteration)

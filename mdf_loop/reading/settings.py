@@ -77,16 +77,16 @@ def parameter_of(document: Document, name: str) -> tuple[Any, Any]:
     Raises:
         InputError: If the parameter does not exist.
     """
-    known = {
+    parts_by_name = {
         f"{node.id}.{p.id}": (node, p) for node in document.graph.nodes for p in node.parameters
     }
-    if name not in known:
+    if name not in parts_by_name:
         raise InputError(
             f"the model has no parameter '{name}'",
             document.where,
-            _unknown_hint(document, name, known),
+            _unknown_hint(document, name, parts_by_name),
         )
-    return known[name]
+    return parts_by_name[name]
 
 
 def is_state(document: Document, name: str) -> bool:
@@ -106,17 +106,21 @@ def with_values(document: Document, settings: Settings) -> Document:
 
 def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
     """Return the document in which input ports have these default values, by any of the ports' names."""
-    written = {
+    default_values = {
         (port.node, port.port.id): values[name].tolist()
         for port in open_ports(document)
         if (name := port.given_as(values)) is not None
     }
-    if not written:
+    if not default_values:
         return document
 
     def with_default(node: Any, port: Any) -> Any:
         place = (node.id, port.id)
-        return replace_fields(port, default_value=written[place]) if place in written else port
+        return (
+            replace_fields(port, default_value=default_values[place])
+            if place in default_values
+            else port
+        )
 
     nodes = [
         replace_fields(node, input_ports=[with_default(node, port) for port in node.input_ports])
@@ -125,26 +129,26 @@ def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
     return with_graph(document, replace_fields(document.graph, nodes=nodes))
 
 
-def _with(document: Document, written: Mapping[str, Any]) -> Document:
+def _with(document: Document, values: Mapping[str, Any]) -> Document:
     """Return the document in which parameters have these values, by `node.parameter`."""
-    if not written:
+    if not values:
         return document
-    nodes = [_with_node(node, written) for node in document.graph.nodes]
+    nodes = [_with_node(node, values) for node in document.graph.nodes]
     return with_graph(document, replace_fields(document.graph, nodes=nodes))
 
 
-def _with_node(node: Any, written: Mapping[str, Any]) -> Any:
+def _with_node(node: Any, values: Mapping[str, Any]) -> Any:
     """Return a copy of a node with new values of its parameters."""
-    parameters = [_with_parameter(node, p, written) for p in node.parameters]
+    parameters = [_with_parameter(node, p, values) for p in node.parameters]
     return replace_fields(node, parameters=parameters)
 
 
-def _with_parameter(node: Any, parameter: Any, written: Mapping[str, Any]) -> Any:
+def _with_parameter(node: Any, parameter: Any, values: Mapping[str, Any]) -> Any:
     """Return a copy of a parameter with its new value, or the parameter itself if it has none."""
     name = f"{node.id}.{parameter.id}"
-    if name not in written:
+    if name not in values:
         return parameter
-    return replace_fields(parameter, **{_attribute(parameter, name, ""): written[name]})
+    return replace_fields(parameter, **{_attribute(parameter, name, ""): values[name]})
 
 
 def _find(document: Document, name: str) -> tuple[Any, str]:
@@ -153,7 +157,7 @@ def _find(document: Document, name: str) -> tuple[Any, str]:
     return parameter, f"{document.where}.nodes['{node.id}'].parameters['{parameter.id}']"
 
 
-def _unknown_hint(document: Document, name: str, known: Collection[str]) -> str:
+def _unknown_hint(document: Document, name: str, parameter_names: Collection[str]) -> str:
     """Return the hint about an unknown name of a parameter."""
     named_ports = [port for port in open_ports(document) if name in port.names]
     if named_ports:
@@ -162,10 +166,10 @@ def _unknown_hint(document: Document, name: str, known: Collection[str]) -> str:
     ports = {f"{node.id}.{port.id}" for node in document.graph.nodes for port in node.input_ports}
     if name in ports:
         return f"'{name}' is an input port that an edge feeds: set what feeds it"
-    called = [entry for entry in known if entry.rpartition(".")[2] == name]
-    if called:
-        return "did you mean " + " or ".join(f"'{entry}'" for entry in called[:3]) + "?"
-    return suggest(name, known) or "name it as node.parameter"
+    matching_names = [entry for entry in parameter_names if entry.rpartition(".")[2] == name]
+    if matching_names:
+        return "did you mean " + " or ".join(f"'{entry}'" for entry in matching_names[:3]) + "?"
+    return suggest(name, parameter_names) or "name it as node.parameter"
 
 
 def _attribute(parameter: Any, name: str, where: str) -> str:
@@ -181,7 +185,7 @@ def _attribute(parameter: Any, name: str, where: str) -> str:
     return "value"
 
 
-def _array(value: Any, written: Any, name: str, precision: str) -> Array:
+def _array(value: Any, document_value: Any, name: str, precision: str) -> Array:
     """Convert the value of a parameter to an array. An integer becomes a float if the document has a float.
 
     Floats without a dtype of their own (Python floats, float64) get the float dtype of the document.
@@ -192,22 +196,24 @@ def _array(value: Any, written: Any, name: str, precision: str) -> Array:
         array = np.empty(0, object)
     if array.dtype.kind not in "biuf":
         raise InputError(f"'{name}' must be set to a number or a list of numbers, not {value!r}")
-    if array.dtype == np.float64 or (array.dtype.kind in "iu" and _has_point(written)):
-        array = cast_checked(array, _stated_float(written) or precision, f"the value of '{name}'")
+    if array.dtype == np.float64 or (array.dtype.kind in "iu" and _has_point(document_value)):
+        array = cast_checked(
+            array, _stated_float(document_value) or precision, f"the value of '{name}'"
+        )
     return array
 
 
-def _stated_float(written: Any) -> str | None:
+def _stated_float(document_value: Any) -> str | None:
     """Return the float type that the document states for an array, if it is not the default."""
-    stated = dtype_name(written) if isinstance(written, np.ndarray) else None
+    stated = dtype_name(document_value) if isinstance(document_value, np.ndarray) else None
     return stated if stated in ("float32", "float16", "bfloat16") else None
 
 
-def _has_point(written: Any) -> bool:
+def _has_point(document_value: Any) -> bool:
     """Return True if the value in the document is a float."""
-    if isinstance(written, str):
-        return isinstance(parse_number(written), float)
+    if isinstance(document_value, str):
+        return isinstance(parse_number(document_value), float)
     try:
-        return kind_of(dtype_name(np.asarray(written))) == "f"
+        return kind_of(dtype_name(np.asarray(document_value))) == "f"
     except ValueError:
         return False

@@ -73,13 +73,15 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
             form.body_where,
             "the first output is the condition: the body must give one",
         )
-    split = 1 + n_carried
-    return Signature(iteration, condition_in, enters, outputs[0], outputs[1:split], outputs[split:])
+    first_row = 1 + n_carried
+    return Signature(
+        iteration, condition_in, enters, outputs[0], outputs[1:first_row], outputs[first_row:]
+    )
 
 
-def _count(number: int, thing: str) -> str:
+def _count(number: int, noun: str) -> str:
     """Return a number with a noun in the singular or plural."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 # --- inference --------------------------------------------------------------------------------
@@ -106,26 +108,30 @@ def _infer_inputs(
     form: LoopForm, node: Any, n_carried: int
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     """Return the iteration number, condition and carried inputs of a body without stated inputs."""
-    bound = {x.id for x in (*node.input_ports, *node.parameters, *node.functions)}
-    bound |= {*form.bindings, *(s.name for s in form.slices), *(d.name for d in form.delays)}
-    defaulted = {
+    bound_names = {x.id for x in (*node.input_ports, *node.parameters, *node.functions)}
+    bound_names |= {*form.bindings, *(s.name for s in form.slices), *(d.name for d in form.delays)}
+    default_names = {
         p.id for n in form.body.nodes for p in n.input_ports if p.default_value is not None
     }
-    free = [name for name in free_ports(form.body) if name not in bound | defaulted]
+    free_names = [name for name in free_ports(form.body) if name not in bound_names | default_names]
     if isinstance(form.initial, dict):
-        return _inputs_by_name(form, tuple(form.initial), free)
-    if n_carried <= 1 and len(free) == n_carried:
-        return None, None, tuple(free)
-    iterations = [name for name in free if _ITERATION.match(name)]
-    conditions = [name for name in free if _CONDITION.fullmatch(name)]
-    if n_carried <= 1 and len(free) == 2 + n_carried and len(iterations) == len(conditions) == 1:
-        carried = tuple(n for n in free if n not in (iterations[0], conditions[0]))
+        return _inputs_by_name(form, tuple(form.initial), free_names)
+    if n_carried <= 1 and len(free_names) == n_carried:
+        return None, None, tuple(free_names)
+    iterations = [name for name in free_names if _ITERATION.match(name)]
+    conditions = [name for name in free_names if _CONDITION.fullmatch(name)]
+    if (
+        n_carried <= 1
+        and len(free_names) == 2 + n_carried
+        and len(iterations) == len(conditions) == 1
+    ):
+        carried = tuple(n for n in free_names if n not in (iterations[0], conditions[0]))
         return iterations[0], conditions[0], carried
-    raise _unknown_order(form, n_carried, free)
+    raise _unknown_order(form, n_carried, free_names)
 
 
 def _inputs_by_name(
-    form: LoopForm, names: tuple[str, ...], free: list[str]
+    form: LoopForm, names: tuple[str, ...], free_names: list[str]
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     """Return the inputs of a body whose carried values are named in `v_initial`."""
     unknown = [name for name in names if name not in free_ports(form.body)]
@@ -135,20 +141,26 @@ def _inputs_by_name(
             f"{list(free_ports(form.body))}",
             f"{form.where}.args.v_initial",
         )
-    others = [name for name in free if name not in names]
-    iterations = [name for name in others if _ITERATION.match(name)]
-    conditions = [name for name in others if name not in iterations and _CONDITION.fullmatch(name)]
-    if len(iterations) > 1 or len(conditions) > 1 or len(iterations + conditions) < len(others):
-        raise _unknown_order(form, len(names), free)
+    other_names = [name for name in free_names if name not in names]
+    iterations = [name for name in other_names if _ITERATION.match(name)]
+    conditions = [
+        name for name in other_names if name not in iterations and _CONDITION.fullmatch(name)
+    ]
+    if (
+        len(iterations) > 1
+        or len(conditions) > 1
+        or len(iterations + conditions) < len(other_names)
+    ):
+        raise _unknown_order(form, len(names), free_names)
     iteration = iterations[0] if iterations else None
     return iteration, conditions[0] if conditions else None, names
 
 
-def _unknown_order(form: LoopForm, n_carried: int, free: list[str]) -> SignatureError:
+def _unknown_order(form: LoopForm, n_carried: int, free_names: list[str]) -> SignatureError:
     """Return the error for inputs whose order cannot be inferred."""
     return SignatureError(
         f"the order of the body's inputs is not written and cannot be inferred for "
-        f"{n_carried} carried values from the free ports {free}: metadata.inputs is missing",
+        f"{n_carried} carried values from the free ports {free_names}: metadata.inputs is missing",
         form.body_where,
         _HINT,
     )
@@ -157,27 +169,27 @@ def _unknown_order(form: LoopForm, n_carried: int, free: list[str]) -> Signature
 def _loop_outputs(form: LoopForm, node: Any) -> int:
     """Return the number of results of the loop that the node's output ports read."""
     names = [p.value for p in node.output_ports if isinstance(p.value, str)]
-    bare = sum(value == form.name for value in names)
+    bare_uses = sum(value == form.name for value in names)
     pattern = re.compile(rf"(?<!\w){re.escape(form.name)}\[(\d+)\]")
     positions = [int(k) for value in names for k in pattern.findall(value)]
-    return max([bare, *(k + 1 for k in positions)])
+    return max([bare_uses, *(k + 1 for k in positions)])
 
 
 def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]:
     """Return the outputs of a body without stated outputs: its condition, then the only other output."""
-    ends = end_ports(form.body)
+    ports_at_end = end_ports(form.body)
     n_results = max(_loop_outputs(form, node), n_carried)
-    names = [port.id for _, port in ends]
-    truths = [port.id for owner, port in ends if gives_truth(owner, port.value)]
-    fits = len(ends) == 1 + n_results and n_results <= 1 and len(truths) == 1
-    if not fits or len(set(names)) != len(names):
+    names = [port.id for _, port in ports_at_end]
+    truth_outputs = [port.id for owner, port in ports_at_end if gives_truth(owner, port.value)]
+    can_infer = len(ports_at_end) == 1 + n_results and n_results <= 1 and len(truth_outputs) == 1
+    if not can_infer or len(set(names)) != len(names):
         raise SignatureError(
             f"the order of the body's outputs is not written and cannot be inferred for "
             f"{n_results} results from the end ports {names}: metadata.outputs is missing",
             form.body_where,
             _HINT,
         )
-    return (truths[0], *(name for name in names if name != truths[0]))
+    return (truth_outputs[0], *(name for name in names if name != truth_outputs[0]))
 
 
 def gives_truth(node: Any, value: Any) -> bool:
@@ -186,17 +198,17 @@ def gives_truth(node: Any, value: Any) -> bool:
         return True
     if not isinstance(value, str):
         return False
-    items: Iterable[Any] = (*node.functions, *node.parameters)
-    item = next((x for x in items if x.id == value), None)
-    if item is None:
+    parts: Iterable[Any] = (*node.functions, *node.parameters)
+    part = next((x for x in parts if x.id == value), None)
+    if part is None:
         return _is_comparison(value)
-    if item.function is None:
-        return item.value != value and gives_truth(node, item.value)
-    if item.function == "onnx::Identity":
-        return gives_truth(node, next(iter((item.args or {}).values()), None))
-    if item.function == "onnx::Cast":
-        return (item.args or {}).get("to") in (9, "9")
-    return _is_truth_function(str(item.function))
+    if part.function is None:
+        return part.value != value and gives_truth(node, part.value)
+    if part.function == "onnx::Identity":
+        return gives_truth(node, next(iter((part.args or {}).values()), None))
+    if part.function == "onnx::Cast":
+        return (part.args or {}).get("to") in (9, "9")
+    return _is_truth_function(str(part.function))
 
 
 def _is_truth_function(function: str) -> bool:

@@ -50,20 +50,20 @@ class SliceForm(Struct, frozen=True):
 
 def slice_forms(value: Any, where: str) -> tuple[SliceForm, ...]:
     """Parse the loop argument `slices`."""
-    return tuple(_form(entry) for entry in entries(value, where, _KEYS, short="of"))
+    return tuple(_form(entry) for entry in entries(value, where, _KEYS, short_key="of"))
 
 
 def _form(entry: NamedEntry) -> SliceForm:
     """Parse one entry of the loop argument `slices`. Raise ModelError if a field is wrong."""
     stride = entry.whole("stride", 1)
-    down = stride < 0
+    is_downward = stride < 0
     part = entry.whole("part_size", 0)
     form = SliceForm(
         name=entry.name,
         of=entry.expression("of"),
         axis=entry.whole("axis", 0),
-        start=entry.whole("start", -1 if down else 0),
-        end=entry.whole("end", 0 if down else -1),
+        start=entry.whole("start", -1 if is_downward else 0),
+        end=entry.whole("end", 0 if is_downward else -1),
         stride=stride,
         part=part if "part_size" in entry.fields else None,
         where=entry.where,
@@ -82,11 +82,11 @@ def _form(entry: NamedEntry) -> SliceForm:
             entry.where,
             "capture the whole array, and slice it in the body",
         )
-    wrong = form.start < form.end if down else form.start > form.end
-    if form.start >= 0 and form.end >= 0 and wrong:
-        way = "down" if down else "up"
+    is_reversed = form.start < form.end if is_downward else form.start > form.end
+    if form.start >= 0 and form.end >= 0 and is_reversed:
+        direction = "down" if is_downward else "up"
         raise ModelError(
-            f"the slice '{form.name}' goes {way} by {abs(stride)}, but from {form.start} to "
+            f"the slice '{form.name}' goes {direction} by {abs(stride)}, but from {form.start} to "
             f"{form.end}",
             entry.where,
             "a negative stride goes down: start: -1, end: 0",
@@ -136,32 +136,34 @@ class Slice(Struct, frozen=True, eq=False):
         form = self.form
         if form.part is not None:
             return None
-        known = b.constant_of(self.first)
-        if form.stride == 1 and known is not None and known == 0:
+        constant = b.constant_of(self.first)
+        if form.stride == 1 and constant is not None and constant == 0:
             return SlicedRows(self.source, self.axis)
-        last = extents(self.source)[self.axis]
-        at_last = known is not None and isinstance(last, int) and known == last - 1
-        if form.stride == -1 and (form.start == -1 or at_last):
+        extent = extents(self.source)[self.axis]
+        starts_at_end = constant is not None and isinstance(extent, int) and constant == extent - 1
+        if form.stride == -1 and (form.start == -1 or starts_at_end):
             return SlicedRows(self.source, self.axis, backward=True)
         with b.at(form.where, form.name):
             start = b.op("Reshape", self.first, ints(b, 1))
-            furthest = np.iinfo(np.int64)
-            end = ints(b, furthest.max if form.stride > 0 else furthest.min)
-            cut = b.op("Slice", self.source, start, end, ints(b, self.axis), ints(b, form.stride))
-        return SlicedRows(cut, self.axis)
+            int64_range = np.iinfo(np.int64)
+            end = ints(b, int64_range.max if form.stride > 0 else int64_range.min)
+            selected_rows = b.op(
+                "Slice", self.source, start, end, ints(b, self.axis), ints(b, form.stride)
+            )
+        return SlicedRows(selected_rows, self.axis)
 
     def row(self, b: ModelBuilder, iteration: Value) -> Value:
         """Return the part of the array that an iteration reads. `b` builds the body."""
-        begin = iteration
+        position = iteration
         if self.form.stride != 1:
-            begin = b.op("Mul", begin, b.constant(np.array(self.form.stride)))
+            position = b.op("Mul", position, b.constant(np.array(self.form.stride)))
         offset = b.constant_of(self.first)
         if offset is None or offset != 0:
-            begin = b.op("Add", begin, self.first)
+            position = b.op("Add", position, self.first)
         if self.form.part is None:
-            return b.op("Gather", self.source, begin, axis=self.axis)
-        within = b.constant(np.arange(self.form.part))
-        return b.op("Gather", self.source, b.op("Add", begin, within), axis=self.axis)
+            return b.op("Gather", self.source, position, axis=self.axis)
+        part_offsets = b.constant(np.arange(self.form.part))
+        return b.op("Gather", self.source, b.op("Add", position, part_offsets), axis=self.axis)
 
 
 def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:
@@ -189,16 +191,18 @@ def _slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
     start, end = (_position(b, number, extent) for number in (form.start, form.end))
     low, high = (end, start) if form.stride < 0 else (start, end)
     zero, part = _number(b, 0), _number(b, form.part or 1)
-    begins = _at_most(b, start, extent) if form.stride < 0 else _at_most(b, zero, start)
-    ends = b.op("And", _at_most(b, zero, end), _at_most(b, end, extent))
-    inside = b.op("And", begins, ends)  # a slice whose start is beyond its end has no parts
-    sentence = f"the slice '{form.name}' from {form.start} to {form.end} leaves axis {axis} of {source.type}"
-    error = TripCountError(sentence, hint="positions are 0 to the extent; -1 is the extent itself")
+    is_start_valid = _at_most(b, start, extent) if form.stride < 0 else _at_most(b, zero, start)
+    is_end_valid = b.op("And", _at_most(b, zero, end), _at_most(b, end, extent))
+    is_inside = b.op(
+        "And", is_start_valid, is_end_valid
+    )  # a slice whose start is beyond its end has no parts
+    message = f"the slice '{form.name}' from {form.start} to {form.end} leaves axis {axis} of {source.type}"
+    error = TripCountError(message, hint="positions are 0 to the extent; -1 is the extent itself")
     step = _number(b, abs(form.stride))
-    room = b.op("Add", b.op("Sub", b.op("Sub", high, low), part), step)
-    parts = b.op("Div", b.op("Max", room, zero), step)
+    length = b.op("Add", b.op("Sub", b.op("Sub", high, low), part), step)
+    parts = b.op("Div", b.op("Max", length, zero), step)
     first = b.op("Sub", start, part) if form.stride < 0 else start
-    return Slice(form, source, axis, first, check_value(b, parts, inside, error))
+    return Slice(form, source, axis, first, check_value(b, parts, is_inside, error))
 
 
 def _number(b: ModelBuilder, number: int | Value) -> Value:

@@ -13,10 +13,10 @@ from mdf_loop.reading.names import Item
 
 def dims_findings(document: Document, shapes: Mapping[Item, Shape]) -> Iterator[Finding]:
     """Yield a finding for each output with a wrong number of axis names, and for each axis name of two lengths."""
-    stated = dims_of(document)
+    dims_by_item = dims_of(document)
     lengths: dict[str, tuple[str, object]] = {}
     for item, shape in shapes.items():
-        dims = stated.get(item.name)
+        dims = dims_by_item.get(item.name)
         if dims is None or shape is None:
             continue
         where = f"{document.where}.nodes['{item.node}'].{item.kind}['{item.id}']"
@@ -32,11 +32,11 @@ def dims_findings(document: Document, shapes: Mapping[Item, Shape]) -> Iterator[
         for dim, extent in zip(dims, shape, strict=True):
             if not isinstance(extent, int):
                 continue
-            name, other = lengths.setdefault(dim, (item.name, extent))
-            if other != extent:
+            first_name, first_extent = lengths.setdefault(dim, (item.name, extent))
+            if first_extent != extent:
                 yield Finding(
                     "ModelError",
-                    f"the axis '{dim}' is {extent} long in '{item.name}', but {other} in '{name}'",
+                    f"the axis '{dim}' is {extent} long in '{item.name}', but {first_extent} in '{first_name}'",
                     where,
                     "give axes of different lengths different names in 'dims'",
                 )

@@ -49,13 +49,22 @@ def _stays(writer: LoopWriter) -> bool:
     """Return True if the loop cannot be unrolled, for example if its number of iterations is not constant."""
     arguments, b = writer.arguments, writer.b
     count, condition = (b.constant_of(v) for v in (arguments.trip_count, arguments.condition))
-    variable = (arguments.trip_count is not None and count is None) or (
+    is_variable = (arguments.trip_count is not None and count is None) or (
         arguments.condition is not None and condition is None
     )
-    endless = arguments.trip_count is None and arguments.condition is None
-    none = bool((count is not None and count <= 0) or (condition is not None and not condition))
-    optional = any(value.dtype.startswith("optional") for value in arguments.initial)
-    return variable or endless or none or optional or writer.form.mid_exit or bool(arguments.delays)
+    is_endless = arguments.trip_count is None and arguments.condition is None
+    has_no_iterations = bool(
+        (count is not None and count <= 0) or (condition is not None and not condition)
+    )
+    has_optional_values = any(value.dtype.startswith("optional") for value in arguments.initial)
+    return (
+        is_variable
+        or is_endless
+        or has_no_iterations
+        or has_optional_values
+        or writer.form.mid_exit
+        or bool(arguments.delays)
+    )
 
 
 class _Unroller:
@@ -67,46 +76,46 @@ class _Unroller:
         self.limit = limit
         self.form = writer.form
         self.conditional = writer.arguments.condition is not None
-        known = self.b.constant_of(writer.arguments.trip_count)
-        self.count = None if known is None else int(known)
+        trip_count = self.b.constant_of(writer.arguments.trip_count)
+        self.count = None if trip_count is None else int(trip_count)
 
     def write(self) -> Reading | None:
         """Append all iterations and return their results, or None if the condition is not known."""
         if self.count is not None and self.count > self.limit and not self.conditional:
             raise self._refused(f"{self.count}")
         initial = [_entering(self.b, value) for value in self.writer.arguments.initial]
-        rounds = self._rounds(initial)
-        if rounds is None:
+        bodies = self._rounds(initial)
+        if bodies is None:
             return None
-        wider = self._spread(initial, rounds[0])
-        if wider is not None:
-            again = self._rounds(wider)
-            if again is not None and _settled(wider, again):
-                rounds = again
-        for body in rounds:
+        broadcast_values = self._spread(initial, bodies[0])
+        if broadcast_values is not None:
+            new_bodies = self._rounds(broadcast_values)
+            if new_bodies is not None and _settled(broadcast_values, new_bodies):
+                bodies = new_bodies
+        for body in bodies:
             self.b.ops.extend(body.ops)
         with self.b.at(self.form.where, self.writer.name):
-            finals = rounds[-1].leaves
-            rows = [self._row(k, rounds) for k in range(len(rounds[0].rows))]
+            finals = bodies[-1].leaves
+            rows = [self._row(k, bodies) for k in range(len(bodies[0].rows))]
         results = (*finals, *rows)
-        return Reading(results[0] if len(results) == 1 else results, self._others(rounds))
+        return Reading(results[0] if len(results) == 1 else results, self._others(bodies))
 
     def _rounds(self, entering: Sequence[Value]) -> list[ReadBody] | None:
         """Read the body once per iteration. Return None if the condition is not known."""
-        rounds: list[ReadBody] = []
-        going = True
-        while going and (self.count is None or len(rounds) < self.count):
-            if len(rounds) == self.limit:
-                up_to = f"up to {self.count}" if self.count else f"more than {self.limit}"
-                raise self._refused(up_to)
-            body = self._read(len(rounds), entering)
-            known = self.b.constant_of(body.condition_out)
-            if self.conditional and known is None:
+        bodies: list[ReadBody] = []
+        continues = True
+        while continues and (self.count is None or len(bodies) < self.count):
+            if len(bodies) == self.limit:
+                iteration_text = f"up to {self.count}" if self.count else f"more than {self.limit}"
+                raise self._refused(iteration_text)
+            body = self._read(len(bodies), entering)
+            condition = self.b.constant_of(body.condition_out)
+            if self.conditional and condition is None:
                 return None
-            going = not self.conditional or bool(known)
+            continues = not self.conditional or bool(condition)
             entering = body.leaves
-            rounds.append(body)
-        return rounds
+            bodies.append(body)
+        return bodies
 
     def _refused(self, iterations: str) -> TripCountError:
         """Return the error for a loop with too many iterations."""
@@ -119,7 +128,7 @@ class _Unroller:
     def _read(self, k: int, entering: Sequence[Value]) -> ReadBody:
         """Read the body of iteration `k`."""
         writer, b = self.writer, self.b
-        known = UnrolledIteration(
+        iteration = UnrolledIteration(
             k,
             self.count or self.limit,
             b.late(np.array(k)),
@@ -127,7 +136,7 @@ class _Unroller:
             tuple(entering),
         )
         types = tuple(RowType(value.dtype, value.shape) for value in entering)
-        entering_values = BodyInputs(types, writer.arguments.slices, {}, (), known)
+        entering_values = BodyInputs(types, writer.arguments.slices, {}, (), iteration)
         body = read_body(
             b, self.form, writer.signature, entering_values, writer.scopes, writer.document
         )
@@ -145,19 +154,21 @@ class _Unroller:
 
     def _spread(self, initial: Sequence[Value], first: ReadBody) -> list[Value] | None:
         """Broadcast scalar initial values to the shapes after one iteration. Return None if no value is broadcast."""
-        wider = list(initial)
-        for k, (value, leaf) in enumerate(zip(initial, first.leaves, strict=True)):
-            known = leaf.shape and all(isinstance(extent, int) for extent in leaf.shape)
-            if value.shape == () and known and not self.writer.dynamic:
-                wider[k] = self.b.op("Expand", value, self.b.constant(np.array(leaf.shape)))
-                self.b.spread_sources[wider[k]] = (value,)
-        return wider if wider != list(initial) else None
+        broadcast_values = list(initial)
+        for k, (value, leave) in enumerate(zip(initial, first.leaves, strict=True)):
+            is_fixed_array = leave.shape and all(isinstance(extent, int) for extent in leave.shape)
+            if value.shape == () and is_fixed_array and not self.writer.dynamic:
+                broadcast_values[k] = self.b.op(
+                    "Expand", value, self.b.constant(np.array(leave.shape))
+                )
+                self.b.spread_sources[broadcast_values[k]] = (value,)
+        return broadcast_values if broadcast_values != list(initial) else None
 
-    def _row(self, k: int, rounds: Sequence[ReadBody]) -> Value:
+    def _row(self, k: int, bodies: Sequence[ReadBody]) -> Value:
         """Return the result of recording `k`: the stacked rows of all iterations, or the last row."""
-        b, name = self.b, rounds[0].row_names[k]
-        strong = [body.rows[k] for body in rounds if not b.is_weak(body.rows[k])]
-        rows = [_like(b, (strong or [body.rows[k]])[0], body.rows[k]) for body in rounds]
+        b, name = self.b, bodies[0].row_names[k]
+        typed_rows = [body.rows[k] for body in bodies if not b.is_weak(body.rows[k])]
+        rows = [_like(b, (typed_rows or [body.rows[k]])[0], body.rows[k]) for body in bodies]
         form = self.form.recordings.get(name)
         if form is not None and form.last:
             return rows[-1]
@@ -172,35 +183,37 @@ class _Unroller:
         stack = b.op("Concat", *(b.op("Unsqueeze", row, ints(b, 0)) for row in rows), axis=0)
         return stack if form is None else arranged(b, form, stack, self.writer.scopes.node)
 
-    def _others(self, rounds: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:
+    def _others(self, bodies: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:
         """Return functions that compute the further results of the loop by name: iterations, condition, stopped_by."""
-        b, last = self.b, rounds[-1].condition_out
-        known = b.constant_of(last)
-        ended = self.conditional and known is not None and not known
-        reason = StopReason.CONDITION if ended else StopReason.TRIP_COUNT
+        b, last_condition = self.b, bodies[-1].condition_out
+        constant = b.constant_of(last_condition)
+        was_stopped = self.conditional and constant is not None and not constant
+        reason = StopReason.CONDITION if was_stopped else StopReason.TRIP_COUNT
         return {
-            "iterations": lambda: b.constant(np.array(len(rounds))),
-            "condition": lambda: last,
+            "iterations": lambda: b.constant(np.array(len(bodies))),
+            "condition": lambda: last_condition,
             "stopped_by": lambda: b.constant(np.array(reason.code)),
         }
 
 
 def _entering(b: ModelBuilder, value: Value) -> Value:
     """Return an initial value with a fixed dtype, as in a loop: a plain number no longer adapts its dtype."""
-    known = b.constant_of(value)
-    if known is not None:
-        return b.late(known)
+    constant = b.constant_of(value)
+    if constant is not None:
+        return b.late(constant)
     return b.op("Identity", value) if b.is_weak(value) else value
 
 
 def _like(b: ModelBuilder, other: Value, value: Value) -> Value:
     """Cast a plain number to the dtype of another value. Return any other value unchanged."""
-    plain = b.is_weak(value) and value.dtype != "string" and fits_dtype(b, value, other.dtype)
-    wide = kind(other) == "f" or kind(value) in "biu"
-    return cast(b, value, other.dtype) if plain and wide else value
+    is_plain_number = (
+        b.is_weak(value) and value.dtype != "string" and fits_dtype(b, value, other.dtype)
+    )
+    is_lossless = kind(other) == "f" or kind(value) in "biu"
+    return cast(b, value, other.dtype) if is_plain_number and is_lossless else value
 
 
-def _settled(initial: Sequence[Value], rounds: Sequence[ReadBody]) -> bool:
+def _settled(initial: Sequence[Value], bodies: Sequence[ReadBody]) -> bool:
     """Return True if every carried value keeps its initial shape."""
-    pairs = (pair for body in rounds for pair in zip(initial, body.leaves, strict=True))
+    pairs = (pair for body in bodies for pair in zip(initial, body.leaves, strict=True))
     return all(before.shape == after.shape for before, after in pairs)

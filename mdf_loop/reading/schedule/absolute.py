@@ -47,8 +47,8 @@ class Points(Struct, frozen=True):
     @property
     def fixed(self) -> list[Fraction]:
         """Inclusive start and end times."""
-        ends = ((self.start, self.start_inclusive), (self.end, self.end_inclusive))
-        return [time for time, inclusive in ends if inclusive and time is not None]
+        limits = ((self.start, self.start_inclusive), (self.end, self.end_inclusive))
+        return [time for time, inclusive in limits if inclusive and time is not None]
 
 
 class AbsoluteTime(Struct, frozen=True):
@@ -86,11 +86,11 @@ class AbsoluteTime(Struct, frozen=True):
         """Return the condition that a whole number of periods has passed since the offset."""
         assert points.repeat is not None
         offset = self._offset(points, written)
-        period = points.repeat / self.interval
-        shift = (offset - self.start) / self.interval
-        if shift.denominator != 1:
+        period_visits = points.repeat / self.interval
+        offset_visits = (offset - self.start) / self.interval
+        if offset_visits.denominator != 1:
             return ConstantCondition(False)
-        return EveryNth(_VISITS, int(period), int(shift))
+        return EveryNth(_VISITS, int(period_visits), int(offset_visits))
 
     def _offset(self, points: Points, written: WrittenCondition) -> Fraction:
         """Return the time from which repetitions are counted: the time of the layer's first visit."""
@@ -107,18 +107,19 @@ class AbsoluteTime(Struct, frozen=True):
 
 
 def absolute_time(
-    written: Iterable[tuple[Any, str]], layers: Sequence[Sequence[str]]
+    conditions: Iterable[tuple[Any, str]], layers: Sequence[Sequence[str]]
 ) -> AbsoluteTime:
-    """Return the clock of a graph. `written` are all conditions with their paths."""
-    unsupported = [list(_found(condition, where)) for condition, where in written]
-    per_condition = [points for points in unsupported if points]
-    intervals = [p.repeat for points in per_condition for p in points if p.repeat is not None]
-    first = [
-        min((t for p in points for t in p.fixed), default=Fraction(0)) for points in per_condition
+    """Return the clock of a graph. `conditions` are all conditions with their paths."""
+    all_times = [list(_found(condition, where)) for condition, where in conditions]
+    times_by_condition = [points for points in all_times if points]
+    intervals = [p.repeat for points in times_by_condition for p in points if p.repeat is not None]
+    start_times = [
+        min((t for p in points for t in p.fixed), default=Fraction(0))
+        for points in times_by_condition
     ]
     interval = _greatest_divisor(intervals) / len(layers) if intervals else Fraction(1)
-    start = max(Fraction(0), min(first, default=Fraction(0)))
-    return AbsoluteTime(bool(per_condition), start, interval, layers)
+    start = max(Fraction(0), min(start_times, default=Fraction(0)))
+    return AbsoluteTime(bool(times_by_condition), start, interval, layers)
 
 
 def _greatest_divisor(numbers: Sequence[Fraction]) -> Fraction:
@@ -127,9 +128,9 @@ def _greatest_divisor(numbers: Sequence[Fraction]) -> Fraction:
     return Fraction(math.gcd(*(int(number * scale) for number in numbers)), scale)
 
 
-def _found(written: Any, where: str) -> Iterable[Points]:
+def _found(condition: Any, where: str) -> Iterable[Points]:
     """Yield the times of a condition if it is on absolute time, and of the conditions inside it."""
-    kind, arguments = type_and_arguments(written)
+    kind, arguments = type_and_arguments(condition)
     if kind in _ABSOLUTE:
         yield _points(kind, arguments, where)
     elif kind in COMPOSITE:

@@ -58,17 +58,17 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 
-def type_and_arguments(written: Any) -> tuple[str | None, Mapping[str, Any]]:
+def type_and_arguments(condition: Any) -> tuple[str | None, Mapping[str, Any]]:
     """Return the type and arguments of a condition, which is a mapping or an object.
 
     The type is None if it is not a text.
     """
-    if isinstance(written, Mapping):
-        kind, arguments = written.get("type"), written.get("kwargs")
+    if isinstance(condition, Mapping):
+        kind, arguments = condition.get("type"), condition.get("kwargs")
     else:
-        kind, arguments = getattr(written, "type", None), getattr(written, "kwargs", None)
-    named = dict(arguments) if isinstance(arguments, Mapping) else {}
-    return kind if isinstance(kind, str) else None, named
+        kind, arguments = getattr(condition, "type", None), getattr(condition, "kwargs", None)
+    arguments_by_name = dict(arguments) if isinstance(arguments, Mapping) else {}
+    return kind if isinstance(kind, str) else None, arguments_by_name
 
 
 def node_id(value: Any) -> Any:

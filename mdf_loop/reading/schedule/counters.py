@@ -87,8 +87,10 @@ class Counters(Struct):
     def begin(self, scale: TimeScale) -> None:
         """Begin a unit of time: reset the counts of runs within this unit or within shorter units."""
         for key in self.counts:
-            again = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(key, RunsSinceReader)
-            if again or (isinstance(key, RunCount) and key.scale <= scale):
+            is_restarted = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(
+                key, RunsSinceReader
+            )
+            if is_restarted or (isinstance(key, RunCount) and key.scale <= scale):
                 self.counts[key] = 0
 
     def call(self, node: str, runs: Truth) -> None:
@@ -109,20 +111,20 @@ class Counters(Struct):
             elif isinstance(key, TimeCount) and key.within <= unit:
                 self.counts[key] = 0
 
-    def ran(self, runs: Mapping[str, Truth], counts: Truth) -> None:
-        """Count a set of nodes that ran together if `counts` is true."""
+    def ran(self, runs: Mapping[str, Truth], is_counted: Truth) -> None:
+        """Count a set of nodes that ran together if `is_counted` is true."""
         for key, count in list(self.counts.items()):
             if isinstance(key, JustRan):
-                now = runs.get(key.node, False)
-                if count is None and isinstance(counts, bool):
-                    self.counts[key] = now if counts else None
+                has_run = runs.get(key.node, False)
+                if count is None and isinstance(is_counted, bool):
+                    self.counts[key] = has_run if is_counted else None
                 else:
-                    self.counts[key] = chosen(self.b, counts, now, self._truth(key))
+                    self.counts[key] = chosen(self.b, is_counted, has_run, self._truth(key))
 
-    def _change(self, key: Key, change: Callable[[Number], Number]) -> None:
+    def _change(self, key: Key, compute: Callable[[Number], Number]) -> None:
         """Apply a function to the count of a key, if the count is known."""
         count = self.counts[key]
-        self.counts[key] = None if count is None else change(count)
+        self.counts[key] = None if count is None else compute(count)
 
     # --- truth of conditions --------------------------------------------------------------------
 
@@ -154,31 +156,33 @@ class Counters(Struct):
 
     def _all(self, conditions: Iterable[Condition], looked_at: Truth) -> Truth:
         """Return the conjunction of conditions, which are evaluated in order up to the first false condition."""
-        result: Truth = True
+        conjunction: Truth = True
         for part in conditions:
-            if result is False:
+            if conjunction is False:
                 break
-            result = both(self.b, result, self.holds(part, both(self.b, looked_at, result)))
-        return result
+            conjunction = both(
+                self.b, conjunction, self.holds(part, both(self.b, looked_at, conjunction))
+            )
+        return conjunction
 
     def _any(self, conditions: Iterable[Condition], looked_at: Truth) -> Truth:
         """Return the disjunction of conditions, which are evaluated in order up to the first true condition."""
-        result: Truth = False
+        disjunction: Truth = False
         for part in conditions:
-            if result is True:
+            if disjunction is True:
                 break
-            is_needed = both(self.b, looked_at, opposite(self.b, result))
-            result = either(self.b, result, self.holds(part, is_needed))
-        return result
+            is_needed = both(self.b, looked_at, opposite(self.b, disjunction))
+            disjunction = either(self.b, disjunction, self.holds(part, is_needed))
+        return disjunction
 
     def _first_times(self, condition: FirstTimes, looked_at: Truth) -> Truth:
         """Return the truth value of a condition that holds at most n times, and count the times that it holds."""
         count = self._number(condition)
-        open_ = compared(self.b, count, "<", condition.n)
-        if open_ is False:
+        is_below_limit = compared(self.b, count, "<", condition.n)
+        if is_below_limit is False:
             return False
-        is_needed = both(self.b, looked_at, open_)
-        holds = both(self.b, open_, self.holds(condition.part, is_needed))
-        counted = as_number(self.b, both(self.b, looked_at, holds))
-        self.counts[condition] = plus(self.b, count, counted)
+        is_needed = both(self.b, looked_at, is_below_limit)
+        holds = both(self.b, is_below_limit, self.holds(condition.part, is_needed))
+        increment = as_number(self.b, both(self.b, looked_at, holds))
+        self.counts[condition] = plus(self.b, count, increment)
         return holds

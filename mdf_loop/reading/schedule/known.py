@@ -36,9 +36,9 @@ ONNX_SIGNS = {
 SIGNS = tuple(PYTHON_SIGNS)
 
 
-def value_of(b: ModelBuilder, known: int | float | bool | Value) -> Value:
+def value_of(b: ModelBuilder, number: int | float | bool | Value) -> Value:
     """Return the number or truth value as a value of the program."""
-    return known if isinstance(known, Value) else b.constant(np.array(known))
+    return number if isinstance(number, Value) else b.constant(np.array(number))
 
 
 def compared(b: ModelBuilder, left: Number, sign: str, right: int | float) -> Truth:
@@ -47,8 +47,8 @@ def compared(b: ModelBuilder, left: Number, sign: str, right: int | float) -> Tr
         return PYTHON_SIGNS[sign](left, right)
     number = np.array(right, np.int64 if isinstance(right, int) else np.float64)
     operand = left if isinstance(right, int) else b.op("Cast", left, to=11)
-    result = b.op(ONNX_SIGNS[sign], operand, b.constant(number))
-    return b.op("Not", result) if sign == "!=" else result
+    comparison = b.op(ONNX_SIGNS[sign], operand, b.constant(number))
+    return b.op("Not", comparison) if sign == "!=" else comparison
 
 
 def every_nth(b: ModelBuilder, number: Number, n: int, offset: int) -> Truth:
@@ -56,8 +56,8 @@ def every_nth(b: ModelBuilder, number: Number, n: int, offset: int) -> Truth:
     if not isinstance(number, Value):
         return (number - offset) % n == 0
     shifted = plus(b, number, -offset)
-    rest = b.op("Mod", value_of(b, shifted), value_of(b, n))
-    return b.op("Equal", rest, value_of(b, 0))
+    remainder = b.op("Mod", value_of(b, shifted), value_of(b, n))
+    return b.op("Equal", remainder, value_of(b, 0))
 
 
 def both(b: ModelBuilder, left: Truth, right: Truth) -> Truth:

@@ -74,8 +74,8 @@ class Schedule(Struct, frozen=True):
     def keys(self) -> tuple[Key, ...]:
         """Counts that determine which conditions hold."""
         counts = (count for condition in self.all_conditions for count in counts_in(condition))
-        kept_counts = (*counts, *all_in(self.all_conditions, FirstTimes))
-        return tuple(dict.fromkeys((*kept_counts, *all_in(self.all_conditions, JustRan))))
+        count_keys = (*counts, *all_in(self.all_conditions, FirstTimes))
+        return tuple(dict.fromkeys((*count_keys, *all_in(self.all_conditions, JustRan))))
 
     @property
     def persistent(self) -> tuple[Key, ...]:
@@ -112,8 +112,8 @@ class Schedule(Struct, frozen=True):
     @property
     def _ending_keys(self) -> tuple[Key, ...]:
         """Counts that determine whether the termination condition holds."""
-        ending = (self.termination,)
-        return (*counts_in(self.termination), *all_in(ending, FirstTimes))
+        conditions = (self.termination,)
+        return (*counts_in(self.termination), *all_in(conditions, FirstTimes))
 
     def decide(self, layer: Sequence[str], counters: Counters, visited: Truth) -> dict[str, Truth]:
         """Return the truth value, for each node of a layer, that the node runs, and count the runs.
@@ -124,46 +124,46 @@ class Schedule(Struct, frozen=True):
         runs: dict[str, Truth] = dict.fromkeys(layer, False)
         is_needed: Truth = visited
         for _ in range(self._rounds(layer)):
-            changed: Truth = False
+            any_started: Truth = False
             for node in layer:
-                waits = both(b, is_needed, opposite(b, runs[node]))
-                if waits is False:
+                is_waiting = both(b, is_needed, opposite(b, runs[node]))
+                if is_waiting is False:
                     continue
-                starts = both(b, waits, counters.holds(self.conditions[node], waits))
-                counters.call(node, starts)
-                runs[node] = either(b, runs[node], starts)
-                changed = either(b, changed, starts)
-            is_needed = changed
+                is_started = both(b, is_waiting, counters.holds(self.conditions[node], is_waiting))
+                counters.call(node, is_started)
+                runs[node] = either(b, runs[node], is_started)
+                any_started = either(b, any_started, is_started)
+            is_needed = any_started
             if is_needed is False:
                 break
         return runs
 
     def _rounds(self, layer: Sequence[str]) -> int:
         """Return the maximum number of tests of a layer's nodes. A node that runs may enable another node."""
-        related = any(
+        may_enable_others = any(
             isinstance(part, FirstTimes) or _counts_calls(part, layer, node)
             for node in layer
             for part in parts(self.conditions[node])
         )
-        return len(layer) + 1 if related else 1
+        return len(layer) + 1 if may_enable_others else 1
 
     def end_visit(self, counters: Counters, runs: Mapping[str, Truth], visited: Truth) -> Truth:
         """Record the runs of the nodes of a layer, and return whether any node ran."""
         b = counters.b
-        some: Truth = False
+        any_ran: Truth = False
         for node in runs:
-            some = either(b, some, runs[node])
-        counts = visited if self.absolute else some
-        counters.ran(runs, counts)
-        counters.pass_time(SET, counts)
-        return some
+            any_ran = either(b, any_ran, runs[node])
+        is_counted = visited if self.absolute else any_ran
+        counters.ran(runs, is_counted)
+        counters.pass_time(SET, is_counted)
+        return any_ran
 
-    def end_pass(self, counters: Counters, some: Truth) -> None:
-        """End a pass. `some` tells whether any node has run in the pass."""
+    def end_pass(self, counters: Counters, any_ran: Truth) -> None:
+        """End a pass. `any_ran` tells whether any node has run in the pass."""
         if not self.absolute:
-            empty = opposite(counters.b, some)
-            counters.ran({}, empty)
-            counters.pass_time(SET, empty)
+            is_empty = opposite(counters.b, any_ran)
+            counters.ran({}, is_empty)
+            counters.pass_time(SET, is_empty)
         counters.pass_time(PASS, True)
 
     def end(self, counters: Counters) -> None:
@@ -174,15 +174,15 @@ class Schedule(Struct, frozen=True):
 
     # --- one evaluation that is known while the model is read ------------------------------------
 
-    def plan(self, counters: Counters, most: int) -> tuple[Sets, ...] | None:
-        """Return the sets of nodes of each pass of one evaluation, or None if they are unknown or more than `most`.
+    def plan(self, counters: Counters, max_executions: int) -> tuple[Sets, ...] | None:
+        """Return the sets of nodes of each pass of one evaluation, or None if they are unknown or more than `max_executions`.
 
         The counters are changed as by the evaluation.
         """
         if self.plain:
             return (self.layers,)
         passes: list[Sets] = []
-        executed = 0
+        execution_count = 0
         try:
             counters.begin(EVALUATION)
             for _ in range(MOST_PASSES):
@@ -192,8 +192,8 @@ class Schedule(Struct, frozen=True):
                     return tuple(passes)
                 sets = self._plan_pass(counters)
                 passes.append(sets)
-                executed += sum(map(len, sets))
-                if executed > most:
+                execution_count += sum(map(len, sets))
+                if execution_count > max_executions:
                     return None
                 if not any(sets) and counts == counters.counts:
                     raise self.endless()
@@ -209,9 +209,9 @@ class Schedule(Struct, frozen=True):
             if not self.visits(k, counters, True):
                 break
             runs = self.decide(layer, counters, True)
-            together = tuple(node for node in layer if runs[node])
-            if together or self.absolute:
-                sets.append(together)
+            node_set = tuple(node for node in layer if runs[node])
+            if node_set or self.absolute:
+                sets.append(node_set)
             self.end_visit(counters, runs, True)
         self.end_pass(counters, any(sets))
         return tuple(sets) if sets or self.absolute else ((),)
@@ -226,10 +226,10 @@ class Schedule(Struct, frozen=True):
         """Return the error about an evaluation with more than `MOST_PASSES` passes."""
         return self._never_ends(f"it is not over after {MOST_PASSES} passes")
 
-    def _never_ends(self, why: str) -> EndlessLoopError:
+    def _never_ends(self, reason: str) -> EndlessLoopError:
         """Return the error about an evaluation that never ends."""
         return EndlessLoopError(
-            f"an evaluation of the graph never ends: {why}",
+            f"an evaluation of the graph never ends: {reason}",
             f"{self.where}.conditions",
             "change the condition of a node, or add a termination condition for "
             "environment_state_update",
@@ -249,37 +249,41 @@ def _changes_by_asking(key: Key) -> bool:
 def _counts_calls(part: Condition, layer: Sequence[str], owner: str) -> bool:
     """Return True if a condition counts the runs of another node of the layer."""
     counts = part.counts if isinstance(part, Compare) else ()
-    calls = (count for count in counts if isinstance(count, RunCount | RunsSinceReader))
-    return any(count.node in layer and count.node != owner for count in calls)
+    run_counts = (count for count in counts if isinstance(count, RunCount | RunsSinceReader))
+    return any(count.node in layer and count.node != owner for count in run_counts)
 
 
 # --- reading ----------------------------------------------------------------------------------
 
 
 def read_schedule(
-    graph: Any, layers: Sets, waits: Mapping[str, Iterable[str]], where: str
+    graph: Any, layers: Sets, required_senders: Mapping[str, Iterable[str]], where: str
 ) -> Schedule:
-    """Return the schedule of a graph. `waits` has, for each node, the senders that must run before it.
+    """Return the schedule of a graph. `required_senders` has, for each node, the senders that must run before it.
 
     Raises:
         LoopError: If a condition is wrong, or cannot be compiled.
     """
     nodes = tuple(node.id for node in graph.nodes)
-    place = f"{where}.conditions"
+    conditions_path = f"{where}.conditions"
     written_conditions = graph.conditions
-    governed: Mapping[str, Any] = (
+    node_conditions: Mapping[str, Any] = (
         written_conditions.node_specific if written_conditions else None
     ) or {}
-    ending: Mapping[str, Any] = (
+    termination_conditions: Mapping[str, Any] = (
         written_conditions.termination if written_conditions else None
     ) or {}
-    written = [(c, f"{place}.node_specific['{n}']") for n, c in governed.items()]
-    written += [(c, f"{place}.termination['{s}']") for s, c in ending.items()]
-    clock = absolute_time(written, layers)
-    conditions = {node: _default(node, waits[node]) for node in nodes}
+    conditions_with_paths = [
+        (c, f"{conditions_path}.node_specific['{n}']") for n, c in node_conditions.items()
+    ]
+    conditions_with_paths += [
+        (c, f"{conditions_path}.termination['{s}']") for s, c in termination_conditions.items()
+    ]
+    clock = absolute_time(conditions_with_paths, layers)
+    conditions = {node: _default(node, required_senders[node]) for node in nodes}
     findings = Findings()
-    for node, condition in governed.items():
-        path = f"{place}.node_specific['{node}']"
+    for node, condition in node_conditions.items():
+        path = f"{conditions_path}.node_specific['{node}']"
         with findings.catch():
             if node not in nodes:
                 raise UnknownNameError(
@@ -288,22 +292,26 @@ def read_schedule(
                     suggest(node, nodes),
                 )
             conditions[node] = read_condition(condition, node, path, nodes, clock.condition)
-    ends: dict[str, Condition] = {}
-    for scale, condition in ending.items():
-        path = f"{place}.termination['{scale}']"
+    conditions_by_scale: dict[str, Condition] = {}
+    for scale, condition in termination_conditions.items():
+        path = f"{conditions_path}.termination['{scale}']"
         with findings.catch():
-            ended = _ended(scale, path)
-            ends[ended] = read_condition(condition, None, path, nodes, clock.condition)
+            ended_scale = _ended(scale, path)
+            conditions_by_scale[ended_scale] = read_condition(
+                condition, None, path, nodes, clock.condition
+            )
     findings.raise_any()
-    update = ends.get("ENVIRONMENT_STATE_UPDATE", _all_have_run(nodes))
-    sequence = ends.get("ENVIRONMENT_SEQUENCE", NEVER)
-    return Schedule(layers, conditions, update, sequence, clock.used, not written, where)
+    update = conditions_by_scale.get("ENVIRONMENT_STATE_UPDATE", _all_have_run(nodes))
+    sequence = conditions_by_scale.get("ENVIRONMENT_SEQUENCE", NEVER)
+    return Schedule(
+        layers, conditions, update, sequence, clock.used, not conditions_with_paths, where
+    )
 
 
 def _default(node: str, senders: Iterable[str]) -> Condition:
     """Return the default condition: every sender has run since the node ran last."""
-    needs = tuple(Compare((RunsSinceReader(sender, node),), ">=", 1) for sender in senders)
-    return AllOf(needs) if needs else ConstantCondition(True)
+    conditions = tuple(Compare((RunsSinceReader(sender, node),), ">=", 1) for sender in senders)
+    return AllOf(conditions) if conditions else ConstantCondition(True)
 
 
 def _all_have_run(nodes: Iterable[str]) -> Condition:

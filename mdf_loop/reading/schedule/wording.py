@@ -52,8 +52,10 @@ Words: TypeAlias = Callable[[ConditionPhrase], str]
 
 def as_call(phrase: ConditionPhrase) -> str:
     """Return the text of a condition of unknown wording, in the form `when Mine(a=1)`."""
-    written = ", ".join(f"{key}={phrase.name(value)}" for key, value in phrase.arguments.items())
-    return f"when {phrase.type}({written})"
+    argument_list = ", ".join(
+        f"{key}={phrase.name(value)}" for key, value in phrase.arguments.items()
+    )
+    return f"when {phrase.type}({argument_list})"
 
 
 def fixed(words: str) -> Words:
@@ -66,8 +68,8 @@ def fixed(words: str) -> Words:
 
 def _listed(names: Iterable[str], word: str = "and") -> str:
     """Return `A`, `A and B`, or `A, B and C`."""
-    *first, last = names
-    return f"{', '.join(first)} {word} {last}" if first else last
+    *first_names, last_name = names
+    return f"{', '.join(first_names)} {word} {last_name}" if first_names else last_name
 
 
 def _several(n: Any, noun: str) -> str:
@@ -108,8 +110,8 @@ def calls(word: str) -> Words:
 
 def calls_together(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `after 2 calls of A and B together`."""
-    who = phrase.nodes() if phrase.about() else "no node"
-    return f"after {_several(phrase.number(), 'call')} of {who}{_over(phrase)} together"
+    subject = phrase.nodes() if phrase.about() else "no node"
+    return f"after {_several(phrase.number(), 'call')} of {subject}{_over(phrase)} together"
 
 
 def every_call(phrase: ConditionPhrase) -> str:
@@ -159,8 +161,8 @@ def opposite(phrase: ConditionPhrase) -> str:
 def first_times(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `3 times at most, after pass 2`."""
     n = phrase.number(1)
-    often = "once" if str(n) == "1" else f"{n} times"
-    return f"{often} at most, {phrase.name(phrase.arguments.get(INSIDE, '?'))}"
+    count_text = "once" if str(n) == "1" else f"{n} times"
+    return f"{count_text} at most, {phrase.name(phrase.arguments.get(INSIDE, '?'))}"
 
 
 # --- nodes and values -------------------------------------------------------------------------
@@ -173,33 +175,33 @@ def just_ran(phrase: ConditionPhrase) -> str:
 
 def all_have_run(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `once A and B have run`."""
-    several = "have" if len(phrase.about()) > 1 else "has"
-    who = f"{phrase.nodes()} {several}" if phrase.about() else "all have"
-    return f"once {who} run{_over(phrase)}"
+    verb = "have" if len(phrase.about()) > 1 else "has"
+    subject = f"{phrase.nodes()} {verb}" if phrase.about() else "all have"
+    return f"once {subject} run{_over(phrase)}"
 
 
 def finished(word: str, all_of_them: str) -> Words:
     """Return a text function for conditions such as `when A and B are finished`."""
 
     def text(phrase: ConditionPhrase) -> str:
-        who = phrase.nodes(word) if phrase.about() else all_of_them
-        several = word == "and" and len(phrase.about()) != 1
-        return f"when {who} {'are' if several else 'is'} finished"
+        subject = phrase.nodes(word) if phrase.about() else all_of_them
+        is_plural = word == "and" and len(phrase.about()) != 1
+        return f"when {subject} {'are' if is_plural else 'is'} finished"
 
     return text
 
 
 def threshold(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `when A.x[0] >= 0.5`."""
-    k = phrase.arguments
-    index = k.get("indices")
+    arguments = phrase.arguments
+    index = arguments.get("indices")
     indices = index if isinstance(index, list | tuple) else [] if index is None else [index]
-    place = "".join(f"[{i}]" for i in indices)
-    left = f"{phrase.nodes()}.{k.get('parameter', '?')}{place}"
-    sign = k.get("comparator", "?")
-    tolerances = [f"{key} {k[key]}" for key in ("atol", "rtol") if k.get(key)]
-    near = f" within {_listed(tolerances)}" if tolerances and sign in ("==", "!=") else ""
-    return f"when {left} {sign} {k.get('threshold', '?')}{near}"
+    index_text = "".join(f"[{i}]" for i in indices)
+    operand = f"{phrase.nodes()}.{arguments.get('parameter', '?')}{index_text}"
+    sign = arguments.get("comparator", "?")
+    tolerances = [f"{key} {arguments[key]}" for key in ("atol", "rtol") if arguments.get(key)]
+    tolerance_text = f" within {_listed(tolerances)}" if tolerances and sign in ("==", "!=") else ""
+    return f"when {operand} {sign} {arguments.get('threshold', '?')}{tolerance_text}"
 
 
 def _time(value: Any, phrase: ConditionPhrase) -> str:
@@ -210,13 +212,17 @@ def _time(value: Any, phrase: ConditionPhrase) -> str:
 
 def interval(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `every 2 ms from 1 ms until 9 ms`."""
-    k = phrase.arguments
+    arguments = phrase.arguments
     words = {
         "repeat": "every",
-        "start": "from" if k.get("start_inclusive", True) else "after",
-        "end": "until" if k.get("end_inclusive", True) else "before",
+        "start": "from" if arguments.get("start_inclusive", True) else "after",
+        "end": "until" if arguments.get("end_inclusive", True) else "before",
     }
-    parts = [f"{words[key]} {_time(k[key], phrase)}" for key in words if k.get(key) is not None]
+    parts = [
+        f"{words[key]} {_time(arguments[key], phrase)}"
+        for key in words
+        if arguments.get(key) is not None
+    ]
     return " ".join(parts) or "at any time"
 
 

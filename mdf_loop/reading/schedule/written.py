@@ -76,11 +76,13 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         """Return the argument of the first of these names that exists. Raise ConditionError if none exists."""
         value = self.get(*names)
         if value is None:
-            meant = difflib.get_close_matches(names[0], self.arguments, n=1)
+            close_matches = difflib.get_close_matches(names[0], self.arguments, n=1)
             raise ConditionError(
                 f"the condition '{self.type}' has no '{names[0]}'",
                 self.where,
-                f"rename '{meant[0]}', which nothing reads" if meant else "add it to kwargs",
+                f"rename '{close_matches[0]}', which nothing reads"
+                if close_matches
+                else "add it to kwargs",
             )
         return value
 
@@ -143,13 +145,13 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     # --- inner conditions -----------------------------------------------------------------------
 
-    def inner(self, written: Any, place: str) -> Condition:
-        """Return an inner condition. `place` is its path in this condition."""
-        return self.read(written, self.owner, f"{self.where}.{place}", self.nodes, self.absolute)
+    def inner(self, written: Any, path: str) -> Condition:
+        """Return an inner condition. `path` is its path in this condition."""
+        return self.read(written, self.owner, f"{self.where}.{path}", self.nodes, self.absolute)
 
     def conditions(self) -> tuple[Condition, ...]:
         """Return all inner conditions."""
-        return tuple(self.inner(part, place) for place, part in self.parts())
+        return tuple(self.inner(part, path) for path, part in self.parts())
 
     def part(self) -> Condition:
         """Return the inner condition of `Not` or `NWhen`."""
@@ -157,7 +159,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def refuse_unread(self) -> None:
         """Refuse arguments that the conversion of the condition has not read."""
-        unread = (name for name in self.arguments if name not in self.unread)
+        unread_names = (name for name in self.arguments if name not in self.unread)
         raise_findings(
             Finding(
                 "ConditionError",
@@ -165,7 +167,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
                 self.where,
                 _advice(name, self.unread),
             )
-            for name in unread
+            for name in unread_names
         )
 
     # --- conversion to data ---------------------------------------------------------------------
@@ -244,15 +246,15 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
                     f"'{name}' of a Threshold must be a number, not {number!r}", self.where
                 )
         indices = self.get("indices")
-        listed = () if indices is None else indices if isinstance(indices, list) else (indices,)
-        if not all(isinstance(i, int) and not isinstance(i, bool) for i in listed):
+        index_list = () if indices is None else indices if isinstance(indices, list) else (indices,)
+        if not all(isinstance(i, int) and not isinstance(i, bool) for i in index_list):
             raise ConditionError(
                 f"'indices' of a Threshold must be whole numbers, not {indices!r}", self.where
             )
         return Reaches(
             self.node(),
             str(self.needed("parameter")),
-            tuple(listed),
+            tuple(index_list),
             sign,
             self._float("threshold", threshold),
             self._float("atol", numbers["atol"] or 0),
