@@ -1,4 +1,4 @@
-"""Writer of ONNX models: `Program` -> ONNX."""
+"""Conversion of a `Program` to an ONNX model."""
 
 from mdf_loop.emit.onnx_model import NodeWriters, SessionModel, to_onnx
 from mdf_loop.emit.portable import portable

@@ -25,11 +25,11 @@ from mdf_loop.ir.types import element_type, inner_dtype, is_sequence, numpy_dtyp
 from mdf_loop.onnx_writer import oir
 
 _NO_AXIS = 99
-"""Axis that no array has: ONNX Runtime's arrays have fewer axes."""
+"""Axis number that no array has, because ONNX Runtime's arrays have fewer axes."""
 
 
 def write_guard(scope: OnnxScope, guard: Guard) -> None:
-    """Append the nodes of a guard that fails by an index out of range."""
+    """Append the nodes of a guard, which fail by an index out of range if the condition is False."""
     writer, source = scope.writer, scope.writer.values[guard.value]
     fails = scope.bool_node("Not", writer.values[guard.ok])
     index = scope.int64_node("Cast", fails, to=element_type("int64"))
@@ -42,7 +42,7 @@ def write_guard(scope: OnnxScope, guard: Guard) -> None:
 
 
 def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
-    """Append the nodes of a guard for kernels that do not check indices."""
+    """Append the nodes of a guard for kernels that do not check indices, such as ONNX Runtime's for CUDA."""
     if is_sequence(guard.value.dtype):
         write_guard(scope, guard)
         return
@@ -54,7 +54,7 @@ def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
 
 
 def _unsqueeze(scope: OnnxScope, source: oir.Value) -> oir.Value:
-    """Append an Unsqueeze that makes a value the only element of a new first axis."""
+    """Append an Unsqueeze that inserts a first axis of extent 1."""
     unsqueezed = oir.Value(name=scope.writer.fresh("guarded"), type=source.type)
     scope.node("Unsqueeze", [source, scope.writer.constant(np.array([0]))], [unsqueezed])
     return unsqueezed
@@ -71,7 +71,7 @@ def _append_failing(
 
 
 def _append_member(scope: OnnxScope, guard: Guard, sequence: oir.Value) -> oir.Value:
-    """Append a SequenceInsert that extends a sequence by a member."""
+    """Append a SequenceInsert that adds one member to a sequence."""
     dtype = inner_dtype(guard.value.dtype)
     member = np.array("" if dtype == "string" else 0, numpy_dtype(dtype))
     return scope.helper("SequenceInsert", [sequence, scope.writer.constant(member)], sequence)

@@ -14,7 +14,7 @@ from mdf_loop.onnx_writer import oir
 
 
 def write_if(outer: OnnxScope, choice: If, write: WriteOps) -> None:
-    """Append an If to a scope, or nothing if it has no outputs."""
+    """Append an ONNX If with both branches to a scope, unless the If has no outputs."""
     if not choice.outputs:
         return
     branches = {

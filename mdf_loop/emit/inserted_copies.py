@@ -1,4 +1,4 @@
-"""Insertion of nodes that copy a value, so that a runtime does not fuse the nodes around the copy."""
+"""Insertion of copy nodes between two ONNX nodes, which prevents a runtime from fusing the two nodes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from onnx import helper
 
 
 def graphs_in(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Yield all graphs within a graph, from inside out, then the graph itself.
+    """Yield all graphs nested in an ONNX graph, innermost first, and finally the graph itself.
 
-    `insert_copies` replaces the nodes of a graph, and thereby the objects of the graphs within that graph.
-    So inner graphs have to be changed before the outer graph.
+    `insert_copies` replaces the nodes of a graph, and thereby the objects of its nested graphs. So nested graphs
+    have to be changed before the outer graph.
     """
     for node in graph.node:
         for attribute in node.attribute:
@@ -24,7 +24,7 @@ def graphs_in(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 def insert_copies(
     graph: onnx.GraphProto, names_of: Callable[[onnx.NodeProto], Container[str]], op_type: str
 ) -> None:
-    """Insert nodes that copy an operand before the nodes of a graph that read the operand.
+    """Insert copy nodes before the nodes of an ONNX graph, for the operands that `names_of` selects.
 
     Args:
         graph: The graph, which is changed in place.

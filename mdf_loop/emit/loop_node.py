@@ -26,11 +26,11 @@ from mdf_loop.onnx_writer import oir
 from mdf_loop.passes.legalize.mask_finished_members import mask_loop
 
 ENDLESS = np.iinfo(np.int64).max
-"""Trip count of a loop that only its condition terminates."""
+"""Trip count of a Loop node that only a condition terminates."""
 
 
 def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
-    """Append a Loop node, and the nodes before and after it, to a scope."""
+    """Append a Loop node to a scope, with the nodes that prepare its inputs and postprocess its outputs."""
     if loop.members is not None:
         b = Builder()
         loop = mask_loop(b, loop, outer.writer.known)
@@ -43,7 +43,7 @@ def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
 
 
 class LoopParts:
-    """Parts of an ONNX Loop beside its body: trip count, condition, carried values and outputs."""
+    """Inputs and outputs of an ONNX Loop, such as the trip count, initial values and recorded stacks."""
 
     def __init__(self, outer: OnnxScope, loop: Loop) -> None:
         writer = outer.writer
@@ -61,16 +61,16 @@ class LoopParts:
         self.rows = _RecordedRows(outer, loop)
 
     def initial(self) -> list[oir.Value]:
-        """Return the initial values of all carried values."""
+        """Return the initial values of all carried values of the Loop node."""
         values = self.outer.writer.values
         own = [values[carried.initial] for carried in self.loop.carried]
         return [self._copied_if_control(value) for value in (*own, *self.extra.initial())]
 
     def _copied_if_control(self, value: oir.Value) -> oir.Value:
-        """Return an equal value of a new node if the value is the trip count or the condition.
+        """Return a copy of a value if it is the trip count or the condition, else the value.
 
-        CUDA's Loop reads trip count and condition from the memory of the CPU, carried values from that of
-        the GPU, and a value is in one of these only.
+        CUDA's Loop reads trip count and condition from CPU memory and carried values from GPU memory. A value is in
+        one of these memories only.
         """
         if value not in (self.trip, self.condition):
             return value
@@ -79,12 +79,12 @@ class LoopParts:
         return self.outer.helper("And", [value, value], value)
 
     def outputs(self) -> list[oir.Value]:
-        """Define the outputs of the node in the outer scope: final values, then recorded stacks."""
+        """Define the outputs of the Loop node in the outer scope: final values, then recorded stacks."""
         finals = [self.outer.define(carried.final) for carried in self.loop.carried]
         return [*finals, *self.extra.finals(), *self.rows.stacks()]
 
     def finish(self) -> None:
-        """Append the nodes that compute values from the outputs of the Loop."""
+        """Append the nodes after the Loop that compute values from its outputs."""
         self.rows.finish()
         self.extra.finish()
         self.rows.repeat(self.trip)
@@ -93,7 +93,7 @@ class LoopParts:
 def append_loop(
     scope: OnnxScope, parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
 ) -> None:
-    """Append the Loop node with its body and the given outputs."""
+    """Append a Loop node with its body graph and with the ONNX values `outputs` as outputs."""
     body = _body(scope.writer, parts, write)
     inputs = [parts.trip, parts.condition, *parts.initial()]
     name = scope.node("Loop", inputs, outputs, {"body": body}, parts.loop.where)
@@ -101,7 +101,7 @@ def append_loop(
 
 
 def _body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
-    """Return the body of a Loop."""
+    """Build the body graph of a Loop node."""
     loop = parts.loop
     enters = tuple(carried.enter for carried in loop.carried)
     number = writer.number(loop) if loop.first is not None else writer.define(loop.iteration)
@@ -132,7 +132,7 @@ def _body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
 
 
 def _read_row(body: OnnxScope, scanned: Scanned, number: oir.Value) -> None:
-    """Append a Gather that reads the row of an iteration; the run fails if the row does not exist."""
+    """Append a Gather that reads the row of a scanned input for the current iteration."""
     writer, where = body.writer, scanned.row.where
     position = number
     if scanned.backward:
@@ -143,19 +143,19 @@ def _read_row(body: OnnxScope, scanned: Scanned, number: oir.Value) -> None:
 
 
 def numbering(loop: Loop) -> tuple[Value, Value]:
-    """Return the iteration number and the incoming condition, which a body must return as copies."""
+    """Return the iteration number and the incoming condition, which a Loop body must return as copies."""
     return loop.iteration, loop.condition_in
 
 
 class _RecordedRows:
-    """Recorded outputs of a loop, some of them with an additional output of their rows' shapes.
+    """Recorded outputs of a Loop node, some of them with an additional output of the shapes of their rows.
 
     Attributes:
-        repeated: Records whose row is the same in every iteration, which are stacked after the loop.
-        stacked: All other records. The loop stacks their rows.
-        compared: Those among `stacked` whose rows may differ in shape.
+        repeated: Records with the same row in every iteration, which an Expand after the loop repeats.
+        stacked: All other records, whose rows the loop stacks.
+        compared: The records among `stacked` whose rows may differ in shape.
         raw: Stacks of the rows of `compared`, before the shapes are compared.
-        shapes: Stacks of the shapes of these rows.
+        shapes: Stacks of the shapes of the rows of `compared`.
     """
 
     def __init__(self, outer: OnnxScope, loop: Loop) -> None:
@@ -168,13 +168,13 @@ class _RecordedRows:
         self.shapes: dict[Recorded, oir.Value] = {}
 
     def body_outputs(self, body: OnnxScope) -> list[oir.Value]:
-        """Return the outputs of the body: the rows, then the shapes of the compared rows."""
+        """Return the body outputs for the recorded values: the rows, then the shapes of the compared rows."""
         values = self.outer.writer.values
         rows = [body.returned(r.row, numbering(self.loop)) for r in self.stacked]
         return rows + [body.int64_node("Shape", values[r.row]) for r in self.compared]
 
     def stacks(self) -> list[oir.Value]:
-        """Define the outputs of the node: the stacks of rows, then the stacks of shapes."""
+        """Define the outputs of the Loop node for the recorded values: stacks of rows, then stacks of shapes."""
         stacks = []
         for recorded in self.stacked:
             if recorded in self.compared:
@@ -187,7 +187,7 @@ class _RecordedRows:
         return stacks + list(self.shapes.values())
 
     def _new_value(self, label: str, dtype: str, shape: Shape) -> oir.Value:
-        """Return a new ONNX value that the program does not have."""
+        """Return a new ONNX value without a counterpart in the program."""
         name = self.outer.writer.fresh(f"{self.loop.name}.{label}")
         return oir.Value(name=name, type=value_type(dtype), shape=tensor_shape(shape))
 
@@ -218,7 +218,7 @@ class _RecordedRows:
 
 
 def _repeated(loop: Loop) -> tuple[Recorded, ...]:
-    """Return the records of a counted loop whose rows come from outside of the loop."""
+    """Return the records of a counted loop whose row is an outer value, which is the same in every iteration."""
     if loop.kind != "for":
         return ()
     inside = {value for operation in loop.ops for value in results(operation)}
@@ -227,12 +227,12 @@ def _repeated(loop: Loop) -> tuple[Recorded, ...]:
 
 
 def _can_repeat(row: Value) -> bool:
-    """Return True if Expand can repeat a row: a dtype with a kernel, and a known shape."""
+    """Return True if Expand can repeat a row, which requires a known shape and a dtype with a kernel."""
     return is_fixed(row.shape) and row.dtype in ("float64", "float32", "int64", "int32", "bool")
 
 
 class _ExtraCarried:
-    """Carried values that the program does not have: the iteration count and the last condition."""
+    """Carried values of a Loop node without a counterpart in the program: iteration count and last condition."""
 
     def __init__(self, outer: OnnxScope, loop: Loop, trip: oir.Value, condition: oir.Value) -> None:
         self.outer = outer
@@ -244,13 +244,13 @@ class _ExtraCarried:
         self.index: oir.Value | None = None
 
     def initial(self) -> list[oir.Value]:
-        """Return the initial values: -1 for the last iteration number, and the start condition."""
+        """Return the initial values of the extra carried values: iteration number -1, and the start condition."""
         constant = self.outer.writer.constant
         counts = [constant(np.array(-1))] if self.carries_count else []
         return counts + ([self.condition] if self.carries_condition else [])
 
     def finals(self) -> list[oir.Value]:
-        """Define the outputs of the node for the final values."""
+        """Define the outputs of the Loop node for the final values of the extra carried values."""
         finals = []
         if self.carries_count:
             self.index = self._scalar("int64", "last_index")
@@ -265,12 +265,12 @@ class _ExtraCarried:
         return oir.Value(name=name, type=value_type(dtype), shape=oir.Shape([]))
 
     def body_inputs(self) -> list[oir.Value]:
-        """Return the inputs of the body for the carried values."""
+        """Return the body inputs for the extra carried values."""
         inputs = [self._scalar("int64", "index_in")] if self.carries_count else []
         return inputs + ([self._scalar("bool", "condition_in")] if self.carries_condition else [])
 
     def body_outputs(self, body: OnnxScope, number: oir.Value | None = None) -> list[oir.Value]:
-        """Return the outputs of the body; `number` is the iteration number."""
+        """Return the body outputs for the extra carried values; `number` is the iteration number."""
         outputs = []
         if self.carries_count:
             assert number is not None
@@ -281,7 +281,7 @@ class _ExtraCarried:
         return outputs
 
     def finish(self) -> None:
-        """Append nodes after the loop that compute the iteration count.
+        """Append the nodes after the loop that compute the iteration count, if the program reads the count.
 
         The count is the last iteration number plus 1, the trip count or the length of a recorded stack.
         """

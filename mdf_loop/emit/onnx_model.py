@@ -64,13 +64,13 @@ class NodeWriters(Struct, frozen=True):
 
 
 STANDARD_WRITERS = NodeWriters()
-"""Writers of nodes that every runtime executes."""
+"""Writers of nodes that every ONNX runtime can execute."""
 
 CPU_WRITERS = NodeWriters(outermost=write_scan)
 """Writers of the nodes that ONNX Runtime's CPU provider executes fastest."""
 
 CUDA_WRITERS = NodeWriters(guard=write_host_guard)
-"""Writers for the CUDA provider, on which only guards of the CPU can fail."""
+"""Writers of nodes for ONNX Runtime's CUDA provider, whose kernels do not check indices."""
 
 
 def to_onnx(program: Program) -> onnx.ModelProto:
@@ -80,7 +80,7 @@ def to_onnx(program: Program) -> onnx.ModelProto:
 
     Raises:
         ModelError: The program has no outputs.
-        UnsupportedError: Bodies are nested deeper, or constants larger, than a file can hold.
+        UnsupportedError: Bodies are nested more deeply, or constants are larger, than an ONNX file allows.
     """
     _check_outputs(program.name, program.outputs)
     _check_nesting(program.ops)
@@ -89,13 +89,13 @@ def to_onnx(program: Program) -> onnx.ModelProto:
 
 
 _INTERNAL_DTYPES = (oir.DataType.STRING, oir.DataType.COMPLEX64, oir.DataType.COMPLEX128)
-"""Dtypes of constants that the runtime accepts only inside of the model."""
+"""Dtypes of constants that ONNX Runtime accepts only inside of the model."""
 
 
 class SessionModel:
-    """A program as a model for ONNX Runtime, with the large constants outside of the model.
+    """ONNX model of a program for an ONNX Runtime session, with large constants stored outside of the model.
 
-    The large constants are not copied, and may be larger than a file can be.
+    The large constants are not copied, and their size may exceed the limit of an ONNX file.
 
     Args:
         program: The program.
@@ -131,14 +131,14 @@ class SessionModel:
         separate_transposed_products(self.for_cpu, "Identity")
 
     def on_cuda(self) -> onnx.ModelProto:
-        """Return the model for the CUDA provider, with the same constants outside of it."""
+        """Return the model for the CUDA provider, with the same large constants outside of the model."""
         program = self._for_cuda(self.program)
         model = _model(program, self.nodes, CUDA_WRITERS, self._extra_inputs)
         return _externalize_large_constants(model)[0]
 
 
 def _externalize_large_constants(model: oir.Model) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """Return the model without its large constants, and the large constants by name."""
+    """Return the ONNX model without its large constants, and the large constants by name."""
     large: dict[str, Array] = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
@@ -171,14 +171,14 @@ def _check_outputs(name: str, outputs: Collection[Any]) -> None:
 
 
 _MAX_NESTED_BODIES = 31
-"""Largest depth of nested bodies in a file that can be read.
+"""Maximum depth of nested bodies in an ONNX file.
 
 protobuf reads 100 nested messages. Each body takes 3 of them, and the model and a type take 7.
 """
 
 
 def _check_nesting(ops: Iterable[Operation], depth: int = 0) -> None:
-    """Raise UnsupportedError if bodies are nested deeper than a file can hold."""
+    """Raise UnsupportedError if bodies are nested more deeply than an ONNX file allows."""
     for operation in ops:
         for body in bodies(operation):
             if depth == _MAX_NESTED_BODIES:
@@ -193,7 +193,7 @@ def _check_nesting(ops: Iterable[Operation], depth: int = 0) -> None:
 
 
 _MAX_CONSTANT_BYTES = MAX_FILE_BYTES - 2**24
-"""Largest total size of the arrays of a model. The rest of a file is for names, types and nodes."""
+"""Maximum total size of the constants of a model in bytes, which leaves space for names and nodes."""
 
 
 def _constants(program: Program) -> list[Constant]:
@@ -202,7 +202,7 @@ def _constants(program: Program) -> list[Constant]:
 
 
 def _check_size(constants: Collection[Constant]) -> None:
-    """Raise UnsupportedError if the constants are larger than a file can hold."""
+    """Raise UnsupportedError if the constants exceed the size limit of an ONNX file."""
     total = sum(constant.array.nbytes for constant in constants)
     if total > _MAX_CONSTANT_BYTES:
         largest = max(constants, key=lambda constant: constant.array.nbytes)
@@ -219,7 +219,7 @@ def _model(
     writers: NodeWriters = STANDARD_WRITERS,
     extra_inputs: Sequence[Value] = (),
 ) -> oir.Model:
-    """Return the program as a model of onnx_ir, and register its nodes in `nodes`."""
+    """Return the program as an onnx_ir model, and register its nodes in `nodes`."""
     writer = Writer(program, nodes)
 
     def write(scope: OnnxScope, ops: Iterable[Operation], append_loop: LoopWriter) -> None:
@@ -266,7 +266,7 @@ def _model(
 
 
 def _write(scope: OnnxScope, operation: Op | Constant) -> None:
-    """Append an operation or a constant, neither of which has bodies."""
+    """Append the node of an operation without bodies, or register a constant."""
     writer = scope.writer
     if isinstance(operation, Constant):
         name = writer.free_name(operation.value)
@@ -284,7 +284,7 @@ def _write(scope: OnnxScope, operation: Op | Constant) -> None:
 
 
 def _write_replacement(scope: OnnxScope, operations: Iterable[Operation]) -> None:
-    """Append the operations that replace an operation which ONNX lacks."""
+    """Append the nodes of the operations that replace an operation which ONNX lacks."""
     for operation in operations:
         if isinstance(operation, Constant):  # under a name that no other graph uses
             scope.writer.values[operation.value] = scope.writer.constant(operation.array)
@@ -308,7 +308,7 @@ def _replacement(b: Builder, op: Op, form: Decomposition) -> Iterator[Operation]
 
 
 def _output(scope: OnnxScope, name: str, value: Value, program_inputs: set[Value]) -> oir.Value:
-    """Return the graph output; constants and values with another name are copied."""
+    """Return the graph output for a value, which is a copy if the value is a constant or has another name."""
     source = scope.writer.values[value]
     if source.name == name and value in program_inputs:
         return source

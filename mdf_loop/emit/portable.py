@@ -1,4 +1,4 @@
-"""Portable ONNX files for runtimes whose settings this library does not choose.
+"""Rewriting of ONNX models into portable models, which runtimes with other settings compute correctly.
 
 - A body returns copies of its inputs. ONNX Runtime is fastest if a body returns an input itself, but
   OpenVINO refuses such a body.
@@ -26,7 +26,7 @@ from mdf_loop.ir import Array
 _FUSED = frozenset(
     getattr(onnx.TensorProto, word) for word in ("FLOAT", "FLOAT16", "DOUBLE", "INT32", "INT64")
 )
-"""The element types of reciprocals that ONNX Runtime fuses with products (DivMulFusion of onnxruntime 1.32)."""
+"""Element types of reciprocals that ONNX Runtime fuses with products (DivMulFusion of onnxruntime 1.32)."""
 
 
 def portable(
@@ -34,7 +34,7 @@ def portable(
     stated: Mapping[str, Sequence[int]] | None = None,
     defaults: Mapping[str, Array] | None = None,
 ) -> onnx.ModelProto:
-    """Return a copy of the model in a form that every runtime computes alike.
+    """Return a copy of an ONNX model in a form that gives the same results in every runtime.
 
     Args:
         model: The model, which is not changed.
@@ -59,7 +59,7 @@ def portable(
 
 
 def _state_shapes(graph: onnx.GraphProto, stated: Mapping[str, Sequence[int]]) -> None:
-    """Declare the stated shapes of the outputs that have none."""
+    """Add the stated shapes to the graph outputs that declare no shape."""
     for output in graph.output:
         tensor = output.type.tensor_type
         if output.name in stated and tensor.elem_type and not tensor.HasField("shape"):
@@ -68,7 +68,7 @@ def _state_shapes(graph: onnx.GraphProto, stated: Mapping[str, Sequence[int]]) -
 
 
 def _return_copies(body: onnx.GraphProto) -> None:
-    """Insert a copy for each output of a body that is one of its inputs."""
+    """Insert an Identity for each output of a body graph that is also an input of the body."""
     inputs = {value.name for value in body.input}
     for position, output in enumerate(body.output):
         if output.name in inputs:
@@ -78,7 +78,7 @@ def _return_copies(body: onnx.GraphProto) -> None:
 
 
 def _separate_scales(graph: onnx.GraphProto, scales: set[str]) -> None:
-    """Insert a Sum of one operand between each scaling and the MatMul that it would be fused with."""
+    """Insert a Sum of one operand between each scaling and the adjacent MatMul to prevent their fusion."""
     products = {out for n in graph.node if n.op_type == "MatMul" for out in n.output}
     scaled = {n.output[0] for n in graph.node if _is_scaling(n, scales)}
 
@@ -91,11 +91,11 @@ def _separate_scales(graph: onnx.GraphProto, scales: set[str]) -> None:
 
 
 def _is_scaling(node: onnx.NodeProto, scales: set[str]) -> bool:
-    """Return True if a node multiplies or divides by one of the scales."""
+    """Return True if a node is a Mul or Div with one of the constants `scales` as an operand."""
     return node.op_type in ("Mul", "Div") and any(name in scales for name in node.input)
 
 
 def _separate_reciprocals(graph: onnx.GraphProto, ones: set[str]) -> None:
-    """Insert a Max of one operand between each reciprocal and the products that read it."""
+    """Insert a Max of one operand between each reciprocal `1 / x` and the products that read it."""
     reciprocals = {n.output[0] for n in graph.node if n.op_type == "Div" and n.input[0] in ones}
     insert_copies(graph, lambda node: reciprocals if node.op_type == "Mul" else (), "Max")

@@ -1,4 +1,4 @@
-"""Check that all rows of a recorded output have the same shape; ONNX Runtime only counts their bytes.
+"""Check that all rows of a recorded output have the same shape, of which ONNX Runtime checks only the size.
 
     raw = Loop(... row)                 raw, shapes = Loop(... row, Shape(row))
     stack = raw                   ->    other = the first of `shapes` that differs from the first
@@ -21,13 +21,13 @@ from mdf_loop.ir import Loop, Recorded, reads
 from mdf_loop.onnx_writer import oir
 
 Int64Node: TypeAlias = Callable[..., oir.Value]
-"""Function that appends a node with one int64 output. Arguments: op type, inputs, attributes."""
+"""Function that appends a node with one int64 output; its arguments are op type, inputs and attributes."""
 
 
 def compared(loop: Loop) -> tuple[Recorded, ...]:
-    """Return the recorded outputs whose rows may have another shape in each iteration.
+    """Return the recorded outputs whose rows may differ in shape between iterations.
 
-    An extent is the same in all iterations if a value from outside of the loop has this extent.
+    An extent is the same in all iterations if an outer value that the loop reads has this extent.
     """
     outside = {extent for value in reads(loop) for extent in value.shape or ()}
     return tuple(
@@ -41,7 +41,7 @@ def compared(loop: Loop) -> tuple[Recorded, ...]:
 def checked_shape(
     node: Int64Node, zero: oir.Value, one: oir.Value, raw: oir.Value, shapes: oir.Value
 ) -> oir.Value:
-    """Append nodes that compute the shape of `raw`, or a shape that no Reshape of `raw` can have.
+    """Append nodes that compute the shape of `raw`, or an impossible shape if rows differ in shape.
 
     The impossible shape contains the first row shape that differs.
 
@@ -72,7 +72,7 @@ _SIZE_MESSAGE = re.compile(
 
 
 def row_error(message: str, name: str, where: str, nodes: Nodes) -> RecordShapeError | None:
-    """Return the error of rows that differ in shape, or None for another message of the runtime.
+    """Return the error for rows that differ in shape if the runtime's message reports them, else None.
 
     Args:
         message: The message.
@@ -95,7 +95,7 @@ def row_error(message: str, name: str, where: str, nodes: Nodes) -> RecordShapeE
 
 
 def rows_differ(names: Sequence[str], first: str, other: str, where: str) -> RecordShapeError:
-    """Return the error of rows that differ in shape; `names` are the records that it may concern."""
+    """Return the error for rows that differ in shape; `names` are the records that may have these rows."""
     which = f"the recorded value {' or '.join(map(repr, names))}" if names else "a recorded value"
     return RecordShapeError(
         f"{which} has shape {first} at first, but {other} in a later iteration",

@@ -1,4 +1,4 @@
-"""Write counted loops that record as `Scan`, which ONNX Runtime's CPU provider executes faster than `Loop`.
+"""Counted loops with recorded values as `Scan`, which ONNX Runtime's CPU provider executes faster than `Loop`.
 
     loop %i < trip                          if 0 < trip <= MAX_SCAN_ITERATIONS, and there are as many rows:
       carry %x ...                            finals, stacks = Scan(initials, Range(0, trip), rows)
@@ -57,14 +57,14 @@ from mdf_loop.onnx_writer import oir
 from mdf_loop.ops.registry import Bits, row_of
 
 MAX_SCAN_ITERATIONS = 10_000_000
-"""Largest number of iterations of a Scan; the array of iteration numbers takes 80 MB."""
+"""Maximum number of iterations of a Scan, for which the array of iteration numbers takes 80 MB."""
 
 ALIGNMENT = 64
-"""Alignment, in bytes, of arrays that the runtime allocates."""
+"""Alignment in bytes of the arrays that ONNX Runtime allocates."""
 
 
 def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
-    """Append a loop of the main graph, as an If between Scan and Loop if a Scan can execute the loop."""
+    """Append a loop of the main graph as an If with a Scan branch and a Loop branch, or as a Loop."""
     parts = LoopParts(outer, loop)
     if not _can_scan(loop, parts.rows.stacked, outer.writer.known):
         write_loop(outer, loop, write)
@@ -86,7 +86,7 @@ def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
 def _can_scan(
     loop: Loop, recorded: tuple[Recorded, ...], known: Callable[[Value], Array | None]
 ) -> bool:
-    """Return True if a Scan can execute the loop.
+    """Return True if a Scan can execute the loop for a suitable trip count.
 
     The loop is counted, records rows, and its values keep their shapes. A loop with a weight that is too large
     for a copy in the branch is written as `Loop`.
@@ -112,7 +112,7 @@ def _is_numeric(value: Value) -> bool:
 
 
 def _scan_condition(outer: OnnxScope, parts: LoopParts) -> oir.Value:
-    """Append nodes that compute whether a Scan can run all iterations of the loop."""
+    """Append nodes that compute the condition under which a Scan can execute all iterations."""
     writer, trip = outer.writer, parts.trip
     is_positive = outer.bool_node("Greater", trip, writer.constant(np.array(0)))
     limit = writer.constant(np.array(MAX_SCAN_ITERATIONS))
@@ -143,7 +143,7 @@ def _has_row_per_iteration(writer: Writer, scanned: Scanned, trip: oir.Value) ->
 def _scan_branch(
     outer: OnnxScope, parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
 ) -> oir.Graph:
-    """Return the branch that executes the loop as a Scan.
+    """Build the branch graph of the If that executes the loop as a Scan.
 
     The Scan reads the scanned rows, and the iteration numbers if the body reads them.
     """
@@ -173,7 +173,7 @@ def _reads_iteration(loop: Loop) -> bool:
 
 
 def _iteration_numbers(scope: OnnxScope, parts: LoopParts) -> oir.Value:
-    """Append a Range of all iteration numbers, from `Loop.first` on."""
+    """Append a Range of all iteration numbers, which begins with `Loop.first`."""
     writer, first = scope.writer, parts.loop.first
     start, end = writer.constant(np.array(0)), parts.trip
     if first is not None:
@@ -183,7 +183,7 @@ def _iteration_numbers(scope: OnnxScope, parts: LoopParts) -> oir.Value:
 
 
 def _rows_of_iterations(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> oir.Value:
-    """Return one row for each iteration: the first rows, or the last rows of a backward scan."""
+    """Return the rows of a scanned input, sliced to one row for each iteration."""
     writer, rows = scope.writer, scope.writer.values[scanned.rows]
     if _has_row_per_iteration(writer, scanned, trip):
         return rows
@@ -202,7 +202,7 @@ def _rows_of_iterations(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> 
 
 
 def _body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: bool) -> oir.Graph:
-    """Return the body of a Scan."""
+    """Build the body graph of a Scan node."""
     loop = parts.loop
     enters = tuple(carried.enter for carried in loop.carried)
     states = [writer.define(value) for value in enters]
@@ -222,7 +222,7 @@ def _body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: bool) -
 
 
 def _rows(body: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
-    """Yield the inputs of the body for scanned rows; the body reads rows of floats through a copy."""
+    """Yield the body inputs for scanned rows, and append copies of rows whose alignment affects the results."""
     writer = body.writer
     for scanned in loop.scanned:
         row = body.define(scanned.row)
@@ -232,22 +232,22 @@ def _rows(body: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
 
 
 def _has_exact_readers(loop: Loop, row: Value) -> bool:
-    """Return True if all readers of a row compute the same bits at every address of the row."""
+    """Return True if the results of all readers of a row are independent of the address of the row."""
     readers = [op for op in walk(loop.ops) if row in reads(op)]
     return all(isinstance(op, Op) and _has_same_bits(op) for op in readers)
 
 
 def _has_same_bits(op: Op) -> bool:
-    """Return True if the bits of an operation's new arrays do not depend on addresses."""
+    """Return True if the bits of the results of an operation are independent of memory addresses."""
     entry = row_of(op.op_type)
     return entry.onnx_form is not None or (entry.elementwise and entry.bits is Bits.FIXED)
 
 
 def _outputs(body: OnnxScope, parts: LoopParts, inputs: list[oir.Value]) -> Iterator[oir.Value]:
-    """Yield the outputs of the body.
+    """Yield the outputs of the body of a Scan, as copies where ONNX Runtime requires copies.
 
-    An output that is an input or another output is a copy, because ONNX Runtime loses its value. Rows that are
-    not aligned are copies, too.
+    An output that is also an input or another output is copied, because ONNX Runtime loses its value. Rows that
+    are not aligned are also copied.
     """
     loop, yielded = parts.loop, set(inputs)
     outputs = [body.returned(carried.leave, numbering(loop)) for carried in loop.carried]
@@ -263,14 +263,14 @@ def _outputs(body: OnnxScope, parts: LoopParts, inputs: list[oir.Value]) -> Iter
 
 
 def _is_unaligned(row: Value) -> bool:
-    """Return True if adjacent rows of floats do not all begin at a multiple of `ALIGNMENT`."""
+    """Return True if the rows of a stack of floats do not all begin at a multiple of `ALIGNMENT`."""
     assert is_fixed(row.shape)
     size = math.prod(row.shape) * numpy_dtype(row.dtype).itemsize
     return _is_float_array(row) and size % ALIGNMENT != 0
 
 
 def _is_float_array(row: Value) -> bool:
-    """Return True if a row may have several elements of a float dtype."""
+    """Return True if a row may be a float array with several elements."""
     may_have_several = not is_fixed(row.shape) or math.prod(row.shape) > 1
     return may_have_several and numpy_dtype(row.dtype).kind not in "biu"
 
@@ -278,7 +278,7 @@ def _is_float_array(row: Value) -> bool:
 def _loop_branch(
     outer: OnnxScope, parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
 ) -> oir.Graph:
-    """Return the branch that executes the loop as a Loop."""
+    """Build the branch graph of the If that executes the loop as a Loop."""
     writer = outer.writer
     inside = OnnxScope(writer, ())
     branch_outputs = _branch_outputs(writer, parts, outputs)
@@ -288,7 +288,7 @@ def _loop_branch(
 
 
 def _branch_outputs(writer: Writer, parts: LoopParts, outputs: list[oir.Value]) -> list[oir.Value]:
-    """Return new values with the types of the outputs.
+    """Return new ONNX values for the outputs of a branch, with the types of `outputs`.
 
     The number of rows is a new extent, because a segment of a loop has fewer rows than the loop.
     """

@@ -44,7 +44,7 @@ from mdf_loop.ops.opset import opset_of_all
 
 @functools.cache
 def value_type(dtype: str) -> oir.TypeProtocol:
-    """Return the ONNX type of a dtype, without a shape. All values share one object."""
+    """Return the ONNX type of a dtype, without a shape, as one shared object."""
     if is_sequence(dtype):
         return oir.SequenceType(value_type(inner_dtype(dtype)))
     if is_optional(dtype):
@@ -53,12 +53,12 @@ def value_type(dtype: str) -> oir.TypeProtocol:
 
 
 def tensor_shape(shape: Shape) -> oir.Shape | None:
-    """Return the ONNX shape of a shape of the program."""
+    """Return the ONNX shape for a shape of the program."""
     return None if shape is None else oir.Shape(list(shape))
 
 
 class Nodes(Struct, frozen=True):
-    """Operations of the program by the names of ONNX nodes; messages of the runtime contain only names.
+    """Registry of the operations of a program by the names of their ONNX nodes, which runtime messages contain.
 
     Attributes:
         guards: Guards, by the nodes that fail for them.
@@ -99,7 +99,7 @@ class Writer:
         self._read = values_read(program)
 
     def read_outputs(self, op: Op) -> tuple[Value | None, ...]:
-        """Return the outputs of an operation, with None for an optional output that nobody reads.
+        """Return the outputs of an operation, with None for each optional output that no operation reads.
 
         A kernel computes all outputs that its node names. For instance, a MaxPool with its second output has no
         kernel in ONNX Runtime's blocked layout, and all convolutions around the MaxPool lose theirs.
@@ -113,7 +113,7 @@ class Writer:
 
     @cached_property
     def builder(self) -> Builder:
-        """Builder of operations that the program does not have; its names differ from those of the program."""
+        """Builder of operations that the program does not have, with names that the program does not use."""
         return Builder.resume(self._program)
 
     def known(self, value: Value | None) -> Array | None:
@@ -124,7 +124,7 @@ class Writer:
         return constant.const_value.numpy()
 
     def declare(self, value: Value, name: str) -> oir.Value:
-        """Create the ONNX value of a value of the program under a name."""
+        """Create the ONNX value for a program value with a given name."""
         declared = oir.Value(
             name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape)
         )
@@ -132,11 +132,11 @@ class Writer:
         return declared
 
     def define(self, value: Value) -> oir.Value:
-        """Create the ONNX value of a value of the program under an unused name."""
+        """Create the ONNX value for a program value with an unused name."""
         return self.declare(value, self.free_name(value))
 
     def free_name(self, value: Value) -> str:
-        """Return the name of a value, with underscores added until the name is unused."""
+        """Return the name of a program value, with underscores appended until the name is unused."""
         name = value.name
         while name in self.used_names:
             name += "_"
@@ -149,16 +149,16 @@ class Writer:
         return f"{base}#{self.count}"
 
     def number(self, loop: Loop) -> oir.Value:
-        """Return a new int64 value that counts iterations from 0, for a loop that numbers them otherwise."""
+        """Return a new int64 value that counts the iterations of a loop from 0 instead of from `Loop.first`."""
         name = self.fresh(f"{loop.iteration.name}")
         return oir.Value(name=name, type=value_type("int64"), shape=oir.Shape([]))
 
     def like(self, value: oir.Value) -> oir.Value:
-        """Return a new value of the same type and shape."""
+        """Return a new ONNX value with the type and shape of `value`."""
         return oir.Value(name=self.fresh(value.name or ""), type=value.type, shape=value.shape)
 
     def constant(self, array: Array, name: str = "") -> oir.Value:
-        """Return the initializer of the main graph with this array; equal arrays share an initializer."""
+        """Return the initializer of the main graph for an array, which equal arrays share."""
         array = np.asarray(array)
         is_text = array.dtype.kind in "UO"
         content = repr(array.tolist()).encode() if is_text else array_digest(array)
@@ -177,11 +177,11 @@ class Writer:
 
 
 class OnnxScope:
-    """Nodes of one graph while it is written: the main graph, a body or a branch.
+    """Nodes of one ONNX graph during conversion: the main graph, a body or a branch.
 
     Attributes:
         writer: State that all graphs of the model share.
-        nodes: Nodes of the graph so far.
+        nodes: Nodes that were appended to the graph.
         inside: Values that the graph itself defines: its inputs and the results of its nodes.
         output_names: Names of the values that are outputs of the model.
     """
@@ -193,7 +193,7 @@ class OnnxScope:
         self.output_names: dict[Value, str] = {}
 
     def define(self, value: Value) -> oir.Value:
-        """Create the ONNX value of a value that a node of this graph computes."""
+        """Create the ONNX value for a program value that a node of this graph computes."""
         self.inside.add(value)
         name = self.output_names.get(value)
         return self.writer.declare(value, name) if name else self.writer.define(value)
@@ -207,7 +207,7 @@ class OnnxScope:
         where: str = "",
         domain: str = "",
     ) -> str:
-        """Append a node and return its name, which begins with the place in the MDF document."""
+        """Append an ONNX node and return its name, which begins with the path in the MDF document."""
         self.writer.domains.add(domain)
         onnx_attributes = {k: _attribute(op_type, k, v) for k, v in (attributes or {}).items()}
         name = self.writer.fresh(f"{where} {op_type}".strip())
@@ -226,19 +226,19 @@ class OnnxScope:
     def helper(
         self, op_type: str, inputs: Sequence[oir.Value], like: oir.Value, **attributes: Any
     ) -> oir.Value:
-        """Append a node that the program does not have, and return its output of the type of `like`."""
+        """Append a node without a counterpart in the program, and return its output with the type of `like`."""
         computed = oir.Value(name=self.writer.fresh(op_type), type=like.type, shape=like.shape)
         self.node(op_type, inputs, [computed], attributes)
         return computed
 
     def int64_node(self, op_type: str, *inputs: oir.Value, **attributes: Any) -> oir.Value:
-        """Append a node that the program does not have, and return its int64 output."""
+        """Append a node without a counterpart in the program, and return its int64 output."""
         computed = oir.Value(name=self.writer.fresh(op_type), type=value_type("int64"))
         self.node(op_type, inputs, [computed], attributes)
         return computed
 
     def bool_node(self, op_type: str, *inputs: oir.Value) -> oir.Value:
-        """Append a node that the program does not have, and return its scalar bool output."""
+        """Append a node without a counterpart in the program, and return its scalar bool output."""
         computed = oir.Value(
             name=self.writer.fresh(op_type), type=value_type("bool"), shape=oir.Shape([])
         )
@@ -246,11 +246,11 @@ class OnnxScope:
         return computed
 
     def copy(self, value: oir.Value) -> oir.Value:
-        """Append an Identity and return its output."""
+        """Append an Identity of an ONNX value and return its output."""
         return self.helper("Identity", [value], value)
 
     def returned(self, value: Value, forbidden: Container[Value] = ()) -> oir.Value:
-        """Return a value as an output of this graph, copied if it is an outer or a forbidden value."""
+        """Return the ONNX value as a graph output, which is a copy for outer and forbidden values."""
         own = self.writer.values[value]
         if value in self.inside and value not in forbidden:
             return own
@@ -262,7 +262,7 @@ WriteOps: TypeAlias = Callable[[OnnxScope, Iterable[Operation]], None]
 
 
 def _tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
-    """Return a tensor of numbers or of texts."""
+    """Return the ONNX tensor of an array of numbers or strings."""
     if dtype_name(array) != "string":
         return oir.Tensor(array, name=name)
     texts = [str(text).encode() for text in array.flat]
@@ -270,7 +270,7 @@ def _tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
 
 
 def _attribute(op_type: str, name: str, value: Any) -> Any:
-    """Return an attribute in the form that onnx_ir accepts."""
+    """Return an attribute value in the form that onnx_ir accepts."""
     if isinstance(value, TypeAttribute):
         return oir.AttrTypeProto(name, oir.TypeAndShape(value_type(value), None))
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Prevent ONNX Runtime's fusion of a Transpose and a MatMul with a vector.
+"""Prevention of ONNX Runtime's incorrect fusion of a Transpose and a MatMul with a vector.
 
 ONNX Runtime replaces `MatMul(Transpose(x), v)` by one kernel that reads `x` in transposed order, which saves
 a copy of `x`. If `v` is a vector, the fusion loses the Transpose and computes `MatMul(x, v)`
@@ -15,11 +15,11 @@ import onnx
 from mdf_loop.emit.inserted_copies import graphs_in, insert_copies
 
 _FLOATS = (onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT)
-"""Dtypes of products that ONNX Runtime fuses."""
+"""Dtypes of the products that ONNX Runtime fuses with a Transpose."""
 
 
 def separate_transposed_products(model: onnx.ModelProto, op_type: str) -> None:
-    """Insert a node between each Transpose and a MatMul that may have a vector as an operand.
+    """Insert a copy node between each Transpose and a MatMul that may have a vector as an operand.
 
     Args:
         model: The model, which is changed in place. Its names are unique.
@@ -39,7 +39,7 @@ def separate_transposed_products(model: onnx.ModelProto, op_type: str) -> None:
 
 
 def _ranks(graph: onnx.GraphProto) -> dict[str, int]:
-    """Return the declared ranks of the values of a graph by name."""
+    """Return the declared numbers of axes of the values of an ONNX graph by name."""
     ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.value_info, *graph.input, *graph.output):
         if value.type.tensor_type.HasField("shape"):
@@ -48,12 +48,12 @@ def _ranks(graph: onnx.GraphProto) -> dict[str, int]:
 
 
 def _has_vector(node: onnx.NodeProto, ranks: Mapping[str, int]) -> bool:
-    """Return True if an operand of a product may be a vector."""
+    """Return True if an operand of a MatMul node may be a vector."""
     return not all(ranks.get(name, 0) > 1 for name in node.input)
 
 
 def _transposed(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of float values that a Transpose, or a Cast after a Transpose, computes."""
+    """Return the names of the float values that a Transpose, or a Cast of a Transpose, computes."""
     declared = (*graph.value_info, *graph.input, *graph.output)
     floats = {v.name for v in declared if v.type.tensor_type.elem_type in _FLOATS}
     names = {node.output[0] for node in graph.node if node.op_type == "Transpose"}

@@ -15,11 +15,11 @@ from mdf_loop.onnx_writer import oir
 from mdf_loop.ops.packed_weights import packs
 
 LARGE_CONSTANT_BYTES = 1 << 20
-"""Smallest size of a constant outside of the model. Only the main graph can have such constants."""
+"""Minimum size in bytes of a constant that is stored outside of the model, which only the main graph can read."""
 
 
 def has_large_weight(loop: Loop, known: Callable[[Value], Array | None]) -> bool:
-    """Return True if the body of a loop reads a packed weight that only the main graph can have.
+    """Return True if the body of a loop reads a packed weight that is too large for a copy in a branch.
 
     Args:
         loop: The loop, with all bodies within it.
@@ -35,11 +35,11 @@ def has_large_weight(loop: Loop, known: Callable[[Value], Array | None]) -> bool
 
 
 def take_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oir.Value]:
-    """Make a body read copies of its packed weights, and return the copies as constants to declare.
+    """Replace the packed weights that a body graph reads by copies, and return the copies.
 
     Args:
         body: The graph, in which nodes (also those of graphs within it) read constants of the main graph.
-        fresh: Returns an unused name that begins with its argument.
+        fresh: Function that returns an unused name that begins with its argument.
     """
     copies: dict[str, oir.Value] = {}
     for node in body.all_nodes():
@@ -57,5 +57,5 @@ def take_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oir.Value
 
 
 def _is_packed(op_type: str, array: Array) -> bool:
-    """Return True if the kernel of an operator packs a constant array."""
+    """Return True if the kernel of an operator packs this constant array."""
     return packs(op_type, array.dtype.name, array.ndim)

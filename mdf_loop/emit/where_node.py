@@ -29,7 +29,7 @@ from mdf_loop.ops.build_helpers import holds_negative_zero, kind
 
 
 def write_where(scope: OnnxScope, op: Op) -> None:
-    """Append nodes that compute a Where and preserve the sign of each selected zero."""
+    """Append nodes that compute a Where operation and preserve the signs of selected zeros."""
     writer = scope.writer
     condition, then, otherwise = (writer.values[v] for v in op.inputs if v is not None)
     outputs = [scope.define(value) for value in op.outputs]
@@ -56,7 +56,7 @@ def write_where(scope: OnnxScope, op: Op) -> None:
 
 
 def _without_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
-    """Return the condition, written as Xor if a Not computes it, directly or before copies."""
+    """Return the condition of a Where, with a Xor in place of a Not that computes the condition."""
     node = condition.producer()
     while node is not None and node.op_type in ("Identity", "Not"):
         (source,) = node.inputs
@@ -71,13 +71,13 @@ def _without_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
 def _where_or_zero(
     scope: OnnxScope, mask: oir.Value, zero: oir.Value, side: oir.Value, where: str
 ) -> oir.Value:
-    """Append `Where(mask, 0.0, side)`, whose shape the runtime infers."""
+    """Append a node `Where(mask, 0.0, side)` whose shape the runtime infers."""
     selected = oir.Value(name=scope.writer.fresh("Where"), type=side.type)
     scope.node("Where", [mask, zero, side], [selected], where=where)
     return selected
 
 
 def _may_hold_negative_zero(scope: OnnxScope, value: Value | None) -> bool:
-    """Return False only if the value is a constant without -0.0."""
+    """Return True unless the value is a constant without -0.0."""
     array = scope.writer.known(value)
     return array is None or holds_negative_zero(array)

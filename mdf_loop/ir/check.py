@@ -1,4 +1,4 @@
-"""Verifier of programs. It reports all violations at once, with the names of the MDF document.
+"""Verifier of programs, which reports all violations at once with the names of the MDF document.
 
 1. Every value is defined once, and used only after its definition, inside its scope.
 2. A carried value keeps its dtype, and (unless shapes are dynamic) its shape.
@@ -41,7 +41,7 @@ from mdf_loop.ir.types import is_tensor, kind_of
 
 
 def check(program: Program) -> tuple[Finding, ...]:
-    """Return all violations in the program; an empty tuple if it is valid."""
+    """Return all violations of the rules in a program, or an empty tuple if the program is valid."""
     known = {entry.value for entry in program.inputs}
     true_values = true_constants(program.ops)
     findings = list(_check_scope(program.ops, known, true_values))
@@ -120,7 +120,7 @@ _UNRECORDABLE_KINDS = {
     "s": ("a sequence", "carry it: the last one holds all that was put into it"),
     "o": ("an optional value", "record what it holds: onnx::OptionalGetElement"),
 }
-"""Description of each kind of dtype that cannot be recorded, and a hint."""
+"""Descriptions and hints for the dtype kinds that cannot be recorded, by kind letter."""
 
 
 def _check_recorded(loop: Loop, recorded: Recorded) -> Iterator[Finding]:
@@ -258,7 +258,7 @@ def _dtype_hint(before: str, after: str) -> str:
 
 
 def _shapes_differ(initial: Shape, leave: Shape) -> bool:
-    """Return True if two shapes are different in every run."""
+    """Return True if two shapes differ in rank or in extents that are known at compile time."""
     if initial is None or leave is None:
         return False
     if len(initial) != len(leave):

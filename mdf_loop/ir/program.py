@@ -37,12 +37,12 @@ Shape: TypeAlias = tuple[int | str, ...] | None
 
 
 def is_fixed(shape: Shape) -> TypeGuard[tuple[int, ...]]:
-    """Return True if all extents are known before the run."""
+    """Return True if the rank and all extents of a shape are known at compile time."""
     return shape is not None and all(isinstance(extent, int) for extent in shape)
 
 
 OPSET = 17
-"""ONNX operator set of all operations: it keeps MDF's opset-15 attributes and has float64 kernels.
+"""Base ONNX opset of all operations, which has MDF's opset-15 attributes and float64 kernels.
 
 Newer operators have the form of the first operator set that defines them (`mdf_loop.ops.opset`).
 """
@@ -76,7 +76,7 @@ class Value(Struct, frozen=True, eq=False):
 
 
 class Constant(Struct, frozen=True, eq=False):
-    """Value that is known when the model is compiled."""
+    """Definition of a value that is known when the model is compiled."""
 
     value: Value
     array: Array
@@ -230,7 +230,7 @@ class Branch(Struct, frozen=True, eq=False):
 
 
 class If(Struct, frozen=True, eq=False):
-    """Conditional: one of two bodies is executed, selected by a bool at run time.
+    """Conditional operation that executes one of two branches, selected by a bool at run time.
 
         outputs = then() if condition else otherwise()
 
@@ -252,7 +252,7 @@ Operation: TypeAlias = Constant | Op | Guard | Loop | If
 
 
 class Body(Struct, frozen=True, eq=False):
-    """Scope inside an operation: inputs, operations and outputs."""
+    """Scope inside a loop or conditional: inputs, operations and outputs."""
 
     inputs: tuple[Value, ...]
     ops: tuple[Operation, ...]

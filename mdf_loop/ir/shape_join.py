@@ -1,4 +1,4 @@
-"""Common shape of two values: the results of two branches, or of two iterations.
+"""Join of two shapes: the common shape of the results of two branches or two iterations.
 
     [3, n] and [3, 4]      ->  [3, ?]      extents that differ are unknown
     [*]    and [3, 4]      ->  [*]         an unknown number of axes stays unknown
@@ -40,7 +40,7 @@ def join_shapes(first: Shape, second: Shape) -> Shape:
 
 
 def any_shape(first: Shape, second: Shape) -> Shape:
-    """Return the shape with the equal extents of two shapes, without checking the rules."""
+    """Return the extents that two shapes have in common, with unknown extents elsewhere, without a check."""
     if first is None or second is None or len(first) != len(second):
         return None
     return tuple(
@@ -73,5 +73,5 @@ def dtype_sentence(first: str, second: str) -> str:
 
 
 def shape_text(shape: Shape) -> str:
-    """Return a shape as text: `()`, `(2)`, `(3, n)`, or `(*)` for an unknown number of axes."""
+    """Return a shape as text, such as `()`, `(2)`, `(3, n)`, or `(*)` for an unknown number of axes."""
     return f"({'*' if shape is None else ', '.join(map(str, shape))})"

@@ -26,9 +26,9 @@ _TYPES_WITH_VALUES = frozenset({Op, Guard, Loop, Carried, Recorded, Scanned, If,
 
 
 def substitute(node: _Node, swaps: Mapping[Value, Value]) -> _Node:
-    """Return the operation with values replaced at every use and definition, also in its bodies.
+    """Return an operation with values replaced at every use and definition, also in its bodies.
 
-    If nothing is replaced, the same object is returned.
+    If the operation contains none of the values, the same object is returned.
     """
     return cast(_Node, _substitute(node, swaps)) if swaps else node
 

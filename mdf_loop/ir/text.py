@@ -1,4 +1,4 @@
-"""Text form of a program, which `print(program)` shows: deterministic, with one operation per line.
+"""Deterministic text form of a program for `print(program)`, with one operation per line.
 
 program(%go: bool[], %x: float64[n])
   if %go giving %y: float64[n]
@@ -21,14 +21,14 @@ from mdf_loop.text_escaping import escape_to_one_line
 
 
 def array_text(array: Array) -> str:
-    """Return a constant as text; more than 6 elements are abbreviated to `[...]`."""
+    """Return a constant array as text, abbreviated to `[...]` for more than 6 elements."""
     if array.size > 6:
         return "[...]"
     return str(array.tolist())
 
 
 def _arguments_text(operation: Op) -> str:
-    """Return the names of an operation's inputs (`-` if omitted), followed by its attributes."""
+    """Return the operand names of an operation (`-` if omitted) and its attributes as text."""
 
     def one(value: Any) -> str:
         return array_text(value) if isinstance(value, np.ndarray) else str(value)
@@ -40,7 +40,7 @@ def _arguments_text(operation: Op) -> str:
 
 
 def loop_header(loop: Loop) -> str:
-    """Return the first line of a loop, e.g. `loop %i < %steps while %go`."""
+    """Return the first line of the text of a loop, e.g. `loop %i < %steps while %go`."""
     trip = f" < %{loop.trip_count.name}" if loop.trip_count is not None else ""
     bound = f" < bound {loop.bound}" if loop.trip_count is None and loop.bound is not None else ""
     condition = f" while %{loop.condition.name}" if loop.condition is not None else ""
@@ -100,7 +100,7 @@ def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
 
 
 def print_program(program: Program) -> str:
-    """Return the program as text, with one operation per line."""
+    """Return a program as text, with one operation per line."""
     inputs = ", ".join(str(entry.value) for entry in program.inputs)
     lines = [f"program({inputs})", *_print_ops(program.ops, "  ")]
     lines += map(_output_text, program.outputs)

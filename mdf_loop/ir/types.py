@@ -1,4 +1,4 @@
-"""Types of values, and their conversion to ONNX and numpy types.
+"""Dtypes of program values, and their conversion to ONNX and numpy types.
 
     float32                          tensor(float)
     sequence(float32)                seq(tensor(float))
@@ -26,7 +26,7 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Array, Data, Shape, Value
 
 MAX_FILE_BYTES = 2**31 - 1
-"""Maximum size of an ONNX file in bytes, which is the limit of protobuf."""
+"""Maximum size of an ONNX file in bytes, which is protobuf's limit."""
 
 _ELEMENT_TYPES = {
     "float64": onnx.TensorProto.DOUBLE,
@@ -79,7 +79,7 @@ def dtype_name(array: Array) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _name_of(dtype: np.dtype[Any]) -> str:
-    """Return the name of a numpy dtype. The cache saves numpy's construction of the text at each call."""
+    """Return the name of a numpy dtype, from a cache because numpy builds the text at each call."""
     return "string" if dtype.kind in "USOT" else str(dtype)
 
 
@@ -147,12 +147,12 @@ def optional_of(dtype: str) -> str:
 
 
 def inner_dtype(dtype: str) -> str:
-    """Return the dtype of a sequence's members, or of an optional value's content."""
+    """Return the dtype of the members of a sequence or of the content of an optional value."""
     return dtype.partition("(")[2][:-1]
 
 
 def is_dtype(text: str) -> bool:
-    """Return True if a text is a valid dtype of a value. ONNX has no sequences of bfloat16."""
+    """Return True if a text is the dtype of a value; ONNX has no sequences of bfloat16."""
     members = set(_ELEMENT_TYPES) - {"bfloat16"}
     match = _COMPOSITE_DTYPE_PATTERN.fullmatch(text)
     return text in _ELEMENT_TYPES or bool(match and (match[1] or match[2] or match[3]) in members)
@@ -168,7 +168,7 @@ class TypeAttribute(str):
 
 
 def onnx_type_text(dtype: str) -> str:
-    """Return the type in the notation of ONNX's schemas, e.g. `seq(tensor(float))`."""
+    """Return a dtype in the notation of ONNX's schemas, e.g. `seq(tensor(float))`."""
     if is_tensor(dtype):
         return f"tensor({_ONNX_TYPE_NAMES.get(dtype, dtype)})"
     return f"{_WRAPPERS[dtype.partition('(')[0]]}({onnx_type_text(inner_dtype(dtype))})"
@@ -210,7 +210,7 @@ def type_of(proto: onnx.TypeProto) -> tuple[str, Shape]:
 
 
 def content_type(dtype: str, value: Data) -> str:
-    """Return the dtype of the content of a value: the inner dtype for an optional value that is present."""
+    """Return the dtype of the content of a value, which is the inner dtype for a present optional value."""
     return inner_dtype(dtype) if is_optional(dtype) and value is not None else dtype
 
 
@@ -225,7 +225,7 @@ _KIND_HINTS = {
 def wrong_kind_error(
     value: Value, place: str = "", kinds: Collection[str] = ("tensor",)
 ) -> OperandError:
-    """Return the error for a value of another kind (tensor, sequence, optional) than `kinds`."""
+    """Return the error for a value whose kind (tensor, sequence, optional) is not among `kinds`."""
     kind = onnx_type_text(value.dtype).partition("(")[0]
     expected = " or ".join(
         description for kind_name, description in _KIND_NAMES.items() if kind_name in kinds

@@ -28,7 +28,7 @@ _Operation = TypeVar("_Operation", bound=Operation)
 
 
 def operands(operation: Operation) -> Iterator[Value]:
-    """Yield the values that an operation itself reads, without values that only its bodies read."""
+    """Yield the operands of an operation, without the values that only its bodies read."""
     if type(operation) is Op:
         yield from (value for value in operation.inputs if value is not None)
     elif type(operation) is Loop:
@@ -57,7 +57,7 @@ def results(operation: Operation) -> Iterator[Value]:
 
 
 def body_inputs(loop: Loop) -> tuple[Value, ...]:
-    """Return the iteration number, the incoming condition, carried values and scanned rows of a body."""
+    """Return the inputs of a loop body: iteration number, incoming condition, carried values and scanned rows."""
     return (
         loop.iteration,
         loop.condition_in,
@@ -67,7 +67,7 @@ def body_inputs(loop: Loop) -> tuple[Value, ...]:
 
 
 def body_outputs(loop: Loop) -> tuple[Value, ...]:
-    """Return the outgoing condition (if any), carried values and recorded rows in ONNX's order."""
+    """Return the outputs of a loop body in ONNX's order: outgoing condition, carried values and recorded rows."""
     condition = () if loop.condition_out is None else (loop.condition_out,)
     return (
         *condition,
@@ -77,7 +77,7 @@ def body_outputs(loop: Loop) -> tuple[Value, ...]:
 
 
 def bodies(operation: Operation) -> tuple[Body, ...]:
-    """Return the scopes inside an operation: one for a loop, two for an `If`, none for other operations."""
+    """Return the bodies of an operation: one for a `Loop`, two for an `If`, none for any other operation."""
     if type(operation) is Loop:
         return (Body(body_inputs(operation), operation.ops, body_outputs(operation)),)
     if type(operation) is If:
@@ -87,7 +87,7 @@ def bodies(operation: Operation) -> tuple[Body, ...]:
 
 
 def with_bodies(operation: _Operation, ops: Sequence[tuple[Operation, ...]]) -> _Operation:
-    """Return the operation with new operations in its bodies; the same object if no body changes."""
+    """Return an operation with other operations in its bodies, or the same object if no body changes."""
     if all(new == body.ops for new, body in zip(ops, bodies(operation), strict=True)):
         return operation
     if isinstance(operation, Loop):
@@ -99,7 +99,7 @@ def with_bodies(operation: _Operation, ops: Sequence[tuple[Operation, ...]]) -> 
 
 
 def captures(operation: Operation) -> tuple[Value, ...]:
-    """Return the outer values that bodies, also nested bodies, read, in order of first use."""
+    """Return the outer values that the bodies of an operation read, in order of first use."""
     outer_values: dict[Value, None] = {}
     for body in bodies(operation):
         local_values: set[Value] = set(body.inputs)
@@ -113,7 +113,7 @@ def captures(operation: Operation) -> tuple[Value, ...]:
 
 
 def reads(operation: Operation) -> tuple[Value, ...]:
-    """Return all values that an operation depends on: its operands and its captures."""
+    """Return all values that an operation reads: its operands and its captures."""
     return (*operands(operation), *captures(operation))
 
 
@@ -141,17 +141,17 @@ def loops(program: Program) -> tuple[Loop, ...]:
 
 
 def true_constants(ops: Iterable[Operation]) -> set[Value]:
-    """Return the constants, also in bodies, that are a single True."""
+    """Return the values of all constants, including constants in bodies, that are a single True."""
     return {op.value for op in walk(ops) if isinstance(op, Constant) and is_true(op.array)}
 
 
 def is_true(array: Array) -> bool:
-    """Return True if an array is a single bool that is True."""
+    """Return True if an array has exactly one element, which is the bool True."""
     return array.dtype.kind == "b" and array.size == 1 and bool(array.all())
 
 
 def always_true(loop: Loop, true_values: set[Value]) -> bool:
-    """Return True if the loop's condition is true before the first and after every iteration."""
+    """Return True if the condition of a loop is known to be true before the first and after every iteration."""
     if loop.condition_out is None:
         return False
     next_condition = skip_identities(loop.ops, loop.condition_out)
@@ -160,7 +160,7 @@ def always_true(loop: Loop, true_values: set[Value]) -> bool:
 
 
 def skip_identities(ops: Iterable[Operation], value: Value) -> Value:
-    """Return the value at the beginning of a chain of Identity operations that ends at `value`."""
+    """Return the source of a chain of Identity operations that ends at `value`."""
     copies = {
         op.outputs[0]: op.inputs[0] for op in ops if isinstance(op, Op) and op.op_type == "Identity"
     }

@@ -1,4 +1,4 @@
-"""Table of all operations and their properties (see `ops.registry`); one file per family of rows."""
+"""Registry of all operations and their properties (see `ops.registry`), with one module per family of operations."""
 
 from mdf_loop.ops import (
     elementwise,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def ints(b: Builder, *numbers: int) -> Value:
-    """Return an int64[n] constant, as ONNX takes axes, shapes and bounds of slices."""
+    """Return an int64[n] constant, such as the axes, shape or slice bounds of an ONNX operation."""
     return b.constant(np.array(numbers, np.int64))
 
 
@@ -34,7 +34,7 @@ def scalar(b: Builder, number: float, dtype: str) -> Value:
 
 
 def cast(b: Builder, value: Value, dtype: str) -> Value:
-    """Cast a value to a dtype; return the value itself if it has this dtype."""
+    """Cast a value to a dtype, or return the value if it has this dtype already."""
     if value.dtype == dtype:
         return value
     if not is_tensor(dtype) or not is_tensor(value.dtype):
@@ -47,7 +47,7 @@ def cast(b: Builder, value: Value, dtype: str) -> Value:
 
 
 def _wrapped(b: Builder, value: Value, dtype: str) -> Value:
-    """Wrap a value as an optional one; raise an error for any other non-tensor dtype."""
+    """Wrap a tensor or sequence as an optional value, or raise an error for any other pair of dtypes."""
     if dtype == optional_of(value.dtype):
         return b.op("Optional", value)
     if is_tensor(dtype):
@@ -56,12 +56,12 @@ def _wrapped(b: Builder, value: Value, dtype: str) -> Value:
 
 
 def holds_negative_zero(array: Array) -> bool:
-    """Return True if an element of an array of floats is -0.0."""
+    """Return True if an element of a float array is -0.0."""
     return bool(np.any((array == 0) & np.signbit(array)))
 
 
 def all_true(b: Builder, value: Value) -> Value:
-    """Build a scalar that is True if all elements are True."""
+    """Build a scalar bool that is True if all elements of a value are True."""
     if value.shape == ():
         return value
     flat = cast(b, b.op("Reshape", value, ints(b, -1)), "int32")
@@ -71,7 +71,7 @@ def all_true(b: Builder, value: Value) -> Value:
 def sum_of(
     b: Builder, value: Value, axes: Sequence[int] | None = None, *, keepdims: bool = False
 ) -> Value:
-    """Build the sum along known axes (None: all axes).
+    """Build the sum of a value along constant axes (None: all axes).
 
     Floats are added in a fixed order (`ops.ordered_sum`); integer sums are exact in any order. If the rank of the
     value is unknown, the runtime chooses the order for axes that are not adjacent.
@@ -97,13 +97,13 @@ def sum_of(
 def mean_of(
     b: Builder, value: Value, axes: Sequence[int] | None = None, *, keepdims: bool = False
 ) -> Value:
-    """Build the mean of floats along known axes (None: all axes), of a sum in a fixed order."""
+    """Build the mean of floats along constant axes (None: all axes) from a sum in a fixed order."""
     count = cast(b, _count_along(b, value, axes), value.dtype)
     return b.op("Div", sum_of(b, value, axes, keepdims=keepdims), count)
 
 
 def _count_along(b: Builder, value: Value, axes: Sequence[int] | None) -> Value:
-    """Return the number of elements along axes (None: all); a constant if it is known."""
+    """Build the number of elements along axes (None: all axes), as a constant if the extents are known."""
     if value.shape is None and axes is None:
         return b.op("Size", value)
     along = range(rank(value)) if axes is None else axes
@@ -116,14 +116,14 @@ def _count_along(b: Builder, value: Value, axes: Sequence[int] | None) -> Value:
 
 
 def _is_run(axes: Sequence[int] | None) -> bool:
-    """Return True for all axes, or for axes that follow each other in an array of any rank."""
+    """Return True for None (all axes), or for axes that are adjacent in an array of any rank."""
     return axes is None or (
         len(axes) > 0 and axes[-1] - axes[0] + 1 == len(axes) and axes[0] * axes[-1] >= 0
     )
 
 
 def kind(value: Value) -> str:
-    """Return the kind of a dtype as in numpy: `b`, `i`, `u`, `f`, or `U` for text.
+    """Return numpy's kind letter of a tensor's dtype: `b`, `i`, `u`, `f`, `c`, or `U` for text.
 
     Raises:
         OperandError: the value is no tensor.
@@ -139,12 +139,12 @@ def is_scalar(value: Value) -> bool:
 
 
 def rank(value: Value) -> int:
-    """Return the number of axes, which must be known."""
+    """Return the number of axes of a value, or raise OperandError if it is unknown."""
     return len(extents(value))
 
 
 def extents(value: Value) -> tuple[int | str, ...]:
-    """Return the extent of each axis; the number of axes must be known."""
+    """Return the shape of a value, or raise OperandError if the number of axes is unknown."""
     if not is_tensor(value.dtype):
         raise wrong_kind_error(value)
     if value.shape is None:
@@ -157,7 +157,7 @@ def extents(value: Value) -> tuple[int | str, ...]:
 
 
 def shape_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:
-    """Return the extents of the axes from `start` to `end` as int64[n]; a constant if they are known."""
+    """Build the extents of the axes from `start` to `end` as int64[n], as a constant if all are known."""
     known = [d for d in (x.shape or ())[start:end] if isinstance(d, int)]
     if x.shape is not None and len(known) == len(x.shape[start:end]):
         return ints(b, *known)
@@ -166,7 +166,7 @@ def shape_between(b: Builder, x: Value, start: int, end: int | None = None) -> V
 
 
 def size_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:
-    """Return the product of the extents from `start` to `end` as int64[1]; a constant if it is known."""
+    """Build the product of the extents of axes `start` to `end` as int64[1], as a constant if all are known."""
     shape = shape_between(b, x, start, end)
     known = b.constant_of(shape)
     return (

@@ -1,4 +1,4 @@
-"""Lower bounds of the time of operations on ONNX Runtime, without the call: the `work` of rows.
+"""Lower bounds of the execution time of operations in ONNX Runtime, without call overhead: `Row.work`.
 
 In microseconds, measured with `benchmarks/lazy_choices.py` (onnxruntime 1.31.1, AMD EPYC, one core). An element
 takes 0.2 ns, a transcendental function 3 ns, and a multiplication of a product 0.15 ns. Unknown extents count
@@ -13,31 +13,31 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.ops.registry import count_elements, row_of
 
 CALL_MICROSECONDS = 0.2
-"""Microseconds of the call of any operation."""
+"""Call overhead of one ONNX Runtime operation in microseconds."""
 
 _SLOW, _MULTIPLICATION = 0.003, 0.00015
 
 
 def transcendental(op: Op) -> float:
-    """Return the time of one transcendental function per element."""
+    """Return the microseconds of an operation that computes one transcendental function per element."""
     return _SLOW * count_elements(op.outputs)
 
 
 def product(op: Op) -> float:
-    """Return the time of a row times a column per element."""
+    """Return the microseconds of a matrix product, with one row-by-column product per element."""
     length = _extent(op.inputs[0], -2 if op.attributes.get("transA") else -1)
     return _MULTIPLICATION * length * count_elements(op.outputs)
 
 
 def convolution(op: Op) -> float:
-    """Return the time of a window times the weights of one output per element."""
+    """Return the microseconds of a convolution, with one product of a window and a kernel per element."""
     weights = op.inputs[1]
     each = count_elements((weights,)) // max(_extent(weights, 0), 1) if weights is not None else 1
     return _MULTIPLICATION * each * count_elements(op.outputs)
 
 
 def summation(op: Op) -> float:
-    """Return the time of `Einsum`: one multiplication for each combination of all letters."""
+    """Return the microseconds of an `Einsum`, with one multiplication for each combination of all indices."""
     terms = str(op.attributes["equation"]).replace(" ", "").partition("->")[0].split(",")
     extents: dict[str, int] = {}
     for term, value in zip(terms, op.inputs, strict=False):

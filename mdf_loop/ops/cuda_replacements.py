@@ -8,7 +8,7 @@
     y = Softmax(x)          CUDA: float64 is computed in float32
     y = Gelu(x)             CUDA: an error for a scalar
 
-The rules are the `for_cuda` of rows. A rule builds the replacement, or returns None if the kernel is right.
+`Row.for_cuda` refers to these functions. Each builds the replacement, or returns None if the CUDA kernel is right.
 
 Source: onnxruntime-gpu 1.31.1 on an H100 (tests/run/onnxruntime/test_cuda.py).
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 INDEX_OUTSIDE = "a position does not exist: a subscript is outside of its array"
 
-# --- what fails on the CPU ----------------------------------------------------------------------
+# --- operations that fail on the CPU only --------------------------------------------------------
 
 
 def checked_divisor(b: Builder, op: Op, known: Known) -> Value | None:
@@ -51,7 +51,7 @@ def checked_divisor(b: Builder, op: Op, known: Known) -> Value | None:
 
 
 def checked_index(b: Builder, op: Op, known: Known) -> Value | None:
-    """Build an operation with indices of one axis that fails if an index is outside."""
+    """Build a gather or scatter along one axis that fails if an index is out of range."""
     if not has_index_outside(op, known):
         return None
     extent = extent_of(b, operand(op), int(attribute(op, "axis") or 0))
@@ -59,14 +59,14 @@ def checked_index(b: Builder, op: Op, known: Known) -> Value | None:
 
 
 def extent_of(b: Builder, x: Value, axis: int) -> Value:
-    """Return the extent of an axis of an array of any rank."""
+    """Build the extent of an axis of an array of known or unknown rank."""
     if x.shape is not None:
         return shapes.extent(b, x, axis)
     return b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0)
 
 
 def checked_index_tuple(b: Builder, op: Op, known: Known) -> Value | None:
-    """Build an operation with index tuples that fails if a tuple is outside."""
+    """Build GatherND or ScatterND that fails if an index tuple is out of range."""
     if not has_index_tuple_outside(op, known):
         return None
     data, indices = operand(op), operand(op, 1)
@@ -90,11 +90,11 @@ def _guarded(b: Builder, op: Op, ok: Value, sentence: str) -> Value:
     return b.op(op.op_type, first, guarded, *others, **op.attributes)
 
 
-# --- what has other numbers ---------------------------------------------------------------------
+# --- operations with other results ---------------------------------------------------------------
 
 
 def float_to_integer(b: Builder, op: Op, known: Known) -> Value | None:
-    """Build a cast that truncates and returns the smallest integer for values out of range."""
+    """Build a cast of floats to integers that returns the smallest integer for values out of range."""
     x, target = operand(op), op.outputs[0].dtype
     if kind_of(x.dtype) != "f" or target not in ("int64", "int32"):
         return None
@@ -111,7 +111,7 @@ def float_to_integer(b: Builder, op: Op, known: Known) -> Value | None:
 
 
 def sign(b: Builder, op: Op, known: Known) -> Value | None:
-    """Build -1, 0, 1, or nan for nan."""
+    """Build Sign of floats, with nan for nan."""
     x = operand(op)
     if kind_of(x.dtype) != "f":
         return None
@@ -119,17 +119,17 @@ def sign(b: Builder, op: Op, known: Known) -> Value | None:
 
 
 def softmax(b: Builder, op: Op, known: Known) -> Value | None:
-    """Decompose Softmax of float64."""
+    """Decompose Softmax of float64, which CUDA computes in float32."""
     return reductions.softmax(b, op) if op.outputs[0].dtype == "float64" else None
 
 
 def log_softmax(b: Builder, op: Op, known: Known) -> Value | None:
-    """Decompose LogSoftmax of float64."""
+    """Decompose LogSoftmax of float64, which CUDA computes in float32."""
     return reductions.log_softmax(b, op) if op.outputs[0].dtype == "float64" else None
 
 
 def gelu(b: Builder, op: Op, known: Known) -> Value | None:
-    """Build Gelu of a scalar as that of an array, which the kernel needs."""
+    """Build Gelu of a scalar as Gelu of a one-element array, because the CUDA kernel refuses scalars."""
     x = operand(op)
     if x.shape != ():
         return None
@@ -137,21 +137,21 @@ def gelu(b: Builder, op: Op, known: Known) -> Value | None:
     return b.op("Squeeze", vector, ints(b, 0))
 
 
-# --- what fails for nothing ---------------------------------------------------------------------
+# --- operations that fail for empty arrays -------------------------------------------------------
 
 
 def reduce_sum(b: Builder, op: Op, known: Known) -> Value | None:
-    """Build a sum with an additional 0, if there may be no elements."""
+    """Append a 0 to the terms of a sum that may have no terms."""
     return _with_neutral_element(b, op, known, 0)
 
 
 def product(b: Builder, op: Op, known: Known) -> Value | None:
-    """Build a product with an additional 1, if there may be no elements."""
+    """Append a 1 to the factors of a product that may have no factors."""
     return _with_neutral_element(b, op, known, 1)
 
 
 def _with_neutral_element(b: Builder, op: Op, known: Known, neutral: float) -> Value | None:
-    """Apply the reduction to an array with a neutral element appended, if it may be empty."""
+    """Build a reduction whose operand has an appended neutral element along each axis that may be empty."""
     x, axes = operand(op), _axes(op, known)
     if x.shape is None and axes == _ALL and not attribute(op, "keepdims"):
         x, axes = b.op("Reshape", x, ints(b, -1)), (0,)
@@ -172,7 +172,7 @@ _ALL: tuple[int, ...] = ()
 
 
 def _axes(op: Op, known: Known) -> tuple[int, ...] | None:
-    """Return the reduced axes, or None if they are unknown or there are none."""
+    """Return the reduced axes of an operation, or None if they are unknown or no axis is reduced."""
     axes_operand = optional(op, 1)
     axes = op.attributes.get("axes", ()) if axes_operand is None else known(axes_operand)
     if axes is None or (not len(axes) and op.attributes.get("noop_with_empty_axes")):

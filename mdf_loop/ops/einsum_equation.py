@@ -17,7 +17,7 @@ _EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*(?:->{_TERM})?")
 
 
 def equation_fault(attributes: Mapping[str, Any]) -> str:
-    """Return an error text for the equation among the attributes, or an empty text."""
+    """Return an error message for an invalid `equation` attribute, or an empty string."""
     equation = attributes.get("equation")
     if isinstance(equation, bytes):
         equation = equation.decode(errors="replace")

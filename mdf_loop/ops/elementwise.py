@@ -1,4 +1,4 @@
-"""Rows of elementwise operations with broadcasting, and of related operations."""
+"""Registry rows of elementwise operations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mdf_loop.ops.registry import Bits, Row, always, never
 pointwise = partial(
     Row, elementwise=True, may_fail=never, typed_by_types=True, batched=batching.elementwise
 )
-"""Row of `y[k] = f(a[k], b[k], ...)` that has a result for all values."""
+"""Registry row of an elementwise operation `y[k] = f(a[k], b[k], ...)` that cannot fail."""
 
 _fixed = partial(pointwise, bits=Bits.FIXED)
 _once = partial(pointwise, bits=Bits.ONCE, exact_integers=True)
@@ -44,9 +44,9 @@ def _of_floats(op: Op) -> bool:
 
 
 def _has_wrong_mod(op: Op) -> bool:
-    """Return True if the kernel of Mod fails or is wrong.
+    """Return True if ONNX Runtime's kernel of Mod fails or is wrong for these operands.
 
-    Floats need `fmod`, which converts integers of 64 bits to float64.
+    The kernel fails for floats without `fmod`. With `fmod` the kernel converts 64-bit integers to float64.
     """
     if op.attributes.get("fmod"):
         return first_dtype(op) in {"int64", "uint64"}
@@ -54,12 +54,12 @@ def _has_wrong_mod(op: Op) -> bool:
 
 
 def _has_wrong_power(op: Op) -> bool:
-    """Return True for integers, which Pow computes in float64: 3 ** 39 = 4052555153018976256."""
+    """Return True for integer powers, which ONNX Runtime computes in float64: 3 ** 39 = 4052555153018976256."""
     return all(kind_of(value.dtype) in "iu" for value in op.inputs if value is not None)
 
 
 def _has_expanded_function(op: Op) -> bool:
-    """Return True if the runtime expands ONNX's function definition, in old opsets only."""
+    """Return True if ONNX Runtime has no kernel and expands ONNX's function definition, only in old opsets."""
     return first_dtype(op) not in {"float32", "float16"}
 
 

@@ -1,4 +1,4 @@
-"""Elementwise operations in numpy that onnx's reference lacks, or computes unlike the runtime."""
+"""Numpy implementations of elementwise operations that onnx's reference lacks or computes differently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.ops.failure_conditions import DIVIDED_BY_ZERO, DIVISION_HINT
 
 
 def divide(x: Array, y: Array) -> Array:
-    """Return `x / y`; integer quotients are rounded toward zero.
+    """Return `x / y`, with integer quotients truncated toward zero.
 
     Raises:
         RunError: an integer is divided by zero.
@@ -29,7 +29,7 @@ def divide(x: Array, y: Array) -> Array:
 
 
 def remainder(x: Array, y: Array, fmod: int = 0) -> Array:
-    """Return the remainder with the sign of y, or with the sign of x if `fmod` is set.
+    """Return the remainder of `x / y` with the sign of y, or with the sign of x if `fmod` is set.
 
     Raises:
         RunError: an integer is divided by zero.
@@ -46,7 +46,11 @@ def _refuse_zero_divisor(x: Array, y: Array) -> None:
 
 
 def power(x: Array, n: Array) -> Array:
-    """Return `x ** n` in the dtype of x; integers wrap, and have no negative powers."""
+    """Return `x ** n` in the dtype of x, with integers wrapped around on overflow.
+
+    Raises:
+        RunError: an integer has a negative exponent.
+    """
     if not (x.dtype.kind in "iu" and n.dtype.kind in "iu"):
         return np.asarray(np.power(x, n)).astype(x.dtype)
     if np.any(n < 0):
@@ -56,9 +60,9 @@ def power(x: Array, n: Array) -> Array:
 
 
 def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
-    """Return `x` clipped to two bounds; a missing bound is the last finite number of the dtype.
+    """Return `x` clipped to two bounds; the default bounds are the finite limits of the dtype.
 
-    A comparison with nan is false: nan stays nan, and bounds nothing.
+    A nan in `x` stays nan, and a bound of nan has no effect.
 
     Raises:
         RunError: a bound is no single number.
@@ -80,12 +84,12 @@ def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array
 
 
 def relu(x: Array) -> Array:
-    """Return max(x, 0); -0.0 and nan are unchanged, as in ONNX Runtime."""
+    """Return `max(x, 0)` with -0.0 and nan unchanged, as in ONNX Runtime."""
     return np.where(x < 0, np.zeros((), x.dtype), x)
 
 
 def softsign(x: Array) -> Array:
-    """Return x / (1 + |x|), also for scalars, which onnx's reference refuses."""
+    """Return `x / (1 + |x|)` for arrays and scalars; onnx's reference refuses scalars."""
     return np.asarray(np.divide(x, np.add(np.abs(x), 1, dtype=x.dtype)), x.dtype)
 
 

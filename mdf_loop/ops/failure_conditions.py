@@ -1,8 +1,8 @@
-"""Conditions under which an operation fails for certain values of its operands: the `may_fail` of rows.
+"""Conditions under which an operation can fail at run time because of operand values: `Row.may_fail`.
 
-Shapes that do not fit are errors of the model, found when it is read. A rule returns True if the operation
-may fail, so also if the necessary values are unknown. `known` returns the array of a value that is known at
-compile time.
+Incompatible shapes are errors of the model that are reported when the model is read. A rule returns True if
+the operation can fail, and also if the necessary values are unknown. `known` returns the array of a value that
+is known at compile time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DIVIDED_BY_ZERO = "a whole number was divided by zero"
 """Error sentence for an integer quotient or remainder."""
 
 DIVISION_HINT = "ask before: x // k if k else 0"
-"""Hint of the same error."""
+"""Hint of the error for an integer quotient or remainder."""
 
 
 def _optional_input(op: Op, position: int) -> Value | None:
@@ -29,13 +29,13 @@ def _is_integer(op: Op) -> bool:
 
 
 def may_divide_by_zero(op: Op, known: Known) -> bool:
-    """Return True if an integer may be divided by 0."""
+    """Return True if the operation can divide an integer by 0."""
     divisor = known(op.inputs[1])
     return _is_integer(op) and (divisor is None or not np.all(divisor))
 
 
 def has_negative_power(op: Op, known: Known) -> bool:
-    """Return True if an integer may have a negative integer exponent."""
+    """Return True if the operation can raise an integer to a negative integer power."""
     exponent, operand = known(op.inputs[1]), op.inputs[1]
     if not _is_integer(op) or operand is None or kind_of(operand.dtype) != "i":
         return False
@@ -43,19 +43,19 @@ def has_negative_power(op: Op, known: Known) -> bool:
 
 
 def is_text_without_number(op: Op, known: Known) -> bool:
-    """Return True if text is converted to numbers, which fails for other text."""
+    """Return True if the operation converts strings to numbers, which fails for strings without a number."""
     source, target = op.inputs[0], op.outputs[0]
     return source is not None and source.dtype == "string" != target.dtype
 
 
 def may_mismatch_unknown_extent(op: Op, known: Known) -> bool:
-    """Return True if an extent is unknown and so may not fit."""
+    """Return True if an extent is unknown at compile time, so that shapes can be incompatible at run time."""
     values = (*(value for value in op.inputs if value is not None), *op.outputs)
     return not all(is_fixed(value.shape) for value in values)
 
 
 def has_empty_axis(op: Op, known: Known) -> bool:
-    """Return True if the axis of `ArgMax` or `ArgMin` may have no element."""
+    """Return True if the reduced axis of `ArgMax` or `ArgMin` can be empty."""
     data = op.inputs[0]
     if (
         data is None
@@ -67,7 +67,7 @@ def has_empty_axis(op: Op, known: Known) -> bool:
 
 
 def unless_values_known(*positions: int) -> Fails:
-    """Return a rule that is True if an operand at one of these positions is unknown."""
+    """Return a rule that is True if an operand at one of these positions is unknown at compile time."""
 
     def may_fail(op: Op, known: Known) -> bool:
         operands = [
@@ -79,7 +79,7 @@ def unless_values_known(*positions: int) -> Fails:
 
 
 def unless_shape_and_values_known(*positions: int) -> Fails:
-    """Return a rule that is True if the shape of the data or an operand at a position is unknown."""
+    """Return a rule that is True if the shape of the first operand or the operand at a position is unknown."""
     unknown = unless_values_known(*positions)
 
     def may_fail(op: Op, known: Known) -> bool:
@@ -90,7 +90,7 @@ def unless_shape_and_values_known(*positions: int) -> Fails:
 
 
 def has_invalid_slice(op: Op, known: Known) -> bool:
-    """Return True if a slice may have a step of 0 or unknown axes; its bounds may be anything."""
+    """Return True if a Slice can have a step of 0 or has unknown axes; no slice bound is invalid."""
     if unless_values_known(3, 4)(op, known):
         return True
     steps = known(_optional_input(op, 4))
@@ -98,7 +98,7 @@ def has_invalid_slice(op: Op, known: Known) -> bool:
 
 
 def has_index_outside(op: Op, known: Known) -> bool:
-    """Return True if an index may be outside of the axis."""
+    """Return True if an index of a gather or scatter operation can be out of range."""
     data, indices = op.inputs[0], known(op.inputs[1])
     if indices is None or data is None or data.shape is None:
         return True
@@ -107,7 +107,7 @@ def has_index_outside(op: Op, known: Known) -> bool:
 
 
 def has_index_tuple_outside(op: Op, known: Known) -> bool:
-    """Return True if an index tuple may be outside of the data."""
+    """Return True if an index tuple of GatherND or ScatterND can be out of range."""
     data, indices = op.inputs[0], known(op.inputs[1])
     if indices is None or data is None or data.shape is None or not indices.shape:
         return True
@@ -125,7 +125,7 @@ def _any_outside(indices: Array, extent: int) -> bool:
 
 
 def has_too_few_elements(op: Op, known: Known) -> bool:
-    """Return True if the axis may have fewer than k elements."""
+    """Return True if the axis of TopK can have fewer than k elements."""
     data, k = op.inputs[0], known(op.inputs[1])
     if k is None or data is None or data.shape is None:
         return True
@@ -134,7 +134,7 @@ def has_too_few_elements(op: Op, known: Known) -> bool:
 
 
 def has_axis_outside(op: Op, known: Known) -> bool:
-    """Return True if the axis operand may be no axis of the data."""
+    """Return True if the axis operand of CumSum can be out of range."""
     data, axis = op.inputs[0], known(op.inputs[1])
     if axis is None or data is None or data.shape is None:
         return True

@@ -1,4 +1,4 @@
-"""Type inference of operations, by their rows or by onnx's inference of a single node."""
+"""Type inference of operations, by their registry rows or by onnx's shape inference of a single node."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def infer(
     constants: Mapping[int, Array],
     n_outputs: int,
 ) -> list[tuple[str, Shape]]:
-    """Infer the dtype and shape of each output; `constants` are arrays of inputs by position.
+    """Infer the dtype and shape of each output of an operation; `constants` are known inputs by position.
 
     Raises:
-        OperandError: the operator cannot take these inputs; the sentence shows them.
+        OperandError: the operator does not accept these inputs, which the message lists.
     """
     row = row_of(op_type)
     if row.typed_by_types:
@@ -87,7 +87,7 @@ def _check_schema_dtypes(
     inputs: Sequence[tuple[str, Shape] | None],
     attributes: Mapping[str, Any],
 ) -> None:
-    """Raise an error for dtypes that the schema does not list, or that differ where they must be equal."""
+    """Raise OperandError if an input has a dtype that the schema does not allow."""
     first_formals: dict[str, tuple[str, str]] = {}
     for k, entry in enumerate(inputs):
         if entry is None:

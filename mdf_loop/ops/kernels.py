@@ -1,8 +1,7 @@
-"""Query which operations ONNX Runtime's CPU provider can run with which dtypes.
+"""Test of whether ONNX Runtime's CPU provider has a correct kernel for an operation and its dtypes.
 
-The rows name the kernels of common operations, so that these need no probe. They also name kernels that load
-but fail or are wrong at run time. For other operations the runtime loads a model of this one operation, once
-per process.
+The registry rows state the kernels of common operations, and the kernels that load but fail or are wrong at run
+time. For any other operation the runtime loads a model of this single operation, once per process.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from mdf_loop.ops.registry import row_of
 
 
 def has_kernel(op: Op) -> bool:
-    """Return True if the CPU provider can run the operation with the right result."""
+    """Return True if ONNX Runtime's CPU provider has a correct kernel for an operation."""
     row = row_of(op.op_type)
     if row.wrong_kernel(op):
         return False
@@ -39,7 +38,7 @@ def has_kernel(op: Op) -> bool:
 
 
 class _Attributes:
-    """Hashable attributes, for the key of a cache."""
+    """Hashable attributes of an operation, for the key of a cache."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = {key: onnx_schema.attribute_value(value) for key, value in values.items()}
@@ -60,7 +59,7 @@ def _probe(
     attributes: _Attributes,
     opset: int,
 ) -> bool:
-    """Return True if ONNX Runtime has a kernel for this one operation.
+    """Return True if ONNX Runtime can load a model of a single operation.
 
     Other faults are reported when the whole model is loaded.
     """

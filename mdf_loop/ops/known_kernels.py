@@ -1,7 +1,6 @@
-"""Kernels that ONNX Runtime's CPU provider is known to have: the `has_kernel` of rows (1.31).
+"""Tests for kernels that ONNX Runtime's CPU provider is known to have (1.31): `Row.has_kernel`.
 
-This table covers the operations of common models, so that they need no probe. For other operations the runtime
-is probed (see `kernels`).
+The tests cover the operations of common models. For other operations the runtime is probed (see `kernels`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ NUMBERS_AND_BOOL = frozenset({*NUMBERS, "bool"})
 
 
 def first_dtype(op: Op) -> str:
-    """Return the dtype of the first operand, or an empty text."""
+    """Return the dtype of the first operand of an operation, or an empty string if there is none."""
     return op.inputs[0].dtype if op.inputs and op.inputs[0] else ""
 
 
@@ -26,7 +25,7 @@ def _dtypes(op: Op) -> list[str]:
 
 
 def for_dtypes(dtypes: Collection[str]) -> Test:
-    """Return a test that all operands have one of these dtypes."""
+    """Return a test that is True if all operands of an operation have one of these dtypes."""
 
     def has_kernel(op: Op) -> bool:
         return set(_dtypes(op)) <= set(dtypes)
@@ -35,9 +34,9 @@ def for_dtypes(dtypes: Collection[str]) -> Test:
 
 
 def for_indexed_dtypes(dtypes: Collection[str]) -> Test:
-    """Return a test for data of one of these dtypes with int64 indices, shapes or axes.
+    """Return a test that is True if the first operand has one of these dtypes and all other operands are int64.
 
-    An operation with a reduction fails the test.
+    The test is False for an operation with the attribute `reduction`.
     """
 
     def has_kernel(op: Op) -> bool:
@@ -48,5 +47,5 @@ def for_indexed_dtypes(dtypes: Collection[str]) -> Test:
 
 
 def for_first_dtype(dtypes: Collection[str]) -> Test:
-    """Return a test that the first operand has one of these dtypes."""
+    """Return a test that is True if the first operand of an operation has one of these dtypes."""
     return lambda op: first_dtype(op) in dtypes

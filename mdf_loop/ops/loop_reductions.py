@@ -1,4 +1,4 @@
-"""Rows of reductions in loops, where extremes propagate nan and sums have one fixed order.
+"""Registry rows of reductions for loops: extremes that propagate nan, and sums in a fixed order.
 
     OrderedSum(x)            sum; its order depends neither on addresses nor on other rows
     ReduceMaximum(x)         largest element, or nan if there is one (IEEE 754-2019, maximum)
@@ -63,7 +63,7 @@ def _types(
     known: Mapping[int, Array],
     dtype: str = "",
 ) -> list[tuple[str, Shape]]:
-    """Return the type of a reduction along `axes` (all if none are named), or along one `axis`."""
+    """Return the type of a reduction along `axes` (default: all axes), or along one `axis` if `dtype` is set."""
     own, shape = inputs[0] or ("", None)
     if shape is None:
         of_all = not dtype and "axes" not in attributes and not attributes.get("keepdims", 1)

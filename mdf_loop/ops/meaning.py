@@ -1,8 +1,7 @@
 """Evaluation of operations in numpy.
 
-Most results come from onnx's reference implementation of plain operators. Its Loop is wrong and never used.
-A row has a meaning of its own if the reference computes in float32, or differs between releases in signs or
-nan.
+Onnx's reference implementation computes most operations. `Row.meaning` replaces the reference if the reference
+computes in float32, or if its signs or nan differ between releases. The reference of Loop is wrong and not used.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ def evaluate(
     attributes: Mapping[str, Any],
     n_outputs: int,
 ) -> list[Data]:
-    """Compute the outputs of an operation in numpy, by its row or by onnx's reference implementation.
+    """Compute the outputs of an operation in numpy, by its registry row or by onnx's reference implementation.
 
-    Attributes are used as the model states them: 0.1 is not rounded to 0.10000000149.
+    Attributes keep the precision of the model: 0.1 is not rounded to 0.10000000149.
     """
     own = row_of(op_type).meaning
     with np.errstate(all="ignore"):
@@ -58,7 +57,7 @@ def evaluate(
 def _node_text(
     op_type: str, types: tuple[str | None, ...], n_outputs: int, attributes: Mapping[str, Any]
 ) -> bytes:
-    """Return the serialized node of an operation."""
+    """Return the serialized ONNX node of an operation."""
     node = node_of(op_type, [dtype is not None for dtype in types], n_outputs, attributes)
     text: bytes = node.SerializeToString(deterministic=True)
     return text
@@ -77,9 +76,10 @@ def _reference_function(
     exact: tuple[tuple[str, Any], ...],
     opset: int,
 ) -> Callable[..., Sequence[Data]]:
-    """Return a function that computes the node `text` with `exact` float attributes.
+    """Return onnx's reference function of the serialized node `text`, with the float attributes `exact`.
 
-    Without attributes `text` is empty. The node is run without the evaluator, which takes as long again.
+    `text` is empty if there are no attributes. The function is called without onnx's evaluator, which would double
+    the time.
     """
     from onnx.reference import (
         ReferenceEvaluator,  # This import reads all schemas of ONNX, which many runs do not need.

@@ -1,4 +1,4 @@
-"""Rows of operators that query shapes, arrange elements, and select them by index."""
+"""Registry rows of operators that query shapes, rearrange elements, and select elements by index."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _data_and_filling(op: Op) -> Sequence[int]:
 
 
 def _one_hot(index: Array, depth: Array, values: Array, axis: int = -1) -> Array:
-    """Return `on` at the index along a new axis and `off` elsewhere; a negative index counts from the end."""
+    """Return OneHot: `on` at the index along a new axis and `off` elsewhere; negative indices count from the end."""
     extent = int(np.ravel(depth)[0])
     positions = np.asarray(index).astype(np.int64)
     positions = np.where(positions < 0, positions + extent, positions)
@@ -68,10 +68,10 @@ def _pad(
     axes: Array | None = None,
     mode: str = "constant",
 ) -> Array:
-    """Pad by numpy and crop for negative pads, which numpy lacks.
+    """Return an array padded as by ONNX's Pad, in which negative pads crop.
 
     Raises:
-        RunError: an axis is reflected beyond its first or last element.
+        RunError: the mode `reflect` needs more elements than an axis has.
     """
     along = np.arange(x.ndim) if axes is None else np.asarray(axes) % max(1, x.ndim)
     ends = np.zeros((x.ndim, 2), np.int64)
@@ -92,7 +92,7 @@ def _slice(
     axes: Array | None = None,
     steps: Array | None = None,
 ) -> Array:
-    """Return the elements that ONNX's Slice selects; the ends of backward slices differ from Python's."""
+    """Return the elements that ONNX's Slice selects; the bounds of backward slices differ from Python's."""
     places = range(len(starts)) if axes is None else axes.tolist()
     strides = [1] * len(starts) if steps is None else steps.tolist()
     parts = [slice(None)] * x.ndim
@@ -105,7 +105,7 @@ def _slice(
 
 
 def _axis_slice(extent: int, start: int, end: int, step: int) -> slice:
-    """Return Python's slice for the ends of an ONNX `Slice`, which are clipped to the axis."""
+    """Return the Python slice of an axis for the bounds of an ONNX `Slice`, clipped to the axis."""
     first, last = (end + extent if end < 0 else end for end in (start, end))
     if step >= 0:
         return slice(min(max(first, 0), extent), min(max(last, 0), extent), step)
@@ -114,7 +114,7 @@ def _axis_slice(extent: int, start: int, end: int, step: int) -> slice:
 
 
 def _gather_nd(data: Array, indices: Array, batch_dims: int = 0) -> Array:
-    """Return `data[batch, *indices[batch, k]]`, also for no batches, where onnx infers no extents."""
+    """Return GatherND: `data[batch, *indices[batch, k]]`, with the correct shape even for an empty batch."""
     batch, own = indices.shape[:batch_dims], (1,) * (indices.ndim - 1 - batch_dims)
     members = tuple(grid.reshape(*batch, *own) for grid in np.indices(batch))
     elements: Array = np.asarray(data)[(*members, *np.moveaxis(indices, -1, 0))]
@@ -128,13 +128,17 @@ def _refuse_outside(x: Array, indices: Array, axis: int) -> None:
 
 
 def _gather(x: Array, indices: Array, axis: int = 0) -> Array:
-    """Return parts along an axis; numpy takes any index of parts without elements."""
+    """Return the rows of an array at indices along an axis.
+
+    Raises:
+        IndexError: an index is out of range, which numpy does not check for empty rows.
+    """
     _refuse_outside(x, indices, axis)
     return np.asarray(np.take(x, indices, axis))
 
 
 def _gather_elements(x: Array, indices: Array, axis: int = 0) -> Array:
-    """Gather elements by numpy; indices may have smaller extents than the data, unlike in the reference."""
+    """Return GatherElements; unlike in onnx's reference, indices may have smaller extents than the data."""
     _refuse_outside(x, indices, axis)
     places: list[Array] = [*np.indices(indices.shape, sparse=True)]
     places[axis] = indices
@@ -143,14 +147,14 @@ def _gather_elements(x: Array, indices: Array, axis: int = 0) -> Array:
 
 
 def _has_wrong_text_gather(op: Op) -> bool:
-    """Return True for text, of which Gather copies only the first of each row."""
+    """Return True for Gather of strings, whose kernel copies only the first string of each row."""
     shape = op.inputs[0].shape if op.inputs[0] else None
     last = shape is not None and op.attributes.get("axis", 0) in (-1, len(shape) - 1)
     return first_dtype(op) == "string" and not last
 
 
 def _has_failing_half_scatter(op: Op) -> bool:
-    """Return True for float16 with an addition, which the CPU kernel refuses."""
+    """Return True for a float16 scatter with a reduction, which the CPU kernel refuses."""
     return first_dtype(op) == "float16" and "reduction" in op.attributes
 
 

@@ -1,4 +1,4 @@
-"""Rows of neural network operators: convolutions, pools, normalizations, recurrent layers, losses, images."""
+"""Registry rows of neural network operators: convolutions, pools, normalizations, recurrent layers, losses, images."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _exact = partial(Row, small_matters=True)
 def _type_of_first(
     inputs: Sequence[Type | None], attributes: Mapping[str, Any], known: Mapping[int, Array]
 ) -> Sequence[Type]:
-    """Return the type of the first operand, which ONNX's inference does not tell."""
+    """Return the type of the first operand as the type of the result, which ONNX's inference does not infer."""
     first = inputs[0]
     if first is None or kind_of(first[0]) != "f":
         raise OperandError("a normalization takes floats")

@@ -1,4 +1,4 @@
-"""Operations that ONNX Runtime removes from a graph if they change nothing.
+"""Operations that ONNX Runtime removes from a graph because they return an operand unchanged.
 
 Source: onnxruntime 1.32, its rules for Identity, Slice, Expand and arithmetic (NoopElimination).
 """
@@ -13,14 +13,14 @@ from mdf_loop.ir import Array, Op, Value
 from mdf_loop.ops.decompositions.build_helpers import operand
 
 NOOP_MOVES = ("Identity", "Slice", "Expand")
-"""Operations on any dtype that return all elements unchanged if they move nothing."""
+"""Operations that return their first operand unchanged if they do not move or repeat elements."""
 
 _NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
-"""Second operand with which an operation changes no number."""
+"""Neutral second operands of arithmetic operations."""
 
 
 def possibly_unchanged(op: Op, constant_of: Callable[[Value], Array | None]) -> Value | None:
-    """Return the operand that ONNX Runtime may substitute for an operation, or None."""
+    """Return the operand that ONNX Runtime may substitute for the result of an operation, or None."""
     if op.op_type in NOOP_MOVES:
         return operand(op)
     if op.op_type not in _NEUTRAL:

@@ -1,4 +1,4 @@
-"""Signatures of operations by ONNX's schemas: inputs, outputs, attributes and their defaults."""
+"""Signatures of operations from ONNX's schemas: inputs, outputs, attributes and default values."""
 
 from __future__ import annotations
 
@@ -19,22 +19,25 @@ from mdf_loop.ops.registry import row_of, title
 
 
 def fits_a_file(op_type: str, attributes: Mapping[str, Any]) -> bool:
-    """Return True if float32, in which ONNX files store floats, holds the attributes exactly."""
+    """Return True if all float attributes are exact in float32, the dtype in which ONNX files store them."""
     numbers = [value for _, value in exact_numbers(op_type, attributes)]
     return all(np.array_equal(np.float32(n), np.float64(n)) for n in numbers)
 
 
 def exact_numbers(op_type: str, attributes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Return the float attributes, which the serialized node would round."""
+    """Return the float attributes of an operation in full precision; a serialized node rounds them to float32."""
     kinds = (defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.FLOATS)
     return tuple((k, v) for k, v in attributes.items() if _formal(op_type, k).type in kinds)
 
 
 def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs.OpSchema:
-    """Return the schema of an operation, ONNX's or its own, or raise an error with a suggestion.
+    """Return the schema of an operation from its registry row or from ONNX.
 
-    ONNX's schema is that of the first supported opset that has all these names of inputs and attributes, and
-    so many inputs. If none has, it is that of the first opset that has the operation.
+    ONNX's schema is taken from the first supported opset that has all these names of inputs and attributes and
+    `n_inputs` inputs. If there is none, it is taken from the first opset that has the operation.
+
+    Raises:
+        UnknownFunctionError: ONNX has no operation of this name; the hint suggests a similar name.
     """
     own = row_of(op_type).schema
     if own is not None:
@@ -52,7 +55,7 @@ def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs
 
 @functools.cache
 def _signatures(op_type: str) -> Sequence[tuple[defs.OpSchema, frozenset[str], int]]:
-    """Return names of inputs and attributes and the largest number of inputs, for each ONNX schema."""
+    """Return all ONNX schemas of an operation, with names of inputs and attributes and maximum input counts."""
     return [
         (s, frozenset([*(formal.name for formal in s.inputs), *s.attributes]), s.max_input)
         for s in schemas_by_opset(op_type).values()
@@ -61,19 +64,19 @@ def _signatures(op_type: str) -> Sequence[tuple[defs.OpSchema, frozenset[str], i
 
 @functools.cache
 def with_operand(op_type: str, name: str) -> defs.OpSchema | None:
-    """Return ONNX's first supported schema of an operation that has an input of this name."""
+    """Return the schema of the first supported opset in which an operation has an input of this name, or None."""
     own = row_of(op_type).schema
     known = () if own is not None else schemas_by_opset(op_type).values()
     return next((s for s in known if name in {formal.name for formal in s.inputs}), None)
 
 
 def schema_of(op: Op) -> defs.OpSchema:
-    """Return the schema of an operation of a program, in the opset of its encoding."""
+    """Return the schema of an operation of a program at the opset of its encoding."""
     return schema_at(op.op_type, opset_of_op(op))
 
 
 def optional_outputs(op: Op) -> tuple[bool, ...]:
-    """Return for each output of an operation whether its schema lets a node leave it out."""
+    """Return one bool for each output of an operation: True if the schema allows a node to omit the output."""
     formals = schema_of(op).outputs
     optional = defs.OpSchema.FormalParameterOption.Optional
     last = len(formals) - 1
@@ -81,7 +84,7 @@ def optional_outputs(op: Op) -> tuple[bool, ...]:
 
 
 def schema_at(op_type: str, opset: int) -> defs.OpSchema:
-    """Return the schema of an operation at an opset, or the first later one that has it."""
+    """Return the schema of an operation at an opset, or at the first later opset that has the operation."""
     own = row_of(op_type).schema
     if own is not None:
         return own
@@ -102,18 +105,18 @@ def _unknown(op_type: str) -> UnknownFunctionError:
 
 @functools.cache
 def operator_names() -> tuple[str, ...]:
-    """Return all operators of the supported opsets that are not deprecated."""
+    """Return the names of all operators of the supported opsets, except deprecated operators."""
     names = {s.name for s in defs.get_all_schemas_with_history() if s.domain == ""}
     return tuple(name for name in sorted(names) if schemas_by_opset(name))
 
 
 def _formal(op_type: str, name: str) -> defs.OpSchema.Attribute:
-    """Return the definition of an attribute by the first schema that has it."""
+    """Return the definition of an attribute in the first schema that has the attribute."""
     return schema(op_type, (name,)).attributes[name]
 
 
 def attribute(op_type: str, attributes: Mapping[str, Any], name: str) -> Any:
-    """Return an attribute exactly as the model states it, else ONNX's default, else None.
+    """Return the value of an attribute in the model, else ONNX's default, else None.
 
     ONNX files store floats as float32. A number of the model such as 0.1 is used as it is, not as 0.10000000149.
     """
@@ -126,10 +129,10 @@ def attribute(op_type: str, attributes: Mapping[str, Any], name: str) -> Any:
 
 @functools.cache
 def default_attributes(op_type: str, opset: int) -> Mapping[str, Any]:
-    """Return the attributes that have a default at an opset, with their defaults.
+    """Return the default values of the attributes of an operation at an opset, by name.
 
-    onnx's inference forgets some defaults, such as `onesided` of STFT: a node whose type is inferred
-    states all of them.
+    onnx's inference ignores some defaults, such as `onesided` of STFT. So a node for type inference contains all
+    default values.
     """
     formals = schema_at(op_type, opset).attributes.values()
     defaults = [formal.default_value for formal in formals if formal.default_value.name]
@@ -137,7 +140,7 @@ def default_attributes(op_type: str, opset: int) -> Mapping[str, Any]:
 
 
 def attribute_value(value: Any) -> Any:
-    """Convert an attribute for ONNX: arrays to tensors, dtype names to types, numpy scalars to numbers."""
+    """Convert an attribute value for ONNX: arrays to tensors, dtype names to types, numpy scalars to numbers."""
     if isinstance(value, TypeAttribute):
         return type_proto(value)
     if isinstance(value, np.ndarray):
@@ -150,7 +153,7 @@ def attribute_value(value: Any) -> Any:
 def node_of(
     op_type: str, present: Sequence[bool], n_outputs: int, attributes: Mapping[str, Any]
 ) -> onnx.NodeProto:
-    """Return a node with inputs i0, i1, ... (those present) and outputs o0, o1, ...."""
+    """Return an ONNX node with inputs i0, i1, ... (except absent ones) and outputs o0, o1, ...."""
     names = [f"i{k}" if is_present else "" for k, is_present in enumerate(present)]
     node = helper.make_node(op_type, names, [f"o{k}" for k in range(n_outputs)])
     plain = {key: attribute_value(value) for key, value in attributes.items()}
@@ -159,7 +162,7 @@ def node_of(
 
 
 def attribute_protos(op_type: str, attributes: Mapping[str, Any]) -> Iterator[onnx.AttributeProto]:
-    """Yield the attributes of a node; the type of an empty list is that of the operator's schema."""
+    """Yield the attributes of a node as protos, with the type of an empty list from the operator's schema."""
     for key, value in attributes.items():
         is_empty = isinstance(value, list | tuple) and not value
         kind = list_type(op_type, key) if is_empty else None
@@ -168,7 +171,7 @@ def attribute_protos(op_type: str, attributes: Mapping[str, Any]) -> Iterator[on
 
 @functools.cache
 def list_type(op_type: str, name: str) -> int:
-    """Return the type of a list attribute in the newest schema that has it: integers if none has."""
+    """Return the ONNX type of a list attribute from the newest schema that has the attribute; default: integers."""
     schemas = [s for s in defs.get_all_schemas_with_history() if s.name == op_type and not s.domain]
     newest = max((s for s in schemas if name in s.attributes), key=_since, default=None)
     if newest is None:
@@ -182,10 +185,10 @@ def _since(schema: defs.OpSchema) -> int:
 
 
 def refuse_wrong_kinds(op_type: str, inputs: Sequence[Value | None]) -> None:
-    """Raise an error if the operator takes no value of this kind (tensor, sequence, optional).
+    """Raise OperandError if an input is of a kind (tensor, sequence, optional) that the operator does not accept.
 
     Raises:
-        OperandError: the sentence names the value and says what to do.
+        OperandError: the message names the value and the hint suggests a conversion.
     """
     kinds = _kinds(op_type, len(inputs))
     for k, value in enumerate(inputs):
@@ -209,7 +212,7 @@ def _onnx_kinds(op_type: str, n_inputs: int) -> tuple[frozenset[str], ...]:
 
 
 def _kinds_of(signature: defs.OpSchema) -> tuple[frozenset[str], ...]:
-    """Return for each input the accepted kinds among `tensor`, `seq`, `optional`."""
+    """Return the kinds that each input accepts, among `tensor`, `seq` and `optional`."""
     return tuple(
         frozenset(word.partition("(")[0] for word in formal.types) for formal in signature.inputs
     )

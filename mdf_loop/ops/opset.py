@@ -1,4 +1,4 @@
-"""Selection of the opset of an operation: the lowest supported one that has its encoding.
+"""Selection of the opset of an operation: the lowest supported opset that has its encoding.
 
     ReduceMax(x)                     17
     ReduceMax(x, axes)               18, the first opset with axes as an operand
@@ -25,7 +25,7 @@ IR_VERSION = 8
 """ONNX IR version of files at the base opset."""
 
 NEWEST = 20
-"""Newest opset that is used where possible; from 21 on, some releases run Loop on the CPU only.
+"""Newest opset for operations that an older opset can express; from 21 on, some releases run Loop on the CPU only.
 
 A newer operation has a row if it cannot be decomposed into older ones.
 """
@@ -33,7 +33,7 @@ A newer operation has a row if it cannot be decomposed into older ones.
 
 @functools.cache
 def schemas_by_opset(op_type: str) -> Mapping[int, defs.OpSchema]:
-    """Return the schemas of an ONNX operator by the first supported opset that has each."""
+    """Return all schemas of an ONNX operator, by the first supported opset of each schema."""
     schemas: dict[int, defs.OpSchema] = {}
     for version in _versions():
         try:
@@ -51,7 +51,7 @@ def _versions() -> range:
 
 
 def opset_of(op_type: str, inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
-    """Return the lowest opset that has the operation, or the base opset if none has it."""
+    """Return the lowest opset that has an operation with these inputs and attributes, or the base opset."""
     row = row_of(op_type)
     if row.schema is not None:
         return OPSET
@@ -60,7 +60,7 @@ def opset_of(op_type: str, inputs: Sequence[Type | None], attributes: Mapping[st
 
 
 def opset_of_op(op: Op) -> int:
-    """Return the lowest opset that has an operation of a program."""
+    """Return the lowest opset that has this operation with its inputs and attributes."""
     types = [None if value is None else (value.dtype, value.shape) for value in op.inputs]
     return opset_of(op.op_type, types, op.attributes)
 
@@ -72,7 +72,7 @@ def opset_of_all(ops: Iterable[Operation]) -> int:
 
 
 def encode_at_opset(op: Op, opset: int) -> tuple[Sequence[Array | None], Mapping[str, Any]]:
-    """Return the encoding of an operation at an opset: the constants for its inputs, and its attributes."""
+    """Return the encoding of an operation at an opset: additional constant inputs, and attributes."""
     newer = row_of(op.op_type).newer_forms
     own = opset_of_op(op) if newer else opset
     form = next((form for since, form in newer if own < since <= opset), None)
@@ -80,7 +80,7 @@ def encode_at_opset(op: Op, opset: int) -> tuple[Sequence[Array | None], Mapping
 
 
 def ir_version(opset: int) -> int:
-    """Return the ONNX IR version that was released with an opset."""
+    """Return the smallest ONNX IR version that supports an opset."""
     if opset <= OPSET:
         return IR_VERSION
     return int(helper.find_min_ir_version_for([helper.make_opsetid("", opset)]))
@@ -100,7 +100,7 @@ def _lowest(
 
 
 def _accepts(schema: defs.OpSchema, dtypes: tuple[str | None, ...], names: tuple[str, ...]) -> bool:
-    """Return True if the schema has all attributes, enough inputs, and the types of the inputs."""
+    """Return True if a schema accepts these input dtypes and has these attributes."""
     if len(dtypes) > schema.max_input or not set(names) <= set(schema.attributes):
         return False
     formals = schema.inputs

@@ -1,10 +1,10 @@
-"""Encodings of operations that changed with an opset, and opsets that ONNX's schemas do not tell.
+"""Encodings of operations that changed with an opset, and minimum opsets that ONNX's schemas do not state.
 
     Row("ReduceMax", newer_forms=((18, axes_as_operand),))
     ReduceMax(x, axes=(1,))   ->   ReduceMax(x, [1])      in a program of opset 18 or later
 
-An encoding consists of the constants for the inputs of an operation and of its attributes. The results are
-the same.
+An encoding consists of additional constant inputs and of attributes. All encodings of an operation compute the
+same results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mdf_loop.ops.registry import Type
 Encoding: TypeAlias = tuple[Sequence[Array | None], Mapping[str, Any]]
 
 
-# --- in which opset ---------------------------------------------------------------------------
+# --- minimum opsets ---------------------------------------------------------------------------
 
 
 def opset_of_reduction(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
@@ -35,7 +35,7 @@ def opset_of_coordinates(inputs: Sequence[Type | None], attributes: Mapping[str,
 
 
 def opset_of_grid(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
-    """Return 20 for samples of volumes, the newer names of modes, or float64; else the base opset."""
+    """Return 20 for a GridSample of volumes, with newer mode names or of float64, else the base opset."""
     dtype, shape = inputs[0] or ("", None)
     mode = attributes.get("mode")
     if mode in _GENERAL_MODES.values() or (dtype == "float64" and mode == "nearest"):
@@ -43,25 +43,25 @@ def opset_of_grid(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) 
     return OPSET if shape is None or len(shape) == 4 else 20
 
 
-# --- how it is said ---------------------------------------------------------------------------
+# --- encodings --------------------------------------------------------------------------------
 
 
 def axes_as_operand(op: Op) -> Encoding:
-    """Return the encoding with the axes as an operand."""
+    """Return the encoding of a reduction with its axes as an operand instead of an attribute."""
     attributes = dict(op.attributes)
     axes = attributes.pop("axes", None)
     return ([] if axes is None else [np.array(axes, np.int64)]), attributes
 
 
 def part_count_as_attribute(op: Op) -> Encoding:
-    """Return the encoding of a split into equal parts with their number as an attribute."""
+    """Return the encoding of a Split into equal parts with the number of parts as an attribute."""
     if len(op.inputs) > 1:
         return [], op.attributes
     return [], {**op.attributes, "num_outputs": len(op.outputs)}
 
 
 def axis_as_operand(op: Op) -> Encoding:
-    """Return the encoding with the axis as an operand behind the optional length."""
+    """Return the encoding of a DFT with its axis as an operand behind the optional length."""
     attributes = dict(op.attributes)
     axis = np.array(attributes.pop("axis", 1), np.int64)
     return [*[None] * (2 - len(op.inputs)), axis], attributes
@@ -71,6 +71,6 @@ _GENERAL_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 def general_mode_names(op: Op) -> Encoding:
-    """Return the encoding with the names of interpolation modes for any number of axes."""
+    """Return the encoding of a GridSample with the mode names of opset 20, which suit any number of axes."""
     mode = op.attributes.get("mode", "bilinear")
     return [], {**op.attributes, "mode": _GENERAL_MODES.get(mode, mode)}

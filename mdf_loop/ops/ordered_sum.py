@@ -1,4 +1,4 @@
-"""Definition of `OrderedSum` in numpy: a sum with a fixed order of additions.
+"""Numpy implementation of `OrderedSum`, a sum with a fixed order of additions.
 
     n < 16       ((x0 + x1) + x2) + ...                     one after the other
     n >= 16      part k is x[k] + x[k + 8] + x[k + 16] + ...
@@ -19,24 +19,24 @@ import numpy as np
 from mdf_loop.ir import Array
 
 MIN_TERMS_IN_PARTS = 16
-"""Smallest number of terms that are added in parts."""
+"""Minimum number of terms of a sum in parts."""
 
 PARTS = 8
-"""Number of parts."""
+"""Number of partial sums of a sum in parts."""
 
 
 def is_together(axes: Sequence[int]) -> bool:
-    """Return True if sorted axes are adjacent."""
+    """Return True if the sorted axes are adjacent."""
     return axes[-1] - axes[0] + 1 == len(axes)
 
 
 def is_in_parts(axes: Sequence[int], rank: int) -> bool:
-    """Return True if many terms along sorted axes are added in parts."""
+    """Return True if a long sum along the sorted axes is computed in eight parts."""
     return axes[-1] == rank - 1 or not is_together(axes)
 
 
 def ordered_sum(x: Array, axes: Sequence[int], *, keepdims: bool) -> Array:
-    """Return the sum along axes in the fixed order."""
+    """Return the sum of an array along axes in the fixed order of additions."""
     reduced_axes = sorted({axis % x.ndim for axis in axes})
     if not reduced_axes:
         return x

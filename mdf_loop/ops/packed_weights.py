@@ -14,5 +14,5 @@ _DTYPES = frozenset({"float32", "int8", "uint8"})
 
 
 def packs(op_type: str, dtype: str, rank: int) -> bool:
-    """Return True if a kernel packs a constant operand of a dtype and a rank (`PrePack`, 1.32)."""
+    """Return True if the kernel of an operator packs constant operands of this dtype and rank (`PrePack`, 1.32)."""
     return op_type in _OPERATORS and dtype in _DTYPES and rank > 1

@@ -1,4 +1,4 @@
-"""Rows of matrix products and of operators on the last two axes."""
+"""Registry rows of matrix products, Einsum and Det."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of operators that draw random numbers, which no pass folds, merges or moves.
+"""Registry rows of operators that draw random numbers; no pass folds, merges or moves these operators.
 
 A `Dropout` outside of training draws nothing and is no operation of a program (see `lower.dropout`).
 """

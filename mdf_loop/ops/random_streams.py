@@ -1,4 +1,4 @@
-"""Rows of operations that compute random numbers from a stream's key and counter, without state."""
+"""Registry rows of stateless random number generators, which read the key and the counter of a stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _types(
     attributes: Mapping[str, Any],
     known: Mapping[int, Array],
 ) -> list[tuple[str, Shape]]:
-    """Return the type of numbers for a counter and a key that are broadcast."""
+    """Return the type of the random numbers for a counter and a key, which are broadcast."""
     ((_, shape),) = infer("Add", inputs, {}, {}, 1)
     return [(dtype, shape)]
 
@@ -46,7 +46,7 @@ def _decompose(kind: str, b: Builder, op: Op) -> Value:
 STREAM_DTYPES = {
     kind: str(draw(np.zeros(0, np.uint64)).dtype) for kind, draw in streams.KINDS.items()
 }
-"""Dtype of each kind of number."""
+"""Dtypes of random numbers by kind."""
 
 
 def _row(kind: str) -> Row:

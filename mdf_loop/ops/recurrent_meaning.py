@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM in numpy, one time step after the other, for the interpreter.
+"""Numpy implementations of RNN, GRU and LSTM for the interpreter.
 
 onnx's reference implementation ignores `sequence_lens` (onnx 1.23).
 
@@ -36,11 +36,11 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
     "hardsigmoid": (lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1), (0.2, 0.5)),
     "elu": (lambda x, alpha: np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x), (1.0,)),
 }
-"""Function and default alpha and beta of each activation, by its name in lower case."""
+"""Activation functions and their default alpha and beta, by name in lower case."""
 
 
 class _Layer(Struct, frozen=True):
-    """Weights and functions of one direction; absent biases and peepholes are zeros."""
+    """Weights and activation functions of one direction, with zeros for absent biases and peepholes."""
 
     functions: Sequence[Function]
     weights: Array
@@ -87,13 +87,13 @@ _CELLS: dict[str, tuple[Callable[..., tuple[Array, ...]], tuple[str, ...]]] = {
     "GRU": (_gru_step, ("Sigmoid", "Tanh")),
     "LSTM": (_lstm_step, ("Sigmoid", "Tanh", "Tanh")),
 }
-"""Step function and default activations of each cell."""
+"""Step functions and default activations, by operator."""
 
 _BACKWARDS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 def recurrent_meaning(op_type: str, *arrays: Array | None, **about: Any) -> tuple[Array, ...]:
-    """Compute all states and the last ones of a recurrent operator.
+    """Compute the hidden states and the final states of RNN, GRU or LSTM.
 
     Args:
         op_type: RNN, GRU or LSTM.
@@ -130,7 +130,7 @@ def _text(word: Any) -> str:
 
 
 def _functions(op_type: str, about: Mapping[str, Any], directions: int) -> list[list[Function]]:
-    """Return the activations of each direction; `clip` bounds the inputs of gates, not an LSTM's cell."""
+    """Return the activation functions of each direction; `clip` bounds gate inputs, not the cell of an LSTM."""
     default_names = _CELLS[op_type][1]
     names = [*(about.get("activations") or [*default_names] * directions)]
     numbers = [[*(about.get(f"activation_{key}") or ())] for key in ("alpha", "beta")]
@@ -165,7 +165,7 @@ def _direction(
     backwards: bool,
     about: Mapping[str, Any],
 ) -> tuple[Array, tuple[Array, ...]]:
-    """Compute the hidden state of each time and the last states; an ended sequence keeps its states."""
+    """Compute the hidden states and the final states of one direction; an ended sequence keeps its states."""
     x, weights, recurrent, biases, lengths, *initial, peepholes = operands
     hidden = recurrent.shape[-1]
     zeros = np.zeros((2 * weights.shape[1],), x.dtype) if biases is None else biases[k]

@@ -1,4 +1,4 @@
-"""Rows of operators along axes: sums, extremes, softmax, cumulative sums."""
+"""Registry rows of operators along axes: sums, extremes, softmax, cumulative sums."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _reduced = partial(
 _summed = partial(
     _reduced, exact_integers=True, wrong_kernel=known_kernels.for_first_dtype(_INTEGERS)
 )
-"""Row of a reduction that ONNX Runtime computes in float64 for integers, so that 2 ** 53 + 1 is lost."""
+"""Registry row of a reduction that ONNX Runtime computes in float64 for integers, which rounds 2 ** 53 + 1."""
 
 _of_floats = known_kernels.for_first_dtype(FLOATS)
 
 
 def _reduction_meaning(reduce: Callable[..., Array]) -> Callable[..., Array]:
-    """Return the implementation of a reduction in the dtype of its operand; `reduce` is numpy's.
+    """Return the numpy implementation of an ONNX reduction, from numpy's reduction `reduce`.
 
-    Integers are computed in float64 and rounded toward zero, unless the reduction keeps integers exact.
+    The result has the dtype of the operand. Float results of integer operands are truncated toward zero.
     """
 
     def meaning(
@@ -63,12 +63,12 @@ def _reduction_meaning(reduce: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _extreme(largest: bool, x: Array, **options: Any) -> Array:
-    """Return the extremes along axes, nan if an element is nan.
+    """Return the maximum or minimum along axes, or nan if an element is nan.
 
-    The extreme of no elements is the least or greatest number of the dtype.
+    The maximum of an empty array is the least number of the dtype, and the minimum is the greatest.
 
     Raises:
-        RunError: there are no truth values to choose from.
+        RunError: a bool array is empty.
     """
     reduce = np.max if largest else np.min
     result = np.asarray(reduce(x, initial=_end_of(x.dtype, lowest=largest), **options))
@@ -94,7 +94,7 @@ def _log_sum(x: Array, **options: Any) -> Array:
 
 
 def _log_sum_exp(x: Array, **options: Any) -> Array:
-    """Return `log(sum(exp(x - m))) + m` with m the largest x, or 0 if that is infinite."""
+    """Return `log(sum(exp(x - m))) + m` with `m = max(x)`, or `m = 0` if the maximum is infinite."""
     x = _real(x)
     kept_options = {**options, "keepdims": True}
     largest = np.max(x, initial=-np.inf, **kept_options)
@@ -104,7 +104,7 @@ def _log_sum_exp(x: Array, **options: Any) -> Array:
 
 
 def _log_softmax(x: Array, axis: int = -1) -> Array:
-    """Return `x - m - log(sum(exp(x - m)))` with m the largest x, finite where an exponential is 0."""
+    """Return `x - m - log(sum(exp(x - m)))` with `m = max(x)`, which is finite even if `exp(x - m)` is 0."""
     less = x - np.max(x, axis, keepdims=True, initial=-np.inf)
     return np.asarray(less - np.log(np.sum(np.exp(less), axis, keepdims=True)), x.dtype)
 
@@ -116,7 +116,7 @@ def _real(x: Array) -> Array:
 def arg_extreme_meaning(
     largest: bool, x: Array, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
 ) -> Array:
-    """Return the positions of extremes along an axis, empty if there are no rows."""
+    """Return the positions of the maxima or minima along an axis (ArgMax, ArgMin)."""
     of_all = np.argmax if largest else np.argmin
     rows = np.flip(x, axis) if select_last_index else x
     if 0 in np.delete(x.shape, axis):

@@ -1,4 +1,4 @@
-"""Table of operations; a row holds all properties of one operation.
+"""Registry of operations; a row contains all properties of one operation.
 
     Row("Gather", may_fail=has_index_outside, moves=first, bits=Bits.FIXED, batched=gather)
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from mdf_loop.ops.speeds import Speed
 
 Known: TypeAlias = Callable[[Value | None], Array | None]
-"""Function that returns the array of a value that is known at compile time, else None."""
+"""Function that returns the array of a value if it is known at compile time, else None."""
 
 AttributeFault: TypeAlias = Callable[[Mapping[str, Any]], str]
-"""Return what is wrong with attributes, or an empty text."""
+"""Function that returns an error message for invalid attributes, or an empty string."""
 
 OperandFault: TypeAlias = Callable[[Sequence[Data], Mapping[str, Any]], str]
-"""Return an error text for operands, or an empty text."""
+"""Function that returns an error message for invalid operands, or an empty string."""
 
 Test: TypeAlias = Callable[[Op], bool]
 Fails: TypeAlias = Callable[[Op, Known], bool]
 ForCuda: TypeAlias = "Callable[[Builder, Op, Known], Value | None]"
-"""Function that builds the result of other operations, or returns None if the kernel is right."""
+"""Function that builds a replacement from other operations, or returns None if the CUDA kernel is right."""
 Moves: TypeAlias = Callable[[Op], Sequence[int]]
-"""Function that returns operand positions; a value at several positions may be moved at some only."""
+"""Function that returns the positions of the operands that an operation moves."""
 
 Work: TypeAlias = Callable[[Op], float]
 Type: TypeAlias = tuple[str, Shape]
@@ -88,7 +88,7 @@ NativeWhole: TypeAlias = "Callable[[Arrays, Op, Mapping[Value, Cell]], Cell]"
 
 
 class Bits(Enum):
-    """Degree to which the bits of a result are defined."""
+    """Reproducibility of the bits of a result in different runtimes."""
 
     FIXED = "every runtime gives the same: IEEE 754 fixes it, or numbers are only moved"
     ONCE = "the exact result, rounded at most once; the sign of a zero, or a nan, may be open"
@@ -101,12 +101,12 @@ def never(op: Op, *_: Any) -> bool:
 
 
 def no_fault(attributes: Mapping[str, Any]) -> str:
-    """Return an empty text: the shape inference checks these attributes."""
+    """Return an empty string, because onnx's shape inference checks these attributes."""
     return ""
 
 
 def no_operand_fault(arrays: Sequence[Data], attributes: Mapping[str, Any]) -> str:
-    """Return an empty text: onnx's reference computes all operands in reasonable time."""
+    """Return an empty string, because onnx's reference computes all operands in reasonable time."""
     return ""
 
 
@@ -121,12 +121,12 @@ def always(op: Op, *_: Any) -> bool:
 
 
 def element_work(op: Op) -> float:
-    """Return the time of an addition for each element."""
+    """Return the microseconds of one addition per element."""
     return ELEMENT_MICROSECONDS * count_elements(op.outputs)
 
 
 def count_elements(values: Sequence[Value]) -> int:
-    """Return the total number of elements of values; unknown extents count as 1."""
+    """Return the total number of elements of several values, with unknown extents counted as 1."""
     total = 0
     for value in values:
         size = 1
@@ -141,7 +141,7 @@ ELEMENT_MICROSECONDS = 0.0002
 
 
 class Row(Struct, frozen=True, kw_only=True, eq=False):
-    """Properties of one operation; the defaults are the worst case.
+    """Properties of one operation; the default of each property is its worst case.
 
     Attributes:
         name: name of the operation.
@@ -232,7 +232,7 @@ _ROWS: dict[str, Row] = {}
 
 
 def register(*rows: Row) -> None:
-    """Add rows to the table; each name must be new."""
+    """Add rows to the registry, which must not have rows of these names."""
     for row in rows:
         assert row.name not in _ROWS, f"{row.name} has a row already"
         _ROWS[row.name] = row
@@ -240,7 +240,7 @@ def register(*rows: Row) -> None:
 
 @contextmanager
 def registered(*rows: Row) -> Iterator[None]:
-    """Add rows to the table for the duration of a `with` block."""
+    """Add rows to the registry for the duration of a `with` block."""
     register(*rows)
     try:
         yield
@@ -250,28 +250,28 @@ def registered(*rows: Row) -> Iterator[None]:
 
 
 def row_of(op_type: str) -> Row:
-    """Return the row of an operation, or a row of defaults."""
+    """Return the registry row of an operation, or a row of default properties."""
     return _ROWS.get(op_type) or Row(name=op_type)
 
 
 def title(op_type: str) -> str:
-    """Return the name of an operation in models and errors: `onnx::Tan`, or with its own domain."""
+    """Return the name of an operation in models and errors, such as `onnx::Tan` or `mdf_loop.signals::Cube`."""
     own = row_of(op_type).schema
     return f"{own.domain if own is not None and own.domain else 'onnx'}::{op_type}"
 
 
 def names() -> Collection[str]:
-    """Return the names of all operations with a row."""
+    """Return the names of all operations with a registry row."""
     return _ROWS.keys()
 
 
 def domain_operation_names() -> Collection[str]:
-    """Return the operations that ONNX lacks and that a model can call."""
+    """Return the names of the operations that ONNX lacks and that a model can call."""
     return [row.name for row in rows() if row.schema is not None and not row.random]
 
 
 def rows() -> Collection[Row]:
-    """Return all rows."""
+    """Return all rows of the registry."""
     return _ROWS.values()
 
 

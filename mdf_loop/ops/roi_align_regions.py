@@ -1,4 +1,4 @@
-"""Check of the regions of `onnx::RoiAlign` before onnx's reference computes them."""
+"""Check of the regions of `onnx::RoiAlign` before onnx's reference implementation samples them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from mdf_loop.ir import Data
 
 _MAX_SAMPLES = 1 << 20
-"""Largest number of samples; onnx's reference takes microseconds of Python for each."""
+"""Maximum number of samples of all regions; onnx's reference takes microseconds for each sample."""
 
 
 def regions_fault(arrays: Sequence[Data], attributes: Mapping[str, Any]) -> str:
-    """Return an error text for regions with too many samples or without finite extents, else an empty text."""
+    """Return an error message for regions with too many samples or infinite extents, or an empty string."""
     regions = np.asarray(arrays[1], np.float64)
     height, width = (int(attributes.get(f"output_{side}", 1)) for side in ("height", "width"))
     ratio = int(attributes.get("sampling_ratio", 0))

@@ -1,4 +1,4 @@
-"""Rows of operators on sequences and optional values, which are Python lists and None.
+"""Registry rows of operators on sequences (Python lists) and optional values (None if absent).
 
     SequenceInsert(s, x, k)      s[:k] + [x] + s[k:]
     OptionalHasElement(x)        x is not None
@@ -26,7 +26,11 @@ _Members = list[Array]
 def _insertion_position(
     members: _Members, position: Array | None, places: int, default: int
 ) -> int:
-    """Return a position among `places`, which may be counted from the end."""
+    """Return a position of a sequence operator as an index from the start, or `default` if it is omitted.
+
+    Raises:
+        RunError: the position is not below `places`, or is before the first member.
+    """
     if position is None:
         return default
     place = int(position.item())

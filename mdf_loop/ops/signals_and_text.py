@@ -1,4 +1,4 @@
-"""Rows of operators on signals and text."""
+"""Registry rows of operators on signals and text."""
 
 from __future__ import annotations
 

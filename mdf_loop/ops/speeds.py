@@ -1,4 +1,4 @@
-"""Cost of array elements in a loop, as machine code and by ONNX Runtime's kernels: the `speed` of rows.
+"""Cost of operations in a loop, as machine code and by ONNX Runtime's kernels: `Row.speed`.
 
 Nanoseconds besides the call, measured (onnxruntime 1.32, AMD EPYC with
 AVX-512, one core) for arrays of 4096 to 65 536 elements:
@@ -44,11 +44,11 @@ from mdf_loop.ops.registry import count_elements
 
 
 class OperationCost(NamedTuple):
-    """Cost of an operation without its call.
+    """Nanoseconds of an operation without call overhead.
 
     Attributes:
-        native: as machine code.
-        standard: by ONNX Runtime's kernel.
+        native: nanoseconds as machine code.
+        standard: nanoseconds with ONNX Runtime's kernel.
     """
 
     native: float
@@ -56,10 +56,10 @@ class OperationCost(NamedTuple):
 
 
 Speed: TypeAlias = Callable[[Op], OperationCost]
-"""Function that returns the cost of an operation without its call, for both engines."""
+"""Function that returns the cost of an operation as machine code and with ONNX Runtime's kernel."""
 
 Figures: TypeAlias = tuple[float, float, float, float]
-"""Nanoseconds of float32 and float64 as machine code, then of both by ONNX Runtime."""
+"""Nanoseconds per element: machine code for float32, for float64, then ONNX Runtime for float32, for float64."""
 
 
 def _of(op: Op, figures: Figures, count: float) -> OperationCost:
@@ -68,12 +68,12 @@ def _of(op: Op, figures: Figures, count: float) -> OperationCost:
 
 
 def per_element(figures: Figures) -> Speed:
-    """Return the speed of an operation with these costs for each element of its results."""
+    """Return a cost function with these figures for each element of the results of an operation."""
     return lambda op: _of(op, figures, count_elements(op.outputs))
 
 
 def per_element_read(figures: Figures) -> Speed:
-    """Return the speed of an operation with these costs for each element of its first operand."""
+    """Return a cost function with these figures for each element of the first operand of an operation."""
     return lambda op: _of(
         op, figures, count_elements([value for value in op.inputs[:1] if value is not None])
     )
@@ -97,7 +97,7 @@ _LAST_AXIS, _OTHER_AXES = (0.9, 1.1, 0.2, 0.3), (0.35, 0.7, 0.8, 1.0)
 
 
 _MAX_CACHED_ELEMENTS = 1 << 17
-"""Largest number of elements of a matrix that is read from a fast cache when a row is multiplied with it."""
+"""Maximum number of elements of a matrix that stays in a fast cache during vector-matrix products."""
 
 _MIN_FAST_ROWS, _MAX_NEAR_ELEMENTS = 8, 1 << 14
 """Limits beyond which a product takes as long as reading its right factor.
@@ -107,18 +107,18 @@ The left factor has fewer rows than the first number. The right factor has more 
 
 
 def reduction(op: Op) -> OperationCost:
-    """Return the cost of a sum or an extreme along axes."""
+    """Return the cost of a reduction along axes, such as a sum or a maximum."""
     return per_element_read(_LAST_AXIS if _is_along_last(op) else _OTHER_AXES)(op)
 
 
 def extreme(op: Op) -> OperationCost:
-    """Return the cost of an extreme that propagates nan."""
+    """Return the cost of a maximum or minimum that propagates nan."""
     last, others = (0.9, 1.1, 1.0, 1.2), (0.3, 0.7, 1.8, 1.9)
     return per_element_read(last if _is_along_last(op) else others)(op)
 
 
 def ordered_sum(op: Op) -> OperationCost:
-    """Return the cost of a sum in a fixed order."""
+    """Return the cost of an `OrderedSum`."""
     last, others = (0.8, 1.0, 1.5, 4.5), (0.25, 0.5, 0.3, 0.5)
     if count_elements(op.outputs) == 1:
         last = (0.25, 0.45, 0.5, 0.5)
@@ -126,14 +126,14 @@ def ordered_sum(op: Op) -> OperationCost:
 
 
 def _is_along_last(op: Op) -> bool:
-    """Return True if the last axis is reduced."""
+    """Return True if a reduction includes the last axis."""
     values = [value for value in op.inputs[:1] if value is not None]
     operand_extent, result_extent = (_last_extent(value) for value in (*values, *op.outputs[:1]))
     return operand_extent == 1 or operand_extent != result_extent
 
 
 def product(op: Op) -> OperationCost:
-    """Return the cost of a product of matrices, or of a row and a matrix."""
+    """Return the cost of a matrix-matrix or vector-matrix product."""
     count = multiplications(op)
     left = [value for value in op.inputs[:1] if value is not None]
     if count_elements(left) * count_elements(op.outputs) > count:

@@ -1,4 +1,4 @@
-"""Row of `StopGradient`, which derivatives treat as a constant."""
+"""Registry row of `StopGradient`, whose result derivatives treat as a constant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Program values that numpy formulas can compute with; each operation is appended to a program.
+"""Symbolic arrays: numpy formulas that read program values append operations to the program.
 
     streams.exp(x)                              numbers
     streams.exp(Symbolic(b, value)).value       Less, Where, Mul, Add, ...: the operations of the formula
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Symbolic(np.lib.mixins.NDArrayOperatorsMixin):
-    """Value of a program in the role of a numpy array."""
+    """Program value that implements numpy's array protocols."""
 
     def __init__(self, b: Builder, value: Value) -> None:
         self.b = b
@@ -32,11 +32,11 @@ class Symbolic(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> Shape:
-        """Extents of the axes."""
+        """Shape of the program value."""
         return self.value.shape
 
     def astype(self, dtype: Any, copy: bool = True) -> Symbolic:
-        """Cast to another dtype."""
+        """Return the value cast to another dtype."""
         return Symbolic(self.b, cast(self.b, self.value, np.dtype(dtype).name))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
@@ -83,7 +83,7 @@ _OPERATIONS: Mapping[np.ufunc, tuple[str, Mapping[str, Any]]] = {
 
 
 def _same_dtype_values(b: Builder, operands: Iterable[Any]) -> list[Value]:
-    """Return values and numbers as values of one dtype, that of the values."""
+    """Return the operands as program values, with numbers converted to the dtype of the symbolic operands."""
     (dtype,) = {x.value.dtype for x in operands if isinstance(x, Symbolic)}
     return [
         x.value if isinstance(x, Symbolic) else b.constant(np.asarray(x, dtype)) for x in operands

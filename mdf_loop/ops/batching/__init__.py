@@ -1,1 +1,1 @@
-"""Rules that compute an operation for many runs at once, one file per family."""
+"""Rules that compute an operation for many runs at once, with one module per family of operations."""

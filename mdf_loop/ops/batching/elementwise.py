@@ -21,11 +21,11 @@ from mdf_loop.ops.build_helpers import kind
 from mdf_loop.ops.decompositions.build_helpers import constant_like
 
 MAX_UNREPEATED_ELEMENTS = 16
-"""Largest number of elements of a run for which repeating costs more than calculating (measured)."""
+"""Maximum number of elements of a run for which an operand is repeated before the operation (measured)."""
 
 
 def elementwise(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Apply an elementwise operation; `[runs, n]` beside `[m, n]` becomes `[runs, 1, n]`."""
+    """Apply an elementwise operation to all runs; `[runs, n]` beside `[m, n]` becomes `[runs, 1, n]`."""
     shape = _result_shape(present_operands(operands))
     return scope.apply(
         op, *(_broadcast_operand(scope, x, shape) for x in present_operands(operands))
@@ -33,14 +33,14 @@ def elementwise(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value
 
 
 def _result_shape(operands: Sequence[Operand]) -> tuple[int | str, ...]:
-    """Return the broadcast shape of the result of one run."""
+    """Return the shape to which the operands of one run are broadcast."""
     rank = max(x.rank for x in operands)
     padded = [(1,) * (rank - x.rank) + (x.member.shape or ()) for x in operands]
     return tuple(next((d for d in dims if d != 1), 1) for dims in zip(*padded, strict=True))
 
 
 def _broadcast_operand(scope: BatchScope, x: Operand, shape: tuple[int | str, ...]) -> Value:
-    """Return the operand, broadcast in the cheapest way.
+    """Return the operand in a form that broadcasts to `shape` in each run, at the lowest cost.
 
     ONNX Runtime takes 10 ns for each repeated piece. So a run of few elements is repeated before the loop, or
     once for all operations that read it.
@@ -56,11 +56,11 @@ def _broadcast_operand(scope: BatchScope, x: Operand, shape: tuple[int | str, ..
 
 
 def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Clip with bounds of each run, by Where, since Clip takes only scalar bounds.
+    """Build Clip with separate bounds for each run from Where, because ONNX's Clip takes only scalar bounds.
 
         below = Where(x < low, low, x)      ->      Where(high < below, high, below)
 
-    A bound that is left out is the last finite number of the dtype. A bound of nan has no effect.
+    An omitted bound is the last finite number of the dtype. A bound of nan has no effect.
     """
     x = required(operands)
     if not any(end.batched for end in present_operands(operands[1:])):
@@ -80,11 +80,11 @@ def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def prelu(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Apply PRelu; x always has the run axis, because only the slope is broadcast."""
+    """Apply PRelu to all runs; add the run axis to `x`, because PRelu broadcasts only the slope."""
     x, slope = required(operands, 0), required(operands, 1)
     return scope.apply(op, scope.with_run_axis(x), scope.align_rank(slope, x.rank))
 
 
 def cast_like(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Cast the first operand to the dtype of the second one."""
+    """Cast the first operand of all runs to the dtype of the second operand."""
     return scope.apply(op, scope.with_run_axis(required(operands, 0)), required(operands, 1).value)

@@ -1,4 +1,4 @@
-"""Matrix products of many runs."""
+"""Batching of matrix products, Einsum and operators on the last two axes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def matmul(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Multiply the matrices of each run, by one product of matrices where that is possible.
+    """Build the matrix products of all runs, as one product of two matrices if possible.
 
     w[m, n] @ x[runs, n]  ->  x @ w.T;   all else: [runs, 1.., m, n] @ [runs, 1.., n, k]
 
@@ -44,7 +44,7 @@ def matmul(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def _transposed(b: Builder, matrix: Value) -> Value:
-    """Return the transposed matrix, or the vector itself."""
+    """Return a matrix transposed and a vector unchanged."""
     return matrix if rank(matrix) < 2 else b.op("Transpose", matrix, perm=(1, 0))
 
 
@@ -59,7 +59,7 @@ def _multiply_stacks(scope: BatchScope, a: Operand, c: Operand) -> Value:
 
 
 def _as_matrix(scope: BatchScope, x: Operand, n_axes: int, axis: int) -> Value:
-    """Return a vector as a row (axis -2) or a column (axis -1), with `n_axes` axes for one run."""
+    """Return an operand with `n_axes` axes per run; a vector becomes a row (axis -2) or a column (axis -1)."""
     if x.rank > 1:
         return scope.align_rank(x, n_axes)
     b = scope.b
@@ -70,7 +70,7 @@ def _as_matrix(scope: BatchScope, x: Operand, n_axes: int, axis: int) -> Value:
 
 
 def gemm(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build `alpha * (A @ B) + beta * C` of separate operations."""
+    """Build `alpha * (A @ B) + beta * C` for all runs from separate operations."""
     b = scope.b
     factors = [
         _transposed_operand(b, required(operands, k), attribute(op, name))
@@ -97,7 +97,7 @@ def _scale(b: Builder, x: Value, factor: float) -> Value:
 
 
 def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Insert one more letter before each batched term of the equation."""
+    """Build an Einsum for all runs; each batched term of the equation begins with a letter for the run axis."""
     equation = str(attribute(op, "equation")).replace(" ", "")
     left, arrow, right = equation.partition("->")
     if not arrow:
@@ -116,7 +116,7 @@ def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def last_two_axes(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Apply an operation that works on the last two axes of an array of any rank."""
+    """Apply an operation on the last two axes to all runs."""
     x, *rest = present_operands(operands)
     if any(part.batched for part in rest):
         raise refusal(op, "each of them has its own diagonal")

@@ -21,14 +21,14 @@ from mdf_loop.ops.build_helpers import ints
 
 
 def reduce(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Reduce the axes of each run; without axes all of them, counted from the end."""
+    """Reduce the given axes of each run, or all axes of each run if none are given."""
     if len(operands) > 1:
         return reduce_sum(scope, op, operands)
     return _reduce_axes(scope, op, operands, attribute(op, "axes"))
 
 
 def reduce_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Reduce axes given as an input; an empty list may mean no axes."""
+    """Build ReduceSum for all runs; its axes are an operand, and an empty list of axes may mean no reduction."""
     refuse_other_batched(op, operands, 0)
     axes = scope.constant(op, operands, 1)
     if (axes is None or axes.size == 0) and attribute(op, "noop_with_empty_axes"):
@@ -48,13 +48,13 @@ def _reduce_axes(scope: BatchScope, op: Op, operands: Operands, axes: Any) -> Se
 
 
 def along_axis(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Apply an operation along one axis of the first operand."""
+    """Apply an operation along one axis of the first operand to all runs."""
     refuse_other_batched(op, operands, 0)
     return scope.apply(op, *operand_values(operands), axis=behind_run_axis(attribute(op, "axis")))
 
 
 def running_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Build the cumulative sum along an axis that is an input."""
+    """Build the cumulative sum of each run along the axis that the second operand states."""
     refuse_other_batched(op, operands, 0)
     axis = scope.constant(op, operands, 1)
     assert axis is not None

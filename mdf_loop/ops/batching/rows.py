@@ -20,7 +20,7 @@ from mdf_loop.ops.build_helpers import ints, shape_between, size_between
 
 
 def row_by_row(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Apply an operation to the rows of all runs as rows of one array."""
+    """Apply an operation once to one array that contains the rows of all runs."""
     refuse_other_batched(op, operands, 0)
     if len(op.outputs) > 1:
         raise refusal(op, "it gives more than one result")

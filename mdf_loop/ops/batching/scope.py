@@ -1,7 +1,7 @@
 """Scope in which operations are built for many runs at once, and helpers of the batching rules.
 
 A rule builds the outputs of an operation with a leading run axis. Some or all of its operands have this
-axis. Most operators need nothing but their axes shifted by one.
+axis. For most operators the rule only adds 1 to their axes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HINT = "run the values one after the other"
 
 
 class Operand(Struct, frozen=True):
-    """Operand of an operation: `member` is the value of one run, `value` that of all runs.
+    """Operand of a batched operation: `member` is the value of one run, `value` the value of all runs.
 
     If `batched`, `value` has the run axis before the axes of `member`.
     """
@@ -60,7 +60,7 @@ class BatchScope(Struct):
     adapted: dict[tuple[Value, tuple[object, ...]], Value] = field(default_factory=dict)
 
     def for_body(self, b: Builder) -> BatchScope:
-        """Return the scope of a body, for the same runs."""
+        """Return the batching scope of a loop or branch body."""
         return replace(self, b=b)
 
     def constant(self, op: Op, operands: Operands, position: int) -> Array | None:
@@ -76,11 +76,11 @@ class BatchScope(Struct):
         return array
 
     def with_run_axis(self, x: Operand) -> Value:
-        """Return the operand with the run axis, also if all runs share it."""
+        """Return the operand with the run axis; an operand that all runs share is expanded."""
         return x.value if x.batched else self._expanded(x, (1,) * x.rank, x.member.shape)
 
     def broadcast_to(self, x: Operand, shape: tuple[int, ...]) -> Value:
-        """Return the operand with the run axis, each run broadcast to `shape`."""
+        """Return the operand with the run axis, broadcast to `shape` in each run."""
         return self._expanded(x, shape, shape)
 
     def align_rank(self, x: Operand, rank: int) -> Value:
@@ -91,7 +91,7 @@ class BatchScope(Struct):
         return self._adapted(x, ("aligned", rank), lambda b: _unsqueezed(b, x.value, axes))
 
     def shared_element(self, x: Operand, rank: int) -> Value:
-        """Return an element that all runs share, with all axes of the result."""
+        """Return a single element that all runs share, reshaped to `rank` axes of extent 1 behind the run axis."""
         axes = range(1 + rank - x.rank)
         return self._adapted(x, ("single", rank), lambda b: _unsqueezed(b, x.value, axes))
 
@@ -124,12 +124,12 @@ class BatchScope(Struct):
         return self.adapted[key]
 
     def _home(self, value: Value) -> Builder:
-        """Return the builder of the scope that defines a value; constants of rules belong to the root."""
+        """Return the builder of the scope that defines a value; new constants belong to the root scope."""
         known = self.b.constant_of(value) is not None
         return self.homes.get(value, self.root if known else self.b)
 
     def apply(self, op: Op, *inputs: Value | None, **changes: Any) -> tuple[Value, ...]:
-        """Apply the operation to other inputs, with some attributes changed."""
+        """Append an operation of the type of `op` with the inputs `inputs` and with changed attributes."""
         attributes = {**op.attributes, **changes}
         return self.b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **attributes)
 
@@ -138,38 +138,38 @@ def _unsqueezed(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     return b.op("Unsqueeze", x, ints(b, *axes))
 
 
-# --- what an operation says -------------------------------------------------------------------
+# --- operands and attributes ------------------------------------------------------------------
 
 
 def required(operands: Operands, position: int = 0) -> Operand:
-    """Return an operand that the operator requires."""
+    """Return the required operand at a position."""
     x = operands[position]
     assert x is not None
     return x
 
 
 def optional(operands: Operands, position: int) -> Operand | None:
-    """Return an operand that may be left out."""
+    """Return the optional operand at a position, or None if it is omitted."""
     return operands[position] if position < len(operands) else None
 
 
 def present_operands(operands: Operands) -> list[Operand]:
-    """Return the operands that are not left out."""
+    """Return all operands except omitted optional operands."""
     return [x for x in operands if x is not None]
 
 
 def operand_values(operands: Operands) -> list[Value | None]:
-    """Return the values of all operands, None for those left out."""
+    """Return the values of all operands, with None for each omitted operand."""
     return [None if x is None else x.value for x in operands]
 
 
 def attribute(op: Op, name: str) -> Any:
-    """Return an attribute as the model states it, else ONNX's default, else None."""
+    """Return the value of an attribute in the model, else ONNX's default, else None."""
     return onnx_schema.attribute(op.op_type, op.attributes, name)
 
 
 def behind_run_axis(axis: int) -> int:
-    """Shift an axis behind the run axis; an axis counted from the end stays unchanged."""
+    """Return an axis number plus 1 for the run axis; a negative axis number stays unchanged."""
     return axis + 1 if axis >= 0 else axis
 
 
@@ -183,7 +183,7 @@ def refusal(op: Op, reason: str) -> UnsupportedError:
 
 
 def refuse_other_batched(op: Op, operands: Operands, *positions: int) -> None:
-    """Raise UnsupportedError if an operand at another position is batched."""
+    """Raise UnsupportedError if an operand is batched whose position is not among `positions`."""
     for position, x in enumerate(operands):
         if x is not None and x.batched and position not in positions:
             raise refusal(op, f"each of them has its own '{_formal(op, position)}'")
@@ -195,7 +195,7 @@ def _formal(op: Op, position: int) -> str:
 
 
 def refuse_sequence(value: Value) -> None:
-    """Raise an error for a value of many runs that is no tensor of known rank."""
+    """Raise an error if a batched value is not a tensor of known rank."""
     if not is_tensor(value.dtype):
         raise UnsupportedError(
             f"'{value.name}' is {value.type} and depends on what is swept: sequences cannot be "

@@ -19,7 +19,7 @@ from mdf_loop.ops.build_helpers import cast, ints, scalar, size_between
 
 
 def gather(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Gather with indices that all runs share, or with indices of each run."""
+    """Build Gather for all runs, with shared indices or with separate indices for each run."""
     data, indices = required(operands, 0), required(operands, 1)
     axis = attribute(op, "axis")
     if not indices.batched:
@@ -32,7 +32,7 @@ def gather(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def _gather_per_run(scope: BatchScope, data: Operand, indices: Operand, axis: int) -> Value:
-    """Build `data[run, ..., indices[run], ...]` with the gathered axis in front, then move it back."""
+    """Build `data[run, ..., indices[run], ...]` by a GatherND along the first axis and a Transpose."""
     b = scope.b
     first = _move_axis(scope, data.value, axis + 1, data.rank + 1, 1)
     index = b.op("Unsqueeze", cast(b, indices.value, "int64"), ints(b, -1))
@@ -51,7 +51,7 @@ def _move_axis(scope: BatchScope, x: Value, axis: int, rank: int, to: int) -> Va
 
 
 def gather_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Add the run axis to the batch axes, unless all runs share the data."""
+    """Build GatherND for all runs, with the run axis as an additional batch axis unless all runs share the data."""
     data, indices = required(operands, 0), required(operands, 1)
     shared = attribute(op, "batch_dims")
     if not data.batched and not shared:
@@ -62,7 +62,7 @@ def gather_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def scatter_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Prepend the run number to each index tuple."""
+    """Build ScatterND for all runs, with the run number prepended to each index tuple."""
     data, indices, updates = (scope.with_run_axis(x) for x in present_operands(operands))
     b, ones = scope.b, (1,) * required(operands, 1).rank
     count = b.op("Reshape", scope.count(), ints(b))
@@ -74,13 +74,13 @@ def scatter_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]
 
 
 def elements(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Apply an operation whose operands have equal ranks, all with the run axis."""
+    """Apply GatherElements or ScatterElements to all runs, with the run axis in all operands."""
     parts = (scope.with_run_axis(x) for x in present_operands(operands))
     return scope.apply(op, *parts, axis=behind_run_axis(attribute(op, "axis")))
 
 
 def compress(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Select along an axis of each run, or from its flattened elements."""
+    """Build Compress for all runs, along an axis or on the flattened elements of each run."""
     refuse_other_batched(op, operands, 0)
     x, mask = required(operands, 0), required(operands, 1)
     axis = attribute(op, "axis")

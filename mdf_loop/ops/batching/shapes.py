@@ -1,4 +1,4 @@
-"""Batching of operators that arrange elements, with the run axis before the axes of a run."""
+"""Batching of operators that query shapes or rearrange elements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mdf_loop.ops.build_helpers import cast, ints, rank, scalar, size_between
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
-# --- the shape itself -------------------------------------------------------------------------
+# --- shape and size ---------------------------------------------------------------------------
 
 
 def shape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -49,14 +49,14 @@ def size(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def transpose(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Transpose each run; without an order its axes are reversed."""
+    """Transpose each run in the order `perm`, or reverse the axes of each run."""
     x = required(operands)
     order = attribute(op, "perm") or tuple(reversed(range(x.rank)))
     return scope.apply(op, x.value, perm=(0, *(axis + 1 for axis in order)))
 
 
 def unsqueeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Insert axes behind the run axis."""
+    """Insert axes of extent 1 into each run, behind the run axis."""
     refuse_other_batched(op, operands, 0)
     axes = scope.constant(op, operands, 1)
     assert axes is not None
@@ -64,7 +64,7 @@ def unsqueeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def squeeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Remove axes of extent 1; without axes those of a run with a known extent of 1."""
+    """Remove the given axes of each run, or all axes whose extent is known to be 1."""
     refuse_other_batched(op, operands, 0)
     x, axes = required(operands), scope.constant(op, operands, 1)
     if axes is not None:
@@ -84,9 +84,9 @@ def _axes_behind_runs(b: Builder, axes: Sequence[int]) -> Value:
 
 
 def reshape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Reshape each run; a 0 before the new shape keeps the run axis, or its extent if 0 means 0.
+    """Reshape each run; the target shape begins with 0, which keeps the run axis, or with the number of runs.
 
-    With zero runs a Reshape cannot infer an extent, so known extents are stated.
+    With zero runs, Reshape cannot infer an extent, so the target shape contains the known extents.
     """
     refuse_other_batched(op, operands, 0)
     b, member_shape = scope.b, op.outputs[0].shape
@@ -128,14 +128,14 @@ def expand(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def tile(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Repeat the axes of each run, the run axis once."""
+    """Build Tile for all runs, with 1 repeat of the run axis."""
     refuse_other_batched(op, operands, 0)
     repeats = scope.b.op("Concat", ints(scope.b, 1), required(operands, 1).value, axis=0)
     return scope.apply(op, required(operands).value, repeats)
 
 
 def pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Pad each run; the run axis has no padding."""
+    """Pad each run, without padding of the run axis."""
     refuse_other_batched(op, operands, 0, 2)
     b, x, filling = scope.b, required(operands), optional(operands, 2)
     if filling is not None and filling.batched:
@@ -152,7 +152,7 @@ def pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def _pad_per_run(scope: BatchScope, op: Op, operands: Operands, filling: Operand) -> Value:
-    """Pad each run with its own fill value, which a mask selects outside of the elements."""
+    """Pad each run with a separate fill value, which Where selects at the padded positions."""
     b, x, (_, pads, _, *axes) = scope.b, required(operands), operands
     own = b.op("Shape", x.value, start=int(x.batched)) if x.rank else ints(b)
     inside = b.op("Expand", scalar(b, 0, "int64"), own)
@@ -184,7 +184,7 @@ def center_crop_pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[V
 
 
 def slice_(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Slice each run; without axes its first ones."""
+    """Slice the given axes of each run, or the first axes if none are given."""
     refuse_other_batched(op, operands, 0)
     starts = required(operands, 1)
     axes = scope.constant(op, operands, 3)
@@ -197,17 +197,17 @@ def slice_(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def _list_length(op: Op, x: Operand) -> int:
-    """Return the number of elements of a list, which must be known."""
+    """Return the number of elements of a one-dimensional operand, which must be known at compile time."""
     extent = (x.member.shape or ("",))[0]
     if not isinstance(extent, int):
         raise refusal(op, f"the length of '{x.member.name}' must be known")
     return extent
 
 
-# --- parts ------------------------------------------------------------------------------------
+# --- concatenation ----------------------------------------------------------------------------
 
 
 def concat(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
-    """Concatenate the parts of each run; parts that all runs share are repeated."""
+    """Concatenate the operands of each run; an operand that all runs share is expanded to all runs."""
     parts = (scope.with_run_axis(x) for x in present_operands(operands))
     return scope.apply(op, *parts, axis=behind_run_axis(attribute(op, "axis")))

@@ -1,1 +1,1 @@
-"""Decompositions of operations for which ONNX Runtime's CPU provider has no kernel of the dtype."""
+"""Decompositions of operations for dtypes without a kernel in ONNX Runtime's CPU provider."""

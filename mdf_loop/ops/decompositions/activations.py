@@ -1,4 +1,4 @@
-"""Decompositions of activation functions, whose parameters are not rounded to float32."""
+"""Decompositions of activation functions, with parameters in the dtype of the operand, not in float32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decompositions of arithmetic on numbers and matrices."""
+"""Decompositions of arithmetic operations on arrays and matrices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cast_like(b: Builder, op: Op) -> Value:
 
 
 def mod(b: Builder, op: Op) -> Value:
-    """Build the remainder of `x / y` where ONNX Runtime has no kernel or a wrong one."""
+    """Build the remainder of `x / y` for dtypes whose Mod kernel in ONNX Runtime is missing or wrong."""
     if kind_of(operand(op).dtype) == "f":
         return _float_mod(b, op)
     x, y = operand(op, 0), operand(op, 1)
@@ -47,12 +47,12 @@ def mod(b: Builder, op: Op) -> Value:
 
 
 def _float_mod(b: Builder, op: Op) -> Value:
-    """Build `x - floor(x / y) * y` exactly, with the sign of y also for 0, as in numpy.mod.
+    """Build the exact remainder `x - floor(x / y) * y` with the sign of y, even if it is 0, as in numpy.mod.
 
         r = fmod(x, y) * Sign(y)                # in the direction of y
         (r + Where(r < 0, Abs(y), 0)) * Sign(y)
 
-    ONNX leaves Mod of floats without fmod open; ONNX Runtime refuses it at run time.
+    ONNX does not define Mod of floats without fmod, and ONNX Runtime refuses it at run time.
     """
     x, y = operand(op, 0), operand(op, 1)
     zero, side = constant_like(b, 0, x), b.op("Sign", y)
@@ -66,14 +66,14 @@ def _float_mod(b: Builder, op: Op) -> Value:
 NEGATIVE_POWER = "whole numbers cannot be raised to negative whole powers"
 
 _SQUARED_BITS = 6
-"""Number of low bits of an exponent that are processed one by one; a formula handles the bits above."""
+"""Number of low bits of an exponent that repeated squaring handles; a series handles the higher bits."""
 
 _SERIES_TERMS = 7
 """Number of terms of `(1 + 256 a) ** q` that may differ from 0 modulo 2**64."""
 
 
 def power(b: Builder, op: Op) -> Value:
-    """Build `x ** n` where ONNX Runtime has no kernel or a wrong one."""
+    """Build `x ** n` for dtypes whose Pow kernel in ONNX Runtime is missing or wrong."""
     x, n = operand(op, 0), operand(op, 1)
     if "f" in (kind_of(x.dtype), kind_of(n.dtype)):  # An example is float32 ** uint32.
         wide = b.op("Pow", cast(b, x, "float64"), cast(b, n, "float64"))
@@ -181,8 +181,8 @@ _MAX_DET_ROWS = 32
 def det(b: Builder, op: Op) -> Value:
     """Build the determinant by Gaussian elimination with partial pivoting, unrolled, for stacks of matrices.
 
-    The pivot's row replaces the first row, and the two are not swapped. Each step gives a factor of the
-    determinant. The result is as exact as LAPACK's. n is at most 32.
+    The first row replaces the pivot row, without a swap. Each step computes a factor of the determinant. The
+    result is as exact as LAPACK's. The matrices have at most 32 rows.
     """
     x = operand(op)
     (n,) = extents(replace(x, shape=(x.shape or ("n",))[-1:]), "onnx::Det in float64")
@@ -201,7 +201,7 @@ def det(b: Builder, op: Op) -> Value:
 
 
 def _eliminate(b: Builder, rows: Value, k: int) -> tuple[Value, Value]:
-    """Build the signed pivot of step k, and the remaining rows and columns."""
+    """Build one elimination step: the signed pivot, and the remaining matrices of `k - 1` rows and columns."""
     zero = constant_like(b, 0.0, rows)
     column = b.op("Squeeze", _part(b, rows, 2, 0, 1), ints(b, 2))
     place = b.op("ArgMax", b.op("Abs", column), axis=1, keepdims=1)

@@ -1,4 +1,4 @@
-"""Helpers that read operands and attributes of an operation and build its decomposition."""
+"""Helpers of decompositions: operands and attributes of an operation, and common expressions."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from mdf_loop.ops import onnx_schema
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
-# --- what an operation says -------------------------------------------------------------------
+# --- operands and attributes ------------------------------------------------------------------
 
 
 def operand(op: Op, position: int = 0) -> Value:
-    """Return an input that the operator requires."""
+    """Return the required input of an operation at a position."""
     value = op.inputs[position]
     assert value is not None, f"{op.op_type} requires input {position}"
     return value
 
 
 def optional(op: Op, position: int) -> Value | None:
-    """Return an input that may be left out, or None."""
+    """Return the optional input of an operation at a position, or None if it is omitted."""
     return op.inputs[position] if position < len(op.inputs) else None
 
 
 def attribute(op: Op, name: str) -> Any:
-    """Return an attribute as the model states it, else ONNX's default, else None."""
+    """Return the value of an attribute in the model, else ONNX's default, else None."""
     return onnx_schema.attribute(op.op_type, op.attributes, name)
 
 
 def extents(value: Value, purpose: str) -> tuple[int, ...]:
-    """Return the shape, which must be known and fixed."""
+    """Return the shape of a value, or raise UnsupportedError if an extent is unknown."""
     shape = value.shape
     if shape is None or any(isinstance(dim, str) for dim in shape):
         raise UnsupportedError(
@@ -46,7 +46,7 @@ def extents(value: Value, purpose: str) -> tuple[int, ...]:
 
 
 def rank(value: Value, purpose: str) -> int:
-    """Return the number of axes, which must be known."""
+    """Return the number of axes of a value, or raise UnsupportedError if it is unknown."""
     shape: Shape = value.shape
     if shape is None:
         raise UnsupportedError(f"{purpose} needs a known number of axes, but got {value.type}")
@@ -54,7 +54,7 @@ def rank(value: Value, purpose: str) -> int:
 
 
 def spatial_axes(op: Op) -> tuple[int, ...]:
-    """Return the axes behind those of instances and channels; there must be at least one."""
+    """Return the axes behind the instance and channel axes, or raise UnsupportedError if there are none."""
     x, name = operand(op), f"onnx::{op.op_type}"
     axes = tuple(range(2, rank(x, name)))
     if not axes:
@@ -75,12 +75,12 @@ def constant_like(b: Builder, value: float, like: Value) -> Value:
 
 
 def scale(b: Builder, value: Value, factor: float) -> Value:
-    """Build `factor * value`, without an operation for 1."""
+    """Build `factor * value`, or return the value if the factor is 1."""
     return value if factor == 1 else b.op("Mul", value, constant_like(b, factor, value))
 
 
 def shift(b: Builder, value: Value, term: float) -> Value:
-    """Build `value + term`, without an operation for 0."""
+    """Build `value + term`, or return the value if the term is 0."""
     return value if term == 0 else b.op("Add", value, constant_like(b, term, value))
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def columns_to_image(b: Builder, op: Op) -> Value:
-    """Build one image for each position in the window, and sum these images.
+    """Build Col2Im as the sum of one image for each position in the window.
 
-    Each image has this element of all windows, as far as it lies in the image.
+    Each image contains the element at this position of all windows, without elements outside of the image.
 
     Source: ONNX operators, Col2Im-18.
     """
@@ -65,7 +65,7 @@ def _place_in_image(
     image: tuple[int, ...],
     windows: Windows,
 ) -> Value:
-    """Place one element of each window in the image, with zeros elsewhere."""
+    """Build an image with one element of each window at its position, and zeros elsewhere."""
     extents = list(lengths)
     for axis, stride in enumerate(windows.strides):
         if stride > 1:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def conv(b: Builder, op: Op) -> Value:
     """Build `y[n, m] = bias[m] + sum over c and window places of w[m, c, place] * x[n, c, place + ...]`.
 
-    Any number of spatial axes, groups, strides, dilations, pads and auto_pad.
+    All attributes of Conv and any number of spatial axes are supported.
     Source: ONNX operators, Conv-11.
     """
     x, w = operand(op, 0), operand(op, 1)
@@ -57,7 +57,7 @@ def _product(b: Builder, op: Op, weights: Value, slices: list[Value], channels: 
 
 
 def conv_transpose(b: Builder, op: Op) -> Value:
-    """Convolve x, with zeros between its elements, with the reversed kernels.
+    """Build ConvTranspose as a convolution of the reversed kernels and of x with zeros between its elements.
 
     Source: ONNX operators, ConvTranspose-11.
     """
@@ -76,7 +76,7 @@ def conv_transpose(b: Builder, op: Op) -> Value:
 
 
 def _insert_zeros(b: Builder, op: Op, x: Value, strides: tuple[int, ...]) -> Value:
-    """Insert `stride - 1` zeros between neighbours along each spatial axis."""
+    """Insert `stride - 1` zeros between adjacent elements of x along each spatial axis."""
     if all(stride == 1 for stride in strides):
         return x
     lengths = [known_length(op, x, axis) for axis in range(len(strides))]
@@ -96,7 +96,7 @@ def _transposed_pads(
 ) -> tuple[tuple[int, ...], tuple[int, ...], list[int], list[int]]:
     """Return (strides, dilations, zeros before, zeros after) of the equivalent convolution.
 
-    The zeros are the kernel's reach less the output's pads.
+    The number of zeros is the extent of the dilated kernel minus 1 minus the pads of the output.
     """
     axes = len(kernel)
     strides = tuple(op.attributes.get("strides") or (1,) * axes)

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
 LARGEST_EXP = 700.0
-"""Number whose `exp` is finite, with room for a factor."""
+"""Argument below the overflow limit of `exp`, so that the result can still be multiplied by a factor."""
 
 SQUARABLE = 2.0**500
-"""Number whose square is finite, and beside which 1 is negligible."""
+"""Large number whose square is finite, and to which adding 1 changes nothing."""
 
 
 def one_like(b: Builder, like: Value) -> Value:
-    """Return 1 in the dtype of `like`."""
+    """Return the constant 1 in the dtype of `like`."""
     return constant_like(b, 1.0, like)
 
 
@@ -69,13 +69,13 @@ def expm1(b: Builder, x: Value) -> Value:
 
 
 def _split_exp(b: Builder, a: Value) -> tuple[Value, Value, Value]:
-    """Build `exp(a)` as two factors that do not overflow: (cut a, exp(cut a), exp(a - cut a))."""
+    """Return `(cut, exp(cut), exp(a - cut))` with `cut = min(a, 700)`: `exp(a)` as two finite factors."""
     cut = b.op("Min", a, constant_like(b, LARGEST_EXP, a))
     return cut, b.op("Exp", cut), b.op("Exp", b.op("Sub", a, cut))
 
 
 def cosh(b: Builder, op: Op) -> Value:
-    """Build `(e + 1/e) / 2` with `e = exp(|x|)`, beyond 700 in two factors. Within 2 ulp."""
+    """Build `(e + 1/e) / 2` with `e = exp(|x|)`, as two factors for |x| > 700. Within 2 ulp."""
     x = operand(op)
     _, e, rest = _split_exp(b, b.op("Abs", x))
     half = constant_like(b, 0.5, x)
@@ -83,7 +83,7 @@ def cosh(b: Builder, op: Op) -> Value:
 
 
 def sinh(b: Builder, op: Op) -> Value:
-    """Build `(t + t / (t + 1)) / 2` with `t = expm1(|x|)`, beyond 700 in two factors. Within 4 ulp."""
+    """Build `(t + t / (t + 1)) / 2` with `t = expm1(|x|)`, as two factors for |x| > 700. Within 4 ulp."""
     x = operand(op)
     a = b.op("Abs", x)
     cut, e, rest = _split_exp(b, a)
@@ -154,10 +154,11 @@ _TAN_EXACT = 2.0**29
 
 
 def tan(b: Builder, op: Op) -> Value:
-    """Build the tangent of `r = |x| - n * pi/2`, or -1 over it, with the sign of x.
+    """Build the tangent from an approximation on the reduced argument `r = |x| - n * pi/2`.
 
-    Within 4 ulp for |x| <= 2**29, even near the poles and zeros. There Sin / Cos of ONNX Runtime is less
-    precise, because its vector code reduces by multiples of pi with an absolute error. Beyond, Sin / Cos.
+    Within 4 ulp for |x| <= 2**29, even near the poles and zeros. There, Sin / Cos of ONNX Runtime is less
+    precise, because its vector code reduces by multiples of pi with an absolute error. For larger |x|, the
+    result is Sin / Cos.
     Source: S. Moshier, Cephes, double/tan.c.
     """
     x = operand(op)
@@ -185,7 +186,7 @@ _ATAN_Q = (
     *(4.328810604912902668951e2, 4.853903996359136964868e2, 1.945506571482613964425e2),
 )
 _LOW_PI_2 = 6.123233995736765886130e-17
-"""pi/2 minus its float64."""
+"""Difference between pi/2 and pi/2 rounded to float64."""
 
 
 def atan(b: Builder, op: Op) -> Value:
@@ -222,9 +223,9 @@ _ASIN_Q = (
 
 
 def _asin_parts(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Return (asin of s, a mask of |x| > 1/2).
+    """Build `asin(s)` and the mask `|x| > 1/2`, where `s` is the argument reduced to [0, 1/2].
 
-    Here s is |x|, or sqrt((1 - |x|) / 2) for |x| > 1/2.
+    `s` is |x|, or sqrt((1 - |x|) / 2) for |x| > 1/2.
     """
     a = b.op("Abs", x)
     upper = b.op("Greater", a, constant_like(b, 0.5, x))
@@ -236,9 +237,11 @@ def _asin_parts(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def asin(b: Builder, op: Op) -> Value:
-    """Build `s + s * R(s*s)` with `s = |x|`; beyond 1/2, pi/2 less twice that of sqrt((1-s)/2).
+    """Build the arcsine as `s + s * R(s*s)` with `s = |x|`.
 
-    The result is nan beyond 1. Within 3 ulp. Source: fdlibm, e_asin.c.
+    For |x| > 1/2 the arcsine is pi/2 minus twice the arcsine of `sqrt((1 - |x|) / 2)`.
+
+    The result is nan for |x| > 1. Within 3 ulp. Source: fdlibm, e_asin.c.
     """
     x = operand(op)
     angle, upper = _asin_parts(b, x)
@@ -248,9 +251,10 @@ def asin(b: Builder, op: Op) -> Value:
 
 
 def acos(b: Builder, op: Op) -> Value:
-    """Build `pi/2 - asin(x)`, or `2 asin(sqrt((1 - |x|) / 2))` beyond 1/2.
+    """Build the arccosine as `pi/2` minus the arcsine, or for |x| > 1/2 from the arcsine of `sqrt((1 - |x|) / 2)`.
 
-    For negative x beyond 1/2 that is subtracted from pi. The result is nan beyond 1.
+    For x > 1/2 the result is twice that arcsine. For x < -1/2 twice that arcsine is subtracted from pi. The result is
+    nan for |x| > 1.
     Within 3 ulp. Source: fdlibm, e_acos.c.
     """
     x = operand(op)

@@ -1,4 +1,4 @@
-"""The error function in float64."""
+"""Decomposition of the error function in float64."""
 
 from __future__ import annotations
 

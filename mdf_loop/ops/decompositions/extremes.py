@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def extreme(b: Builder, op: Op, *, word: str) -> Value:
     """Build `ReduceMax` or `ReduceMin`, or nan if an element is nan.
 
-    The maximum of no integers is the smallest number of their dtype. It is compared with 0, not cast.
+    ReduceMax of an empty mask is the smallest integer of the dtype. So the mask is compared with 0, not cast.
     """
     x = operand(op)
     options = {**op.attributes, "keepdims": attribute(op, "keepdims")}
@@ -31,7 +31,7 @@ def extreme(b: Builder, op: Op, *, word: str) -> Value:
 
 
 def arg_extreme(b: Builder, op: Op, word: str) -> Value:
-    """Build `ArgMax` or `ArgMin`, or the position of the first nan.
+    """Build an If operation that computes `ArgMax` or `ArgMin`, or the position of the first nan.
 
         r = arg_extreme_with_nan(x) if IsNaN(ReduceSum(x)) else ArgMax(x)
 
@@ -54,7 +54,7 @@ def arg_extreme(b: Builder, op: Op, word: str) -> Value:
 
 
 def arg_extreme_with_nan(b: Builder, op: Op, word: str) -> Value:
-    """Build `ArgMax` or `ArgMin`, or the position of the first nan, without a branch."""
+    """Build `ArgMax` or `ArgMin`, or the position of the first nan, without an If operation."""
     x, how = operand(op), _place_attributes(op)
     missing = cast(b, b.op("IsNaN", x), "int32")
     has_nan = b.op("ReduceMax", missing, axes=(how["axis"],), keepdims=how["keepdims"])

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def _moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
-    """Build (mean, x - mean, mean of its square) along axes that are kept with extent 1."""
+    """Build the mean, the centered values `x - mean` and the variance along axes, keeping these axes."""
     mean = _mean(b, x, axes)
     centred = b.op("Sub", x, mean)
     return mean, centred, _mean(b, b.op("Mul", centred, centred), axes)
 
 
 def _mean(b: Builder, x: Value, axes: Sequence[int]) -> Value:
-    """Build the mean along axes.
+    """Build the mean along axes, keeping these axes with extent 1.
 
     For float32, the common dtype of networks, the runtime's faster kernel computes the mean.
     """
@@ -41,12 +41,12 @@ def _mean(b: Builder, x: Value, axes: Sequence[int]) -> Value:
 
 
 def _by_channel(b: Builder, value: Value, x: Value) -> Value:
-    """Reshape `[c]` to `[c, 1, ...]`, which broadcasts with `[n, c, ...]`."""
+    """Reshape channel parameters `[c]` to `[c, 1, ...]`, which broadcast with `[n, c, ...]`."""
     return b.op("Reshape", value, ints(b, -1, *[1] * (rank(x, "a normalization") - 2)))
 
 
 def batch_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
-    """Build `(x - mean) / sqrt(var + epsilon) * scale + bias`, channel by channel.
+    """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` for each channel.
 
     In training the moments are those of the batch. The second and third outputs are then
     `momentum * running + (1 - momentum) * batch`.
@@ -72,7 +72,7 @@ def _blend(b: Builder, weight: float, old: Value, new: Value) -> Value:
 
 
 def instance_normalization(b: Builder, op: Op) -> Value:
-    """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` of every channel of every instance."""
+    """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` for each channel of each instance."""
     x = operand(op)
     axes = spatial_axes(op)
     _, centred, variance = _moments(b, x, axes)
@@ -82,7 +82,7 @@ def instance_normalization(b: Builder, op: Op) -> Value:
 
 
 def layer_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
-    """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` along the last axes."""
+    """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` along the axes from `axis` to the last."""
     x, axis = operand(op), attribute(op, "axis")
     last = range(axis, 0) if axis < 0 else range(axis, rank(x, "onnx::LayerNormalization"))
     mean, centred, variance = _moments(b, x, last)
@@ -96,13 +96,13 @@ def layer_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
 
 
 def mean_variance_normalization(b: Builder, op: Op) -> Value:
-    """Build `(x - mean) / (sqrt(var) + 1e-9)`."""
+    """Build `(x - mean) / (sqrt(var) + 1e-9)` along the axes of the attribute `axes`."""
     _, centred, variance = _moments(b, operand(op), attribute(op, "axes") or (0, 2, 3))
     return b.op("Div", centred, shift(b, b.op("Sqrt", variance), 1e-9))
 
 
 def local_response_normalization(b: Builder, op: Op) -> Value:
-    """Build `x / (bias + alpha / size * sum of squares of size channels) ** beta`."""
+    """Build `x / (bias + alpha / size * s) ** beta`, where `s` sums the squares of `size` adjacent channels."""
     x, size = operand(op), attribute(op, "size")
     square = pad_axes(b, b.op("Mul", x, x), [(size - 1) // 2], [size // 2], first=1)
     parts = window_slices(b, square, (size,), (1,), (1,), first=1)

@@ -1,4 +1,4 @@
-"""Decomposition of `OrderedSum` into ONNX operations that add in a known order at every address.
+"""Decomposition of `OrderedSum` into ONNX operations whose order of additions does not depend on addresses.
 
     few terms         last element of a CumSum: one after the other
     rows              ReduceSum along the first axis: each row is added to the sums before it
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def ordered_sum(b: Builder, op: Op) -> Value:
-    """Build the sum along axes in the order of `ops.ordered_sum`."""
+    """Build the ONNX operations of an `OrderedSum`, in the order that `ops.ordered_sum` defines."""
     x = operand(op)
     if x.shape is None:
         return _sum_of_unknown_rank(b, op)
@@ -53,7 +53,7 @@ def ordered_sum(b: Builder, op: Op) -> Value:
 
 
 def _sum_adjacent_axes(b: Builder, x: Value, axes: Sequence[int], count: int | None) -> Value:
-    """Build the sum along adjacent axes."""
+    """Build the ordered sum along adjacent axes."""
     shape, begin, end = extents(x), axes[0], axes[-1] + 1
     front, tail = shape[:begin], shape[end:]
     if count is not None and count < MIN_TERMS_IN_PARTS:
@@ -66,21 +66,21 @@ def _sum_adjacent_axes(b: Builder, x: Value, axes: Sequence[int], count: int | N
 
 
 def _product(shape: Sequence[int | str]) -> int | None:
-    """Return the number of elements of a shape, or None if it is unknown."""
+    """Return the number of elements of an array of this shape, or None if it is unknown."""
     known = [extent for extent in shape if isinstance(extent, int)]
     return math.prod(known) if len(known) == len(shape) or 0 in known else None
 
 
 def _is_several(shape: Sequence[int | str]) -> bool:
-    """Return True if an array of this shape is known to have several elements, or none."""
+    """Return True if the number of elements of an array of this shape is known not to be 1."""
     return any(isinstance(extent, int) and extent != 1 for extent in shape)
 
 
-# --- one after the other ------------------------------------------------------------------------
+# --- sequential sums ----------------------------------------------------------------------------
 
 
 def _sum_sequentially(b: Builder, x: Value, begin: int, end: int, count: int | None) -> Value:
-    """Build the sum along axes as the last element of their cumulative sum."""
+    """Build the sum along axes `begin` to `end` as the last element of the cumulative sum."""
     shape = extents(x)
     if end - begin > 1:
         x = _reshape_to_axes(b, x, [*range(begin), None, *range(end, len(shape))], count)
@@ -94,18 +94,18 @@ def _sum_sequentially(b: Builder, x: Value, begin: int, end: int, count: int | N
 
 
 def _neutral_unless_empty(b: Builder, x: Value, axis: int) -> Value:
-    """Build -0.0, or 0.0 if an axis is empty."""
+    """Build the neutral element -0.0, or 0.0 if an axis is empty."""
     return _neutral(b, x, b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0))
 
 
 def _neutral(b: Builder, x: Value, count: Value) -> Value:
-    """Build -0.0, or 0.0 for a count of 0; the runtime's Where would lose the sign."""
+    """Build the neutral element -0.0, or 0.0 if `count` is 0, by Gather, because Where would lose the sign."""
     is_empty = cast(b, b.op("Equal", count, scalar(b, 0, "int64")), "int64")
     return b.op("Gather", b.constant(np.array([-0.0, 0.0], x.dtype)), is_empty, axis=0)
 
 
 def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
-    """Build the sum of rows, each of several elements, along axes that are not the last."""
+    """Build the sum along axes `begin` to `end` before the last axis, by adding rows of several elements."""
     shape = extents(x)
     other_axes = [*range(begin), *range(end, len(shape))]
     # All extents are known. The runtime would remove a Reshape that changes nothing.
@@ -123,11 +123,11 @@ def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
     )
 
 
-# --- in parts -----------------------------------------------------------------------------------
+# --- sums in eight parts ------------------------------------------------------------------------
 
 
 def _sum_in_parts(b: Builder, x: Value, front: Sequence[int | str], count: int | None) -> Value:
-    """Build the sums along all axes behind those in front."""
+    """Build the sums along all axes behind the axes `front`, with the terms of each vector added in eight parts."""
     vectors = _product(front)
     if count is None:
         return _restore_front_axes(
@@ -150,7 +150,7 @@ def _sum_in_parts(b: Builder, x: Value, front: Sequence[int | str], count: int |
 
 
 def _pad_last_axis(b: Builder, x: Value, more: int) -> Value:
-    """Append `more` elements of -0.0 to the last axis."""
+    """Append `more` elements -0.0 to the last axis."""
     if not more:
         return x
     rank = len(extents(x))
@@ -158,7 +158,7 @@ def _pad_last_axis(b: Builder, x: Value, more: int) -> Value:
 
 
 def _sum_part_pairs(b: Builder, parts: Value) -> Value:
-    """Build the sum of the eight consecutive parts of each vector, in pairs."""
+    """Build the sum of the eight partial sums of each vector by adding pairs."""
     for _ in range(PARTS.bit_length() - 1):
         pairs = b.op("Reshape", parts, ints(b, 2, -1))
         parts = b.op("ReduceSum", pairs, ints(b, 0), keepdims=0)
@@ -166,7 +166,7 @@ def _sum_part_pairs(b: Builder, parts: Value) -> Value:
 
 
 def _restore_front_axes(b: Builder, sums: Value, x: Value, front: Sequence[int | str]) -> Value:
-    """Reshape one number for each vector to the front axes of the vectors."""
+    """Reshape the sums of all vectors to the front axes of x."""
     if len(front) == 1:
         return sums
     if not front:
@@ -175,9 +175,9 @@ def _restore_front_axes(b: Builder, sums: Value, x: Value, front: Sequence[int |
 
 
 def _parts_of_unknown_length(b: Builder, x: Value, front: int) -> Value:
-    """Build eight parts of each vector whose number of terms is known only at run time.
+    """Build the eight partial sums of vectors whose number of terms is known only at run time.
 
-    Fewer than 16 terms are one part; the other seven are -0.0.
+    Fewer than 16 terms form one part, and the other seven parts are -0.0.
     """
     one, zero, eight = (scalar(b, k, "int64") for k in (1, 0, PARTS))
     shape = b.op("Shape", x)
@@ -210,7 +210,7 @@ def _parts_of_unknown_length(b: Builder, x: Value, front: int) -> Value:
 
 
 def _sum_of_unknown_rank(b: Builder, op: Op) -> Value:
-    """Build the sum along all axes, or along adjacent axes, of an array of any rank."""
+    """Build the ordered sum along all axes, or along adjacent axes, of an array of unknown rank."""
     x, keeps = operand(op), attribute(op, "keepdims")
     axes, shape = op.attributes.get("axes"), b.op("Shape", x)
     if axes is None:
@@ -235,20 +235,20 @@ def _sum_of_unknown_rank(b: Builder, op: Op) -> Value:
 
 
 def _concatenate_extents(b: Builder, *numbers: Value) -> Value:
-    """Concatenate integers to one int64[n] value."""
+    """Concatenate scalar integers to one int64[n] value."""
     return b.op("Concat", *(b.op("Unsqueeze", n, ints(b, 0)) for n in numbers), axis=0)
 
 
 def _reshape_to_axes(b: Builder, x: Value, axes: Sequence[int | None], count: int | None) -> Value:
-    """Reshape an array to the named axes.
+    """Reshape an array to a list of its axes.
 
-    None is an axis of `count` elements, or of all remaining elements.
+    None stands for an axis of `count` elements, or of all remaining elements.
     """
     return b.op("Reshape", x, _target_shape(b, x, axes, count))
 
 
 def _target_shape(b: Builder, x: Value, axes: Sequence[int | None], count: int | None) -> Value:
-    """Build a shape for Reshape, which infers at most one unknown extent."""
+    """Build the target shape of a Reshape, which can infer at most one extent."""
     shape: Shape = x.shape
     assert shape is not None
     target_extents = [count if axis is None else shape[axis] for axis in axes]

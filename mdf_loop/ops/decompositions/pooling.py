@@ -1,4 +1,4 @@
-"""Decompositions of pools, which reduce each window to one number."""
+"""Decompositions of pooling operators, which reduce each window to one number."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def average_pool(b: Builder, op: Op) -> Value:
-    """Build the sum of each window over the number of its elements.
+    """Build the mean of each window: its sum divided by its number of elements.
 
     Pads count only with `count_include_pad`. The elements that `ceil_mode` adds at the end never count.
     """
@@ -43,7 +43,7 @@ def average_pool(b: Builder, op: Op) -> Value:
 
 
 def _counts(b: Builder, op: Op, x: Value, windows: Windows, extra: tuple[int, ...]) -> Value:
-    """Build the number of elements of each window that count."""
+    """Build the divisor of each window: its number of elements, with or without pads."""
     axes = len(windows.kernel)
     shape = b.op("Concat", ints(b, 1, 1), b.op("Shape", x, start=2, end=2 + axes), axis=0)
     ones = b.op("Expand", constant_like(b, 1, x), shape)
@@ -56,7 +56,7 @@ def _counts(b: Builder, op: Op, x: Value, windows: Windows, extra: tuple[int, ..
 
 
 def _ceil_mode_pads(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
-    """Return the pads after each axis that complete the last window."""
+    """Return the pads at the end of each spatial axis that complete the last window in `ceil_mode`."""
     pads = []
     for axis, (reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
         before, after = windows.before[axis], windows.after[axis]
@@ -69,7 +69,7 @@ def _ceil_mode_pads(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
 
 
 def max_pool(b: Builder, op: Op) -> Value:
-    """Build the largest element of each window of floats; pads are less than any element."""
+    """Build the largest element of each window of floats, with pads of -inf."""
     x = operand(op)
     windows = windows_of(op, x, attribute(op, "kernel_shape"))
     after = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after

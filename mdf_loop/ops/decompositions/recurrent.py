@@ -62,13 +62,14 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Value], tuple[float, ...]]] = {
     "hardsigmoid": (_with_attributes("HardSigmoid", "alpha", "beta"), (0.2, 0.5)),
     "elu": (_with_attributes("Elu", "alpha"), (1.0,)),
 }
-"""Function and default alpha and beta of each activation, by its name in lower case."""
+"""Activation functions and their default alpha and beta, by name in lower case."""
 
 
 def _activations(op: Op, default: Sequence[str], directions: int) -> list[list[Activation]]:
-    """Return the activations of each direction; they take their alphas and betas in order.
+    """Return the activation functions of each direction, with their alpha and beta.
 
-    `clip` bounds the inputs of the gates, not an LSTM's cell, as in ONNX Runtime's float32.
+    The attributes list alphas and betas in the order of the activations that need them. `clip` bounds the inputs
+    of the gates, but not the cell of an LSTM, as ONNX Runtime's float32 kernel does.
     """
     names = list(op.attributes.get("activations") or [*default] * directions)
     parameters = [list(op.attributes.get(f"activation_{key}") or ()) for key in ("alpha", "beta")]
@@ -97,7 +98,7 @@ def _activation(
 
 
 class _Weights(Struct, frozen=True):
-    """Weights of one direction, prepared before the loop.
+    """Weights and activation functions of one direction, prepared before the time loop.
 
     `recurrent` is multiplied with the state, then `late_bias` is added. `candidate` is multiplied with the reset
     state of a GRU.
@@ -175,7 +176,7 @@ _CELLS: dict[str, tuple[_Cell, tuple[str, ...], int]] = {
     "GRU": (_gru_cell, ("Sigmoid", "Tanh"), 3),
     "LSTM": (_lstm_cell, ("Sigmoid", "Tanh", "Tanh"), 4),
 }
-"""Step function, default activations and number of gates of each cell."""
+"""Step functions, default activations and numbers of gates, by operator."""
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
@@ -184,7 +185,7 @@ _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False,
 
 
 def recurrent(b: Builder, op: Op) -> tuple[Value, ...]:
-    """Build all states `[time, direction, batch, n]` and the last ones `[direction, batch, n]`.
+    """Build the hidden states `[time, direction, batch, n]` and the final states `[direction, batch, n]`.
 
     for each direction: state = cell(x[t] W' + biases, state) for t in time (from its end)
     """
@@ -208,7 +209,7 @@ def recurrent(b: Builder, op: Op) -> tuple[Value, ...]:
 def _direction(
     b: Builder, op: Op, x: Value, k: int, backwards: bool, functions: list[Activation]
 ) -> list[Value]:
-    """Build [all states, last hidden state, last cell state] of one direction."""
+    """Build the hidden states of one direction, its last hidden state and its last cell state (LSTM)."""
     lengths = optional(op, 4)
     x = _reversed(b, x, lengths) if backwards else x
     input_products, weights = _input_products(b, op, x, k, functions)
@@ -229,7 +230,7 @@ def _reversed(b: Builder, x: Value, lengths: Value | None) -> Value:
 def _input_products(
     b: Builder, op: Op, x: Value, k: int, functions: list[Activation]
 ) -> tuple[Value, _Weights]:
-    """Build `x W' + biases` for all times at once, and the weights that each step needs."""
+    """Build `x W' + biases` for all time steps at once, and the weights that the steps of the time loop read."""
     here = b.constant(np.array(k))
     w, r = (b.op("Gather", operand(op, place), here, axis=0) for place in (1, 2))
     input_products = b.op("MatMul", x, b.op("Transpose", w, perm=(1, 0)))
@@ -250,7 +251,7 @@ def _input_products(
 
 
 def _hidden(op: Op) -> int:
-    """Return the number of hidden units, by the attribute or the recurrent weights."""
+    """Return the number of hidden units, from the attribute or the shape of the recurrent weights."""
     known: Any = op.attributes.get("hidden_size")
     shape = operand(op, 2).shape
     if known is None and shape is not None:
@@ -261,7 +262,7 @@ def _hidden(op: Op) -> int:
 
 
 def _initial(b: Builder, op: Op, x: Value, k: int, hidden: int) -> list[Value]:
-    """Return the first states of one direction, zeros where the model states none."""
+    """Return the initial states of one direction, with zeros for omitted states."""
     axis = 1 if attribute(op, "layout") else 0
     size = None if x.shape is None else x.shape[1]
     batch = ints(b, size) if isinstance(size, int) else b.op("Shape", x, start=1, end=2)
@@ -284,7 +285,7 @@ def _time_loop(
     states: list[Value],
     lengths: Value | None,
 ) -> list[Value]:
-    """Build the loop over time: [the hidden state of each time, the last states]."""
+    """Build the loop over time, and return the stacked hidden states and the final states."""
     cell = _CELLS[op.op_type][0]
     length = None if input_products.shape is None else input_products.shape[0]
     if isinstance(length, int):

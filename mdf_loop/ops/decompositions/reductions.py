@@ -1,7 +1,7 @@
 """Decompositions of sums and products along axes.
 
-ONNX Runtime computes those of integers in float64, which is wrong above 2**53. These decompositions are exact
-and wrap as in numpy. ONNX Runtime has kernels for floats; machine code uses the decompositions for floats.
+ONNX Runtime reduces integers in float64, which is wrong above 2**53. These decompositions are exact and wrap
+around as in numpy. ONNX Runtime has kernels for floats; machine code uses the decompositions for floats.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HALF = 1 << 32
 
 
 def integer_sum(b: Builder, op: Op) -> Value:
-    """Build `sum(high) * 2**32 + sum(low)` for `x = high * 2**32 + low`.
+    """Build an exact integer sum as `sum(high) * 2**32 + sum(low)` for `x = high * 2**32 + low`.
 
     Both sums are exact in float64 for up to 2 million numbers.
     """
@@ -46,16 +46,16 @@ def integer_sum(b: Builder, op: Op) -> Value:
 
 
 def integer_l1(b: Builder, op: Op) -> Value:
-    """Build `sum(|x|)`."""
+    """Build `sum(|x|)` of integers."""
     return _sum_of(b, op, b.op("Abs", operand(op)))
 
 
 def integer_square_sum(b: Builder, op: Op) -> Value:
-    """Build `sum(x * x)`."""
+    """Build `sum(x * x)` of integers."""
     return _sum_of(b, op, b.op("Mul", operand(op), operand(op)))
 
 
-# --- of floats --------------------------------------------------------------------------------
+# --- reductions of floats ---------------------------------------------------------------------
 
 
 def l2(b: Builder, op: Op) -> Value:
@@ -70,7 +70,7 @@ def log_sum(b: Builder, op: Op) -> Value:
 
 
 def log_sum_exp(b: Builder, op: Op) -> Value:
-    """Build `log(sum(exp(x - m))) + m` with m the largest x, or 0 if that is infinite."""
+    """Build `log(sum(exp(x - m))) + m` with `m = max(x)`, or `m = 0` if the maximum is infinite."""
     x = _float_operand(op)
     wide_offset, offset = (
         _finite(b, b.op("ReduceMax", x, *op.inputs[1:], **{**op.attributes, "keepdims": keepdims}))
@@ -97,7 +97,7 @@ def log_softmax(b: Builder, op: Op) -> Value:
 
 
 def _shifted_exponentials(b: Builder, op: Op) -> tuple[Value, Value, Value]:
-    """Build `x - max(x)`, its exponentials, and their sum."""
+    """Build `x - max(x)`, `exp(x - max(x))` and the sum of these exponentials along an axis."""
     x, axis = _float_operand(op), attribute(op, "axis")
     less = b.op("Sub", x, b.op("ReduceMax", x, axes=(axis,), keepdims=1))
     powers = b.op("Exp", less)
@@ -105,7 +105,7 @@ def _shifted_exponentials(b: Builder, op: Op) -> tuple[Value, Value, Value]:
 
 
 def lp_normalization(b: Builder, op: Op) -> Value:
-    """Build `x / norm` along an axis, 0 where the norm is 0."""
+    """Build `x / norm` along an axis, or 0 if the norm is 0."""
     x, axis = _float_operand(op), attribute(op, "axis")
     terms = b.op("Abs", x) if attribute(op, "p") == 1 else b.op("Mul", x, x)
     total = sum_of(b, terms, (axis,), keepdims=True)
@@ -115,14 +115,14 @@ def lp_normalization(b: Builder, op: Op) -> Value:
 
 
 def _float_operand(op: Op) -> Value:
-    """Return the operand, which must be of floats."""
+    """Return the first operand, or raise UnsupportedError if it is not a float array."""
     x = operand(op)
     if np.dtype(x.dtype).kind != "f":
         raise UnsupportedError(f"{op.op_type} of whole numbers is not composed")
     return x
 
 
-# --- words ------------------------------------------------------------------------------------
+# --- sums and products ------------------------------------------------------------------------
 
 
 def _sum_of(b: Builder, op: Op, terms: Value) -> Value:
@@ -132,7 +132,7 @@ def _sum_of(b: Builder, op: Op, terms: Value) -> Value:
 
 
 def integer_product(b: Builder, op: Op) -> Value:
-    """Build the product along axes of known extent by multiplying halves until one row is left."""
+    """Build the product along axes of known extent by repeatedly multiplying both halves of an axis."""
     x, computed = operand(op), optional(op, 1)
     sizes = extents(x, "the product of whole numbers")
     listed = attribute(op, "axes")
@@ -151,7 +151,7 @@ def integer_product(b: Builder, op: Op) -> Value:
 
 
 def _product_along(b: Builder, op: Op, x: Value, sizes: tuple[int, ...], computed: Value) -> Value:
-    """Build the product along axes that are known only at run time.
+    """Build an integer product along axes that are known only at run time.
 
     Along each reduced axis the product replaces all rows. One more row of ones holds the product of an empty
     axis. Then only the first row of a reduced axis is kept.

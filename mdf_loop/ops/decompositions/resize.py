@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def resize(b: Builder, op: Op) -> Value:
-    """Build `y[j] = sum over neighbours of weight[j, n] * x[place[j, n]]`, one axis after the other.
+    """Build `y[j] = sum over n of weight[j, n] * x[index[j, n]]` along each resized axis.
 
     The weights are those with which ONNX's reference implementation resizes unit vectors. The extents and scales
     of all axes must be known. The result must be linear in x, so `tf_crop_and_resize` is not supported.
@@ -42,7 +42,7 @@ def resize(b: Builder, op: Op) -> Value:
 
 
 def _weights(op: Op, length: int, factor: float, *, by_size: bool) -> Array:
-    """Return `weights[n, j]`, the contribution of element n of the old axis to element j of the new one."""
+    """Return the weights `[n, j]` of element n of the input axis in element j of the output axis."""
     rows = np.eye(length)
     pair = np.array([length, factor], np.int64) if by_size else np.array([1, factor], np.float32)
     inputs = [rows, None, None, pair] if by_size else [rows, None, pair]
@@ -74,7 +74,7 @@ _EXACT_IN_FLOAT64 = frozenset(
 
 
 def grid_sample(b: Builder, op: Op) -> Value:
-    """Build the operation in float64 and in opset 20, whose kernel computes in float64.
+    """Build GridSample in float64 with the opset-20 kernel, which computes in float64.
 
     For integers only "nearest" would be possible. But ONNX does not define how a number between two integers is
     rounded.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def split(b: Builder, op: Op) -> tuple[Value, ...]:
-    """Build one slice for each part."""
+    """Build one Slice for each output of Split."""
     x, axis = operand(op), attribute(op, "axis")
     sizes = optional(op, 1)
     extent = extents(x, "onnx::Split")[axis]
@@ -43,18 +43,18 @@ def split(b: Builder, op: Op) -> tuple[Value, ...]:
 
 
 def nonzero(b: Builder, op: Op) -> Value:
-    """Build the positions of `Cast(x, bool)`; nan is not zero."""
+    """Build NonZero of `Cast(x, bool)`, in which nan counts as nonzero."""
     return b.op("NonZero", cast(b, operand(op), "bool"))
 
 
 def eye_like(b: Builder, op: Op) -> Value:
-    """Build ones and zeros in float32, then cast them to the dtype of the result."""
+    """Build EyeLike in float32, then cast the result."""
     eye = b.op("EyeLike", cast(b, operand(op), "float32"), k=attribute(op, "k"))
     return cast(b, eye, op.outputs[0].dtype)
 
 
 def one_hot(b: Builder, op: Op) -> Value:
-    """Build `Where(range(depth) == i, on, off)` along a new axis; negative i count from the end."""
+    """Build `Where(range(depth) == i, on, off)` along a new axis; a negative index counts from the end."""
     values, out = operand(op, 2), op.outputs[0].dtype
     index, depth = cast(b, operand(op, 0), "int64"), cast(b, operand(op, 1), "int64")
     depth = b.op("Reshape", depth, ints(b))
@@ -78,7 +78,7 @@ def _last_axis_to(b: Builder, x: Value, axis: int) -> Value:
 def hardmax(b: Builder, op: Op) -> Value:
     """Build 1 at the first maximum along `axis`, else 0: `arange(n) == ArgMaximum(x)`.
 
-    An empty row has no maximum. So one element is appended if the extent is unknown.
+    An empty row has no maximum. So one element -inf is appended if the extent is unknown.
     """
     x, axis = operand(op), attribute(op, "axis")
     axes = rank(x, "onnx::Hardmax")
@@ -129,7 +129,7 @@ def _regrouped(
 
 
 def max_unpool(b: Builder, op: Op) -> Value:
-    """Build zeros with each element of x at its index in the flattened result."""
+    """Build MaxUnpool: an array of zeros with each element of x at its index in the flattened result."""
     x, places = operand(op, 0), operand(op, 1)
     if optional(op, 2) is not None:
         raise UnsupportedError("onnx::MaxUnpool in float64 does not take output_shape")

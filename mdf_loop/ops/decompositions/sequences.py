@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def split_to_sequence(b: Builder, op: Op) -> Value:
-    """Build a loop that inserts slices into a sequence.
+    """Build SplitToSequence as a loop that inserts slices of x into a sequence.
 
     for i in range(count):  parts = SequenceInsert(parts, x[start(i) : start(i + 1)])
     """
@@ -44,7 +44,7 @@ def split_to_sequence(b: Builder, op: Op) -> Value:
 
 
 def _part_bounds(b: Builder, op: Op) -> Value:
-    """Build the starts of all parts and the end of the last one."""
+    """Build the start index of each part, followed by the extent of the axis."""
     axis, split = attribute(op, "axis"), optional(op, 1)
     extent = b.op("Gather", b.op("Shape", operand(op)), b.constant(np.array(axis)), axis=0)
     zero, one = (b.constant(np.array(k)) for k in (0, 1))

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def gather(b: Builder, op: Op) -> Value:
-    """Build a gather of text by `GatherND` along the first axis, which is then moved back.
+    """Build Gather of strings as a `GatherND` along the first axis and a Transpose.
 
-    ONNX Runtime's Gather copies only the first text of each row (1.31). Along the last axis it is right.
+    ONNX Runtime's Gather copies only the first string of each row, except along the last axis (1.31).
     """
     data, indices = operand(op, 0), operand(op, 1)
     places = b.op("Unsqueeze", indices, ints(b, -1))
@@ -29,16 +29,16 @@ def gather(b: Builder, op: Op) -> Value:
 
 
 _LOCALE = "en-US" if os.name == "nt" else "C.UTF-8"
-"""Locale that is present on every machine and has the letters of all languages."""
+"""Locale that every machine has, with upper and lower case of all languages."""
 
 
 def string_normalizer(b: Builder, op: Op) -> Value:
-    """Build the operation with a locale; many machines lack its default one."""
+    """Build StringNormalizer with an explicit locale, because many machines lack the default locale."""
     return b.op("StringNormalizer", operand(op), **op.attributes, locale=_LOCALE)
 
 
 def lacks_locale(op: Op) -> bool:
-    """Return True if the operation changes the case of letters by the default locale."""
+    """Return True if a StringNormalizer changes the case of letters without an explicit locale."""
     return op.attributes.get("case_change_action", "NONE") != "NONE" and not op.attributes.get(
         "locale"
     )

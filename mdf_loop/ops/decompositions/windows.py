@@ -1,4 +1,4 @@
-"""Sliding windows over spatial axes: their geometry, and the slices of their elements."""
+"""Geometry of the sliding windows of convolutions and pools, and slices of the elements of all windows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _END = np.iinfo(np.int64).max
 
 
 class Windows(Struct, frozen=True):
-    """Geometry of sliding windows, one number for each spatial axis."""
+    """Geometry of sliding windows, with one number for each spatial axis in every field."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -36,7 +36,7 @@ class Windows(Struct, frozen=True):
 
 
 def windows_of(op: Op, x: Value, kernel: Sequence[int]) -> Windows:
-    """Return the windows that the attributes describe, with `auto_pad` and `ceil_mode` resolved."""
+    """Return the windows that the attributes of an operation describe, with pads for `auto_pad`."""
     axes = len(kernel)
     strides = tuple(op.attributes.get("strides") or (1,) * axes)
     dilations = tuple(op.attributes.get("dilations") or (1,) * axes)
@@ -48,7 +48,7 @@ def windows_of(op: Op, x: Value, kernel: Sequence[int]) -> Windows:
 
 
 def _same_padding(op: Op, x: Value, windows: Windows) -> Windows:
-    """Return windows with pads for `ceil(length / stride)` windows; an odd pad is longer on one side."""
+    """Return windows with the pads of `auto_pad`: there are `ceil(length / stride)` windows along each axis."""
     before, after = [], []
     for axis, (reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
         total = reach - 1
@@ -63,7 +63,7 @@ def _same_padding(op: Op, x: Value, windows: Windows) -> Windows:
 
 
 def known_length(op: Op, x: Value, axis: int) -> int:
-    """Return the extent of a spatial axis, which must be known."""
+    """Return the extent of a spatial axis, or raise UnsupportedError if it is unknown."""
     length = x.shape[2 + axis] if x.shape is not None else "?"
     if isinstance(length, str):
         raise UnsupportedError(
@@ -82,7 +82,7 @@ def pad_axes(
     first: int = 2,
     filling: float = 0,
 ) -> Value:
-    """Pad the axes from `first` on with zeros or another number; negative pads crop."""
+    """Pad the axes from `first` on with `filling`; negative pads crop."""
     if not any((*before, *after)):
         return x
     behind = rank(x, "padding") - first - len(before)
@@ -100,7 +100,7 @@ def window_slices(
     *,
     first: int = 2,
 ) -> list[Value]:
-    """Build one slice for each position in the window, row by row: this element of all windows.
+    """Build one slice for each position in the window, which contains this element of all windows.
 
     Position p along an axis of length L is `x[p*d : L - (k-1-p)*d : stride]`.
     """

@@ -1,1 +1,1 @@
-"""Derivatives of operations, one file per family of operators."""
+"""Derivatives of operations, with one module per family of operators."""

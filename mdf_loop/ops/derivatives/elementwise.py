@@ -1,7 +1,7 @@
 """Derivatives of elementwise operations.
 
-At a kink, `Abs` has 0. Equal operands of `Max` and `Min` share the derivative equally. `Where` has the
-derivative of the chosen side. `Relu` has 0 at 0.
+The derivative of `Abs` and `Relu` at 0 is 0. Equal operands of `Max` and `Min` share the derivative equally.
+`Where` has the derivative of the selected operand.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def _divisor(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _mod_divisor_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build `-n * g`, since `mod(x, y)` is `x - n * y` with a locally constant integer n."""
+    """Build `-n * g` for the divisor of `mod(x, y) = x - n * y`, where the integer n is locally constant."""
     x, y = _x(op), _x(op, 1)
     return b.op("Mul", g, b.op("Div", b.op("Sub", op.outputs[0], x), y))
 
 
 def _power_base_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build `g * p * x ** (p - 1)`, or 0 where p is 0, even at x = 0."""
+    """Build `g * p * x ** (p - 1)` for the base of a power, or 0 if p is 0, even at x = 0."""
     x, power = _x(op), cast(b, _x(op, 1), op.outputs[0].dtype)
     zero, one = _number(b, op, 0), _number(b, op, 1)
     known = b.constant_of(power)
@@ -84,7 +84,7 @@ def _known_base(b: Builder, op: Op, g: Value, power: Array) -> Value:
 
 
 def _power_exponent_derivative(b: Builder, op: Op, g: Value) -> Value:
-    """Build `g * x ** p * log(x)`, or 0 at x = 0; the exponent may have another dtype."""
+    """Build `g * x ** p * log(x)` for the exponent of a power, or 0 at x = 0."""
     x, wide = _x(op), op.outputs[0].dtype
     positive = b.op("Where", b.op("Equal", x, _number(b, op, 0)), _number(b, op, 1), x)
     slope = b.op("Mul", op.outputs[0], b.op("Log", positive))
@@ -93,7 +93,7 @@ def _power_exponent_derivative(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _extreme_share(k: int) -> ElementDerivative:
-    """Return the derivative of `Max` or `Min` by one operand; equal extremes share it."""
+    """Return the derivative of `Max` or `Min` by operand k, which operands equal to the extreme share equally."""
 
     def side(b: Builder, op: Op, g: Value) -> Value:
         y = op.outputs[0]
@@ -117,7 +117,7 @@ def _where_branch(is_first: bool) -> ElementDerivative:
 
 
 def _cast_rule(op: Op) -> tuple[ElementDerivative | None, ...]:
-    """Return the derivative of a cast between float dtypes.
+    """Return the derivative function of each operand of a cast, which is not None only between float dtypes.
 
     A tangent is cast to the dtype of the result, a cotangent to that of the operand.
     """
@@ -132,7 +132,7 @@ def _cast_rule(op: Op) -> tuple[ElementDerivative | None, ...]:
 
 
 def _clip_rule(b: Builder, op: Op) -> Value:
-    """Build `Min(Max(x, low), high)`, which shares the derivative at a bound."""
+    """Decompose Clip into `Min(Max(x, low), high)`, which shares the derivative with an equal bound."""
     y, *bounds = (*op.inputs, None, None)[:3]
     assert y is not None
     for word, bound in zip(("Max", "Min"), bounds, strict=True):
@@ -141,7 +141,7 @@ def _clip_rule(b: Builder, op: Op) -> Value:
 
 
 def _mish_decomposition(b: Builder, op: Op) -> Value:
-    """Build `x * tanh(softplus(x))` of operations with derivatives."""
+    """Decompose Mish into `x * tanh(softplus(x))`, whose operations have derivatives."""
     return b.op("Mul", _x(op), b.op("Tanh", b.op("Softplus", _x(op))))
 
 
@@ -161,11 +161,11 @@ CAST = Pointwise(_cast_rule)
 CLIP = DecomposedDerivative(_clip_rule)
 
 
-# --- functions of one number --------------------------------------------------------------------
+# --- unary functions ----------------------------------------------------------------------------
 
 
 def _by_slope(slope: ElementDerivative) -> Pointwise:
-    """Return the derivative of a function whose slope is computed from `x` and the result."""
+    """Return the derivative of a unary function as `g` times the slope that `slope` builds."""
     return pointwise(lambda b, op, g: b.op("Mul", g, slope(b, op, g)))
 
 
@@ -186,12 +186,12 @@ def _square(b: Builder, x: Value) -> Value:
 
 
 def _square_root_term(constant: float, sign: str) -> ElementDerivative:
-    """Return a slope `sqrt(constant +- x * x)`."""
+    """Return a function that builds the slope `sqrt(constant +- x * x)`; `sign` is `Add` or `Sub`."""
     return lambda b, op, g: b.op("Sqrt", _square_term(sign, constant)(b, op, g))
 
 
 def _square_term(sign: str, constant: float = 1.0, *, of_result: bool = False) -> ElementDerivative:
-    """Return a slope `constant +- x * x` of the operand or of the result."""
+    """Return a function that builds `constant +- x * x`, where x is the operand or the result."""
 
     def slope(b: Builder, op: Op, g: Value) -> Value:
         x = op.outputs[0] if of_result else _x(op)
@@ -255,7 +255,7 @@ def _attribute(op: Op, name: str) -> float:
 def _piecewise_slope(
     bound: str | float, above: ElementDerivative, below: ElementDerivative, word: str = "Greater"
 ) -> Pointwise:
-    """Return a derivative with one slope above a bound and another slope elsewhere.
+    """Return the derivative of a unary function with separate slopes above and below a bound.
 
     The bound is a number or the name of an attribute.
     """

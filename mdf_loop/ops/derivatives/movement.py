@@ -1,4 +1,4 @@
-"""Derivatives of operators that move elements; a cotangent takes the opposite way."""
+"""Derivatives of operators that move elements; the cotangent moves the elements back."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ EXPAND = linear(by_first(_expand_cotangent))
 TILE = linear(by_first(_tile_cotangent))
 
 
-# --- parts ------------------------------------------------------------------------------------
+# --- Concat and Split -------------------------------------------------------------------------
 
 
 def _concat_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    """Slice the part of `g` that belongs to the operand."""
+    """Build the cotangent of operand k of Concat, which is a slice of the cotangent of the result."""
     (g,), axis = changes, attribute(op, "axis") % rank(operand(op))
     if g is None:
         return None
@@ -74,7 +74,7 @@ def _concat_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
 
 
 def _concat_offset(b: Builder, op: Op, count: int, axis: int) -> Value:
-    """Build the sum of the extents of the first `count` operands."""
+    """Build the sum of the extents of the first `count` operands of Concat."""
     return sum_values(
         b,
         [scalar(b, 0, "int64"), *(extent(b, operand(op, k), axis) for k in range(count))],
@@ -100,7 +100,7 @@ SPLIT = linear(_split_cotangent)
 
 
 def _slice_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    """Place `g` among zeros of the shape of x.
+    """Build the cotangent of x for Slice: zeros with the elements of `g` at the sliced positions.
 
     If a step may differ from 1, rows are added at their indices along each axis.
     """
@@ -132,7 +132,7 @@ def _sliced_axes(b: Builder, op: Op) -> list[int]:
 
 
 def _pad_slice(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]) -> Value:
-    """Pad a contiguous slice with zeros; its bounds may be known only at run time."""
+    """Pad `g` with zeros to the shape of x for a Slice with steps of 1."""
     at = b.constant(np.array(axes, np.int64))
     extents_x, sliced = (b.op("Gather", shape_of(b, v), at, axis=0) for v in (x, g))
     zero, known, starts = scalar(b, 0, "int64"), b.constant_of(starts), cast(b, starts, "int64")
@@ -144,7 +144,7 @@ def _pad_slice(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]) -
 
 
 def _all_axis_pads(b: Builder, sides: tuple[Value, Value], axes: list[int], rank: int) -> Value:
-    """Build pads of all axes from pads of some axes, in the order of ONNX's Pad."""
+    """Build the `pads` operand of ONNX's Pad from the pads of some axes."""
     numbers = b.op("Concat", *sides, ints(b, 0), axis=0)
     place = {axis: k for k, axis in enumerate(axes)}
     order = [
@@ -162,7 +162,7 @@ SLICE = linear(by_first(_slice_cotangent))
 
 
 def _pad_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    """Pad `g` with the negated pads, or sum the padding for the fill value."""
+    """Build the cotangent of x (`g` without the pads) or of the fill value (the sum of `g` over the pads)."""
     (g,) = changes
     if g is None or k not in (0, 2):
         return None
@@ -188,9 +188,9 @@ def _fill_value_cotangent(b: Builder, op: Op, g: Value) -> Value | None:
 
 
 def _mirrored_pad_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    """Add the reflected or repeated elements of `g` at the indices of their sources.
+    """Build the cotangent of x for modes that repeat elements: add each element of `g` at its source index.
 
-    Padding the indices of an axis in the same mode gives these source indices.
+    The source indices are the indices of an axis padded in the same mode.
     """
     x, pads, axes_operand = operand(op), operand(op, 1), optional(op, 3)
     known = None if axes_operand is None else b.constant_of(axes_operand)
@@ -208,9 +208,9 @@ def _mirrored_pad_cotangent(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _center_crop_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    """Crop or pad `g` back to the shape of x.
+    """Build the cotangent of x for CenterCropPad, which crops or pads `g` to the shape of x.
 
-    CenterCropPad removes as many elements at the start as it would insert there.
+    CenterCropPad removes as many elements at the start as the reverse operation inserts.
     """
     shape, axes = shape_of(b, operand(op)), op.attributes.get("axes")
     if axes is not None:
@@ -222,7 +222,7 @@ PAD = linear(_pad_cotangent, (0, 2))
 CENTER_CROP_PAD = linear(by_first(_center_crop_cotangent))
 
 
-# --- what is its own transpose ----------------------------------------------------------------
+# --- operations that are their own transpose --------------------------------------------------
 
 
 def _apply_again(b: Builder, op: Op, g: Value) -> Value:
@@ -232,11 +232,11 @@ def _apply_again(b: Builder, op: Op, g: Value) -> Value:
 SELF_TRANSPOSED = linear(by_first(_apply_again))
 
 
-# --- what is made -----------------------------------------------------------------------------
+# --- Range ------------------------------------------------------------------------------------
 
 
 def _range_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
-    """Build the tangent of `start + k * delta` with a constant number of elements."""
+    """Build the tangent of Range, whose elements are `start + k * delta`."""
     start, _, delta = changes
     y = op.outputs[0]
     steps = None if delta is None else b.op("Mul", delta, _range_over_length(b, y))
@@ -254,7 +254,7 @@ def _range_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | No
 
 
 def _range_over_length(b: Builder, x: Value) -> Value:
-    """Build 0, 1, 2, ... with as many elements as a list."""
+    """Build the indices 0, 1, 2, ... of the one-dimensional value x, in the dtype of x."""
     positions = b.op("Range", scalar(b, 0, "int64"), extent(b, x, 0), scalar(b, 1, "int64"))
     return cast(b, positions, x.dtype)
 

@@ -1,6 +1,6 @@
-"""Derivatives of neural network operators, through decompositions of their own.
+"""Derivatives of neural network operators, through decompositions that only derivatives use.
 
-At a kink, equal maxima of a window share the derivative equally. A norm of zeros has 0.
+Equal maxima of a window share the derivative equally. The derivative of a norm of zeros is 0.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _max_pool(b: Builder, op: Op) -> Value:
 
 
 def _norm_rule(mass: Decomposition) -> DecomposedDerivative:
-    """Return the derivative of `mass ** (1 / p)`, with 0 where the mass is 0."""
+    """Return the derivative of the p-norm `mass ** (1 / p)`, which is 0 where the mass is 0."""
 
     def build_root(b: Builder, op: Op) -> Value:
         total, p = mass(b, op), attribute(op, "p")
@@ -73,7 +73,7 @@ GLOBAL_LP_POOL = _norm_rule(pooling.global_lp_mass)
 
 
 def _mean_variance(b: Builder, op: Op) -> Value:
-    """Build `(x - mean) / (norm(x - mean) / sqrt(n) + 1e-9)`.
+    """Decompose MeanVarianceNormalization into `(x - mean) / (norm(x - mean) / sqrt(n) + 1e-9)`.
 
     The derivative of the norm is 0 where all elements are equal.
     """
@@ -88,9 +88,9 @@ def _mean_variance(b: Builder, op: Op) -> Value:
 
 
 def _group_normalization(b: Builder, op: Op) -> Value:
-    """Build `(x - mean) / sqrt(var + epsilon)` of groups of channels.
+    """Decompose GroupNormalization into `(x - mean) / sqrt(var + epsilon)` of each group, scale and bias.
 
-    Scale and bias are given for each channel.
+    Scale and bias have one element for each channel.
     """
     x, shape = operand(op), shape_of(b, operand(op))
     groups = ints(b, attribute(op, "num_groups"))
@@ -114,7 +114,7 @@ GROUP_NORMALIZATION = DecomposedDerivative(_group_normalization)
 
 
 def _loss_decomposition(b: Builder, op: Op, likelihood: Value) -> Value:
-    """Build `-weight[target] * likelihood[:, target]`, or its sum, or its weighted mean."""
+    """Build the loss `-weight[target] * likelihood[:, target]`, or its sum or weighted mean."""
     target, weights, ignored = operand(op, 1), optional(op, 2), attribute(op, "ignore_index")
     one, zero = (constant_like(b, k, likelihood) for k in (1, 0))
     skip = None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def _matmul_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    """Build `ga = g @ b.T` or `gb = a.T @ g`, summed over broadcast stack axes."""
+    """Build the cotangent `ga = g @ b.T` or `gb = a.T @ g` of MatMul, summed over broadcast stack axes."""
     (g,), a, c = changes, operand(op), operand(op, 1)
     if g is None:
         return None
@@ -57,14 +57,14 @@ def _matmul_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
 
 
 def _vector_cotangent(b: Builder, other: Value, g: Value, k: int) -> Value:
-    """Build the cotangent of a vector that is multiplied with a vector or a matrix."""
+    """Build the cotangent of a vector that MatMul multiplies with a vector or a matrix."""
     if rank(other) == 1:
         return b.op("Mul", g, other)
     return b.op("MatMul", *((other, g) if k == 0 else (g, other)))
 
 
 def _transpose_matrices(b: Builder, x: Value) -> Value:
-    """Swap the last two axes."""
+    """Transpose the last two axes of a value."""
     last = rank(x) - 1
     return b.op("Transpose", x, perm=(*range(last - 1), last, last - 1))
 
@@ -132,7 +132,7 @@ GEMM = ExplicitDerivative(_gemm_tangents, _gemm_cotangent)
 
 
 def _einsum_terms(op: Op) -> tuple[list[str], str]:
-    """Return the letters of all operands and of the result, with letters in place of `...`."""
+    """Return the terms of the Einsum equation for the operands and the result, with letters in place of `...`."""
     equation = str(attribute(op, "equation")).replace(" ", "")
     left, arrow, right = equation.partition("->")
     named = left.split(",")
@@ -154,7 +154,7 @@ def _einsum_terms(op: Op) -> tuple[list[str], str]:
 
 
 def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-    """Build an Einsum over the indices of the operand, with `g` in its place.
+    """Build the cotangent of operand k as an Einsum in which `g` replaces this operand.
 
     The cotangent of `ij` in `ij,jk->ik` is `ik,jk->ij`. An index that only this operand has was summed, so its
     elements have equal cotangents. If the operand has an index twice, elements off the diagonal have 0.
@@ -186,7 +186,7 @@ def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
 
 
 def _keep_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
-    """Replace the elements off the diagonal of two axes by 0."""
+    """Replace the elements outside of the diagonal of two axes by 0."""
     zero, one = (scalar(b, k, "int64") for k in (0, 1))
     sides = []
     for axis in (first, second):
@@ -212,9 +212,9 @@ EINSUM = ExplicitDerivative(_einsum_tangents, _einsum_cotangent)
 
 
 def _cofactors(b: Builder, op: Op) -> Value:
-    """Build the cofactor of each element: the signed determinant without its row and column.
+    """Build the cofactors of a matrix: the signed determinants without the row and column of each element.
 
-    `det(A) inv(A).T` does not exist if the determinant is 0. The cofactors do.
+    The cofactors exist even if the determinant is 0, unlike `det(A) inv(A).T`.
     """
     x = operand(op)
     n = extents(x)[-1]

@@ -1,7 +1,7 @@
 """Derivatives of reductions: sums, products, extremes, norms, softmax, cumulative sums.
 
-At a kink, equal extremes share the derivative equally. `ReduceL1` has 0 for elements that are 0. `ReduceL2`
-and `LpNormalization` have 0 if all elements are 0.
+Equal extremes share the derivative equally. The derivative of `ReduceL1` is 0 for elements that are 0. The
+derivative of `ReduceL2` and `LpNormalization` is 0 if all elements are 0.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 Weight: TypeAlias = "Callable[[Builder, Op], Value]"
 """Function that builds the derivative of the result by each element, broadcast to the operand."""
 
-# --- the axes that are reduced ------------------------------------------------------------------
+# --- reduced axes -------------------------------------------------------------------------------
 
 
 def _axes(b: Builder, op: Op) -> Value | None:
-    """Return the axes that the operation reduces, or None if it reduces none.
+    """Return the axes that an operation reduces as int64[n], or None if it reduces no axis.
 
     Raises:
         UnsupportedError: `noop_with_empty_axes` without axes, which ONNX defines for sums only.
@@ -57,13 +57,13 @@ def _axes(b: Builder, op: Op) -> Value | None:
 
 
 def _restore_reduced_axes(b: Builder, op: Op, y: Value) -> Value:
-    """Insert the reduced axes of a result with extent 1."""
+    """Insert the reduced axes into a result with extent 1, unless the operation keeps them."""
     axes = _axes(b, op)
     return y if axes is None or attribute(op, "keepdims") else b.op("Unsqueeze", y, axes)
 
 
 def _sum_along_axes(b: Builder, op: Op, terms: Value, keepdims: int) -> Value:
-    """Build the sum of an array of the operand's shape along the reduced axes."""
+    """Build the sum of `terms`, an array of the operand's shape, along the reduced axes of an operation."""
     axes = _axes(b, op)
     if axes is None:
         return terms
@@ -73,11 +73,11 @@ def _sum_along_axes(b: Builder, op: Op, terms: Value, keepdims: int) -> Value:
     return sum_of(b, terms, known.ravel().tolist(), keepdims=bool(keepdims))
 
 
-# --- sums of changes, with weights --------------------------------------------------------------
+# --- weighted sums of tangents ------------------------------------------------------------------
 
 
 def _weighted(weight: Weight) -> ExplicitDerivative:
-    """Return the derivative of a reduction with `dy = sum of weight * dx`."""
+    """Return the derivative of a reduction whose tangent is the sum of `weight * dx`."""
 
     def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
         change = changes[0]
@@ -124,7 +124,7 @@ def _l2_weight(b: Builder, op: Op) -> Value:
 
 
 def _nonzero_norm(b: Builder, norm: Value) -> Value:
-    """Replace a norm of 0 by 1, so that it can divide."""
+    """Replace norms of 0 by 1, so that a division by them is defined."""
     is_zero = b.op("Equal", norm, scalar(b, 0, norm.dtype))
     return b.op("Where", is_zero, scalar(b, 1, norm.dtype), norm)
 
@@ -155,9 +155,9 @@ LOG_SUM_EXP = _weighted(_log_sum_exp_weight)
 
 
 def _product_of_others(b: Builder, op: Op) -> Value:
-    """Build the product of all other elements for each element, without a division.
+    """Build the derivative of ReduceProd by each element: the product of all other reduced elements.
 
-    Each axis multiplies the elements before an element with those behind it, so that elements may be 0.
+    Elements may be 0, because no product is divided by an element.
     """
     rest, axes = operand(op), _axes(b, op)
     listed = None if axes is None else b.constant_of(axes)
@@ -179,7 +179,7 @@ def _product_of_others(b: Builder, op: Op) -> Value:
 
 
 def _exclusive_product(b: Builder, x: Value, axis: int) -> Value:
-    """Build the product of all other elements along an axis, in log(n) doubling steps."""
+    """Build the product of all other elements along an axis for each element, in log(n) doubling steps."""
     n = extents(x)[axis]
     if not isinstance(n, int):
         return _exclusive_product_of_unknown_length(b, x, axis)
@@ -194,16 +194,16 @@ def _exclusive_product(b: Builder, x: Value, axis: int) -> Value:
 
 
 def _shift_along_axis(b: Builder, x: Value, axis: int, by: int) -> Value:
-    """Shift the elements along an axis and fill with ones."""
+    """Shift the elements along an axis and insert ones."""
     pads = np.zeros((2, rank(x)), np.int64)
     pads[:, axis] = by, -by
     return b.op("Pad", x, ints(b, *pads.ravel().tolist()), scalar(b, 1, x.dtype))
 
 
 def _exclusive_product_of_unknown_length(b: Builder, x: Value, axis: int) -> Value:
-    """Build the product of all other elements along an axis of unknown extent.
+    """Build the product of all other elements along an axis of unknown extent for each element.
 
-    Each of the n products has a 1 in place of one element.
+    In each of the n products, a 1 replaces one element.
     """
     zero, one = (scalar(b, k, "int64") for k in (0, 1))
     places = b.op("Range", zero, extent(b, x, axis), one)
@@ -218,7 +218,7 @@ def _exclusive_product_of_unknown_length(b: Builder, x: Value, axis: int) -> Val
 PROD = _weighted(_product_of_others)
 
 
-# --- as many as before --------------------------------------------------------------------------
+# --- operations that keep the shape -------------------------------------------------------------
 
 
 def _along(b: Builder, op: Op, terms: Value) -> Value:
@@ -226,7 +226,7 @@ def _along(b: Builder, op: Op, terms: Value) -> Value:
 
 
 def _softmax(b: Builder, op: Op, g: Value) -> Value:
-    """Build `y * (g - sum(y * g))`, the tangent and the cotangent alike."""
+    """Build `y * (g - sum(y * g))`, which is both the tangent and the cotangent of Softmax."""
     y = op.outputs[0]
     return b.op("Mul", y, b.op("Sub", g, _along(b, op, b.op("Mul", y, g))))
 
@@ -247,13 +247,13 @@ def _same_shape_rule(there: ElementDerivative, back: ElementDerivative) -> Expli
 
 
 def _reverse_cumulative_sum(b: Builder, op: Op, g: Value) -> Value:
-    """Build the cumulative sum from the other end."""
+    """Build the cotangent of CumSum: the cumulative sum of `g` in the opposite direction."""
     attributes = {**op.attributes, "reverse": 1 - attribute(op, "reverse")}
     return b.op("CumSum", g, operand(op, 1), **attributes)
 
 
 def _normalized(b: Builder, op: Op) -> Value:
-    """Build `x / norm` along an axis, or 0 if the norm is 0."""
+    """Decompose LpNormalization into `x / norm` along an axis, or 0 if the norm is 0."""
     x, axis = operand(op), attribute(op, "axis")
     word = "ReduceL1" if attribute(op, "p") == 1 else "ReduceL2"
     norm, zero = b.op(word, x, axes=(axis,), keepdims=1), scalar(b, 0, x.dtype)

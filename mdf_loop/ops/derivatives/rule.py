@@ -1,4 +1,4 @@
-"""Rules that differentiate operations, and their kinds.
+"""Differentiation rules of operations: elementwise, explicit or through a decomposition.
 
     y = f(x0, x1, ...)
     tangent     dy = sum of (dy/dxk) dxk       change of the results with the operands
@@ -34,32 +34,32 @@ The product is broadcast to the shape of the result.
 """
 
 Transposed: TypeAlias = "Callable[[Builder, Op, Changes, int], Value | None]"
-"""Function that builds the cotangent of the operand at a position from those of all results."""
+"""Function that builds the cotangent of the operand at a position from the cotangents of all results."""
 
 
 class Pointwise(Struct, frozen=True):
-    """Derivative of an elementwise operation, one function for each operand.
+    """Derivative of an elementwise operation, with one function for each operand.
 
-    None stands for an operand on which the result does not depend smoothly.
+    None stands for an operand without a derivative, such as a condition.
     """
 
     sides: Callable[[Op], Sequence[ElementDerivative | None]]
 
     def tangents(self, b: Builder, op: Op, changes: Changes) -> Changes:
-        """Build the tangent of the result from those of the operands."""
+        """Build the tangent of the result from the tangents of the operands."""
         pairs = zip(self.sides(op), changes, strict=False)
         parts = [side(b, op, t) for side, t in pairs if side is not None and t is not None]
         return (broadcast_like(b, sum_values(b, parts), op.outputs[0]) if parts else None,)
 
     def cotangent(self, b: Builder, op: Op, changes: Changes, position: int) -> Value | None:
-        """Build the cotangent of the operand at a position from that of the result."""
+        """Build the cotangent of the operand at a position from the cotangent of the result."""
         return self._element_cotangent(b, op, changes, position, is_chosen=False)
 
     def chosen_cotangent(self, b: Builder, op: Op, changes: Changes, position: int) -> Value | None:
-        """Build the cotangent of an operand whose result a choice reads.
+        """Build the cotangent of an operand if a selection such as Where reads the result of the operation.
 
-        Elements that the choice leaves out have a cotangent of 0. Their cotangent stays 0 where the derivative is
-        infinite. Elsewhere the product stays, because a cotangent that is 0 by chance can change.
+        Elements that the selection omits have a cotangent of 0, which stays 0 even if the derivative is infinite.
+        A finite product remains, because a cotangent that is 0 by coincidence still depends on its operands.
         """
         return self._element_cotangent(b, op, changes, position, is_chosen=True)
 
@@ -99,7 +99,7 @@ def pointwise(*sides: ElementDerivative | None) -> Pointwise:
 
 
 def linear(transposed: Transposed, positions: Sequence[int] = (0,)) -> ExplicitDerivative:
-    """Return the derivative of an operation that is linear in its operands at `positions` together.
+    """Return the derivative of an operation that is jointly linear in the operands at `positions`.
 
     The operation itself computes the tangents, with tangents in place of these operands.
     """
@@ -119,7 +119,7 @@ def linear(transposed: Transposed, positions: Sequence[int] = (0,)) -> ExplicitD
 def bilinear(transposed: Transposed, positions: Sequence[int] = (0, 1)) -> ExplicitDerivative:
     """Return the derivative of an operation that is linear in each operand at `positions`.
 
-    The tangent is the sum of the results with one operand replaced by its tangent.
+    The tangent is the sum of the results in which one operand is replaced by its tangent.
     """
 
     def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
@@ -153,7 +153,7 @@ def sum_values(b: Builder, parts: Sequence[Value]) -> Value:
 
 
 def is_float(value: Value | None) -> bool:
-    """Return True if the dtype of a value is a float, which derivatives can follow."""
+    """Return True if the dtype of a value is a float dtype, so that the value can have a derivative."""
     return value is not None and kind_of(value.dtype) == "f"
 
 
@@ -165,11 +165,11 @@ def contains_floats(value: Value | None) -> bool:
 ZERO_DERIVATIVE = ExplicitDerivative(
     lambda b, op, changes: (None,) * len(op.outputs), lambda b, op, changes, k: None
 )
-"""Derivative of a result that does not change smoothly: a comparison, an integer, a shape."""
+"""Derivative of operations with piecewise constant results, such as comparisons, integers and shapes."""
 
 
 def refusing_derivative(name: str, why: str, hint: str) -> ExplicitDerivative:
-    """Return a rule that raises UnsupportedError, for decomposed operations without a derivative."""
+    """Return a rule that raises UnsupportedError, for operations with a decomposition but without a derivative."""
 
     def refuse(b: Builder, op: Op, changes: Changes, k: int = 0) -> NoReturn:
         raise UnsupportedError(f"{name} has no derivative here: {why}", op.where, hint)

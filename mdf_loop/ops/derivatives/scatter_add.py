@@ -1,4 +1,4 @@
-"""Cotangents of gathered rows: adding rows at their indices, the transpose of Gather."""
+"""Transpose of Gather: addition of the rows of a cotangent at their indices."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def scatter_add_rows(b: Builder, g: Value, indices: Value, count: Value, axis: int) -> Value:
-    """Add rows at their indices along an axis of an array of zeros.
+    """Build zeros and add the rows of `g` at their indices along an axis.
 
         y = Gather(x, indices, axis)   ->   gx[..., indices[k], ...] += g[..., k, ...]
 
-    `indices` has one axis, and `count` is the extent of the axis in x. Known distinct indices need no scatter.
+    `indices` has one axis, and `count` is the extent of the axis in x. Constant distinct indices need no scatter.
     """
     known_indices, extent = b.constant_of(indices), b.constant_of(count)
     if known_indices is not None and extent is not None:
@@ -35,7 +35,7 @@ def scatter_add_rows(b: Builder, g: Value, indices: Value, count: Value, axis: i
 
 
 def _place_distinct_rows(b: Builder, g: Value, indices: Array, n: int, axis: int) -> Value:
-    """Place rows at known distinct indices, by zero padding or by a gather."""
+    """Build zeros with the rows of `g` at constant distinct indices, by padding or by a Gather."""
     first = int(indices[0]) if indices.size else 0
     if np.array_equal(indices, np.arange(first, first + indices.size)):
         return pad_with_zeros(b, g, axis, first, n - first - indices.size)
@@ -55,7 +55,7 @@ def pad_with_zeros(b: Builder, g: Value, axis: int, before: int, after: int) -> 
 
 
 def _with_extent(b: Builder, g: Value, count: Value, axis: int) -> Value:
-    """Build the shape of a value with another extent along an axis."""
+    """Build the shape of a value with the extent `count` along an axis."""
     n = b.constant_of(count)
     if n is not None and is_fixed(g.shape):
         shape = [*extents(g)]
@@ -71,5 +71,5 @@ def _with_extent(b: Builder, g: Value, count: Value, axis: int) -> Value:
 
 
 def slice_list(b: Builder, numbers: Value, start: int, end: int = np.iinfo(np.int64).max) -> Value:
-    """Slice a list of numbers."""
+    """Build the slice `numbers[start:end]` of a one-dimensional value."""
     return b.op("Slice", numbers, ints(b, start), ints(b, end), ints(b, 0))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _gather_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    """Flatten the index axes of `g` into one axis, then add its rows at the indices."""
+    """Build the cotangent of the data of Gather: add the rows of `g` at their indices."""
     x, indices = operand(op), operand(op, 1)
     axis = attribute(op, "axis") % rank(x)
     if rank(indices) == 0:
@@ -51,7 +51,7 @@ GATHER = linear(by_first(_gather_cotangent))
 COMPRESS = linear(by_first(_compress_cotangent))
 
 
-# --- each element from its own place ----------------------------------------------------------
+# --- indices of single elements ---------------------------------------------------------------
 
 
 def _scatter_add(b: Builder, like: Value, places: Value, g: Value, axis: int) -> Value:
@@ -77,7 +77,7 @@ def _top_k_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | No
 
 
 def _gather_nd_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    """Add `g` at indices into the flattened indexed axes, with x as `[batch, indexed, rest]`."""
+    """Build the cotangent of the data of GatherND, with x reshaped to `[batch, indexed, remaining]`."""
     x, indices = operand(op), operand(op, 1)
     batch, (*_, count) = attribute(op, "batch_dims"), extents(indices)
     if not isinstance(count, int):
@@ -119,7 +119,7 @@ TOP_K = ExplicitDerivative(_top_k_tangents, _top_k_cotangent)
 
 
 def _scatter_rule(gather: str) -> ExplicitDerivative:
-    """Return the derivative of a scatter, which is linear in data and updates."""
+    """Return the derivative of a scatter operation, which is linear in data and updates."""
 
     def transposed(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
         (g,), kind = changes, _scatter_reduction(op)
@@ -141,7 +141,7 @@ def _scatter_rule(gather: str) -> ExplicitDerivative:
 
 
 def _scatter_reduction(op: Op) -> str:
-    """Return the reduction of a scatter, "none" or "add".
+    """Return the reduction of a scatter operation: "none" or "add".
 
     Raises:
         UnsupportedError: the operation has another reduction.

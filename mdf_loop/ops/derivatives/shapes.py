@@ -1,4 +1,4 @@
-"""Helpers that give tangents and cotangents the shape of their values."""
+"""Helpers that broadcast, reshape or sum tangents and cotangents to the shapes of their values."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def shape_of(b: Builder, x: Value) -> Value:
-    """Return the shape of a value as int64[n], a constant if it is known."""
+    """Build the shape of a value as int64[n], as a constant if it is known."""
     return shape_between(b, x, 0)
 
 
 def extent(b: Builder, x: Value, axis: int) -> Value:
-    """Return the extent of an axis as an int64 scalar, a constant if it is known."""
+    """Build the extent of an axis as an int64 scalar, as a constant if it is known."""
     known = extents(x)[axis]
     if isinstance(known, int):
         return scalar(b, known, "int64")
@@ -29,16 +29,16 @@ def extent(b: Builder, x: Value, axis: int) -> Value:
 
 
 def zeros(b: Builder, x: Value) -> Value:
-    """Return zeros of the shape and dtype of a value."""
+    """Build zeros with the shape and dtype of a value."""
     if is_fixed(x.shape):
         return b.constant(np.zeros(x.shape, x.dtype))
     return with_type_of(b, b.op("Expand", scalar(b, 0, x.dtype), b.op("Shape", x)), x)
 
 
 def with_type_of(b: Builder, change: Value, like: Value) -> Value:
-    """Declare the shape of `like` for the result of the last operation.
+    """Return `change` with the declared shape of `like`, if the last operation of the builder computes `change`.
 
-    Names of extents say more than ONNX's shape inference can find out.
+    The named extents of `like` are more precise than the result of ONNX's shape inference.
     """
     last = b.ops[-1] if b.ops else None
     known = like.shape is None or change.shape == like.shape
@@ -78,7 +78,7 @@ def sum_to_shape(b: Builder, change: Value, like: Value) -> Value:
 
 
 def _sum_to_runtime_shape(b: Builder, change: Value, like: Value) -> Value:
-    """Sum a cotangent over broadcast axes that are known only at run time."""
+    """Sum a cotangent over the axes of `like` that are found to be broadcast only at run time."""
     ones = ints(b, *(1,) * (len(extents(change)) - len(extents(like))))
     own = b.op("Concat", ones, b.op("Shape", like), axis=0)
     least = b.op("Max", own, scalar(b, 1, "int64"))
@@ -87,7 +87,7 @@ def _sum_to_runtime_shape(b: Builder, change: Value, like: Value) -> Value:
 
 
 def sum_copies(b: Builder, change: Value, copies: Value, own: Value) -> Value:
-    """Reshape `[c0 * n0, c1 * n1, ...]` to `[c0, n0, c1, n1, ...]` and sum over the copies."""
+    """Sum over repetitions: reshape `[c0 * n0, c1 * n1, ...]` to `[c0, n0, c1, n1, ...]` and sum over the axes c."""
     pairs = [b.op("Unsqueeze", numbers, ints(b, 1)) for numbers in (copies, own)]
     shape = b.op("Reshape", b.op("Concat", *pairs, axis=1), ints(b, -1))
     apart = b.op("Reshape", change, shape, allowzero=1)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def derivative_of(op: Op) -> Derivative | None:
-    """Return the derivative of an operation, through its decomposition if it has no other, or None."""
+    """Return the derivative of an operation, or the derivative of its decomposition, or None."""
     row = row_of(op.op_type)
     if row.derivative is not None or row.decomposition is None:
         return row.derivative
@@ -49,12 +49,12 @@ def rule_of(op: Op) -> Pointwise | ExplicitDerivative:
 
 
 class Sweep:
-    """Cotangents of the values of a scope, accumulated from last operation to first.
+    """Accumulator of the cotangents of the values of a scope, from the last operation to the first.
 
     Args:
         b: builder that the cotangents are appended to.
         targets: values that need a cotangent.
-        chosen: values that a choice reads, which may leave out some of their elements.
+        chosen: values that a selection such as Where reads, which may omit some of their elements.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Sweep:
         self.of[value] = change if before is None else self.b.op("Add", before, change)
 
     def needs_cotangent(self, value: Value | None) -> bool:
-        """Return True if a value needs a cotangent."""
+        """Return True if a value is a float target whose cotangent is to be computed."""
         return value is not None and is_float(value) and value in self._targets
 
     def has_result_cotangent(self, operation: Operation) -> bool:
@@ -97,7 +97,7 @@ class Sweep:
 
 
 def by_transposing(transposed: Transposed) -> ExplicitDerivative:
-    """Return a rule whose tangents are derived from its cotangent function.
+    """Return a rule that computes tangents by transposing the cotangent function `transposed`.
 
     The cotangents of the operands are linear in the cotangents `g` of the results. The transpose of this linear
     map computes the tangents of the results.
@@ -137,7 +137,7 @@ def _plain(operation: Operation) -> Op:
 
 
 def _operations_without(ops: Iterable[Op], linear: set[Value]) -> Sequence[Op]:
-    """Return the operations that do not depend on the values in `linear`.
+    """Return the operations that do not depend on the values in `linear`, and extend `linear`.
 
     The results of all other operations are added to `linear`.
     """
