@@ -37,7 +37,7 @@ def command(ctx: click.Context, /, models: tuple[str, ...], **options: Any) -> N
 
 
 def _check_model(model: str, options: Mapping[str, Any]) -> None:
-    """Print the inputs, outputs, loops and notes of a valid model.
+    """Read a model, and print its inputs, outputs, loops and notes.
 
     Raises:
         LoopError: The model has errors. The exception has all findings.
@@ -77,6 +77,6 @@ def _check_model(model: str, options: Mapping[str, Any]) -> None:
 
 
 def _count_text(noun: str, number: int) -> str:
-    """Return a number with a noun, in the plural unless the number is 1."""
+    """Format a number with a noun, in the plural unless the number is 1."""
     first, *rest = noun.split(" ")
     return " ".join((f"{number} {first}{'s' * (number != 1)}", *rest))

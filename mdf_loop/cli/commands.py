@@ -35,7 +35,7 @@ The high thresholds prevent scans of imported objects, which take a tenth of the
 
 
 class _Commands(click.Group):
-    """Group of commands that imports the module of a command when the command is used."""
+    """Group of commands that imports a command's module when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -50,12 +50,12 @@ class _Commands(click.Group):
         return command
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Parse the options before the name of the command, with control characters escaped in errors."""
+        """Parse the options of the program, with control characters escaped in errors."""
         with _escape_usage_errors():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command.
+        """Run the command, and turn user errors and signals into exit codes.
 
         For an error that the user can correct, print it on stderr, and exit with code 2.
         """
@@ -110,7 +110,7 @@ def run_command_line(arguments: Sequence[str]) -> None:
 
 
 def _exit_at_once(end: SystemExit) -> NoReturn:
-    """End the process with the exit code of `end`, without Python's finalization."""
+    """End the process with the exit code of a SystemExit, without Python's finalization."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

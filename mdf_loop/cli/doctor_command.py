@@ -43,7 +43,7 @@ def _version_lines() -> Iterator[str]:
 
 
 def _runtime_lines() -> Iterator[str]:
-    """Yield a line about each device of ONNX Runtime, after a run of a small loop."""
+    """Yield a line about each device of ONNX Runtime, after running a small loop on it."""
     from mdf_loop.api.compiled import compile
     from mdf_loop.demo import DEMOS
     from mdf_loop.errors import LoopError
@@ -62,7 +62,7 @@ def _runtime_lines() -> Iterator[str]:
 
 
 def _native_lines() -> Iterator[str]:
-    """Yield a line about the compilation of loops to machine code."""
+    """Yield a line about the compiler of native loops."""
     from mdf_loop.native.loop_decisions import unavailable
 
     problem = unavailable()
@@ -89,7 +89,7 @@ def _drawing_lines() -> Iterator[str]:
 
 
 def _plugin_lines() -> Iterator[str]:
-    """Yield a line about the registration of functions in modeci_mdf."""
+    """Yield a line about the registration of the plugin in modeci_mdf."""
     import modeci_mdf.execution_engine  # noqa: F401 - the plugin registers when it is loaded
     from modeci_mdf.functions.standard import mdf_functions
 

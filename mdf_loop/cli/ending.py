@@ -25,12 +25,12 @@ _SIGNAL_WORDS = {
 
 
 def exit_code(stopped_by: StopReason) -> int:
-    """Return the exit code of a command by the stop reason of its run, which may be partial."""
+    """Return the exit code of a command by the stop reason of its run."""
     return EXIT_CODES.get(stopped_by, 0)
 
 
 def interruption_word_and_code(interruption: KeyboardInterrupt) -> tuple[str, int]:
-    """Return the message and the exit code for a command that an interruption ends without results."""
+    """Return the message and the exit code of a command that a signal ends without results."""
     reason: StopReason = getattr(interruption, "reason", StopReason.INTERRUPTED)
     return _SIGNAL_WORDS[reason], EXIT_CODES[reason]
 
@@ -46,11 +46,11 @@ class SignalWord:
         self._is_written = False
 
     def reset(self) -> None:
-        """Reset the state for a new command, so that its message can be written."""
+        """Forget the written message, because a new command begins."""
         self._is_written = False
 
     def write(self, word: str, write: Callable[[str], object]) -> None:
-        """Call `write(word)`, unless the message of this command is already written."""
+        """Call `write(word)`, unless the message was already written."""
         if not self._lock.acquire(timeout=self.LOCK_SECONDS):
             return
         try:

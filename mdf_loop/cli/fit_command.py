@@ -142,7 +142,7 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
 
 
 def _fit_arguments(options: Mapping[str, Any], document: Document) -> dict[str, Any]:
-    """Return the keyword arguments of `CompiledModel.fit` from the options."""
+    """Convert command-line options to the keyword arguments of `CompiledModel.fit`."""
     from mdf_loop.cli.inputs import (
         read_cluster,
         read_inputs,
@@ -176,7 +176,7 @@ def _fit_arguments(options: Mapping[str, Any], document: Document) -> dict[str, 
 
 
 def _read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return the bounds of free parameters by name.
+    """Parse the bounds of free parameters by name.
 
     Raises:
         InputError: A text is not NAME=LOW..HIGH.
@@ -219,7 +219,7 @@ def _check_files(options: Mapping[str, Any], subjects: Mapping[str, str]) -> Non
 
 
 def _write_files(fit: Fit | Fits, options: Mapping[str, Any]) -> None:
-    """Write the output files of a fit."""
+    """Write the output files of a fit that the options name."""
     if options["output"] is not None:
         fit.save(options["output"])
     if options["plot"] is not None:

@@ -21,7 +21,7 @@ class GroupedCommand(click.Command):
     groups: ClassVar[Groups] = {}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one section of the help for each group."""
+        """Write one section of the help text for each group of options."""
         records = {
             str(parameter.name): record
             for parameter in self.get_params(ctx)

@@ -87,7 +87,7 @@ def _check_times(path: Path, times: Any, dt: float) -> None:
 
 
 def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """Return the values of `--set` by `node.parameter`."""
+    """Parse the values of `--set` options by `node.parameter`."""
     return {
         name: _read_value(text, f"the value of '{name}'")
         for name, text in split_once(pairs, "--set cell.g=0.5")
@@ -95,7 +95,7 @@ def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def read_step(dt: str | None, document: Document) -> float | None:
-    """Return `--dt` in the model's unit of time. Print a conversion from another unit on stderr.
+    """Convert `--dt` to the model's unit of time. A conversion is reported on stderr.
 
     dt: 0.5ms is 0.0005 s (the model states no unit of time)
     """
@@ -111,7 +111,7 @@ def read_step(dt: str | None, document: Document) -> float | None:
 
 
 def read_members(pairs: Iterable[str], grid_pairs: Iterable[str]) -> Mapping[str, Any]:
-    """Return the sweep of `--sweep` or `--grid`.
+    """Parse the members of a sweep from `--sweep` or `--grid` options.
 
     Raises:
         InputError: A value cannot be read, or both options are present.
@@ -123,12 +123,12 @@ def read_members(pairs: Iterable[str], grid_pairs: Iterable[str]) -> Mapping[str
 
 
 def read_cluster(text: str | None) -> Any:
-    """Return the number of processes as int, or the address or file of a cluster as text."""
+    """Parse `--cluster`: a number of processes, or the address or file of a cluster."""
     return int(text) if text is not None and text.isdecimal() else text
 
 
 def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
-    """Return the values of `--sweep` or `--grid` by name."""
+    """Parse the values of `--sweep` or `--grid` options by name."""
     sweep = {}
     for name, text in split_once(pairs, "--sweep cell.g='[0.1, 0.2]' or --sweep cell.g=0:1:100"):
         parts = text.split(":")
@@ -141,7 +141,7 @@ def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def read_losses(texts: Iterable[str], steps: int | None = None) -> dict[str, list[Any]]:
-    """Return the terms of `--of` by output: words such as `mean`, some with data.
+    """Parse the objective's terms of `--of` options by output: words such as `mean`, some with data.
 
     cell.V:mean   cell.V:sse=data.csv   cell.V:sse=data.csv:V   cell.V:weighted='[0.5, 1]'
 
@@ -162,7 +162,7 @@ _LOSS_PATTERN = re.compile(r"(.+?):\s*(\w+)\s*(?:=(.*))?", re.DOTALL)
 
 
 def _parse_loss(text: str) -> tuple[str, str, str | None]:
-    """Return the output, the word, and the text of the data of one `--of` option."""
+    """Split one `--of` option into its output, its word, and the text of its data."""
     if match := _LOSS_PATTERN.fullmatch(text.strip()):
         output, word, data_text = match[1].strip(), match[2], match[3]
         if word in (WORDS if data_text is None else WITH_DATA):
@@ -175,12 +175,12 @@ def _parse_loss(text: str) -> tuple[str, str, str | None]:
 
 
 def read_seed(text: str) -> int | str:
-    """Return an integer seed as int, and any other text unchanged."""
+    """Parse a seed: an integer as int, and any other text unchanged."""
     return int(text) if _INTEGER_PATTERN.fullmatch(text.strip()) else text
 
 
 def read_trials(text: str | None) -> Any:
-    """Return the number of trials, the range `first:end`, or a list of trial numbers."""
+    """Parse `--trials`: a number of trials, a range `first:end`, or a list of trial numbers."""
     if text is None:
         return None
     parts = text.split(":")
@@ -190,7 +190,7 @@ def read_trials(text: str | None) -> Any:
 
 
 def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
-    """Return the statistics of `--over-trials`, with their parameters, by name of the output."""
+    """Parse the statistics of `--over-trials` options by output."""
     example = "--over-trials ddm.rt=mean,quantiles:0.1:0.5:0.9"
     statistics: dict[str, list[Any]] = {}
     for pair in pairs:
@@ -200,7 +200,7 @@ def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
 
 
 def _parse_statistic(text: str) -> Any:
-    """Return a statistic as a word, or as a dict with its quantiles or bin edges."""
+    """Parse a statistic: a word, or a dict with quantiles or bin edges."""
     word, *parts = (part.strip() for part in text.split(":"))
     if not parts:
         return word
@@ -213,7 +213,7 @@ _INTEGER_PATTERN = re.compile(r"-?[0-9]{1,20}")
 
 
 def _split_pair(pair: str, example: str) -> tuple[str, str]:
-    """Return the name and the text of the value in `NAME=VALUE`."""
+    """Split `NAME=VALUE` into the name and the text of the value."""
     name, separator, text = pair.partition("=")
     if not separator or not name.strip():
         option = example.split()[0]
@@ -222,7 +222,7 @@ def _split_pair(pair: str, example: str) -> tuple[str, str]:
 
 
 def split_once(pairs: Iterable[str], example: str) -> list[tuple[str, str]]:
-    """Return the names and the texts of the values of `NAME=VALUE` options.
+    """Split `NAME=VALUE` options into names and texts, where each name must occur once.
 
     Raises:
         InputError: A name occurs twice.
@@ -237,7 +237,7 @@ def split_once(pairs: Iterable[str], example: str) -> list[tuple[str, str]]:
 
 
 def _parse_range(parts: list[str], description: str) -> Any:
-    """Return the evenly spaced values of `first:last:number`, including both ends."""
+    """Parse `first:last:number` as evenly spaced values, including both ends."""
     first, last, number = (parse_value(part, description) for part in parts)
     are_finite = all(isinstance(end, int | float) and np.isfinite(end) for end in (first, last))
     if not are_finite or isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -260,7 +260,7 @@ _WHOLE_FILE_PATTERN = re.compile(r"[^:]+\.(?:csv|npz|json)", re.IGNORECASE)
 
 
 def _read_value(text: str, description: str, steps: int | None = None) -> Any:
-    """Return the value that a text represents, or the column or array of a file that it names."""
+    """Parse a value, or read the column or array of a file that the text names."""
     match = _FILE_ENTRY_PATTERN.fullmatch(text.strip())
     if match is None:
         return parse_value(text, description)
@@ -293,7 +293,7 @@ class _ReplaceConstants(ast.NodeTransformer):
 
 
 def parse_value(text: str, description: str) -> Any:
-    """Return a number, boolean or (nested) list in the syntax of JSON or Python."""
+    """Parse a number, boolean or (nested) list in the syntax of JSON or Python."""
     try:
         value = ast.literal_eval(_ReplaceConstants().visit(ast.parse(text.strip(), mode="eval")))
     except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -312,7 +312,7 @@ def parse_value(text: str, description: str) -> Any:
 
 
 def _read_file(path: Path, steps: int | None) -> Mapping[str, Any]:
-    """Return the arrays or columns of a file by name."""
+    """Read the arrays or columns of a file by name."""
     if not path.is_file():
         raise InputError(f"there is no file '{path}' with inputs")
     check(noted(path).stat().st_size, f"'{path.name}'"[:300])
@@ -328,7 +328,7 @@ def _read_file(path: Path, steps: int | None) -> Mapping[str, Any]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Return the values of a JSON file by name."""
+    """Read the values of a JSON file by name."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError, RecursionError) as error:

@@ -55,7 +55,7 @@ def recording_options(command: _F) -> _F:
 
 
 def limit_options(command: _F) -> _F:
-    """Add the options `--memory-limit` and `--time-limit`."""
+    """Add the options `--memory-limit` and `--time-limit` to a command."""
     for option in (
         click.option(
             "--memory-limit",
@@ -108,7 +108,7 @@ def stopping_options(command: _F) -> _F:
 
 
 def long_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a run specification from the options for long runs.
+    """Convert the options for long runs to arguments of a run specification.
 
     Raises:
         InputError: The value of an option is invalid.
@@ -130,7 +130,7 @@ def long_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_every(text: str) -> int:
-    """Return the number of rows of `--every`.
+    """Parse the number of rows of `--every`.
 
     Raises:
         InputError: The text is a time, or not a whole number.
@@ -152,7 +152,7 @@ def read_every(text: str) -> int:
 
 
 def read_reductions(pairs: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the reductions of `--reduce` by the name of the output."""
+    """Parse the reductions of `--reduce` options by output."""
     reductions: dict[str, tuple[str, ...]] = {}
     for pair in pairs:
         name, _, text = (part.strip() for part in pair.partition("="))

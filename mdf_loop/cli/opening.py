@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def open_model(model: str, loop_condition: str) -> Document:
-    """Return the document of a model file, and print the warnings of its import."""
+    """Open the document of a model file, and print the warnings of its import."""
     from mdf_loop.importing.opening import open_document_silently
 
     document = open_document_silently(model, loop_condition)
@@ -20,6 +20,6 @@ def open_model(model: str, loop_condition: str) -> Document:
 
 
 def show_warnings(warnings: tuple[str, ...]) -> None:
-    """Print each warning as a line on stderr."""
+    """Print each import warning as a line on stderr."""
     for warning in warnings:
         show(f"warning: {warning}", error=True)

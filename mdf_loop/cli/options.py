@@ -24,7 +24,7 @@ model_argument = click.argument("model", type=click.Path())
 
 
 def input_options(command: _F) -> _F:
-    """Add `--input name=value` and `--inputs file`."""
+    """Add the options `--input name=value` and `--inputs file` to a command."""
     command = click.option(
         "--inputs",
         "files",
@@ -44,7 +44,7 @@ def input_options(command: _F) -> _F:
 
 
 def set_option(command: _F) -> _F:
-    """Add `--set node.parameter=value`."""
+    """Add the option `--set node.parameter=value` to a command."""
     return click.option(
         "--set",
         "settings",
@@ -55,7 +55,7 @@ def set_option(command: _F) -> _F:
 
 
 def sweep_option(command: _F) -> _F:
-    """Add `--sweep name=values`."""
+    """Add the option `--sweep name=values` to a command."""
     return click.option(
         "--sweep",
         multiple=True,
@@ -74,7 +74,7 @@ grid_option = click.option(
 
 
 def cluster_options(command: _F) -> _F:
-    """Add `--cluster`, `--block` and `--retries`."""
+    """Add the options `--cluster`, `--block` and `--retries` to a command."""
     for option in (
         click.option(
             "--retries",
@@ -111,7 +111,7 @@ dt_option = click.option(
 
 
 def time_options(command: _F) -> _F:
-    """Add `--steps` and `--dt`."""
+    """Add the options `--steps` and `--dt` to a command."""
     for option in (
         dt_option,
         click.option(
@@ -131,7 +131,7 @@ seed_option = click.option(
 
 
 def draws_options(command: _F) -> _F:
-    """Add `--seed` and `--trials`."""
+    """Add the options `--seed` and `--trials` to a command."""
     for option in (
         click.option(
             "--trials",
@@ -145,7 +145,7 @@ def draws_options(command: _F) -> _F:
 
 
 def over_trials_options(command: _F) -> _F:
-    """Add `--over-trials` and `--by`."""
+    """Add the options `--over-trials` and `--by` to a command."""
     for option in (
         click.option(
             "--by",
@@ -165,14 +165,14 @@ def over_trials_options(command: _F) -> _F:
 
 
 def device_option(command: _F) -> _F:
-    """Add `--device`, for commands that run a model."""
+    """Add the option `--device` to a command that runs a model."""
     return click.option(
         "--device", default="auto", show_default=True, help="Device: auto, cpu or cuda."
     )(command)
 
 
 def native_option(command: _F) -> _F:
-    """Add `--native`, for commands that run a compiled model."""
+    """Add the option `--native` to a command that runs a compiled model."""
     return click.option(
         "--native",
         default="auto",
@@ -182,7 +182,7 @@ def native_option(command: _F) -> _F:
 
 
 def threads_option(command: _F) -> _F:
-    """Add `--threads`, for commands that run a compiled model."""
+    """Add the option `--threads` to a command that runs a compiled model."""
     return click.option(
         "--threads",
         type=int,
@@ -192,7 +192,7 @@ def threads_option(command: _F) -> _F:
 
 
 def loop_condition_option(command: _F) -> _F:
-    """Add `--loop-condition`, for commands that open ONNX files."""
+    """Add the option `--loop-condition` to a command that opens ONNX files."""
     return click.option(
         "--loop-condition",
         default="document",
@@ -204,7 +204,7 @@ def loop_condition_option(command: _F) -> _F:
 
 
 def compile_options(command: _F) -> _F:
-    """Add the options that affect the compiled program of a model."""
+    """Add the options that affect a model's compiled program to a command."""
     for option in (
         loop_condition_option,
         click.option(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class _RunCommand(GroupedCommand):
-    """Class of the command `run`, whose options have the groups of the arguments of `CompiledModel.run`."""
+    """Class of the command `run`, which groups its options like the arguments of `CompiledModel.run`."""
 
     groups: ClassVar = {
         "Model and inputs": (
@@ -159,12 +159,12 @@ OUTPUT_OPTIONS = ("output", "plot", "final_state", "checkpoint")
 
 
 def _option_name(option: str) -> str:
-    """Return an option as written on the command line."""
+    """Return the command-line spelling of an option, such as `--final-state`."""
     return f"--{option.replace('_', '-')}"
 
 
 def _check_files(options: Mapping[str, Any]) -> None:
-    """Raise an InputError before the run if an output file cannot be written."""
+    """Raise an InputError before the run if an output file is not writable."""
     if options["output"] is not None:
         from mdf_loop.results.saving import check_results_path
 
@@ -191,7 +191,7 @@ def _check_files(options: Mapping[str, Any]) -> None:
 
 
 def _check_distinct_files(options: Mapping[str, Any]) -> None:
-    """Raise an InputError if two outputs have the same file.
+    """Raise an InputError if two outputs would be written to one file.
 
     A run may overwrite the files that it resumes from by its checkpoint and its final state.
     """
@@ -210,7 +210,7 @@ def _check_distinct_files(options: Mapping[str, Any]) -> None:
 
 
 def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpecification:
-    """Return the specification of the run from the options."""
+    """Convert command-line options to the specification of a run."""
     from mdf_loop.cli.inputs import (
         read_cluster,
         read_inputs,
@@ -250,7 +250,7 @@ def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpe
 def _run_model(
     compiled: CompiledModel, spec: RunSpecification
 ) -> tuple[Results, LoopError | Signalled | None]:
-    """Return the complete or partial results of a run, and the error or signal that ended the run.
+    """Run the model. Return complete or partial results, and the error or signal that ended the run.
 
     The error may also be an error of writing the results.
     """
@@ -275,7 +275,7 @@ def _run_model(
 def _command_line_hint(
     error: LoopError, hint: str, output: str | Path | None, controls: RunControls
 ) -> str:
-    """Return the hint of an error in terms of command-line options. `output` has the partial results."""
+    """Reword an error's hint in terms of command-line options. `output` has the partial results."""
     if isinstance(error, DiskFullError):
         if error.results.checkpoint is not None:
             return f"free disk space, and continue with --resume '{error.results.checkpoint}'"
@@ -298,7 +298,7 @@ def _write_files(
     options: Mapping[str, Any],
     failure: LoopError | Signalled | None,
 ) -> LoopError | Signalled | None:
-    """Write the files that the run has not written. Return the first error of the run or of writing."""
+    """Write the files that the run itself does not write. Return the first error, if any."""
     from mdf_loop.run.states import save_state
 
     try:
@@ -317,7 +317,7 @@ def _write_files(
 def _printed_parts(
     compiled: CompiledModel, results: Results, options: Mapping[str, Any]
 ) -> Iterable[str]:
-    """Return the texts to print on stdout."""
+    """Return the texts that the command prints on stdout."""
     from mdf_loop.cli.run_notes import notes_on_idle_nodes
     from mdf_loop.cli.text import results_as_json, results_as_text
 

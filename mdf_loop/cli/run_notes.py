@@ -9,7 +9,7 @@ from mdf_loop.text_escaping import escape_to_one_line
 
 
 def notes_on_idle_nodes(document: Document, results: Results) -> list[str]:
-    """Return a note for each node of an output that did not run, if the order of execution is known."""
+    """Return a note about each node that has an output but never ran, if execution was recorded."""
     if document.graph.conditions is None or not results.execution_list:
         return []
     active_nodes = {node for sets in results.execution_list for nodes in sets for node in nodes}

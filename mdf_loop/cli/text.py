@@ -26,7 +26,7 @@ _MAX_SHOWN_ELEMENTS = 40
 
 
 def results_as_json(results: Results, execution_list: ExecutionList | None = None) -> Iterator[str]:
-    """Return the text of `run --json` in chunks, with the execution order if it is recorded."""
+    """Yield the text of `run --json` in chunks, with the execution order if it was recorded."""
     content = results.content()
     return json_chunks(
         content if execution_list is None else {**content, "execution_list": list(execution_list)}
@@ -36,7 +36,7 @@ def results_as_json(results: Results, execution_list: ExecutionList | None = Non
 def results_as_text(
     results: Results, reason: str, execution_list: ExecutionList | None = None
 ) -> str:
-    """Return the coordinates, outputs, loops, execution order and device as text."""
+    """Format coordinates, outputs, loops, execution order and device of a run as text."""
     lines = []
     for coordinate in coordinates(results):
         lines += _array_lines(
@@ -67,13 +67,13 @@ def results_as_text(
 
 
 def gradient_as_json(gradient: Gradient) -> str:
-    """Return the text of `gradient --json`: the objective, its derivatives, the seed and native loops."""
+    """Format the JSON of `gradient --json`: objective, derivatives, seed and native loops."""
     run_settings = {"seed": gradient.seed, "native": dict(gradient.native)}
     return json.dumps({**gradient.to_dict(), **run_settings})
 
 
 def gradient_as_text(gradient: Gradient) -> str:
-    """Return the objective, its derivatives by name, and the comparison with differences, as text."""
+    """Format the objective, its derivatives and their comparison with differences as text."""
     width = max(map(len, ("value", *gradient)))
     arrays = {"value": np.asarray(gradient.value), **gradient}
     lines = [f"{name:{width}}  {_range_text(array)}" for name, array in arrays.items()]
@@ -89,7 +89,7 @@ def gradient_as_text(gradient: Gradient) -> str:
 
 
 def _range_text(array: Array) -> str:
-    """Return a number, or the dtype, shape and range of an array: `float64[3, 3]: -0.5 to 2.25`."""
+    """Format a number, or the dtype, shape and range of an array: `float64[3, 3]: -0.5 to 2.25`."""
     if array.ndim == 0:
         return f"{float(array):.12g}"
     type_text = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
@@ -165,5 +165,5 @@ def _execution_order_lines(execution_list: ExecutionList) -> list[str]:
 
 
 def _execution_sets_text(sets: Sets) -> str:
-    """Return the execution sets of one evaluation as text."""
+    """Format the execution sets of one evaluation: `A, B | C`."""
     return " | ".join(", ".join(nodes) or "-" for nodes in sets) or "nothing"

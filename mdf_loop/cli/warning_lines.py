@@ -13,7 +13,7 @@ from mdf_loop.text_escaping import escape_to_one_line
 
 @contextmanager
 def warning_lines() -> Iterator[None]:
-    """Print each UserWarning inside the block as `warning: ...` on stderr. Python handles other warnings."""
+    """Print each UserWarning inside the block as a line `warning: ...` on stderr."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         show_others = warnings.showwarning

@@ -37,7 +37,7 @@ CHECK_SECONDS = 0.1
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Watch the main thread inside the block, if the command runs in the main thread."""
+    """Run the watchdog thread inside the block, if the command runs in the main thread."""
     if not signals.in_main_thread():
         yield
         return
@@ -51,7 +51,7 @@ def watched() -> Iterator[None]:
 
 
 class _Watchdog:
-    """Watchdog thread and its state."""
+    """Thread that ends the process if the main thread does not respond to a signal."""
 
     def __init__(self) -> None:
         self._wakeup_socket = signals.WakeupSocket()
@@ -64,12 +64,12 @@ class _Watchdog:
         self._resend_counts: Counter[int] = Counter()
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the watchdog thread."""
         self._wakeup_socket.hang()
         threading.Thread(target=self._watch_signals, name="mdf_loop watchdog", daemon=True).start()
 
     def end(self) -> None:
-        """Stop the thread."""
+        """Stop the watchdog thread."""
         self._is_over = True
         self._wakeup_socket.take_down()
         self._wakeup_socket.ring()
@@ -85,7 +85,7 @@ class _Watchdog:
                 self._end_if_due()
 
     def _resend_deferred(self) -> None:
-        """Send deferred signals, which arrived during an import, again every `RESEND_SECONDS`."""
+        """Resend the signals that arrived during an import, every `RESEND_SECONDS`."""
         if not signals.DEFERRED or time.monotonic() < self._next_resend:
             return
         self._next_resend = time.monotonic() + RESEND_SECONDS
@@ -94,13 +94,13 @@ class _Watchdog:
             _thread.interrupt_main(signal.Signals(number))
 
     def _wait_seconds(self) -> float | None:
-        """Return the maximum seconds to wait for the next signal, or None for no limit."""
+        """Return the seconds to wait for the next signal, or None for no limit."""
         if self._reason is None:
             return None
         return RESEND_SECONDS if signals.DEFERRED else CHECK_SECONDS
 
     def _register_signal(self, number: int) -> None:
-        """Register a signal and its deadline, except for a repeated signal or an echo of the last one."""
+        """Register a signal and its deadline, unless it repeats or echoes the last signal."""
         if self._resend_counts[number]:
             self._resend_counts[number] -= 1
             return
@@ -115,7 +115,7 @@ class _Watchdog:
         self._deadline = now + (SECOND_RESPONSE_SECONDS if self._is_second else RESPONSE_SECONDS)
 
     def _end_if_due(self) -> None:
-        """End the process if the deadline has passed without a response of the main thread."""
+        """End the process if the main thread has not responded before the deadline."""
         if self._reason is None or time.monotonic() < self._deadline:
             return
         if self._is_second or not signals.is_answered():

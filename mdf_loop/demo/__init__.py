@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Demo(Struct, frozen=True):
-    """Demonstration model: its name, a description, and the inputs of its run."""
+    """Demonstration model: its name, its description, and the inputs of its run."""
 
     name: str
     about: str

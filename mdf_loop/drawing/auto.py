@@ -45,7 +45,7 @@ _BAND_ATTEMPTS = 3
 
 
 class PictureForm(Struct, frozen=True):
-    """Form of a picture: level, direction and bands, with a note about automatic choices."""
+    """Form in which a picture is drawn: view, direction and a note about automatic choices."""
 
     view: View
     rankdir: str
@@ -70,7 +70,7 @@ class LayoutRequest(Struct, frozen=True):
 def draw_fitting(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
 ) -> Canvas:
-    """Return the picture in the first form that fits, or in the last form if none fits."""
+    """Draw a graph in the first form that fits on a page, or in the last form if none fits."""
     forms = _forms(graph, request, build_canvas)
     canvas = build_canvas(next(forms))
     while not _fits(canvas.extent(), canvas.direction.is_sideways):
@@ -82,7 +82,7 @@ def draw_fitting(
 
 
 def _fits(extent: Extent, sideways: bool) -> bool:
-    """Return True if an extent has a readable size and shape."""
+    """Return True if a picture of this extent is small enough and not too wide or too high."""
     ratio = MAX_WIDTH_RATIO if sideways else MAX_WIDTH_RATIO_DOWN
     width_fits = extent.width <= PAGE_WIDTH or extent.width <= min(ratio * extent.height, MAX_WIDTH)
     return width_fits and extent.height <= max(
@@ -93,7 +93,7 @@ def _fits(extent: Extent, sideways: bool) -> bool:
 def _forms(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
 ) -> Iterator[PictureForm]:
-    """Yield the forms to try, from the most detailed one."""
+    """Yield the forms of a picture to try, the most detailed first."""
     count = sum(not n.is_input and n.constant is None for n in all_nodes(graph))
     if (request.level is not None or count <= MAX_DETAILED_NODES) and not isinstance(
         request.level, str
@@ -106,7 +106,7 @@ def _forms(
 
 
 def _level_forms(graph: GraphOutline, request: LayoutRequest) -> Iterator[PictureForm]:
-    """Yield the allowed levels from the most detailed one, each in the allowed directions."""
+    """Yield the forms of each allowed level, the most detailed first, in each allowed direction."""
     highest = default_level(graph)
     levels = [request.level] if request.level is not None else list(range(highest, 0, -1))
     if request.rankdir is not None:
@@ -130,7 +130,7 @@ _DIRECTION_TEXTS = {"LR": "left to right", "TB": "top to bottom"}
 def _operator_forms(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder, count: int
 ) -> Iterator[PictureForm]:
-    """Yield forms with operators in bands: first with all frames open, then with fewer and fewer."""
+    """Yield forms that show operators in bands, first with all frames open, then with fewer."""
     rankdir = request.rankdir or "TB"
     max_depth = _max_depth(graph)
     path_length = flow_length(flow_of(graph))
@@ -143,7 +143,7 @@ def _operator_forms(
 
 
 def _depth_remark(depth: int) -> str:
-    """Return a remark about the number of nested frames that are open."""
+    """Return a remark that states how many nested frames are open."""
     if depth == 0:
         return ", frames closed"
     return f", {depth} {'frame' if depth == 1 else 'frames'} deep"
@@ -191,6 +191,6 @@ def _choose_bands(
 
 
 def _max_depth(graph: GraphOutline) -> int:
-    """Return the largest number of nested frames."""
+    """Return the largest nesting depth of frames in a graph."""
     depths = (1 + _max_depth(body) for node in graph.nodes for body in node.bodies)
     return max(depths, default=0)

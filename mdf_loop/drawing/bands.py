@@ -22,7 +22,7 @@ LINE_HEIGHT, BOX_PADDING, BOX_GAP = 11.0, 8.0, 16.0
 
 
 class Bands(Struct, frozen=True):
-    """Band of each run, and the stub number of each run that feeds another band."""
+    """Assignment of runs of operators to bands, with a stub number for each run that feeds another band."""
 
     band_of_run: tuple[int, ...]
     stubs: dict[int, int]
@@ -34,7 +34,7 @@ class Bands(Struct, frozen=True):
 
 
 def cut_into_bands(flow: Flow, band_count: int) -> Bands:
-    """Return the assignment of a flow to bands of about equal length."""
+    """Cut a flow into bands of about equal length."""
     lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
     positions = _run_positions(flow, lengths)
     total_length = max((positions[k] + lengths[k] for k in range(len(lengths))), default=1.0)
@@ -59,7 +59,7 @@ def flow_length(flow: Flow) -> float:
 
 
 def _run_positions(flow: Flow, lengths: list[float]) -> list[float]:
-    """Return the position of each run. A run without senders is just before its first reader."""
+    """Return the position of each run along the flow. A run without senders is just before its first reader."""
     senders, readers = defaultdict(list), defaultdict(list)
     for tail, head in flow.links:
         senders[head].append(tail)

@@ -27,7 +27,7 @@ from mdf_loop.text_escaping import escape_to_one_line, shorten_middle
 
 
 class End(Struct, frozen=True):
-    """End of an edge: a drawn node, with an optional port and side."""
+    """End of an edge: the name of a drawn node, with an optional port and side."""
 
     name: str
     port: str = ""
@@ -68,12 +68,12 @@ class NodeConnections(Struct):
 
     @property
     def node_input(self) -> End:
-        """Target end for a value without an input port."""
+        """End of edges to a port that the drawn node does not show."""
         return End(self.first, self.header, "w" if self.header else "")
 
     @property
     def node_output(self) -> End:
-        """Source end for a value without an output port."""
+        """End of edges from a port that the drawn node does not show."""
         return End(self.last, self.header, "e" if self.header else "")
 
 
@@ -145,7 +145,7 @@ class Canvas:
         return str(self._root.source)
 
     def name(self, *ids: str) -> str:
-        """Return a new name for DOT and for ids in SVG, composed of ids of the model."""
+        """Return an unused name for DOT and for ids in SVG, composed of ids of the model."""
         base = "__".join(_to_identifier(part) for part in ids if part) or "x"
         name, number = base, 2
         while name in self._names:
@@ -154,7 +154,7 @@ class Canvas:
         return name
 
     def text(self, value: str) -> str:
-        """Return a text escaped for an attribute of Graphviz. The middle of a long text is omitted."""
+        """Escape a text for an attribute of Graphviz. The middle of a long text is omitted."""
         return str(
             self._graphviz.escape(escape_to_one_line(shorten_middle(value, MAX_TOOLTIP_LENGTH)))
         )
@@ -169,7 +169,7 @@ class Canvas:
         )
 
     def point(self, name: str, label: str, **attributes: str) -> None:
-        """Draw a shape that does not correspond to a part of the model."""
+        """Draw an auxiliary shape that represents no part of the model."""
         self._store_label(name, label, attributes)
         self._here.node(name, label=f"<{label}>", **attributes)
 
@@ -260,7 +260,7 @@ class Canvas:
                 rank.edge(tail, head, style="invis")
 
     def _write_edges(self) -> None:
-        """Write the edges.
+        """Write the edges of the current frame.
 
         Invisible edges are first, because Graphviz straightens the first parallel edge.
         """
@@ -285,5 +285,5 @@ def _is_visible(edge: tuple[tuple[str, str, str], dict[str, str]]) -> bool:
 
 
 def _to_identifier(text: str) -> str:
-    """Return a text with only letters, digits and underscores, which is safe in DOT and CSS."""
+    """Replace characters other than letters, digits and underscores, so that the text is safe in DOT and CSS."""
     return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:60] or "x"

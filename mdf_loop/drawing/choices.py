@@ -34,7 +34,7 @@ from mdf_loop.outline import BranchOutline, ChoiceOutline
 def draw_choice(
     canvas: Canvas, choice: ChoiceOutline, view: View, draw_graph: GraphDrawer
 ) -> Frame:
-    """Draw a choice with its branches."""
+    """Draw a choice (If or case_of) as a frame with one inner frame for each branch."""
     with canvas.cluster(
         canvas.name(choice.owner, choice.id),
         frame_title(canvas, choice, [block_name(choice)]),
@@ -78,7 +78,7 @@ def _draw_branch(
     left: Rail,
     right: Rail,
 ) -> list[tuple[str, str]]:
-    """Draw the frame of a branch, and return the ends of the nodes on its longest chain.
+    """Draw the frame of a branch. Return the first and last nodes on its longest chain.
 
     The edges between branch and rails are drawn outside of the frame.
     """
@@ -120,7 +120,7 @@ def _draw_branch(
 
 
 def _terminals(choice: ChoiceOutline) -> dict[str, tuple[str, str]]:
-    """Return the terminal key and the stroke of each name that branches read."""
+    """Return the terminal's key and the edge's stroke for each name that the branches read."""
     return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(choice.captures)}
 
 

@@ -22,7 +22,7 @@ _BOX_PADDING = (16.0, 8.0)
 
 
 class Spacing(Struct, frozen=True):
-    """Space in points between ranks, between nodes of a rank, and for an edge that passes a rank."""
+    """Space in points between ranks, between nodes of one rank, and for an edge that passes a rank."""
 
     ranks: float
     nodes: float
@@ -90,7 +90,7 @@ def estimate_extent(
 
 
 def _node_ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int]:
-    """Return the rank of each node: the length of the longest path to it.
+    """Return the rank of each drawn node: the length of the longest path to it.
 
     A source is just before its first reader.
 
@@ -119,7 +119,7 @@ def _node_ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int
 
 
 def label_size(label: str, min_size: tuple[float, float] | None) -> tuple[float, float]:
-    """Return width and height of an HTML-like label, or of a box if there is a minimum size."""
+    """Return width and height of a label. A box has a minimum size."""
     width, height = _content_size(ElementTree.fromstring(f"<L>{label}</L>"), 11.0)
     if min_size is None:
         return width, height
@@ -127,7 +127,7 @@ def label_size(label: str, min_size: tuple[float, float] | None) -> tuple[float,
 
 
 def _content_size(element: ElementTree.Element, font: float) -> tuple[float, float]:
-    """Return the size of texts and tables: lines are below each other, other elements side by side."""
+    """Return the size of an HTML-like element. Lines are stacked, other elements are side by side."""
     lines = [[_text_size(element.text, font)]]
     for child in element:
         match child.tag:
@@ -145,13 +145,13 @@ def _content_size(element: ElementTree.Element, font: float) -> tuple[float, flo
 
 
 def _text_size(text: str | None, font: float) -> tuple[float, float]:
-    """Return the size of a text."""
+    """Return the estimated width and height of a text in points."""
     stripped = (text or "").strip("\n")
     return len(stripped) * font * _LETTER_WIDTH, font * _LINE_HEIGHT if stripped else 0.0
 
 
 def _table_size(table: ElementTree.Element, font: float) -> tuple[float, float]:
-    """Return the size of a table from its cells."""
+    """Return the estimated size of a table from the sizes of its cells."""
     padding, spacing = (float(table.get(f"CELL{key}", 0)) for key in ("PADDING", "SPACING"))
     columns: dict[int, float] = defaultdict(float)
     height = spacing

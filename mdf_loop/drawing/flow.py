@@ -44,7 +44,7 @@ class Flow(Struct, frozen=True):
 
 
 def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
-    """Return the flow of a graph. Nodes with an id in `alone` are never joined with other nodes."""
+    """Reduce a graph to a flow of runs. Nodes with an id in `alone` are never joined with other nodes."""
     live_ids = _live_node_ids(graph)
     nodes = {node.id: node for node in graph.nodes if node.id in live_ids}
     pairs = _edge_pairs(graph, nodes, feedback=False)
@@ -68,7 +68,7 @@ def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
 def _edge_pairs(
     graph: GraphOutline, nodes: Iterable[str], *, feedback: bool
 ) -> list[tuple[str, str]]:
-    """Return the distinct pairs (sender, receiver) of the feedback edges, or of all other edges."""
+    """Return the distinct pairs (sender, receiver) of the feedback edges or of all other edges."""
     node_ids = frozenset(nodes)
     pairs = (
         (edge.sender, edge.receiver)
@@ -79,7 +79,7 @@ def _edge_pairs(
 
 
 def _live_node_ids(graph: GraphOutline) -> frozenset[str]:
-    """Return ids of nodes that depend on inputs, may vary without inputs, or have outputs of the graph."""
+    """Return the ids of nodes whose values may vary, and of nodes that provide outputs of the graph."""
     input_nodes = {i.node for i in graph.inputs} | {
         node.id for node in graph.nodes if node.is_input
     }
@@ -143,7 +143,7 @@ def _chains(
 
 
 def topological_order(nodes: Iterable[_T], links: Iterable[tuple[_T, _T]]) -> list[_T]:
-    """Return nodes in topological order, and in the given order where links do not determine the order."""
+    """Return the nodes in topological order. A cycle starts with its first node in the given order."""
     node_list = list(nodes)
     receivers, open_senders = defaultdict(list), dict.fromkeys(node_list, 0)
     for tail, head in links:
@@ -165,6 +165,6 @@ def topological_order(nodes: Iterable[_T], links: Iterable[tuple[_T, _T]]) -> li
 def _start_nodes(
     nodes: list[_T], open_senders: dict[_T, int], order: dict[_T, None]
 ) -> Iterator[_T]:
-    """Yield the nodes without open senders, and then the first remaining node of each cycle."""
+    """Yield the nodes without unvisited senders, then the first unvisited node of each cycle."""
     yield from [node for node in nodes if not open_senders[node]]
     yield from (node for node in nodes if node not in order)

@@ -27,7 +27,7 @@ def check_ids(graph: GraphOutline, ids: Iterable[str]) -> None:
 
 
 def focus_graph(graph: GraphOutline, ids: frozenset[str]) -> GraphOutline:
-    """Return the nodes with these ids, their neighbours, and the loops around them."""
+    """Return the part of a graph with the given nodes, their neighbours, and the loops around them."""
     focus_ids = {node.id for node in graph.nodes if node.id in ids or _contains_ids(node, ids)}
     neighbour_ids = {e.receiver for e in graph.edges if e.sender in focus_ids}
     neighbour_ids |= {e.sender for e in graph.edges if e.receiver in focus_ids}
@@ -45,12 +45,12 @@ def focus_graph(graph: GraphOutline, ids: frozenset[str]) -> GraphOutline:
 
 
 def _contains_ids(node: NodeOutline, ids: frozenset[str]) -> bool:
-    """Return True if a body of the node has a node with one of these ids."""
+    """Return True if a body of the node contains a node with one of these ids."""
     return any(inner.id in ids for body in node.bodies for inner in all_nodes(body))
 
 
 def _focus_bodies(node: NodeOutline, ids: frozenset[str]) -> NodeOutline:
-    """Return the node with reduced bodies if they contain nodes with these ids."""
+    """Return a node whose bodies are reduced to the nodes with these ids and their neighbours."""
     if node.id in ids or not _contains_ids(node, ids):
         return node
     blocks = (block.with_bodies(lambda body: focus_graph(body, ids)) for block in node.blocks)

@@ -10,7 +10,7 @@ from mdf_loop.outline.text import formula_lines, value_text
 
 
 class OwnFormula(Struct, frozen=True):
-    """Formula that the node computes outside its frames."""
+    """Formula of a node that is computed outside the node's loops and choices."""
 
     id: str
     texts: tuple[str, ...]
@@ -21,7 +21,7 @@ class OwnFormula(Struct, frozen=True):
 
 
 def own_formulas(node: NodeOutline) -> list[OwnFormula]:
-    """Return the formulas of items that are not constant, and of output ports that are not only names."""
+    """Return the formulas of a node's varying items, and of output ports that are more than a name."""
     formulas = [
         OwnFormula(
             item.id,
@@ -52,7 +52,7 @@ def _item_expressions(item: ItemOutline) -> tuple[object, ...]:
 
 
 def _is_name(value: object, node: NodeOutline) -> bool:
-    """Return True if a value is only the name of a port, an item or a block."""
+    """Return True if an expression is only the name of a port, an item or a block of the node."""
     known_names = {port.id for port in node.inputs} | {item.id for item in node.items}
     known_names |= {block.id for block in node.blocks if not block.result_ports}
     return value is None or not isinstance(value, str) or value.strip() in known_names

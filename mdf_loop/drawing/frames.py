@@ -98,14 +98,14 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
 
 
 def block_name(block: Block) -> str:
-    """Return `node · function`, or the node alone for a function without a name of its own."""
+    """Return the name of a block: `node · function`, or only the node if the function has no name."""
     is_unnamed = block.id in (block.owner, IMPORTED_FUNCTION_ID)
     return shorten_name(block.owner, 60) if is_unnamed else f"{block.owner} · {block.id}"
 
 
 @contextmanager
 def _passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str]) -> Iterator[None]:
-    """Draw a frame around the nodes of a pass if an evaluation has several passes."""
+    """Draw a frame around the nodes of one pass if an evaluation has several passes."""
     if not pass_lines:
         yield
         return
@@ -126,7 +126,7 @@ def _passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str]) -> I
 
 
 def schedule_words(loop: LoopOutline) -> list[str]:
-    """Return texts about the end of an evaluation and the counted events of a model with conditions."""
+    """Describe the end of an evaluation and the counted events of a model with conditions."""
     body = loop.body
     if body is None or loop.kind != "over time" or not body.scheduled:
         return []
@@ -140,13 +140,13 @@ def schedule_words(loop: LoopOutline) -> list[str]:
 
 
 def loop_title(loop: LoopOutline) -> str:
-    """Return the line below the headline of a loop."""
+    """Return the line below the headline of a loop: its name, and whether the body is strict."""
     name = block_name(loop)
     return f"{name} · strict: reads only what it is given" if loop.strict else name
 
 
 def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
-    """Return the title of a frame with headline, lines and notes.
+    """Return the title of a frame: headline, lines and notes.
 
     If the rail has headline and lines, the title has only the notes.
     """
@@ -160,7 +160,7 @@ def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
 
 
 def rail_title(block: Block, text_lines: list[str]) -> tuple[list[str], list[str]]:
-    """Return the headline and the lines below it, wrapped to short lines."""
+    """Return the headline of a rail and the lines below it, wrapped to a small width."""
     wrapped_lines = [line for text in text_lines for line in wrap_text(text, MAX_TITLE_LINE + 8)]
     return wrap_text(headline(block), MAX_TITLE_LINE), wrapped_lines
 
@@ -175,7 +175,7 @@ def draw_placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) ->
 
 
 def _edge_targets(loop: LoopOutline, left: Rail) -> list[EdgeTarget]:
-    """Return the terminals of the outer values that the loop reads, as targets of edges."""
+    """Return the terminals that read outer values of a loop, as targets of edges."""
     targets = []
     if loop.trip_count is not None:
         targets.append(EdgeTarget(left.outer("N"), "data", (loop.trip_count.expression,)))
@@ -215,7 +215,7 @@ def wire_inputs(
     connections: dict[str, NodeConnections],
     left: Rail,
 ) -> None:
-    """Draw edges from the terminals of the left rail (key and stroke by name) to their readers."""
+    """Draw edges from the terminals of the left rail to their readers in the body."""
     for body_input in body.inputs:
         key, kind = terminals.get(body_input.name, ("", ""))
         if not key:
@@ -256,7 +256,7 @@ def _wire_outputs(
 
 
 def _back_edges(canvas: Canvas, loop: LoopOutline, left: Rail, right: Rail) -> None:
-    """Draw an edge from each right terminal to its left one, for the next iteration.
+    """Draw an edge from each right terminal to its left terminal, for the next iteration.
 
     Only the first edge has the label `t+1`, because it is above the other edges.
     """
@@ -289,7 +289,7 @@ def keep_body_between_rails(
     graph: GraphOutline,
     connections: dict[str, NodeConnections],
 ) -> dict[str, list[str]]:
-    """Keep the body between the rails, and return the receivers of each node."""
+    """Draw invisible edges that keep the body between the rails. Return the receivers of each node."""
     drawn_ids = [node.id for node in graph.nodes if node.id in connections]
     receivers_of: dict[str, list[str]] = {node: [] for node in drawn_ids}
     for edge in graph.edges:
@@ -318,7 +318,7 @@ def longest_chain_ends(
 
 
 def straighten(canvas: Canvas, first: str, last: str, line: list[tuple[str, str]]) -> None:
-    """Keep a chain of nodes on one line with the rails."""
+    """Draw invisible edges that keep a chain of nodes and the rails on one line."""
     tails = [first, *(end for _, end in line)]
     heads = [*(begin for begin, _ in line), last]
     for tail, head in zip(tails, heads, strict=True):
@@ -326,7 +326,7 @@ def straighten(canvas: Canvas, first: str, last: str, line: list[tuple[str, str]
 
 
 def _longest_chain(graph: GraphOutline, receivers_of: dict[str, list[str]]) -> list[str]:
-    """Return the longest path along edges, and among paths of equal length the first in document order."""
+    """Return the longest path along edges. Among equal paths, return the first in document order."""
     best: dict[str, list[str]] = {}
     for node in (n.id for n in reversed(order_nodes(graph)) if n.id in receivers_of):
         chains = [best[other] for other in receivers_of[node] if other in best]

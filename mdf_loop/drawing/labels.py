@@ -18,7 +18,7 @@ MAX_TEXT_BYTES = 16_000
 
 
 def escape_text(text: str) -> str:
-    """Return a text that Graphviz shows unchanged, with control characters as escapes.
+    """Escape a text so that Graphviz shows it unchanged, with control characters as escapes.
 
     Raises:
         UnsupportedError: The text is longer than Graphviz can read.
@@ -34,23 +34,23 @@ def escape_text(text: str) -> str:
 
 
 def style_text(text: str, *, size: int = NORMAL, color: str = INK, tag: str = "") -> str:
-    """Return a text with a font size, a colour and optionally the tag `B` or `I`."""
+    """Format a text with a font size, a colour and optionally the tag `B` or `I`."""
     content = f"<{tag}>{escape_text(text)}</{tag}>" if tag and text.strip() else escape_text(text)
     return f'<FONT POINT-SIZE="{size}" COLOR="{color}">{content}</FONT>'
 
 
 def bold_text(text: str, size: int = NORMAL) -> str:
-    """Return a bold text, for names and titles."""
+    """Format a name or title in bold type."""
     return style_text(text, size=size, tag="B")
 
 
 def small_text(text: str) -> str:
-    """Return a text in a small grey font, for remarks."""
+    """Format a remark in a small grey font."""
     return style_text(text, size=SMALL, color=REMARK_COLOR)
 
 
 def stack_lines(*parts: str, align: str = "CENTER") -> str:
-    """Return texts below each other, in table rows, so that lines of different sizes do not overlap."""
+    """Arrange lines of different sizes below each other, as rows of a table."""
     nonempty = [part for part in parts if part]
     if len(nonempty) < 2:
         return "".join(nonempty)
@@ -60,17 +60,17 @@ def stack_lines(*parts: str, align: str = "CENTER") -> str:
 
 
 def wrap_text(text: str, width: int) -> list[str]:
-    """Return a long formula on several lines, broken at spaces."""
+    """Break a long formula at spaces into several lines."""
     return textwrap.wrap(text, width, subsequent_indent="    ", break_on_hyphens=False) or [""]
 
 
 def cell(content: str, **attributes: str | int) -> str:
-    """Return a table cell with attributes of Graphviz."""
+    """Build a table cell of an HTML-like label, with attributes of Graphviz."""
     return f"<TD{_attributes(attributes)}>{content or ' '}</TD>"
 
 
 def badge(kind: str, size: int, width: int, height: int, **attributes: str | int) -> str:
-    """Return a cell with the sign of a kind on the colour of the kind. A sign on white has a border."""
+    """Build a cell with the sign of a kind on its colour. A sign on white has a border."""
     mark = MARKS[kind]
     border: dict[str, str | int] = (
         {"BORDER": 1, "COLOR": REMARK_COLOR} if mark.ground == PAPER else {}
@@ -86,12 +86,12 @@ def badge(kind: str, size: int, width: int, height: int, **attributes: str | int
 
 
 def row(cells: Iterable[str]) -> str:
-    """Return a table row."""
+    """Build a row of an HTML-like table."""
     return f"<TR>{''.join(cells)}</TR>"
 
 
 def table(rows: Iterable[str], **attributes: str | int) -> str:
-    """Return a table, without lines unless the attributes draw them."""
+    """Build an HTML-like table, without lines unless the attributes draw them."""
     all_attributes = {
         "BORDER": 0,
         "CELLBORDER": 0,
@@ -103,7 +103,7 @@ def table(rows: Iterable[str], **attributes: str | int) -> str:
 
 
 def _attributes(attributes: dict[str, str | int]) -> str:
-    """Return attributes as text."""
+    """Format attributes of an HTML-like element, such as ` PORT="in0"`."""
     return "".join(
         f' {key}="{html.escape(str(value), quote=True)}"' for key, value in attributes.items()
     )

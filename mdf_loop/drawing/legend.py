@@ -10,7 +10,7 @@ ENTRIES_PER_ROW = 5
 
 
 def draw_legend(canvas: Canvas) -> str:
-    """Return a small table of the drawn kinds, or an empty text if nothing needs an explanation."""
+    """Build the legend of all drawn kinds, or return an empty text if nothing needs an explanation."""
     entries = [
         badge(kind, 9, 18, 16) + cell(small_text(mark.words), ALIGN="LEFT")
         for kind, mark in MARKS.items()

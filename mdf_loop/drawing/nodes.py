@@ -43,14 +43,14 @@ MAX_PORT_LENGTH = 24
 
 
 def draw_node(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
-    """Draw a node without loops: as a box at low levels of detail, else with ports and formulas."""
+    """Draw a node without loops, as a box at low levels of detail, else as a table with ports and formulas."""
     if not view.detail.bodies or node.id in view.collapse:
         return draw_box(canvas, node, ())
     return draw_table(canvas, node, view)
 
 
 def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
-    """Return the lines of a node's header: the id, the condition and other remarks."""
+    """Return the lines of a node's title: its id, its condition and other remarks."""
     remarks: list[str] = []
     if node.condition:
         canvas.kinds.add("schedule")
@@ -126,7 +126,7 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
 
 
 class _NodeCells(Struct, frozen=True):
-    """Cells of a node's table."""
+    """Cells of a node's table: title, ports, formulas and constants."""
 
     header: str
     inputs: list[str]
@@ -140,7 +140,7 @@ _COLUMN_LINE: dict[str, str | int] = {"BORDER": 1, "SIDES": "L", "COLOR": HEADER
 
 
 def _sideways_rows(cells: _NodeCells) -> Iterator[str]:
-    """Yield rows with ports left and right of the formulas, at the borders of the table, where edges end."""
+    """Yield table rows with ports left and right of the formulas, where edges end."""
     yield cells.header
     nonempty_columns = [
         column for column in (cells.inputs, cells.formulas, cells.outputs) if column
@@ -156,7 +156,7 @@ def _sideways_rows(cells: _NodeCells) -> Iterator[str]:
 
 
 def _downward_rows(cells: _NodeCells) -> Iterator[str]:
-    """Yield rows with ports above and below the other cells."""
+    """Yield table rows with ports above and below the other cells."""
     if cells.inputs:
         yield cell(table([row(cells.inputs)], CELLPADDING=4))
     yield cells.header
@@ -195,14 +195,14 @@ def _output_text(node: NodeOutline, port: PortOutline, view: View) -> str:
 
 
 def fit_formula(text: str, detail: Detail, align: str) -> str:
-    """Return a formula on as many lines as needed, or its beginning at low levels of detail."""
+    """Break a formula into lines, or shorten it at low levels of detail."""
     if not detail.types:
         return style_text(shorten(text, detail.width))
     return f'<BR ALIGN="{align}"/>'.join(style_text(line) for line in wrap_text(text, detail.width))
 
 
 def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[str]:
-    """Return cells with the formulas of a node, or with the first formulas and a remark."""
+    """Return cells with the formulas of a node. At most `detail.rows` formulas are shown."""
     cells: list[str] = []
     typed_at_port = {port.value for port in node.outputs if isinstance(port.value, str)}
     for item in node.items:
@@ -230,7 +230,7 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
 
 
 def _call_text(item: ItemOutline) -> str:
-    """Return the call of an imported node, `Add(A=x, B=y)`, with long names shortened."""
+    """Return an imported node's operator as a call, `Add(A=x, B=y)`, with shortened names."""
     arguments = (
         (key, shorten_name(value, MAX_PORT_LENGTH) if isinstance(value, str) else value)
         for key, value in item.arguments
@@ -239,7 +239,7 @@ def _call_text(item: ItemOutline) -> str:
 
 
 def formula_cell(formula: str, type_text: str, detail: Detail, port: str = "") -> str:
-    """Return a cell with a formula of the modeller, and with its type at the highest level."""
+    """Build a cell with a formula, and with its type at the highest level of detail."""
     remark = small_text(f"  {type_text}") if detail.types and type_text else ""
     attributes: dict[str, str | int] = {"ALIGN": "LEFT", "BALIGN": "LEFT"}
     if port:
@@ -248,7 +248,7 @@ def formula_cell(formula: str, type_text: str, detail: Detail, port: str = "") -
 
 
 def _constants(items: Iterable[ItemOutline], detail: Detail) -> str:
-    """Return constants in a small grey font: `a = 0.5, tau = 10`."""
+    """Format the constants of a node in a small grey font: `a = 0.5, tau = 10`."""
     texts = [f"{item.id} = {value_text(item.value, 28)}" for item in items if item.constant]
     constant_lines = _join_texts(texts, detail.width)
     if not detail.types and len(constant_lines) > 2:
@@ -259,7 +259,7 @@ def _constants(items: Iterable[ItemOutline], detail: Detail) -> str:
 
 
 def _join_texts(texts: list[str], width: int) -> list[str]:
-    """Return texts separated by commas, on lines of about `width` characters."""
+    """Join texts by commas into lines of about `width` characters."""
     joined_lines: list[str] = []
     for k, text in enumerate(texts):
         piece = text + ("," if k < len(texts) - 1 else "")
@@ -283,7 +283,7 @@ def _expressions(node: NodeOutline) -> Iterator[object]:
 
 
 def read_targets(node: NodeOutline, targets: list[EdgeTarget]) -> dict[str, list[EdgeTarget]]:
-    """Return the edge targets of all names in the node's formulas, whether local or outer."""
+    """Return the edge targets of all names that the node's formulas and captures read."""
     names = {name for text in _expressions(node) for name in names_in(text)}
     names |= {capture.name for block in node.blocks for capture in block.captures}
     return dict.fromkeys(sorted(names), targets)

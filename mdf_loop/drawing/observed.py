@@ -22,7 +22,7 @@ MAX_TRACE_LENGTH = 18
 
 
 def loop_words(observation: Observation | None, loop: LoopOutline) -> str:
-    """Return iterations, stop reason and duration of a loop, or an empty text without observation."""
+    """Describe a loop's iterations, stop reason and duration, or return an empty text without observation."""
     if observation is None:
         return ""
     is_over_time = loop.kind == "over time"
@@ -38,7 +38,7 @@ def loop_words(observation: Observation | None, loop: LoopOutline) -> str:
 
 
 def run_words(observation: Observation | None) -> list[str]:
-    """Return the observed member, stop reason and duration of the whole run."""
+    """Return texts about the whole run: member, stop reason and duration."""
     if observation is None:
         return []
     evaluation = observation.loop("")
@@ -52,7 +52,7 @@ def run_words(observation: Observation | None) -> list[str]:
 
 
 def value_words(observation: Observation | None, node: str, port: str) -> str:
-    """Return the last value of a port and its trace, or an empty text without observation."""
+    """Format the last value of a port and its trace, or return an empty text without observation."""
     value = None if observation is None else _find_value(observation, node, port)
     if value is None:
         return ""
@@ -64,7 +64,7 @@ def value_words(observation: Observation | None, node: str, port: str) -> str:
 
 
 def terminal_words(observation: Observation | None, loop: LoopOutline, port: str) -> str:
-    """Return the last value and the trace of a loop's result at a port."""
+    """Format the last value and the trace of a loop's result at a port."""
     if loop.kind == "over time" and loop.body is not None:
         for output in loop.body.outputs:
             if output.name == f"{port}[t]" and output.node is not None:
@@ -86,12 +86,15 @@ def _find_value(observation: Observation, node: str, port: str) -> ValueObservat
 
 
 def _milliseconds(seconds: float) -> str:
-    """Return a duration in milliseconds as text."""
+    """Format a duration in seconds as milliseconds."""
     return f"{value_text(float(f'{1000 * seconds:.3g}'))} ms"
 
 
 def trace_text(rows: Array) -> str:
-    """Return the first elements of rows as letters of different heights. A single row has an empty text."""
+    """Draw the first element of each row as a letter of corresponding height (a sparkline).
+
+    A single row has an empty text.
+    """
     if rows.ndim == 0 or len(rows) < 2 or rows.dtype.kind not in "biuf" or rows.size == 0:
         return ""
     first_elements = np.asarray(rows).reshape(len(rows), -1)[:, 0]

@@ -26,7 +26,7 @@ MAX_OPERATOR_LENGTH = 26
 
 
 def operator_name(node: NodeOutline) -> str:
-    """Return the operator of a node, or the id of a node without a single operator."""
+    """Return the name of a node's only operator, or the id of a node without a single operator."""
     functions = [item.function for item in node.items if item.function]
     if len(functions) == 1 and (len(node.items) == 1 or node.items[0].id == IMPORTED_FUNCTION_ID):
         return functions[0].rpartition("::")[2]
@@ -36,7 +36,7 @@ def operator_name(node: NodeOutline) -> str:
 def draw_operators(
     canvas: Canvas, graph: GraphOutline, view: View, draw_graph: GraphDrawer
 ) -> dict[str, NodeConnections]:
-    """Draw a graph as runs of operators. A whole model has bands, inputs and outputs."""
+    """Draw a graph as boxes of joined operators. A whole model has bands, inputs and outputs."""
     flow = flow_of(graph)
     bands = cut_into_bands(flow, view.bands if view.nesting == 0 else 1)
     banded_graph = _build_banded_graph(graph, view, flow, bands)
@@ -57,7 +57,7 @@ def draw_operators(
 
 
 class _BandedGraph(Struct, frozen=True):
-    """Graph to draw with its view, the run of each node, and the edges of each band."""
+    """Graph to draw in bands: its view, the run of each node, and the edges of each band."""
 
     graph: GraphOutline
     view: View
@@ -71,7 +71,7 @@ class _BandedGraph(Struct, frozen=True):
 
 
 def _build_banded_graph(graph: GraphOutline, view: View, flow: Flow, bands: Bands) -> _BandedGraph:
-    """Return the graph with the run of each node and the edges of each band."""
+    """Assign the nodes of a graph to runs, and its edges to bands."""
     run_of_node = {node.id: k for k, run in enumerate(flow.runs) for node in run}
     edges: dict[int, list[EdgeOutline]] = defaultdict(list)
     for edge in graph.edges:
@@ -86,7 +86,7 @@ def _build_banded_graph(graph: GraphOutline, view: View, flow: Flow, bands: Band
 
 
 def _band_label(band: int, runs: Sequence[tuple[NodeOutline, ...]]) -> str:
-    """Return the number of a band and the name of its first node."""
+    """Return the label of a band: its number and the name of its first node."""
     first_name = next((run[0].id for run in runs if not run[0].is_input), "")
     return small_text(f"{band + 1}  {shorten_name(first_name, 30)}")
 

@@ -28,7 +28,7 @@ ELEMENTS: Mapping[type[Block], Drawer] = {LoopOutline: draw_frame, ChoiceOutline
 def draw_owner(
     canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphDrawer
 ) -> NodeConnections:
-    """Draw a node that owns graphs, as one box if the node is closed in the view."""
+    """Draw a node with loops or choices, as one box if the view keeps the node closed."""
     if not view.opens(node):
         return draw_box(canvas, node, [_closed_block_lines(block) for block in node.blocks])
     formulas = own_formulas(node)
@@ -48,7 +48,7 @@ def draw_owner(
 
 
 def _closed_block_lines(block: Block) -> str:
-    """Return a block in two lines: `for i in range(M=10)` and `(b) → (b_final, values)`."""
+    """Describe a closed block in two lines: `for i in range(M=10)` and `(b) → (b_final, values)`."""
     sources = ", ".join(value_text(name, 24) for name in block.source_expressions)
     ports_of_results = ", ".join(port for ports in block.result_ports for port in ports)
     return stack_lines(
@@ -136,7 +136,7 @@ def _draw_formulas(
 
 
 def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, int]:
-    """Return the stage of each formula: the number of frames on the longest path to the formula."""
+    """Return the stage of each formula: the largest number of frames on a path to the formula."""
     formulas_by_id = {formula.id: formula for formula in formulas}
     blocks = {block.id: block for block in node.blocks}
     stages: dict[str, int] = {}
@@ -160,7 +160,7 @@ def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, 
 
 
 def _read_names(block: Block) -> set[str]:
-    """Return the names that a block reads."""
+    """Return the names that the expressions and captures of a block read."""
     texts = [*block.expressions, *(capture.name for capture in block.captures)]
     return {name for text in texts for name in names_in(text)}
 
@@ -172,7 +172,7 @@ def _outputs(
     ends: dict[str, End],
     connections: NodeConnections,
 ) -> dict[str, End]:
-    """Return the end of each output port of the node."""
+    """Return the source end of edges for each output port of the node."""
     outputs = {f.id: ends[f.id] for f in formulas if f.is_port}
     for block in node.blocks:
         for end, ports in zip(frames[block.id].results, block.result_ports, strict=True):

@@ -159,7 +159,7 @@ def draw(
 
 
 def _draw_dot(graph: GraphOutline, request: LayoutRequest) -> str:
-    """Return the DOT text of a graph."""
+    """Draw a graph, and return the DOT text."""
     canvas = draw_fitting(graph, request, lambda form: _draw_canvas(graph, form))
     return canvas.finish(draw_legend(canvas))
 
@@ -178,7 +178,7 @@ def _draw_canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
 
 
 def _picture_title(graph: GraphOutline, notes: list[str]) -> str:
-    """Return the title of a picture: graph, file, termination conditions and notes."""
+    """Return the title of a picture: graph name, file, termination conditions and notes."""
     title_lines = [graph.source] if graph.source and graph.source != graph.id else []
     title_lines += [*_termination_texts(graph), *filter(None, notes)]
     return stack_lines(
@@ -187,7 +187,7 @@ def _picture_title(graph: GraphOutline, notes: list[str]) -> str:
 
 
 def _termination_texts(graph: GraphOutline) -> tuple[str, ...]:
-    """Return the termination conditions of evaluations. For a model over time, the frame has this text."""
+    """Describe when evaluations end. A model over time describes this in its frame."""
     loops = (block.kind for node in graph.nodes for block in node.loops)
     return () if "over time" in loops else graph.termination
 
@@ -213,12 +213,12 @@ def _check_page_options(level: int | str | None, rankdir: str, bands: int | None
 
 
 def _node_ids(ids: str | Iterable[str], argument: str) -> frozenset[str]:
-    """Return ids of nodes as a set."""
+    """Return an argument with ids of nodes as a set."""
     return frozenset(names(ids, argument))
 
 
 def _check_level(level: int | str | None, bands: int | None) -> int | str | None:
-    """Return the level, or "operators" if there are bands."""
+    """Return the level of detail, or "operators" if the number of bands is given."""
     known_levels = (*range(len(LEVELS)), OPERATORS.level)
     if level is not None and not (isinstance(level, int | str) and level in known_levels):
         raise InputError(
@@ -234,7 +234,7 @@ def _check_level(level: int | str | None, bands: int | None) -> int | str | None
 
 
 def _check_bands(bands: int | None) -> int | None:
-    """Return the number of bands, or raise an error if it is invalid."""
+    """Return the number of bands, or raise an error for an invalid number."""
     if bands is not None and (type(bands) is not int or not 1 <= bands <= MAX_BANDS):
         raise InputError(
             f"the number of bands is {bands!r}"[:200],
@@ -244,14 +244,14 @@ def _check_bands(bands: int | None) -> int | None:
 
 
 def _check_depth(depth: int | None) -> int | None:
-    """Return the depth, or raise an error if it is invalid."""
+    """Return the depth of open frames, or raise an error for an invalid depth."""
     if depth is not None and (not isinstance(depth, int) or depth < 0):
         raise InputError(f"the depth is {depth!r}"[:200], hint="give a whole number from 0 on")
     return depth
 
 
 def _check_rankdir(rankdir: str) -> str | None:
-    """Return the direction, or None for "auto", or raise an error if it is invalid."""
+    """Return the direction of flow, None for "auto", or raise an error for an invalid direction."""
     if isinstance(rankdir, str) and rankdir == "auto":
         return None
     if not isinstance(rankdir, str) or rankdir not in DIRECTIONS:

@@ -46,7 +46,7 @@ from mdf_loop.outline.words import delay_text, slice_text
 
 
 class Terminal(Struct, frozen=True):
-    """Terminal, which is a row of a rail: kind, key of its ports, name, and a remark below the name."""
+    """Row of a rail: kind, key of its ports, name, and a remark below the name."""
 
     kind: str
     key: str
@@ -64,7 +64,7 @@ Rows = tuple[tuple[Terminal | None, Terminal | None], ...]
 
 
 def rail_rows(loop: LoopOutline, view: View) -> Rows:
-    """Return the rows of a loop's rails.
+    """Return the rows of a loop's rails, each a pair of left and right terminal.
 
     The order is trip count, iteration number, condition, carried values, then captures with recorded values.
     """
@@ -93,7 +93,7 @@ def rail_rows(loop: LoopOutline, view: View) -> Rows:
 
 
 def choice_rows(choice: ChoiceOutline, detail: Detail, captures: bool) -> Rows:
-    """Return the rows of a choice's rails: the selector, then captures with results."""
+    """Return the rows of a choice's rails: the selector first, then captures beside results."""
     left_terminals = [
         _selector_terminal(choice),
         *(_capture_terminals(choice.captures, detail) if captures else []),
@@ -111,7 +111,7 @@ def _selector_terminal(choice: ChoiceOutline) -> Terminal:
 
 
 def _join_terminal(choice: ChoiceOutline, k: int, detail: Detail) -> Terminal:
-    """Return the terminal of a result."""
+    """Return the right terminal of the `k`-th result of a choice."""
     join = choice.joins[k]
     type_text = join.type if detail.types else ""
     if choice.id == IMPORTED_FUNCTION_ID and join.ports:
@@ -120,12 +120,12 @@ def _join_terminal(choice: ChoiceOutline, k: int, detail: Detail) -> Terminal:
 
 
 def tests_condition(loop: LoopOutline) -> bool:
-    """Return True if the loop tests its body's condition."""
+    """Return True if the loop tests the condition that its body computes."""
     return loop.start is not None or loop.has_mid_exit
 
 
 def argument_text(argument: ArgumentOutline) -> str:
-    """Return an expression with its value, if the value is constant: `n = 10`."""
+    """Format an argument with its constant value, if there is one: `n = 10`."""
     expression = value_text(argument.expression)
     is_literal = literal_value(expression) is not None or not isinstance(argument.expression, str)
     if argument.value is None or is_literal:
@@ -134,7 +134,7 @@ def argument_text(argument: ArgumentOutline) -> str:
 
 
 def _start_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the terminal of the start condition, or None."""
+    """Return the left terminal of the start condition, or None."""
     if loop.start is not None:
         below = f"← {argument_text(loop.start)}"
         return Terminal("start", "c", loop.condition_in or "condition", below)
@@ -143,7 +143,7 @@ def _start_terminal(loop: LoopOutline) -> Terminal | None:
 
 
 def _stop_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the terminal of the body's condition, or None if it is not tested."""
+    """Return the right terminal of the body's condition, or None if the loop does not test it."""
     if not tests_condition(loop):
         return None
     remark = "tested in the middle" if loop.has_mid_exit else loop.condition_text
@@ -151,7 +151,7 @@ def _stop_terminal(loop: LoopOutline) -> Terminal | None:
 
 
 def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
-    """Return the left terminal of carried value k."""
+    """Return the left terminal of the `k`-th carried value."""
     carried = loop.carried[k]
     initial_value = "?" if carried.initial is None else _initial_text(carried.initial)
     if detail.types and carried.initial is not None:
@@ -172,7 +172,7 @@ def _initial_text(expression: object) -> str:
 def _leave_terminal(
     loop: LoopOutline, k: int, detail: Detail, observation: Observation | None
 ) -> Terminal:
-    """Return the right terminal of carried value k."""
+    """Return the right terminal of the `k`-th carried value."""
     carried = loop.carried[k]
     type_text = carried.type if detail.types else ""
     remark = _ports_text(
@@ -193,7 +193,7 @@ def _recording_terminals(
 
 
 def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Iterable[Terminal]:
-    """Yield the terminals of results that describe the run, such as the number of iterations."""
+    """Yield the terminals of results that describe the run, such as the iteration count."""
     for k, result in enumerate(loop.results):
         remark = _ports_text(result.ports, _observed_value(observation, loop, result.ports))
         yield Terminal("result", f"x{k}", result.name.replace("_", " "), remark)
@@ -202,12 +202,12 @@ def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Ite
 def _observed_value(
     observation: Observation | None, loop: LoopOutline, ports: tuple[str, ...]
 ) -> str:
-    """Return the observed value of the first port with a result."""
+    """Return the observed value of the first of these ports, as text."""
     return terminal_words(observation, loop, ports[0]) if ports else ""
 
 
 def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
-    """Return the ports with a result, followed by remarks."""
+    """Format the output ports of a result, followed by remarks."""
     return " · ".join(part for part in (f"→ {', '.join(ports)}" if ports else "", *remarks) if part)
 
 
@@ -237,7 +237,7 @@ def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> It
 
 
 class Rail(Struct, frozen=True):
-    """Drawn rail, with the outer and the inner end of each terminal by key."""
+    """Drawn rail of a frame, which returns the outer and the inner end of each terminal by key."""
 
     name: str
     outer_side: str
@@ -280,7 +280,7 @@ def draw_rails(
 
 
 def _vertical_rail(terminals: list[Terminal | None], side: int) -> Iterable[list[str]]:
-    """Yield the rows of a rail for flow from left to right: one per terminal, with the sign at the body."""
+    """Yield one row per terminal, for flow from left to right. The sign is beside the body."""
     for terminal in terminals:
         if terminal is None:
             yield [cell("", HEIGHT=ROW_HEIGHT), cell("", WIDTH=BADGE_SIZE, HEIGHT=ROW_HEIGHT)][
@@ -296,7 +296,7 @@ def _vertical_rail(terminals: list[Terminal | None], side: int) -> Iterable[list
 def _horizontal_rail(
     terminals: list[Terminal | None], side: int, widths: list[int]
 ) -> list[list[str]]:
-    """Return the rows of a rail for flow from top to bottom, with one column per terminal."""
+    """Return rows with one column per terminal, for flow from top to bottom."""
     texts, signs = [], []
     for terminal, width in zip(terminals, widths, strict=True):
         if terminal is None:
@@ -329,7 +329,7 @@ def _prepend_title(
 
 
 def _name_cell(terminal: Terminal, align: str, **size: int) -> str:
-    """Return the cell with the name and remark of a terminal."""
+    """Build the cell with the name and the remark of a terminal."""
     content = stack_lines(
         style_text(shorten_name(terminal.name, 40)),
         small_text(shorten(terminal.below, MAX_REMARK_LENGTH)) if terminal.below else "",
@@ -347,7 +347,7 @@ def _name_cell(terminal: Terminal, align: str, **size: int) -> str:
 
 
 def _column_widths(rows: Rows) -> list[int]:
-    """Return the width of each column, equal in both rails."""
+    """Return the width of each column, which is equal in both rails."""
 
     def needed_width(terminal: Terminal | None) -> int:
         if terminal is None:

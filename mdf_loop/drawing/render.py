@@ -47,7 +47,7 @@ def renderer() -> str:
 
 
 def render(dot: str, target_format: str) -> bytes:
-    """Return the picture in one of `FORMATS`.
+    """Render DOT text as a picture in one of `FORMATS`.
 
     Raises:
         UnsupportedError: No drawing program is installed, or Graphviz failed.
@@ -59,7 +59,7 @@ def render(dot: str, target_format: str) -> bytes:
 
 
 def _render_with_dot(dot: str, target_format: str) -> bytes:
-    """Render with the program `dot`."""
+    """Render DOT text with the program `dot`."""
     import graphviz
 
     try:
@@ -69,7 +69,7 @@ def _render_with_dot(dot: str, target_format: str) -> bytes:
 
 
 def _render_with_pygraphviz(dot: str, target_format: str) -> bytes:
-    """Render with the Graphviz library of pygraphviz."""
+    """Render DOT text with the Graphviz library of pygraphviz."""
     pygraphviz = _pygraphviz()
     try:
         with warnings.catch_warnings(), _mute_stderr():

@@ -26,7 +26,7 @@ MAX_NAME_LENGTH = 36
 
 
 def inline_constants(graph: GraphOutline, view: View) -> GraphOutline:
-    """Return the graph with constants written into the ports that read them."""
+    """Move constants into the default values of the ports that read them."""
     values = {node.id: node.constant for node in graph.nodes if node.constant is not None}
     nodes_without_blocks = {node.id for node in graph.nodes if not node.blocks}
     reader_counts = Counter(edge.sender for edge in graph.edges)
@@ -59,7 +59,7 @@ def inline_constants(graph: GraphOutline, view: View) -> GraphOutline:
 
 
 def _with_defaults(node: NodeOutline, port_values: dict[tuple[str, str], Array]) -> NodeOutline:
-    """Return the node with constants as defaults of its input ports."""
+    """Return a node whose input ports have constants as defaults."""
     return replace(
         node,
         inputs=tuple(
@@ -70,7 +70,7 @@ def _with_defaults(node: NodeOutline, port_values: dict[tuple[str, str], Array])
 
 
 def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections | None:
-    """Draw an input or a constant, and return None for other nodes."""
+    """Draw a node that is an input or a constant, and return None for any other node."""
     value = node.constant
     if value is None and not node.is_input:
         return None

@@ -70,7 +70,7 @@ MARKS: dict[str, Mark] = {
 
 
 class Stroke(Struct, frozen=True):
-    """Attributes of an edge, with the sample and the text of its legend entry."""
+    """Graphviz attributes of an edge, with the sample and the text of its legend entry."""
 
     attributes: dict[str, str]
     sample: str
@@ -111,7 +111,7 @@ STROKES: dict[str, Stroke] = {
 
 
 class Direction(Struct, frozen=True):
-    """Direction of flow, with the sides of nodes at which edges begin and end."""
+    """Direction of flow, with the sides of nodes at which edges start and end."""
 
     rankdir: str
     enter: str
@@ -125,7 +125,7 @@ class Direction(Struct, frozen=True):
         return self.rankdir == "LR"
 
     def stacking_order(self, elements: Sequence[_T]) -> Sequence[_T]:
-        """Return elements in drawing order.
+        """Return elements in the order in which they must be drawn.
 
         Graphviz stacks the nodes of a left-to-right picture bottom up.
         """

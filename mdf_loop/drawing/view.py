@@ -12,7 +12,7 @@ from mdf_loop.outline import GraphOutline, NodeOutline, Observation
 
 
 class View(Struct, frozen=True):
-    """Options of a picture.
+    """Options of a picture: detail, depth, captures and collapsed nodes.
 
     Attributes:
         depth: Number of further nested frames to open. None means all.
@@ -44,7 +44,7 @@ class View(Struct, frozen=True):
 
 
 def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
-    """Yield every node, with the nodes of bodies after the node that owns the bodies."""
+    """Yield all nodes of a graph and of its bodies. The nodes of bodies follow their owner."""
     for node in graph.nodes:
         yield node
         for body in node.bodies:
@@ -52,7 +52,7 @@ def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
 
 
 def default_level(graph: GraphOutline) -> int:
-    """Return level 3 for small models, 2 for medium models and 1 for large models."""
+    """Return the level of detail by the size of a graph: 3 small, 2 medium, 1 large."""
     count = sum(not node.is_input and node.constant is None for node in all_nodes(graph))
     return 3 if count <= 12 else 2 if count <= 40 else 1
 

@@ -18,7 +18,7 @@ MAX_SEPARATE_CONSTANTS = 8
 
 
 def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:
-    """Return the graph with many captured constants as one terminal."""
+    """Merge many captured constants of a loop or choice into one terminal."""
     if view.weights or not any(node.blocks for node in graph.nodes):
         return graph
     constants = {node.id for node in graph.nodes if node.constant is not None}
@@ -41,7 +41,7 @@ def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:
 
 
 def _mergeable_names(node: NodeOutline, constant: set[str]) -> frozenset[str]:
-    """Return names of constants that only the node's bodies read, if there are many."""
+    """Return the names of captured constants that only the node's bodies read, if there are many."""
     captured_names = {c.name for block in node.blocks for c in block.captures} & constant
     read_names = {name for item in node.items for name in item.reads}
     read_names |= {str(text) for block in node.blocks for text in block.expressions}
@@ -50,7 +50,7 @@ def _mergeable_names(node: NodeOutline, constant: set[str]) -> frozenset[str]:
 
 
 def _without_names(node: NodeOutline, names: frozenset[str]) -> NodeOutline:
-    """Return the node without the input ports and captures of these names."""
+    """Remove the input ports and captures with these names from a node."""
     return replace(
         node,
         inputs=tuple(port for port in node.inputs if port.id not in names),
@@ -59,7 +59,7 @@ def _without_names(node: NodeOutline, names: frozenset[str]) -> NodeOutline:
 
 
 def _merge_in_block(block: Block, names: frozenset[str]) -> Block:
-    """Return a block with one capture in place of the captures of these names."""
+    """Replace a block's captures with these names by a single capture."""
     merged = [capture for capture in block.captures if capture.name in names]
     if not merged:
         return block
@@ -71,7 +71,7 @@ def _merge_in_block(block: Block, names: frozenset[str]) -> Block:
 
 
 def _merge_in_body(body: GraphOutline, names: frozenset[str]) -> GraphOutline:
-    """Return a body without inputs and captures of these names."""
+    """Remove the inputs and captures with these names from a body."""
     return replace(
         body,
         inputs=tuple(i for i in body.inputs if i.source != "captured" or i.name not in names),

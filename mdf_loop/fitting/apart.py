@@ -32,7 +32,7 @@ def check_data_within_model_range(
     best_points: Array,
     wide_points: Callable[[], Array],
 ) -> None:
-    """Raise InputError if no trial of the model has the choices, or nearly any time, of the data.
+    """Raise InputError if the model cannot produce the choices or the times of the data.
 
     Args:
         observed: The data.
@@ -48,7 +48,7 @@ def check_data_within_model_range(
 
 
 def _findings(observed: ReactionTimeData, times: Array, choices: Array | None) -> Iterator[Finding]:
-    """Yield a finding about choices, and one about times, of the data that the trials do not cover."""
+    """Yield findings about choices and times of the data that the model's trials do not cover."""
     finished = np.isfinite(times)
     if not finished.any():
         return
@@ -77,12 +77,12 @@ def _findings(observed: ReactionTimeData, times: Array, choices: Array | None) -
 
 
 def _format_range(times: Array) -> str:
-    """Return the range of times as text, such as `0.3 to 2.9`."""
+    """Format the range of some times, such as `0.3 to 2.9`."""
     return f"{times.min():.4g} to {times.max():.4g}"
 
 
 def _list_values(values: Array) -> str:
-    """Return the first values as text, with the number of further values: `0, 1 and 3 more`."""
+    """Format the first values and the number of further values: `0, 1 and 3 more`."""
     text = ", ".join(f"{value:.6g}" for value in values[:MAX_LISTED_VALUES])
     return text + (
         f" and {len(values) - MAX_LISTED_VALUES} more" if len(values) > MAX_LISTED_VALUES else ""

@@ -55,7 +55,7 @@ Term = tuple[Array, Callable[[Array], Array]]
 def refine_noisy_minimum(
     best: Array, terms: Sequence[Term], seed: int
 ) -> tuple[Array, Uncertainty]:
-    """Return the minimum of the cost near `best`, and its uncertainty.
+    """Refine the minimum of a noisy cost near `best`, and return its uncertainty with it.
 
     Args:
         best: The best known point.
@@ -98,7 +98,7 @@ def _project_spread(indices: Array, spread: Array) -> Array:
 
 
 def _sample_points(best: Array, spread: Array, rng: np.random.Generator) -> Array:
-    """Return sample points, uniform in the ellipsoid around `best`, clipped to the bounds.
+    """Draw sample points uniformly in the ellipsoid around `best`, and clip them to the bounds.
 
     The number of points suffices to fit a paraboloid.
     """
@@ -117,7 +117,7 @@ def _coefficient_count(dimension: int) -> int:
 
 
 def _fit_paraboloid(moves: Array, costs: Array) -> tuple[Array, Array]:
-    """Return the gradient and the Hessian of the paraboloid with the best fit to the costs."""
+    """Fit a paraboloid to costs by least squares. Return its gradient and its Hessian."""
     size = moves.shape[1]
     pairs = [(i, j) for i in range(size) for j in range(i, size)]
     squares = [moves[:, i] * moves[:, j] * (0.5 if i == j else 1.0) for i, j in pairs]
@@ -132,7 +132,7 @@ def _fit_paraboloid(moves: Array, costs: Array) -> tuple[Array, Array]:
 
 
 def refined_optimum(point: Array, cost: float, uncertainty: Uncertainty, start: Array) -> Optimum:
-    """Return the optimum after the refinement, converged if all standard errors are finite."""
+    """Return the optimum of a refinement, which has converged if all standard errors are finite."""
     known = bool(np.isfinite(uncertainty.standard_errors).all())
     reason = "settled" if known else "some directions are flat"
     return Optimum(point, cost, start, known, reason)

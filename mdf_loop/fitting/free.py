@@ -21,7 +21,7 @@ _HINT = "give the least and the largest value: free={'cell.a': (0.2, 1.2)}"
 
 
 class Parameter(Struct, frozen=True):
-    """Parameter with the bounds of its elements."""
+    """Free parameter with the lower and upper bound of each element."""
 
     name: str
     lower: Array
@@ -29,7 +29,7 @@ class Parameter(Struct, frozen=True):
 
     @property
     def elements(self) -> list[str]:
-        """Name of each element."""
+        """Names of the parameter's elements, such as `net.W[0,1]`."""
         if not self.lower.shape:
             return [self.name]
         places = np.ndindex(self.lower.shape)
@@ -37,7 +37,7 @@ class Parameter(Struct, frozen=True):
 
 
 class ParameterSpace(Struct, frozen=True, dict=True):
-    """Free parameters with their bounds.
+    """Space of points that give free parameters relative to their bounds.
 
     A point gives the position of each element between its bounds, from 0 to 1.
     """
@@ -46,27 +46,27 @@ class ParameterSpace(Struct, frozen=True, dict=True):
 
     @cached_property
     def elements(self) -> tuple[str, ...]:
-        """Name of each element."""
+        """Names of the elements of a point."""
         return tuple(name for each in self.parameters for name in each.elements)
 
     @cached_property
     def lower(self) -> Array:
-        """Lower bound of each element."""
+        """Lower bounds of the elements of a point."""
         return np.concatenate([each.lower.ravel() for each in self.parameters])
 
     @cached_property
     def width(self) -> Array:
-        """Difference between the bounds of each element."""
+        """Differences between upper and lower bounds of the elements of a point."""
         upper = np.concatenate([each.upper.ravel() for each in self.parameters])
         width: Array = upper - self.lower
         return width
 
     def values(self, points: Array) -> dict[str, Array]:
-        """Return the values of each parameter at some points, which lie along the leading axes."""
+        """Return the parameter values at some points, which lie along the leading axes."""
         return self.unflatten(self.lower + np.clip(points, 0.0, 1.0) * self.width)
 
     def unflatten(self, elements: Array) -> dict[str, Array]:
-        """Split the last axis into parameters, and give each its shape."""
+        """Split the last axis of an array by free parameter, and restore each parameter's shape."""
         parts, start = {}, 0
         for each in self.parameters:
             size = each.lower.size
@@ -76,7 +76,7 @@ class ParameterSpace(Struct, frozen=True, dict=True):
         return parts
 
     def normalize(self, values: Mapping[str, Any]) -> Array:
-        """Return the point of these parameter values, with each element between 0 and 1."""
+        """Return the point of these parameter values, whose elements are between 0 and 1."""
         raise_findings(self._start_findings(values))
         rows = [np.asarray(values[each.name], float).ravel() for each in self.parameters]
         point: Array = (np.concatenate(rows) - self.lower) / self.width
@@ -102,7 +102,7 @@ class ParameterSpace(Struct, frozen=True, dict=True):
 
 
 def free_names(free: Any) -> tuple[str, ...]:
-    """Return the names of the free parameters.
+    """Return the names of the free parameters in the argument `free`.
 
     Raises:
         InputError: No parameter is free.
@@ -133,7 +133,7 @@ def parameter_space(
 
 
 def _parameter(name: str, bounds: Any, shape: tuple[int, ...]) -> Parameter | str:
-    """Return the parameter, or a message about the fault in its bounds."""
+    """Build a free parameter, or return a message about invalid bounds."""
     subject = f"the bounds of '{name}', {bounds!r},"[:200]
     try:
         lower, upper = (np.array(np.broadcast_to(np.asarray(b, float), shape)) for b in bounds)

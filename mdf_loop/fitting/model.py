@@ -12,7 +12,7 @@ class Model(Protocol):
     """Model with free parameters and outputs."""
 
     def outputs(self, members: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return the outputs for each set of parameter values (member), along a leading axis.
+        """Return the outputs of the model for each member (set of parameter values), along a leading axis.
 
         The outputs of a member whose run fails are nan.
         """

@@ -31,7 +31,7 @@ Table = Mapping[str, Array]
 
 
 class Observed(Struct, frozen=True):
-    """Observed values of one output.
+    """Observed values of one output, with the step and the weight of each row.
 
     Attributes:
         output: The output's name in results.
@@ -47,7 +47,7 @@ class Observed(Struct, frozen=True):
 
     @property
     def is_observed(self) -> Array:
-        """Mask of the values that are observed and have a positive weight."""
+        """Mask of the observed values that have a positive weight."""
         factors = self.factors.reshape(-1, *(1,) * (self.values.ndim - 1))
         mask: Array = np.isfinite(self.values) & (factors > 0)
         return mask
@@ -75,18 +75,18 @@ class Observations(Struct, frozen=True):
 
     @property
     def dropped(self) -> int:
-        """Number of rows in which the value of an output is nan or infinite."""
+        """Number of rows with a nan or infinite value."""
         return not_finite_rows(*(part.values for part in self.parts))
 
 
 def not_finite_rows(*columns: Array) -> int:
-    """Return the number of rows in which a column is nan or infinite."""
+    """Count the rows in which a column is nan or infinite."""
     rows = [~np.isfinite(each).reshape(len(each), -1).all(axis=1) for each in columns]
     return int(np.any(rows, axis=0).sum())
 
 
 def read_table(data: Any, what: str = "the data") -> Table:
-    """Return the columns of a .csv or .npz file, a pandas DataFrame or a mapping of arrays.
+    """Read the columns of a .csv or .npz file, a pandas DataFrame or a mapping of arrays.
 
     Raises:
         InputError: The data have another form, or the columns differ in length.
@@ -109,7 +109,7 @@ def read_table(data: Any, what: str = "the data") -> Table:
 
 
 def _read_file(path: Path) -> dict[str, Array]:
-    """Return the columns of a .csv or .npz file, or raise InputError."""
+    """Read the columns of a .csv or .npz file, or raise InputError."""
     readers: dict[str, Callable[[Path], dict[str, Array]]] = {
         ".csv": lambda p: read_columns(p, empty="nan"),
         ".npz": read_arrays,
@@ -122,7 +122,7 @@ def _read_file(path: Path) -> dict[str, Array]:
 
 
 def _to_column(name: Any, values: Any) -> Array:
-    """Return a column as a supported array, or raise InputError for rows of different lengths."""
+    """Convert a column to a supported array, or raise InputError for rows of different lengths."""
     try:
         return as_supported_array(values, f"the column '{name}'")
     except Ragged:
@@ -141,7 +141,7 @@ def _check_columns(table: Table, what: str) -> None:
 
 
 def find_column(table: Table, names: Sequence[str], what: str, advice: str = "") -> Array:
-    """Return the first column of the table that has one of these names.
+    """Return the first column of a table that has one of these names.
 
     Raises:
         InputError: The table has none of these columns.
@@ -205,7 +205,7 @@ def _row_steps(table: Table, steps: int | None, dt: float | None, rows: int) -> 
 def _out_of_range(
     times: Array, row_steps: Array, steps: int | None, step_length: float
 ) -> Iterator[Finding]:
-    """Yield a finding about the first row that is at no step of the run."""
+    """Yield a finding about the first row of the data that is outside of the run."""
     last = np.inf if steps is None else steps - 1
     if len(outside := np.flatnonzero((row_steps < 0) | (row_steps > last))):
         row = int(outside[0])
@@ -220,7 +220,7 @@ def _out_of_range(
 
 
 def _factors(table: Table, rows: int) -> tuple[Array, bool]:
-    """Return the factors of residuals, and True if they scale residuals to unit variance."""
+    """Return the factor of each residual, and True if the factors scale residuals to unit variance."""
     if WEIGHT in table and DEVIATION in table:
         raise InputError("the data have both 'weight' and 'sd'", hint="leave one of them out")
     name = WEIGHT if WEIGHT in table else DEVIATION
@@ -235,5 +235,5 @@ def _factors(table: Table, rows: int) -> tuple[Array, bool]:
 
 
 def output_columns(table: Table) -> Sequence[str]:
-    """Return the names of columns that may be outputs."""
+    """Return the names of the columns that may be outputs of the model."""
     return [name for name in table if name not in NO_OUTPUTS]

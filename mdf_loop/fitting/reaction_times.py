@@ -34,7 +34,7 @@ TRIALS_ADDED_TO_BIN = 0.5
 
 
 class Bins(Struct, frozen=True):
-    """Bins of the times of one choice, and the number of data in each bin.
+    """Bins of the reaction times of one choice, with the number of data in each bin.
 
     `choice` is None for data without choices.
     """
@@ -45,13 +45,13 @@ class Bins(Struct, frozen=True):
 
     @classmethod
     def of(cls, choice: float | None, times: Array) -> Bins:
-        """Build bins that hold about equally many times."""
+        """Build bins with about equally many times in each."""
         bin_count = int(np.clip(len(times) // MIN_DATA_PER_BIN, 1, MAX_BINS))
         edges = np.unique(np.quantile(times, np.linspace(0, 1, bin_count + 1)[1:-1]))
         return cls(choice, edges, _count_in_bins(edges, times[None])[0])
 
     def count_trials(self, times: Array, choices: Array | None) -> Array:
-        """Return the number of trials in each bin, for each member."""
+        """Count the trials of each member in each bin."""
         is_counted = np.isfinite(times)
         if self.choice is not None and choices is not None:
             is_counted &= choices == self.choice
@@ -59,7 +59,7 @@ class Bins(Struct, frozen=True):
 
 
 def _count_in_bins(edges: Array, times: Array) -> Array:
-    """Count the times of each row that lie between two edges, without nan and infinity."""
+    """Count the finite times of each row between two edges."""
     bin_numbers = np.searchsorted(edges, times, side="right")
     bin_numbers = np.where(np.isfinite(times), bin_numbers, len(edges) + 1)
     width = len(edges) + 2
@@ -71,7 +71,7 @@ def _count_in_bins(edges: Array, times: Array) -> Array:
 
 
 class ReactionTimeData(Struct, frozen=True):
-    """Observed times and choices of decisions.
+    """Observed reaction times and choices.
 
     Attributes:
         bins: Bins of the times, by choice.
@@ -85,7 +85,7 @@ class ReactionTimeData(Struct, frozen=True):
 
     @classmethod
     def of(cls, times: Array, choices: Array | None) -> ReactionTimeData:
-        """Bin the observed times by choice. Rows with a nan or an infinite number are dropped.
+        """Sort observed times into bins by choice. Rows with nan or infinite entries are dropped.
 
         Raises:
             InputError: The data have no time.
@@ -127,17 +127,17 @@ class ReactionTimeData(Struct, frozen=True):
 
 
 class DecisionTerm(ObjectiveTerm, frozen=True):
-    """Term of a likelihood: a model and the observed decisions of one subject."""
+    """Term of a likelihood: a model, and the observed decisions of one subject."""
 
     times: ReactionTimeData
     outputs: Sequence[str]
 
     def costs(self, points: Array) -> Array:
-        """Return the negative log likelihood at points, with the same seed at all points."""
+        """Return the negative log likelihood at some points, with the same seed at all points."""
         return self._costs(self.log_shares(points))
 
     def pooled_costs(self, points: Array, seeds: Array) -> Array:
-        """Return the negative log likelihood at points, by the trials of several seeds pooled."""
+        """Return the negative log likelihood at some points, where the trials of several seeds are pooled."""
         return self._costs(np.log(self.pooled_shares(points, seeds)))
 
     def pooled_shares(self, points: Array, seeds: Array) -> Array:
@@ -152,7 +152,7 @@ class DecisionTerm(ObjectiveTerm, frozen=True):
         return self.times.log_shares(*self.trials(points, **run_arguments))
 
     def trials(self, points: Array, **run_arguments: Array) -> tuple[Array, Array | None]:
-        """Return the times of the trials at each point, and their choices if there are any."""
+        """Return the reaction times of the trials at each point, and their choices if there are any."""
         outputs = self.model.outputs({**self.free.values(points), **run_arguments})
         times, *choices = (np.asarray(outputs[name], float) for name in self.outputs)
         return times, choices[0] if choices else None
@@ -163,7 +163,7 @@ class DecisionTerm(ObjectiveTerm, frozen=True):
 
 
 class LikelihoodObjective(SumObjective[DecisionTerm]):
-    """Negative log likelihood at points, of one model or of several that share parameters."""
+    """Negative log likelihood of one model, or of several that share parameters."""
 
     def costs(self, points: Array) -> Array:
         """Return the cost of each point, with the same random numbers at all points."""
@@ -172,13 +172,13 @@ class LikelihoodObjective(SumObjective[DecisionTerm]):
         return costs
 
     def pooled_cost(self, point: Array, seeds: Array) -> float:
-        """Return the cost of a point, by the trials of several seeds pooled."""
+        """Return the cost of a point, where the trials of several seeds are pooled."""
         return float(
             self._sum_over_parts(lambda part, own: part.pooled_costs(own, seeds), point[None])[0]
         )
 
     def terms(self, seeds: Array) -> list[Term]:
-        """Return one cost term for each subject, by the trials of several seeds pooled."""
+        """Return one cost term for each subject, where the trials of several seeds are pooled."""
         return [(part.indices, self._counted_costs(part, seeds)) for part in self.parts]
 
     def _sum_over_parts(

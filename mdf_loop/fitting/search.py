@@ -40,7 +40,7 @@ PointFunction = Callable[[Array], Array]
 
 
 class Optimum(Struct, frozen=True):
-    """Final point of a search, with its cost, its start and its convergence."""
+    """Best point that a search found, with its cost, its start and its convergence."""
 
     point: Array
     cost: float
@@ -50,7 +50,7 @@ class Optimum(Struct, frozen=True):
 
 
 def rank_points(points: Array, costs: Costs) -> Array:
-    """Return the points with finite costs, the best first.
+    """Return the points with finite costs, sorted by cost.
 
     Raises:
         InputError: No point has a finite cost.
@@ -64,7 +64,7 @@ def rank_points(points: Array, costs: Costs) -> Array:
 
 
 def _no_number(points: int) -> InputError:
-    """Return the error about a model whose costs are nan or infinite at all points."""
+    """Return the error for a model whose costs are nan or infinite at all points."""
     return InputError(
         f"the model gives no number at any of {points} points within the bounds",
         hint="give narrower bounds",
@@ -72,7 +72,7 @@ def _no_number(points: int) -> InputError:
 
 
 def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunction) -> Optimum:
-    """Return the local minimum of a sum of squares, by a search from a start."""
+    """Search a local minimum of a sum of squares from a start point."""
     from scipy.optimize import least_squares as solve
 
     interior = np.clip(start, 1e-10, 1 - 1e-10)
@@ -96,7 +96,7 @@ def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunctio
 
 
 def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Array]]) -> Optimum:
-    """Return the local minimum of a function, by a search along its gradient from a start (L-BFGS-B)."""
+    """Search a local minimum of a function from a start point along its gradient (L-BFGS-B)."""
     from scipy.optimize import minimize
 
     minimum = minimize(
@@ -115,7 +115,7 @@ def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Arr
 def evolution(
     costs: Costs, size: int, seed: int, generations: int = 1000, population: Array | None = None
 ) -> Optimum:
-    """Return the minimum of the costs by differential evolution, which evaluates each generation at once.
+    """Search the minimum of the costs by differential evolution, where each generation is one call.
 
     Args:
         costs: A function that returns the cost of each point.
@@ -171,7 +171,7 @@ def _any_number(costs: Array) -> bool:
 
 
 class _CostError(Exception):
-    """Error of a cost function, wrapped so that scipy does not replace it."""
+    """Wrapper around an error of a cost function, so that scipy does not replace the error."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -190,11 +190,11 @@ class SearchResult(Struct, frozen=True):
         return self.optima[0]
 
     def agrees(self, optimum: Optimum) -> bool:
-        """Return True if the search for this optimum has reached the best cost at the best point."""
+        """Return True if an optimum has the best cost and lies at the best point."""
         return self._has_best_cost(optimum) and self._is_at_best_point(optimum)
 
     def ties(self, optimum: Optimum) -> bool:
-        """Return True if the search for this optimum has reached the best cost at another point."""
+        """Return True if an optimum has the best cost but lies at another point."""
         return self._has_best_cost(optimum) and not self._is_at_best_point(optimum)
 
     def _has_best_cost(self, optimum: Optimum) -> bool:
@@ -208,7 +208,7 @@ class SearchResult(Struct, frozen=True):
 
 
 def run_search(search: Callable[[], Sequence[Optimum]], monitor: FitMonitor) -> SearchResult:
-    """Return the optima of a search, or the best point so far if the search is stopped.
+    """Run a search, and return its optima, or the best point so far if the search is stopped.
 
     Raises:
         KeyboardInterrupt: A signal stopped the search before it had evaluated any point.

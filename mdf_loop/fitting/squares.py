@@ -18,7 +18,7 @@ FAILED_RESIDUAL = 1e150
 
 
 class CurveTerm(ObjectiveTerm, frozen=True):
-    """Term of a sum of squares: a model and the observed data of one subject.
+    """Term of a sum of squares: a model, and the observed data of one subject.
 
     Attributes:
         nonfinite: The names of parameters by which a derivative was nan or infinite where the
@@ -29,7 +29,7 @@ class CurveTerm(ObjectiveTerm, frozen=True):
     nonfinite: set[str] = field(default_factory=set)
 
     def residuals(self, points: Array) -> Array:
-        """Return the weighted residuals, model minus data, at points."""
+        """Return the weighted residuals (model minus data) at some points."""
         outputs = self.model.outputs(self.free.values(points))
         rows = [_weighted_residuals(each, outputs[each.output]) for each in self.observations.parts]
         return np.concatenate(rows, axis=1)
@@ -48,15 +48,15 @@ class CurveTerm(ObjectiveTerm, frozen=True):
 
     @property
     def factors(self) -> Array:
-        """Factor of each residual, which is the root of its weight."""
+        """Factors of the residuals, which are the roots of their weights."""
         return np.concatenate([_value_factors(each) for each in self.observations.parts])
 
 
 class LeastSquaresObjective(SumObjective[CurveTerm]):
-    """Sum of squared residuals at points, of one model or of several that share parameters."""
+    """Sum of squared residuals of one model, or of several that share parameters."""
 
     def costs(self, points: Array) -> Array:
-        """Return the sum of squares at each point, infinite where the model fails."""
+        """Return the sum of squares at each point, which is infinite where the model fails."""
         residuals = self.residual_rows(points)
         with np.errstate(over="ignore"):
             sums = np.sum(residuals * residuals, axis=1)
@@ -90,7 +90,7 @@ class LeastSquaresObjective(SumObjective[CurveTerm]):
 
 
 def _weighted_residuals(observed: Observed, output: Array) -> Array:
-    """Return the weighted residuals, model minus data, of each member.
+    """Return the weighted residuals (model minus data) of each member.
 
     Raises:
         InputError: The output and the data differ in the shape of a row.
@@ -107,7 +107,7 @@ def _weighted_residuals(observed: Observed, output: Array) -> Array:
 def _jacobian_rows(
     observed: Observed, derivatives: Mapping[tuple[str, str], Array], free: ParameterSpace
 ) -> Array:
-    """Return the Jacobian of an output's residuals, with a column for each element."""
+    """Return the Jacobian of one output's residuals, with a column for each element."""
     columns = []
     for each in free.parameters:
         rows = np.take(derivatives[observed.output, each.name], observed.steps, axis=0)[

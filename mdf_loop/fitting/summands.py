@@ -16,7 +16,7 @@ from mdf_loop.ir import Array
 
 
 class ObjectiveTerm(Struct, frozen=True):
-    """Term of an objective: a model with its free parameters, and its `indices` in a point."""
+    """Term of an objective: a model, its free parameters, and their `indices` in a point."""
 
     model: Model
     free: ParameterSpace
@@ -24,7 +24,7 @@ class ObjectiveTerm(Struct, frozen=True):
 
     @property
     def standalone(self) -> Self:
-        """The term as an objective of its own, whose points have no other elements."""
+        """Copy of the term as an objective by itself, whose points have only the term's elements."""
         return replace(self, indices=np.arange(len(self.indices)))
 
 

@@ -25,7 +25,7 @@ CONFIDENCE_LEVEL = 0.95
 
 
 class Uncertainty(Struct, frozen=True):
-    """Uncertainty of the elements of a point.
+    """Uncertainty of the elements of a point: covariance and unidentifiable groups.
 
     Attributes:
         covariance: The covariance matrix, infinite for undetermined elements.
@@ -38,7 +38,7 @@ class Uncertainty(Struct, frozen=True):
     unidentifiable: tuple[tuple[int, ...], ...] = ()
 
     def subset(self, indices: Array) -> Uncertainty:
-        """Return the uncertainty of some of the elements."""
+        """Return the uncertainty of some elements of the point."""
         places = {int(place): k for k, place in enumerate(indices)}
         groups = [group for group in self.unidentifiable if places.keys() >= set(group)]
         return Uncertainty(
@@ -49,7 +49,7 @@ class Uncertainty(Struct, frozen=True):
 
     @property
     def standard_errors(self) -> Array:
-        """Standard error of each element."""
+        """Standard error of each element of the point."""
         standard_errors: Array = np.sqrt(np.diag(self.covariance))
         return standard_errors
 
@@ -77,7 +77,7 @@ def uncertainty_from_jacobian(jacobian: Array, variance: float, freedom: int | N
 def with_undetermined_directions(
     covariance: Array, undetermined: Array, freedom: int | None = None
 ) -> Uncertainty:
-    """Return the uncertainty of elements that are undetermined in some directions.
+    """Return the uncertainty of elements that the data do not determine in some directions.
 
     Args:
         covariance: The covariance of the elements in the other directions.

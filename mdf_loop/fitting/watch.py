@@ -21,7 +21,7 @@ from mdf_loop.run.control.progress import reporting
 
 
 class SearchStopped(Exception):  # noqa: N818 - not an error: the fit returns its best point
-    """Signal that ends a search at once, with the reason of the end."""
+    """Signal that ends a search at once, with the reason for the end."""
 
     def __init__(self, reason: StopReason) -> None:
         super().__init__(reason.value)
@@ -30,7 +30,7 @@ class SearchStopped(Exception):  # noqa: N818 - not an error: the fit returns it
 
 @dataclass(frozen=True, slots=True)
 class FitProgress:
-    """Progress of a fit.
+    """Progress of a fit: number of runs, best cost and elapsed time.
 
     Attributes:
         evaluations: Number of runs of the model so far.
@@ -47,7 +47,7 @@ FitCallback = Callable[[FitProgress], object]
 
 
 class FitMonitor(AbstractContextManager["FitMonitor"]):
-    """Counter of model runs that keeps the best point and ends a fit.
+    """Counter of model runs that records the best point and can end a fit.
 
     Attributes:
         evaluations: The number of runs so far.
@@ -78,11 +78,11 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         return perf_counter() - self._began
 
     def begin(self) -> None:
-        """Reset the best point at the beginning of another search with other points."""
+        """Reset the best point, because a search with other points begins."""
         self.best = (np.inf, None)
 
     def record(self, points: Array, costs: Array) -> None:
-        """Record the costs of some points.
+        """Record the costs of some points, and end the search if necessary.
 
         Raises:
             SearchStopped: The time limit is exceeded, or the callback returned False.
@@ -93,7 +93,7 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         self.count_runs(len(costs))
 
     def count_runs(self, runs: int) -> None:
-        """Add runs of the model to the count, and report the progress.
+        """Add runs of the model to the count, report the progress, and end the search if necessary.
 
         Call this method directly for runs that compute only a part of the cost of a point.
 

@@ -57,7 +57,7 @@ class GraphWriter:
     # --- nodes ----------------------------------------------------------------------------------
 
     def input(self, name: str, dtype: str, shape: Shape, other_names: Sequence[str] = ()) -> None:
-        """Add an input of the model, as a node whose open port has the name of the input."""
+        """Add a model input: a node with one unconnected input port that has the name of the input."""
         port: Content = {"type": dtype} if dtype else {}
         if shape is not None:
             port["shape"] = [extent if isinstance(extent, int) else -1 for extent in shape]
@@ -70,7 +70,7 @@ class GraphWriter:
         self._add_node(name, node, [name])
 
     def constant(self, name: str, array: Array) -> None:
-        """Add a constant value."""
+        """Add a node that provides a constant array."""
         node = {
             "parameters": {"value": array_parameter(array)},
             "output_ports": {name: {"value": "value"}},
@@ -86,7 +86,7 @@ class GraphWriter:
         reads: Sequence[str],
         node_id: str = "",
     ) -> None:
-        """Add a node with one function. An output called "" is ignored."""
+        """Add a node that evaluates one function. An output with an empty name is omitted."""
         reads = [name for name in dict.fromkeys(reads) if name]
         function_id = _FUNCTION_IDS.get(function, "result")
         while any(name == function_id or name.startswith(f"{function_id}[") for name in reads):
@@ -126,7 +126,7 @@ class GraphWriter:
         inputs: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Content:
-        """Return the graph under its id. `inputs` are the ordered inputs of a body."""
+        """Return the finished graph by its id. `inputs` are the ordered inputs of a body."""
         graph_metadata: Content = dict(metadata or {})
         if inputs:
             graph_metadata["inputs"] = list(inputs)

@@ -43,11 +43,11 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto | None:
 
 
 class _UnansweredError(Exception):
-    """The worker process ended without an answer. The text of the error has the reason."""
+    """Error if the worker process ends without an answer. Its text states the reason."""
 
 
 class _InferenceProcess:
-    """Worker process for one model at a time. A new process replaces a process that has ended."""
+    """Owner of a worker process that infers the types of one model at a time. A new process replaces a dead one."""
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
@@ -68,7 +68,7 @@ class _InferenceProcess:
             return self._request_inference(process, model, seconds)
 
     def _running_worker(self) -> subprocess.Popen[bytes]:
-        """Return the worker of the current process, which is not the worker before a fork.
+        """Return the worker process, after starting one if none runs or if this process is a fork.
 
         Start it if necessary.
         """
@@ -148,7 +148,7 @@ def _inference_error(model: onnx.ModelProto, end: str) -> ModelError:
 
 
 def _first_failing_node(model: onnx.ModelProto) -> int | None:
-    """Return the index of the first node after which inference no longer ends, by bisection, or None."""
+    """Bisect for the first node at which type inference hangs. Return its index, or None."""
     if _inference_ends(model, len(model.graph.node)):
         return None
     # Inference ends with `low` nodes, and does not end with `high` nodes.
@@ -160,7 +160,7 @@ def _first_failing_node(model: onnx.ModelProto) -> int | None:
 
 
 def _inference_ends(model: onnx.ModelProto, count: int) -> bool:
-    """Return True if the inference of the first `count` nodes ends within `PROBE_SECONDS`."""
+    """Return True if type inference of the first `count` nodes ends within `PROBE_SECONDS`."""
     beginning = onnx.ModelProto()
     beginning.CopyFrom(model)
     del beginning.graph.node[count:]

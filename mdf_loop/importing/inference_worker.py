@@ -41,7 +41,7 @@ def write_message(stream: IO[bytes], content: bytes) -> None:
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:
-    """Return the next message, or None if the stream ends before the end of the message."""
+    """Return the next message, or None if the stream ends before the message is complete."""
     length_bytes = stream.read(_LENGTH_FORMAT.size)
     if len(length_bytes) < _LENGTH_FORMAT.size:
         return None
@@ -51,7 +51,7 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def serve() -> None:
-    """Read models from the standard input until it ends, and write an answer for each."""
+    """Read models from the standard input until it ends, and answer each with the typed model."""
     alarm = getattr(signal, "alarm", None)  # Windows has no alarm
     while (model := read_message(sys.stdin.buffer)) is not None:
         if alarm is not None:

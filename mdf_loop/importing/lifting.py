@@ -33,52 +33,54 @@ _LIST_DTYPES: dict[type, np.dtype[Any]] = {
 
 
 class ExtractedArray(Struct, frozen=True, eq=False):
-    """Array with its path in the content. `listed` is True if the content has a list at the path."""
+    """Array extracted from a model, with its path in the content. `is_list` is True if the content has a list there."""
 
     path: Path
     array: Array
-    listed: bool = False
+    is_list: bool = False
 
 
 def extract_arrays(content: Any) -> tuple[Any, list[ExtractedArray]]:
-    """Return the content without arrays and long lists of numbers, and the extracted arrays."""
-    lifted: list[ExtractedArray] = []
-    return _without_arrays(content, (), lifted), lifted
+    """Return the content without its arrays and long lists of numbers, together with the extracted arrays."""
+    extracted_arrays: list[ExtractedArray] = []
+    return _without_arrays(content, (), extracted_arrays), extracted_arrays
 
 
-def insert_arrays(content: Content, lifted: Iterable[ExtractedArray]) -> None:
-    """Insert each array into the content at its path.
+def insert_arrays(content: Content, extracted_arrays: Iterable[ExtractedArray]) -> None:
+    """Insert each extracted array into the content at its path.
 
     Raises:
         LookupError, TypeError: The path does not exist in the content, or has a value already.
     """
-    for each in lifted:
-        *parents, last = each.path
+    for extracted in extracted_arrays:
+        *parents, last = extracted.path
         parent: Any = content
         for step in parents:
             parent = parent[step]
         if parent[last] is not None:
-            raise LookupError(f"there is something else at {each.path}")
-        parent[last] = each.array.tolist() if each.listed else each.array
+            raise LookupError(f"there is something else at {extracted.path}")
+        parent[last] = extracted.array.tolist() if extracted.is_list else extracted.array
 
 
-def _without_arrays(content: Any, path: Path, lifted: list[ExtractedArray]) -> Any:
+def _without_arrays(content: Any, path: Path, extracted_arrays: list[ExtractedArray]) -> Any:
     if isinstance(content, np.ndarray) and _has_onnx_dtype(content):
-        lifted.append(ExtractedArray(path, content))
+        extracted_arrays.append(ExtractedArray(path, content))
         return None
     if isinstance(content, np.ndarray | np.generic):
         return content.tolist()
     if isinstance(content, Mapping):
         parts = ((str(key), part) for key, part in content.items())
-        return {key: _without_arrays(part, (*path, key), lifted) for key, part in parts}
+        return {key: _without_arrays(part, (*path, key), extracted_arrays) for key, part in parts}
     if not isinstance(content, list | tuple):
         return content
     numbers = _as_array(content)
     if numbers is None and not contains_only_numbers(content):
-        return [_without_arrays(part, (*path, k), lifted) for k, part in enumerate(content)]
+        return [
+            _without_arrays(part, (*path, k), extracted_arrays) for k, part in enumerate(content)
+        ]
     if numbers is None or numbers.size <= MAX_INLINE_ELEMENTS:
         return content
-    lifted.append(ExtractedArray(path, numbers, listed=True))
+    extracted_arrays.append(ExtractedArray(path, numbers, is_list=True))
     return None
 
 
@@ -91,7 +93,7 @@ def _has_onnx_dtype(array: Array) -> bool:
 
 
 def _as_array(content: list[Any] | tuple[Any, ...]) -> Array | None:
-    """Return the array of a list with numbers of one type, or None for other lists."""
+    """Return the array of a list whose numbers have one type, or None for any other list."""
     try:
         array = np.asarray(content)
     except (ValueError, OverflowError):  # lists of different lengths

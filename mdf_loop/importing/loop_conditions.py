@@ -32,7 +32,7 @@ _TRUTH_PRESERVING = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Fla
 
 
 class AmbiguousLoop(Struct, frozen=True):
-    """Ambiguous loop of an imported model: id, path in the MDF document, condition, reading."""
+    """Loop whose condition can be read in two ways: its id, path, condition output and chosen reading."""
 
     name: str
     where: str
@@ -42,7 +42,7 @@ class AmbiguousLoop(Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        """Description of the loop, of both readings of its condition, and of the chosen one."""
+        """Description of the loop, of both readings of its condition, and of the chosen reading."""
         extent = "runs all M iterations" if self.has_trip_count else "never ends"
         return (
             f"the loop '{self.name}' has no condition input, but its body computes the condition "
@@ -53,7 +53,7 @@ class AmbiguousLoop(Struct, frozen=True):
 
     @property
     def warning(self) -> str:
-        """Note with the path of the loop, in one line."""
+        """One-line warning: the path of the loop and the note."""
         return f"{self.note}, at {self.where}"
 
 
@@ -61,7 +61,7 @@ class AmbiguousLoop(Struct, frozen=True):
 
 
 def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
-    """Write `reading` into the metadata of each ambiguous loop of a model at the current opset."""
+    """Write `reading` into the metadata of each ambiguous loop. The model is at the package's opset."""
     if not any(
         _has_no_condition_input(node) for graph in graphs_of(model.graph) for node in graph.node
     ):
@@ -73,23 +73,23 @@ def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
 
 
 def reading_of(node: onnx.NodeProto) -> str | None:
-    """Return the reading that `mark_ambiguous_loops` wrote, or None for a node without it."""
+    """Return the reading of a loop's condition that `mark_ambiguous_loops` wrote, or None."""
     return next((e.value for e in node.metadata_props if e.key == LOOP_CONDITION), None)
 
 
 def _has_no_condition_input(node: onnx.NodeProto) -> bool:
-    """Return True for a loop without a condition input."""
+    """Return True if the node is a Loop without a condition input."""
     return node.op_type == "Loop" and not (len(node.input) > 1 and node.input[1])
 
 
 class _TrueValues(Struct, frozen=True):
-    """Facts about a graph, with the names in scope whose values are true in each run of the graph."""
+    """Boolean values of a graph that are true in every run."""
 
     facts: Facts
     true_names: frozenset[str] = frozenset()
 
     def inside(self, body: onnx.GraphProto, *true_names: str) -> _TrueValues:
-        """Return the true values of a body of this graph. The inputs `true_names` of the body are true."""
+        """Return the true values of a body of this graph. The body's inputs `true_names` are true."""
         shadowed = {value.name for value in body.input}
         names = (self.true_names - shadowed) | frozenset(true_names)
         return _TrueValues(Facts(body, self.facts.version, self.facts), names)
@@ -121,7 +121,7 @@ class _TrueValues(Struct, frozen=True):
 
 
 def _mark_loops(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> None:
-    """Mark the ambiguous loops of a graph and its bodies. `truths` are the true values of a typed copy."""
+    """Mark the ambiguous loops of a graph and its bodies. `truths` belong to a copy with inferred types."""
     for node, typed in zip(graph.node, truths.facts.graph.node, strict=True):
         bodies = (a.g for a in node.attribute if a.HasField("g"))
         typed_bodies = (a.g for a in typed.attribute if a.HasField("g"))
@@ -136,7 +136,7 @@ def _mark_loops(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> No
 
 
 def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
-    """Return True if the trip count is a constant of at most 1, so that the condition has no effect."""
+    """Return True if the trip count of a loop is a constant 0 or 1, so that its condition has no effect."""
     count = facts.value(loop.input[0]) if loop.input and loop.input[0] else None
     return count is not None and count.size == 1 and int(count.reshape(())) <= 1
 

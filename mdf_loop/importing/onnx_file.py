@@ -37,7 +37,7 @@ def open_onnx(path: Path) -> onnx.ModelProto:
 
 
 def checked_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a checked copy of a model without external data.
+    """Check a model without external data, and return a repaired copy.
 
     Raises:
         ModelError: The model contradicts itself, or has data in other files.
@@ -53,7 +53,7 @@ def checked_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _check_model(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
-    """Check and repair a model with data files in `folder`, and return the model."""
+    """Check and repair a model whose data files are in `folder`, and return the model."""
     check_text(model)
     library = Library.of(model)
     check_functions(library)

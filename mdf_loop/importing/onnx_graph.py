@@ -48,7 +48,7 @@ _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
 def main_graph(proto: onnx.GraphProto, graph_id: str, metadata: Content) -> Content:
-    """Return the main graph, whose inputs are nodes and whose outputs keep their names."""
+    """Convert the main graph of an ONNX model. Inputs become nodes, and outputs keep their names."""
     writer = GraphWriter(graph_id)
     writer.reserve(_value_names(proto))
     initializer_names = {tensor.name for tensor in proto.initializer}
@@ -64,7 +64,7 @@ def main_graph(proto: onnx.GraphProto, graph_id: str, metadata: Content) -> Cont
 
 
 def body_graph(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Content:
-    """Return a body, whose metadata have the ordered inputs and outputs."""
+    """Convert the body of an If, Scan or SequenceMap. The metadata state the order of inputs and outputs."""
     writer = GraphWriter(proto.name or "body", outer)
     writer.reserve(_value_names(proto))
     _write_graph(proto, writer)
@@ -76,7 +76,7 @@ def body_graph(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Cont
 def loop_body(
     proto: onnx.GraphProto, outer: GraphWriter | None = None, reading: str | None = None
 ) -> Content:
-    """Return the body of a loop, whose iteration number and condition have the declared types.
+    """Convert the body of a Loop, with iteration number and condition cast to their declared types.
 
     Args:
         proto: The body.
@@ -107,7 +107,7 @@ def loop_body(
 
 
 def _write_converted_input(writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
-    """Convert a scalar input to the declared type `name`, and return the name of the scalar."""
+    """Write nodes that convert a scalar input to the declared type of `name`. Return the scalar's name."""
     if not is_tensor(dtype):
         raise ModelError(f"a loop's body cannot take '{name}' as {dtype}: it is a single number")
     scalar, cast, axes = (
@@ -124,7 +124,7 @@ def _write_converted_input(writer: GraphWriter, name: str, dtype: str, shape: Sh
 
 
 def _read_type(proto: onnx.TypeProto) -> tuple[str, Shape]:
-    """Return the declared dtype (empty if the file declares none) and the declared shape."""
+    """Return the dtype and the shape that a file declares. An undeclared dtype is empty."""
     kind = proto.WhichOneof("value")
     if kind is None or (kind == "tensor_type" and not proto.tensor_type.elem_type):
         return "", None
@@ -134,7 +134,7 @@ def _read_type(proto: onnx.TypeProto) -> tuple[str, Shape]:
 
 
 def _write_output_type(writer: GraphWriter, value: onnx.ValueInfoProto) -> None:
-    """Write the declared type of an output at the output port."""
+    """Write the declared type of a graph output into the output port that provides the output."""
     node_id = writer.producer(value.name)
     if node_id is None:
         return
@@ -175,7 +175,7 @@ def _write_graph(proto: onnx.GraphProto, writer: GraphWriter) -> None:
 
 
 def array_of(tensor: onnx.TensorProto) -> Array:
-    """Return the numbers or strings of a tensor, in its own dtype."""
+    """Return the numbers or strings of a tensor as an array of the tensor's dtype."""
     if tensor.data_type == onnx.TensorProto.UNDEFINED:
         raise ModelError(f"the tensor '{tensor.name}' has no element type and no numbers")
     try:
@@ -224,7 +224,7 @@ def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
 
 
 def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Content) -> list[str]:
-    """Return the omitted arguments with the name of an input, which MDF would read in their place."""
+    """Return the names of omitted arguments that are names of inputs, which MDF would read instead."""
     schema = _schema_of(node)
     formal_names = [formal.name for formal in schema.inputs if formal.option != _VARIADIC]
     return [
@@ -235,7 +235,7 @@ def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Cont
 
 
 def _schema_of(node: onnx.NodeProto) -> onnx.defs.OpSchema:
-    """Return the first definition of the operator, from the current opset on, that fits the node."""
+    """Return the operator's oldest schema, from the package's opset on, that allows the node's attributes."""
     names = [attribute.name for attribute in node.attribute if attribute.name != "num_outputs"]
     return onnx_schema.schema(node.op_type, names, len(node.input))
 
@@ -245,7 +245,7 @@ def _bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def captures(graph: onnx.GraphProto) -> list[str]:
-    """Return the names of outer values that a body, or a body inside of the body, reads."""
+    """Return the names of outer values that a body or its nested bodies read."""
     local_names = {value.name for value in graph.input} | {
         tensor.name for tensor in graph.initializer
     }
@@ -295,7 +295,7 @@ def _convert_attribute(
 
 
 def _to_python(value: Any) -> Any:
-    """Return an attribute as Python numbers, text, or lists of these."""
+    """Convert an attribute's value to Python numbers, text, or lists of these."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, int | float | str):

@@ -85,7 +85,7 @@ def _check_and_sort(
     nodes: onnx.GraphProto.node, local_names: frozenset[str], library: Library, where: str, depth: int,
     outer: frozenset[str] = frozenset(),
 ) -> frozenset[str]:  # fmt: skip
-    """Check and sort the nodes, and return all names of the graph."""
+    """Check the nodes of a graph, sort them topologically, and return all value names of the graph."""
     producers = _find_producers(nodes, local_names, where)
     visible = local_names | producers.keys()
     dependencies: dict[int, list[int]] = {}
@@ -133,7 +133,7 @@ def _bodies_of(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
 
 
 def _names_read(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the names that a node reads, including the names of outer values that its bodies read."""
+    """Yield the names of values that a node reads, including outer values that its bodies read."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for graph in _bodies_of(attribute):

@@ -17,14 +17,14 @@ _MAX_INLINED_NODES = 1_000_000
 
 
 class Library(Struct, frozen=True):
-    """Opset of each domain, and functions of the file."""
+    """Operators that a model may use: the opset version of each domain, and the functions of the file."""
 
     opsets: dict[str, int]
     functions: dict[Key, onnx.FunctionProto]
 
     @staticmethod
     def of(model: onnx.ModelProto) -> Library:
-        """Return the library of a model."""
+        """Read the opset versions and the functions of a model."""
         opsets = _opsets_of(model, "$.opset_import")
         functions = {(_normalized_domain(f.domain), f.name, f.overload): f for f in model.functions}
         if len(functions) != len(model.functions):
@@ -95,7 +95,7 @@ def _opsets_of(owner: onnx.ModelProto | onnx.FunctionProto, where: str) -> dict[
 
 
 def library_of_function(library: Library, function: onnx.FunctionProto, where: str) -> Library:
-    """Return the library of a function, with its own opsets and all functions of the file."""
+    """Return the operators that a function may use: its own opsets and all functions of the file."""
     return Library(
         _opsets_of(function, f"{where}.opset_import") or library.opsets, library.functions
     )
@@ -136,5 +136,5 @@ def _nested_nodes(top: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 
 def function_path(function: onnx.FunctionProto) -> str:
-    """Return the path of a function in the file."""
+    """Return the path of a function in the ONNX file, for error messages."""
     return f"$.functions['{function.name}']"

@@ -14,19 +14,19 @@ from mdf_loop.importing.origin import origin_of
 
 
 class ImportedModel(Struct, frozen=True):
-    """Content of an MDF model, and the warnings of its import."""
+    """Content of an MDF model, and the warnings of its import from an ONNX file."""
 
     content: Content
     warnings: tuple[str, ...] = ()
 
 
 def content_of_onnx(proto: onnx.ModelProto, name: str) -> Content:
-    """Return the content of an imported model. Ambiguous loops are read by the ONNX specification."""
+    """Convert an ONNX model to MDF content. Ambiguous loops are read as the ONNX specification says."""
     return import_onnx(proto, name, DOCUMENT).content
 
 
 def import_onnx(proto: onnx.ModelProto, name: str, loop_condition: str) -> ImportedModel:
-    """Return the MDF model of an ONNX model, with its nodes at the current opset.
+    """Convert an ONNX model to an MDF model with its nodes at the package's opset.
 
     The metadata of the graph contain the opset, the producer and the doc string of the file. For a
     file that was exported from an MDF model, the result is the exported MDF model.
@@ -57,5 +57,5 @@ def import_onnx(proto: onnx.ModelProto, name: str, loop_condition: str) -> Impor
 
 
 def opset_of(proto: onnx.ModelProto) -> int:
-    """Return the version of ONNX's own operators that the file uses."""
+    """Return the version of the standard ONNX operators that a model uses."""
     return max((e.version for e in proto.opset_import if e.domain in OWN_DOMAINS), default=1)

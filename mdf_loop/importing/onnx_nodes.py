@@ -20,7 +20,7 @@ _ATTRIBUTE_KINDS = {
 
 
 def kind_number(formal: Any) -> int:
-    """Return ONNX's number for the kind of an attribute."""
+    """Return the `AttributeProto` type number of an attribute in an operator's schema."""
     return int(formal.type.value)
 
 
@@ -148,7 +148,7 @@ def _check_branches(node: onnx.NodeProto, where: str) -> None:
 
 
 def _check_scan(node: onnx.NodeProto, leading_inputs: int, where: str) -> None:
-    """Check a Scan with `leading_inputs` inputs before the carried values (sequence_lens in opset 8)."""
+    """Check a Scan whose carried values follow `leading_inputs` inputs (sequence_lens in opset 8)."""
     body = _find_body(node, "body")
     scanned = next(a.i for a in node.attribute if a.name == "num_scan_inputs")
     input_count = len(node.input) - leading_inputs

@@ -6,10 +6,10 @@ import onnx
 
 
 def node_place(graph: str, node: onnx.NodeProto, index: int) -> str:
-    """Return the path of a node. A node without a name is denoted by its operator and its index."""
+    """Return the path of a node in the ONNX file. An unnamed node is denoted by operator and index."""
     return f"{graph}.node['{node.name or f'{node.op_type}_{index}'}']"
 
 
 def in_body(node: str, attribute: str) -> str:
-    """Return the path of a body of a node."""
+    """Return the path of a node's body in the ONNX file."""
     return f"{node}.{attribute}"

@@ -27,7 +27,7 @@ UNBOUND_KEY = "mdf_loop.unbound"
 
 
 def resolve_references(model: onnx.ModelProto, library: Library) -> None:
-    """Replace references outside of functions by the values that ONNX Runtime uses.
+    """Replace attribute references outside of functions by the values that ONNX Runtime uses.
 
     Raises:
         ModelError: A node requires the attribute.

@@ -33,7 +33,7 @@ _NUMBERS_PER_ELEMENT: dict[int, int] = {T.COMPLEX64: 2, T.COMPLEX128: 2}
 
 
 def check_dtype(code: int, where: str, what: str) -> None:
-    """Raise an error if an element type does not exist or is not supported."""
+    """Raise an error if a tensor's element type is invalid or unsupported."""
     if code not in T.DataType.values() or code == T.UNDEFINED:
         raise ModelError(f"{what} has element type number {code}, which ONNX does not have", where)
     try:
@@ -48,7 +48,7 @@ def check_dtype(code: int, where: str, what: str) -> None:
 
 
 def tensors_in(graph: onnx.GraphProto, where: str) -> Iterator[tuple[onnx.TensorProto, str]]:
-    """Yield each tensor of a graph and of its bodies, with its path."""
+    """Yield each tensor of a graph and of its bodies, with the tensor's path in the file."""
     pending = [(graph, where)]
     while pending:
         current, place = pending.pop()

@@ -16,7 +16,7 @@ _STRING_FIELDS = ("s", "strings", "string_data")
 
 
 def check_text(model: onnx.ModelProto) -> None:
-    """Raise ModelError if a name or a string is not UTF-8."""
+    """Raise ModelError if a name or a string in the ONNX model is not UTF-8."""
     pending: list[tuple[Any, str]] = [(model, "$")]
     while pending:
         message, where = pending.pop()
@@ -34,7 +34,7 @@ def check_text(model: onnx.ModelProto) -> None:
 
 
 def _as_list(value: Any) -> Any:
-    """Return the values of a field as a list, for fields with one or with several values."""
+    """Return the values of a protobuf field as a list, for single and for repeated fields."""
     is_single = isinstance(value, str | bytes) or hasattr(value, "ListFields")
     return [value] if is_single else value
 

@@ -52,7 +52,7 @@ def open_document(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> D
 
 
 def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> Document:
-    """Return the document with the warnings of its import, without issuing them."""
+    """Return the document of a source with its import warnings, without issuing the warnings."""
     if isinstance(source, str | os.PathLike):
         path = path_of(source, "the model")
         with noting() as files:
@@ -84,7 +84,7 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
 
 
 def _load_model(path: Path, loop_condition: str) -> tuple[Any, tuple[str, ...]]:
-    """Return the modeci_mdf Model in a file, and the warnings of its import."""
+    """Load the modeci_mdf Model in a file. Return it with the warnings of its import."""
     if not path.exists():
         raise ModelError(f"there is no file '{path}'", hint="check the path")
     if path.is_dir():

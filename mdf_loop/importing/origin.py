@@ -42,12 +42,15 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
 
     Write nothing if the arrays in the metadata would make the file larger than 2 GB.
     """
-    content, lifted = extract_arrays(content_of(document))
+    content, extracted_arrays = extract_arrays(content_of(document))
     digests = _initializer_digests(proto.graph)
     array_locations = _ArrayLocations(digests)
     entries = {MODEL: json.dumps(content, default=str)}
-    if lifted:
-        locations = [(each.path, array_locations.of(each.array), each.listed) for each in lifted]
+    if extracted_arrays:
+        locations = [
+            (extracted.path, array_locations.of(extracted.array), extracted.is_list)
+            for extracted in extracted_arrays
+        ]
         entries[ARRAYS] = json.dumps(locations)
     if array_locations.stored:
         # base64 has 4 letters for 3 bytes.
@@ -61,7 +64,7 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
 
 
 def origin_of(proto: onnx.ModelProto) -> Content | None:
-    """Return the content of the MDF model from which the file was exported, or None."""
+    """Return the content of the MDF model from which an ONNX file was exported, or None."""
     metadata = {entry.key: entry.value for entry in proto.metadata_props}
     if MODEL not in metadata:
         return None
@@ -84,7 +87,7 @@ _Location: TypeAlias = "str | int | dict[str, str]"
 
 
 class _ArrayLocations:
-    """Locations of arrays: an initializer with equal bits, or else the list of stored arrays."""
+    """Locations of a model's arrays: equal initializers of the graph, or else the list of stored arrays."""
 
     def __init__(self, digests: Sequence[tuple[str, bytes]]) -> None:
         self._names = {digest: name for name, digest in digests}
@@ -115,7 +118,7 @@ def _to_tensor(array: Array) -> onnx.TensorProto:
 
 
 def _read_arrays(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator[ExtractedArray]:
-    """Yield the arrays of the model with their paths in it."""
+    """Yield the arrays of the original MDF model, with their paths in it."""
     stored = onnx.GraphProto.FromString(base64.b64decode(entries.get(STORED, "")))
     tensors = {**{t.name: t for t in graph.initializer}, **dict(enumerate(stored.initializer))}
     for path, location, listed in json.loads(entries.get(ARRAYS, "[]")):
@@ -129,7 +132,7 @@ def _read_arrays(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator
 
 
 def _initializer_digests(graph: onnx.GraphProto) -> list[tuple[str, bytes]]:
-    """Return the name and the digest of each initializer."""
+    """Return the name and the digest of each initializer of a graph."""
     return [(tensor.name, _tensor_digest(tensor)) for tensor in graph.initializer]
 
 
@@ -149,7 +152,7 @@ def _tensor_digest(tensor: onnx.TensorProto) -> bytes:
 def _model_digest(
     proto: onnx.ModelProto, digests: Iterable[tuple[str, bytes]], entries: Mapping[str, str]
 ) -> str:
-    """Return a digest of the MDF model in a file, and of all parts of the file that determine its results."""
+    """Return a digest of the MDF model in an ONNX file and of all parts of the file that affect results."""
     digest = hashlib.sha256()
     for part in _digested_parts(proto, digests, entries):
         digest.update(len(part).to_bytes(8, "big"))

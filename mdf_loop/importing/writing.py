@@ -49,7 +49,7 @@ def write_model(content: Content, path: str | Path) -> list[Path]:
 
 
 def _check_replaceable(array_file: Path, target: Path) -> None:
-    """Raise InputError if the npz file exists, but does not belong to the model file to replace."""
+    """Raise InputError if the npz file exists but belongs to another model file."""
     if array_file.exists() and not (
         target.exists() and array_file.name.encode() in target.read_bytes()
     ):
@@ -70,7 +70,7 @@ def _to_text(content: Any, suffix: str) -> str:
 
 
 def _dumper_class(dumper: Any) -> Any:
-    """Return a dumper class that writes lists of numbers in one line, and no anchors."""
+    """Return a YAML dumper class that writes lists of numbers in one line, and no anchors."""
 
     class Dumper(dumper):  # type: ignore[misc]
         def ignore_aliases(self, data: Any) -> bool:
@@ -85,7 +85,7 @@ def _dumper_class(dumper: Any) -> Any:
 
 
 def plain(content: Any, array_file: str, large: dict[str, Array], name: str = "") -> Any:
-    """Return the content with small arrays as lists. The other arrays are added to `large`."""
+    """Convert a model's content to plain data: small arrays become lists, the others move to `large`."""
     if isinstance(content, np.ndarray):
         return {
             "value": _written_value(content, array_file, large, name),
@@ -112,12 +112,12 @@ def plain(content: Any, array_file: str, large: dict[str, Array], name: str = ""
 
 
 def _json_key(key: Any) -> Any:
-    """Return a key as JSON allows it. A key from YAML may be a date."""
+    """Convert a mapping's key to a valid JSON key. A key from YAML may be a date."""
     return key if isinstance(key, str | int | float) else str(key)
 
 
 def _plain_arguments(args: Any, array_file: str, large: dict[str, Array], name: str) -> Any:
-    """Return the plain arguments of a function. An argument named `value` is not the value of a parameter."""
+    """Convert a function's arguments to plain data. An argument `value` is not a parameter's value."""
     if not isinstance(args, Mapping):
         return plain(args, array_file, large, name)
     return {
@@ -128,7 +128,7 @@ def _plain_arguments(args: Any, array_file: str, large: dict[str, Array], name: 
 def _plain_parameter(
     content: Mapping[str, Any], array_file: str, large: dict[str, Array], name: str
 ) -> Content:
-    """Return the value of a parameter, with its dtype in the metadata."""
+    """Convert a parameter's array to plain data, with its dtype in the metadata."""
     array = content["value"]
     value = _written_value(array, array_file, large, name)
     metadata = {**array_metadata(array), **(content.get("metadata") or {})}
@@ -141,7 +141,7 @@ _UNNAMED_SECTIONS = {"graphs", "nodes", "functions", "parameters", "args", "valu
 
 
 def _child_name(name: str, key: Any) -> str:
-    """Return the name of an array, composed of the ids on its path without section names."""
+    """Return the name of a nested array: the ids on its path, without section names."""
     return name if key in _UNNAMED_SECTIONS else f"{name}.{key}".lstrip(".")
 
 
@@ -157,7 +157,7 @@ def _written_value(array: Array, array_file: str, large: dict[str, Array], name:
 
 
 def _needs_bits(array: Array) -> bool:
-    """Return True if numbers cannot be written as text, such as complex numbers or nans with a payload."""
+    """Return True if text cannot represent the numbers, as for complex numbers or nans with a payload."""
     if array.dtype.kind not in "fV":
         return array.dtype.kind == "c"
     nans = array[array != array]
@@ -165,5 +165,5 @@ def _needs_bits(array: Array) -> bool:
 
 
 def _needs_text(array: Array) -> bool:
-    """Return True if numpy would lose zero characters at the end of a string of the array."""
+    """Return True if NumPy would lose zero characters at the end of one of the array's strings."""
     return array.dtype.kind == "O" and any(str(text).endswith("\0") for text in array.flat)

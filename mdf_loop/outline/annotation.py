@@ -27,7 +27,7 @@ from mdf_loop.specification import RunSpecification
 
 
 class Annotations(Struct, frozen=True):
-    """Facts that the reader knows about a model, by MDF path.
+    """Types, constants and notes about a model, which the reader of the document determines.
 
     Attributes:
         types: Program value of each port, parameter and function.
@@ -44,12 +44,12 @@ class Annotations(Struct, frozen=True):
     counted_events: tuple[str, ...] = ()
 
     def type_of(self, path: str, port: Any = None) -> str:
-        """Return the type of the value at a path, or else the type that the port states in the document."""
+        """Return the type of the value at a path, or else the type that the port declares."""
         program_value = self.types.get(path)
         return program_value.type if isinstance(program_value, Value) else stated_type(port)
 
     def fixed_value(self, value: Value | None) -> Any | None:
-        """Return the array of a value that the model fixes, as lists if it is small, or None."""
+        """Return the array of a constant value, as lists if it is small, or None for a varying value."""
         array = None if value is None else self.constants.get(value)
         return array if array is None or array.size > _MAX_LISTED_ELEMENTS else array.tolist()
 
@@ -66,7 +66,7 @@ _MAX_LISTED_ELEMENTS = 64
 
 
 def stated_type(port: Any) -> str:
-    """Return the type that a port states in the document: `float[2, 3]`."""
+    """Return the type that a port declares in the document: `float[2, 3]`."""
     dtype = str(getattr(port, "type", None) or "")
     shape = _named_extents(port) or getattr(port, "shape", None)
     if not shape:
@@ -75,13 +75,13 @@ def stated_type(port: Any) -> str:
 
 
 def _named_extents(port: Any) -> Any:
-    """Return the extents with their names from the metadata of a port, or None."""
+    """Return the shape with the extent names in the port's metadata, or None without names."""
     dims = (getattr(port, "metadata", None) or {}).get("dims")
     return dims if isinstance(dims, list | tuple) else None
 
 
 def annotate(document: Document) -> Annotations:
-    """Return the annotations of a document, as far as the model can be read."""
+    """Return the annotations of a document. An invalid document has only notes."""
     try:
         reading = read_annotated(document, options=Options(max_iterations=1))
     except LoopError as error:
@@ -123,7 +123,7 @@ def annotate_over_time(document: Document) -> Annotations:
 
 
 def _counted_events(document: Document, schedule: Schedule) -> Iterator[str]:
-    """Yield the different events that the written conditions count, in alphabetical order."""
+    """Yield the distinct events that the scheduler's conditions count, in alphabetical order."""
     graph_conditions = document.graph.conditions
     conditioned_nodes = {
         str(node_id(node)) for node in getattr(graph_conditions, "node_specific", None) or {}

@@ -21,7 +21,7 @@ BodyReader: TypeAlias = Callable[
 
 
 class BlockContext(Struct, frozen=True):
-    """Function or parameter that owns graphs, with its node, both paths, and the reader for its graphs."""
+    """Function or parameter that owns graphs, with its node, its paths, and the reader of its graphs."""
 
     item: Any
     node: Any
@@ -34,7 +34,7 @@ class BlockContext(Struct, frozen=True):
 
     @property
     def args(self) -> Mapping[str, Any]:
-        """Arguments of the function as the document spells them."""
+        """Arguments of the function, as written in the document."""
         return dict(self.item.args or {})
 
     @property
@@ -48,6 +48,6 @@ class BlockContext(Struct, frozen=True):
 
 
 def output_names(owned: OwnedGraph) -> tuple[str, ...]:
-    """Return the names of a graph's outputs. The default is the first output port that feeds no edge."""
+    """Return the names of a graph's outputs, by default the first output port that feeds no edge."""
     end_ports_of_graph = end_ports(owned.graph) if owned.outputs is None else ()
     return owned.outputs or tuple(f"{node.id}.{port.id}" for node, port in end_ports_of_graph[:1])

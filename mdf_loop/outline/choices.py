@@ -20,7 +20,7 @@ from mdf_loop.reading.owned_graph import owned_graph
 
 
 def outline_if(context: BlockContext) -> ChoiceOutline:
-    """Return the outline of an If, with branches titled `if hot` and `else`."""
+    """Return the outline of an If, whose branches have titles such as `if hot` and `else`."""
     condition = value_text(context.args.get("cond"), 60)
     titles = {"then_branch": f"if {condition}", "else_branch": "else"}
     graphs = written_bodies(context.item, context.node)
@@ -33,7 +33,7 @@ def outline_if(context: BlockContext) -> ChoiceOutline:
 
 
 def outline_case(context: BlockContext) -> ChoiceOutline:
-    """Return the outline of a case_of: one branch per number, and the default branch."""
+    """Return the outline of a case_of, with one branch per number and a default branch."""
     index = value_text(context.args.get("index"), 40)
     graphs = written_bodies(context.item, context.node)
     default = graphs.pop("default", None)
@@ -88,7 +88,7 @@ def _outline_branch(
 
 
 def _pass_through_branch(context: BlockContext) -> BranchOutline:
-    """Return a branch without a graph that passes on the values named as the default."""
+    """Return a branch without a graph, which returns the values of the argument `default`."""
     default = written_body(context.item, context.node, "default").value
     path = f"{context.where}.args.default"
     outputs = (value_text(expression) for expression in expressions(default))
@@ -99,7 +99,7 @@ def _pass_through_branch(context: BlockContext) -> BranchOutline:
 
 
 def _joins(context: BlockContext, count: int) -> tuple[JoinOutline, ...]:
-    """Return a join for each result of the choice."""
+    """Return the results of a choice, each of which joins one output of every branch."""
     item, node = context.item, context.node
     ports_of_results = [result_ports(node, item.id, k) for k in range(count)]
     return tuple(
@@ -115,7 +115,7 @@ def _joins(context: BlockContext, count: int) -> tuple[JoinOutline, ...]:
 def _captures(
     context: BlockContext, branches: Iterable[BranchOutline]
 ) -> tuple[CaptureOutline, ...]:
-    """Return the captures of all branches, each name once."""
+    """Return the captured values of all branches, each name once."""
     scope = context.scope()
     captures_by_name: dict[str, CaptureOutline] = {}
     for branch in branches:
@@ -125,7 +125,7 @@ def _captures(
 
 
 def _branch_captures(branch: BranchOutline, scope: OutlineScope) -> Iterator[CaptureOutline]:
-    """Yield the captures of a branch: those of its graph, and the values that it passes through."""
+    """Yield the values that a branch captures by its graph or passes through."""
     if branch.body is not None:
         yield from find_captures(branch.body.inputs, scope)
     for output in branch.outputs:

@@ -13,7 +13,7 @@ from mdf_loop.reading.graph import layers_of, waiting_for
 
 
 def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
-    """Return groups of nodes that feed each other, in document order."""
+    """Return the groups of nodes that form cycles, in document order."""
     import networkx
 
     positions = {node.id: position for position, node in enumerate(graph.nodes)}
@@ -32,7 +32,7 @@ def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
 
 
 def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
-    """Return ids of the edges that carry a value of an earlier pass: their sender runs after their receiver."""
+    """Return the ids of edges that carry a value of an earlier pass, because their sender runs after their receiver."""
     usable = usable_edges(graph)
     senders_before = waiting_for(graph, usable)
     closing: set[str] = set()
@@ -53,14 +53,14 @@ def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[s
 
 
 def usable_edges(graph: Any) -> list[Any]:
-    """Return the edges with both ends in the graph."""
+    """Return the edges whose two ends exist in the graph."""
     nodes = {node.id for node in graph.nodes}
     ports = {(node.id, port.id) for node in graph.nodes for port in node.input_ports}
     return [e for e in graph.edges if e.sender in nodes and (e.receiver, e.receiver_port) in ports]
 
 
 def _closing_edges(edges: list[Any], order: tuple[str, ...]) -> Iterable[str]:
-    """Return ids of the edges to a node on the stack of a depth-first search in document order."""
+    """Return the ids of edges that close a cycle, by depth-first search in document order."""
     visited: set[str] = set()
     stack: list[str] = []
     closing: list[str] = []

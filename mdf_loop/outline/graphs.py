@@ -72,7 +72,7 @@ def outline_document(document: Document, notes: Annotations) -> GraphOutline:
 
 
 class _Reader:
-    """Reader of the graphs of one document."""
+    """Reader that outlines the graphs of one document."""
 
     def __init__(self, document: Document, notes: Annotations) -> None:
         self.document = document
@@ -80,7 +80,7 @@ class _Reader:
         self.open_bodies: list[str] = []
 
     def graph(self, graph: Any, where: str, scope: OutlineScope | None) -> GraphOutline:
-        """Return the nodes and edges of a graph. `scope` has the names around it."""
+        """Return the outline of a graph. `scope` has the names around the graph."""
         groups = cycle_groups(graph)
         conditions = node_conditions(graph)
         return GraphOutline(
@@ -102,7 +102,7 @@ class _Reader:
         outputs: Sequence[str],
         outer_scope: OutlineScope,
     ) -> GraphOutline:
-        """Return a body with its inputs and outputs. `outer_scope` is the scope of the node that owns it."""
+        """Return the outline of a body with its inputs and outputs. `outer_scope` belongs to the owner node."""
         if where in self.open_bodies:
             raise ModelError(f"the graph '{body.id}' contains itself", where)
         self.open_bodies.append(where)
@@ -121,7 +121,7 @@ class _Reader:
     def _body_output(
         self, body: Any, where: str, name: str, passed: Iterable[str]
     ) -> OutputOutline:
-        """Return the output of a body with a name: an output port, or a value that is passed through."""
+        """Return an output of a body by its name: an output port, or a value that is passed through."""
         for node in body.nodes:
             for port in node.output_ports:
                 if name in (port.id, f"{node.id}.{port.id}"):
@@ -219,7 +219,7 @@ class _Reader:
         )
 
     def model_outputs(self) -> tuple[OutputOutline, ...]:
-        """Return the outputs in `metadata.outputs` if there are any, else all output ports without an edge."""
+        """Return the outputs that `metadata.outputs` names, or else all output ports without an edge."""
         graph = self.document.graph
         stated = _stated_outputs(graph)
         connected_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
@@ -237,7 +237,7 @@ class _Reader:
 
 
 def _stated_outputs(graph: Any) -> dict[str, str]:
-    """Return the names that the graph's metadata give to outputs, by `node.port` or `port`."""
+    """Return the output names in the graph's metadata, by `node.port` or `port`."""
     stated = (graph.metadata or {}).get("outputs") or ()
     if isinstance(stated, Mapping):
         return {str(port): str(name) for name, port in stated.items()}
@@ -252,7 +252,7 @@ def _functions_and_parameters(node: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _is_graph(value: Any) -> bool:
-    """Return True if a parameter holds a body: a graph, `{nodes: ...}`, `{id: {nodes: ...}}`, or a list of these."""
+    """Return True if a value is a body: a graph, `{nodes: ...}`, `{id: {nodes: ...}}`, or a list of these."""
     if isinstance(value, list) and value:
         return all(map(_is_graph, value))
     if not isinstance(value, dict):
@@ -262,12 +262,12 @@ def _is_graph(value: Any) -> bool:
 
 
 def _identifiers(names: Iterable[str]) -> set[str]:
-    """Return the plain names, which may belong to an enclosing scope."""
+    """Return the names that are identifiers, which an enclosing scope may define."""
     return {name for name in names if name.isidentifier()}
 
 
 def _signature_captures(roles: Mapping[str, str], where: str) -> Mapping[str, CaptureOutline]:
-    """Return the inputs of a body's signature as names that inner bodies can capture."""
+    """Return the inputs of a body's signature as values that inner bodies can capture."""
     words = {"iteration": "iteration number"}
     words |= {role: f"{role} value" for role in ("carried", "sliced", "delayed")}
     return {

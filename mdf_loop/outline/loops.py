@@ -26,7 +26,7 @@ RESULT_NAMES = ("iterations", "condition", "stopped_by")
 
 
 class PartialSignature(Struct, frozen=True):
-    """Known part of a body's signature. An unknown name is empty."""
+    """Signature of a body, where unknown names are empty."""
 
     iteration: str
     condition_in: str
@@ -110,7 +110,7 @@ def unknown_loop(context: BlockContext, kind: str) -> LoopOutline:
 
 
 def _arguments(context: BlockContext, loop: ir.Loop | None) -> dict[str, Any]:
-    """Return trip count, start condition and kind of the loop."""
+    """Return the trip count, the start condition and the operating mode of a loop."""
     args, node = context.args, context.node
     fixed = context.notes.fixed_value(loop.trip_count) if loop else None
     trip_count = outline_argument(args.get("M"), node, fixed)
@@ -126,7 +126,7 @@ def _arguments(context: BlockContext, loop: ir.Loop | None) -> dict[str, Any]:
 
 
 def _start_condition(context: BlockContext, loop: ir.Loop | None) -> ArgumentOutline | None:
-    """Return the start condition, with its value even if an edge feeds a constant into the node."""
+    """Return the start condition of a loop, with the value of a constant that an edge feeds."""
     expression = context.args.get("cond")
     comes_from_edge = isinstance(expression, str) and expression in {
         port.id for port in context.node.input_ports
@@ -142,7 +142,7 @@ _WITHOUT_CONDITION = {"for-while": "for", "sliced-while": "sliced"}
 
 
 def mark_condition_nodes(body: GraphOutline) -> GraphOutline:
-    """Return a body in which each node has a mark if the loop's condition depends on it."""
+    """Return a body that marks the nodes on which the loop's condition depends."""
     condition_nodes = {body.outputs[0].node} if body.outputs else set()
     for _ in body.nodes:
         senders = {
@@ -183,7 +183,7 @@ def loop_kind(
 def outline_argument(
     expression: Any | None, node: Any, fixed: Any | None
 ) -> ArgumentOutline | None:
-    """Return an argument with its value if the model fixes it, or None for an omitted argument."""
+    """Return an argument with its constant value, if it has one, or None for an omitted argument."""
     if expression is None or expression == "":
         return None
     value = known_value(node, expression) if fixed is None else fixed
@@ -196,7 +196,7 @@ def outline_argument(
 
 
 def _signature(form: LoopForm, node: Any) -> tuple[tuple[Any, ...], PartialSignature]:
-    """Return the initial values and the signature. Names that cannot be inferred are empty."""
+    """Return the initial values of a loop and the signature of its body."""
     try:
         initial = carried_expressions(form)
         return initial, _complete_signature(find_signature(form, node, len(initial)))
@@ -220,7 +220,7 @@ def _signature(form: LoopForm, node: Any) -> tuple[tuple[Any, ...], PartialSigna
 
 
 def _complete_signature(signature: Signature) -> PartialSignature:
-    """Return a complete signature with empty texts in place of None."""
+    """Replace missing names of a signature by empty texts."""
     return PartialSignature(
         iteration=signature.iteration or "",
         condition_in=signature.condition_in or "",
@@ -240,7 +240,7 @@ def _name_at(names: Sequence[str], position: int) -> str:
 
 
 def result_positions(expression: Any, loop_id: str) -> tuple[int | None, ...]:
-    """Return the positions of a loop's results that an expression reads. None stands for all of them."""
+    """Return the positions of a loop's results that an expression reads. None means all results."""
     if not isinstance(expression, str):
         return ()
     pattern = rf"(?<![\w.]){re.escape(loop_id)}(?:\[(\d+)\]|(?![\w.\[]))"
@@ -266,12 +266,12 @@ def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
 
 
 def _without_spaces(value: Any) -> str:
-    """Return an expression without white space, or an empty text if it is not a text."""
+    """Remove white space from an expression. The result is empty for a value that is no text."""
     return re.sub(r"\s+", "", value) if isinstance(value, str) else ""
 
 
 def _report_results(node: Any, loop_id: str) -> tuple[ResultOutline, ...]:
-    """Return the results that describe the run of a loop, such as its iterations, with their ports."""
+    """Return the results that report on the run of a loop, such as its iterations, with their ports."""
     results = []
     for name in RESULT_NAMES:
         ports = [p.id for p in node.output_ports if _without_spaces(p.value) == f"{loop_id}.{name}"]
@@ -288,7 +288,7 @@ def _carried(
     notes: Annotations,
     loop: ir.Loop | None,
 ) -> tuple[CarriedOutline, ...]:
-    """Return the carried values with initial values, names in the body, and ports."""
+    """Return the carried values of a loop with initial values, names in the body, and ports."""
     carried_values = []
     for k in range(max(len(initial), len(signature.enters))):
         expression = initial[k] if k < len(initial) else None
@@ -315,7 +315,7 @@ def _recorded(
     n_carried: int,
     loop: ir.Loop | None,
 ) -> tuple[RecordedOutline, ...]:
-    """Return the recorded values with names, ports and types."""
+    """Return the recorded values of a loop with names, ports and types."""
     recordings = []
     program_recordings = loop.recorded if loop and len(loop.recorded) == len(signature.rows) else ()
     for k, name in enumerate(signature.rows):
@@ -329,13 +329,13 @@ def _recorded(
 
 
 def port_type(context: BlockContext, ports: Iterable[str]) -> str:
-    """Return the first known type of some output ports."""
+    """Return the first known type among some output ports."""
     paths = (f"{context.node_where}.output_ports['{port}']" for port in ports)
     return next((type_text for type_text in map(context.notes.type_of, paths) if type_text), "")
 
 
 def _condition_text(body: Any, name: str) -> str:
-    """Return the expression of the body's condition."""
+    """Return the expression that computes the condition in a loop's body."""
     for node in body.nodes:
         for port in node.output_ports:
             if name in (port.id, f"{node.id}.{port.id}"):

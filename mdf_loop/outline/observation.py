@@ -27,7 +27,7 @@ MAX_NUMBERS = 100_000
 
 
 class LoopObservation(Struct, frozen=True):
-    """Iterations and stop reason of a loop in words: `6 iterations`, `its condition became false`.
+    """Iterations and stop reason of an observed loop, such as `6 iterations` and `its condition became false`.
 
     `native` is `native`, `standard: ` with the reason, or empty. `seconds` is None for a loop that was not
     measured separately.
@@ -45,7 +45,7 @@ class LoopObservation(Struct, frozen=True):
 
 
 class ValueObservation(Struct, frozen=True, eq=False):
-    """Last value of an output, and for a run over time its `rows[row, ...]`.
+    """Last value of an observed output, and for a run over time its `rows[row, ...]`.
 
     `rows` has the steps in `Observation.row_numbers`. None for an output without a time axis.
     """
@@ -56,7 +56,7 @@ class ValueObservation(Struct, frozen=True, eq=False):
 
 
 class Observation(Struct, frozen=True, eq=False):
-    """Loops and values that a run observed.
+    """Loops and values that were observed in a run.
 
     Attributes:
         loops: Observed loops by `node.function`. `time` is the loop over time, the empty name one evaluation.
@@ -81,7 +81,7 @@ class Observation(Struct, frozen=True, eq=False):
     stopped_by: str = ""
 
     def loop(self, name: str) -> LoopObservation | None:
-        """Return the observation of a loop, by `node.function`."""
+        """Return the observation of a loop by its name `node.function`."""
         return self.loops.get(name)
 
     def value(self, node: str, port: str) -> ValueObservation | None:
@@ -90,7 +90,7 @@ class Observation(Struct, frozen=True, eq=False):
 
 
 def observe(results: Outputs) -> Observation:
-    """Return the observation of a run for pictures of its model."""
+    """Return the observation of a run for the pictures of its model."""
     time = next((axis for axis in results.axes if axis.name == OVER_TIME), None)
     other_axes = [axis for axis in results.axes if axis.name != OVER_TIME]
     count = 0 if time is None else time.length

@@ -6,7 +6,7 @@ from mdf_loop.outline.parts import GraphOutline, NodeOutline
 
 
 def order_nodes(graph: GraphOutline) -> tuple[NodeOutline, ...]:
-    """Return the nodes sorted by layers: senders first, and document order within a layer or a cycle."""
+    """Return the nodes sorted by layers, senders first. Document order applies within layers and cycles."""
     positions = {node.id: k for k, node in enumerate(graph.nodes)}
     receivers: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
     open_senders = dict.fromkeys(positions, 0)

@@ -45,7 +45,7 @@ def outline_over_time(source: Source) -> GraphOutline:
 
 
 def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
-    """Return the outline with the whole graph inside one loop over time."""
+    """Return an outline whose only node contains the whole graph inside a loop over time."""
     loop = _time_loop(graph, document)
     port_names = [row.ports[0] for row in loop.recorded]
     owner = NodeOutline(
@@ -103,7 +103,7 @@ _DT = "dt"
 def _body(
     graph: GraphOutline, states: list[_State], recorded: tuple[RecordedOutline, ...]
 ) -> GraphOutline:
-    """Return the graph as the body of the loop over time, with outputs in the order of a signature."""
+    """Return the body of the loop over time: the graph, with outputs in the order of a signature."""
     condition = OutputOutline("", None, "", graph.path)
     state_outputs = [OutputOutline(s.pair.leave, s.node, s.port, s.path) for s in states]
     rows = [
@@ -123,7 +123,7 @@ def _body(
 
 
 def _recorded(graph: GraphOutline) -> tuple[RecordedOutline, ...]:
-    """Return a recorded value for each output of the graph."""
+    """Return the recorded value of each output of a graph."""
     name_counts = Counter(output.name for output in graph.outputs)
     names = [o.name if name_counts[o.name] == 1 else f"{o.node}.{o.port}" for o in graph.outputs]
     return tuple(
@@ -133,7 +133,7 @@ def _recorded(graph: GraphOutline) -> tuple[RecordedOutline, ...]:
 
 
 def _stacked_type(type_: str) -> str:
-    """Return a type with the time axis in front, or an empty text for an unknown shape."""
+    """Prepend the time axis to a type. The result is empty for an unknown shape."""
     dtype, bracket, shape = type_.partition("[")
     if not bracket:
         return ""
@@ -144,7 +144,7 @@ def _stacked_type(type_: str) -> str:
 
 
 class _State(Struct, frozen=True):
-    """Carried value, its inputs in the body, and the node and port that it comes from."""
+    """Carried value of the loop over time, with its inputs in the body and its origin in the graph."""
 
     pair: CarriedOutline
     entries: tuple[InputOutline, ...]
@@ -154,7 +154,7 @@ class _State(Struct, frozen=True):
 
 
 def _states(graph: GraphOutline, document: Document) -> list[_State]:
-    """Return the states: parameters with memory first, then outputs that feed back."""
+    """Return the states of a graph: stateful parameters first, then outputs that feed back."""
     stateful_items = [(n, item) for n in graph.nodes for item in n.items if item.stateful]
     name_counts = Counter(item.id for _, item in stateful_items)
     name_counts.update([_DT, *(graph_input.name for graph_input in graph.inputs)])
@@ -176,12 +176,12 @@ def _states(graph: GraphOutline, document: Document) -> list[_State]:
 
 
 def _unused_name(name: str, used_names: set[str]) -> str:
-    """Return the name, with the suffix ` sent` if another state or input has the name."""
+    """Return the name of a state, with the suffix ` sent` if another state or input has the name."""
     return name if name not in used_names else _unused_name(f"{name} sent", used_names)
 
 
 def _parameter_state(name: str, node: NodeOutline, item: ItemOutline, document: Document) -> _State:
-    """Return the state of a parameter with memory."""
+    """Return the state that a stateful parameter carries from step to step."""
     document_node = next(n for n in document.graph.nodes if n.id == node.id)
     starts_at_zero = item.initial is None and item.derivative is None
     initial = 0 if starts_at_zero else item.initial
@@ -197,7 +197,7 @@ def _parameter_state(name: str, node: NodeOutline, item: ItemOutline, document: 
 
 
 def _feedback_groups(graph: GraphOutline) -> Iterator[list[EdgeOutline]]:
-    """Yield the feedback edges, grouped by the port of their sender."""
+    """Yield lists of feedback edges that leave the same output port."""
     nodes = {node.id for node in graph.nodes}
     groups: dict[tuple[str, str], list[EdgeOutline]] = {}
     for edge in graph.edges:
@@ -207,7 +207,7 @@ def _feedback_groups(graph: GraphOutline) -> Iterator[list[EdgeOutline]]:
 
 
 def _output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline) -> _State:
-    """Return the state of an output that feeds back. It starts with the default of the receiving ports."""
+    """Return the state of an output that feeds back. Its initial value is the receivers' default."""
     nodes = {node.id: node for node in graph.nodes}
     first_edge = edges[0]
     ports = [
@@ -234,7 +234,7 @@ def _output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline) -> _
 
 
 def _common_default(ports: list[PortOutline]) -> Any | None:
-    """Return the default that all ports have, or a sentence if their defaults differ."""
+    """Return the default value that all ports share, or a sentence if the defaults differ."""
     defaults = [port.default for port in ports]
     if all(default == defaults[0] for default in defaults):
         return defaults[0] if defaults else None

@@ -55,7 +55,7 @@ class ItemOutline(Struct, frozen=True):
 
     @property
     def constant(self) -> bool:
-        """True if the item is a plain number, list or text that nothing changes."""
+        """True if the item is a plain number, list or text that the model never changes."""
         is_computed = self.function or self.conditions or self.stateful or self.reads or self.draws
         return self.value is not None and not is_computed
 
@@ -98,22 +98,22 @@ class LoopOutline(Struct, frozen=True):
 
     @property
     def bodies(self) -> tuple[GraphOutline, ...]:
-        """Body of the loop, if it is known."""
+        """Body of the loop as a tuple, which is empty if the body is unknown."""
         return () if self.body is None else (self.body,)
 
     def with_bodies(self, change: BodyChange) -> LoopOutline:
-        """Return the loop with a changed body."""
+        """Return the loop with its body replaced by `change(body)`."""
         return replace(self, body=self.body and change(self.body))
 
     @property
     def source_expressions(self) -> Iterator[Any]:
-        """Initial values of the loop and the arrays that its slices iterate over."""
+        """Initial values of the loop and arrays that its slices iterate over."""
         yield from (carried.initial for carried in self.carried)
         yield from (row_slice.source for row_slice in self.slices)
 
     @property
     def expressions(self) -> Iterator[Any]:
-        """Expressions in the arguments of the loop, without the captures of its body."""
+        """Expressions in the loop's arguments, without the captures of its body."""
         yield from (a.expression for a in (self.trip_count, self.start) if a is not None)
         yield from (carried.initial for carried in self.carried)
         yield from (row_slice.source for row_slice in self.slices)
@@ -126,7 +126,7 @@ class LoopOutline(Struct, frozen=True):
 
     @property
     def result_ports(self) -> tuple[tuple[str, ...], ...]:
-        """Output ports of each result: first final values, then recordings."""
+        """Output ports of each result: final carried values first, then recorded values."""
         finals = tuple(carried.ports for carried in self.carried)
         return finals + tuple(recorded.ports for recorded in self.recorded)
 
@@ -169,11 +169,11 @@ class ChoiceOutline(Struct, frozen=True):
 
     @property
     def bodies(self) -> tuple[GraphOutline, ...]:
-        """Known graphs of the branches."""
+        """Graphs of the branches, as far as they are known."""
         return tuple(branch.body for branch in self.branches if branch.body is not None)
 
     def with_bodies(self, change: BodyChange) -> ChoiceOutline:
-        """Return the choice with changed graphs of its branches."""
+        """Return the choice with each branch's graph replaced by `change(graph)`."""
         branches = (
             replace(branch, body=branch.body and change(branch.body)) for branch in self.branches
         )
@@ -181,12 +181,12 @@ class ChoiceOutline(Struct, frozen=True):
 
     @property
     def source_expressions(self) -> Iterator[Any]:
-        """Expressions of the values that the branches read from outside: the captured names."""
+        """Names of the values that the branches capture."""
         yield from (capture.name for capture in self.captures)
 
     @property
     def expressions(self) -> Iterator[Any]:
-        """Expressions in the arguments of the choice, without the captures of its branches."""
+        """Expressions in the choice's arguments, without the captures of its branches."""
         if self.selector is not None:
             yield self.selector.expression
 
@@ -231,7 +231,7 @@ class NodeOutline(Struct, frozen=True):
 
     @property
     def draws(self) -> bool:
-        """True if the node draws random numbers outside its bodies."""
+        """True if the node draws random numbers outside of its bodies."""
         items_draw = any(item.draws for item in self.items)
         return items_draw or any(draws_numbers(port.value) for port in self.outputs)
 
@@ -242,7 +242,7 @@ class NodeOutline(Struct, frozen=True):
 
     @property
     def constant(self) -> Array | None:
-        """Array of a node that is only a typed constant, else None."""
+        """Array that the node provides, if the node is only a typed constant, else None."""
         if self.inputs or self.blocks or len(self.items) != 1 or len(self.outputs) != 1:
             return None
         (item,), port_value = self.items, self.outputs[0].value
@@ -251,19 +251,19 @@ class NodeOutline(Struct, frozen=True):
 
     @property
     def is_input(self) -> bool:
-        """True if the node only passes on the value of one open port of the same name."""
+        """True if the node only passes on the value of one unconnected port with the same name."""
         names = [(self.id, port.id, port.id) for port in self.inputs if port.default is None]
         has_only_ports = not (self.items or self.blocks or self.condition) and len(self.inputs) == 1
         return has_only_ports and names == [(o.id, o.id, o.value) for o in self.outputs]
 
     @property
     def bodies(self) -> tuple[GraphOutline, ...]:
-        """Graphs that the node owns."""
+        """Graphs that the node's loops and choices own."""
         return tuple(body for block in self.blocks for body in block.bodies)
 
 
 class EdgeOutline(Struct, frozen=True):
-    """Edge between two ports. `feedback` is True if it carries the value of the pass before."""
+    """Edge between two ports. `feedback` is True if the edge carries a value of the previous pass."""
 
     id: str
     path: str
@@ -293,7 +293,7 @@ class InputOutline(Struct, frozen=True):
 
 
 class OutputOutline(Struct, frozen=True):
-    """Value that leaves the graph: an output port, or an input that is passed through (no node)."""
+    """Output of a graph: an output port, or (without a node) an input that is passed through."""
 
     name: str
     node: str | None
@@ -303,7 +303,7 @@ class OutputOutline(Struct, frozen=True):
 
 
 class GraphOutline(Struct, frozen=True):
-    """Graph or body of a loop. The outputs of a body are in the order of its signature.
+    """Graph of the model, or body of a loop or branch. A body's outputs have the order of its signature.
 
     Attributes:
         cycles: Groups of nodes that feed each other.
@@ -326,5 +326,5 @@ class GraphOutline(Struct, frozen=True):
 
     @property
     def scheduled(self) -> bool:
-        """True if an evaluation may have several passes, because of node or termination conditions."""
+        """True if node or termination conditions may split an evaluation into several passes."""
         return bool(self.termination) or any(node.condition for node in self.nodes)

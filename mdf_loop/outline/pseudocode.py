@@ -47,7 +47,7 @@ def pseudocode(block: Block) -> Iterator[str]:
 
 
 def _loop_lines(loop: LoopOutline) -> Iterator[str]:
-    """Yield initial values, head, body and final values of a loop."""
+    """Yield the lines of a loop: initial values, head, body and final values."""
     yield from _initial_lines(loop)
     yield _head_line(loop)
     yield from (INDENT + line for line in _body_lines(loop))
@@ -55,14 +55,14 @@ def _loop_lines(loop: LoopOutline) -> Iterator[str]:
 
 
 def fixed_text(argument: ArgumentOutline) -> str:
-    """Return the value of an argument as text, or an empty text if it is unknown or a literal."""
+    """Return the constant value of an argument as text, or an empty text if there is none to add."""
     expression = argument.expression
     is_literal = not isinstance(expression, str) or literal_value(expression) is not None
     return "" if argument.value is None or is_literal else value_text(argument.value)
 
 
 def with_remark(line: str, remark: str) -> str:
-    """Return a line with a remark behind it."""
+    """Append a remark to a line of pseudo-code."""
     return f"{line:<{REMARK_COLUMN}}  # {remark}" if remark else line
 
 
@@ -91,12 +91,12 @@ def _initial_lines(loop: LoopOutline) -> Iterator[str]:
 
 
 def _condition_variable(loop: LoopOutline) -> str:
-    """Return the name of the variable with the condition of the next iteration."""
+    """Return the name of the variable that decides about the next iteration."""
     return loop.condition_in or "going"
 
 
 def _list_name(name: str, ports: tuple[str, ...]) -> str:
-    """Return the name of the list that a recorded value is appended to."""
+    """Return the name of the list that collects a recorded value."""
     return ports[0] if ports and ports[0] != name else f"all_{name}"
 
 
@@ -200,14 +200,14 @@ def _choice_lines(choice: ChoiceOutline) -> Iterator[str]:
 
 
 def _branch_head(choice: ChoiceOutline, branch: BranchOutline, k: int) -> str:
-    """Return the line that begins a branch."""
+    """Return the first line of a branch, such as `if hot:` or `case 2:`."""
     if choice.kind == "case":
         return "case _:" if branch.title == "else" else f"case {k}:"
     return f"{branch.title}:"
 
 
 def _branch_lines(choice: ChoiceOutline, branch: BranchOutline) -> Iterator[str]:
-    """Yield the statements of a branch, and the assignment of each result."""
+    """Yield the statements of a branch, which end with the assignment of each result."""
     if branch.body is None and branch.notes:
         yield "…"
     if branch.body is not None:
@@ -221,7 +221,7 @@ def _branch_lines(choice: ChoiceOutline, branch: BranchOutline) -> Iterator[str]
 
 
 def _pass_remark(output: OutputOutline) -> str:
-    """Return a remark for an output that is passed through."""
+    """Return a remark for a branch output that is passed through."""
     return "passed through" if output.node is None else ""
 
 
@@ -253,17 +253,17 @@ def _is_plain_edge(edge: EdgeOutline) -> bool:
 
 
 def _edge_line(edge: EdgeOutline) -> str:
-    """Return the assignment of an edge's value to the receiving port."""
+    """Return the assignment that an edge makes to the receiving port."""
     weight = "" if edge.weight is None else f"{value_text(edge.weight)} * "
     remark = "as it was in the pass before" if edge.feedback else ""
     return with_remark(f"{edge.receiver_port} = {weight}{edge.sender}.{edge.sender_port}", remark)
 
 
 def _port_line(port: PortOutline) -> str:
-    """Return the assignment of an output port."""
+    """Return the assignment of a formula to an output port."""
     return f"{port.id} = {value_text(port.value, 400)}"
 
 
 def _is_formula(port: PortOutline) -> bool:
-    """Return True if the value of an output port is more than its own name."""
+    """Return True if an output port's value is an expression other than the port's name."""
     return port.value is not None and value_text(port.value) != port.id

@@ -10,7 +10,7 @@ from mdf_loop.outline.parts import Block, ItemOutline, NodeOutline
 
 
 def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
-    """Return names of the node's items, blocks and ports that compute with the `k`-th result of a block.
+    """Return the names of items, blocks and ports of a node that compute with a block's `k`-th result.
 
     For the result `until_decision`, `choice` is a reader if `choice = until_decision > 0`. A port whose value is
     exactly the result is not a reader.
@@ -25,7 +25,7 @@ def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
 
 
 def _reads_result(texts: Iterable[str], block_id: str, k: int) -> bool:
-    """Return True if a text reads the `k`-th result of a block."""
+    """Return True if one of the expressions reads the `k`-th result of a block."""
     return any(
         position in (None, k) for text in texts for position in result_positions(text, block_id)
     )
@@ -44,7 +44,7 @@ def _capture_names(block: Block) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the expressions in a value, also in nested lists and dicts."""
+    """Yield the expressions in a value, including those in nested lists and dicts."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

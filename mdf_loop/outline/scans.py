@@ -77,7 +77,7 @@ def outline_map(context: BlockContext) -> LoopOutline:
 
 
 def _map_slice(context: BlockContext, k: int, name: str, source: Any) -> SliceOutline:
-    """Return the slice of a SequenceMap's input.
+    """Return the slice of a SequenceMap's `k`-th input.
 
     A further input that is a tensor is the same for every element.
     """
@@ -89,13 +89,13 @@ def _map_slice(context: BlockContext, k: int, name: str, source: Any) -> SliceOu
 
 
 def _recorded(context: BlockContext, k: int, name: str, remark: str) -> RecordedOutline:
-    """Return a recorded value with its ports and type."""
+    """Return a stacked output of a Scan with its ports and type."""
     ports = result_ports(context.node, context.item.id, k)
     return RecordedOutline(name, ports, port_type(context, ports), remark)
 
 
 def _state(context: BlockContext, k: int, initial: Any, enter: str, leave: str) -> CarriedOutline:
-    """Return a carried state of a Scan."""
+    """Return a carried state of a Scan with its final value's ports."""
     ports = result_ports(context.node, context.item.id, k)
     return CarriedOutline(
         initial=initial,
@@ -117,7 +117,7 @@ def _read_owned_graph(context: BlockContext, role: Role) -> OwnedGraph:
 
 
 def _unknown_scan(context: BlockContext, error: LoopError) -> LoopOutline:
-    """Return the outline of a Scan with invalid arguments, with its body if there is one."""
+    """Return the outline of a Scan with invalid arguments, with its body if one is found."""
     loop = replace(unknown_loop(context, "scan"), notes=tuple(f.what for f in error.findings))
     with contextlib.suppress(LoopError):
         loop = replace(
@@ -143,6 +143,6 @@ def _outline_body(
 def _captures(
     context: BlockContext, body: GraphOutline, bound_names: Sequence[str]
 ) -> tuple[CaptureOutline, ...]:
-    """Return the captures of a body with their types."""
+    """Return the values that a Scan's body captures, with their types."""
     captures = find_captures(body.inputs, context.scope(bound_names))
     return tuple(replace(c, type=context.notes.type_of(c.path)) for c in captures)

@@ -22,7 +22,7 @@ _DEFAULTS = {"evaluation": "AllHaveRun", "sequence of evaluations": "Never"}
 
 
 def node_conditions(graph: Any) -> dict[str, str]:
-    """Return the condition of each node in words, without conditions that have no effect.
+    """Describe the scheduler condition of each node in words, if the condition has an effect.
 
     `Always` has an effect on a node that would otherwise wait for another node.
     """
@@ -40,7 +40,7 @@ def node_conditions(graph: Any) -> dict[str, str]:
 
 
 def termination_texts(graph: Any) -> tuple[str, ...]:
-    """Return the end of each time scale in words, such as `each evaluation ends after 2 calls of C`."""
+    """Describe when evaluations and runs end, such as `each evaluation ends after 2 calls of C`."""
     written_conditions = getattr(graph.conditions, "termination", None) or {}
     texts = []
     for key, condition in written_conditions.items():

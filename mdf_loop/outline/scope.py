@@ -20,20 +20,20 @@ from mdf_loop.reading.parameters import condition_fields
 
 
 class OutlineScope(Struct, frozen=True):
-    """Names of a node or of a body's signature, with the enclosing scope."""
+    """Names that a node or a body's signature defines, with the enclosing scope."""
 
     names: Mapping[str, CaptureOutline] = field(default_factory=dict)
     outer: OutlineScope | None = None
 
     def find(self, name: str) -> CaptureOutline | None:
-        """Return the value that a name refers to in this scope or an enclosing one, or None."""
+        """Return the capture for a name in this scope or an enclosing scope, or None."""
         if name in self.names:
             return self.names[name]
         return self.outer.find(name) if self.outer else None
 
 
 def known_value(node: Any, expression: Any) -> Any | None:
-    """Return the number, boolean or list that an expression of the node is equal to, or None."""
+    """Return the constant number, boolean or list that an expression of a node equals, or None."""
     for _ in range(8):
         if not isinstance(expression, str):
             return expression
@@ -47,7 +47,7 @@ def known_value(node: Any, expression: Any) -> Any | None:
 
 
 def literal_value(text: str) -> Any | None:
-    """Return the number or boolean that a text spells, or None."""
+    """Return the number or boolean that a text represents, or None."""
     try:
         value = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
@@ -58,7 +58,7 @@ def literal_value(text: str) -> Any | None:
 def node_scope(
     node: Any, where: str, bindings: Iterable[str], outer: OutlineScope | None
 ) -> OutlineScope:
-    """Return the scope of names that a loop of `node` can capture."""
+    """Return the scope of names that the loops of `node` can capture."""
     names: dict[str, CaptureOutline] = {}
     for kind_text, items in (
         ("input port", node.input_ports),
@@ -82,7 +82,7 @@ def local_names(node: Any) -> frozenset[str]:
 
 
 def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
-    """Yield the names that the node's expressions and bodies read and that do not belong to the node itself."""
+    """Yield the names that a node's expressions and bodies read but the node does not define."""
     local = local_names(node)
     read_names = dict.fromkeys(
         name for text in _expressions(node) for name in sorted(names_in(text))
@@ -108,7 +108,7 @@ def _expressions(node: Any) -> Iterator[Any]:
 
 
 def _arguments(item: Any) -> Iterator[Any]:
-    """Yield the argument expressions of a function, including those inside `slices` and similar dicts."""
+    """Yield the argument expressions of a function, including those inside dicts such as `slices`."""
     name = graph_function(item.function)
     bodies = GRAPH_ARGUMENTS[name] if name else ()
     for key, value in (item.args or {}).items():
@@ -120,7 +120,7 @@ def _arguments(item: Any) -> Iterator[Any]:
 
 
 def _texts(value: Any) -> Iterator[Any]:
-    """Yield a text, or the texts in a list."""
+    """Yield a single text, or each text in a list."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
@@ -136,7 +136,7 @@ def body_inputs(
     declared: Mapping[str, str],
     outer: OutlineScope,
 ) -> tuple[InputOutline, ...]:
-    """Return the inputs of a body's nodes, from its signature and from outside.
+    """Return the inputs of a body's nodes: those of its signature, and captured values.
 
     `declared` has the role of each input of the signature: iteration, condition, carried, ...
     """
@@ -161,7 +161,7 @@ def body_inputs(
 
 
 def _input_source(port: Any, declared: Mapping[str, str], outer: OutlineScope) -> str:
-    """Return the role of an input port that no edge feeds."""
+    """Return the role of an unconnected input port, such as carried or captured."""
     if port.id in declared:
         return declared[port.id]
     if outer.find(port.id) is not None:
@@ -172,7 +172,7 @@ def _input_source(port: Any, declared: Mapping[str, str], outer: OutlineScope) -
 def find_captures(
     inputs: Iterable[InputOutline], outer: OutlineScope
 ) -> tuple[CaptureOutline, ...]:
-    """Return the captures of a body, each value once, in the order of first use."""
+    """Return the captured values of a body, each once, in the order of first use."""
     names = dict.fromkeys(entry.name for entry in inputs if entry.source == "captured")
     captures = ((name, outer.find(name)) for name in names)
     return tuple(capture for _, capture in captures if capture is not None)

@@ -19,13 +19,13 @@ _MAX_AXES_WITH_COLONS = 3
 
 
 def outline_slice(form: SliceForm, iteration: str = "") -> SliceOutline:
-    """Return the outline of a slice. `iteration` is the name of the iteration number in the body."""
+    """Return the outline of a slice. `iteration` is the name of the body's iteration number."""
     remark = ", ".join(_slice_remarks(form))
     return SliceOutline(form.name, form.of, indices(form.axis, iteration or "i"), remark)
 
 
 def indices(axis: int, iteration: str) -> str:
-    """Return the indices of a slice on an axis: `i`, `:, i`, `..., i, :`."""
+    """Return the indices of iteration i on an axis, as text: `i`, `:, i`, `..., i, :`."""
     if not -_MAX_AXES_WITH_COLONS <= axis <= _MAX_AXES_WITH_COLONS:
         return f"axis {axis}: {iteration}"
     if axis >= 0:
@@ -34,7 +34,7 @@ def indices(axis: int, iteration: str) -> str:
 
 
 def _slice_remarks(form: SliceForm) -> Iterator[str]:
-    """Yield remarks on a slice that differs from one row per iteration."""
+    """Yield remarks about a slice that is not one row per iteration."""
     is_backwards = form.stride < 0
     if form.part is not None:
         yield f"parts of {form.part}"
@@ -52,12 +52,12 @@ def outline_delay(form: DelayForm) -> DelayOutline:
 
 
 def recording_remark(form: RecordingForm | None) -> str:
-    """Return a remark on a recorded value whose options differ from the default, or an empty text."""
+    """Return a remark about the options of a recorded value, or an empty text without options."""
     return "" if form is None else ", ".join(_recording_remarks(form))
 
 
 def _recording_remarks(form: RecordingForm) -> Iterator[str]:
-    """Yield remarks on a recording with options."""
+    """Yield remarks about the options of a recorded value."""
     if form.concat:
         yield f"joined along axis {form.axis}"
     elif form.axis != 0:

@@ -14,7 +14,7 @@ _MAX_LISTED_NUMBERS = 16
 
 
 def value_text(value: Any, limit: int = 48) -> str:
-    """Return a value as one line of text, such as `0.333333`, `[1, 2]` or `true`."""
+    """Format a value as one line of text, such as `0.333333`, `[1, 2]` or `true`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -33,7 +33,7 @@ def value_text(value: Any, limit: int = 48) -> str:
 
 
 def _array_text(array: np.ndarray[Any, Any], limit: int) -> str:
-    """Return the elements of a small array, or dtype and shape of a large one."""
+    """Format the elements of a small array, or dtype and shape of a large array."""
     type_text = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
     if array.size > _MAX_LISTED_NUMBERS or array.size == 0:
         return type_text
@@ -42,12 +42,12 @@ def _array_text(array: np.ndarray[Any, Any], limit: int) -> str:
 
 
 def weight_text(weight: Any | None) -> str:
-    """Return an edge's weight as text, such as `× 0.5`, or an empty text if there is no weight."""
+    """Format an edge's weight, such as `× 0.5`. The text is empty without a weight."""
     return "" if weight is None else f"× {value_text(weight, 20)}"
 
 
 def _list_text(values: list[Any], limit: int) -> str:
-    """Return a list as text, or its shape if the text is too long."""
+    """Format a list, or its shape if the text would be too long."""
     if len(values) <= limit:
         text = "[" + ", ".join(value_text(part, limit) for part in values) + "]"
         if len(text) <= limit:
@@ -61,12 +61,12 @@ def _list_text(values: list[Any], limit: int) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return the text, or its beginning and an ellipsis."""
+    """Shorten a text to `limit` characters by an ellipsis at its end."""
     return text if len(text) <= limit else text[: max(limit - 1, 1)].rstrip() + "…"
 
 
 def shorten_name(text: str, limit: int) -> str:
-    """Return the name, or both its ends with an ellipsis between them.
+    """Shorten a name to `limit` characters by an ellipsis between its two ends.
 
     Names in one model often begin alike: `/encoder/layer.0/…`.
     """
@@ -77,7 +77,7 @@ def shorten_name(text: str, limit: int) -> str:
 
 
 def call_text(function: str, arguments: tuple[tuple[str, Any], ...]) -> str:
-    """Return a function with its arguments as a call, such as `onnx::Add(A=input, B=B)`."""
+    """Format a function and its arguments as a call, such as `onnx::Add(A=input, B=B)`."""
     return f"{function}({', '.join(f'{key}={value_text(value)}' for key, value in arguments)})"
 
 
@@ -96,7 +96,7 @@ def formula_lines(item: ItemOutline) -> Iterator[str]:
 
 
 def resolve_expression(node: Any, expression: Any) -> str:
-    """Return an expression as text, with a bare name of the node replaced by the expression of that item."""
+    """Replace an expression that is only an item's name by the expression of the item."""
     items = {item.id: item for item in (*node.parameters, *node.functions)}
     for _ in range(8):
         item = items.pop(expression.strip(), None) if isinstance(expression, str) else None

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class ArgumentOutline(Struct, frozen=True):
-    """Trip count or start condition: its expression, and its value if the model fixes it.
+    """Trip count or start condition: its expression, and its value if the value is constant.
 
     `comes_from_edge` is True if the expression is the name of an input port.
     """
@@ -23,7 +23,7 @@ class ArgumentOutline(Struct, frozen=True):
 
 
 class CarriedOutline(Struct, frozen=True):
-    """Carried value: `enter` is `initial` in the first iteration, then the `leave` of the iteration before.
+    """Carried value. `enter` is `initial` in the first iteration, later the previous `leave`.
 
     `ports` are the output ports of the node with the final value.
     """
@@ -37,7 +37,7 @@ class CarriedOutline(Struct, frozen=True):
 
 
 class RecordedOutline(Struct, frozen=True):
-    """Scan output: the body's output of every iteration, stacked on a new first axis.
+    """Recorded value: an output of the body, stacked over iterations on a new first axis.
 
     `how` is a remark on options: `axis 1`, `last iteration first`, `padded to 10`.
     """
@@ -61,7 +61,7 @@ class SliceOutline(Struct, frozen=True):
 
 
 class DelayOutline(Struct, frozen=True):
-    """Delayed value of `of` from `back` iterations ago. The first iterations read rows of `initial`."""
+    """Value of `of` from `back` iterations earlier. The first iterations read rows of `initial`."""
 
     name: str
     of: str
@@ -70,7 +70,7 @@ class DelayOutline(Struct, frozen=True):
 
 
 class CaptureOutline(Struct, frozen=True):
-    """Value that a body reads from outside, with its origin, and with its value if the model fixes it.
+    """Value that a body reads from outside, with its origin, and with its value if constant.
 
     `kind` is its kind at the origin: input port, parameter, function, argument, carried value, iteration number
     or condition. `owner` is the id of the node or loop that it belongs to.
@@ -85,7 +85,7 @@ class CaptureOutline(Struct, frozen=True):
 
 
 class ResultOutline(Struct, frozen=True):
-    """Result that describes the run of a loop, such as its number of iterations, with its ports."""
+    """Result that reports on the run of a loop, such as its number of iterations, with its ports."""
 
     name: str
     ports: tuple[str, ...]

@@ -11,7 +11,7 @@ _MAX_NAMED_CASES = 4
 
 
 def headline(block: Block) -> str:
-    """Return a block in one line, such as `for i in range(M=10) while keepgoing` or `if hot … else …`."""
+    """Describe a block in one line: `for i in range(M=10) while keepgoing`, `if hot … else …`."""
     match block:
         case LoopOutline():
             return _loop_headline(block)
@@ -20,7 +20,7 @@ def headline(block: Block) -> str:
 
 
 def closed_headline(block: Block) -> str:
-    """Return a block without its graphs in one line, such as `if hot (2 branches)`."""
+    """Describe a block without its graphs in one line: `if hot (2 branches)`."""
     match block:
         case LoopOutline():
             return _loop_headline(block)
@@ -29,7 +29,7 @@ def closed_headline(block: Block) -> str:
 
 
 def _loop_headline(loop: LoopOutline) -> str:
-    """Return a loop in one line."""
+    """Describe a loop in one line."""
     if loop.has_mid_exit:
         return f"{_mid_exit_head(loop)} while {_condition_name(loop)}, tested in the middle"
     match loop.kind:
@@ -56,19 +56,19 @@ def _loop_headline(loop: LoopOutline) -> str:
 
 
 def _mid_exit_head(loop: LoopOutline) -> str:
-    """Return the beginning of the line for a loop whose condition is tested in the middle."""
+    """Describe the iteration of a loop whose condition is tested in the middle."""
     if loop.trip_count is not None:
         return _for_text(loop)
     return f"for each row of {slice_sources(loop)}" if loop.slices else "loop"
 
 
 def _condition_name(loop: LoopOutline) -> str:
-    """Return the name of the body's condition."""
+    """Return the name of the condition that a loop's body computes."""
     return loop.continue_name or "condition"
 
 
 def slice_sources(loop: LoopOutline) -> str:
-    """Return the names of the arrays or sequences that a loop iterates over, such as `x, y`."""
+    """Return the names of the arrays or sequences that a loop slices, such as `x, y`."""
     sources = dict.fromkeys(
         _slice_source(row_slice) for row_slice in loop.slices if row_slice.indices
     )
@@ -76,20 +76,20 @@ def slice_sources(loop: LoopOutline) -> str:
 
 
 def _slice_source(row_slice: SliceOutline) -> str:
-    """Return the array that a slice is taken from, as text."""
+    """Return the name of the array that a slice reads."""
     if isinstance(row_slice.source, str):
         return shorten_name(row_slice.source, 32)
     return "?" if row_slice.source is None else value_text(row_slice.source, 32)
 
 
 def _for_text(loop: LoopOutline) -> str:
-    """Return the trip count of a loop as text, such as `for i in range(M=10)`."""
+    """Describe the trip count of a loop, such as `for i in range(M=10)`."""
     trip_count = "?" if loop.trip_count is None else _argument_text(loop.trip_count)
     return f"for {loop.iteration or 'i'} in range(M={trip_count})"
 
 
 def _argument_text(argument: ArgumentOutline) -> str:
-    """Return the value of an argument, or its expression if the value is unknown."""
+    """Format the value of an argument, or its expression if the value is unknown."""
     value_or_expression = argument.value if argument.value is not None else argument.expression
     return value_text(value_or_expression, 32)
 
@@ -112,7 +112,7 @@ def _condition_text(loop: LoopOutline) -> str:
 
 
 def _choice_headline(choice: ChoiceOutline) -> str:
-    """Return a choice in one line with its cases."""
+    """Describe a choice with its cases in one line."""
     if choice.kind == "if":
         return f"if {selector_text(choice)} … else …"
     count = _case_count(choice)
@@ -124,7 +124,7 @@ def _choice_headline(choice: ChoiceOutline) -> str:
 
 
 def _closed_choice_headline(choice: ChoiceOutline) -> str:
-    """Return a choice in one line with the number of its branches."""
+    """Describe a choice with its number of branches in one line."""
     word = "if" if choice.kind == "if" else "case of"
     count = len(choice.branches)
     return f"{word} {selector_text(choice)} ({count} {'branch' if count == 1 else 'branches'})"
@@ -144,7 +144,7 @@ def _case_count(choice: ChoiceOutline) -> int:
 
 
 def slice_text(row_slice: SliceOutline) -> str:
-    """Return the expression of a sliced value in iteration i, such as `x[:, i]`."""
+    """Return the expression of a slice in iteration i, such as `x[:, i]`."""
     return (
         f"{_slice_source(row_slice)}[{row_slice.indices}]"
         if row_slice.indices
@@ -153,6 +153,6 @@ def slice_text(row_slice: SliceOutline) -> str:
 
 
 def delay_text(delay: DelayOutline) -> str:
-    """Return a delay as text, such as `v_out, 2 iterations ago`."""
+    """Describe a delay, such as `v_out, 2 iterations ago`."""
     back = value_text(delay.back)
     return f"{delay.of}, {back} {'iteration' if back == '1' else 'iterations'} ago"

@@ -20,7 +20,7 @@ from mdf_loop.reading.node import LOOP_RESULTS
 
 
 def names_of(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
-    """Wrap the engine's scan for names so that it accepts texts that the engine cannot parse.
+    """Wrap the engine's search for names so that it accepts texts that are not Python.
 
     A text that is not Python (`x.3`, `/A/Add`) is one name. `(a, b[0])` contains the names a and b.
 
@@ -44,7 +44,7 @@ def names_of(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
 
 
 def with_loops(engine: Any) -> Callable[..., None]:
-    """Wrap the engine's `EvaluableNode.__init__` so that it accepts nodes with loops."""
+    """Wrap the `EvaluableNode.__init__` of an engine so that it accepts nodes with loops."""
     initialize = engine.EvaluableNode.__init__
 
     @functools.wraps(initialize)
@@ -72,7 +72,7 @@ def with_loops(engine: Any) -> Callable[..., None]:
 def _insert_loop(
     table: dict[str, Any], loop_id: str, loop: EvaluableLoop, substitute: StandIn
 ) -> None:
-    """Replace the constant of a loop by the loop, followed by the references to its results."""
+    """Replace a loop's constant by the loop, followed by the references to its results."""
     entries = list(table.items())
     table.clear()
     for name, evaluable in entries:
@@ -88,7 +88,7 @@ def _insert_loop(
 
 
 class EvaluableLoop:
-    """Loop function with the interface of the engine's evaluable functions."""
+    """Loop function with the interface of modeci_mdf's evaluable functions."""
 
     def __init__(self, call: LoopCall) -> None:
         self.call = call
@@ -101,7 +101,7 @@ class EvaluableLoop:
 
 
 class EvaluableLoopParameter(EvaluableLoop):
-    """Loop parameter, which may have an initial value and conditions on its result."""
+    """Loop parameter of a node, which may have an initial value and conditions on its result."""
 
     _RESULT = "result of the loop"
 
@@ -118,7 +118,7 @@ class EvaluableLoopParameter(EvaluableLoop):
         self._evaluable = engine.EvaluableParameter(self.parameter, verbose)
 
     def get_current_value(self, parameters: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Return the last result, or the initial value before the first run."""
+        """Return the parameter's last result, or its initial value before the first run."""
         if self.curr_value is None and self.parameter.default_initial_value is not None:
             return self._evaluable.get_current_value(parameters, *args, **kwargs)
         return self.curr_value
@@ -144,7 +144,7 @@ class EvaluableReference:
         self.curr_value: Any = None
 
     def evaluate(self, *_: Any, **__: Any) -> Any:
-        """Return the referenced result of the last run of the loop."""
+        """Return the referenced result of the loop's last run."""
         loop_result = self.loop.curr_value
         if isinstance(self.key, str):
             self.curr_value = self.loop.call.named[self.key]
@@ -155,12 +155,12 @@ class EvaluableReference:
         return self.curr_value
 
     def get_current_value(self, *_: Any, **__: Any) -> Any:
-        """Return the value of the last evaluation."""
+        """Return the value that the last evaluation returned."""
         return self.curr_value
 
 
 def _select_by_position(enode: Any, loops: set[str]) -> None:
-    """Assign the results of a loop by position to the ports whose value is the bare name of the loop.
+    """Assign a loop's results by position to the ports whose value is the loop's bare name.
 
     Importers write output ports in this form.
     """
@@ -172,7 +172,7 @@ def _select_by_position(enode: Any, loops: set[str]) -> None:
 
 
 class _PortByPosition:
-    """Output port that selects one of the results of a loop by position."""
+    """Output port that selects a loop's result by the port's position."""
 
     def __init__(self, output: Any, position: int, n_ports: int) -> None:
         self.output_port = output.output_port
@@ -182,7 +182,7 @@ class _PortByPosition:
         self._n_ports = n_ports
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the result at the position of the port.
+        """Return the loop's result at the position of the port.
 
         Raises:
             ArityError: If the number of results of the loop is not the number of ports.

@@ -53,12 +53,12 @@ def _remove_finder() -> None:
 
 
 class _Finder:
-    """Finder that patches modules of modeci_mdf when a program imports them."""
+    """Import finder that patches modules of modeci_mdf when a program imports them."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of a module to patch, or None for all other modules."""
+        """Return the spec of a module to patch, or None for any other module."""
         if fullname not in _PATCHES or fullname in _patched:
             return None
         spec = self._spec_of_later_finders(fullname, path, target)
@@ -82,7 +82,7 @@ class _Finder:
     def _spec_of_later_finders(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the first spec that a finder behind this one finds."""
+        """Return the module spec that the first of the later finders provides."""
         finders = sys.meta_path
         for finder in finders[finders.index(self) + 1 :] if self in finders else ():
             if hasattr(finder, "find_spec"):
@@ -106,7 +106,7 @@ def _patch(module: ModuleType) -> None:
 
 
 def _patch_model(module: Any) -> None:
-    """Wrap the methods that create models, so that each new model is registered."""
+    """Wrap the methods that create a Model, so that each new Model is registered."""
     from mdf_loop.plugin.models import forget, remembering
 
     _undo.append(forget)
@@ -115,7 +115,7 @@ def _patch_model(module: Any) -> None:
 
 
 def _patch_engine(engine: Any) -> None:
-    """Add the loop function, and replace the functions of the engine that cannot handle loops."""
+    """Add the loop function to the engine, and replace engine functions that cannot handle loops."""
     from modeci_mdf.functions import onnx as onnx_functions
     from modeci_mdf.functions import standard
 
@@ -143,7 +143,7 @@ _PATCHES: dict[str, Callable[[Any], None]] = {
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
-    """Set an attribute, and record how to restore it."""
+    """Set an attribute of a modeci_mdf object, and record how to restore it."""
     is_new = name not in vars(owner)
     old = getattr(owner, name, None)
     setattr(owner, name, value)
@@ -151,7 +151,7 @@ def _set(owner: Any, name: str, value: Any) -> None:
 
 
 def _set_item(table: dict[str, Any], key: str, value: Any) -> None:
-    """Set an entry of a dict, and record how to restore it."""
+    """Set an entry of a modeci_mdf dict, and record how to restore it."""
     is_new = key not in table
     old = table.get(key)
     table[key] = value

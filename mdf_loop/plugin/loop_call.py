@@ -49,7 +49,7 @@ BODIES_KEPT = 128
 
 
 class _CompiledLoop(Struct, frozen=True):
-    """Loop that is compiled for one set of types.
+    """Loop that is compiled for the types of its values.
 
     Attributes:
         session: Session that runs the program of the loop.
@@ -106,7 +106,7 @@ class LoopCall:
         return results[0] if len(results) == 1 else results
 
     def _feed(self, entry: Input, compiled: _CompiledLoop, values: Mapping[str, Any]) -> Array:
-        """Return the array for an input of the program."""
+        """Return the array that a program input receives."""
         match entry.role:
             case InputRole.KEYS:
                 return Streams(seeds.current).of_one_run(compiled.session.program.sites)
@@ -117,11 +117,11 @@ class LoopCall:
         return array_of(part_of(value, positions), name)
 
     def _key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the types of all values that the loop has read in its compilations so far."""
+        """Return the cache key of a call: the types of all values that the loop reads."""
         return tuple((name, type_of(values.get(name))) for name in self._names_read)
 
     def _compile(self, values: Mapping[str, Any]) -> _CompiledLoop:
-        """Compile the loop. Integer initial values become floats if the carried types require floats."""
+        """Compile the loop for the types of its values. Integer initial values become floats if the carried types require floats."""
         try:
             return self._compile_with_floats(values, frozenset())
         except CarryTypeError as error:
@@ -169,7 +169,7 @@ class LoopCall:
 
 
 class _Inputs:
-    """Inputs of a program, each of which is created when the loop first reads the name of its value.
+    """Inputs of a loop's program, each of which is created when the loop first reads its name.
 
     Attributes:
         names_read: Names that the loop has read, in order.
@@ -187,7 +187,7 @@ class _Inputs:
         self._terms: dict[str, Term] = {}
 
     def reader(self, name: str) -> Callable[[], Term]:
-        """Return a function that returns the input, or the tuple of inputs, for a name."""
+        """Return a function that creates and returns the input (or tuple of inputs) for a name."""
 
         def read() -> Term:
             self.names_read[name] = None
@@ -204,7 +204,7 @@ class _Inputs:
         return read
 
     def _create(self, name: str, value: Any, positions: tuple[int, ...]) -> Term:
-        """Create the input for a value, or the inputs for the parts of a tuple."""
+        """Create the input for a value, or an input for each part of a tuple."""
         if isinstance(value, tuple):
             return tuple(self._create(name, part, (*positions, k)) for k, part in enumerate(value))
         array = array_of(float(value) if name in self.floats else value, name)
@@ -272,7 +272,7 @@ _TRIP_COUNT, _CONDITION, _INITIAL = "the trip count", "the condition", "initial 
 
 
 def _call_for(body: Any, n_carried: int, arguments: Collection[str]) -> LoopCall:
-    """Return the call of a body. `arguments` are the names of the arguments that have a value."""
+    """Build the call of a loop body. `arguments` are the names of the arguments that have a value."""
     if hasattr(body, "SerializeToString"):
         from mdf_loop.importing.onnx_graph import loop_body
 

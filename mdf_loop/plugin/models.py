@@ -48,7 +48,7 @@ def remembering(method: Callable[..., None]) -> Callable[..., None]:
 
 
 def remember(model: Any) -> None:
-    """Register a model while it exists, and its bodies while the graphs that name the bodies exist."""
+    """Register a model while it exists. Its bodies stay while the graphs that name them exist."""
     from modeci_mdf.mdf import Graph
 
     _live[next(_order)] = model
@@ -61,7 +61,7 @@ def remember(model: Any) -> None:
 
 
 def _reachable(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
-    """Return the graphs of these ids, and all graphs that their loops name."""
+    """Return the graphs with these ids and all graphs that their loops name."""
     reachable: dict[str, Any] = {}
     stack = list(ids)
     while stack:
@@ -73,13 +73,13 @@ def _reachable(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
 
 
 def graph_with(node: Any) -> str:
-    """Return the id of the graph of a node, or an empty text if no known model has the node."""
+    """Return the id of the graph that contains a node, or an empty text if no known model contains it."""
     models = (graph for model in list(_live.values()) for graph in model.graphs or ())
     return next((str(graph.id) for graph in (*models, *list(_named)) if _has(graph, node)), "")
 
 
 def siblings_of(node: Any) -> dict[str, Any]:
-    """Return the graphs, by id, that loops of the node may name, or {} if the loops name none.
+    """Return the graphs that loops of a node may name, by id. The result is {} if the loops name none.
 
     Raises:
         ModelError: The loops name graphs, but no known model has this node.
@@ -100,12 +100,12 @@ def siblings_of(node: Any) -> dict[str, Any]:
 
 
 def _latest_first() -> list[Any]:
-    """Return the registered models, the latest first."""
+    """Return the registered models, the latest model first."""
     return [model for _, model in sorted(_live.items(), reverse=True)]
 
 
 def _graphs_around(node: Any, models: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the graphs, by id, of each model that has this node."""
+    """Return the graphs, by id, of each model that contains a node."""
     return [
         {graph.id: graph for graph in model.graphs}
         for model in models
@@ -119,7 +119,7 @@ def _has(graph: Any, node: Any) -> bool:
 
 
 def _unregistered_models() -> list[Any]:
-    """Return the existing models that were created before the plugin was registered."""
+    """Return the existing models that were created before `register()`."""
     from modeci_mdf.mdf import Model
 
     return [candidate for candidate in gc.get_objects() if issubclass(type(candidate), Model)]

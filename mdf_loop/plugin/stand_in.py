@@ -30,21 +30,21 @@ from mdf_loop.reading.parameters import condition_fields
 
 
 class Reference(Struct, frozen=True):
-    """Reference to a result of a loop in an expression: `loop.iterations`, `loop[0]`."""
+    """Reference to a loop's result in an expression: `loop.iterations` or `loop[0]`."""
 
     loop: str
     key: str | int
 
 
 class StandIn(Struct):
-    """Substitute for a node, and the references that its additional names stand for."""
+    """Substitute for a node with loops, and the loop references that its additional names represent."""
 
     node: Any
     references: dict[str, Reference] = field(default_factory=dict)
 
 
 def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
-    """Return the substitute for a node with loops.
+    """Build the substitute for a node with loops.
 
     Raises:
         LoopError: If the form of a loop is wrong, or functions of the node need each other.
@@ -66,7 +66,7 @@ def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
 def _with_constants(
     items: Iterable[Any], loops: list[Any], references: Mapping[str, Reference]
 ) -> Iterator[Any]:
-    """Yield the functions or parameters, with constants for each loop and its references."""
+    """Yield functions or parameters in which constants replace each loop and its references."""
     for item in items:
         if all(item is not loop for loop in loops):
             yield item
@@ -96,7 +96,7 @@ class _ReferenceNamer(ast.NodeTransformer):
         self.references: dict[str, Reference] = {}
 
     def text(self, text: str) -> str:
-        """Return an expression with names in place of its references to results of loops."""
+        """Replace references to loop results in an expression by names."""
         if text in self.used_names:
             return text
         match = _REFERENCE.fullmatch(text.strip())
@@ -113,7 +113,7 @@ class _ReferenceNamer(ast.NodeTransformer):
         return ast.unparse(tree) if has_references else text
 
     def _name(self, loop: str, key: str | int) -> str:
-        """Return the name of a reference, which is a new name for a new reference."""
+        """Return the name of a reference, which is created on first use."""
         for name, reference in self.references.items():
             if reference == Reference(loop, key):
                 return name
@@ -146,7 +146,7 @@ _REFERENCE = re.compile(
 
 
 def _renamed(item: Any, namer: _ReferenceNamer) -> Any:
-    """Return a copy of a function, parameter or output port with the new names in its expressions."""
+    """Return a function, parameter or output port with the new names in its expressions."""
     if graph_function(getattr(item, "function", None)):
         return item
     replaced_fields: dict[str, Any] = {}
@@ -164,7 +164,7 @@ def _renamed(item: Any, namer: _ReferenceNamer) -> Any:
 
 
 def _renamed_condition(condition: Any, namer: _ReferenceNamer) -> Any:
-    """Return a copy of a condition of a parameter with the new names in its expressions."""
+    """Return a parameter's condition with the new names in its expressions."""
     test, value = (_renamed_expression(part, namer) for part in condition_fields(condition))
     if isinstance(condition, dict):
         return {**condition, "test": test, "value": value}
@@ -172,7 +172,7 @@ def _renamed_condition(condition: Any, namer: _ReferenceNamer) -> Any:
 
 
 def _renamed_expression(expression: Any, namer: _ReferenceNamer) -> Any:
-    """Return an expression with the new names. A number or an array is returned unchanged."""
+    """Return an expression with the new names. Numbers and arrays are returned unchanged."""
     return namer.text(expression) if isinstance(expression, str) else expression
 
 
@@ -180,7 +180,7 @@ def _renamed_expression(expression: Any, namer: _ReferenceNamer) -> Any:
 
 
 def in_order(node: Any, document: Document) -> list[Any]:
-    """Return the functions of a node in an order in which each follows the functions that it reads.
+    """Return a node's functions in an order in which each function follows the functions that it reads.
 
     A loop reads the values that its body captures.
 
@@ -206,6 +206,6 @@ def in_order(node: Any, document: Document) -> list[Any]:
 
 
 def _owner(name: str, functions: Mapping[str, Any]) -> str:
-    """Return the function that a name belongs to, such as the loop in `loop.iterations` or `loop[1]`."""
+    """Return the function that a name refers to, such as the loop in `loop.iterations` or `loop[1]`."""
     match = None if name in functions else _REFERENCE.fullmatch(name)
     return match["loop"] if match else name

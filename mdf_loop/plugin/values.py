@@ -17,12 +17,12 @@ _INT64 = np.iinfo(np.int64)
 
 
 def is_python_number(value: Any) -> bool:
-    """Return True for a Python number, which adopts the dtype of the other operand (weak type)."""
+    """Return True if a value is a Python number, which adopts the other operand's dtype (weak type)."""
     return isinstance(value, int | float) and not isinstance(value, np.generic)
 
 
 def is_python_int(value: Any) -> bool:
-    """Return True for a Python integer other than True and False."""
+    """Return True if a value is a Python integer but not a bool."""
     return is_python_number(value) and isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -47,7 +47,7 @@ def array_of(value: Any, name: str) -> Array:
 
 
 def without_unit(value: Any, name: str) -> Any:
-    """Return a value with plain numbers in place of dimensionless Quantities.
+    """Replace dimensionless Quantities in a value by plain numbers.
 
     Raises:
         InputError: A Quantity in the value has a dimension.
@@ -63,7 +63,7 @@ def part_of(value: Any, positions: tuple[int, ...]) -> Any:
 
 
 def type_of(value: Any) -> Any:
-    """Return the type of a value. One program can run on all values with equal types."""
+    """Return the type of a value. Values of equal types can share a program."""
     if isinstance(value, np.ndarray | np.generic):
         return (value.dtype, value.shape)
     if isinstance(value, tuple):
@@ -80,7 +80,7 @@ def type_of(value: Any) -> Any:
 
 
 def content_of(body: Any) -> Any:
-    """Return a hashable key of a body, which is equal for equal documents."""
+    """Return a hashable key of a loop body. Equal documents have equal keys."""
     if hasattr(body, "SerializeToString"):
         return body.SerializeToString(deterministic=True)
     if isinstance(body, Mapping):

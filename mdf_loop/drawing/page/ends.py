@@ -14,7 +14,7 @@ End = tuple[int, str]
 
 
 class NodeEnds(Struct):
-    """Ends of wires at a node: by input port, by output port, and by the names that formulas read.
+    """Ends of wires at a node: by input port, by output port, and by names that formulas read.
 
     A port or name may have several targets. `box_id` is the target of a value without a port.
     """
@@ -25,17 +25,17 @@ class NodeEnds(Struct):
     reads: dict[str, list[End]] = field(default_factory=dict)
 
     def targets(self, port: str | None, name: str) -> list[End]:
-        """Return the targets of a value by input port, or without an input port by its name in formulas."""
+        """Return the targets of a value: by its input port, or by its name if it has no port."""
         ends = self.inputs.get(port) if port is not None else self.reads.get(name)
         return ends or [(self.box_id, "data")]
 
     def source(self, port: str) -> int:
-        """Return the number of the source of wires from an output port."""
+        """Return the number of the port or box from which wires of an output start."""
         return self.outputs.get(port, self.box_id)
 
 
 class Recording(Struct, frozen=True):
-    """Right terminal of recorded values: its number, its frame, its loop, and its output `node.port`."""
+    """Right terminal of a recorded value: its number, its frame, its loop, and its output `node.port`."""
 
     end: int
     frame: int
@@ -44,7 +44,7 @@ class Recording(Struct, frozen=True):
 
 
 class Numbering(Struct):
-    """Numbering of all boxes and ports, and the ports that are sources of values of the model.
+    """Generator of numbers for boxes and ports, with the ports that provide values of the model.
 
     Attributes:
         level: Nesting depth of the graph whose values a run observes.
@@ -64,16 +64,16 @@ class Numbering(Struct):
     box_of_run: dict[int, int] = field(default_factory=dict)
 
     def next(self) -> int:
-        """Return a new number."""
+        """Return an unused number for a box or a port."""
         return next(self.counter)
 
     def end(self, name: str) -> int:
-        """Return the number of the source of the value `node.port`."""
+        """Return the number of the port or box that provides the value `node.port`."""
         return self.box_of_run.get(self.values[name], self.values[name])
 
 
 class BoxPorts:
-    """Ports through which values cross the sides of a box. Each is created on first use."""
+    """Ports through which values cross the sides of a box. Each port is created on first use."""
 
     def __init__(self, numbers: Numbering) -> None:
         self.numbers = numbers

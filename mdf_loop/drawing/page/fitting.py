@@ -9,5 +9,5 @@ from mdf_loop.drawing.page.scene import Scene
 
 
 def simplify_scene(scene: Scene, numbers: Numbering) -> Scene:
-    """Return a scene with joined operators and groups. The scene must have all its wires."""
+    """Join operators and group boxes of a scene that has all its wires."""
     return group_boxes(join_operators(scene, numbers), numbers)

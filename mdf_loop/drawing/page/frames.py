@@ -34,7 +34,7 @@ MAX_NAME_LENGTH, MAX_REMARK_LENGTH, MAX_TITLE_LENGTH = 36, 44, 80
 
 
 class FrameBuilder:
-    """Builder of the box of a loop or choice. Its ports are stored by terminal key."""
+    """Builder of the box of a loop or choice, with its ports by terminal key."""
 
     def __init__(self, block: Block, numbers: Numbering) -> None:
         self.block = block
@@ -44,7 +44,7 @@ class FrameBuilder:
         self.right = {t.key: self._port(t) for _, t in self.terminals.rows if t is not None}
 
     def _port(self, terminal: Terminal) -> Port:
-        """Return a new port for a terminal."""
+        """Return a new port that represents a terminal."""
         return Port(
             self.numbers.next(),
             shorten_name(terminal.name, MAX_NAME_LENGTH),
@@ -73,7 +73,7 @@ class FrameBuilder:
         )
 
     def _register_loop(self, loop: LoopOutline, number: int) -> None:
-        """Register a loop whose iterations and recordings a run may observe."""
+        """Register a loop whose iterations and recorded values a run may observe."""
         if loop.kind == "over time":
             self.numbers.loops[OVER_TIME] = number
         elif self.numbers.depth == self.numbers.level:
@@ -86,13 +86,13 @@ class FrameBuilder:
             ]
 
     def _back_wires(self) -> Iterator[Wire]:
-        """Yield the wires of carried and delayed values to the next iteration."""
+        """Yield the wires that carry values to the next iteration."""
         for source, target, label in self.terminals.back:
             if source in self.right and target in self.left:
                 yield Wire(self.right[source].id, self.left[target].id, "back", label)
 
     def _details(self) -> Iterator[tuple[str, str]]:
-        """Yield the details as titles and texts: id, notes, terminals and pseudo-code."""
+        """Yield titles and texts of the box's details: id, notes, terminals and pseudo-code."""
         yield "id", self.block.full_name
         yield from (("note", note) for note in self.block.notes)
         if isinstance(self.block, LoopOutline):
@@ -103,7 +103,7 @@ class FrameBuilder:
         yield "code", "\n".join(pseudocode(self.block))
 
     def _inner_scene(self, build_graph: GraphBuilder) -> Scene | None:
-        """Return the scene of the body, or of all branches."""
+        """Return the scene of a loop's body, or of all branches of a choice."""
         if isinstance(self.block, ChoiceOutline):
             return _merge_scenes(
                 [self._branch_scene(branch, build_graph) for branch in self.block.branches]
@@ -129,7 +129,7 @@ class FrameBuilder:
     def _output_wires(
         self, outputs: tuple[OutputOutline, ...], ends: dict[str, NodeEnds]
     ) -> Iterator[Wire]:
-        """Yield wires to the right rail, from the body or (for a passed-through value) from the left rail."""
+        """Yield wires to the right rail from the body, or from the left rail for a passed-through value."""
         for key, output in zip(self.terminals.leaving, outputs, strict=False):
             target = self.right.get(key)
             if target is None:
@@ -142,7 +142,7 @@ class FrameBuilder:
                     yield Wire(self.left[source_key].id, target.id, kind)
 
     def _branch_scene(self, branch: BranchOutline, build_graph: GraphBuilder) -> Scene:
-        """Return the box of a branch with the wires between it and the rails."""
+        """Return the scene of a branch: its box and the wires between the box and the rails."""
         box_ports = BoxPorts(self.numbers)
         scene: Scene = Scene((), ())
         ends: dict[str, NodeEnds] = {}
@@ -208,7 +208,7 @@ class FrameBuilder:
 
 
 def _merge_scenes(scenes: list[Scene]) -> Scene:
-    """Return one scene with the boxes and wires of several scenes."""
+    """Merge the boxes and wires of several scenes into one scene."""
     return Scene(
         tuple(box for scene in scenes for box in scene.boxes),
         tuple(wire for scene in scenes for wire in scene.wires),

@@ -29,7 +29,7 @@ In a simplified graph, imported operators are single words in runs, and constant
 
 
 def model_scene(graph: GraphOutline, numbers: Numbering) -> Scene:
-    """Return the scene of the whole model."""
+    """Build the scene of the whole model."""
     scene, ends = _SceneBuilder(numbers).build(graph)
     boxes, wires = [*scene.boxes], [*scene.wires]
     inputs = {node.id for node in graph.nodes if node.is_input}
@@ -53,12 +53,12 @@ def model_scene(graph: GraphOutline, numbers: Numbering) -> Scene:
 
 
 class _SceneBuilder(Struct, frozen=True):
-    """Builder of scenes of graphs with a common numbering."""
+    """Builder of scenes of graphs, whose boxes and ports have a common numbering."""
 
     numbers: Numbering
 
     def build(self, graph: GraphOutline) -> tuple[Scene, dict[str, NodeEnds]]:
-        """Return boxes and wires of a graph, and the ends of its nodes by id."""
+        """Build the scene of a graph. Return it with the ends of each node's wires by id."""
         self.numbers.depth += 1
         graph = inline_constants(merge_captured_constants(graph, FULL_VIEW), FULL_VIEW)
         is_large = len(graph.nodes) > MAX_DETAILED_NODES
@@ -98,7 +98,7 @@ class _SceneBuilder(Struct, frozen=True):
 
 
 def _wires(graph: GraphOutline, ends: dict[str, NodeEnds]) -> list[Wire]:
-    """Return the wires of a graph's edges."""
+    """Return the wires for the edges of a graph."""
     wires = []
     for edge in graph.edges:
         if edge.sender in ends and edge.receiver in ends:

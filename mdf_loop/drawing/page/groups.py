@@ -32,7 +32,7 @@ _PILL_KINDS = ("input", "output")
 
 
 class _Part(Struct, frozen=True):
-    """Boxes of a group, or a single box. `scope` is the common beginning of their ids."""
+    """Group of boxes, or a single box. `scope` is the common beginning of their names."""
 
     boxes: tuple[Box, ...]
     scope: tuple[str, ...] = ()
@@ -40,12 +40,12 @@ class _Part(Struct, frozen=True):
 
     @property
     def is_single(self) -> bool:
-        """True if the part has only one box."""
+        """True if the part consists of a single box."""
         return len(self.boxes) == 1
 
 
 def group_boxes(scene: Scene, numbers: Numbering) -> Scene:
-    """Return the scene, with groups if it has more than `MAX_BOXES` boxes."""
+    """Return a scene whose boxes are grouped if it has more than `MAX_BOXES` boxes."""
     if len(scene.boxes) <= MAX_BOXES:
         return scene
     pills = tuple(box for box in scene.boxes if box.kind in _PILL_KINDS)
@@ -60,7 +60,7 @@ def group_boxes(scene: Scene, numbers: Numbering) -> Scene:
 
 
 def _box_flow(scene: Scene) -> nx.DiGraph:
-    """Return the directed graph of boxes and wires, without feedback wires."""
+    """Build the directed graph of boxes and wires, without feedback wires."""
     box_of_end = {end: box.id for box in scene.boxes for end in box.ends}
     flow = nx.DiGraph()
     flow.add_nodes_from(box.id for box in scene.boxes)
@@ -76,7 +76,7 @@ def _box_flow(scene: Scene) -> nx.DiGraph:
 
 
 def _group_by_scopes(boxes: tuple[Box, ...], flow: nx.DiGraph) -> list[_Part]:
-    """Return groups by the first part of names that differs, such that no group feeds itself."""
+    """Group boxes by the first differing part of their names, such that no group feeds itself."""
     scopes = {box.id: _scope_of(box) for box in boxes}
     parts = list(_group_scopes(boxes, scopes, _common_depth([s for s in scopes.values() if s]) + 1))
     for split in (_split_by_reentry, partial(_split_by_next_scope, scopes), _split_into_boxes):
@@ -94,12 +94,15 @@ def _group_by_scopes(boxes: tuple[Box, ...], flow: nx.DiGraph) -> list[_Part]:
 
 
 def _common_depth(scopes: list[tuple[str, ...]]) -> int:
-    """Return the number of leading parts that all names share."""
+    """Return the number of leading parts that all scopes have in common."""
     return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*scopes, strict=False)))
 
 
 def _scope_of(box: Box) -> tuple[str, ...]:
-    """Return the parts of a name except the last part: encoder, layer.0 for `/encoder/layer.0/Add`."""
+    """Return the scope of a box, which is its name without the last part.
+
+    The scope of `/encoder/layer.0/Add` is (encoder, layer.0).
+    """
     name = next((text for detail, text in box.details if detail == "id"), box.title)
     separator = "/" if "/" in name else "."
     return tuple(part for part in name.split(separator) if part)[:-1]
@@ -108,7 +111,7 @@ def _scope_of(box: Box) -> tuple[str, ...]:
 def _group_scopes(
     boxes: Iterable[Box], scopes: dict[int, tuple[str, ...]], depth: int
 ) -> Iterator[_Part]:
-    """Yield a group for each scope of this depth, and single boxes for small groups."""
+    """Yield a group for each scope of this depth, and a single box for each member of a small group."""
     boxes_by_scope: dict[tuple[str, ...], list[Box]] = defaultdict(list)
     for box in boxes:
         scope = scopes[box.id][:depth]
@@ -133,7 +136,7 @@ def _cyclic_groups(parts: list[_Part], flow: nx.DiGraph) -> set[int]:
 
 
 def _split_by_reentry(part: _Part, flow: nx.DiGraph) -> list[_Part]:
-    """Split a group into several if values leave the group and enter it again."""
+    """Split a group at the values that leave the group and enter it again."""
     members = {box.id for box in part.boxes}
     reentries: dict[int, int] = {}
     for node in _topological_order(flow):
@@ -157,7 +160,7 @@ def _split_by_reentry(part: _Part, flow: nx.DiGraph) -> list[_Part]:
 def _split_by_next_scope(
     scopes: dict[int, tuple[str, ...]], part: _Part, flow: nx.DiGraph
 ) -> list[_Part]:
-    """Split a group by the next part of the names of its boxes."""
+    """Split a group by the next part of its boxes' names."""
     return list(_group_scopes(part.boxes, scopes, len(part.scope) + 1))
 
 
@@ -178,7 +181,7 @@ def _topological_order(flow: nx.DiGraph) -> list[int]:
 
 
 def _merge_neighbours(parts: list[_Part], flow: nx.DiGraph) -> Iterator[_Part]:
-    """Yield parts in topological order, with neighbours merged, so that no cycle arises."""
+    """Yield the parts in topological order, and merge neighbours where no cycle arises."""
     part_of_box = {box.id: k for k, part in enumerate(parts) for box in part.boxes}
     part_flow = nx.DiGraph()
     part_flow.add_nodes_from(range(len(parts)))
@@ -206,7 +209,7 @@ def _merge_neighbours(parts: list[_Part], flow: nx.DiGraph) -> Iterator[_Part]:
 
 
 def _replace_parts(scene: Scene, parts: list[_Part], numbers: Numbering) -> Scene:
-    """Return the scene with a box in place of each part with several boxes."""
+    """Replace each part with several boxes by one group box."""
     part_of_end: dict[int, int] = {}
     names: dict[int, str] = {}
     for k, part in enumerate(parts):
@@ -253,7 +256,7 @@ def _group_box(
     wires: list[Wire],
     numbers: Numbering,
 ) -> Box:
-    """Return the box of a group."""
+    """Build the box of a group from its ports and inner wires."""
     sides = {
         side: tuple(
             port for (owner, position, _), port in ports.items() if (owner, position) == (k, side)

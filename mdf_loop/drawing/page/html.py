@@ -56,7 +56,7 @@ def embed_in_frame(page: str) -> str:
 
 
 def _static_image(svg: str, title: str) -> str:
-    """Return the picture as an image, in which no script can run."""
+    """Return an `<img>` element with the picture, in which no script can run."""
     if not svg or len(svg) > MAX_STATIC_SVG_LENGTH:
         return "<p>This page needs scripts. Without them: mdf-loop draw, to a file named .svg.</p>"
     encoded = base64.b64encode(svg.encode()).decode()
@@ -64,7 +64,7 @@ def _static_image(svg: str, title: str) -> str:
 
 
 def _to_safe_json(content: dict[str, Any]) -> str:
-    """Return JSON without characters that could end its HTML element."""
+    """Format JSON without characters that could end the enclosing HTML element."""
     text = json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -85,7 +85,7 @@ def _content_security_policy(script: str, *styles: str) -> str:
 
 
 def _policy_hash(text: str) -> str:
-    """Return the hash of a script or style for the policy."""
+    """Return the hash by which the content security policy permits a script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -93,25 +93,25 @@ def _policy_hash(text: str) -> str:
 
 
 def _package_folder(name: str) -> Traversable:
-    """Return a folder of this package."""
+    """Return a folder with resources of the page."""
     return files("mdf_loop.drawing.page") / name
 
 
 @cache
 def _read_text(name: str) -> str:
-    """Return the text of a file of the page."""
+    """Return the text of a resource file of the page."""
     return (_package_folder("app") / name).read_text(encoding="utf-8")
 
 
 @cache
 def _read_scripts() -> str:
-    """Return all script files in the order of their names, in one common scope."""
+    """Return the text of all script files in the order of their names. The scripts share one scope."""
     names = sorted(f.name for f in _package_folder("app").iterdir() if f.name.endswith(".js"))
     return '(() => {\n"use strict";\n' + "\n".join(map(_read_text, names)) + "\n})();"
 
 
 @cache
 def _read_worker() -> str:
-    """Return the compressed worker of elkjs as base64 text."""
+    """Return the script of elkjs's worker, compressed, as base64 text."""
     source_code = (_package_folder("elkjs") / "elk-worker.min.js").read_bytes()
     return base64.b64encode(gzip.compress(source_code, 9, mtime=0)).decode()

@@ -30,7 +30,7 @@ def operator_name(node: NodeOutline) -> str:
 
 
 def node_box(node: NodeOutline, numbers: Numbering) -> tuple[Box, NodeEnds]:
-    """Return the box of a node with ports on both sides and formulas below them."""
+    """Build the box of a node with ports on both sides and formulas below them."""
     left = {port.id: Port(numbers.next(), _input_text(port)) for port in node.inputs}
     right = {
         port.id: Port(numbers.next(), shorten_name(port.id, MAX_PORT_LENGTH))
@@ -57,7 +57,7 @@ def node_box(node: NodeOutline, numbers: Numbering) -> tuple[Box, NodeEnds]:
 
 
 def small_box(node: NodeOutline, numbers: Numbering, kind: str, title: str) -> tuple[Box, NodeEnds]:
-    """Return the box of a node as one word (operator, input or constant). All wires end at the box."""
+    """Build the box of a node as one word: operator, input or constant. All wires end at the box."""
     box = Box(
         id=numbers.next(),
         kind=kind,
@@ -78,7 +78,7 @@ def small_box(node: NodeOutline, numbers: Numbering, kind: str, title: str) -> t
 def pill_box(
     numbers: Numbering, kind: str, title: str, type_: str, path: str, suffix: str = ""
 ) -> Box:
-    """Return the box of a model's input or output, or of a value that a branch passes through."""
+    """Build the box of a model's input or output, or of a value that a branch passes through."""
     details = (("id", title), ("type", type_)) if type_ else (("id", title),)
     return Box(
         id=numbers.next(),
@@ -91,7 +91,7 @@ def pill_box(
 
 
 def node_remarks(node: NodeOutline) -> str:
-    """Return the condition of the node and other remarks."""
+    """Return remarks about a node, such as its scheduler condition."""
     parts = []
     if node.condition:
         parts.append(f"{MARKS['schedule'].sign} {shorten(node.condition, MAX_FORMULA_LENGTH)}")
@@ -106,7 +106,7 @@ def node_remarks(node: NodeOutline) -> str:
 
 
 def node_formulas(node: NodeOutline) -> Iterator[str]:
-    """Yield the formulas of a node without constants: `↻ V(0) = -1`, `out = 2 * V`."""
+    """Yield the formulas of a node, without constants: `↻ V(0) = -1`, `out = 2 * V`."""
     for item in node.items:
         if not item.constant:
             mark = f"{MARKS['state'].sign} " if item.stateful else ""
@@ -118,14 +118,14 @@ def node_formulas(node: NodeOutline) -> Iterator[str]:
 
 
 def _plain_names(node: NodeOutline) -> Iterator[str]:
-    """Yield the names of ports and items, which are not shown as formulas of output ports."""
+    """Yield the names of ports and items. An output port whose value is such a name shows no formula."""
     yield from (port.id for port in node.inputs)
     yield from (item.id for item in node.items)
     yield from (f"{IMPORTED_FUNCTION_ID}[{k}]" for k in range(len(node.outputs)))
 
 
 def item_formulas(item: ItemOutline) -> Iterator[str]:
-    """Yield the formulas of an item, with an imported operator without its namespace."""
+    """Yield the formulas of an item, where an imported operator has no namespace."""
     if item.function and item.id == IMPORTED_FUNCTION_ID:
         yield call_text(item.function.removeprefix("onnx::"), item.arguments)
     else:
@@ -133,7 +133,7 @@ def item_formulas(item: ItemOutline) -> Iterator[str]:
 
 
 def _box_lines(node: NodeOutline) -> Iterator[str]:
-    """Yield the lines of a box: some formulas, and the constants."""
+    """Yield the text lines of a box: its first formulas and its constants."""
     formulas = [shorten(text, MAX_FORMULA_LENGTH) for text in node_formulas(node)]
     yield from formulas[:MAX_FORMULA_LINES]
     if len(formulas) > MAX_FORMULA_LINES:
@@ -150,7 +150,7 @@ def _input_text(port: PortOutline) -> str:
 
 
 def _read_ends(node: NodeOutline, box_ends: list[End]) -> dict[str, list[End]]:
-    """Return the ends of all names in the node's formulas, whether local or outer."""
+    """Return the ends of wires for each name that the node's formulas read."""
     expressions = [port.value for port in node.outputs]
     for item in node.items:
         expressions += [item.value, item.initial, item.derivative]
@@ -164,7 +164,7 @@ def _read_ends(node: NodeOutline, box_ends: list[End]) -> dict[str, list[End]]:
 
 
 def node_details(node: NodeOutline) -> Iterator[tuple[str, str]]:
-    """Yield the details of a node as titles and texts."""
+    """Yield the titles and texts of a node's details."""
     yield "id", node.id
     if node.condition:
         yield "when", node.condition
@@ -180,7 +180,7 @@ def node_details(node: NodeOutline) -> Iterator[tuple[str, str]]:
 
 
 def port_text(port: PortOutline) -> str:
-    """Return a port as `x: float64[] = 3`."""
+    """Format a port with its type and default, such as `x: float64[] = 3`."""
     type_text = f": {port.type}" if port.type else ""
     default = "" if port.default is None else f" = {value_text(port.default, 200)}"
     return f"{port.id}{type_text}{default}"

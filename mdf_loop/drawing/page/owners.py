@@ -33,7 +33,7 @@ def owner_box(
     numbers: Numbering,
     build_graph: GraphBuilder,
 ) -> tuple[Box, NodeEnds]:
-    """Return the box of a node with loops or choices, or only the frame of a node with a single frame.
+    """Build the box of a node with loops or choices. A single frame has no box around it.
 
     `outer` are the names that the node reads from outside its graph.
     """
@@ -49,7 +49,7 @@ def owner_box(
 def _single_frame_box(
     node: NodeOutline, frame: FrameBuilder, build_graph: GraphBuilder
 ) -> tuple[Box, NodeEnds]:
-    """Return the frame of a node with a single frame and no formulas."""
+    """Build the frame of a node with one frame and no formulas."""
     box = frame.box(build_graph)
     box = replace(box, details=(*box.details, *_details_without_id(node)))
     ends = NodeEnds(box.id, outputs=_port_ends(frame))
@@ -74,7 +74,7 @@ def _box_around_frames(
     numbers: Numbering,
     build_graph: GraphBuilder,
 ) -> tuple[Box, NodeEnds]:
-    """Return a box that contains the frames and formulas of a node."""
+    """Build a box that contains the frames and formulas of a node."""
     boxes = {formula.id: _formula_box(formula, numbers) for formula in formulas}
     readers: list[Reader] = [
         (boxes[formula.id].id, "data", formula.expressions) for formula in formulas
@@ -109,7 +109,7 @@ def _box_around_frames(
 
 
 def _formula_box(formula: OwnFormula, numbers: Numbering) -> Box:
-    """Return the box of a formula."""
+    """Build the box of a formula."""
     type_text = formula.item.type
     return Box(
         id=numbers.next(),
@@ -125,7 +125,7 @@ def _formula_box(formula: OwnFormula, numbers: Numbering) -> Box:
 
 
 def _frame_readers(frame: FrameBuilder) -> list[Reader]:
-    """Return the readers at the left terminals of a frame."""
+    """Return the left terminals of a frame with the expressions that they read."""
     return [
         (frame.left[terminal.key].id, terminal.kind, terminal.expressions)
         for terminal in frame.terminals.takes
@@ -134,7 +134,7 @@ def _frame_readers(frame: FrameBuilder) -> list[Reader]:
 
 
 def _sorted_names(expressions: tuple[Any, ...]) -> list[str]:
-    """Return the names in expressions, in alphabetical order."""
+    """Return the names that some expressions read, in alphabetical order."""
     return sorted({name for text in expressions for name in names_in(text)})
 
 
@@ -161,7 +161,7 @@ def _inner_wires(
 
 
 def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
-    """Return the numbers of the sources of results, by their positions. None means all results."""
+    """Return the port numbers of a frame's results at these positions, or of all results for None."""
     keys = frame.terminals.results
     selected_keys = (
         keys if None in positions else [keys[k] for k in positions if k and k < len(keys)]
@@ -172,7 +172,7 @@ def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
 
 
 def _port_ends(frame: FrameBuilder) -> dict[str, int]:
-    """Return the numbers of the sources in a frame, by output port of the node."""
+    """Return the number of the frame's port for each output port of the node."""
     port_keys = frame.terminals.ports.items()
     return {port: frame.right[key].id for port, key in port_keys if key in frame.right}
 
@@ -183,7 +183,7 @@ def _outputs(
     formulas: list[OwnFormula],
     boxes: dict[str, Box],
 ) -> dict[str, int]:
-    """Return the number of the source of each output port of the node."""
+    """Return the number of the port or box that provides each output port of the node."""
     outputs = {formula.id: boxes[formula.id].id for formula in formulas if formula.is_port}
     for frame in frames.values():
         outputs |= _port_ends(frame)

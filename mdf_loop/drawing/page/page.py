@@ -45,7 +45,7 @@ class Page(Struct, frozen=True):
         return embed_in_frame(self.html())
 
     def data(self) -> dict[str, Any]:
-        """Return the content of the page as plain data for JSON."""
+        """Return the content of the page as plain data, which can be written as JSON."""
         numbers = Numbering(level=2 if _is_over_time(self.graph) else 1)
         scene = model_scene(self.graph, numbers)
         graph = self.graph
@@ -66,18 +66,18 @@ class Page(Struct, frozen=True):
 
 
 def _is_over_time(graph: GraphOutline) -> bool:
-    """Return True if the graph is the body of a loop over time steps."""
+    """Return True if the whole model is one loop over time steps."""
     loops = (loop for node in graph.nodes for loop in node.loops)
     return any(loop.kind == "over time" for loop in loops)
 
 
 def _file_name(name: str) -> str:
-    """Return the file name of a saved picture, with only letters and digits."""
+    """Return a file name for a saved picture, with only letters and digits of the model's name."""
     return "".join(c if c.isalnum() and c.isascii() else "_" for c in name)[:60] or "model"
 
 
 def _initially_open(scene: Scene, depth: int | None, collapse: frozenset[str]) -> Iterator[int]:
-    """Yield the boxes that are open at first, outer boxes first, with at most `MAX_INITIAL_BOXES` visible."""
+    """Yield the boxes to open at first, outer boxes first, until `MAX_INITIAL_BOXES` are visible."""
     visible_count = len(scene.boxes)
     queue = [(box, 0) for box in scene.boxes]
     for box, level in queue:
@@ -97,12 +97,12 @@ def _initially_open(scene: Scene, depth: int | None, collapse: frozenset[str]) -
 
 
 def _visible_count(inner_scene: Scene) -> int:
-    """Return the number of boxes that an open box shows. Branches are open if their choice is open."""
+    """Return the number of boxes that are shown if their box opens. Branches open with their choice."""
     branches = (box.inner for box in inner_scene.boxes if box.kind == "branch" and box.inner)
     return len(inner_scene.boxes) + sum(len(branch.boxes) for branch in branches)
 
 
 def _node_id(box: Box) -> str:
-    """Return the id of the node of a box. For a frame, it is the node that owns the frame."""
+    """Return the node id of a box. The id of a frame is the id of the node that owns the frame."""
     box_id = next((text for title, text in box.details if title == "id"), "")
     return box_id.partition(".")[0] if box.kind in ("loop", "choice") else box_id

@@ -26,7 +26,7 @@ MAX_TAPE_ROWS = 400
 
 
 def run_data(observation: Observation, numbers: Numbering) -> dict[str, Any]:
-    """Return the observed run as plain data for JSON."""
+    """Convert the observed run to plain data for JSON."""
     loop_observations = {
         name: summary for name, summary in observation.loops.items() if name in numbers.loops
     }
@@ -54,19 +54,19 @@ def run_data(observation: Observation, numbers: Numbering) -> dict[str, Any]:
 
 
 def loop_text(loop: LoopObservation) -> str:
-    """Return `6 iterations · its condition became false · native · 3.1 ms`."""
+    """Describe an observed loop: `6 iterations · its condition became false · native · 3.1 ms`."""
     duration = "" if loop.seconds is None else _milliseconds(loop.seconds)
     parts = (loop.iterations, loop.stopped_by, loop.native, duration)
     return " · ".join(text for text in parts if text)
 
 
 def _milliseconds(seconds: float) -> str:
-    """Return a duration in milliseconds as text."""
+    """Format a duration in seconds as milliseconds."""
     return f"{1000 * seconds:.3g} ms"
 
 
 def _with_unit(text: str, unit: str) -> str:
-    """Return a text with its unit."""
+    """Append the unit to a text, if there is a unit."""
     return f"{text} {unit}" if unit else text
 
 
@@ -74,7 +74,7 @@ def _with_unit(text: str, unit: str) -> str:
 
 
 def _time_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[str, Any]]:
-    """Yield the tape of values over time, if values over time exist."""
+    """Yield the tape of the values that were recorded over time, if the run is over time."""
     recorded_values = {
         name: value
         for name, value in observation.values.items()
@@ -124,7 +124,7 @@ def _iteration_tapes(observation: Observation, numbers: Numbering) -> Iterator[d
 
 
 def _tape_series(end: int, name: str, rows: Array, unit: str) -> list[Any]:
-    """Return one series of a tape: `[end, name, unit, elements of a row, [[...], ...]]`."""
+    """Return the rows of one value on a tape: `[end, name, unit, elements of a row, [[...], ...]]`."""
     flat_rows = np.asarray(rows).reshape(len(rows), -1)
     return [
         end,
@@ -136,7 +136,7 @@ def _tape_series(end: int, name: str, rows: Array, unit: str) -> list[Any]:
 
 
 def _json_numbers(array: Array) -> list[float | None]:
-    """Return numbers rounded to six digits, and None for nan, infinity and texts."""
+    """Round numbers to six digits. Return None for nan, infinity and texts."""
     if array.dtype.kind not in "biuf":
         return [None] * len(array)
     return [float(f"{x:.6g}") if np.isfinite(x) else None for x in array.astype(np.float64)]

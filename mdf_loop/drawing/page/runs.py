@@ -18,12 +18,12 @@ MAX_RUN_LENGTH = 8
 
 
 def join_operators(scene: Scene, numbers: Numbering) -> Scene:
-    """Return the scene with runs of operators as single boxes."""
+    """Join linear runs of operators into single boxes, and fold constant operators into their reader."""
     return _join_runs(_fold_constant_operators(scene), numbers)
 
 
 class _Links:
-    """Neighbours of each box along wires, by number."""
+    """Neighbours of each box in a scene: the boxes that feed it and that read it, by number."""
 
     def __init__(self, scene: Scene) -> None:
         self.box_of_end = {end: box.id for box in scene.boxes for end in box.ends}
@@ -37,7 +37,7 @@ class _Links:
 
 
 def _fold_constant_operators(scene: Scene) -> Scene:
-    """Return the scene without operators that are independent of inputs and have one reader."""
+    """Remove operators that depend on no input and have one reader. The reader's details describe them."""
     links = _Links(scene)
     boxes = {box.id: box for box in scene.boxes}
     stack = [box.id for box in scene.boxes if box.kind == "operator" and not links.sources[box.id]]
@@ -60,7 +60,7 @@ def _fold_constant_operators(scene: Scene) -> Scene:
 
 
 def _join_runs(scene: Scene, numbers: Numbering) -> Scene:
-    """Return the scene with linear runs of operators joined."""
+    """Join each linear run of operators into one box."""
     links = _Links(scene)
     boxes = {box.id: box for box in scene.boxes}
     first_of_run: dict[int, int] = {}
@@ -96,7 +96,7 @@ def _join_runs(scene: Scene, numbers: Numbering) -> Scene:
 
 
 def _topological_order(scene: Scene, links: _Links) -> list[Box]:
-    """Return boxes in topological order, except for cycles."""
+    """Return the boxes in topological order. Boxes of cycles are last."""
     boxes = {box.id: box for box in scene.boxes}
     open_sources = {n: {s for s in links.sources[n] if s in boxes} for n in boxes}
     ready = [n for n, sources in open_sources.items() if not sources]
@@ -114,7 +114,7 @@ def _topological_order(scene: Scene, links: _Links) -> list[Box]:
 
 
 def _run_box(boxes: list[Box]) -> Box:
-    """Return one box for a run of operators."""
+    """Build one box that represents a run of operators."""
     if len(boxes) == 1:
         return boxes[0]
     details = (detail for box in boxes for detail in (("operator", box.title), *box.details))

@@ -20,7 +20,7 @@ MAX_TEXT_LENGTH = 4000
 
 
 class Port(Struct, frozen=True):
-    """Port at a side of a box. `passes` is True if the outgoing value is equal to the incoming value."""
+    """Port at a side of a box. `passes` is True if the port passes a value on unchanged."""
 
     id: int
     name: str = ""
@@ -88,7 +88,7 @@ class Scene(Struct, frozen=True):
 
 
 def pack_scene(scene: Scene) -> dict[str, Any]:
-    """Return the scene as plain data for JSON with short keys, without empty entries."""
+    """Convert a scene to plain data for JSON, with short keys and without empty entries."""
     return {
         "b": [_pack_box(box) for box in scene.boxes],
         "w": [_pack_wire(wire) for wire in scene.wires],
@@ -96,7 +96,7 @@ def pack_scene(scene: Scene) -> dict[str, Any]:
 
 
 def _pack_box(box: Box) -> dict[str, Any]:
-    """Return a box as plain data."""
+    """Convert a box to plain data for JSON."""
     entries: dict[str, Any] = {
         "i": box.id,
         "k": box.kind,
@@ -118,17 +118,17 @@ def _pack_box(box: Box) -> dict[str, Any]:
 
 
 def _pack_port(port: Port | None) -> list[Any] | int:
-    """Return a port as plain data, or 0 for no port."""
+    """Convert a port to plain data for JSON. No port is 0."""
     if port is None:
         return 0
     return [port.id, safe_text(port.name), safe_text(port.below), port.kind, int(port.passes)]
 
 
 def _pack_wire(wire: Wire) -> list[Any]:
-    """Return a wire as plain data."""
+    """Convert a wire to plain data for JSON."""
     return [wire.source, wire.target, wire.kind, safe_text(wire.label)]
 
 
 def safe_text(text: str) -> str:
-    """Return a text on one line, without control characters and of limited length."""
+    """Shorten a text to one line of limited length, without control characters."""
     return escape_to_one_line(shorten(text, MAX_TEXT_LENGTH))

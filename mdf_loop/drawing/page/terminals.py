@@ -28,7 +28,7 @@ FULL_VIEW = View(LEVELS[-1])
 
 
 class InputTerminal(Struct, frozen=True):
-    """Terminal of the left rail that reads expressions of outer values."""
+    """Terminal of the left rail, with the outer expressions that it reads."""
 
     key: str
     expressions: tuple[Any, ...]
@@ -58,7 +58,7 @@ class Terminals(Struct, frozen=True):
 
 
 def terminals(block: Block) -> Terminals:
-    """Return the terminals of a loop or choice."""
+    """Return the terminals of a block (loop or choice) and their connections."""
     match block:
         case LoopOutline():
             return _loop_terminals(block)
@@ -67,7 +67,7 @@ def terminals(block: Block) -> Terminals:
 
 
 def _loop_terminals(loop: LoopOutline) -> Terminals:
-    """Return the terminals of a loop."""
+    """Return the terminals of a loop and their connections."""
     carried = tuple(f"v{k}" for k in range(len(loop.carried)))
     recorded = tuple(f"r{k}" for k in range(len(loop.recorded)))
     arguments = (("N", loop.trip_count), ("c", loop.start))
@@ -107,7 +107,7 @@ def _loop_terminals(loop: LoopOutline) -> Terminals:
 
 
 def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
-    """Return right key, left key and label of each delay."""
+    """Return right key, left key and label of the edge of each delayed value."""
     keys_by_name = {carried_value.leave: f"v{k}" for k, carried_value in enumerate(loop.carried)}
     keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded)}
     return [
@@ -118,7 +118,7 @@ def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
 
 
 def _choice_terminals(choice: ChoiceOutline) -> Terminals:
-    """Return the terminals of a choice."""
+    """Return the terminals of a choice and their connections."""
     results = tuple(f"r{k}" for k in range(len(choice.joins)))
     return Terminals(
         rows=choice_rows(choice, FULL_VIEW.detail, FULL_VIEW.captures),
@@ -131,17 +131,17 @@ def _choice_terminals(choice: ChoiceOutline) -> Terminals:
 
 
 def _capture_terminals(captures: tuple[CaptureOutline, ...]) -> list[InputTerminal]:
-    """Return the left terminals of captures."""
+    """Return the left terminals of captured values."""
     return [
         InputTerminal(f"o{k}", (capture.name,), "capture") for k, capture in enumerate(captures)
     ]
 
 
 def _capture_keys(captures: tuple[CaptureOutline, ...]) -> dict[str, tuple[str, str]]:
-    """Return the key and stroke of each capture by name."""
+    """Return the terminal key and the stroke of each captured value by name."""
     return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(captures)}
 
 
 def _keys_by_port(pairs: Any) -> list[tuple[str, str]]:
-    """Return pairs of an output port and the key of its terminal."""
+    """Return a pair (output port, terminal key) for each port of each result."""
     return [(port, key) for ports, key in pairs for port in ports]

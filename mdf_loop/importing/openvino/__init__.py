@@ -22,7 +22,7 @@ SUPPORTED_VERSIONS = (10, 11)
 
 
 def read_ir(path: Path) -> Content:
-    """Return the content of the model: graphs of mappings, lists, numbers and arrays.
+    """Convert an OpenVINO model to the content of an MDF model: mappings, lists, numbers and arrays.
 
     Raises:
         ModelError: A file is missing or damaged. The message names the place in the file.
@@ -71,7 +71,7 @@ def _write_input(layer: Layer, network_writer: NetworkWriter) -> None:
 
 
 def _output_ports(network_writer: NetworkWriter) -> dict[str, str]:
-    """Return `node.port` for the name of each Result."""
+    """Return the output port `node.port` of each Result layer, by the name of the output."""
     outputs: dict[str, str] = {}
     for layer in network_writer.network.of_type("Result"):
         if len(layer.inputs) != 1:

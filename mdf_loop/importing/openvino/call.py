@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def layer(*types: str) -> Callable[[Translator], Translator]:
-    """Register the decorated translator for these layer types."""
+    """Register the decorated function as the translator of these layer types."""
 
     def register(translator: Translator) -> Translator:
         TRANSLATORS.update(dict.fromkeys(types, translator))
@@ -46,12 +46,12 @@ def layer(*types: str) -> Callable[[Translator], Translator]:
 
 
 def unary(op_type: str) -> Translator:
-    """Return the translator of a layer that corresponds to an ONNX operator with one input."""
+    """Return a translator for a layer that is equivalent to an ONNX operator with one input."""
     return lambda call: op(op_type, call.input(0))
 
 
 class LayerCall(Struct, frozen=True):
-    """Layer with the graph writer of its network."""
+    """OpenVINO layer under conversion, with the graph writer of its network."""
 
     layer: Layer
     writer: NetworkWriter
@@ -60,11 +60,11 @@ class LayerCall(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """Number of inputs."""
+        """Number of inputs of the layer."""
         return len(self.layer.inputs)
 
     def input(self, position: int) -> str:
-        """Return the name of an input."""
+        """Return the name of the value at an input of the layer."""
         if position >= self.count:
             raise ModelError(
                 f"a {self.layer.type} needs {position + 1} inputs, but has {self.count}",
@@ -73,19 +73,19 @@ class LayerCall(Struct, frozen=True):
         return self.writer.source(self.layer, position)
 
     def optional(self, position: int) -> str | None:
-        """Return the name of an input, or None if the layer has fewer inputs."""
+        """Return the name of the value at an input, or None if the layer has fewer inputs."""
         return self.input(position) if position < self.count else None
 
     def required_inputs(self, count: int) -> list[str]:
-        """Return the names of the first `count` inputs, which are required."""
+        """Return the names of the values at the first `count` inputs, which are required."""
         return [self.input(k) for k in range(count)]
 
     def inputs(self) -> list[str]:
-        """Return the names of all inputs."""
+        """Return the names of the values at all inputs of the layer."""
         return [self.input(k) for k in range(self.count)]
 
     def dtype(self, position: int = 0) -> str:
-        """Return the dtype of an input."""
+        """Return the dtype of the value at an input."""
         dtype_name = self.writer.dtypes.get(self.input(position), "")
         if not dtype_name:
             raise ModelError(
@@ -94,19 +94,19 @@ class LayerCall(Struct, frozen=True):
         return dtype_name
 
     def is_float(self, position: int = 0) -> bool:
-        """Return True if the dtype of an input is a float."""
+        """Return True if the value at an input has a floating-point dtype."""
         return "float" in self.dtype(position)
 
     def is_of(self, position: int, *dtypes: str) -> bool:
-        """Return True if the declared dtype of an input is one of `dtypes`."""
+        """Return True if the file declares one of `dtypes` for the value at an input."""
         return self.writer.dtypes.get(self.input(position)) in dtypes
 
     def shape(self, position: int = 0) -> Extents:
-        """Return the shape of an input, or None if even the rank is unknown."""
+        """Return the shape of the value at an input, or None if even its rank is unknown."""
         return self.writer.shapes.get(self.input(position))
 
     def rank(self, position: int = 0) -> int:
-        """Return the number of axes of an input.
+        """Return the number of axes of the value at an input.
 
         Raises:
             UnsupportedError: The file does not state the rank.
@@ -117,7 +117,7 @@ class LayerCall(Struct, frozen=True):
         return len(shape)
 
     def length(self, position: int, what: str) -> int:
-        """Return the length of a list of positions, axes or repeats.
+        """Return the length of an input that lists positions, axes or repeats.
 
         Raises:
             UnsupportedError: The file does not state the length.
@@ -131,11 +131,11 @@ class LayerCall(Struct, frozen=True):
         return count
 
     def constant_value(self, position: int) -> Array | None:
-        """Return the array of an input if the input is constant, else None."""
+        """Return the array at an input if the input is constant, else None."""
         return self.writer.constants.get(self.input(position))
 
     def require_constant(self, position: int, what: str) -> Array:
-        """Return the numbers of a constant input that is an attribute in ONNX.
+        """Return the array at an input that must be constant, because ONNX has an attribute for it.
 
         Raises:
             UnsupportedError: The numbers are only known at run time.
@@ -146,18 +146,18 @@ class LayerCall(Struct, frozen=True):
         return array
 
     def axis(self, position: int, what: str = "axis") -> int:
-        """Return the axis in a constant input."""
+        """Return the axis number that a constant input contains."""
         array = self.require_constant(position, what)
         if array.size != 1:
             raise ModelError(f"the {what} must be one number, not {array.size}", self.layer.where)
         return int(array.reshape(())[()])
 
     def number(self, value: float, position: int = 0) -> Array:
-        """Return a number in the dtype of an input."""
+        """Return a scalar constant with the dtype of an input."""
         return np.array(value, numpy_dtype(self.dtype(position)))
 
     def int64(self, position: int) -> Term:
-        """Return an input as a vector of int64, the type of shapes, axes and counts in ONNX."""
+        """Return an input as an int64 vector, which ONNX requires for shapes, axes and counts."""
         array = self.constant_value(position)
         if array is not None:
             return array.astype(np.int64).reshape(-1)
@@ -174,24 +174,24 @@ class LayerCall(Struct, frozen=True):
     # --- attributes -----------------------------------------------------------------------------
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return an attribute as text, in lower case."""
+        """Return a layer attribute as text in lower case."""
         attribute = self.layer.attributes.get(key, default)
         if attribute is None:
             raise ModelError(f"the attribute '{key}' is missing", self.layer.where)
         return attribute.strip().lower()
 
     def read_integer(self, key: str, default: int | None = None) -> int:
-        """Return an attribute as an integer."""
+        """Return a layer attribute as an integer."""
         return read_integer(
             self.text(key, None if default is None else str(default)), key, self.layer.where
         )
 
     def read_integers(self, key: str, default: str | None = None) -> tuple[int, ...]:
-        """Return an attribute as a tuple of integers, which are separated by commas."""
+        """Return a layer attribute, a list separated by commas, as a tuple of integers."""
         return read_integers(self.text(key, default), key, self.layer.where)
 
     def read_float(self, key: str, default: float | None = None) -> float:
-        """Return an attribute as a float."""
+        """Return a layer attribute as a float."""
         text = self.text(key, None if default is None else repr(default))
         try:
             number = float(text)
@@ -202,14 +202,14 @@ class LayerCall(Struct, frozen=True):
         return number
 
     def read_bool(self, key: str, default: bool | None = None) -> bool:
-        """Return an attribute as a bool."""
+        """Return a layer attribute as a bool."""
         text = self.text(key, None if default is None else str(default))
         if text not in ("true", "false", "1", "0"):
             raise ModelError(f"'{key}' must be true or false, not '{text[:40]}'", self.layer.where)
         return text in ("true", "1")
 
     def choice(self, key: str, meanings: dict[str, T], default: str | None = None) -> T:
-        """Return the entry of `meanings` for the word in an attribute.
+        """Return the entry of `meanings` for the word in a layer attribute.
 
         Raises:
             UnsupportedError: The word is not in `meanings`.
@@ -222,7 +222,7 @@ class LayerCall(Struct, frozen=True):
     # --- results --------------------------------------------------------------------------------
 
     def unsupported(self, reason: str) -> UnsupportedError:
-        """Return the error for a layer that ONNX cannot express."""
+        """Return the error that reports a layer without an ONNX equivalent."""
         opset = f" ({self.layer.opset})" if self.layer.opset else ""
         return UnsupportedError(
             f"the layer type {self.layer.type}{opset} {reason}", self.layer.where
@@ -230,7 +230,7 @@ class LayerCall(Struct, frozen=True):
 
 
 def cast(value: Term, dtype: str) -> OnnxOp:
-    """Return the value converted to another dtype."""
+    """Return a term that casts a value to another dtype."""
     return op("Cast", value, to=element_type(dtype))
 
 

@@ -18,7 +18,7 @@ _ACTIVATIONS: dict[str, str] = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "R
 
 
 def activation_functions(call: LayerCall, default: str) -> list[str]:
-    """Return the ONNX names of the layer's activation functions, as many as in `default`."""
+    """Return the ONNX names of the layer's activation functions. `default` determines their number."""
     words = [word.strip() for word in call.text("activations", default).split(",")]
     if len(words) != len(default.split(",")):
         raise ModelError(f"a {call.layer.type} has activations like {default}", call.layer.where)
@@ -38,12 +38,12 @@ def _clip(call: LayerCall, x: Term) -> Term:
 
 
 def _times_transposed(x: Term, weights: Term) -> OnnxOp:
-    """Multiply a value by the transposed weights."""
+    """Multiply a value by the transpose of a weight matrix."""
     return op("MatMul", x, op("Transpose", weights, perm=[1, 0]))
 
 
 def _gates(call: LayerCall, value: Term, count: int, axis: int) -> list[Term]:
-    """Split a value into the parts of its gates, of `hidden_size` elements each."""
+    """Split a value into the blocks of its gates, with `hidden_size` elements each."""
     size = call.read_integer("hidden_size")
     if not 0 < size <= 2**31:
         raise ModelError(f"the hidden_size cannot be {size}", call.layer.where)

@@ -47,7 +47,7 @@ MAX_EXTENT = 2**40
 
 
 def dtype_of_type(word: str, where: str) -> str:
-    """Return the dtype of an `element_type`.
+    """Return the dtype of an OpenVINO `element_type`.
 
     Raises:
         UnsupportedError: MDF and ONNX Runtime lack the element type.
@@ -69,12 +69,12 @@ def dtype_of_precision(word: str, where: str) -> str:
 
 
 def numpy_dtype(dtype: str) -> np.dtype[np.generic]:
-    """Return the numpy dtype of a dtype name. bfloat16 is a dtype of `ml_dtypes`."""
+    """Return the NumPy dtype of a dtype name. bfloat16 is provided by `ml_dtypes`."""
     return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
 
 
 def read_integer(text: str | None, what: str, where: str) -> int:
-    """Return an integer of the file.
+    """Parse an integer from a text of the file.
 
     Raises:
         ModelError: The integer is missing or malformed.
@@ -87,7 +87,7 @@ def read_integer(text: str | None, what: str, where: str) -> int:
 
 
 def read_integers(text: str, what: str, where: str) -> tuple[int, ...]:
-    """Return integers that are separated by commas."""
+    """Parse integers that are separated by commas."""
     return (
         tuple(read_integer(part, what, where) for part in text.split(",")) if text.strip() else ()
     )
@@ -119,5 +119,5 @@ def parse_port_shape(dims: list[str], where: str) -> Extents:
 
 
 def byte_count(shape: tuple[int, ...], dtype: str) -> int:
-    """Return the number of bytes of an array."""
+    """Return the number of bytes of an array with this shape and dtype."""
     return prod(shape) * numpy_dtype(dtype).itemsize

@@ -139,7 +139,7 @@ def _divide(call: LayerCall) -> Result:
 
 
 def _has_other_sign(call: LayerCall, remainder: Term, y: Term) -> OnnxOp:
-    """Return True where a remainder is not zero and has another sign than the divisor."""
+    """Return a mask of nonzero remainders whose sign differs from that of the divisor."""
     zero = call.number(0)
     differs = op("Xor", op("Less", remainder, zero), op("Less", y, zero))
     return op("And", op("Not", op("Equal", remainder, zero)), differs)

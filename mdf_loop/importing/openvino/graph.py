@@ -40,7 +40,7 @@ _WITHOUT_TRANSLATOR = ("Parameter", "Result", "Const")
 
 
 def body_layer(*types: str) -> Callable[[BodyLayerWriter], BodyLayerWriter]:
-    """Register the decorated function as the writer of these layer types with bodies."""
+    """Register the decorated function as the writer of these layer types, which own bodies."""
 
     def register(write: BodyLayerWriter) -> BodyLayerWriter:
         BODY_LAYER_WRITERS.update(dict.fromkeys(types, write))
@@ -50,7 +50,7 @@ def body_layer(*types: str) -> Callable[[BodyLayerWriter], BodyLayerWriter]:
 
 
 def write_layers(network_writer: NetworkWriter) -> None:
-    """Write all layers of the writer's network. A constant is written when a layer reads it.
+    """Write all layers of a network. A constant is written when a layer first reads it.
 
     Raises:
         UnsupportedError: A layer has no translator. The message has type, name and opset of the layer.

@@ -19,7 +19,7 @@ _AUTO_PAD = {
 
 
 def _window_attributes(call: LayerCall) -> dict[str, object]:
-    """Return strides and pads as attributes of ONNX."""
+    """Return the strides and pads of a layer as ONNX attributes."""
     auto = call.choice("auto_pad", _AUTO_PAD, "explicit")
     attributes: dict[str, object] = {
         "strides": list(call.read_integers("strides")),
@@ -62,7 +62,7 @@ def _pool_attributes(call: LayerCall) -> dict[str, object]:
 
 @layer("MaxPool")
 def _max_pool(call: LayerCall) -> Result:
-    """Convert MaxPool, with dilations from opset 8 on. The output of indices is not converted."""
+    """Convert MaxPool, with dilations from opset 8 on. The second output (indices) is not converted."""
     ones = ",".join("1" * len(call.read_integers("kernel")))
     dilations = list(call.read_integers("dilations", ones))
     return op("MaxPool", call.input(0), dilations=dilations, **_pool_attributes(call))

@@ -38,14 +38,14 @@ _RESERVED_NAMES = (
 
 @body_layer("Loop", "TensorIterator")
 def write_loop(layer: Layer, network_writer: NetworkWriter) -> None:
-    """Write the node of a loop, with its body in the arguments."""
+    """Write a Loop or TensorIterator layer as a node, with its body in the arguments."""
     network = read_network(child(layer.element, "body", layer.where), layer.where)
     ports = read_ports(layer, network)
     _LoopWriter(layer, network_writer, network, ports).write()
 
 
 class _LoopParts(Struct):
-    """Arguments of a loop and signature of its body, which the writer fills in."""
+    """Arguments of an `onnx::Loop` and the signature of its body, collected during the conversion."""
 
     args: Content = field(default_factory=dict)
     names_read: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class _LoopWriter:
         self.parts = _LoopParts()
 
     def write(self) -> None:
-        """Write the arguments, the body and the node."""
+        """Write the body, the arguments and the node of the loop."""
         inner = self.inner
         self._name_values()
         self._copy_types()
@@ -96,7 +96,7 @@ class _LoopWriter:
         self._node(body)
 
     def _metadata(self) -> Content:
-        """Return the metadata of a body without captures, whose carried values may change their shape."""
+        """Return the metadata of the loop's body: no captures, and whether carried shapes may change."""
         metadata: Content = {"strict": True}
         open_shapes = [self.inner.shapes[name] for name in self.parts.carried_inputs]
         if any(shape is None or None in shape for shape in open_shapes):
@@ -121,13 +121,13 @@ class _LoopWriter:
     # --- inputs of the body ---------------------------------------------------------------------
 
     def _read_outer(self, binding: PortBinding) -> str:
-        """Return the name of the outer value at a port of the loop, and add it to the inputs of the node."""
+        """Add the outer value at a port of the loop to the node's inputs, and return its name."""
         name = self.outer.read(self._outer_source(binding))
         self.parts.names_read.append(name)
         return name
 
     def _name_values(self) -> None:
-        """Name the values of the body, without using names of loop arguments such as `arg_0`."""
+        """Name the values of the body, and avoid names of loop arguments such as `arg_0`."""
         inner = self.inner
         inner.writer.reserve(_RESERVED_NAMES)
         for binding in self.ports.invariant:
@@ -142,7 +142,7 @@ class _LoopWriter:
         return self.outer.names[self.outer.network.sources[self.layer.id, binding.port]]
 
     def _copy_types(self) -> None:
-        """Copy the type of the outer value to each Parameter without a type."""
+        """Copy the type of the outer value to each body Parameter that declares no type."""
         ports = self.ports
         for binding in (
             *ports.sliced,
@@ -156,7 +156,7 @@ class _LoopWriter:
         return self.inner.names[layer.id, layer.outputs[0].id]
 
     def _limits(self) -> Content:
-        """Return trip count and condition, the first two inputs of a Loop."""
+        """Return the trip count and the condition, which are the first two inputs of an ONNX Loop."""
         if self.layer.type == "TensorIterator":
             return {}
         if len(self.layer.inputs) < 2:
@@ -174,7 +174,7 @@ class _LoopWriter:
         return limits
 
     def _scalar(self, network_writer: NetworkWriter, name: str) -> str:
-        """Return the name of a value with one element, reshaped to have no axes."""
+        """Reshape a value with one element to a scalar, and return the name of the scalar."""
         network_writer.read(name)
         if network_writer.shapes.get(name) in ((), (1,)):
             return name
@@ -192,7 +192,7 @@ class _LoopWriter:
                 self.inner.constants[self._inner_name(binding.inner)] = constant
 
     def _bind_invariants(self, condition: str) -> None:
-        """Bind the loop-invariant Parameters that the body reads to outer values."""
+        """Bind the loop-invariant Parameters that the body reads to values outside the loop."""
         nodes = self.inner.writer.nodes.values()
         names_read = {name for node in nodes for name in node.get("input_ports", {})} | {condition}
         names_read |= self.parts.used_outputs
@@ -217,7 +217,7 @@ class _LoopWriter:
             )
 
     def _iteration(self) -> str:
-        """Return the iteration number, with the type and shape that the body declares."""
+        """Return the name of the iteration number, converted to the type and shape that the body declares."""
         body_writer = self.inner.writer
         layer = self.ports.iteration
         if layer is None:
@@ -251,7 +251,7 @@ class _LoopWriter:
     # --- outputs of the body --------------------------------------------------------------------
 
     def _condition(self) -> str:
-        """Return the condition of the body, which is always true for a TensorIterator."""
+        """Return the name of the body's condition. The condition of a TensorIterator is always true."""
         if self.layer.type == "TensorIterator":
             return self.inner.value(np.array(True), "condition")
         if self.ports.condition is None:
@@ -263,7 +263,7 @@ class _LoopWriter:
         return self._scalar(self.inner, self.inner.source(self.ports.condition, 0))
 
     def _output_name(self, result: Layer) -> str:
-        """Return the name of the value of a Result, or of a copy if another output has this name already."""
+        """Return the value name of a Result. Copy the value first if another output has this name."""
         name = self.inner.read(self.inner.source(result, 0))
         if name not in self.parts.used_outputs:
             self.parts.used_outputs.add(name)
@@ -282,11 +282,11 @@ class _LoopWriter:
             self.parts.finals.append("" if final is None else self._outer_name(final))
 
     def _outer_name(self, binding: PortBinding) -> str:
-        """Return the name of an output of the loop."""
+        """Return the name of the value at an output port of the loop."""
         return self.outer.names[self.layer.id, binding.port]
 
     def _outputs(self) -> None:
-        """Write recordings, concatenated along their axis or with the last row only."""
+        """Write the recorded outputs of the loop, concatenated along their axis or with the last row only."""
         bindings = (*self.ports.concatenated_outputs, *self.ports.last_outputs)
         mapped_ports = {binding.port for binding in bindings}
         for port in self.layer.outputs:

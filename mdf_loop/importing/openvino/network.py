@@ -35,7 +35,7 @@ class LayerPort(Struct, frozen=True):
 
 
 class Layer(Struct, frozen=True, eq=False):
-    """Operation of a network; `element` is its XML element in the file."""
+    """Operation of an OpenVINO network. `element` is its XML element in the file."""
 
     id: int
     name: str
@@ -49,7 +49,7 @@ class Layer(Struct, frozen=True, eq=False):
 
 
 class Network(Struct, frozen=True, eq=False):
-    """Layers in topological order, layers by id in file order, and the source of each input."""
+    """Layers in topological order, layers by id, and the output port that feeds each input port."""
 
     layers: tuple[Layer, ...]
     by_id: Mapping[int, Layer]
@@ -71,7 +71,7 @@ class Network(Struct, frozen=True, eq=False):
 
 
 def child(element: Element, tag: str, where: str) -> Element:
-    """Return the required child of an element with this tag, or raise ModelError."""
+    """Return the child of an XML element with this tag, or raise ModelError if it is missing."""
     subelement = element.find(tag)
     if subelement is None:
         raise ModelError(f"<{element.tag}> has no <{tag}>", where)
@@ -79,7 +79,7 @@ def child(element: Element, tag: str, where: str) -> Element:
 
 
 def read_network(element: Element, where: str = "") -> Network:
-    """Return the layers and edges of a `<net>` or of a body.
+    """Parse the layers and edges of a `<net>` or of a loop body.
 
     Raises:
         ModelError: An id is missing, unknown or repeated.
@@ -131,7 +131,7 @@ def _parse_layer(element: Element, outside: str) -> Layer:
 
 
 def _with_unique_names(layers: list[Layer]) -> list[Layer]:
-    """Return the layers with unique names. The id of the layer is appended to a repeated name."""
+    """Return the layers with unique names, by appending the layer's id to a repeated name."""
     names: set[str] = set()
     renamed: list[Layer] = []
     for layer in layers:
@@ -160,13 +160,13 @@ def _parse_port(element: Element, where: str) -> LayerPort:
 
 
 def _split_names(text: str) -> tuple[str, ...]:
-    r"""Return names that are separated by commas. A comma within a name is written `\,`."""
+    r"""Split a list of names at its commas. A comma within a name is written `\,`."""
     parts = text.replace("\\,", "\0").split(",")
     return tuple(part.replace("\0", ",").strip() for part in parts if part.strip())
 
 
 def output_names(layer: Layer) -> tuple[str, ...]:
-    """Return the names of the value of a Result."""
+    """Return the names that the file declares for the value of a Result layer."""
     return _split_names(layer.element.get("output_names", ""))
 
 

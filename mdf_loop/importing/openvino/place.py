@@ -35,7 +35,7 @@ MAX_FOLDED_ELEMENTS = 4096
 
 
 class OnnxOp(Struct, frozen=True, eq=False):
-    """ONNX operator applied to values; `outputs` is the number of its outputs."""
+    """Application of an ONNX operator to values. `outputs` is the number of its outputs."""
 
     type: str
     inputs: tuple[Term | None, ...]
@@ -47,7 +47,7 @@ class OnnxOp(Struct, frozen=True, eq=False):
 
 
 class OutputTerm(Struct, frozen=True):
-    """One output of an operator with several outputs."""
+    """One output of an ONNX operator with several outputs."""
 
     op: OnnxOp
     index: int
@@ -58,20 +58,20 @@ Term: TypeAlias = str | Array | OnnxOp | OutputTerm
 
 
 def op(op_type: str, *inputs: Term | None, **attributes: object) -> OnnxOp:
-    """Return the operator `onnx::op_type` of `inputs`, where None omits an optional input."""
+    """Build the term `onnx::op_type(*inputs)`, where None omits an optional input."""
     return OnnxOp(op_type, inputs, attributes)
 
 
 def op_outputs(
     count: int, op_type: str, *inputs: Term | None, **attributes: object
 ) -> tuple[OutputTerm, ...]:
-    """Return all outputs of an operator with several outputs."""
+    """Build the application of an operator with `count` outputs, and return a term for each output."""
     operator = OnnxOp(op_type, inputs, attributes, count)
     return tuple(operator[k] for k in range(count))
 
 
 class NetworkWriter:
-    """Writer of the operations of one network into one MDF graph."""
+    """Writer of one OpenVINO network into an MDF graph."""
 
     def __init__(self, network: Network, writer: GraphWriter, weights: Weights) -> None:
         self.network = network
@@ -101,7 +101,7 @@ class NetworkWriter:
                 self.dtypes[name], self.shapes[name] = _declared_type(layer, port)
 
     def source(self, layer: Layer, position: int) -> str:
-        """Return the name of the value at an input of a layer."""
+        """Return the name of the value that feeds an input of a layer."""
         return self.names[self.network.sources[layer.id, layer.inputs[position].id]]
 
     # --- values ---------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class NetworkWriter:
         self._pending[name] = array
 
     def fold_convert(self, layer: Layer) -> None:
-        """Compute the result of a Convert of a small constant."""
+        """Compute the output of a Convert layer whose input is a small constant."""
         if layer.type != "Convert":
             return
         array = self.constants.get(self.source(layer, 0))
@@ -130,13 +130,13 @@ class NetworkWriter:
                 self.constants[name] = array.astype(numpy_dtype(self.dtypes[name]))
 
     def read(self, name: str) -> str:
-        """Return the name, after writing the constant of this name if it is still pending."""
+        """Return a value name, after adding the node of a constant that is not yet in the graph."""
         if name in self._pending:
             self.writer.constant(name, self._pending.pop(name))
         return name
 
     def write_outputs(self, roots: Sequence[Term], names: Sequence[str], node_id: str) -> None:
-        """Write the operators that compute `roots`, with outputs called `names`."""
+        """Write the operators that compute the terms `roots`, with outputs called `names`."""
         copies: list[tuple[Term, str]] = []
         terms: list[Term] = [root[0] if isinstance(root, OnnxOp) else root for root in roots]
         for term, name in zip(terms, names, strict=True):
@@ -150,7 +150,7 @@ class NetworkWriter:
             self._write_node(op("Identity", term), [name], node_id)
 
     def value(self, term: Term, node_id: str) -> str:
-        """Return the name of a value, after writing its operators if necessary."""
+        """Return the name of a term's value, after writing the term's operators if necessary."""
         if isinstance(term, str):
             return self.read(term)
         if isinstance(term, np.ndarray):
@@ -181,7 +181,7 @@ class NetworkWriter:
 
 
 def only_output(layer: Layer) -> LayerPort:
-    """Return the output port of a layer with a single output."""
+    """Return the output port of a layer that has exactly one output."""
     if len(layer.outputs) != 1:
         raise ModelError(f"a {layer.type} has one output, not {len(layer.outputs)}", layer.where)
     return layer.outputs[0]
@@ -192,7 +192,7 @@ def _default_name(layer: Layer, position: int) -> str:
 
 
 def _declared_type(layer: Layer, port: LayerPort) -> tuple[str, Extents]:
-    """Return the declared type of a value. The shape of a port without axes is unknown."""
+    """Return the dtype and shape that the file declares for an output. A port without axes has no known shape."""
     if layer.type in ("Parameter", "Const"):
         word = layer.attributes.get("element_type")
         text = layer.attributes.get("shape")
@@ -202,7 +202,7 @@ def _declared_type(layer: Layer, port: LayerPort) -> tuple[str, Extents]:
 
 
 def _named_arguments(operator: OnnxOp, inputs: list[str | None]) -> Content:
-    """Return the inputs, by the names of ONNX's schema, and the attributes of an operator.
+    """Return the inputs and attributes of an operator by their names in ONNX's schema.
 
     An omitted argument is written as None if an input has the name of the argument.
     """

@@ -16,7 +16,7 @@ from mdf_loop.importing.openvino.network import Layer, Network, child
 
 
 class PortBinding(Struct, frozen=True):
-    """Binding of a port of the loop to a Parameter or Result of its body. Port -1 means no port."""
+    """Binding of a loop's port to a Parameter or Result layer of its body. Port -1 means no port."""
 
     port: int
     inner: Layer
@@ -28,7 +28,7 @@ class PortBinding(Struct, frozen=True):
     purpose: str = ""
 
     def slice_entry(self, owner: Layer) -> dict[str, int]:
-        """Return the slice of an input, as an entry of a loop's `slices`."""
+        """Return the `slices` entry of a loop for this sliced input."""
         assert self.axis is not None
         self._check(owner)
         start, end = self._range()
@@ -41,7 +41,7 @@ class PortBinding(Struct, frozen=True):
         }
 
     def recording_entry(self, owner: Layer) -> dict[str, object]:
-        """Return the recording of an output whose parts are concatenated."""
+        """Return the `recordings` entry of a loop for this output, whose parts are concatenated."""
         assert self.axis is not None
         self._check(owner)
         if abs(self.stride) != self.part_size:
@@ -72,7 +72,7 @@ class PortBinding(Struct, frozen=True):
 
 
 class BodyPorts(Struct, frozen=True):
-    """Values that enter and leave the body of a loop."""
+    """Values that enter and leave the body of a loop, by their role."""
 
     sliced: tuple[PortBinding, ...]
     invariant: tuple[PortBinding, ...]
@@ -184,7 +184,7 @@ def _check_not_repeated(ids: list[int], phrase: str, owner: Layer) -> None:
 
 
 def _back_edges(owner: Layer, network: Network) -> dict[int, Layer]:
-    """Return the Result that feeds each Parameter in the next iteration, by the Parameter's id."""
+    """Return the Result layer that feeds each Parameter in the next iteration, by the Parameter's id."""
     results: dict[int, Layer] = {}
     group = owner.element.find("back_edges")
     for element in () if group is None else group.findall("edge"):

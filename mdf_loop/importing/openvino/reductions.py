@@ -98,7 +98,7 @@ def _topk(call: LayerCall) -> Result:
 
 @layer("OneHot")
 def _one_hot(call: LayerCall) -> Result:
-    """Convert OneHot: the on value at the index along a new axis, or only off values for an invalid index."""
+    """Convert OneHot, which writes the on value at the index and the off value elsewhere on a new axis."""
     axis = call.read_integer("axis")
     depth = call.axis(1, "depth")
     if call.text("negative_indices_mode", "ignore_negative") != "ignore_negative":

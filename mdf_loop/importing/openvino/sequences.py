@@ -99,7 +99,7 @@ def _split(call: LayerCall, position: int, count: int) -> tuple[Term, ...]:
 
 
 def _gates(call: LayerCall, position: int, count: int, order: tuple[int, ...]) -> Term:
-    """Return a weight with its gates in another order."""
+    """Return a weight matrix with its gates in another order."""
     gates = _split(call, position, count)
     return op("Concat", *(gates[k] for k in order), axis=1)
 

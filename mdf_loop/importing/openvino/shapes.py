@@ -135,7 +135,7 @@ def _add_mapped_axes(call: LayerCall) -> Term:
 
 @layer("Tile")
 def _tile(call: LayerCall) -> Result:
-    """Convert Tile. The shorter list of shape and repeats is extended by leading ones."""
+    """Convert Tile, and extend the shorter of shape and repeats by leading ones."""
     value: Term = call.input(0)
     repeats: Term = call.int64(1)
     count, rank = call.length(1, "repeats"), call.rank(0)
@@ -182,7 +182,7 @@ def _split(call: LayerCall) -> Result:
 
 @layer("VariadicSplit")
 def _variadic_split(call: LayerCall) -> Result:
-    """Convert VariadicSplit, where the length -1 means the remaining length."""
+    """Convert VariadicSplit, where a part length of -1 means all remaining elements."""
     axis, count = call.axis(1), len(call.layer.outputs)
     lengths = call.constant_value(2)
     if lengths is None:
@@ -244,7 +244,7 @@ def _reverse_sequence(call: LayerCall) -> Result:
 
 
 def element_at(value: Term, position: int) -> Term:
-    """Return the element of a list at a position, as a list with one element."""
+    """Return one element of a list of integers, as a list of length 1."""
     if isinstance(value, np.ndarray):
         return value[position : position + 1]
     return op("Gather", value, int64_array(position), axis=0)

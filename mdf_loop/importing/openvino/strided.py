@@ -90,7 +90,7 @@ def _slice_parts(call: LayerCall) -> _SliceParts:
 
 
 def _next_index(start: Term) -> Term:
-    """Return the index after an element, or the largest integer for the last element (-1)."""
+    """Return the index after an index, or the largest integer after the last index (-1)."""
     if isinstance(start, np.ndarray):
         return int64_array(_INT64_MAX) if start[0] == -1 else start + 1
     is_last = op("Equal", start, int64_array(-1))
@@ -100,7 +100,7 @@ def _next_index(start: Term) -> Term:
 def _slicing_entries(
     call: LayerCall, count: int, slices: _SliceParts
 ) -> Iterator[tuple[int, int, bool]]:
-    """Yield the entries that slice an axis, as tuples (entry, axis, True if the axis is removed)."""
+    """Yield the slices of axes as tuples (position in the masks, axis, True if the axis is removed)."""
     keys = ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
     is_new, removes_axis, is_ellipsis = (_read_mask(call, key, count) for key in keys)
     if sum(is_ellipsis) > 1:

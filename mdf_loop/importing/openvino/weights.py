@@ -25,7 +25,7 @@ class Weights:
     def array(
         self, offset: int, size: int, dtype: str, shape: tuple[int, ...], where: str
     ) -> Array:
-        """Return the read-only array in the `size` bytes at `offset`.
+        """Return the read-only array in the `size` bytes of the file at `offset`.
 
         Raises:
             ModelError: The file is missing or too short, or the size does not fit the shape.

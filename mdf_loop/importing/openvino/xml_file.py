@@ -49,7 +49,7 @@ def read_xml(path: Path) -> Element:
 
 
 class _RestrictedTreeBuilder(TreeBuilder):
-    """Builder of the tree that raises ModelError for content that no IR has."""
+    """XML tree builder that raises ModelError for content that no IR has."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class _RestrictedTreeBuilder(TreeBuilder):
         )
 
     def start(self, tag: Any, attrs: dict[Any, Any]) -> Element:
-        """Start an element, or raise ModelError if it is nested too deeply."""
+        """Start an XML element, or raise ModelError if elements are nested too deeply."""
         self._depth += 1
         if self._depth > MAX_NESTING:
             raise ModelError(
@@ -76,6 +76,6 @@ class _RestrictedTreeBuilder(TreeBuilder):
         return super().start(tag, attrs)
 
     def end(self, tag: str) -> Element:
-        """End an element."""
+        """End an XML element."""
         self._depth -= 1
         return super().end(tag)

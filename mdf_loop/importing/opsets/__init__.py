@@ -40,7 +40,7 @@ ONNX_DOMAIN = "ai.onnx"
 
 
 def convert_to_package_opset(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy of the model at the package's opset.
+    """Return a copy of an ONNX model at the package's opset.
 
     A node in a newer form without an equivalent in older opsets keeps its form.
 
@@ -98,7 +98,7 @@ def _nested_nodes(node: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 
 def _expand_other_domains(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Replace operators of ONNX's other domains that ONNX's own operators can express."""
+    """Replace operators of other ONNX domains by standard operators where possible."""
     if not any(node.domain for graph in graphs_of(model.graph) for node in graph.node):
         return model
     typed = infer_types(model)

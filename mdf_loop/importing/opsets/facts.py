@@ -28,7 +28,7 @@ _NEVER_CONSTANT = ("Loop", "Scan", "If", "SequenceMap")
 
 
 class Facts:
-    """Facts about the values of one graph and of the enclosing graphs."""
+    """Types, ranks and constants of the values of one graph and of its enclosing graphs."""
 
     def __init__(self, graph: onnx.GraphProto, version: int, outer: Facts | None = None) -> None:
         self.graph, self.version, self.outer = graph, version, outer
@@ -62,12 +62,12 @@ class Facts:
         return None
 
     def dtype(self, name: str) -> int:
-        """Return the element type of a tensor, or 0 for an unknown type."""
+        """Return the ONNX element type of a tensor, or 0 for an unknown type."""
         type_proto = self.type(name)
         return int(type_proto.tensor_type.elem_type) if type_proto is not None else 0
 
     def shape(self, name: str) -> tuple[int | None, ...] | None:
-        """Return the shape of a tensor, with None for unknown extents, or None without a rank."""
+        """Return the shape of a tensor with None for unknown extents, or None for an unknown rank."""
         type_proto = self.type(name)
         if type_proto is None or not type_proto.tensor_type.HasField("shape"):
             return None
@@ -75,7 +75,7 @@ class Facts:
         return tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
 
     def value(self, name: str, depth: int = 0) -> Array | None:
-        """Return the array of a small value that is equal in each run, or None for other values."""
+        """Return the array of a small value that is constant in all runs, or None for any other value."""
         scope = self.defining_facts(name)
         if scope is None:
             return None
@@ -163,7 +163,7 @@ def _declared_values(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
 
 
 def infer_types(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model with the types of all values, also of values in bodies.
+    """Return a copy of the model with the inferred types of all values, also of values in bodies.
 
     Raises:
         ModelError: onnx's inference does not end. A known cause is an invalid attribute, also in a call of a
@@ -177,7 +177,7 @@ def infer_types(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _refuse_faults(graph: onnx.GraphProto) -> None:
-    """Raise an error for a node, also in bodies, with a fault for which onnx's inference does not end."""
+    """Raise an error for a node whose attributes would make onnx's type inference hang."""
     for inner in graphs_of(graph):
         for index, node in enumerate(inner.node):
             if not node.domain and (fault := attribute_fault_of(node)):
@@ -189,7 +189,7 @@ _MISSING_DEFAULTS = {"STFT": "onesided"}
 
 
 def _write_missing_defaults(graph: onnx.GraphProto) -> None:
-    """Write the attribute defaults that onnx's inference lacks into all nodes of a graph."""
+    """Write the attribute defaults that onnx's type inference lacks into all nodes of a graph."""
     for node in (node for inner in graphs_of(graph) for node in inner.node):
         name = "" if node.domain else _MISSING_DEFAULTS.get(node.op_type, "")
         if name and attribute_of(node, name) is None:

@@ -19,7 +19,7 @@ from mdf_loop.importing.opsets.weights import bodies_of
 
 
 def definition_of(node: onnx.NodeProto, version: int, facts: Facts) -> onnx.FunctionProto | None:
-    """Return ONNX's definition of the operator at an opset and for these types, or None."""
+    """Return ONNX's definition of an operator as a function at this opset and for these types, or None."""
     schema: Any = defs.get_schema(node.op_type, version, node.domain)
     if schema.has_function:
         usable = [v for v in schema.function_opset_versions if v <= version]
@@ -44,7 +44,7 @@ def definition_of(node: onnx.NodeProto, version: int, facts: Facts) -> onnx.Func
 
 
 def _without_onnx_faults(function: onnx.FunctionProto) -> onnx.FunctionProto:
-    """Return the function, corrected for a fault in onnx's AffineGrid for a batch of one image.
+    """Correct onnx's definition of AffineGrid, which is wrong for a batch of one image.
 
     The Squeeze of the rows of theta has no axes, so that it also removes the axis of a batch of one image.
     """
@@ -57,7 +57,7 @@ def _without_onnx_faults(function: onnx.FunctionProto) -> onnx.FunctionProto:
 
 
 def parse_function(body: bytes) -> onnx.FunctionProto:
-    """Parse a function from its bytes."""
+    """Parse an ONNX function from its serialized bytes."""
     function = onnx.FunctionProto()
     function.ParseFromString(body)
     return function
@@ -73,7 +73,7 @@ def _type_bytes(facts: Facts, name: str) -> bytes | None:
 def inline_call(
     body: onnx.FunctionProto, node: onnx.NodeProto, names: NameGenerator
 ) -> list[onnx.NodeProto]:
-    """Return the nodes of a function, with the names of the node that calls the function."""
+    """Return copies of a function's nodes with the input and output names of the calling node."""
     base = node.name or next((name for name in node.output if name), node.op_type)
     renamed = {"": ""}
     renamed.update(dict.fromkeys(body.input, ""))
@@ -96,7 +96,7 @@ def _default_attributes(node: onnx.NodeProto) -> Iterable[onnx.AttributeProto]:
 
 
 class _NodeCopier:
-    """Copier of nodes that fills in attributes and renames values."""
+    """Copier of a function's nodes that fills in attributes and renames values."""
 
     def __init__(
         self, attributes: dict[str, onnx.AttributeProto], names: NameGenerator, base: str

@@ -23,22 +23,22 @@ Replace = Callable[[onnx.NodeProto, onnx.FunctionProto, Facts, NameGenerator], l
 
 
 def function_key(function: onnx.FunctionProto) -> Key:
-    """Return the key by which nodes call a function."""
+    """Return the key of a function in the model file: domain, name and overload."""
     return (function.domain, function.name, function.overload)
 
 
 def called_key(node: onnx.NodeProto) -> Key:
-    """Return the key of the function that a node calls, if the function exists."""
+    """Return the key of the function that a node would call: domain, operator type and overload."""
     return (node.domain, node.op_type, node.overload)
 
 
 def function_opset(function: onnx.FunctionProto, default: int) -> int:
-    """Return the version of ONNX's own operators in a function."""
+    """Return the version of the standard ONNX operators in a function."""
     return next((int(o.version) for o in function.opset_import if o.domain == ""), default)
 
 
 def inline_same_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
-    """Inline the calls of functions that use the model's opset."""
+    """Inline all calls of functions whose opset is that of the model."""
     functions = {
         function_key(f): f for f in model.functions if function_opset(f, version) == version
     }
@@ -52,7 +52,7 @@ def inline_same_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
 def inline_other_opsets(
     model: onnx.ModelProto, version: int, translate: Translate
 ) -> onnx.ModelProto:
-    """Inline calls of functions with other opsets, in a model at the package's opset."""
+    """Inline all calls of functions with other opsets. The model is at the package's opset."""
     functions = {function_key(f): f for f in model.functions}
     if not _has_call(model, functions):
         return model

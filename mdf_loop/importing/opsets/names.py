@@ -8,7 +8,7 @@ from mdf_loop.importing.opsets.weights import graphs_of
 
 
 class NameGenerator:
-    """Generator of value names that are unused anywhere in the model."""
+    """Generator of value names that no graph or body of the model uses."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._used: set[str] = set()

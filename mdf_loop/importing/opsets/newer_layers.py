@@ -6,12 +6,12 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 
 
 def average_pool_19(r: Rewrite) -> None:
-    """Remove `dilations`, which is new in 19, if all dilations are 1."""
+    """Downgrade AveragePool: remove `dilations`, which is new in 19, if all dilations are 1."""
     r.keep(drop=() if _is_dilated(r) else ("dilations",))
 
 
 def lp_pool_18(r: Rewrite) -> None:
-    """Remove `dilations` and `ceil_mode`, which are new in 18, if they have no effect."""
+    """Downgrade LpPool: remove `dilations` and `ceil_mode`, which are new in 18, if they have no effect."""
     uses_new_attributes = _is_dilated(r) or r.get("ceil_mode", 0)
     r.keep(drop=() if uses_new_attributes else ("dilations", "ceil_mode"))
 
@@ -21,7 +21,7 @@ def _is_dilated(r: Rewrite) -> bool:
 
 
 def grid_sample_20(r: Rewrite) -> None:
-    """Translate the names of the modes for images. Inputs of other ranks are new in 20."""
+    """Downgrade GridSample: translate the mode names of images. Inputs of other ranks are new in 20."""
     if r.rank(r.input(0)) != 4:
         r.keep()
         return
@@ -30,7 +30,7 @@ def grid_sample_20(r: Rewrite) -> None:
 
 
 def dft_20(r: Rewrite) -> None:
-    """Turn the input `axis` into an attribute. The default axis is 1 before 20, and -2 from 20.
+    """Downgrade DFT: turn the input `axis` into an attribute. The default axis is -2 from 20 on, 1 before.
 
     A node with an axis that is not constant, or with a one-sided inverse, keeps its form.
     """

@@ -140,12 +140,12 @@ _REDUCTIONS: dict[str, Callable[[Rewrite, str, list[str]], str]] = {
 
 
 def cast(r: Rewrite) -> None:
-    """Remove `saturate` and `round_mode`, which concern 8-bit floats only."""
+    """Downgrade Cast: remove `saturate` and `round_mode`, which affect only 8-bit floats."""
     r.keep(drop=("saturate", "round_mode"))
 
 
 def equal_text(r: Rewrite) -> None:
-    """Compare strings by their indices among the distinct strings."""
+    """Compare strings through their indices in the list of distinct strings."""
     if r.dtype(r.input(0)) != T.STRING:
         r.keep()
         return
@@ -197,7 +197,7 @@ def bit_xor(r: Rewrite) -> None:
 
 
 def _to_64_bits(r: Rewrite) -> tuple[list[str], int]:
-    """Return both integers as 64-bit integers with the same signedness, and their element type."""
+    """Cast both integers to 64 bits with their signedness. Return them with their element type."""
     wide = (
         T.INT64 if r.dtype(r.input(0)) not in (T.UINT8, T.UINT16, T.UINT32, T.UINT64) else T.UINT64
     )
@@ -210,7 +210,7 @@ def _sum_and_common_bits(r: Rewrite) -> tuple[str, str]:
 
 
 def _common_bits(r: Rewrite) -> str:
-    """Return the common bits as a 64-bit integer. Bits are compared along a new last axis."""
+    """Return the bitwise AND of two integers as a 64-bit integer."""
     numbers, wide = _to_64_bits(r)
     dtype = helper.tensor_dtype_to_np_dtype(wide)
     signed = wide == T.INT64
@@ -269,22 +269,22 @@ def bit_shift_28(r: Rewrite) -> None:
 
 
 def has_new_mode(r: Rewrite) -> bool:
-    """Return True for a mode other than DCR, the only order before opset 28."""
+    """Return True if a node's mode is not DCR, the only block order before opset 28."""
     return bool(r.get("mode", "DCR") != "DCR")
 
 
 def space_to_depth(r: Rewrite) -> None:
-    """Remove the mode DCR, which is the only order before opset 28."""
+    """Downgrade SpaceToDepth: remove the mode DCR, the only block order before opset 28."""
     r.keep(drop=("mode",))
 
 
 def is_half_range(r: Rewrite) -> bool:
-    """Return True for a range of half floats, which are new in 27."""
+    """Return True if a Range computes half-precision floats, which are new in 27."""
     return r.dtype(r.input(0)) in (T.FLOAT16, T.BFLOAT16)
 
 
 def range_27(r: Rewrite) -> None:
-    """Remove `stash_type`, which concerns half floats only."""
+    """Downgrade Range: remove `stash_type`, which affects only half-precision floats."""
     r.keep(drop=("stash_type",))
 
 
@@ -307,7 +307,7 @@ def cum_prod(r: Rewrite) -> None:
 
 
 def _extents_around_axis(r: Rewrite, shape: str) -> str:
-    """Return three extents: the product before the axis, the axis, and the product after it."""
+    """Return three extents: the product before the axis, the axis itself, the product after it."""
     rank = r.rank(r.input(0))
     axis = r.add("Mod", [r.add_cast(r.input(1), T.INT64), r.add_constant(np.array(rank))])
     axis = r.add("Reshape", [axis, r.add_ints([1])])

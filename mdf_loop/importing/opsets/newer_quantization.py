@@ -21,12 +21,15 @@ _EIGHT_BIT_TYPES = (T.INT8, T.UINT8)
 
 
 def quantize_19(r: Rewrite) -> None:
-    """Remove `saturate`, which concerns 8-bit floats only. Other scales than float32 are new in 19."""
+    """Downgrade QuantizeLinear: remove `saturate`, which affects only 8-bit floats.
+
+    Scales with other dtypes than float32 are new in 19.
+    """
     r.keep(drop=("saturate",))
 
 
 def quantize_21(r: Rewrite) -> None:
-    """Write the output dtype as a zero point, and expand blocks and 16-bit integers."""
+    """Downgrade QuantizeLinear: write the output dtype as a zero point, expand blocks and 16-bit integers."""
     dtype_out = r.get("output_dtype", 0) or (r.dtype(r.input(2)) if r.input(2) else T.UINT8)
     if r.get("block_size", 0) or dtype_out in (T.INT16, T.UINT16):
         _quantize(r, dtype_out)
@@ -43,7 +46,7 @@ def quantize_21(r: Rewrite) -> None:
 
 
 def quantize_23(r: Rewrite) -> None:
-    """Remove `precision`. Before 23, the division has the dtype of the data."""
+    """Downgrade QuantizeLinear: remove `precision`. Before 23, the division has the dtype of the data."""
     if r.get("precision", 0) not in (0, r.dtype(r.input(0))):
         r.refuse("precision is new in opset 23")
     if r.dtype(r.input(0)) != r.dtype(r.input(1)):
@@ -52,7 +55,7 @@ def quantize_23(r: Rewrite) -> None:
 
 
 def dequantize_21(r: Rewrite) -> None:
-    """Expand blocks and 16-bit integers, which are new in 21."""
+    """Downgrade DequantizeLinear: expand blocks and 16-bit integers, which are new in 21."""
     if not r.get("block_size", 0) and r.dtype(r.input(0)) not in (T.INT16, T.UINT16):
         r.keep(drop=("block_size",))
         return
@@ -65,7 +68,7 @@ def dequantize_21(r: Rewrite) -> None:
 
 
 def dequantize_23(r: Rewrite) -> None:
-    """Remove `output_dtype`. Before 23, the result has the dtype of the scale."""
+    """Downgrade DequantizeLinear: remove `output_dtype`. Before 23, the result has the dtype of the scale."""
     dtype_out = r.get("output_dtype", 0)
     if dtype_out and dtype_out != r.dtype(r.input(1)):
         r.refuse("a result of another dtype than the scale is new in opset 23")
@@ -82,7 +85,7 @@ def q_linear_mat_mul_21(r: Rewrite) -> None:
 
 
 def _quantize(r: Rewrite, dtype_out: int) -> None:
-    """Add nodes that round to even, and clip to the range of the dtype."""
+    """Add nodes that scale, round to even, and clip to the range of the dtype."""
     limits = np.iinfo(helper.tensor_dtype_to_np_dtype(dtype_out))
     numbers = r.add_cast(r.input(0), r.dtype(r.input(1)))
     scaled = r.add("Div", [numbers, _broadcast_to_data(r, r.input(1))])

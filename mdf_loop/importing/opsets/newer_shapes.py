@@ -11,7 +11,7 @@ T = onnx.TensorProto
 
 
 def split_18(r: Rewrite) -> None:
-    """Replace `num_outputs` by equal parts, or by a list of lengths in which the last part is shorter."""
+    """Replace `num_outputs` of Split by a list of lengths, in which the last part may be shorter."""
     count = r.get("num_outputs")
     if count is None:
         r.keep()
@@ -50,7 +50,7 @@ def extent_of(r: Rewrite, name: str, axis: int) -> str:
 
 
 def pad_18(r: Rewrite) -> None:
-    """Extend the padding of some axes by zeros for the other axes."""
+    """Downgrade Pad: extend the padding of some axes by zeros for the other axes."""
     axes = r.input(3)
     if not axes:
         r.keep([r.input(i) for i in range(3)])
@@ -71,7 +71,7 @@ def pad_18(r: Rewrite) -> None:
 
 
 def pad_19(r: Rewrite) -> None:
-    """Replace the mode `wrap` by a Gather with indices modulo the extent, for each axis."""
+    """Replace the mode `wrap` of Pad by a Gather for each axis, with indices modulo the extent."""
     if r.get("mode", "constant") != "wrap":
         r.keep()
         return
@@ -130,7 +130,7 @@ def _extend_to_all_axes(r: Rewrite, axis_numbers: list[int], rank: int) -> list[
 
 
 def optional_get_element_18(r: Rewrite) -> None:
-    """Replace the node by Identity if its input is not an optional."""
+    """Replace OptionalGetElement by Identity if its input is not an optional."""
     type_proto = r.facts.type(r.input(0))
     if type_proto is None:
         r.refuse(f"the type of '{r.input(0)}' is not known")
@@ -141,7 +141,7 @@ def optional_get_element_18(r: Rewrite) -> None:
 
 
 def optional_has_element_18(r: Rewrite) -> None:
-    """Replace the node by a constant if its input is missing or not an optional."""
+    """Replace OptionalHasElement by a constant if its input is missing or not an optional."""
     type_proto = r.facts.type(r.input(0)) if r.input(0) else None
     if r.input(0) and type_proto is None:
         r.refuse(f"the type of '{r.input(0)}' is not known")
@@ -152,7 +152,7 @@ def optional_has_element_18(r: Rewrite) -> None:
 
 
 def tensor_scatter(r: Rewrite) -> None:
-    """Write the update into the rows of the cache from `write_indices` on."""
+    """Replace TensorScatter: write the update into the rows of the cache from `write_indices` on."""
     cache, update = r.input(0), r.input(1)
     rank = r.rank(cache)
     axis = r.get("axis", -2) % rank

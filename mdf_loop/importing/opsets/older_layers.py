@@ -10,35 +10,38 @@ _TRAINING_REASON = "it is in training mode"
 
 
 def batch_norm_7(r: Rewrite) -> None:
-    """Remove `is_test`, which distinguishes inference from training before 7."""
+    """Upgrade BatchNormalization: remove `is_test`, which marks inference before 7."""
     if not r.get("is_test", 0):
         r.refuse(_TRAINING_REASON)
     r.keep(drop=("is_test",))
 
 
 def batch_norm_9(r: Rewrite) -> None:
-    """Remove `spatial`, which is always on from 9."""
+    """Upgrade BatchNormalization: remove `spatial`, which is always on from 9."""
     if not r.get("spatial", 1):
         r.refuse("it has statistics for every position (spatial=0)")
     r.keep(drop=("spatial",))
 
 
 def batch_norm_14(r: Rewrite) -> None:
-    """Remove the outputs for statistics, whose use means training mode before 14."""
+    """Upgrade BatchNormalization: remove the outputs for statistics.
+
+    Before 14, the use of these outputs means training mode.
+    """
     if any(r.node.output[1:]):
         r.refuse(_TRAINING_REASON)
     r.keep(outputs=[r.output()])
 
 
 def dropout_7(r: Rewrite) -> None:
-    """Remove `is_test`, which distinguishes inference from training before 7."""
+    """Upgrade Dropout: remove `is_test`, which marks inference before 7."""
     if not r.get("is_test", 0):
         r.refuse(_TRAINING_REASON)
     r.keep(drop=("is_test",))
 
 
 def dropout_12(r: Rewrite) -> None:
-    """Turn the ratio into an input. Before 12, the mask is undefined outside of training."""
+    """Upgrade Dropout: turn the ratio into an input. Before 12, inference leaves the mask undefined."""
     if r.is_read(r.output(1)):
         r.refuse("the mask is used, but what it holds out of training was not said before 12")
     ratio = r.add_constant(np.array(r.get("ratio", 0.5), dtype=np.float32))
@@ -54,16 +57,16 @@ def norm_2(r: Rewrite) -> None:
 
 
 def gru_3(r: Rewrite) -> None:
-    """Correct the default direction, which opset 1 misspells."""
+    """Upgrade GRU: correct the default direction, which opset 1 misspells."""
     word = str(r.get("direction", "forward"))
     r.keep(direction="forward" if word == "foward" else word)
 
 
 def recurrent_7(r: Rewrite) -> None:
-    """Remove `output_sequence`. From 7 on, the output Y is computed if it has a name."""
+    """Upgrade recurrent layers: remove `output_sequence`. From 7 on, output Y is computed if it has a name."""
     r.keep(drop=("output_sequence",))
 
 
 def roi_align_16(r: Rewrite) -> None:
-    """Write the attribute for coordinates without a shift by half a pixel, the only form before 16."""
+    """Upgrade RoiAlign: state that coordinates are not shifted by half a pixel, the only form before 16."""
     r.keep(coordinate_transformation_mode="output_half_pixel")

@@ -10,7 +10,7 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 
 
 def drop_consumed(r: Rewrite) -> None:
-    """Remove `consumed_inputs`, a hint of opset 1 that does not affect the results."""
+    """Remove `consumed_inputs`, a hint of opset 1 that does not affect results."""
     r.keep(drop=("consumed_inputs",))
 
 
@@ -29,7 +29,7 @@ def broadcast(r: Rewrite) -> None:
 
 
 def prelu_7(r: Rewrite) -> None:
-    """Add axes to the slopes, which before 7 are one per channel (axis 1) or one for all."""
+    """Upgrade PRelu: append axes to the slopes, which before 7 are one per channel or a single slope."""
     slope = r.input(1)
     shape = r.facts.shape(slope)
     if shape != (1,) and shape != ():
@@ -40,12 +40,12 @@ def prelu_7(r: Rewrite) -> None:
 
 
 def gemm_7(r: Rewrite) -> None:
-    """Remove `broadcast`, which is always on from 7."""
+    """Upgrade Gemm: remove `broadcast`, which is always on from 7."""
     r.keep(drop=("broadcast",))
 
 
 def cast_6(r: Rewrite) -> None:
-    """Turn `to`, a word before 6, into the number of the element type."""
+    """Upgrade Cast: turn `to`, a word before 6, into the number of the element type."""
     word = str(r.get("to", "")).upper()
     if word not in onnx.TensorProto.DataType.keys():  # noqa: SIM118 - no mapping
         r.refuse(f"there is no element type '{r.get('to')}'")
@@ -53,7 +53,7 @@ def cast_6(r: Rewrite) -> None:
 
 
 def clip_6(r: Rewrite) -> None:
-    """Write infinite limits, which are the defaults of opset 1.
+    """Upgrade Clip: write infinite limits, which are the defaults of opset 1.
 
     The defaults of opset 6 are the limits of float32.
     """
@@ -62,7 +62,7 @@ def clip_6(r: Rewrite) -> None:
 
 
 def clip_11(r: Rewrite) -> None:
-    """Turn the limits into inputs with the dtype of the data."""
+    """Upgrade Clip: turn the limits into inputs with the dtype of the data."""
     dtype = helper.tensor_dtype_to_np_dtype(r.dtype(r.input(0)))
     largest = float(np.finfo(np.float32).max)
     with np.errstate(over="ignore"):
@@ -76,13 +76,13 @@ def clip_11(r: Rewrite) -> None:
 
 
 def selu_6(r: Rewrite) -> None:
-    """Write the default attributes of opset 1, which opset 6 changed."""
+    """Upgrade Selu: write the default attributes of opset 1, which opset 6 changed."""
     alpha, gamma = r.get("alpha", 1.6732), r.get("gamma", 1.0507)
     r.keep(drop=("consumed_inputs",), alpha=alpha, gamma=gamma)
 
 
 def softmax_13(r: Rewrite) -> None:
-    """Flatten all axes from `axis` on, which before 13 were treated as one axis."""
+    """Upgrade Softmax: flatten all axes from `axis` on, which before 13 were treated as one axis."""
     axis = r.get("axis", 1)
     data = r.input(0)
     shape = r.facts.shape(data)

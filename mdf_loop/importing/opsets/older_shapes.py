@@ -9,18 +9,18 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 
 
 def reshape_5(r: Rewrite) -> None:
-    """Turn the shape into an input."""
+    """Upgrade Reshape: turn the shape into an input."""
     shape = r.add_constant(np.array(r.get("shape", ()), dtype=np.int64))
     r.keep([r.input(0), shape], drop=("shape", "consumed_inputs"))
 
 
 def concat_4(r: Rewrite) -> None:
-    """Write axis 1, the default of opset 1."""
+    """Upgrade Concat: write axis 1, the default of opset 1."""
     r.keep(axis=r.get("axis", 1))
 
 
 def split_2(r: Rewrite) -> None:
-    """Turn the lengths of the parts into an attribute, and write the default axis 0."""
+    """Upgrade Split: turn the lengths of the parts into an attribute, and write the default axis 0."""
     lengths = r.get("split")
     if r.input(1):
         lengths = r.numbers(r.input(1))
@@ -29,7 +29,7 @@ def split_2(r: Rewrite) -> None:
 
 
 def split_13(r: Rewrite) -> None:
-    """Turn the lengths of the parts into an input."""
+    """Upgrade Split: turn the lengths of the parts into an input."""
     lengths = r.get("split")
     inputs = [r.input(0)]
     if lengths is not None:
@@ -38,12 +38,12 @@ def split_13(r: Rewrite) -> None:
 
 
 def pad_2(r: Rewrite) -> None:
-    """Rename `paddings` to `pads`."""
+    """Upgrade Pad: rename `paddings` to `pads`."""
     r.keep(drop=("paddings",), pads=r.get("paddings"))
 
 
 def pad_11(r: Rewrite) -> None:
-    """Turn the lengths and the filling value into inputs."""
+    """Upgrade Pad: turn the padding lengths and the filling value into inputs."""
     inputs = [r.input(0), r.add_constant(np.array(r.get("pads"), dtype=np.int64))]
     value = r.get("value", 0.0)
     if value:
@@ -53,14 +53,14 @@ def pad_11(r: Rewrite) -> None:
 
 
 def slice_10(r: Rewrite) -> None:
-    """Turn starts, ends and axes into inputs."""
+    """Upgrade Slice: turn starts, ends and axes into inputs."""
     names = ("starts", "ends", "axes")
     lists = [r.get(name) for name in names if r.get(name) is not None]
     r.keep([r.input(0), *(r.add_ints(numbers) for numbers in lists)], drop=names)
 
 
 def tile_6(r: Rewrite) -> None:
-    """Turn one axis and a number of tiles into a number of tiles for each axis."""
+    """Upgrade Tile: turn one axis and its repeats into a list of repeats for all axes."""
     (tiles,), (axis,) = r.numbers(r.input(1)), r.numbers(r.input(2))
     repeats = np.ones(r.rank(r.input(0)), dtype=np.int64)
     repeats[axis] = tiles
@@ -68,7 +68,7 @@ def tile_6(r: Rewrite) -> None:
 
 
 def top_k_10(r: Rewrite) -> None:
-    """Turn the count into an input."""
+    """Upgrade TopK: turn the count into an input."""
     count = r.add_constant(np.array([r.get("k")], dtype=np.int64))
     r.keep([r.input(0), count], drop=("k",))
 
@@ -79,13 +79,13 @@ def scatter_11(r: Rewrite) -> None:
 
 
 def upsample_7(r: Rewrite) -> None:
-    """Turn the two scales into one list of scales for all axes."""
+    """Upgrade Upsample: turn the two scales into one list of scales for all axes."""
     scales = [1.0, 1.0, r.get("height_scale"), r.get("width_scale")]
     r.keep(drop=("height_scale", "width_scale"), scales=scales)
 
 
 def upsample_9(r: Rewrite) -> None:
-    """Turn the scales into an input."""
+    """Upgrade Upsample: turn the scales into an input."""
     scales = r.add_constant(np.array(r.get("scales"), dtype=np.float32))
     r.keep([r.input(0), scales], drop=("scales",))
 
@@ -96,7 +96,9 @@ def upsample_10(r: Rewrite) -> None:
 
 
 def resize_11(r: Rewrite) -> None:
-    """Write the attributes for the coordinates x_original = x / scale and the rounding of opset 10.
+    """Upgrade Resize: write the attributes for the coordinates and the rounding of opset 10.
+
+    The coordinates are x_original = x / scale.
 
     The mode `nearest` rounds down for an enlargement, and up for a reduction.
     """

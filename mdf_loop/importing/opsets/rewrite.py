@@ -33,15 +33,15 @@ class Rewrite:
     # the node
 
     def input(self, index: int) -> str:
-        """Return the name of an input, or "" if it is absent."""
+        """Return the name of the node's input, or "" if it is absent."""
         return self.node.input[index] if index < len(self.node.input) else ""
 
     def output(self, index: int = 0) -> str:
-        """Return the name of an output, or "" if it is unused."""
+        """Return the name of the node's output, or "" if it is unused."""
         return self.node.output[index] if index < len(self.node.output) else ""
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of an attribute, or `default` if it is absent."""
+        """Return an attribute's value, or `default` if the node lacks the attribute."""
         return attribute_of(self.node, name, default)
 
     # facts about values
@@ -68,7 +68,7 @@ class Rewrite:
         return [int(number) for number in array.reshape(-1)]
 
     def is_read(self, name: str) -> bool:
-        """Return True if a node reads an output of this node, or a graph has it as an output."""
+        """Return True if a value is an input of any node or an output of any graph."""
         graphs = tuple(graphs_of(self.facts.graph))
         outputs = (output.name for graph in graphs for output in graph.output)
         inputs = (each for graph in graphs for node in graph.node for each in node.input)
@@ -77,7 +77,7 @@ class Rewrite:
     # the replacement
 
     def add(self, op_type: str, inputs: Sequence[str], to: str = "", **attributes: Any) -> str:
-        """Add a node with one output, and return the name of the output, which is `to` if stated."""
+        """Add a node with one output, and return the output's name, which is `to` if stated."""
         return self.add_all(op_type, inputs, [to or self.intermediate_name(op_type)], **attributes)[
             0
         ]
@@ -85,7 +85,7 @@ class Rewrite:
     def add_all(
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
     ) -> Sequence[str]:
-        """Add a node, and return the names of its outputs. Attributes that are None are omitted."""
+        """Add a node with several outputs, and return their names. Attributes with the value None are omitted."""
         present = {key: value for key, value in attributes.items() if value is not None}
         own_outputs = set(outputs) & set(self.node.output) - {""}
         name = self.node.name if own_outputs else ""
@@ -95,7 +95,7 @@ class Rewrite:
         return outputs
 
     def add_constant(self, array: Array) -> str:
-        """Add a constant, and return its name."""
+        """Add a constant array, and return its name."""
         name = self.intermediate_name("constant")
         tensor = numpy_helper.from_array(array)
         self.replacement.append(helper.make_node("Constant", [], [name], value=tensor))
@@ -120,7 +120,7 @@ class Rewrite:
         drop: Sequence[str] = (),
         **attributes: Any,
     ) -> None:
-        """Add the node itself with other inputs, outputs or attributes."""
+        """Add a copy of the node with changed inputs, outputs or attributes."""
         copy = onnx.NodeProto()
         copy.CopyFrom(self.node)
         if inputs is not None:

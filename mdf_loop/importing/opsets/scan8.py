@@ -17,7 +17,7 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 
 
 def scan_9(r: Rewrite) -> None:
-    """Replace the node by a Scan over the batch whose body is a Scan over time."""
+    """Replace a Scan of opset 8 by a Scan over the batch whose body is a Scan over time."""
     if r.input(0):
         r.refuse("sequence_lens (samples of different length) are not supported")
     body, scan_count = r.get("body"), r.get("num_scan_inputs")
@@ -42,7 +42,7 @@ def scan_9(r: Rewrite) -> None:
 def _sample_values(
     values: Sequence[onnx.ValueInfoProto], names: Sequence[str], first_row: int
 ) -> list[onnx.ValueInfoProto]:
-    """Return the values of one sample. The values from `first_row` on have a time axis."""
+    """Return renamed declarations of values for one sample. Values from `first_row` on have a time axis."""
     renamed = []
     for position, (value, name) in enumerate(zip(values, names, strict=True)):
         copy = onnx.ValueInfoProto()

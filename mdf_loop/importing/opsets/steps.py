@@ -32,7 +32,7 @@ _MAX_NODES = 1_000_000
 
 
 def opset_of(model: onnx.ModelProto) -> int:
-    """Return the version of ONNX's own operators, or the package's opset if none is used."""
+    """Return the version of the standard ONNX operators, or the package's opset if the model uses none."""
     return next((int(o.version) for o in model.opset_import if o.domain == ""), OPSET)
 
 
@@ -115,7 +115,7 @@ def _is_definition_new(node: onnx.NodeProto, version: int) -> bool:
 
 @functools.cache
 def definition_opset(op_type: str, version: int) -> int:
-    """Return the opset of the operator's definition at `version`, or 0 if it is unknown."""
+    """Return the opset in which the operator's definition at `version` was introduced, or 0 if unknown."""
     try:
         return int(defs.get_schema(op_type, version, "").since_version)
     except defs.SchemaError:
@@ -131,7 +131,7 @@ def _exists(op_type: str, version: int) -> bool:
 
 
 def _uses_new_features(r: Rewrite, version: int) -> bool:
-    """Return True if the node uses attributes, inputs or types that the previous opset lacks."""
+    """Return True if a node uses attributes, inputs or types that the previous opset lacks."""
     formals = defs.get_schema(r.node.op_type, version - 1, "")
     return (
         any(attribute.name not in formals.attributes for attribute in r.node.attribute)
@@ -179,7 +179,7 @@ def _type_word(type_proto: onnx.TypeProto) -> str:
 def _convert_nodes(
     model: onnx.ModelProto, is_affected: Callable[[onnx.NodeProto], bool], convert: NodeConversion
 ) -> onnx.ModelProto | None:
-    """Return the model with all affected nodes converted, or None if no node is affected."""
+    """Return a model with all affected nodes converted, or None if no node is affected."""
     if not any(is_affected(node) for graph in graphs_of(model.graph) for node in graph.node):
         return None
     inferred = infer_types(model)
@@ -210,7 +210,7 @@ class _GraphConverter:
         self.count = 0
 
     def convert_graph(self, graph: onnx.GraphProto, outer: Facts | None, where: str) -> None:
-        """Replace the nodes of one graph, bodies first."""
+        """Convert the nodes of one graph, and of its bodies first."""
         facts = Facts(graph, self.version, outer)
         nodes: Nodes = []
         for index, node in enumerate(graph.node):

@@ -15,7 +15,7 @@ _PLACEHOLDER_PREFIX = "mdf_loop weight "
 
 
 def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Yield a graph and each body in it, outermost first."""
+    """Yield a graph and all its nested bodies, outermost first."""
     pending = [graph]
     while pending:
         current = pending.pop()
@@ -25,7 +25,7 @@ def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Yield the graphs that a node owns."""
+    """Yield the bodies (graphs in attributes) of a node."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g
@@ -33,7 +33,7 @@ def bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Yield the initializers and constants of a graph and its bodies."""
+    """Yield the initializers and constants of a graph and of its bodies."""
     for current in graphs_of(graph):
         yield from current.initializer
         for node in current.node:
