@@ -1,4 +1,4 @@
-"""`python -m mdf_loop` is the program `mdf-loop`."""
+"""Entry point of `python -m mdf_loop`, which runs the command line program `mdf-loop`."""
 
 from mdf_loop.cli import main
 

@@ -54,7 +54,7 @@ def names(argument: Any, what: str) -> tuple[str, ...]:
     """Return the names in an argument that is a list of texts or a single text.
 
     Raises:
-        InputError: The argument is neither.
+        InputError: The argument is neither a text nor a list of texts.
     """
     if type(argument) is tuple and not argument:
         return ()
@@ -79,7 +79,7 @@ def flag(argument: Any, what: str) -> bool:
     """Return an argument that must be True or False as a Python bool.
 
     Raises:
-        InputError: The argument is neither.
+        InputError: The argument is neither True nor False.
     """
     if type(argument).__name__ not in ("bool", "bool_"):  # bools of Python and NumPy
         raise _wrong(what, "neither True nor False", argument, f"{what}=True")
@@ -101,7 +101,7 @@ def whole(argument: Any, what: str) -> int:
     """Return an argument that must be a whole number above 0 as a Python int.
 
     Raises:
-        InputError: The argument is no such number, or exceeds 64 bits.
+        InputError: The argument is no whole number above 0, or exceeds 64 bits.
     """
     if not is_whole(argument) or not 1 <= argument <= np.iinfo(np.int64).max:
         raise InputError(f"{what} must be a whole number above 0, not {argument!r}"[:200])

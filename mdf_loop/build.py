@@ -115,7 +115,7 @@ class Builder:
 
     @classmethod
     def resume(cls, program: Program) -> Builder:
-        """Return an empty builder for a changed program, which reuses no name of the old program."""
+        """Return an empty builder that uses no name of a program, for a changed version of this program."""
         b = cls()
         values = [entry.value for entry in program.inputs]
         for operation in walk(program.ops):
@@ -160,7 +160,7 @@ class Builder:
     # --- values --------------------------------------------------------------------------------
 
     def name(self, stem: str) -> str:
-        """Return an unused label that is as close to `stem` as possible."""
+        """Return an unused name: `stem`, or `stem` followed by a number."""
         names, numbers = self._shared.names, self._shared.numbers
         k = numbers.get(stem, 1)
         while (name := stem if k == 1 else f"{stem}_{k}") in names:
@@ -170,21 +170,21 @@ class Builder:
         return name
 
     def release(self, values: Iterable[Value]) -> None:
-        """Make the names of values available again that are in no program."""
+        """Make the names of discarded values available for new values."""
         released = {value.name for value in values}
         if released:
             self._shared.names -= released
             self._shared.numbers.clear()
 
     def discard(self, ops: Iterable[Operation]) -> None:
-        """Release the names of all values of operations that are in no program, including their bodies."""
+        """Release the names of all values that discarded operations and their bodies define."""
         for operation in walk(ops):
             self.release(results(operation))
             for body in bodies(operation):
                 self.release(body.inputs)
 
     def new(self, dtype: str, shape: Shape, name: str = "") -> Value:
-        """Return a new value that is defined elsewhere (an input, a result of a loop)."""
+        """Return a new value with an unused name, such as an input of a body or a result of a loop."""
         return Value(self.name(name or self.label or "value"), dtype, shape, self.where)
 
     def constant(self, array: Any, *, name: str = "") -> Value:
@@ -212,7 +212,7 @@ class Builder:
         return self.constant(array)
 
     def adopt(self, constant: Constant) -> None:
-        """Append a constant of the old program. Later equal constants are the same value."""
+        """Append a constant of the old program, whose value later equal constants reuse."""
         self._shared.constants[constant.value] = constant.array
         if self.parent is None:
             self._shared.adopted.setdefault(_kind(constant.array), []).append(constant)
@@ -288,7 +288,7 @@ class Builder:
         return outputs
 
     def small(self, inputs: Iterable[Value | None]) -> dict[int, Array]:
-        """Return the operands that are small numeric constants, by position. They may determine types."""
+        """Return the arrays of small numeric constant operands by position, for type inference."""
         known = ((k, self.constant_of(value)) for k, value in enumerate(inputs))
         return {
             k: a
@@ -316,7 +316,7 @@ class Builder:
         return guarded
 
     def append(self, operation: _Owner) -> _Owner:
-        """Append an operation that was built elsewhere."""
+        """Append an existing operation to this scope."""
         self.ops.append(operation)
         return operation
 
@@ -328,7 +328,7 @@ class Builder:
 
 
 def _results_of(op: Op, operands: Sequence[Array | None]) -> list[Array] | None:
-    """Return the results of an operation of a program; see `_results`."""
+    """Return the arrays that an operation computes from constant operands; see `_results`."""
     types = [(value.dtype, value.shape) for value in op.outputs]
     return _results(op.op_type, op.inputs, operands, op.attributes, types)
 
@@ -342,8 +342,8 @@ def _results(
 ) -> list[Array] | None:
     """Return the results of an operation on constants, computed by NumPy, or None if this is impossible.
 
-    The operation is not computed if it fails, is random, has unknown operands, or reads or returns large
-    arrays or other objects than tensors.
+    The operation is not computed if it fails, is random, or has unknown operands. It must not read or
+    return large arrays or objects other than tensors.
     """
     if any(v is not None and a is None for v, a in zip(inputs, operands, strict=True)):
         return None

@@ -194,7 +194,7 @@ class _Sources:
             self.turning[carried.enter] = (name, around or (carried.initial, carried.leave))
 
     def of(self, value: Value) -> tuple[str, ...]:
-        """Return the inputs and states on which a value depends, or else the loop variables.
+        """Return the inputs and states on which a value depends. Without any, return the loop variables.
 
         A constant has no dependencies.
         """

@@ -75,7 +75,7 @@ def _lines(path: Path) -> list[list[str]]:
 
 
 def _numbers(path: Path, name: str, cells: list[str]) -> Array:
-    """Return the cells of a column as bools, integers or floats: the first kind that all cells have.
+    """Convert the cells of a column to bools, integers or floats, whichever type fits all cells first.
 
     Raises:
         InputError: A cell is no number, or exceeds 64 bits.

@@ -28,7 +28,7 @@ Size: TypeAlias = "int | Sequence[int] | None"
 
 
 class SiteTurn(Struct, frozen=True):
-    """Random numbers of one execution of a call site.
+    """Source of random numbers for one execution of a call site.
 
     Attributes:
         site: Name of the call site, such as `g.A.x#0`.
@@ -46,7 +46,7 @@ class SiteTurn(Struct, frozen=True):
         return _key(self.seed, self.site)
 
     def part(self, name: str) -> SiteTurn:
-        """Return further, independent random numbers of the same call, under a name."""
+        """Return an independent source of random numbers for a named part of this call."""
         item, _, call = self.site.rpartition("#")
         return replace(self, site=f"{item}.{name}#{call}")
 
@@ -55,13 +55,13 @@ class SiteTurn(Struct, frozen=True):
         return float(np.min(parameter))
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return the parameter if `fits` is true everywhere, or raise an error with the sentence."""
+        """Return the parameter if `fits` is true for all elements, or raise an error with the message `sentence`."""
         if not np.all(fits):
             raise OperandError(sentence)
         return parameter
 
     def numbers(self, kind: str, shape: tuple[int, ...]) -> Any:
-        """Return random numbers of a kind in `streams.KINDS`. The shape () gives a scalar."""
+        """Return random numbers of a distribution in `streams.KINDS`. The shape () gives a scalar."""
         count = math.prod(shape)
         counters = np.arange(self.turn * count, (self.turn + 1) * count, dtype=np.uint64)
         numbers = streams.KINDS[kind](streams.squares(counters.reshape(shape), self.key))
@@ -101,7 +101,7 @@ def _exponential(site: SiteTurn, scale: Any = 1.0, size: Size = None) -> Any:
 
 
 def _sized(kind: str) -> Callable[..., Any]:
-    """Return a function without parameters that draws `size` numbers of a kind."""
+    """Return a draw function of a standard distribution, whose only parameter is `size`."""
 
     def draw(site: SiteTurn, size: Size = None) -> Any:
         return site.numbers(kind, _shape(size))
@@ -110,7 +110,7 @@ def _sized(kind: str) -> Callable[..., Any]:
 
 
 def _of_shape(kind: str) -> Callable[..., Any]:
-    """Return a function that draws numbers of a kind, with the extents as arguments."""
+    """Return a draw function of a standard distribution, whose arguments are the extents of the array."""
 
     def draw(site: SiteTurn, *extents: int) -> Any:
         return site.numbers(kind, tuple(map(int, extents)))
@@ -194,7 +194,7 @@ def most_events(rate: Any) -> int:
 
 
 def _of_formula(variate: Variate) -> Callable[..., Any]:
-    """Return a function that draws numbers of a distribution by its formula."""
+    """Return a draw function of a distribution that is defined by a formula."""
 
     def draw(site: SiteTurn, /, *arguments: Any, **named: Any) -> Any:
         parameters, size = variate.read(*arguments, **named)
@@ -269,7 +269,7 @@ def _onnx_uniform(
 
 
 def _like(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that draws with the shape, and by default the dtype, of an input."""
+    """Return a draw function that uses the shape, and by default the dtype, of an input array."""
 
     def drawn(site: SiteTurn, input: Any, dtype: int | None = None, **named: Any) -> Any:
         dtype_code = (

@@ -77,7 +77,7 @@ class ModelError(LoopError, ValueError):
 
 
 class UnknownNameError(LoopError, NameError):
-    """An expression or a reference names something that does not exist here."""
+    """An expression or a reference contains a name that is not defined in its scope."""
 
 
 class UnknownFunctionError(LoopError, NameError):
@@ -133,7 +133,7 @@ class EndlessLoopError(LoopError, ValueError):
 
 
 class CycleError(LoopError, ValueError):
-    """Nodes wait for each other in a circle."""
+    """The graph has a cycle of nodes, each of which needs an output of the next."""
 
 
 class UnsupportedError(LoopError, NotImplementedError):
@@ -169,7 +169,7 @@ class GradientError(LoopError, ArithmeticError):
 
 
 def _kinds(cls: type[LoopError]) -> dict[str, type[LoopError]]:
-    """Return a class and all of its subclasses by name."""
+    """Return an error class and all of its subclasses, by name."""
     kinds = {cls.__name__: cls}
     for sub in cls.__subclasses__():
         kinds.update(_kinds(sub))
@@ -219,7 +219,7 @@ class Findings:
             pass
 
     def since(self, mark: int) -> tuple[Finding, ...]:
-        """Remove the findings after the first `mark` findings, and return them."""
+        """Remove and return the findings that were recorded after the first `mark` findings."""
         new_findings = tuple(self.items[mark:])
         del self.items[mark:]
         return new_findings

@@ -72,9 +72,9 @@ def explain(source: Source) -> str:
 
 
 def _says_more(graph: GraphOutline) -> bool:
-    """Return True if a graph has more than nodes: control functions, random numbers or a schedule.
+    """Return True if a graph has control functions, random numbers or a schedule.
 
-    Only such a graph is also read as a program, which is slow for thousands of nodes.
+    Only graphs with these parts are also read as programs, since reading thousands of nodes is slow.
     """
     return graph.scheduled or any(node.blocks or node.draws for node in graph.nodes)
 
@@ -225,7 +225,7 @@ def _block(node: NodeOutline, block: Block, indent: str = "") -> Iterator[str]:
 
 
 def _said(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[str]]:
-    """Return sentences about the operation of a loop or choice, and lines about its inputs and results."""
+    """Return sentences that describe a loop or choice, and lines about its inputs and results."""
     match block:
         case LoopOutline():
             return mode_sentences(block), _facts(block, takers)
@@ -234,7 +234,7 @@ def _said(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[
 
 
 def _takers(node: NodeOutline, block: Block) -> Iterator[str]:
-    """Yield the uses of each result: `x_final`, `read by choice`, or `(not used)`."""
+    """Yield a text about the uses of each result: `x_final`, `read by choice`, or `(not used)`."""
     for k, ports in enumerate(block.result_ports):
         computing = ", ".join(result_readers(node, block, k))
         descriptions = (", ".join(ports), f"read by {computing}" if computing else "")
@@ -336,7 +336,7 @@ def _facts(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
 
 
 def _listed(word: str, lines: list[str]) -> Iterator[str]:
-    """Yield lines, indented, with a word in front of the first line."""
+    """Yield indented lines, the first of which begins with the label `word`."""
     for k, line in enumerate(lines):
         yield f"{word if k == 0 else '':<{_WORD}}{line}"
 

@@ -100,7 +100,7 @@ def is_interactive() -> bool:
 
 
 def with_results(interrupt: KeyboardInterrupt, results: Any, *, is_nested: bool = False) -> Any:
-    """Set the partial results as the attribute `results` of the exception, and return the exception."""
+    """Attach partial results to an exception as its attribute `results`, and return the exception."""
     interrupt.results = results  # type: ignore[attr-defined]
     interrupt.is_nested = is_nested  # type: ignore[attr-defined]
     return interrupt

@@ -1,4 +1,4 @@
-"""Locks that a fork of the process leaves usable on both sides.
+"""Locks that stay usable in the parent and in the child after a fork of the process.
 
 A fork copies only the thread that calls it. A lock that another thread holds at that moment would stay
 locked in the child forever, and the guarded data may be incomplete there. The package has two locks:
@@ -63,9 +63,9 @@ class ForkSafeLock:
         self._lock.release()
 
     def renew_in_child(self) -> None:
-        """Replace the lock in the child of a fork, unless the forking thread holds it.
+        """Replace the lock in the child of a fork, unless the forking thread holds the lock.
 
-        No other thread exists in the child.
+        The forking thread is the only thread of the child.
         """
         if self._owner != threading.get_ident():
             self._lock, self._owner, self._depth = threading.RLock(), None, 0

@@ -52,7 +52,7 @@ def losses(of: Any) -> tuple[Loss, ...]:
 
 
 def _of_one(name: str, terms: Any) -> Iterator[Loss]:
-    """Yield the terms of one output."""
+    """Yield the objective terms of one output."""
     if isinstance(terms, list | tuple):
         for each in terms:
             yield from _of_one(name, each)
@@ -81,7 +81,7 @@ def wanted(wrt: Any) -> Sequence[str]:
     """Return the names with respect to which an objective is differentiated, without duplicates.
 
     Raises:
-        InputError: There is no name, or an element is no text.
+        InputError: `wrt` contains no name, or an element that is no text.
     """
     names = arguments.names([wrt] if isinstance(wrt, str) else wrt, "wrt")
     if not names:

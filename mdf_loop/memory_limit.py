@@ -1,4 +1,4 @@
-"""Memory limit of a process: larger requests are refused or stopped.
+"""Memory limit of a process, which refuses larger requests and stops growing runs.
 
     with limited(4_000_000_000):
         check(rows.nbytes, "the rows of 'A.v'")      # MemoryLimitError if the rows would exceed the limit
@@ -57,7 +57,7 @@ def checked_limit(argument: object) -> int | None:
 
 
 def _read(argument: object) -> float | None:
-    """Return the bytes of a number or a text with a unit, or None for other objects."""
+    """Return a memory size in bytes from a number or a text with a unit, or None for other objects."""
     if isinstance(argument, str):
         match = _TEXT.fullmatch(argument.strip().lower())
         return None if match is None else float(match[1]) * _UNITS[match[2]]
@@ -85,14 +85,14 @@ _LIMIT: ContextVar[int | None] = ContextVar("mdf_loop memory limit", default=Non
 
 
 def limit() -> int:
-    """Return the current limit in bytes."""
+    """Return the current memory limit in bytes."""
     set_limit = _LIMIT.get()
     return usual_limit() if set_limit is None else set_limit
 
 
 @contextlib.contextmanager
 def limited(size: int | None) -> Iterator[None]:
-    """Apply a limit inside this context. None keeps the current limit."""
+    """Apply a memory limit inside this context. None keeps the current limit."""
     token = _LIMIT.set(_LIMIT.get() if size is None else size)
     try:
         yield
@@ -138,7 +138,7 @@ def _too_much(
 
 
 def passed(most: int) -> MemoryLimitError:
-    """Return the error about a run that exceeded the limit."""
+    """Return the error about a run that exceeded the memory limit."""
     return MemoryLimitError(
         f"the run took more memory than its limit of {as_text(most)}",
         hint="record less (only, every, reduce), stream rows to disk (output='run.zarr', --output "
@@ -147,7 +147,7 @@ def passed(most: int) -> MemoryLimitError:
 
 
 def would_pass(size: float, there: int, most: int) -> MemoryLimitError:
-    """Return the error about a run that is stopped before its growing values exceed the limit."""
+    """Return the error about a run that is stopped before its growing values exceed the memory limit."""
     return _too_much(
         size,
         "what the run carries from step to step grows and",
@@ -161,7 +161,7 @@ def would_pass(size: float, there: int, most: int) -> MemoryLimitError:
 
 
 def in_use(more: float, most: int) -> int:
-    """Return the bytes in use by this process. Free reusable memory first if `more` bytes exceed `most`."""
+    """Return the resident bytes of this process. Free the memory pool if `more` bytes would exceed `most`."""
     there = resident()
     return resident() if there + more > most and used_memory.give_up() else there
 
@@ -183,7 +183,7 @@ def _page() -> int:
 
 @functools.cache
 def usual_limit() -> int:
-    """Return the default limit in bytes."""
+    """Return the default memory limit in bytes."""
     return max(LEAST, memory_of(Path("/")) * 3 // 4)
 
 

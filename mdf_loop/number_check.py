@@ -1,4 +1,4 @@
-"""Fast check of lists that contain numbers only."""
+"""Fast check whether a list contains only numbers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Checker(Protocol):
     """Call site that checks parameters: immediately in the reference, or in the run of a compiled model."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return the parameter if `fits` is true everywhere, or raise an error with the sentence."""
+        """Return the parameter if `fits` is true for all elements, or raise an error with the message `sentence`."""
 
 
 def not_negative(site: Checker, parameter: Any, what: str) -> Any:

@@ -67,7 +67,7 @@ _NOTED: ContextVar[tuple[set[Path], ...]] = ContextVar("noted", default=())
 
 @contextmanager
 def noting(known: Iterable[Path] = ()) -> Iterator[set[Path]]:
-    """Yield a set that records the files read inside this context, in addition to `known` files."""
+    """Yield a set that contains the `known` files and all files that are read inside this context."""
     files = set(known)
     token = _NOTED.set((*_NOTED.get(), files))
     try:
@@ -101,10 +101,13 @@ def refuse_overwriting(target: Path) -> None:
 
 
 def refuse_clashes(targets: Mapping[str, Path | None]) -> None:
-    """Refuse two outputs at the same path, or one inside the other. The mapping names the outputs.
+    """Refuse output paths that are equal or that lie inside each other.
+
+    Args:
+        targets: Path of each output, by the name of the output in errors.
 
     Raises:
-        InputError: Two outputs clash.
+        InputError: Two paths are equal, or one lies inside the other.
     """
     named_paths = [(what, path) for what, path in targets.items() if path is not None]
     for (what, path), (other, place) in combinations(named_paths, 2):
@@ -114,7 +117,7 @@ def refuse_clashes(targets: Mapping[str, Path | None]) -> None:
 
 
 def _clash(path: Path, other: Path) -> bool:
-    """Return True if two paths lead to one file or folder, or one into the other."""
+    """Return True if two paths lead to the same file or folder, or one path lies inside the other."""
     first, second = (Path(os.path.normcase(os.path.realpath(p))) for p in (path, other))
     if first.is_relative_to(second) or second.is_relative_to(first):
         return True

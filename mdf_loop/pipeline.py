@@ -196,7 +196,7 @@ def prepare(program: Program, order: Order, first: Order = ()) -> Program:
 
 
 def after_each(program: Program, order: Order) -> Iterator[tuple[str, Program]]:
-    """Yield the name of each pass, with the program after it."""
+    """Yield the name of each pass with the program that the pass returns."""
     for apply in order:
         program = apply(program)
         yield apply.__name__, program

@@ -132,12 +132,12 @@ def give_back(numbers: Iterable[int]) -> None:
 
 
 def listen(listener: Listener) -> None:
-    """Add a listener, which is called for each signal."""
+    """Add a function that is called for each signal."""
     _LISTENERS.append(listener)
 
 
 def listen_no_more(listener: Listener) -> None:
-    """Remove a listener, if it was not removed before."""
+    """Remove a signal listener. Do nothing if the listener is not registered."""
     if listener in _LISTENERS:  # a fork removes all listeners in the child
         _LISTENERS.remove(listener)
 
@@ -290,7 +290,7 @@ def has_abandoned_thread() -> bool:
 
 
 def let_echoes_pass() -> None:
-    """Ignore repetitions of the signal that ended the program, since they would change its exit code."""
+    """Ignore repetitions of the signal that ended the program, which would change the exit code."""
     for number in tuple(_TAKEN):
         if number != signal.SIGINT and time.monotonic() < _LAST.get(number, -ECHO) + ECHO:
             _system.signal(number, _system.SIG_IGN)
@@ -375,9 +375,10 @@ class WakeupSocket:
         _replace(self._own, -1)
 
     def heard(self) -> bytes | None:
-        """Return the received signal numbers (0 without a signal) as bytes, or None without bytes.
+        """Read the signal numbers from the socket as bytes, or return None if no byte is available.
 
-        The signal numbers are forwarded to the previous wake-up descriptor.
+        A byte 0 stands for a wake-up without a signal. Other bytes are forwarded to the previous wake-up
+        descriptor.
         """
         try:
             data = self.socket.recv(4096)

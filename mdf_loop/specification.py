@@ -152,7 +152,7 @@ class RunSpecification(Struct, frozen=True):
 
     @property
     def reading(self) -> Hashable:
-        """Hashable key of everything besides types that determines the programs of this run."""
+        """Hashable key of all options that, together with input types, determine the programs of this run."""
         selection, time = self.selection, None
         if self.steps is not None:
             time = (self.dt is not None, self.execution_list)
@@ -280,7 +280,7 @@ _SWEEP = "sweep={'node.parameter': [0.1, 0.2]}"
 
 
 def _selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Selection:
-    """Return the selection from arguments of a run, after a check of their types."""
+    """Return the selection of recorded values from arguments of a run, after a check of their types."""
     names = arguments.names(record, "record")
     all_rows = type(every) is int and every == 1 and when is None and reduce is None
     if all_rows and not names and only is None:

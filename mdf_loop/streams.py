@@ -50,12 +50,12 @@ def squares(counter: Any, key: Any) -> Any:
 
 
 def _turned(x: Any) -> Any:
-    """Exchange the upper and lower 32 bits of words."""
+    """Exchange the upper and lower 32 bits of 64-bit words."""
     return (x >> np.uint64(32)) + x * np.uint64(2**32)
 
 
 def _as(x: Any, dtype: type[np.generic]) -> Any:
-    """Return numbers in a dtype. Symbolic operands are cast by their own method."""
+    """Cast numbers or symbolic operands to a dtype."""
     return x.astype(dtype, copy=False) if hasattr(x, "astype") else np.asarray(x, dtype)
 
 
@@ -68,7 +68,7 @@ def uniform(words: Any) -> Any:
 
 
 def _parts(words: Any) -> Any:
-    """Return the upper 52 bits of words as floats."""
+    """Return the upper 52 bits of 64-bit words as floats."""
     return (_as(words, np.uint64) >> np.uint64(12)).astype(np.float64)
 
 

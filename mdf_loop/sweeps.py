@@ -81,11 +81,11 @@ class Grid(ComputedSweep):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of values of each name."""
+        """Number of values of each swept name."""
         return tuple(len(values) for values in self.along.values())
 
     def part(self, first: int, last: int) -> dict[str, Array]:
-        """Return the values of a range of members."""
+        """Return the values of the members from `first` to `last - 1`, by name."""
         places = np.unravel_index(np.arange(first, last), self.shape)
         along = zip(self.along.items(), places, strict=True)
         return {name: values[k] for (name, values), k in along}
@@ -96,7 +96,7 @@ class Grid(ComputedSweep):
         return self if plain is self.along else grid(plain)
 
     def _definition(self) -> dict[str, Array]:
-        """Return the values of each name."""
+        """Return the values of each swept name."""
         return self.along
 
     def __iter__(self) -> Iterator[str]:
@@ -127,7 +127,7 @@ class Sobol(ComputedSweep):
         return (self._count,)
 
     def part(self, first: int, last: int) -> dict[str, Array]:
-        """Return the values of a range of members."""
+        """Return the values of the members from `first` to `last - 1`, by name."""
         points = evenly(last, len(self._ends), self._seed, first)
         return {
             name: low + points[:, k] * (high - low)
@@ -140,7 +140,7 @@ class Sobol(ComputedSweep):
         return self if plain is self._ends else sobol(plain, self._count, self._seed)
 
     def _definition(self) -> dict[str, Array]:
-        """Return the bounds of each name, with the count and the seed."""
+        """Return the bounds of each swept name, followed by the count and the seed."""
         of = (self._count, self._seed)
         return {name: np.array([*ends, *of]) for name, ends in self._ends.items()}
 
@@ -297,7 +297,7 @@ def _given(values: Mapping[str, Any], what: str) -> dict[str, Any]:
 
 
 def _rows(name: str, values: Any) -> Array:
-    """Return values as an array. Quantities stay objects until a run converts them.
+    """Return the values of a swept name as an array. Quantities stay objects until a run converts them.
 
     Raises:
         InputError: The values have units that cannot be converted.
@@ -340,7 +340,7 @@ def _are_single(rows: Array) -> bool:
 
 
 def _bounds(name: str, pair: Any) -> tuple[float, float]:
-    """Return the two bounds of a name, or raise InputError if they are invalid."""
+    """Return the lower and the upper bound of a swept name, or raise InputError if they are invalid."""
     try:
         low, high = pair
         if has_unit((low, high)):  # a run converts them to numbers

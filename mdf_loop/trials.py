@@ -20,7 +20,7 @@ from mdf_loop.quantities import NO_UNIT, convert
 
 
 class Draws(Struct, frozen=True):
-    """Random numbers of a run.
+    """Seed and trials of the random numbers of a run.
 
     Attributes:
         seed: Seed of all random numbers.
@@ -68,7 +68,7 @@ MOST_TRIALS = 1 << 40
 
 
 def draws(seed: Any, trials: Any = None) -> Draws:
-    """Return the random numbers for a seed (`"fresh"` for an arbitrary one) and for trials.
+    """Return the checked seed and trials of a run. The seed `"fresh"` selects an arbitrary seed.
 
     Raises:
         InputError: The seed is no whole number from 0 to 2**64 - 1, or the trials are invalid.

@@ -27,16 +27,16 @@ class CallSite(Protocol):
     """Call that draws random numbers."""
 
     def numbers(self, kind: str, shape: Shape) -> Any:
-        """Return the random numbers of a kind in `streams.KINDS`; each call returns the same ones."""
+        """Return random numbers of a distribution in `streams.KINDS`. Repeated calls return equal numbers."""
 
     def part(self, name: str) -> Self:
-        """Return further, independent random numbers of the same call, under a name."""
+        """Return an independent source of random numbers for a named part of this call."""
 
     def least(self, parameter: Any) -> float:
         """Return the smallest value of a parameter, or minus infinity if the value is unknown yet."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
-        """Return the parameter if `fits` is true everywhere, or raise an error with the sentence."""
+        """Return the parameter if `fits` is true for all elements, or raise an error with the message `sentence`."""
 
 
 # --- gamma numbers --------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def _chisquare(site: CallSite, size: Shape, df: Any) -> Any:
 def _beta(site: CallSite, size: Shape, a: Any, b: Any) -> Any:
     """Return beta numbers `x / (x + y)` of gamma numbers x and y.
 
-    Both are divided by the larger one of their factors `exp(-s)`, which prevents underflow.
+    Both numbers are divided by the larger one of their factors `exp(-s)`, which prevents underflow.
     """
     x, s = _gamma(site, size, a, "the first shape of a beta distribution")
     y, t = _gamma(site.part("other"), size, b, "the second shape of a beta distribution")
@@ -131,7 +131,7 @@ MOST_SHARES = 256
 def _dirichlet(site: CallSite, size: Shape, alpha: Any) -> Any:
     """Return gamma numbers along the last axis, divided by their sum.
 
-    All are first divided by their largest factor `exp(-s)`, which prevents underflow.
+    The gamma numbers are first divided by their largest factor `exp(-s)`, which prevents underflow.
     """
     if len(alpha.shape) != 1 or not 1 <= size[-1] <= MOST_SHARES:
         raise OperandError(f"a Dirichlet distribution has a list of 1 to {MOST_SHARES} numbers")

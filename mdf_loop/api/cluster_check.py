@@ -89,7 +89,7 @@ def check_workers(cluster: Any) -> list[WorkerReport]:
 
 
 def _report(address: str, worker: Mapping[str, Any], future: Any) -> WorkerReport:
-    """Return the report about a worker after its speed was measured.
+    """Return the report about a worker from its measured speed.
 
     Raises:
         InputError: The worker lacks a library.
@@ -105,7 +105,7 @@ def _report(address: str, worker: Mapping[str, Any], future: Any) -> WorkerRepor
 
 
 def _looked_at() -> tuple[dict[str, str], float]:
-    """Return the versions in this process's environment and its speed, in steps of a neuron per second."""
+    """Return the library versions and the speed of this process, in simulated steps of a neuron per second."""
     prepared = Prepared(open_document(_NEURON), Placement("cpu"), Options())
     spec = specify(
         sweep={"current": np.linspace(0, 1, _MEMBERS)}, steps=_STEPS, dt=0.1, progress=False

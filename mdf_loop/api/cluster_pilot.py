@@ -111,7 +111,7 @@ def _power(most: int) -> int:
 
 
 def _all_failed(computed: ComputedBlock) -> RunError:
-    """Return the error for a run all of whose members failed, with the finding of the first one."""
+    """Return the error for a run in which all members failed, with the finding of the first member."""
     failed = computed.failures[0]
     return RunError(
         f"all members failed; {failed.who}: {failed.finding.what}",

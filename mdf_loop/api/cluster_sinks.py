@@ -52,7 +52,7 @@ class MemberSink(Protocol):
         """Return the blocks that are not computed yet."""
 
     def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
-        """Store the outcome of a block."""
+        """Store the outcome of a block of members."""
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return the results of all accepted blocks."""
@@ -208,7 +208,7 @@ class OverTrialsSink:
         return (block for block in self._cut.blocks() if block.number)
 
     def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
-        """Store a block, and add all blocks to the statistics that now follow without a gap.
+        """Store a block, and add all consecutive blocks that are available to the statistics.
 
         Raises:
             RunError: A trial has failed.
@@ -228,7 +228,7 @@ class OverTrialsSink:
             self._next += 1
 
     def _members_of(self, piece: ConsecutiveMembers) -> range | None:
-        """Return the numbers of the swept members of these results, or None without a sweep."""
+        """Return the swept member numbers of consecutive results, or None without a sweep."""
         axis = piece.results.axes[0]
         if not axis.is_swept:
             return None

@@ -81,7 +81,7 @@ class StoreSink:
         first: PilotRun,
         lease: StoreLease,
     ) -> StoreSink:
-        """Create a store that contains the first block."""
+        """Create a store that contains the first block of members, and return its sink."""
         lease.check_new()
         template = _of_one(first.computed.pieces[0].results, spec)
         attributes = {
@@ -114,10 +114,10 @@ class StoreSink:
         lease: StoreLease,
         stopping: Stopping,
     ) -> StoreSink | None:
-        """Return the store of an earlier equal run, or None if there is none.
+        """Return a sink for the store of an earlier equal run, or None if no such store exists.
 
-        Missing and damaged blocks will be computed again. The store stays unchanged until all of it
-        was checked.
+        Missing and damaged blocks will be computed again. The store stays unchanged until all of its
+        content was checked.
 
         Raises:
             InputError: The store belongs to another run, or is damaged.
@@ -202,7 +202,7 @@ def _written(cut: Partition) -> dict[str, Any]:
 
 
 def _identity(job: Job, prepared: Prepared, spec: RunSpecification) -> dict[str, str]:
-    """Return texts of everything that determines the numbers of a run, including its sweep."""
+    """Return texts of all arguments that determine the results of a run, including its sweep."""
     first = job.spec_of(tuple(slice(0, 1) for _ in range(job.axes)))
     recorded = [item.name for item in named_items(prepared.document, spec.selection).values()]
     whole = identity(prepared, first, prepared.bound(first), recorded)
@@ -224,7 +224,7 @@ def _identity(job: Job, prepared: Prepared, spec: RunSpecification) -> dict[str,
 
 
 def _of_one(template: Results, spec: RunSpecification) -> Results:
-    """Return the results of the first member alone, with the axes that the results of all members have.
+    """Return the results of the first member, with the same axes as the results of all members.
 
     Raises:
         UnsupportedError: An output is no array, or its shape differs between members.
@@ -287,7 +287,7 @@ def _along(template: Results, spec: RunSpecification) -> dict[str, Along]:
 
 
 def _listed(values: Array) -> Along:
-    """Return a function that returns a range of these coordinate values."""
+    """Return a function that returns a range of the coordinate `values`."""
     return lambda first, last: values[first:last]
 
 

@@ -48,7 +48,7 @@ class ContinuedStore(Struct, frozen=True):
     damaged_coordinates: tuple[str, ...]
 
     def mend(self) -> None:
-        """Remove the files of damaged blocks, and their flags before their data.
+        """Remove the files of damaged blocks. The flags of a block are removed before its data.
 
         Raises:
             InputError: The store cannot be written.
@@ -87,14 +87,14 @@ class ContinuedStore(Struct, frozen=True):
 def continued_store(
     lease: StoreLease, shape: tuple[int, ...], identity: Mapping[str, str]
 ) -> ContinuedStore | None:
-    """Return the store of an earlier run with the same members, or None if there is none.
+    """Return the store of an earlier run with the same members, or None if no such store exists.
 
     All reasons to refuse the store are checked before damaged metadata of its arrays are replaced.
 
     Args:
         lease: Lease of the store, which permits writing.
         shape: Number of members along each axis.
-        identity: Texts of everything that determines the numbers of the run.
+        identity: Texts of all arguments that determine the results of the run.
 
     Raises:
         InputError: The store belongs to another run, or is damaged.

@@ -149,7 +149,7 @@ class Differentiated:
     def _without_matrices(
         self, spec: RunSpecification, bound: Bound, changes: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Return the derivatives. Compute derivatives that are nan or infinite again, without matrices.
+        """Return the derivatives, with nan and infinite ones recomputed without Jacobian matrices.
 
         The backward form of small loops on ONNX Runtime multiplies Jacobian matrices of iterations. An
         infinite slope in such a matrix, multiplied by 0, makes derivatives nan that do not depend on

@@ -49,7 +49,7 @@ def in_evaluation(
 
 
 def _ends_finite(rows: Any, lengths: Any) -> bool:
-    """Return True if the last row of each member is finite, without padding."""
+    """Return True if the last unpadded row of each member is finite."""
     last = (lengths if lengths.ndim == 1 else lengths[:, 0]) - 1
     there = np.flatnonzero(last >= 0)
     return is_finite(rows[there, last[there]])
@@ -124,5 +124,5 @@ def _starts_so(prepared: Prepared, values: Values, label: str) -> bool:
 
 
 def notes(results: Results) -> tuple[str, ...]:
-    """Return the remarks of a run for the user: a sentence about a value that is not finite, or none."""
+    """Return remarks about a run for the user: a sentence about a value that is not finite, if any."""
     return () if results.not_finite is None else (results.not_finite.sentence,)

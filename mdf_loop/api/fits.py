@@ -71,7 +71,7 @@ def _fit(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit | F
 
 
 def _one_by_one(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
-    """Return the fits of subjects one after the other, and stop after the first interrupted fit."""
+    """Fit subjects one after the other, and stop after the first interrupted fit."""
     fits: dict[str, Fit] = {}
     began = perf_counter()
     for name, each in subjects_of(request):
@@ -104,7 +104,7 @@ def _one(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
 
 
 def _side_by_side(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
-    """Return the fits of subjects, which the workers of a cluster compute in parallel."""
+    """Fit subjects in parallel on the workers of a cluster."""
     assert request.connection is not None
     fits: dict[str, Fit] = {}
     with Stopping(request.time_limit) as stopping, noting(model.prepared.document.files) as files:

@@ -129,7 +129,7 @@ def _of_part(report: Report, part: CurveTerm, uncertainty: Uncertainty) -> Fit:
 
 
 def _curves(part: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
-    """Yield the curve of each observed output at a point, with its data and residuals."""
+    """Yield the fitted curve of each observed output at a point of the search, with data and residuals."""
     outputs = part.model.outputs(part.free.values(point[None]))
     unit = "" if dt is None else unit
     dt = 1.0 if dt is None else dt

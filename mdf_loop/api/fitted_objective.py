@@ -74,7 +74,7 @@ def _found(
     free: ParameterSpace,
     watch: FitMonitor,
 ) -> list[Optimum]:
-    """Return the optima of an objective: from one differential evolution, or from several descents."""
+    """Minimize an objective by one differential evolution or by several descents, and return the optima."""
     size = len(free.elements)
     if request.start is not None:
         begin = free.normalize(request.start)[None]

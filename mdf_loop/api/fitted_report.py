@@ -22,7 +22,7 @@ from mdf_loop.results.fit_data import FitStart
 
 
 class Report(Struct, frozen=True):
-    """Finished search for a model, from which a fit is reported."""
+    """Finished search for the parameters of a model, from which fits are created."""
 
     model: Derivable
     request: FitRequest
@@ -37,7 +37,7 @@ class Report(Struct, frozen=True):
         own: Array | None = None,
         **fields: Any,
     ) -> Fit:
-        """Return the fit of a subject.
+        """Return the fit of one subject.
 
         Args:
             free: The free parameters of the subject.

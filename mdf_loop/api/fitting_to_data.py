@@ -88,7 +88,7 @@ class FitRequest(Struct, frozen=True):
         time_limit: Any,
         cluster: Any = None,
     ) -> FitRequest:
-        """Return the checked arguments.
+        """Return the checked arguments of a fit.
 
         Raises:
             InputError: An argument is invalid, or two arguments exclude each other.
@@ -263,7 +263,7 @@ def fitted_model(
 
 
 def refuse_few(numbers: int, data: int) -> None:
-    """Refuse a fit with fewer data than free numbers.
+    """Refuse a fit with more free numbers than observed values.
 
     Raises:
         InputError: There are more free numbers than data.

@@ -75,7 +75,7 @@ def checked(
 
 
 def _sweep(at: Mapping[str, Array], name: str, steps: Array) -> dict[str, Array]:
-    """Return a sweep in which the checked elements of one name are moved one by one by their steps."""
+    """Return a sweep that changes the checked elements of one parameter or input one by one."""
     values = at[name]
     pairs = zip(_places(values), steps, strict=True)
     rows = [_moved(values, place, step * k) for place, step in pairs for k in _AT]
@@ -118,7 +118,7 @@ def _places(values: Array) -> list[tuple[int, ...]]:
 
 
 def _moved(values: Array, place: tuple[int, ...], step: float) -> Array:
-    """Return a copy of an array with a step added to one element."""
+    """Return a copy of an array, in which a step is added to one element."""
     moved = values.copy()
     moved[place] += step
     return moved

@@ -17,7 +17,7 @@ from mdf_loop.specification import RunSpecification
 def identity(
     prepared: Prepared, specification: RunSpecification, bound: Bound, recorded: Iterable[str]
 ) -> dict[str, str]:
-    """Return texts of everything that determines the numbers of a run, and of its recorded names.
+    """Return texts of all arguments that determine the results of a run, and of its recorded names.
 
     The number of steps is no part of the identity, so that a longer run can resume.
     """

@@ -67,7 +67,7 @@ class Jacobian:
         return self._apart(spec, derivatives)
 
     def _apart(self, spec: RunSpecification, derivatives: Derivatives) -> Derivatives:
-        """Return the derivatives. Compute derivatives that are nan or infinite again, one name at a time.
+        """Return the derivatives, with nan and infinite ones recomputed for one name at a time.
 
         An infinite slope times a tangent of 0 is nan. If all names are computed at once, this nan also
         reaches derivatives by names that do not depend on the slope.

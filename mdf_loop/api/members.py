@@ -30,7 +30,7 @@ def with_member(document: Document, values: Values, member: Mapping[str, Any]) -
 def run_members(
     prepared: Prepared, spec: RunSpecification, sweep: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Return the outputs of all members along the first axis.
+    """Run all members of a sweep, and return their outputs along the first axis.
 
     Raises:
         LoopError: A run failed. The message names the place.
@@ -52,7 +52,7 @@ def run_members(
 def run_what_can(
     prepared: Prepared, spec: RunSpecification, sweep: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Return the outputs of all members, with nan for members whose runs fail.
+    """Run all members of a sweep, and return their outputs with nan for members whose runs fail.
 
     Raises:
         LoopError: All members failed. The message is that of the failed sweep.
@@ -79,7 +79,7 @@ def run_what_can(
 def _member(
     prepared: Prepared, spec: RunSpecification, sweep: Mapping[str, Array], k: int
 ) -> dict[str, Array]:
-    """Return the outputs of the member with index `k` of a sweep."""
+    """Run the member with index `k` of a sweep, and return its outputs."""
     member = {name: rows[k] for name, rows in sweep.items()}
     values = with_member(prepared.document, spec.values, member)
     return _whole(run(prepared, replace(spec, values=values)))

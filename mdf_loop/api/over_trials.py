@@ -1,4 +1,4 @@
-"""Runs with statistics over trials, in batches that are discarded after they were added to the statistics."""
+"""Runs with statistics over trials, in batches that are discarded after the statistics were updated."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _Batch:
 
 
 def _batches(spec: RunSpecification) -> Iterator[_Batch]:
-    """Yield batches that contain all trials of a run."""
+    """Yield the trials of a run in batches."""
     numbers = spec.values.draws.trials
     assert numbers is not None
     place, count = 0, FIRST
@@ -99,7 +99,7 @@ def _batches(spec: RunSpecification) -> Iterator[_Batch]:
 
 
 def of_each_trial(selection: Selection) -> Selection:
-    """Return the selection of each trial: outputs with statistics, or their reductions over time.
+    """Select the recorded names of each trial: outputs with statistics, or their reductions over time.
 
     Raises:
         InputError: A reduction over time has no statistic over trials.
@@ -140,7 +140,7 @@ def _units(names: Iterable[str], complete: Results) -> dict[str, str]:
 
 
 def _members(results: Results) -> range | None:
-    """Return the members of a sweep, or None without a sweep."""
+    """Return the range of member numbers of a sweep, or None without a sweep."""
     first = results.axes[0]
     return range(first.length) if first.is_swept else None
 

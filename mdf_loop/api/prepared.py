@@ -152,7 +152,7 @@ class Prepared:
             return session
 
     def _options(self, specification: RunSpecification) -> Options:
-        """Return the compilation options. A run with a time limit may contain loops without an end."""
+        """Return the compilation options, which allow endless loops in a run with a time limit."""
         if specification.controls.time_limit is None or self.options.max_iterations is not None:
             return self.options
         return replace(self.options, max_iterations=int(ENDLESS))

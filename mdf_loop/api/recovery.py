@@ -171,7 +171,7 @@ class _SimulatedData:
             yield plain(truth), self._data(truth)
 
     def _data(self, truth: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the data columns that the model generates with the true parameters."""
+        """Simulate the data columns that the model generates with the true parameters."""
         request = self._request
         model = fitted_model(self._model, request, request.steps, list(self._columns))
         members = {name: np.asarray(value)[None] for name, value in truth.items()}

@@ -1,4 +1,4 @@
-"""Checks that least squares suit the outputs of a model: neither random nor piecewise constant."""
+"""Checks that the outputs of a model are neither random nor piecewise constant, for least-squares fits."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def values_of(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
     """Return the values of parameters in the document, by `node.parameter`.
 
     Raises:
-        InputError: There is no such parameter, or the initial value of a state is an expression.
+        InputError: The model has no parameter of this name, or the initial value of a state is an expression.
     """
     values: dict[str, Any] = {}
     computed = []

@@ -140,7 +140,7 @@ def shorten(text: str) -> str:
 
 
 def note_undrawn(figure: Figure, names: Sequence[str]) -> None:
-    """Write below the panels which outputs have no room: `not drawn: A.v, A.w, ... (9 in all)`."""
+    """Write the outputs without a panel below the panels: `not drawn: A.v, A.w, ... (9 in all)`."""
     if names:
         listing = ", ".join(map(shorten, names[:4])) + (
             f", ... ({len(names)} in all)" * (len(names) > 4)

@@ -196,10 +196,10 @@ def save(fit: Fit | Fits, path: str | Path) -> None:
 
 
 def _number(value: Any) -> Any:
-    """Return a scalar as float, and anything else as an array."""
+    """Return a scalar as a float, and any other value as an array."""
     return float(value) if np.ndim(value) == 0 else np.asarray(value)
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with scalars as floats and the rest as arrays."""
+    """Return the values with scalars as floats and all other values as arrays."""
     return {name: _number(value) for name, value in values.items()}

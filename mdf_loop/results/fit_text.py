@@ -66,7 +66,7 @@ def _shown_rows(fit: FitData) -> Iterator[int | None]:
 
 
 def _format_row(estimate: float, uncertainty: Sequence[float]) -> list[str]:
-    """Return the cells of an estimate, its standard error and its interval, to a hundredth of that error."""
+    """Return the cells of an estimate, its standard error and its interval, rounded by the standard error."""
     if not uncertainty:
         return [f"{estimate:.6g}"]
     error, lower, upper = uncertainty

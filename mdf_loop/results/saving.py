@@ -73,7 +73,7 @@ def _json(results: Outputs, stream: BinaryIO) -> None:
 
 
 def _csv(results: Outputs, stream: BinaryIO) -> None:
-    """Write one row per position along the axes. Outputs without an axis are repeated in all rows.
+    """Write a csv file with one row per position along the axes, which repeats outputs without an axis.
 
     Cells of padding are empty.
     """
@@ -112,7 +112,7 @@ def _is_narrow(labelled: Labelled) -> bool:
 
 
 def _names(labelled: Labelled, axes: Collection[str]) -> Iterator[str]:
-    """Return the column name of each element."""
+    """Return the csv column name of each element of an array."""
     element_shape = [
         n for n, dim in zip(labelled.array.shape, labelled.dims, strict=True) if dim not in axes
     ]
@@ -134,7 +134,7 @@ def _row_blocks(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], in
 def _columns(
     labelled: Labelled, row_lengths: Labelled | None, position: Mapping[str, Any], count: int
 ) -> Iterator[list[Any]]:
-    """Yield the cells of each element in these rows. Cells of padding are empty."""
+    """Yield the csv cells of each element in some rows. Cells of padding are empty."""
     block = _block(labelled, position, count)
     columns = block.reshape(count, math.prod(block.shape[1:])).T
     if row_lengths is None:
