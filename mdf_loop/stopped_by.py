@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import cached_property
 
 
 class StopReason(Enum):
@@ -35,13 +36,11 @@ class StopReason(Enum):
         """Reason as a word in results: `trip_count`, `condition`, `max_iterations`, ..."""
         return self.name.lower()
 
-    @property
+    @cached_property
     def code(self) -> int:
         """Position of the reason among all reasons; `loop.stopped_by` in a model is 0, 1 or 2."""
-        return _CODES[self]
+        return REASONS.index(self)
 
 
 REASONS = tuple(StopReason)
 """All reasons, in the order of their codes."""
-
-_CODES = {reason: code for code, reason in enumerate(REASONS)}

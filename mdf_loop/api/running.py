@@ -241,11 +241,11 @@ def _how_it_went(
 ) -> tuple[StopReason, str]:
     """Return the reason why an evaluation ended, and a sentence about the reason."""
     stopped_by = partial_run.stopped_by
-    if stopped_by is None and not (reports or partial_run.missing or controller.failure):
-        return StopReason.COMPLETED, StopReason.COMPLETED.value
     if stopped_by is None:
         bounded = any(StopReason.MAX_ITERATIONS in r.reasons for r in reports.values())
         stopped_by = StopReason.MAX_ITERATIONS if bounded else StopReason.COMPLETED
+        if not (bounded or partial_run.missing or controller.failure or controller.not_finite):
+            return stopped_by, stopped_by.value
     stopped = [
         f"{report.how_often} of {name}"
         for name, report in reports.items()

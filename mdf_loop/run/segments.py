@@ -110,13 +110,15 @@ class Segments:
     @property
     def native(self) -> dict[str, str]:
         """Form of each loop in segments that have run."""
-        with self._lock:
-            sessions = tuple(self._sessions.values())
+        sessions = tuple(self._sessions.values())  # atomic, so that no lock is needed
         return {name: form for session in sessions for name, form in session.native.items()}
 
     def is_long(self, arrays: Mapping[str, Data]) -> bool:
         """Return True if a loop is known in advance to run long."""
-        return self._is_long or any(arrays[name].max() > LONG for name in self._given_trips)
+        trips = (arrays[name] for name in self._given_trips)
+        return self._is_long or any(
+            (trip.item() if trip.size == 1 else trip.max()) > LONG for trip in trips
+        )
 
     def session(self, place: int) -> Runnable:
         """Return the session of a segment."""

@@ -61,6 +61,7 @@ class SingleRun:
         self.session = self._backend.load(self._program, placement)
         self._segments: dict[bool, Segments | None] = {}
         self._takes_alike = _takes_alike(self._program)
+        self._members_end_individually = any(loop.members for loop in loops(self._program))
         self._took = math.inf
         self._longer_patience: float | None = None
         self._lock = ForkSafeLock()
@@ -133,8 +134,9 @@ class SingleRun:
 
     def _many(self, arrays: Mapping[str, Data]) -> bool:
         """Return True if enough members end individually to make their removal worthwhile."""
-        has_own = any(loop.members for loop in loops(self._program))
-        return has_own and self._swept is not None and len(arrays[self._swept]) >= MANY
+        if not self._members_end_individually or self._swept is None:
+            return False
+        return len(arrays[self._swept]) >= MANY
 
     def _segments_of(self, watch: bool) -> Segments | None:
         if watch in self._segments:
