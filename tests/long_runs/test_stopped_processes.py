@@ -78,7 +78,7 @@ def unbroken(model: Path, steps: int) -> Any:
 def printed_stop(ended: Ended) -> tuple[int, str]:
     """Return the printed step count and stop reason."""
     match = re.search(
-        r"^stopped: (\d+) (?:of \d+ steps|iterations of A\.loop); (.*)$", ended.out, re.M
+        r"^stopped: (\d+) (?:of \d+ steps|iterations? of A\.loop); (.*)$", ended.out, re.M
     )
     assert match is not None, ended
     return int(match[1]), match[2]
@@ -221,7 +221,8 @@ def test_a_time_limit_ends_an_endless_loop(endless, limit, words):
     assert (ended.code, ended.err) == (0, "")
     count, why = printed_stop(ended)
     assert why == SENTENCES["time_limit"]
-    assert f"loop A.loop: {count} iterations; {why}" in ended.out
+    noun = "iteration" if count == 1 else "iterations"
+    assert f"loop A.loop: {count} {noun}; {why}" in ended.out
     rows = loop_rows(endless.parent / "rows.npz")
     assert len(rows) == count
     words = (*words, "--max-iterations", count)
@@ -244,7 +245,8 @@ def test_ctrl_c_ends_an_endless_loop_which_can_be_resumed(endless):
     ended = interrupted(endless, *cap, "--output", "rows.npz")
     count, why = printed_stop(ended)
     assert (ended.code, ended.err, why) == (130, GO_ON, SENTENCES["interrupted"])
-    assert f"loop A.loop: {count} iterations; {why}" in ended.out
+    noun = "iteration" if count == 1 else "iterations"
+    assert f"loop A.loop: {count} {noun}; {why}" in ended.out
     rows = loop_rows(endless.parent / "rows.npz")
     assert len(rows) == count
 
