@@ -19,7 +19,7 @@ from mdf_loop.run.backend import Runnable
 
 
 class Incomplete(Struct):
-    """Partial results of loops that were stopped.
+    """Stacks with missing rows and errors of outputs, after a loop was stopped.
 
     Attributes:
         short: Stacks with fewer rows than the program declares.
@@ -54,7 +54,10 @@ def what_can_be(
     incomplete: Incomplete,
     session_of: Callable[[Program], Runnable],
 ) -> dict[Value, Data]:
-    """Return the values of a straight segment, computed together, or one by one if the joint run fails."""
+    """Return the values of a straight segment that can be computed after a loop was stopped.
+
+    All outputs are computed together, or one by one if the joint run fails.
+    """
     outputs = incomplete.outputs(program)
     part = _only(program, outputs)
     if outputs and _inputs(part) <= known.keys():

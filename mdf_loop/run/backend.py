@@ -1,4 +1,4 @@
-"""Interfaces of back ends: engines that run prepared programs or documents.
+"""Back ends: engines that run prepared programs or whole documents.
 
     backend = BACKENDS["onnxruntime"]
     program = prepare(program, backend.order, evaluation())
@@ -34,7 +34,7 @@ class Computes(Protocol):
 
     @property
     def device(self) -> Device:
-        """Device of the computation, with the reason. `UNDECIDED` if the first run chooses the device."""
+        """Device, with the reason for its choice. `UNDECIDED` if the first run chooses the device."""
 
     def run(
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
@@ -68,7 +68,7 @@ class Load(Protocol):
         placement: Placement = USUAL,
         whole: Program | None = None,
     ) -> Runnable:
-        """Load a program for a placement. The program may be a segment of `whole`."""
+        """Load a program, which may be a segment of `whole`, for a placement."""
 
 
 class Backend(Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""Stream wrapper for HDF5, which aborts the process if closing a file fails.
+"""Stream wrapper that hides write errors from HDF5, which would abort the process.
 
-The wrapper hides errors from HDF5. After the first error, the wrapper continues in memory and raises
-the error at the end.
+HDF5 aborts the process if closing a file fails. After the first error, the wrapper therefore continues in
+memory and raises the error at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 @contextmanager
 def without_failing(stream: BinaryIO) -> Iterator[io.BufferedIOBase]:
-    """Yield a stream wrapper whose operations never fail. Raise the first error at exit."""
+    """Yield a wrapper that hides write errors of a stream, and raise the first error at exit."""
     stream.flush()
     sure = _CertainRows(getattr(stream, "raw", stream))  # a buffer would raise again at each flush
     try:
@@ -32,7 +32,7 @@ class _CertainRows(io.BufferedIOBase):
         self._stream = stream
 
     def _done(self, act: Callable[[Any], Any]) -> Any:
-        """Return the result of an action on the file, or on its copy in memory after the first error."""
+        """Apply an operation to the file, or to a copy of the file in memory after the first error."""
         place = self._stream.tell()
         try:
             return act(self._stream)

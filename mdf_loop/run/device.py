@@ -28,11 +28,11 @@ class Placement(Struct, frozen=True):
 
 
 USUAL = Placement()
-"""Placement on the fastest device."""
+"""Default placement: the faster device, and native loops where they are supported."""
 
 
 class Device(Struct, frozen=True):
-    """Chosen device with the reason for the choice."""
+    """Chosen device, with the reason for the choice."""
 
     name: str
     reason: str

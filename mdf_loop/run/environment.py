@@ -1,4 +1,6 @@
-"""Environment that determines the last bits of results, as recorded in checkpoints and stores.
+"""Software versions and processor that affect the last bits of results.
+
+Checkpoints and stores record these entries.
 
 Entries:
     number format   an integer of the package, which changes only in a release that changes result bits
@@ -27,7 +29,7 @@ _VECTOR_INSTRUCTIONS = ("avx", "avx2", "fma", "avx512f", "asimd", "sve")
 
 
 def environment(engine: str, forms: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the parts of the environment that affect the results of a run.
+    """Return the software versions and the processor that affect the results of a run.
 
     Args:
         engine: Name of the engine that runs the model.
@@ -79,7 +81,7 @@ def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str
 
 
 def _uses_llvmlite(form: str) -> bool:
-    """Return True if a loop is native, or only lacks llvmlite to be native."""
+    """Return True if a loop is native, or would be native if llvmlite were available."""
     return form in (NATIVE, f"standard: {unavailable()}")
 
 
@@ -108,4 +110,4 @@ _CURRENT: Mapping[str, Callable[[], str]] = {
     _LLVMLITE: _llvmlite,
     _PROCESSOR: _processor,
 }
-"""Functions that return each part of the environment of this process."""
+"""Functions that return the entries of this process's environment, by entry name."""

@@ -36,24 +36,24 @@ class OrderOfExecution(Sequence[Sets]):
 
     @classmethod
     def read(cls, runs: Any) -> OrderOfExecution | None:
-        """Return the list for its JSON form, or None for invalid content."""
+        """Return the execution list that a JSON value describes, or None for invalid content."""
         if not isinstance(runs, list) or not all(map(_is_run, runs)):
             return None
         return cls((tuple(tuple(nodes) for nodes in sets), times) for sets, times in runs)
 
     def add(self, sets: Sets, times: int) -> None:
-        """Append a number of equal evaluations."""
+        """Append `times` evaluations with equal node sets."""
         if self.runs and self.runs[-1][0] == sets:
             self.runs[-1] = (sets, self.runs[-1][1] + times)
         else:
             self.runs.append((sets, times))
 
     def mark(self) -> Mark:
-        """Return the current end of the list."""
+        """Return the current end position of the list."""
         return len(self.runs), self.runs[-1][1] if self.runs else 0
 
     def back(self, mark: Mark) -> None:
-        """Remove all evaluations after a mark."""
+        """Remove all evaluations after an end position that `mark` returned."""
         length, times = mark
         del self.runs[length:]
         if self.runs:
@@ -94,7 +94,7 @@ class OrderOfExecution(Sequence[Sets]):
 
 
 def _is_run(run: Any) -> bool:
-    """Return True for node sets with a valid number of repetitions."""
+    """Return True if a JSON value has the node sets of an evaluation and a number of repetitions."""
     match run:
         case [list() as sets, int() as times] if times >= 0:
             return all(

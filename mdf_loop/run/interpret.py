@@ -37,7 +37,7 @@ _GoOn: TypeAlias = Callable[[], None]
 def interpret(
     program: Program, arrays: Mapping[str, Data], go_on: _GoOn = lambda: None
 ) -> dict[str, Data]:
-    """Return the program's outputs by name, for inputs by name.
+    """Compute the outputs of a program by name from its inputs by name.
 
     Raises:
         RunError: An operation cannot be computed. The message names the operation and its place.
@@ -124,7 +124,7 @@ def _run_loop(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
 
 
 def _run_members(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
-    """Run a loop with individual termination conditions of the members."""
+    """Run a loop of a batch whose members have individual termination conditions."""
     limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
     assert loop.condition is not None
     assert loop.condition_out is not None
@@ -165,7 +165,7 @@ def _run_members(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
 
 
 def _of_going(value: Value, array: Data, going: Array, loop: Loop) -> Data:
-    """Return an array over members, in which each finished member repeats the first running member."""
+    """Replace the values of each finished member by the values of the first running member."""
     if loop.members not in (value.shape or ()):
         return array
     axis = (value.shape or ()).index(loop.members)
@@ -174,7 +174,7 @@ def _of_going(value: Value, array: Data, going: Array, loop: Loop) -> Data:
 
 
 def _along(going: Array, axis: int, array: Array) -> Array:
-    """Return booleans of members, reshaped to broadcast along an axis of an array."""
+    """Reshape a mask of members so that it broadcasts along an axis of an array."""
     return going.reshape(*(1,) * axis, -1, *(1,) * (np.ndim(array) - axis - 1))
 
 
@@ -189,7 +189,7 @@ def _row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> 
 
 
 def _stacked(rows: list[Array], recorded: Recorded, loop: Loop) -> Array:
-    """Return the rows stacked along a new axis 0. Without rows, axis 0 has length 0."""
+    """Stack the recorded rows along a new axis 0, which has length 0 without rows."""
     if not rows:
         shape = tuple(d if isinstance(d, int) else 0 for d in recorded.row.shape or ())
         return np.zeros((0, *shape), numpy_dtype(recorded.row.dtype))

@@ -34,7 +34,7 @@ class Interpreted:
     def run(
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
     ) -> dict[str, Data]:
-        """Return the outputs by name, for inputs by name, in newly allocated memory.
+        """Compute the outputs by name from the inputs by name, in newly allocated memory.
 
         Raises:
             RunError: The model failed. The message names the place.
@@ -56,6 +56,6 @@ class _Computation:
     terminate = False
 
     def go_on(self) -> None:
-        """Raise `Stopped` if the computation must terminate."""
+        """Raise `Stopped` if termination of the computation was requested."""
         if self.terminate:
             raise Stopped

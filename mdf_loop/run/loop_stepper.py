@@ -80,7 +80,7 @@ class LoopStepper:
 
     @property
     def whole(self) -> LoopState:
-        """State of the loop for all members."""
+        """Loop state of all members, including members that have ended."""
         return self._state
 
     @property
@@ -97,7 +97,7 @@ class LoopStepper:
 
     @property
     def ended_by(self) -> StopReason | None:
-        """Reason for the end of the loop, or None before its end."""
+        """Reason for the end of the loop, or None while iterations remain."""
         if self.segment.loop.condition is not None and not self._state.condition.any():
             return StopReason.CONDITION
         if self._limit is None or self.done < self._limit:
@@ -106,7 +106,7 @@ class LoopStepper:
         return StopReason.TRIP_COUNT if has_count else StopReason.MAX_ITERATIONS
 
     def report(self, reason: StopReason | None) -> LoopReport:
-        """Return the report of the loop. Before the end of the loop, `reason` is the reason of the stop."""
+        """Return the loop report, with `reason` as the stop reason if iterations remain."""
         stopped_by = self.ended_by or reason
         assert stopped_by is not None
         return LoopReport(self.done, stopped_by)
@@ -124,7 +124,7 @@ class LoopStepper:
     # --- execution ------------------------------------------------------------------------------
 
     def advance(self, most: int, stopping: Stopping) -> Block:
-        """Run at least one iteration, and at most the given number.
+        """Run at least one iteration and at most `most` iterations.
 
         Raises:
             Stopped: The computation was stopped. The state is the one before the call.
@@ -152,23 +152,23 @@ class LoopStepper:
         return Block(range(state.done, self.done), rows, watched)
 
     def _made(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
-        """Return the outputs of a number of further iterations."""
+        """Run `most` further iterations and return the outputs of the loop program."""
         return self.session.run(self._feeds(most, self._state, self._captured), stopping)
 
     def _begun(self, state: LoopState) -> LoopState:
-        """Return the initial state of a number of iterations, for all members."""
+        """Return the loop state before the next iterations, as this stepper represents it."""
         return state
 
     def _after(self, state: LoopState) -> LoopState:
-        """Return the state after iterations, for the members that took part in them."""
+        """Return the loop state after iterations, as this stepper represents it."""
         return state
 
     def take(self, block: Block) -> None:
-        """Add the rows of a block to `rows`."""
+        """Append the rows of a block to the recorded rows."""
         self.rows.add(block.numbers, block.rows)
 
     def back(self) -> None:
-        """Undo the last `advance`."""
+        """Restore the loop state before the last `advance`."""
         self._state = self._before
 
     def _feeds(self, most: int, state: LoopState, captured: Mapping[str, Data]) -> dict[str, Data]:
@@ -198,7 +198,7 @@ class LoopStepper:
     # --- results --------------------------------------------------------------------------------
 
     def results(self) -> dict[Value, Data]:
-        """Return the results of the loop after the completed iterations.
+        """Return the final values and recorded rows after the completed iterations.
 
         Before the first iteration, the final values of carried variables that no iteration reads are missing:
         such a variable only holds an output of the last iteration.
@@ -232,7 +232,7 @@ class LoopStepper:
     # --- checkpoints ----------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
-        """Return the iterations, the condition, carried values, rows and outer values."""
+        """Return the arrays of a checkpoint: iterations, condition, carried values, rows and outer values."""
         state, loop = self.whole, self.segment.loop
         parts = {
             "iterations": np.array(state.done, np.int64),
@@ -246,7 +246,7 @@ class LoopStepper:
         return {**self.around, **parts}
 
     def restore(self, parts: Snapshot) -> None:
-        """Resume from a snapshot."""
+        """Restore the loop state and the recorded rows from a snapshot."""
         loop = self.segment.loop
         carried = tuple(parts.value(f"carried {c.enter.name}", c.enter) for c in loop.carried)
         done = parts.number("iterations", self._limit)
@@ -263,7 +263,10 @@ class LoopStepper:
         )
 
     def _told(self, parts: Snapshot, done: int) -> tuple[Array, Array]:
-        """Return the last condition and the iterations, for each member if members terminate individually."""
+        """Read the last condition and the iteration counts from a snapshot.
+
+        Both have an element for each member if members terminate individually.
+        """
         if self.segment.loop.members is None:
             return np.array(parts.flag("condition")), np.array(done)
         own = self.whole.condition.shape
@@ -271,7 +274,7 @@ class LoopStepper:
 
 
 def _part(rows: Array, scanned: Scanned, done: int, most: int) -> Array:
-    """Return the rows for the next `most` iterations of a scanned array, as a view."""
+    """Return a view of the rows of a scanned array that the next `most` iterations read."""
     count = rows.shape[scanned.axis]
     first, last = min(done, count), min(done + most, count)
     part = slice(count - last, count - first) if scanned.backward else slice(first, last)

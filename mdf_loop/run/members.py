@@ -1,4 +1,4 @@
-"""Loaded programs for many members at once, whose long records are not copied.
+"""Loaded programs that compute all members of a sweep, and transpose recorded rows without copies.
 
 A loop records `[iterations, members, n]`. Outputs are `[members, iterations, n]`, and an output without an
 axis of members is repeated for each member. Transposing and repeating with ONNX operators would copy all
@@ -19,7 +19,7 @@ from mdf_loop.run.room import NO_ROOM, Room
 
 
 class Members:
-    """Loaded program for many values of the inputs `swept`."""
+    """Loaded program that computes all members of a sweep over the inputs `swept`."""
 
     def __init__(self, runnable: Runnable, swept: Collection[str]) -> None:
         self._swept = min(swept)
@@ -27,23 +27,23 @@ class Members:
 
     @property
     def program(self) -> Program:
-        """Program of the computation."""
+        """Program that computes all members."""
         return self._runnable.program
 
     @property
     def device(self) -> Device:
-        """Device of the computation, with the reason."""
+        """Device of the program, with the reason for its choice."""
         return self._runnable.device
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Form of each loop."""
+        """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
         return self._runnable.native
 
     def run(
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
     ) -> dict[str, Data]:
-        """Return the outputs by name, with a leading axis of members."""
+        """Compute the outputs by name, with a leading axis of members."""
         axes = {output.name: output.members for output in self.program.outputs}
         own = {n: np.moveaxis(r, 0, axis) for n, r in room.items() if (axis := axes[n]) is not None}
         outputs = self._runnable.run(arrays, stopping, own)
@@ -53,13 +53,13 @@ class Members:
 def members_in_front(
     program: Program, outputs: Mapping[str, Data], members: int
 ) -> dict[str, Data]:
-    """Return the outputs of a program for many members as views with a leading axis of members."""
+    """Return the outputs of a program over a sweep as views with a leading axis of members."""
     axes = {output.name: output.members for output in program.outputs}
     return {name: _in_front(data, axes[name], members) for name, data in outputs.items()}
 
 
 def _in_front(data: Array, axis: int | None, members: int) -> Array:
-    """Return one view with a leading axis of members. An array without the axis is shared by all members.
+    """Return a view of an output with the axis of members first, broadcast if the output has no such axis.
 
     A loop without iterations records an array that does not have the number of members.
     """

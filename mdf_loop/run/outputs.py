@@ -53,7 +53,7 @@ class LoopReport:
         return hash((self.how_often, self.why))
 
     def apart(self, axes: tuple[Axis, ...]) -> LoopReport:
-        """Return the report with the axis of members divided into the given axes."""
+        """Return the report with its axis of members divided into the given axes."""
         if isinstance(self.stopped_by, StopReason):
             return self
         return LoopReport.of(
@@ -84,7 +84,7 @@ class LoopReport:
 
     @property
     def words(self) -> str | list[Any]:
-        """Word of each reason, as in `Results`."""
+        """Word of each stop reason, such as `condition`, as in `Results`."""
         if isinstance(self.stopped_by, StopReason):
             return self.stopped_by.word
         words = np.array([reason.word for reason in StopReason], object)
@@ -92,7 +92,7 @@ class LoopReport:
 
 
 def _codes(reasons: StopReason | Array) -> int | Array:
-    """Return the code of one reason, or the codes of an array of reasons."""
+    """Return the integer code of a stop reason, or the codes of an array of stop reasons."""
     if isinstance(reasons, StopReason):
         return reasons.code
     codes: Array = np.vectorize(lambda reason: reason.code, otypes=[np.intp])(reasons)
@@ -221,7 +221,7 @@ class Outputs(Mapping[str, Data]):
         return {name: known[name] for name in (*along, *self._arrays) if name in known}
 
     def with_first_as(self, axes: tuple[Axis, ...]) -> Self:
-        """Return the same outputs with these axes in place of the first one."""
+        """Return a copy of the outputs whose first axis is divided into the given axes."""
         renamed = copy(self)
         renamed.axes = (*axes, *self.axes[1:])
         renamed._arrays = dict(with_each_axis(self._arrays, axes))

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from mdf_loop.ir import Array
 
 Room: TypeAlias = Mapping[str, Array]
-"""Arrays with the shape and dtype of outputs, by output name. Outputs may be missing."""
+"""Preallocated arrays with the shape and dtype of outputs, by output name."""
 
 NO_ROOM: Room = MappingProxyType({})
 
@@ -25,7 +25,7 @@ def address(array: Array) -> int:
 
 
 def is_in(array: Array, room: Array | None) -> bool:
-    """Return True if an array is stored in the preallocated memory."""
+    """Return True if an array occupies the preallocated memory `room`."""
     return (
         room is not None
         and array.shape == room.shape

@@ -16,6 +16,6 @@ def new_run_id() -> str:
 
 
 def run_named(content: Any) -> str:
-    """Return `run 20261123-012011-9f3c2a71`, or another text for an invalid id."""
+    """Return a run id as text for messages: `run 20261123-012011-9f3c2a71`, or a text for an invalid id."""
     plain = isinstance(content, str) and _PLAIN.fullmatch(content)
     return f"run {content}" if plain else "a run without a name"

@@ -69,7 +69,7 @@ def follow_loop(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
 
 
 class Segments:
-    """Program in segments, whose sessions are created when they are first needed.
+    """Program that is divided into segments. A session is created when its segment first runs.
 
     Several threads may use the object at once.
     """
@@ -102,14 +102,14 @@ class Segments:
 
     @property
     def device(self) -> Device:
-        """Device of the segments, with the reason: that of the first segment with a decided device."""
+        """Device of the first segment whose device is decided, with the reason for its choice."""
         devices = [session.device for _, session in sorted(self._sessions.items())]
         decided = (device for device in devices if device is not UNDECIDED)
         return next(decided, None) or self.session(0).device
 
     @property
     def native(self) -> dict[str, str]:
-        """Form of each loop in segments that have run."""
+        """Form of each loop in segments that have run, by loop name."""
         sessions = tuple(self._sessions.values())  # atomic, so that no lock is needed
         return {name: form for session in sessions for name, form in session.native.items()}
 
@@ -121,7 +121,7 @@ class Segments:
         )
 
     def session(self, place: int) -> Runnable:
-        """Return the session of a segment."""
+        """Return the session of the segment at an index, which is created on first use."""
         with self._lock:
             if place not in self._sessions:
                 self._sessions[place] = self._loaded(self.segments[place])
@@ -151,26 +151,26 @@ class Segments:
         return self.session_of(running)
 
     def most_at_once(self, segment: LoopSegment) -> int:
-        """Return the maximum number of iterations of one chunk.
+        """Return the maximum number of loop iterations in one chunk.
 
         Pregenerated random numbers take memory, and members that have ended may run on within a chunk.
         """
         return self._at_once.get(segment, sys.maxsize)
 
     def are_apart(self, segment: LoopSegment) -> bool:
-        """Return True if the members of a loop end individually, so that they can be removed."""
+        """Return True if each member of a loop can be removed as soon as it has ended."""
         members = segment.loop.members
         if members is None:
             return False
         return member_aggregates(self.program, members).isdisjoint(segment.captured)
 
     def session_of(self, part: Program) -> Runnable:
-        """Return a new session of a part of the program."""
+        """Load a part of the program, such as a segment, into a new session."""
         return self._backend.load(part, self._placement, self.program)
 
 
 def _needed(program: Program, segments: tuple[Segment, ...]) -> tuple[frozenset[Value], ...]:
-    """Return, for each segment, the values that it, later segments or the outputs need."""
+    """Return, for each segment, the values that are read there, in later segments or as outputs."""
     needed = frozenset(output.value for output in program.outputs)
     needed_sets = []
     for segment in reversed(segments):
@@ -227,7 +227,7 @@ def run_in_segments(
 
 
 class _Evaluation:
-    """One run through the segments, with the values that are still needed and loop reports."""
+    """Evaluation of a program segment by segment, with its current values and loop reports."""
 
     def __init__(
         self, segments: Segments, arrays: Mapping[str, Data], stopping: Stopping, follower: Follower
@@ -246,7 +246,7 @@ class _Evaluation:
         self.resume: Snapshot | None = None
 
     def reached(self) -> PartialRun:
-        """Run the remaining segments, and return the results."""
+        """Run the remaining segments and return the outputs and loop reports."""
         for place in range(self.first, len(self.segments.segments)):
             segment = self.segments.segments[place]
             self._keep(place)
@@ -260,19 +260,19 @@ class _Evaluation:
         return PartialRun(outputs, self.reports, self.reason, missing)
 
     def _why(self) -> str:
-        """Return the reason why an output could not be computed."""
+        """Return the reason why outputs are missing: an error, or the stop of the run."""
         if self.incomplete.errors:
             return str(self.incomplete.errors[0])
         assert self.reason is not None
         return self.reason.value
 
     def _keep(self, place: int) -> None:
-        """Discard values that are no longer needed."""
+        """Discard values that neither the remaining segments nor the outputs read."""
         needed = self.segments.needed[place]
         self.values = {value: data for value, data in self.values.items() if value in needed}
 
     def _known(self) -> dict[Value, Data]:
-        """Return the known values, without rows of loops that were stopped early."""
+        """Return the computed values, inputs and constants, without incomplete rows of stopped loops."""
         known = {**self.feeds, **self.values}
         return {value: data for value, data in known.items() if value not in self.incomplete.short}
 
@@ -292,7 +292,7 @@ class _Evaluation:
             self.values |= {output.value: outputs[output.name] for output in program.outputs}
 
     def _session_of(self, place: int) -> Callable[[Program], Runnable]:
-        """Return a function for the session of a segment, or of some of its outputs."""
+        """Return a function that loads a segment, or a reduced segment with some of its outputs."""
         outputs = self.segments.segments[place].program.outputs
 
         def session_of(part: Program) -> Runnable:
@@ -340,7 +340,7 @@ class _Evaluation:
     # --- checkpoints ----------------------------------------------------------------------------
 
     def _snapshot(self, place: int) -> dict[str, Array]:
-        """Return the values and loop reports at the beginning of a loop."""
+        """Return checkpoint arrays with the values and loop reports at the beginning of a loop."""
         parts = {f"value {value.name}": np.asarray(data) for value, data in self.values.items()}
         for name, report in self.reports.items():
             parts[f"loop {name}"] = np.array([report.iterations, report.codes])
@@ -363,7 +363,7 @@ class _Evaluation:
 
 
 def _report(parts: Snapshot, loop: Loop) -> LoopReport:
-    """Return the report of a completed loop from a snapshot."""
+    """Read the report of a completed loop from a snapshot."""
     name, own = f"loop {loop.name}", () if loop.members is None else (None,)
     iterations, codes = parts.array(name, "i", (2, *own))
     if (iterations < 0).any() or (codes < 0).any() or (codes >= len(StopReason)).any():

@@ -45,7 +45,7 @@ Watching for signals costs 10 us per call, since handlers are changed and caches
 
 
 class SingleRun:
-    """Evaluation of a model that several threads can run."""
+    """Loaded model for single evaluations, which several threads may run at once."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class SingleRun:
 
     @property
     def native(self) -> dict[str, str]:
-        """Form of each loop."""
+        """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
         loaded_segments = [segments for segments in self._segments.values() if segments is not None]
         pieces = {name: form for each in loaded_segments for name, form in each.native.items()}
         return {**self.session.native, **pieces}
@@ -152,7 +152,7 @@ class SingleRun:
             return self._segments[watch]
 
     def _whole(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
-        """Evaluate a model without loops that can run in chunks."""
+        """Evaluate a model that has no loops to divide into chunks."""
         controls = controller.controls
         is_asked = controls.time_limit is not None or controls.saved_at is not None
         begun = time.perf_counter()
@@ -164,7 +164,7 @@ class SingleRun:
         return partial_run
 
     def _watched(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
-        """Evaluate the whole program so that it can be stopped."""
+        """Evaluate the whole program under the control of signals and limits."""
         outputs = None
         with controller, contextlib.suppress(Stopped):
             outputs = self.session.run(arrays, controller.stopping)
@@ -181,7 +181,7 @@ class SingleRun:
 
 
 def _patience(seconds: float) -> float:
-    """Return the seconds for the next whole evaluation, from the duration of the last one in segments.
+    """Return the seconds allowed for a whole evaluation, from the duration of an evaluation in segments.
 
     An evaluation in segments takes longer than a whole evaluation. 0 means that segments are used at once.
     """
@@ -189,7 +189,7 @@ def _patience(seconds: float) -> float:
 
 
 def _takes_alike(program: Program) -> bool:
-    """Return True if the duration is independent of the inputs: no loops, branches or unknown shapes."""
+    """Return True if a program has no loops, branches or unknown shapes, and so a constant duration."""
     result_values = (value for operation in program.ops for value in results(operation))
     values = (*(entry.value for entry in program.inputs), *result_values)
     return not any(map(bodies, program.ops)) and all(is_fixed(value.shape) for value in values)
@@ -202,7 +202,7 @@ class _Rows:
         self._stepper = stepper
 
     def take(self, block: Block) -> None:
-        """Add the rows of a block to the stepper."""
+        """Append the rows of a block to the rows of the stepper."""
         self._stepper.take(block)
 
     def flush(self) -> None:

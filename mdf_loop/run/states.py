@@ -34,7 +34,7 @@ _HINT = "give results.state of a run of this model that took the same inputs and
 
 
 def in_type(array: Array, value: Value, front: int = 0) -> Array:
-    """Return the array in the dtype and shape of a carried value, after `front` leading axes."""
+    """Convert an array to the dtype and shape of a carried value, after `front` leading axes."""
     wide = array if value.dtype == "string" else array.astype(numpy_dtype(value.dtype), copy=False)
     if value.shape is None or wide.shape[front:] == value.shape:
         return wide
@@ -52,7 +52,7 @@ def is_swept(array: Array, value: Value) -> bool:
 
 
 def without_members(array: Array) -> Array:
-    """Return a value without its axis of members if all members are equal, or the value unchanged."""
+    """Remove the axis of members from an array if all members are equal."""
     return array[0, ...] if (array == array[:1]).all() else array
 
 
@@ -126,7 +126,7 @@ def _time(written_time: Any) -> Array:
 
 
 def _fitting(name: str, content: Any, value: Value, members: int | None) -> Array:
-    """Return the array if a carried value can represent it without loss."""
+    """Convert a state entry to an array, and raise if the carried value cannot represent it exactly."""
     try:
         array = as_supported_array(content, f"'{name}' of the state")
     except Ragged:
@@ -199,7 +199,7 @@ def save_state(path: str | Path, state: State | None) -> None:
 
 
 def load_state(path: str | Path) -> State:
-    """Return the state that `save_state` wrote.
+    """Read a state from a `.npz` file that `save_state` wrote.
 
     Raises:
         InputError: The file does not exist, or contains no state.

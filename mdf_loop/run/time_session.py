@@ -1,4 +1,4 @@
-"""Model over time: the first evaluation, and a loop of ONNX Runtime for all later evaluations."""
+"""Loaded model over time: the first evaluation, and an ONNX Runtime loop over all later evaluations."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ AS_LONG = 10 * LITTLE
 """Total microseconds of short runs after which native loops are compiled. Compilation takes about as long."""
 
 LAST_ONLY = sys.maxsize
-"""Subsampling distance that exceeds every number of steps: only the last row of each chunk is recorded."""
+"""Distance between recorded rows that exceeds every number of steps: only the last row of each chunk is recorded."""
 
 Which: TypeAlias = Literal["first", "later", "thinned"]
 """Program of a model over time. `thinned` only returns the row of every n-th step."""
@@ -108,7 +108,7 @@ class TimeSession:
 
     @property
     def first(self) -> Runnable:
-        """First evaluation."""
+        """Loaded program of the first evaluation."""
         return self._made("first", self.swept)
 
     def begin_run(self, steps: int, members: int, runs: int = 1) -> bool:
@@ -121,7 +121,7 @@ class TimeSession:
         return work * runs < LITTLE and self._done < AS_LONG
 
     def later(self, state: State, *, brief: bool, thinned: bool) -> Runnable:
-        """Return the loop over later evaluations for a carried state."""
+        """Return the loaded loop over all evaluations after the first, for a carried state."""
         swept = {
             self._before[name]
             for name, value in self.carried.items()
@@ -130,7 +130,7 @@ class TimeSession:
         return self._made("thinned" if thinned else "later", self.swept | swept, brief)
 
     def make_ready(self) -> None:
-        """Compile both programs now, so that errors are raised before a run."""
+        """Load the programs of the first and of later evaluations, so that errors precede a run."""
         for which in ("first", "later"):
             self._made(which, self.swept)
 
@@ -167,7 +167,7 @@ class TimeSession:
         return Members(loaded, swept) if swept else loaded
 
     def _prepared(self, which: Which, swept: frozenset[str]) -> Program:
-        """Return one of the programs after all passes of the back end."""
+        """Return the program of the first or of later evaluations after all passes of the back end."""
         if (which, swept) not in self._ready:
             program = self.programs.first if which == "first" else self.programs.later
             over_time_program = over_time(swept, thinned=which == "thinned")
@@ -175,7 +175,7 @@ class TimeSession:
         return self._ready[which, swept]
 
     def _drawing(self, ready: Program, placement: Placement) -> Runnable:
-        """Load a loop that draws. ONNX Runtime's own kernels need random numbers drawn before the loop."""
+        """Load a loop that draws random numbers, which ONNX Runtime's own kernels need before the loop."""
         loop, load = ready.ops[-1], self._backend.load
         (steps,) = (
             e.value for e in ready.inputs if e.role is InputRole.CONTROL and e.of == "steps"
@@ -193,7 +193,7 @@ class TimeSession:
         return drawing
 
     def most_at_once(self, session: Runnable, members: int) -> int:
-        """Return the maximum number of evaluations per loop, limited by the memory for random numbers."""
+        """Return the maximum number of evaluations in one call, limited by the memory for random numbers."""
         drawn = total_elements(self._drawn.get(session.program, ()), members)
         return (
             max(MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // drawn)
@@ -202,7 +202,7 @@ class TimeSession:
         )
 
     def thinned(self, plan: RecordingPlan, controls: RunControls, members: int) -> int:
-        """Return the subsampling distance of the recorded rows, or `LAST_ONLY`."""
+        """Return the number of steps between two recorded rows, or `LAST_ONLY`."""
         if controls.watches or self._has_small_rows(members):
             return 1
         if not plan.selection.reduce:
@@ -216,7 +216,7 @@ class TimeSession:
 
     @property
     def device(self) -> Device:
-        """Device of the model."""
+        """Device of the model, with the reason for its choice."""
         with self._lock:
             sessions = tuple(self._sessions.values())
         return (sessions[-1] if sessions else self.first).device
@@ -300,7 +300,7 @@ class TimeSession:
         return {name: array for name, array in outputs.items() if name not in carried}
 
     def state_of(self, outputs: Mapping[str, Array]) -> State:
-        """Return the carried values. Members of a sweep share the counters of the schedule if possible."""
+        """Return the carried values among outputs. Equal schedule counters of all members become one counter."""
         state = {}
         for name, value in self.carried.items():
             array = outputs[self._after[name]]
@@ -311,7 +311,7 @@ class TimeSession:
         return state
 
     def restored(self, parts: Snapshot, bound: Bound) -> State:
-        """Return carried values from a checkpoint."""
+        """Read the carried values from a checkpoint."""
         members = self._members(bound)
         return {
             name: parts.value(name, value, members if is_swept(parts[name], value) else ())
@@ -319,7 +319,7 @@ class TimeSession:
         }
 
     def members(self, bound: Bound) -> int:
-        """Return the number of simultaneous runs."""
+        """Return the number of members that run at once, which is 1 without a sweep."""
         return math.prod(self._members(bound))
 
     def _members(self, bound: Bound) -> tuple[int, ...]:
@@ -336,7 +336,7 @@ class TimeSession:
 
 
 def _work(program: Program) -> float:
-    """Return a lower bound of the duration of a step in microseconds."""
+    """Return a lower bound of the microseconds that the loops of a step take."""
     known = constants_in(program)
     return sum(work_of(loop.ops, known) for loop in program.ops if isinstance(loop, Loop))
 

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 
 class _Position(Struct, frozen=True):
-    """Position of a run. `execution_mark` is the end of its order of execution.
+    """Progress of a run: completed evaluations, carried values and expected row shapes.
+
+    `execution_mark` is the end of the recorded order of execution.
 
     `alike` is the expected number of further rows with equal shapes. `shapes` are those of the last rows.
     """
@@ -48,7 +50,7 @@ class _Position(Struct, frozen=True):
 
 
 class TimeStepper:
-    """Stepper through the evaluations of one run.
+    """Stepper through the evaluations of one run over time.
 
     Attributes:
         total: Total number of evaluations.
@@ -104,7 +106,7 @@ class TimeStepper:
 
     @property
     def ran(self) -> OrderOfExecution | None:
-        """Order of execution, or None if it was determined by the run and not requested."""
+        """Order in which nodes ran, or None if only the run determines it and it was not requested."""
         return self._execution_order
 
     def state(self, clock: Clock) -> State | None:
@@ -125,7 +127,7 @@ class TimeStepper:
         return self._further(min(most, self.total - self.done), stopping)
 
     def back(self) -> None:
-        """Undo the last `advance`."""
+        """Restore the state before the last `advance`."""
         self._position = self._before
         if self._execution_order is not None:
             assert self._position.execution_mark is not None
@@ -199,7 +201,7 @@ class TimeStepper:
     def _block(
         self, numbers: range, outputs: Mapping[str, Array], which: int, room: Room = NO_ROOM
     ) -> Block:
-        """Return the rows of the first evaluation (0), or of later evaluations (1)."""
+        """Return the block of rows that the first evaluation (0) or later evaluations (1) computed."""
         cut = (slice(None),) * self._session.axis + (slice(len(numbers)),)
         rows = {
             name: outputs[name][cut] for name in self._session.programs.recorded if name in outputs
@@ -214,7 +216,7 @@ class TimeStepper:
         return Block(numbers, rows, watched, there)
 
     def _check_forms(self, forms: Mapping[str, str]) -> None:
-        """Record the forms of the loops in evaluations after the first one.
+        """Check and record whether each loop is native in evaluations after the first one.
 
         In the first evaluation, a loop may have another form, since more is known at compile time.
 
@@ -233,7 +235,7 @@ class TimeStepper:
     # --- checkpoints --------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
-        """Return all arrays that are necessary to resume."""
+        """Return the arrays that a checkpoint needs to resume the run."""
         state, execution_order = self._position.state or {}, self._execution_order
         parts = {f"state {name}": array for name, array in state.items()}
         order = (
@@ -243,7 +245,7 @@ class TimeStepper:
         return {"done": np.array(self.done), "native": native, **order, **parts}
 
     def restore(self, parts: Snapshot) -> None:
-        """Resume from a snapshot."""
+        """Restore the completed evaluations and carried values from a snapshot."""
         done = parts.number("done")
         # The carried values may be empty.
         begun = done > 0 or self._specification.values.state is not None
@@ -257,7 +259,7 @@ class TimeStepper:
 
 
 def _native(parts: Snapshot) -> dict[str, str]:
-    """Return the forms of the loops in a snapshot."""
+    """Read the form of each loop from a snapshot."""
     content = parts.content("native") if "native" in parts else {}
     if not isinstance(content, dict) or not all(isinstance(text, str) for text in content.values()):
         raise parts.wrong("native", "which loops were native")
@@ -265,7 +267,7 @@ def _native(parts: Snapshot) -> dict[str, str]:
 
 
 def _ran(parts: Snapshot, done: int) -> OrderOfExecution:
-    """Return the order of execution of `done` evaluations from a snapshot."""
+    """Read the order of execution of `done` evaluations from a snapshot."""
     order = OrderOfExecution.read(parts.content("ran"))
     if order is None or len(order) != done:
         raise parts.wrong("ran", f"the order of execution of {done} steps")
@@ -280,7 +282,7 @@ def _clock(start: State | None, dt: float | None) -> Clock:
 
 
 def _cut(number: int, most: int, every: int) -> tuple[int, int]:
-    """Return the numbers of evaluations and rows for the next run of the loop.
+    """Return the numbers of evaluations and of recorded rows for the next call of the loop.
 
     A row is that of the last of `steps / rows` evaluations. A row whose number is not a multiple of `every`
     is not recorded.
@@ -296,14 +298,14 @@ def _is_kept(number: int, every: int) -> bool:
 
 
 def _widened(row: Array, dtype: str | None) -> Array:
-    """Return the row in the common dtype with `dtype`, or unchanged if `dtype` is None."""
+    """Convert a row to the common dtype of the row and `dtype`, unless `dtype` is None."""
     if dtype is None or dtype_name(row) == dtype:
         return row
     return row.astype(np.result_type(row.dtype, numpy_dtype(dtype)))
 
 
 def _where_run(rows: Array, flags: Array | None, axis: int) -> Array:
-    """Return the rows with zeros for steps in which the node had not run."""
+    """Replace the rows of steps in which the node had not run by zeros."""
     if flags is None or np.all(flags):
         return rows
     deep = flags.reshape(*flags.shape, *(1,) * (rows.ndim - flags.ndim))

@@ -50,7 +50,7 @@ _DIGEST = "sha256:"
 _MOST_DIFFERENCES = 5
 _TEXTS = "texts"
 _OF_PYTHON = (TypeError, AttributeError, LookupError)
-"""Exceptions of Python that indicate contents of unexpected types in a checkpoint."""
+"""Python exceptions that indicate a checkpoint entry of an unexpected type."""
 
 _HINT = f"give the same model and options as then, or {ANEW}"
 
@@ -119,7 +119,7 @@ def _bytes(content: Any) -> Array:
 
 
 def _held(array: Array) -> tuple[str, Array]:
-    """Return the encoding of an array ("" for none), and an array that `.npz` files store exactly."""
+    """Encode an array for an `.npz` file, and return the name of the encoding ("" for none) with it."""
     if array.dtype.kind == "O":
         texts = array.reshape(-1).tolist()
         if not all(isinstance(text, str) for text in texts):
@@ -156,7 +156,7 @@ def _texts(stored: Array) -> Array:
 
 
 def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
-    """Return the parts that the last `Checkpoints.save` stored.
+    """Read a checkpoint file, and return its parts by name.
 
     Raises:
         InputError: The checkpoint does not exist, is damaged, or belongs to another run.
@@ -227,7 +227,7 @@ def _check(name: str, contents: Mapping[str, Any], identity: Identity) -> None:
 def _parts(
     archive: Archive, encodings: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, Array]]:
-    """Return the decoded arrays of each part by name."""
+    """Decode the arrays of each part of a checkpoint."""
     archive.check(archive.names)
     numbers = itertools.count()
     return {
@@ -287,7 +287,7 @@ def digest_of_arrays(arrays: Mapping[str, Array]) -> str:
 
 
 def _chunks(array: Array) -> Iterator[Array]:
-    """Yield the elements in C order, a few megabytes at a time."""
+    """Yield the elements of an array in C order, a few megabytes at a time."""
     yield from np.nditer(
         array,
         flags=["external_loop", "buffered", "zerosize_ok"],

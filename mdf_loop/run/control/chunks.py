@@ -36,7 +36,7 @@ An initially small array grows by a large factor when elements are appended for 
 
 
 class Lengths:
-    """Number of steps per chunk, adapted so that a chunk takes `SECONDS`.
+    """Adaptive number of steps per chunk, so that a chunk takes `SECONDS`.
 
     Attributes:
         next: Number of steps of the next chunk.
@@ -90,7 +90,7 @@ class Lengths:
         return expected if self._growth > 1 and expected > BYTES else 0.0
 
     def failed(self) -> None:
-        """Record a failed step in the chunk, and halve the length to run the steps before the failure."""
+        """Halve the length of the next chunk, to run the steps before a step that failed."""
         self.next //= 2
 
 

@@ -1,4 +1,4 @@
-"""Controller of one run: it reports progress, writes checkpoints, and stops the run."""
+"""Controller of one run, which reports progress, writes checkpoints, and stops the run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RowRecorder(Protocol):
         """Write all recorded rows to their destination."""
 
     def snapshot(self) -> Mapping[str, Array]:
-        """Return all arrays that are necessary to continue recording."""
+        """Return the arrays that a checkpoint needs to continue recording."""
 
     def end(self) -> bool:
         """Release the reserved disk space. Return True if all recorded rows are stored safely."""
@@ -47,7 +47,7 @@ _ENVIRONMENT = "environment"
 
 
 class RunController:
-    """Controller of one run, a context to enter before its first stepper runs.
+    """Controller of one run, which is entered as a context before the first stepper runs.
 
     Attributes:
         not_finite: First nan or infinity, if the run was watched and stopped there. None otherwise.
@@ -77,7 +77,7 @@ class RunController:
         self.checkpoint = None if self.resumed is None else controls.resume
 
     def _resumed(self) -> Mapping[str, Snapshot] | None:
-        """Return the content of the checkpoint from which the run resumes, or None."""
+        """Load the checkpoint from which the run resumes, or return None for a new run."""
         if self.controls.begins:
             return None
         assert self.controls.resume is not None
@@ -137,7 +137,7 @@ class RunController:
     def _taking(
         self, stepper: Stepper, keeper: RowRecorder, reporter: Reporter
     ) -> Callable[[Block], StopReason | None]:
-        """Return the function that processes each block."""
+        """Return a function that records a block, reports progress and saves checkpoints."""
 
         def take(block: Block) -> StopReason | None:
             not_finite = first_not_finite(block, self._axis) if block.watched else None

@@ -100,7 +100,7 @@ def reporting(
 
 
 class Pace:
-    """The rate of a run over the last `WINDOW` seconds, and the remaining time.
+    """Estimator of the rate of a run over the last `WINDOW` seconds, and of its remaining time.
 
     Between two samples, the remaining time decreases with the clock, but by no more than the expected time of
     the latest steps: if a step hangs, the estimate stops.

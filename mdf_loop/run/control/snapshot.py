@@ -1,4 +1,4 @@
-"""Contents of a checkpoint by name, with a check of each part before use.
+"""Arrays of a checkpoint by name, each of which is validated when it is read.
 
     parts.number("done", most=100)           an integer from 0 to 100
     parts.flag("condition")                  a boolean
@@ -63,7 +63,7 @@ class Snapshot(Mapping[str, Array]):
         return Snapshot(arrays, self._part + word, self._file)
 
     def wrong(self, name: str, expected: str) -> InputError:
-        """Return the error about an invalid part."""
+        """Return the error that a part of the checkpoint is invalid."""
         array = self[name]
         kind = f"{array.dtype}{list(array.shape)}"
         there = kind if array.ndim or array.dtype.kind in _TEXTS else f"{array} ({array.dtype})"
@@ -72,7 +72,7 @@ class Snapshot(Mapping[str, Array]):
     # --- one value ----------------------------------------------------------------------------
 
     def number(self, name: str, most: int | None = None) -> int:
-        """Return an integer from 0 to `most`."""
+        """Read a part that is an integer from 0 to `most`."""
         array = self[name]
         if array.shape != () or array.dtype.kind not in "iu":
             raise self.wrong(name, "a whole number")
@@ -81,19 +81,19 @@ class Snapshot(Mapping[str, Array]):
         return int(array)
 
     def flag(self, name: str) -> bool:
-        """Return a boolean."""
+        """Read a part that is a boolean."""
         if self[name].shape != () or self[name].dtype != bool:
             raise self.wrong(name, "true or false")
         return bool(self[name])
 
     def text(self, name: str) -> str:
-        """Return a string."""
+        """Read a part that is a string."""
         if self[name].shape != () or self[name].dtype.kind != "U":
             raise self.wrong(name, "a text")
         return str(self[name])
 
     def content(self, name: str) -> Any:
-        """Return the parsed content of a JSON string."""
+        """Read a part that is a JSON text, and return its parsed content."""
         text = self.text(name)
         check(len(text) * OBJECT, f"'{self._part}{name}' of the checkpoint '{self._file}'")
         try:
@@ -104,7 +104,7 @@ class Snapshot(Mapping[str, Array]):
     # --- arrays -------------------------------------------------------------------------------
 
     def array(self, name: str, kinds: str, shape: tuple[int | None, ...]) -> Array:
-        """Return an array whose NumPy dtype kind is in `kinds`. None in `shape` allows any extent."""
+        """Read an array whose NumPy dtype kind is in `kinds`. None in `shape` allows any extent."""
         array = self[name]
         fits = len(shape) == array.ndim and all(
             extent in (None, own) for extent, own in zip(shape, array.shape, strict=True)
@@ -115,7 +115,7 @@ class Snapshot(Mapping[str, Array]):
         return array
 
     def value(self, name: str, value: Value, front: tuple[int, ...] = ()) -> Array:
-        """Return an array of the type of a program value, with `front` as leading axes."""
+        """Read an array of the type of a program value, with `front` as leading axes."""
         array, dtype = self[name], numpy_dtype(value.dtype)
         is_text = dtype.kind == "O"
         is_of_type = (
@@ -127,7 +127,7 @@ class Snapshot(Mapping[str, Array]):
         return array.astype(dtype, copy=False)
 
     def rows(self, name: str, length: int, axis: int, dtype: str) -> Array:
-        """Return an array with `length` rows of numbers or texts along `axis`."""
+        """Read an array with `length` rows of numbers or texts along `axis`."""
         array = self[name]
         kinds = kinds_like(dtype)
         if array.ndim <= axis or array.shape[axis] != length or _kind(array) not in kinds:
@@ -161,5 +161,5 @@ def _fits(shape: tuple[int, ...], value: Value, front: tuple[int, ...]) -> bool:
 
 
 def damaged(file: str, what: str) -> InputError:
-    """Return the error about a damaged checkpoint."""
+    """Return the error that a checkpoint file is damaged."""
     return InputError(f"the checkpoint '{file}' is damaged: {what}"[:300], hint=ANEW)

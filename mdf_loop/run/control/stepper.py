@@ -30,7 +30,7 @@ class Block(Struct, frozen=True):
 
 
 class Cadence(Struct):
-    """Number of steps that take half of a chunk's time, shared by the runs of one model.
+    """Number of steps that take half of a chunk's target duration, shared by the runs of one model.
 
     `sizes` are the bytes of the carried values and of the rows after the first chunk. The number of steps is
     valid only for runs with equal sizes.
@@ -73,17 +73,17 @@ class Stepper(Protocol):
         """
 
     def back(self) -> None:
-        """Undo the last `advance`."""
+        """Restore the state before the last `advance`."""
 
     def snapshot(self) -> dict[str, Array]:
-        """Return all arrays that are necessary to resume."""
+        """Return the arrays that a checkpoint needs to resume the run."""
 
     def restore(self, parts: Snapshot) -> None:
-        """Resume from a snapshot."""
+        """Restore the state of the computation from a snapshot."""
 
 
 class Along(Protocol):
-    """Interface of coordinates along rows: an array, or an object that becomes an array on access."""
+    """Interface of the coordinates of rows: an array, or an object that NumPy converts to an array."""
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -93,14 +93,14 @@ class Along(Protocol):
 
 
 class RowSink(Protocol):
-    """Interface of a destination of rows."""
+    """Interface of a destination of recorded rows, in memory or on disk."""
 
     @property
     def length(self) -> int:
-        """Number of rows in the destination."""
+        """Number of rows that the destination contains."""
 
     def room(self, count: int) -> Room:
-        """Return the memory for the next rows, if the destination provides memory."""
+        """Return preallocated memory for the next `count` rows, if the destination has some."""
 
     def add(self, coordinate: Along, rows: Mapping[str, Array]) -> None:
         """Append rows, with the time or the step number of each."""

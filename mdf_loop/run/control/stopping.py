@@ -39,7 +39,7 @@ _SIGINT = (int(signal.SIGINT),)
 
 
 class Stopped(Exception):  # noqa: N818 - a requested stop is no error
-    """Signal that a computation was stopped from outside. `Stopping.reason` has the reason."""
+    """Exception that a computation was stopped from outside. `Stopping.reason` has the reason."""
 
 
 class Stopping:
@@ -86,7 +86,7 @@ class Stopping:
         _watcher().bell.ring()
 
     def hears(self, reason: StopReason) -> bool:
-        """Receive a signal and return True if it is the first one."""
+        """Record a received signal, and return True if it is the first signal of the run."""
         first = self.signalled is None
         self.signalled = self.signalled or reason
         self._set(reason)
@@ -133,13 +133,13 @@ class Stopping:
         _watcher().wake_by(time.monotonic() + LOOKS)
 
     def ends(self, run_options: Any) -> None:
-        """Unregister a finished computation."""
+        """Unregister a computation of the runtime that has finished."""
         self._running.discard(run_options)
 
     # --- the watcher --------------------------------------------------------------------------
 
     def due(self) -> float | None:
-        """Return the time of the next action without further events, or None."""
+        """Return the time of the next check or deadline of this run, or None."""
         if self._over:
             return None
         due = self._deadline if self.reason is None else self._end
@@ -161,7 +161,7 @@ class Stopping:
             self._end = time.monotonic()
 
     def look(self, now: float, rung: Collection[StopReason]) -> None:
-        """Perform the actions that are due at `now`, after some signals were received."""
+        """Check signals, the time limit and the memory at time `now`, and terminate computations if due."""
         for reason in rung if self._main else ():
             self._set(reason)
         if self._deadline is not None and now >= self._deadline:
@@ -180,14 +180,14 @@ class NeverStopping(Stopping):
     can_end = False
 
     def begins(self, run_options: Any) -> None:
-        """Do nothing."""
+        """Do nothing, since this watcher never terminates a computation."""
 
     def ends(self, run_options: Any) -> None:
-        """Do nothing."""
+        """Do nothing, since this watcher never terminates a computation."""
 
 
 class _Watcher:
-    """Thread that waits for signals and for the next due time."""
+    """Thread that waits for signals and for the next deadline of a watched run."""
 
     def __init__(self) -> None:
         self.watched: set[Stopping] = set()
@@ -204,7 +204,7 @@ class _Watcher:
             self.bell.ring()
 
     def look(self) -> None:
-        """Read the received signals, and let each watched run perform its due actions."""
+        """Read the received signals, and check each watched run."""
         with self._looking:
             data = self.bell.heard()
             rung = signals.reasons_in(data or b"")

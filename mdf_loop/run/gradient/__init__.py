@@ -1,1 +1,1 @@
-"""Differentiated models that are loaded, as one program or in chunks of a long run."""
+"""Execution of differentiated models, as one program or chunk by chunk for long runs."""

@@ -71,7 +71,7 @@ class GradientOverTime:
         self._later: dict[tuple[frozenset[str], Differentiation], Runnable] = {}
 
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
-        """Return the objective and its derivative by each requested input."""
+        """Compute the objective and its derivative by each requested input."""
         bound = bound.drawing(self._programs.later)
         state_size = self._held(max(self._session.members(bound), 1))
         most = max(FEWEST, math.isqrt(self._steps), AT_ONCE // state_size)
@@ -81,7 +81,7 @@ class GradientOverTime:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Form of each loop."""
+        """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
         sessions = list(self._later.values())
         return sessions[-1].native if sessions else self._in_one.native
 
@@ -96,7 +96,7 @@ class GradientOverTime:
         )
 
     def _held(self, members: int) -> int:
-        """Return the bytes that are carried from one step to the next."""
+        """Return the bytes of the values that are carried from one step to the next."""
         return members * max(8 * count_elements(tuple(self._session.carried.values())), 1)
 
     def _in_chunks(self, bound: Bound, most: int) -> tuple[Array, dict[str, Array]]:
@@ -121,7 +121,7 @@ class GradientOverTime:
 
     @property
     def _constant(self) -> int:
-        """Return the number of initial steps through which no derivatives propagate."""
+        """Number of initial steps through which no derivatives propagate."""
         return 0 if self._most is None else max(self._steps - self._most, 0)
 
     def _chunks(self, most: int) -> list[range]:
@@ -136,11 +136,11 @@ class GradientOverTime:
     # --- forward --------------------------------------------------------------------------------
 
     def _begun(self, bound: Bound) -> State:
-        """Return the carried values after the first evaluation."""
+        """Run the first evaluation and return the carried values."""
         return self._session.state_of(self._session.first.run(self._session.given(bound, 0)))
 
     def _forward(self, bound: Bound, state: State, chunk: range, brief: bool) -> State:
-        """Return the carried values after the steps of a chunk."""
+        """Run the steps of a chunk and return the carried values."""
         session, begin, end = self._session, chunk.start, chunk.stop
         members = max(session.members(bound), 1)
         while begin < end:
@@ -206,7 +206,7 @@ class GradientOverTime:
 
     @cached_property
     def _held_first(self) -> dict[str, Output]:
-        """Return the float outputs of the first evaluation that are carried into later steps."""
+        """Float outputs of the first evaluation that are carried into later steps."""
         outputs = {output.name: output for output in self._programs.first.outputs}
         output_names = self._programs.first.output_names(OutputRole.STATE)
         state = {name: outputs[output_names[name]] for name in self._before}
@@ -214,7 +214,7 @@ class GradientOverTime:
 
     @cached_property
     def _first(self) -> Runnable:
-        """Return the loaded backward program of the first evaluation."""
+        """Loaded backward program of the first evaluation."""
         programs, swept = self._programs, self._session.swept
         rows = first_evaluation_rows(programs.first, programs.later, programs.recorded)
         outputs = [output.name for output in self._held_first.values()]
@@ -223,7 +223,7 @@ class GradientOverTime:
 
 
 class _Sums:
-    """Objective and derivatives, summed over chunks. A derivative by an input over time has rows."""
+    """Sums of the objective and its derivatives over chunks. A derivative by an input over time has rows."""
 
     def __init__(self, steps: int, over_time: frozenset[str], front: int) -> None:
         self._steps = steps
@@ -235,7 +235,7 @@ class _Sums:
     def add(
         self, chunk_derivatives: Mapping[str, Array], wrt: tuple[str, ...], chunk: range
     ) -> None:
-        """Add the objective and derivatives of one chunk."""
+        """Add the objective and the derivatives of one chunk to the sums."""
         self.value = self.value + chunk_derivatives[OBJECTIVE_OUTPUT]
         for name in wrt:
             change = chunk_derivatives.get(change_of(name))
@@ -271,7 +271,7 @@ class _Sums:
 
 
 def _fitted(change: Array, value: Value, front: int) -> Array:
-    """Return the derivative of a value before its broadcast or conversion after the first evaluation."""
+    """Sum and convert a derivative to the shape and dtype that its value has in the first evaluation."""
     shape = (*change.shape[:front], *(value.shape or ()))
     change = change.astype(value.dtype, copy=False)
     while change.ndim > len(shape):

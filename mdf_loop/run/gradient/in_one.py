@@ -18,7 +18,9 @@ from mdf_loop.run.gradient.terms import Data
 
 
 class GradientInOne:
-    """Differentiated program. The inputs `controls` determine the number of steps.
+    """Differentiated program that computes all steps in one call.
+
+    The inputs `controls` determine the number of steps.
 
     Members whose loops end at different times cannot be computed at once. These members run one after the
     other.
@@ -47,11 +49,11 @@ class GradientInOne:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """Form of each loop."""
+        """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
         return self._runnable.native
 
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
-        """Return the objective and its derivative by each requested input."""
+        """Compute the objective and its derivative by each requested input."""
         feeds = {**bound.drawing(self._program).arrays, **self._data_feeds}
         if not self._swept or self._at_once:
             return self._one(self._runnable, feeds)

@@ -1,4 +1,4 @@
-"""Loading of differentiated programs, in the form that suits the back end."""
+"""Differentiation of programs, and loading of the gradient programs into ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Differentiation(Struct, frozen=True):
 
     @property
     def before_the_end(self) -> Differentiation:
-        """Return the differentiation for chunks before the last one, without `last` terms."""
+        """Differentiation for chunks before the last one, without `last` terms."""
         return replace(self, terms=tuple(term for term in self.terms if term.word != "last"))
 
     def program(
@@ -48,7 +48,10 @@ class Differentiation(Struct, frozen=True):
         wrt: Sequence[str] = (),
         of: Sequence[str] = (),
     ) -> Program:
-        """Return the program of the objective and its derivatives, also by `wrt`, and of outputs `of`."""
+        """Return the gradient program of the objective and of the outputs `of`.
+
+        Derivatives are by the inputs of the objective and by the further inputs `wrt`.
+        """
         input_names = {entry.value.name for entry in program.inputs}
         known = [name for name in self.wrt if name in input_names]
         number = add_objective(program, self.terms)
@@ -69,7 +72,7 @@ class Differentiation(Struct, frozen=True):
         wrt: Sequence[str] = (),
         of: Sequence[str] = (),
     ) -> Runnable:
-        """Return the loaded gradient program. Inputs in `swept` have a leading axis of members."""
+        """Differentiate a program and load the result. Inputs in `swept` have a leading axis of members."""
         backend = PROGRAM_BACKENDS["onnxruntime"]
         ready = None
         if self.placement.native != "off" and not self.placement.brief and unavailable() is None:

@@ -16,18 +16,18 @@ from mdf_loop.passes.gradient.objective import Term
 
 
 def terms_of(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
-    """Return the terms of an objective. A term for a mean has a factor."""
+    """Return the objective terms of losses. The term of a mean has a factor."""
     terms = whole_terms(losses, names)
     return tuple(replace(term, scaled=term.word == "mean") for term in terms)
 
 
 def whole_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
-    """Return the terms for one program that computes all rows, without factors."""
+    """Return the objective terms of losses, without factors, for one program that computes all rows."""
     return tuple(Term(names[loss.output], loss.word, number=k) for k, loss in enumerate(losses))
 
 
 class Data(Struct, frozen=True):
-    """Data of terms: arrays with one row per step, or single numbers, and the number of steps."""
+    """Data of objective terms: single numbers or arrays with one row per step, and the number of steps."""
 
     terms: tuple[Term, ...]
     arrays: Mapping[str, Array]
@@ -57,23 +57,23 @@ class Data(Struct, frozen=True):
         return cls(terms, arrays, steps, trials)
 
     def whole(self) -> dict[str, Array]:
-        """Return the data of all steps."""
+        """Return the data and the mean factors for all steps."""
         return {**self.arrays, **self._factors(1.0)}
 
     def rows(self, begin: int, end: int) -> dict[str, Array]:
-        """Return the data of a range of steps: the rows, and the fraction of each mean."""
+        """Return the data rows and the mean factors for a range of steps."""
         assert self.steps is not None
         rows = {name: array[begin:end] for name, array in self.arrays.items()}
         return {**rows, **self._factors((end - begin) / self.steps)}
 
     def _factors(self, share: float) -> dict[str, Array]:
-        """Return the factors of means, so that the parts over steps and trials add up to the mean."""
+        """Return the factors of mean terms, so that the sum over all chunks and trials is the mean."""
         part = np.array(share / self.trials)
         return {t.data: part for t in self.terms if t.scaled and t.data is not None}
 
 
 def _fitting(loss: Loss, value: Value, steps: int | None, *, alike: bool) -> Array:
-    """Return the data in the output's dtype, and in its shape unless the data are one number."""
+    """Convert the data of a loss to the dtype and shape of its output."""
     own = tuple(value.shape or ())
     shape = own if steps is None else (steps, *own[1:])
     array = np.asarray(loss.data, numpy_dtype(value.dtype))

@@ -4,7 +4,6 @@
 
 The engine computes a document whose drawing calls contain the number of their call site. The driver of
 the engine provides the current turn. If the engine evaluates an expression twice in one turn, both
-
 evaluations draw the same numbers. Loops are computed by this library, which knows the call sites inside
 them (see `mdf_loop.plugin`).
 """
@@ -106,7 +105,7 @@ class EngineDraws:
         return replace_fields(item, **fields)
 
     def _operator(self, item: Any, site: str) -> Any:
-        """Return an ONNX operator that draws as an expression of its arguments."""
+        """Replace an ONNX operator that draws by an expression with a numbered drawing call."""
         args = {k: self._text(v, f"{site}.{k}") for k, v in (item.args or {}).items()}
         seed = args.pop("seed", None)
         arguments = [f"{name}={name}" for name in args if name in _NAMED]
@@ -124,7 +123,7 @@ class EngineDraws:
         )
 
     def _text(self, expression: Any, site: str) -> Any:
-        """Return an expression whose drawing calls have the numbers of their sites."""
+        """Insert the numbers of the call sites into the drawing calls of an expression."""
         if isinstance(expression, list | tuple) and not contains_only_numbers(expression):
             parts = [self._text(part, f"{site}.{k}") for k, part in enumerate(expression)]
             same = all(map(lambda new, old: new is old, parts, expression))

@@ -37,7 +37,7 @@ NOTHING_GIVEN = BoundInputs({})
 
 
 def only_given(document: Document, names: Container[str], inputs: BoundInputs) -> BoundInputs:
-    """Return the inputs that `names` refer to. Other ports have the engine's own defaults."""
+    """Select the inputs in `names`. Other ports have the engine's own defaults."""
     port_names = [p.name for p in open_ports(document) if p.given_as(names) is not None]
     arrays = {name: inputs.arrays[name] for name in port_names}
     return BoundInputs(arrays, inputs.over_time, inputs.dtypes)
@@ -129,7 +129,7 @@ def _numbers(
 
 
 def _array(value: Any) -> Array | None:
-    """Return a value as an array, or None if it is not a number, text or rectangular nested list."""
+    """Convert a value to an array, or return None unless it is a number, text or rectangular list."""
     if isinstance(value, tuple | dict):
         return None
     try:
@@ -142,7 +142,7 @@ def _array(value: Any) -> Array | None:
 
 
 def _wide(array: Array) -> Array | None:
-    """Return texts unchanged, and integers wider than 64 bits as floats if that is exact, or None."""
+    """Convert integers wider than 64 bits to floats if that is exact. Return None for other objects."""
     entries = list(array.flat)
     if all(isinstance(entry, str) for entry in entries):
         return array
@@ -155,7 +155,7 @@ def _wide(array: Array) -> Array | None:
 
 
 def _rows(item: Item, column: list[Any], document: Document) -> list[Array | None]:
-    """Return the values as arrays, with None for absent values."""
+    """Convert the values of an item to arrays, with None for absent values."""
     rows = [None if value is None else _array(value) for value in column]
     if any(row is None and value is not None for row, value in zip(rows, column, strict=True)):
         raise RunError(
@@ -167,7 +167,7 @@ def _rows(item: Item, column: list[Any], document: Document) -> list[Array | Non
 
 
 def _stacked(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array | None]:
-    """Return the rows stacked along a new first axis, nan for absent rows, and their lengths if these vary.
+    """Stack rows along a new first axis, with nan for absent rows, and return the lengths if they vary.
 
     Among arrays of one shape, a scalar row fills all elements of its array.
     """

@@ -65,7 +65,7 @@ class EngineGraph:
 
     @property
     def turn(self) -> int:
-        """Number of passes so far in all evaluations."""
+        """Number of scheduler passes that all evaluations have run so far."""
         from graph_scheduler import TimeScale
 
         clock = self._graph.scheduler.get_clock(None)
@@ -116,7 +116,7 @@ def silent() -> Iterator[None]:
 
 
 def engine_error(error: Exception, where: str) -> RunError:
-    """Return an exception of the engine as a RunError with a one-line message."""
+    """Convert an exception of the engine to a RunError with a one-line message."""
     message = _one_line(str(error).partition(" with params ")[0]).removeprefix("Error! ")
     plain = type(error) in (Exception, ValueError) and message
     text = message if plain else f"{type(error).__name__}: {message}".removesuffix(": ")
@@ -149,7 +149,7 @@ def _kept_back(error: Exception) -> str:
 
 
 def _refused_node(document: Document) -> str:
-    """Return the path of the first node that the engine refuses, or of the graph."""
+    """Return the document path of the first node that the engine refuses, or of the graph."""
     from modeci_mdf.execution_engine import EvaluableNode
 
     for node in document.graph.nodes:

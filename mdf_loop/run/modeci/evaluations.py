@@ -52,7 +52,7 @@ class Evaluations:
         self._ports = {port.name: (port.node, port.port.id) for port in open_ports(model)}
 
     def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
-        """Return the values after the next evaluation by name, for values of open ports by name.
+        """Run the next evaluation with values of open ports, and return the recorded items by name.
 
         Items without a value are None. A port without a value in `arrays` has the engine's default.
 

@@ -34,7 +34,7 @@ def seed(number: int | str) -> int:
 
 @contextmanager
 def seeded(number: int) -> Iterator[None]:
-    """Set the seed within this context."""
+    """Set the seed of the engine's loops within this context, and restore the previous seed."""
     before = current
     seed(number)
     try:

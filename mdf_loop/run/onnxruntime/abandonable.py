@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 
 
 def call(compute: Callable[[], _Result], stopping: Stopping) -> _Result:
-    """Return `compute()`, a call of ONNX Runtime that `stopping` can end.
+    """Call ONNX Runtime by `compute`, in a thread that the main thread can abandon after a stop.
 
     Raises:
         Stopped: The call did not return within `ANSWER_SECONDS` after the request, and was abandoned.

@@ -17,7 +17,7 @@ _NARROW = numpy_dtype(_WORD)
 
 
 def fed(arrays: Mapping[str, Data], narrow: Collection[str]) -> Mapping[str, Data]:
-    """Return the arrays of a run by name, with the bfloat16 inputs in `narrow` as float32.
+    """Convert the inputs of a run for ONNX Runtime, with the bfloat16 inputs in `narrow` as float32.
 
     The runtime reads the arrays' own memory, which must be aligned. Arrays that are mapped from a file
     may be unaligned.
@@ -41,7 +41,7 @@ def _fed(data: Data) -> Data:
 
 
 def narrow_ends(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the bfloat16 inputs and outputs of a program, which are float32 in the session."""
+    """Return the names of a program's bfloat16 inputs and outputs, which are float32 in the session."""
     inputs = (entry.value for entry in program.inputs)
     return (
         tuple(value.name for value in inputs if value.dtype == _WORD),
@@ -50,19 +50,19 @@ def narrow_ends(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def taken(outputs: dict[str, Data], narrow: Collection[str]) -> dict[str, Data]:
-    """Return the outputs with the names in `narrow` converted from float32 to bfloat16."""
+    """Convert the outputs named in `narrow` from float32 to bfloat16."""
     for name in narrow:
         outputs[name] = outputs[name].astype(_NARROW)
     return outputs
 
 
 def is_plain(array: Array) -> bool:
-    """Return True if the runtime can write to the array's own memory."""
+    """Return True if ONNX Runtime can write an output directly into an array's memory."""
     return array.dtype.isbuiltin == 1 and array.dtype.kind != "O" and array.flags.carray
 
 
 def owned(array: Array) -> Any:
-    """Return an array as a value of the runtime that shares the array's memory."""
+    """Return an `OrtValue` that shares the memory of an array."""
     import onnxruntime
 
     if array.dtype.isbuiltin == 1:

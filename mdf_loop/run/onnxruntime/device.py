@@ -46,7 +46,7 @@ class PlacedModel(Struct, frozen=True, eq=False):
     def run(
         self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
     ) -> list[Any]:
-        """Return the named outputs. Outputs with memory in `room` are written there."""
+        """Compute the named outputs. Outputs with memory in `room` are written there."""
         if not room:
             arrays: list[Any] = self.session.run(names, feeds, options)
             if feeds.keys().isdisjoint(names):
@@ -68,7 +68,7 @@ class PlacedModel(Struct, frozen=True, eq=False):
 
 
 def _own(data: Any) -> Any:
-    """Return a copy of an input that is also an output."""
+    """Copy an input that is also an output, unless it is no array."""
     return data.copy() if isinstance(data, np.ndarray) else data
 
 
@@ -94,7 +94,7 @@ def cuda_problem() -> str | None:
 
 
 def _kind_problem(program: Program) -> str | None:
-    """Return the reason why CUDA does not support the values of loops and branches, or None.
+    """Return the reason why CUDA does not support the types of loops and branches, or None.
 
     The runtime's CUDA provider accepts other loops, too, but may abort the process (onnxruntime 1.31).
     """
@@ -112,7 +112,7 @@ def _kind_problem(program: Program) -> str | None:
 
 
 def on_cpu(model: SessionModel, options: Any, reason: str) -> PlacedModel:
-    """Load the model on the CPU."""
+    """Load a model into a CPU session. `reason` explains the choice of the CPU."""
     session = inference_session(
         model.for_cpu.SerializeToString(), options, disabled_optimizers=list(INEXACT_FUSIONS)
     )
@@ -120,7 +120,7 @@ def on_cpu(model: SessionModel, options: Any, reason: str) -> PlacedModel:
 
 
 def on_cuda(model: SessionModel, options: Any) -> PlacedModel:
-    """Load the model on CUDA. The reason of the device names the operators that remain on the CPU.
+    """Load a model into a CUDA session. The device reason names the operators that remain on the CPU.
 
     Raises:
         DeviceError: CUDA would not run the model. The message has the reason.
@@ -171,7 +171,7 @@ def _cuda_session(model: SessionModel, options: Any) -> Any:
 
 
 def placement(session: Any) -> dict[str, tuple[str, ...]]:
-    """Return the operators, also those in bodies, by provider. Empty if the runtime has no report."""
+    """Return the operator types that each execution provider runs, or {} if the runtime does not report them."""
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return {}
     placed: dict[str, dict[str, None]] = {}

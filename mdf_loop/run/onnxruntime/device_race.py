@@ -43,16 +43,16 @@ class Runner(Protocol):
 
     @property
     def device(self) -> Device:
-        """Device of the model, with the reason."""
+        """Device of the model, with the reason for its choice."""
 
     def run(
         self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
     ) -> list[Any]:
-        """Return the named outputs, in `room` where possible. `options.terminate` ends the run."""
+        """Compute the named outputs, in `room` where possible. `options.terminate` ends the run."""
 
 
 def open_session(model: SessionModel, device: str, options: Any) -> Runner:
-    """Load the model on the requested device.
+    """Load a model on the requested device, or on both devices for a race.
 
     Raises:
         DeviceError: CUDA was requested but would not be used. The message has the reason.
@@ -75,7 +75,7 @@ def open_session(model: SessionModel, device: str, options: Any) -> Runner:
 
 
 class Race:
-    """Model on two devices, until a timed run has shown the faster one.
+    """Model that is loaded on the CPU and CUDA until timed runs have shown the faster device.
 
     The CPU runs first, and the CUDA run is terminated once it is clearly slower. A race therefore costs
     little more than a few runs on the CPU. Other threads wait for the end of the race.
@@ -92,13 +92,13 @@ class Race:
 
     @property
     def device(self) -> Device:
-        """Device of the model, with the reason. `UNDECIDED` before the end of the race."""
+        """Device of the model, with the reason. `UNDECIDED` before the race has a winner."""
         return UNDECIDED if self._winner is None else self._winner.device
 
     def run(
         self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
     ) -> list[Any]:
-        """Return the outputs from the device that won the race, or run the race."""
+        """Compute the outputs on the device that won the race, or run the race first."""
         winner = self._winner
         if winner is None:
             with self._lock:
@@ -137,11 +137,11 @@ class Race:
 
 
 class _TooSlow(Exception):  # noqa: N818 - not an error: CUDA is slower
-    """Signal that a run exceeded its time limit, which the text states."""
+    """Exception that a timed run exceeded its time limit, which the message states."""
 
 
 class _Work(Struct, frozen=True):
-    """Repeatable call of a model."""
+    """Arguments of a model call, which is repeated for timing."""
 
     names: Sequence[str]
     feeds: Mapping[str, Any]
@@ -155,7 +155,7 @@ class _Work(Struct, frozen=True):
     def timed(
         self, placed: PlacedModel, *, least: int, limit: float | None = None
     ) -> tuple[float, list[Any]]:
-        """Return the duration of the fastest warm run in seconds, and its outputs.
+        """Time repeated runs, and return the seconds of the fastest warm run with the outputs.
 
         Long calls run `least` times. A single run has no warm-up run before it.
 
@@ -207,7 +207,7 @@ class _Work(Struct, frozen=True):
 
 
 def _text(seconds: float) -> str:
-    """Return a duration as text with three digits: `39 us`, `4.1 ms`, `2.3 s`."""
+    """Format a duration with three digits, such as `39 us`, `4.1 ms` or `2.3 s`."""
     for unit, factor in (("us", 1e6), ("ms", 1e3)):
         if seconds * factor < 999.5:
             return f"{seconds * factor:.3g} {unit}"

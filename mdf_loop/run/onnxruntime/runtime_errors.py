@@ -42,7 +42,7 @@ _PLACE = re.compile(r"(.*?) \w+#\d+$")
 
 
 def run_error(error: Exception, nodes: Nodes) -> LoopError:
-    """Return the error about a failed run: the sentence of a guard, or the failure of an operator.
+    """Convert an exception of a run to an error with the failed guard or operator.
 
     `nodes` has the guards and failures of the model by node name.
 
@@ -68,7 +68,7 @@ def run_error(error: Exception, nodes: Nodes) -> LoopError:
 
 
 def load_error(error: Exception) -> LoopError:
-    """Return the error about a compiled model that ONNX Runtime refuses to load."""
+    """Convert an exception of ONNX Runtime about a model that it refuses to load."""
     match = _REFUSED.search(str(error))
     if _NO_ROOM.search(str(error)):
         return _no_room(match[1] if match else "")
@@ -112,7 +112,7 @@ _SOURCE = re.compile(
 
 
 def _reason(error: Exception) -> str:
-    """Return the runtime's message without codes, source lines and signatures."""
+    """Return the message of a runtime exception without error codes, source lines and signatures."""
     lines = str(error).rpartition("Status Message: ")[2].strip().splitlines()
     reason, before = lines[0] if lines else "", None
     while before != reason:
@@ -142,7 +142,7 @@ def _explained(op_type: str, reason: str) -> tuple[str, str]:
 
 
 def _shape(text: str) -> str:
-    """Return `{2,3}` as `[2, 3]`."""
+    """Format a shape in a runtime message such as `{2,3}` as `[2, 3]`."""
     return f"[{', '.join(filter(None, text.strip('{}').split(',')))}]"
 
 

@@ -107,7 +107,7 @@ class Session:
     def run(
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
     ) -> dict[str, Data]:
-        """Return the outputs by name, for inputs by name. Outputs with memory in `room` are written there.
+        """Compute the outputs by name from the inputs by name. Outputs with memory in `room` are written there.
 
         Raises:
             RunError: The model failed. The message names the place in the MDF document.
@@ -128,7 +128,7 @@ class Session:
         return outputs
 
     def _fitting(self, room: Room) -> Room:
-        """Return the part of `room` that outputs can be written to, if direct writing pays."""
+        """Return the arrays of `room` that ONNX Runtime can write outputs to, if direct writing pays."""
         if sum(array.nbytes for array in room.values()) < ENOUGH:
             return NO_ROOM
         return {
@@ -207,7 +207,7 @@ class TerminationFlag:
 
     @property
     def terminate(self) -> bool:
-        """True if the run must end."""
+        """True if the run was asked to end."""
         return bool(self._options.terminate)
 
     @terminate.setter

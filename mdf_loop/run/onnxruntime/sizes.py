@@ -1,4 +1,4 @@
-"""Sizes of the values of a program, as far as shapes are known before a run."""
+"""Sizes of program values with known shapes, for memory limits and thread counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.ops import row_of
 
 
 class Sizes(Struct, frozen=True):
-    """Sizes of the values of a program, and the work of its operations.
+    """Largest sizes of the values of a program, and the work of its slowest operation.
 
     Attributes:
         most_elements: Largest number of elements of a value.
@@ -29,7 +29,7 @@ class Sizes(Struct, frozen=True):
     bytes: int
 
     def refuse(self) -> None:
-        """Raise if a value of the program exceeds the memory limit.
+        """Raise MemoryLimitError if a value of the program exceeds the memory limit.
 
         Raises:
             MemoryLimitError: `largest` exceeds the memory limit.
@@ -40,7 +40,7 @@ class Sizes(Struct, frozen=True):
 
 
 def sizes(program: Program) -> Sizes:
-    """Return the sizes of the values of a program."""
+    """Compute the largest value sizes and the largest operation work of a program."""
     inputs = [entry.value for entry in program.inputs]
     operations = tuple(walk(program.ops))
     result_values = (value for operation in operations for value in results(operation))

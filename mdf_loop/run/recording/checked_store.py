@@ -1,4 +1,4 @@
-"""Folder of an array of a store, whose chunks are checked when they are read."""
+"""Zarr store interface of one array's folder, which checks chunks for damage when they are read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdf_loop.run.recording.metadata import METADATA, DamagedError, Entry, read_
 
 
 class CheckedStore(LocalStore):
-    """Folder `root` of an array. A damaged chunk raises an error that names the chunk.
+    """Zarr store of the array in the folder `root`, which raises an error for a damaged chunk.
 
     `display_path` is the path of the store as the user gave it.
     """
@@ -31,7 +31,7 @@ class CheckedStore(LocalStore):
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        """Read a file.
+        """Read a file of the array, and check chunks for damage.
 
         Raises:
             InputError: The file is a damaged chunk.
@@ -47,7 +47,7 @@ class CheckedStore(LocalStore):
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        """Read a file. zarr calls this method from version 3.2 on."""
+        """Read a file of the array, and check chunks for damage. zarr calls this method from version 3.2 on."""
         content = super().get_sync(key, prototype=prototype, byte_range=byte_range)
         self.check(key, content)
         return content

@@ -32,14 +32,14 @@ def stored_checksum(chunk: bytes) -> int:
 
 
 def checksum_of_file(file: Path) -> int:
-    """Return the checksum at the end of the file of a chunk."""
+    """Read the checksum at the end of a chunk file."""
     with file.open("rb") as stream:
         stream.seek(-CHECKSUM_BYTES, os.SEEK_END)
         return stored_checksum(stream.read())
 
 
 def is_intact(entry: Entry, chunk: bytes) -> bool:
-    """Return True if no damage of a chunk is detected.
+    """Return True if a chunk shows no damage: its head, and its checksum or decoding, are valid.
 
     Raises:
         MemoryLimitError: The chunk is decoded for the check and does not fit into memory.
@@ -58,7 +58,7 @@ def crc32c(content: bytes) -> int:
 
 
 def _has_head(entry: Entry, body: bytes) -> bool:
-    """Return True if the head of a chunk states its size and that of its numbers."""
+    """Return True if the head of a chunk states the correct compressed and uncompressed sizes."""
     if entry.is_text:
         return body.startswith(_ZSTD)
     if len(body) < _BLOSC.size:

@@ -31,7 +31,7 @@ ENDLESS = 1 << 62
 
 
 class GrowingArray:
-    """Array in the folder `place`, which has the given metadata and grows along the dimension `dim`.
+    """Zarr array in the folder `place`, which grows along the dimension `dim`.
 
     Writes go to a view of the array without a fixed length. The stored metadata keep the written length.
     """
@@ -51,7 +51,7 @@ class GrowingArray:
         self._waiting: list[Array] = []
 
     def _without_end(self) -> zarr.Array[Any]:
-        """Return the array as an array without a fixed length."""
+        """Return a view of the stored array with a practically unlimited length."""
         import zarr
 
         shape = (*self._front, ENDLESS, *self.row)
@@ -60,18 +60,18 @@ class GrowingArray:
         return zarr.Array(zarr.AsyncArray(endless, self._stored.store_path, config))
 
     def shape(self, length: int) -> list[int]:
-        """Return the shape of the array for a number of rows."""
+        """Return the shape of the array if it has `length` rows."""
         return [*self._front, length, *self.row]
 
     # --- rows in memory -----------------------------------------------------------------------
 
     def takes(self, rows: Array) -> bool:
-        """Return True if rows of this shape can be stored."""
+        """Return True if the array can store rows of this shape."""
         own = rows.shape[self.axis + 1 :]
         return own == self.row or (self._is_open and len(own) == len(self.row))
 
     def fitted(self, rows: Array, count: int) -> Array:
-        """Return a copy of rows with the stored dtype, and a shape that can be stored.
+        """Copy rows to the stored dtype, and enlarge the stored row shape for longer rows.
 
         Raises:
             InputError: The stored dtype or shape cannot represent the rows exactly.
@@ -100,17 +100,17 @@ class GrowingArray:
         )
 
     def wait(self, rows: Array) -> None:
-        """Queue rows until they are written."""
+        """Append rows to the queue of unwritten rows."""
         self._waiting.append(rows)
 
     def forget(self, count: int) -> int:
-        """Remove the first rows from the queue after they are written, and return the bytes of the rest."""
+        """Remove the first `count` rows, now written, from the queue. Return the bytes of the remaining rows."""
         rows = self._all()[self.at(count, None)]
         self._waiting = [rows] if rows.shape[self.axis] else []
         return rows.nbytes
 
     def clear(self) -> None:
-        """Remove all rows from the queue."""
+        """Remove all rows from the queue of unwritten rows."""
         self._waiting = []
 
     def _all(self) -> Array:
@@ -119,7 +119,7 @@ class GrowingArray:
         return self._waiting[0]
 
     def room(self, part: Array) -> int:
-        """Return the bytes of rows after they are padded to a common shape."""
+        """Return the bytes that rows occupy after padding to the stored row shape."""
         return math.prod(self._padded(part)) * part.itemsize
 
     def _padded(self, part: Array) -> tuple[int, ...]:
@@ -162,7 +162,7 @@ class GrowingArray:
         self._write(rows, start, end)
 
     def cut(self, length: int) -> None:
-        """Remove the chunks that have no row before `length`."""
+        """Delete the chunk files whose rows all lie at or after row `length`."""
         number = -(-length // self.chunk_rows)
         for file in (self.place / "c").rglob("*"):
             index = file.relative_to(self.place / "c").parts
@@ -189,7 +189,7 @@ class GrowingArray:
         return checksums
 
     def _chunks(self, number: int) -> Iterator[Path]:
-        """Yield the files of all chunks that hold the same range of rows."""
+        """Yield the files of the chunks with the chunk index `number` along the growing axis."""
         sizes = self._endless.chunks
         counts = [-(-extent // size) for extent, size in zip(self.shape(1), sizes, strict=True)]
         for place in np.ndindex(*counts):

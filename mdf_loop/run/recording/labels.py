@@ -1,4 +1,4 @@
-"""Names and axes of the arrays of a run, which are the same in every file format.
+"""Names and dimensions of result arrays, which are equal in all file formats.
 
 A sweep of `FNpop.a` over time:
 
@@ -42,7 +42,7 @@ class Labelled(Struct, frozen=True, eq=False):
 
 
 def coordinates(results: Outputs) -> list[Labelled]:
-    """Return the coordinates along the leading axes of all outputs."""
+    """Return the coordinates along the leading axes of the outputs, with dimension names and units."""
     taken_names = set(results)  # full names, since `time in results` also matches an output A.time
     labels = []
     for axis in results.axes:
@@ -117,13 +117,15 @@ def element_names(name: str, shape: Sequence[int]) -> Iterator[str]:
 
 
 def _taken(results: Outputs) -> set[str]:
-    """Return the names that no trailing dimension of an output may have."""
+    """Return the names of outputs, axes and coordinates, which trailing dimensions must not reuse."""
     axes = (axis.name for axis in results.axes)
     return {*results, *axes, *(along.name for along in coordinates(results))}
 
 
 def _stated_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
-    """Return the axis names that the model states, by output. A reduction has the axes of its output.
+    """Return the trailing axis names that the model declares, by output name.
+
+    A reduction has the axes of its output.
 
     Outputs share a named axis if it has the same length in all of them. If the lengths differ, or an array
     has another number of axes, the stated names are ignored.
@@ -168,7 +170,7 @@ def _free(name: str, taken_names: set[str]) -> str:
 
 
 def storable(array: Array) -> Array:
-    """Return an array that files can store: texts as NumPy strings, bfloat16 as float32, which is exact."""
+    """Convert texts to NumPy strings and bfloat16 to float32, so that files can store an array."""
     if array.dtype == object:
         return np.asarray(array).astype(str)
     return array.astype(np.float32) if dtype_name(array) == "bfloat16" else array
@@ -188,7 +190,7 @@ def safe_name(name: str) -> str:
 
 
 def attributes(name: str, unit: str) -> dict[str, str]:
-    """Return the unit, and the unescaped name if the file has an escaped name."""
+    """Return the file attributes of an array: its unit, and its unescaped name if the name is escaped."""
     return {
         **({"units": unit} if unit else {}),
         **({"long_name": name} if name != safe_name(name) else {}),

@@ -1,4 +1,4 @@
-"""Rows whose shape is known only at run time: the number of axes, and the length of each row.
+"""Lengths and padding of recorded rows whose shape is known only at run time.
 
     path     [1.0], [1.0, 3.0, 6.0], [1.0]        rows of one step each
     ->
@@ -23,7 +23,7 @@ OpenRows: TypeAlias = "Mapping[str, int | None]"
 
 
 class RowShapes(Struct, frozen=True):
-    """Shapes of rows that are known before the run, in the first step and in later ones.
+    """Row shapes that are known before a run, in the first step and in later steps.
 
     Attributes:
         open: Outputs whose row shape may vary between steps.
@@ -50,7 +50,7 @@ class RowShapes(Struct, frozen=True):
 
 
 def _spread(first: Shape, later: Shape) -> tuple[int, ...] | None:
-    """Return the common shape of all rows, or None if the programs do not determine one."""
+    """Return the common shape of the first row and later rows, or None if it is unknown."""
     if not (is_fixed(first) and is_fixed(later)):
         return None
     try:
@@ -61,13 +61,13 @@ def _spread(first: Shape, later: Shape) -> tuple[int, ...] | None:
 
 
 def with_axes(rows: Array, rank: int, front: int) -> Array:
-    """Return the rows with `rank` axes after the `front` leading axes, by inserting axes of length 1."""
+    """Insert axes of length 1 so that rows have `rank` axes after the `front` leading axes."""
     missing = (1,) * (rank - (rows.ndim - front))
     return rows.reshape(*rows.shape[:front], *missing, *rows.shape[front:])
 
 
 def lengths_of(rows: Array, flags: Array | None, front: int) -> Array:
-    """Return the length of each row, along each axis if a row has several.
+    """Return the length of each row, or the extents of each row along several axes.
 
     Rows of a node that has not run, according to `flags`, have length 0.
     """
@@ -112,7 +112,7 @@ def is_padding(lengths: Array, shape: tuple[int, ...], front: int) -> Array:
 
 
 def padding_as_nan(array: Array, lengths: Array | None, front: int) -> Array:
-    """Return integers and booleans as float64 with nan for padding, if there is padding."""
+    """Convert integers and booleans to float64 with nan as padding, if any row is padded."""
     if lengths is None or array.dtype.kind not in "biu":
         return array
     mask = is_padding(np.asarray(lengths), array.shape, front)

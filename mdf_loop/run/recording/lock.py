@@ -78,14 +78,14 @@ class Owner(Struct, frozen=True):
         return f"run {self.run} (process {self.process} on {self.host}, since {self.since})"
 
     def is_there(self, now: float) -> bool:
-        """Return True if the owner is alive."""
+        """Return True if the owner's process still runs, or has renewed its entry recently."""
         if self.system != _system():
             return abs(now - self.heard) < SILENT
         began = _began(self.process)
         return began is not None and (began == self.began or "" in (began, self.began))
 
     def meets(self, region: Region | None) -> bool:
-        """Return True if the lock covers `region` (None means the whole store)."""
+        """Return True if the owner's region overlaps `region` (None means the whole store)."""
         if self.region is None or region is None:
             return True
         return max(self.region[0], region[0]) < min(self.region[1], region[1])
@@ -101,7 +101,7 @@ def this_process(run: str, region: Region | None = None) -> Owner:
 
 @cache
 def _host() -> str:
-    """Return the name of this host, or an empty text."""
+    """Return the name of this host without special characters, or '' if it is unknown."""
     return re.sub(r"[^\w.-]", "_", platform.node())[:100]
 
 
@@ -144,7 +144,7 @@ class Lock:
         self._mark = json.dumps(owner.run).encode()
 
     def take(self) -> None:
-        """Add the owner to the list.
+        """Lock the store: add the owner to the list in the lock file.
 
         Raises:
             InputError: Another owner already writes the same rows.
@@ -163,7 +163,7 @@ class Lock:
                 raise
 
     def check(self) -> None:
-        """Check that the owner is still listed.
+        """Check that the lock file still lists the owner.
 
         Raises:
             InputError: Another run has replaced the owner, or this process is a fork of the owner's process.
@@ -182,7 +182,7 @@ class Lock:
             raise self._lost(owners)
 
     def renew(self) -> None:
-        """Update the time of the owner's entry, unless another run has replaced the owner."""
+        """Update the renewal time of the owner in the lock file, unless another run has replaced the owner."""
         with self._opened() as file:
             if file is not None:
                 now = _now(file)
@@ -192,7 +192,7 @@ class Lock:
                     _write(file, [*others, replace(self.owner, heard=now)])
 
     def give_up(self) -> None:
-        """Remove the owner from the list, unless this process is a fork of the owner's process."""
+        """Unlock the store: remove the owner from the lock file, unless this process is a fork."""
         if os.getpid() != self.owner.process:
             return
         with self._opened() as file:
@@ -210,7 +210,7 @@ class Lock:
 
     @contextmanager
     def _opened(self, flags: int = 0) -> Iterator[int | None]:
-        """Yield the open and locked file, or None if it does not exist."""
+        """Yield the descriptor of the open, locked file, or None if the file does not exist."""
         try:
             file = self._reached(flags)
             try:
@@ -252,7 +252,7 @@ class Lock:
             return False
 
     def _listed(self, file: int) -> list[Owner]:
-        """Return the owners. A new file that is not yet written has none."""
+        """Read the owners from the lock file. An empty new file has no owners."""
         os.lseek(file, 0, os.SEEK_SET)
         line = os.read(file, _SIZE).split(b"\n")[0].strip(b"\0 ")
         if not line:
@@ -285,7 +285,7 @@ class Lock:
 
 
 def _owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
-    """Return an owner from its entry in the file, and raise for an invalid entry."""
+    """Parse the entry of an owner in the lock file, and raise for an invalid entry."""
     first, last = (0, 0) if region is None else region
     owner = Owner(**entry, region=None if region is None else (first, last))
     texts = (owner.run, owner.host, owner.system, owner.began, owner.since)
@@ -299,7 +299,7 @@ def _owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
 
 
 def _write(file: int, owners: Sequence[Owner]) -> None:
-    """Replace the content of the file. Only its first line counts, so one write is enough."""
+    """Replace the content of the lock file. Only the first line counts, so one write is enough."""
     rest = json.dumps({_OWNERS: [asdict(owner) for owner in owners]}).encode() + b"\n"
     size = len(rest)
     os.lseek(file, 0, os.SEEK_SET)
@@ -309,13 +309,13 @@ def _write(file: int, owners: Sequence[Owner]) -> None:
 
 
 def _now(file: int) -> float:
-    """Return the time by the clock of the file system."""
+    """Touch the file and return its modification time, by the clock of the file system."""
     os.utime(file)
     return os.fstat(file).st_mtime
 
 
 def _is_held(file: int) -> bool:
-    """Return True if the file is now locked for this process, or the system has no locks."""
+    """Try to lock the file. Return True on success, or if the file system has no locks."""
     if fcntl is None:
         return True
     try:

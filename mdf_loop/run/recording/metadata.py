@@ -45,11 +45,11 @@ _FACTS: Mapping[str, Any] = {
 
 
 class DamagedError(ValueError):
-    """Error about metadata that differ from the format of this package. The message names the difference."""
+    """Error that store metadata or chunks differ from the format of this package."""
 
 
 def read_json(folder: Path) -> Any:
-    """Return the metadata of an array, or of the whole store.
+    """Read the metadata file of an array or of the whole store.
 
     Raises:
         DamagedError: The metadata are too long or not JSON.
@@ -60,7 +60,7 @@ def read_json(folder: Path) -> Any:
 
 
 def parsed(data: bytes) -> Any:
-    """Return the content of a JSON text.
+    """Parse a JSON text of limited length.
 
     Raises:
         DamagedError: The text is too long or not JSON.
@@ -88,7 +88,7 @@ def is_open(document: Mapping[str, Any]) -> bool:
 
 
 COMPUTED, FAILED = 1, 2
-"""Flags of computed members, and of members whose run failed."""
+"""State flags of members that are computed, and of members whose run failed."""
 
 FLAG_ATTRIBUTES: Mapping[str, Any] = {
     "flag_values": [0, COMPUTED, FAILED],
@@ -98,7 +98,7 @@ FLAG_ATTRIBUTES: Mapping[str, Any] = {
 
 
 class Entry(Struct, frozen=True):
-    """Description of an array: dtype, and name, extent and chunk extent of each dimension.
+    """Validated metadata of one array: dtype, dimensions, shape and chunk shape.
 
     `is_open` is True if its rows may vary in length. `name` is the name of the output. `has_checksums` is
     True if each chunk ends with its CRC-32C.
@@ -157,7 +157,7 @@ class Entry(Struct, frozen=True):
 
 
 def is_plain(name: Any) -> bool:
-    """Return True for a file name that stays inside its folder and is not reserved."""
+    """Return True if a name is a plain file name: no path, and not reserved."""
     if not isinstance(name, str) or name in ("", ".", "..", METADATA) or "\0" in name:
         return False
     return Path(name).name == name
@@ -196,7 +196,7 @@ def _are_texts(content: Any) -> bool:
 
 
 def _is_about(content: Any) -> bool:
-    """Return True for attributes with text values."""
+    """Return True if attributes are a mapping with texts as values."""
     return isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
 
 
@@ -252,7 +252,7 @@ def _check(holds: bool, sentence: str) -> None:
 
 
 class Layout(Struct, frozen=True):
-    """Arrays of a growing store, by the names of their folders.
+    """Validated metadata of a growing store, with its arrays by folder name.
 
     `along` is the coordinate that grows with the rows. `dim` is the dimension of this coordinate, along which
     all growing arrays grow.
@@ -308,6 +308,6 @@ class Layout(Struct, frozen=True):
 
 
 def attributes_in(document: Any) -> dict[str, Any]:
-    """Return the attributes of a store, or no attributes."""
+    """Return the attributes in the metadata of a store, or {} if there are none."""
     attributes = document.get("attributes") if isinstance(document, dict) else None
     return attributes if isinstance(attributes, dict) else {}

@@ -1,4 +1,4 @@
-"""Filling of missing rows of nodes that have not run, and padding of rows that vary in length.
+"""Fill values for steps in which a node has not run, and padding of rows that vary in length.
 
 A row of a node that has not run is nan, like missing values in pandas. Integers and booleans become
 float64 for this. Rows that are shorter than others are padded: with nan, or with 0 and False for integers
@@ -21,7 +21,7 @@ from mdf_loop.ir.types import dtype_name, kind_of
 def with_missing(
     rows: Mapping[str, Data], has_run: Mapping[str, str], open_rows: Collection[str] = ()
 ) -> dict[str, Data]:
-    """Return the outputs with fill values in the rows of nodes that have not run.
+    """Replace the rows of outputs whose node has not run by nan or another fill value.
 
     Args:
         rows: Outputs by name, including the flags of their nodes.
@@ -53,7 +53,7 @@ def _blanked(name: str, array: Data, flags: Array, keeps_dtype: bool) -> Array:
 
 
 def cast_for_nan(name: str, array: Array) -> Array:
-    """Return a copy in a dtype that has nan: float64 for integers and booleans.
+    """Copy an array to a dtype that can represent nan: float64 for integers and booleans.
 
     Raises:
         RunError: float64 cannot represent one of the integers exactly.
@@ -70,7 +70,7 @@ def cast_for_nan(name: str, array: Array) -> Array:
 
 
 def padding_of(dtype: np.dtype[Any]) -> Any:
-    """Return the padding for a dtype: nan, or 0 and False if the dtype has no nan."""
+    """Return the padding element of a dtype: nan, or 0 or False if the dtype has no nan."""
     return np.nan if _has_nan(dtype) else dtype.type()
 
 
@@ -96,7 +96,7 @@ def common_shape(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> tup
 
 
 def padded(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
-    """Return the rows at the beginning of a larger shape, followed by padding.
+    """Pad rows at their end to a larger shape.
 
     Raises:
         RecordShapeError: The rows are texts, for which there is no padding.
@@ -114,7 +114,7 @@ def padded(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
 
 
 def padded_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]:
-    """Return `[members, rows, ...]` with padding after each member's last row, and the lengths.
+    """Pad `[members, rows, ...]` after each member's last row, and return the array and the lengths.
 
     Args:
         name: Name of the output.

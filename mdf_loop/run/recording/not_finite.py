@@ -31,7 +31,7 @@ Word = Literal["nan", "infinite"]
 
 
 class NotFinite(Struct, frozen=True):
-    """First value of a run that is not finite, as far as recorded rows show it.
+    """First nan or infinite value in the recorded rows or final states of a run.
 
     Attributes:
         name: Name of the output or the state.
@@ -68,7 +68,7 @@ class NotFinite(Struct, frozen=True):
 
 
 def earliest(places: Iterable[NotFinite | None]) -> NotFinite | None:
-    """Return the value with the earliest row, then with the first output and member, or None."""
+    """Return the finding with the earliest row, then the first output and member, or None."""
     there = (each for each in places if each is not None)
     return min(there, key=_rank, default=None)
 
@@ -103,13 +103,13 @@ def _all_finite(array: Array) -> bool:
 
 
 def _has_point(array: Array) -> bool:
-    """Return True for floats and complex numbers, including those of ml_dtypes."""
+    """Return True if an array has a floating-point or complex dtype, including those of ml_dtypes."""
     kind = array.dtype.kind
     return kind in "fc" or (kind == "V" and kind_of(dtype_name(array)) in "fc")
 
 
 class RowEnds:
-    """Last recorded row of each output, and number of rows before the first run of its node.
+    """Check of the last recorded rows, and numbers of rows in which nodes had not run.
 
     Attributes:
         are_finite: True if all last rows are finite, or None without any rows.
@@ -122,7 +122,10 @@ class RowEnds:
         self.unrun: dict[str, Array] = {}
 
     def take(self, rows: Mapping[str, Array], flags: Mapping[str, Array]) -> None:
-        """Check further rows. `flags` has arrays by output that are True in rows in which the node ran."""
+        """Check the last of further rows for nan and infinity.
+
+        `flags` has arrays by output that are True in rows in which the node ran.
+        """
         for name, flag_rows in flags.items():
             if not flag_rows.all():
                 self.unrun[name] = self.unrun.get(name, 0) + (~flag_rows).sum(axis=self._axis)
@@ -133,7 +136,7 @@ class RowEnds:
         )
 
     def _is_unrun(self, row: Array, flags: Array | None, last: tuple[Any, ...]) -> bool:
-        """Return True if all values that are not finite are missing, since their node has not run."""
+        """Return True if a row is only not finite for members whose node has not run."""
         if flags is None:
             return False
         has_run = flags[last]

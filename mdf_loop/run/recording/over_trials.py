@@ -21,7 +21,7 @@ _Group = tuple[int, Any]
 
 
 class TrialStatistics:
-    """Accumulator of statistics over trials, which are added in batches.
+    """Accumulator of statistics over trials. The trials are added in batches.
 
     Args:
         over_trials: Requested statistics, and the grouping output.

@@ -22,7 +22,7 @@ from mdf_loop.run.room import NO_ROOM, Room
 
 
 class Recorder:
-    """Recorder of the rows and reductions of consecutive blocks.
+    """Recorder that selects rows of consecutive blocks, and accumulates reductions.
 
     `axis` is the axis of time: 0, or 1 after the members of a sweep. `has_run` maps an output to the rows of
     flags that are True if its node has run.
@@ -85,7 +85,7 @@ class Recorder:
         return {n: self._at(block.rows[f], places) for n, f in traces if f in block.rows}
 
     def _with_axes(self, rows: dict[str, Data]) -> dict[str, Array]:
-        """Return the rows with the number of axes that rows of other steps have."""
+        """Insert axes of length 1 into rows, so that all steps have rows with equally many axes."""
         front = self.axis + 1
         known = {n: rank for n, rank in self.plan.open.items() if rank is not None}
         return {**rows, **{n: with_axes(rows[n], rank, front) for n, rank in known.items()}}
@@ -122,7 +122,7 @@ class Recorder:
         self.sink.flush()
 
     def end(self) -> bool:
-        """Close the sink. Return True if the sink has all recorded rows."""
+        """Close the destination. Return True if it contains all recorded rows."""
         with suppress(DiskFullError):
             self.sink.close()
         return self.sink.length == self._row_count
@@ -143,7 +143,7 @@ class Recorder:
     # --- checkpoints --------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
-        """Return all arrays that are necessary to resume."""
+        """Return the arrays that a checkpoint needs to resume the run."""
         first = {} if self._first is None else {"first": np.array(self._first)}
         reduced = {f"reduction {k}": v for k, v in self._reductions.snapshot().items()}
         chosen = {} if self.plan.selection.when is None else {"chosen": self._chosen.rows}
@@ -173,7 +173,7 @@ class Recorder:
         self.sink.restore(parts.under("rows "), length, columns if numbers else {})
 
     def _restored_numbers(self, parts: Snapshot, length: int, numbers: range) -> Array:
-        """Return the step numbers of the rows that `when` has selected."""
+        """Read the step numbers of the rows that `when` has selected from a snapshot."""
         if not length:
             return np.zeros(0, np.int64)
         chosen = parts.array("chosen", "i", (length,)).astype(np.int64)
@@ -185,7 +185,7 @@ class Recorder:
 
 
 def _truths(name: str, rows: Array, length: int) -> Array:
-    """Return a boolean for each row."""
+    """Convert the rows of the `when` output to one boolean per step."""
     if rows.size != length or rows.dtype.kind not in "biuf":
         raise InputError(
             f"when: '{name}' is {rows.dtype}{list(rows.shape[1:])} in each step, "

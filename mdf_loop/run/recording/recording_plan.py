@@ -1,4 +1,4 @@
-"""Plan of what a run over time records."""
+"""Plan of the outputs and steps that a run over time records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RecordingPlan(Struct, frozen=True):
 
     @property
     def last_only(self) -> bool:
-        """True if only last rows are recorded."""
+        """True if the plan only records last rows, and no rows of other steps."""
         return not self.traces and {*self.selection.reduce.values()} == {("last",)}
 
     @property

@@ -57,12 +57,12 @@ class Reduction(ABC):
         self._shape: tuple[int, ...] = ()
 
     def takes(self, rows: Array) -> bool:
-        """Return True if the shape of these rows fits the earlier rows."""
+        """Return True if the shape of rows fits the rows that were added before."""
         same = rows.shape[1:] == self._shape
         return same or not (self.one_shape and self.rows and len(rows))
 
     def add(self, rows: Array) -> None:
-        """Add further rows.
+        """Add rows to the reduction.
 
         Raises:
             OperandError: The rows have no common dtype with the earlier rows.
@@ -86,7 +86,7 @@ class Reduction(ABC):
             return np.array(self._result())
 
     def snapshot(self) -> dict[str, Array]:
-        """Return all arrays that are necessary to resume."""
+        """Return the arrays that a checkpoint needs to resume the run."""
         return {
             "rows": np.array(self.rows),
             "dtypes": np.array(self._dtypes, str),
@@ -113,16 +113,16 @@ class Reduction(ABC):
 
     @property
     def is_there(self) -> bool:
-        """True if there is a value, possibly nan. Text cannot be nan."""
+        """True if the reduction has a value, which is nan without rows. Text needs at least one row."""
         return self.rows > 0 or (bool(self._dtypes) and self._dtype.kind != "O")
 
     def _begin(self, shape: tuple[int, ...]) -> None:
-        """Set the shape of the rows that follow."""
+        """Set the shape of the rows that will be added."""
         self._shape = shape
 
     @abstractmethod
     def _take(self, rows: Array) -> None:
-        """Add at least one row."""
+        """Add rows, at least one, to the state of the reduction."""
 
     @abstractmethod
     def _result(self) -> Array:
@@ -130,15 +130,15 @@ class Reduction(ABC):
 
     @abstractmethod
     def _parts(self) -> dict[str, Array]:
-        """Return the state after at least one row, as files store it."""
+        """Return the state of the reduction after at least one row, as arrays of a checkpoint."""
 
     @abstractmethod
     def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        """Restore the state for rows of this shape."""
+        """Restore the state of the reduction for rows of this shape."""
 
 
 def _common(dtypes: Sequence[str]) -> np.dtype[Any]:
-    """Return the common dtype of rows of these dtypes, or `float64` for none."""
+    """Return the common dtype of some dtypes, or `float64` without dtypes."""
     if set(dtypes) == {"string"}:
         return numpy_dtype("string")
     return numpy_dtype(promoted_dtype(dtypes) if dtypes else "float64")
@@ -167,7 +167,7 @@ class _Selection(Reduction):
 
 
 class Last(_Selection):
-    """Last row."""
+    """Reduction to the last row."""
 
     kinds = "biufcU"
     one_shape = False
@@ -196,13 +196,13 @@ class _Extreme(_Selection):
 
 
 class Minimum(_Extreme):
-    """Minimum of each element."""
+    """Reduction to the minimum of each element."""
 
     of_two = np.minimum
 
 
 class Maximum(_Extreme):
-    """Maximum of each element."""
+    """Reduction to the maximum of each element."""
 
     of_two = np.maximum
 
@@ -211,7 +211,7 @@ class Maximum(_Extreme):
 
 
 class Mean(Reduction):
-    """Mean of each element, from sums of blocks of `BLOCK` rows.
+    """Reduction to the mean of each element, from sums of blocks of `BLOCK` rows.
 
     `_sum + _lost` is the sum of all complete blocks. `_waiting[level]` is a sum of `2**level` rows that has
     no neighbour yet in the binary tree of the current block.
@@ -274,7 +274,7 @@ class Mean(Reduction):
 
 
 class Sum(Mean):
-    """Sum of each element. For booleans, the sum is the number of True values."""
+    """Reduction to the sum of each element. For booleans, the sum is the number of True values."""
 
     def _of_sum(self, total: Array) -> Array:
         return total

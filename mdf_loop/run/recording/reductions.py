@@ -1,4 +1,4 @@
-"""Requested reductions of a run by output, and their accumulated values."""
+"""Accumulators of all reductions that a run requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.run.recording.reduction import REDUCTIONS, Reduction
 
 
 class Reductions:
-    """Requested reductions: their names by the name of an output.
+    """Accumulators of the requested reductions. `words` has the reductions of each output.
 
     Raises:
         InputError: A reduction is unknown.
@@ -29,7 +29,7 @@ class Reductions:
         }
 
     def add(self, rows: Mapping[str, Array], axis: int) -> None:
-        """Add further rows. The axis of time is 0, or 1 in a sweep.
+        """Add rows to all reductions. The axis of time is 0, or 1 in a sweep.
 
         Raises:
             InputError: The rows are texts or vary in shape, and the reduction is not `last`.
@@ -43,7 +43,7 @@ class Reductions:
                 reduction.add(in_front[name])
 
     def arrays(self) -> dict[str, Array]:
-        """Return the values so far, `node.port.mean` etc. In a sweep, members are in front."""
+        """Return the reduced values by name (`node.port.mean`), with a leading axis of members in a sweep."""
         there = {
             name: accumulator.value()
             for name, accumulator in self._all().items()
@@ -52,7 +52,7 @@ class Reductions:
         return {n: np.moveaxis(a, -1, 0) for n, a in there.items()} if self._axis else there
 
     def snapshot(self) -> dict[str, Array]:
-        """Return all arrays that are necessary to resume, as files store them."""
+        """Return the arrays that a checkpoint needs to resume the run."""
         parts = {
             f"{name}/{key}": part
             for name, accumulator in self._all().items()
@@ -119,5 +119,5 @@ def _unknown(words: Mapping[str, Sequence[str]]) -> Iterable[Finding]:
 
 
 def _members_last(rows: Array) -> Array:
-    """Return `[members, time, ...]` as `[time, ..., members]`."""
+    """Move the axis of members to the end: `[members, time, ...]` becomes `[time, ..., members]`."""
     return np.moveaxis(rows, 0, -1)

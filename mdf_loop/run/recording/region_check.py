@@ -1,4 +1,4 @@
-"""Check of the chunks that the flags of a store list, before a run continues the store.
+"""Check of the computed blocks and coordinates of a store, before a run continues the store.
 
     x.zarr/computed/c/3             flags of the members of a chunk
     x.zarr/computed/checksums/120   checksums of the block that begins with member 120
@@ -72,7 +72,7 @@ class RegionCheck:
     # --- blocks -------------------------------------------------------------------------------
 
     def state(self, boxes: Sequence[Box]) -> BlockState:
-        """Return the state of the block of the members in boxes."""
+        """Check the block of the members in `boxes`, and return its state."""
         name = self._record.flags
         if not any(keys for _, keys in self._keys(name, boxes)):
             return BlockState.MISSING

@@ -91,7 +91,7 @@ class SweepRecord(Struct, frozen=True, kw_only=True):
 
 
 class RegionLayout(Struct, frozen=True):
-    """Metadata of a store. `documents` has the metadata of each array."""
+    """Validated metadata of a store that is written by regions, with those of each array in `documents`."""
 
     record: SweepRecord
     arrays: Mapping[str, Entry]
@@ -180,7 +180,7 @@ class RegionLayout(Struct, frozen=True):
                 )
 
     def mend(self, place: Path) -> None:
-        """Replace the metadata of an array if they differ from the metadata of the whole store."""
+        """Rewrite the metadata of each array that differ from the metadata of the whole store."""
         for name, document in self.documents.items():
             try:
                 is_same = folder.read_json(place / name) == document
@@ -192,7 +192,7 @@ class RegionLayout(Struct, frozen=True):
 
 
 def read_layout(place: Path) -> RegionLayout:
-    """Return the layout of the store at `place`.
+    """Read and validate the layout of the store at `place`.
 
     Raises:
         DamagedError: The metadata cannot be read, or differ from those that were written.

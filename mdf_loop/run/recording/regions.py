@@ -56,7 +56,7 @@ class Regions(Struct, frozen=True):
     has_checksums: bool
 
     def write(self, boxes: list[Box], arrays: Mapping[str, Array], flags: Array) -> None:
-        """Write the members in boxes: `[member, ...]` by output, and the state of each member.
+        """Write the outputs `[member, ...]` and the state flags of the members in `boxes`.
 
         Raises:
             RunError: The dtype or shape of an output differs from that of the first computed members.
@@ -106,7 +106,7 @@ class Regions(Struct, frozen=True):
                 )
 
     def computed(self) -> Array:
-        """Return the state flag of each member, along one axis."""
+        """Read the state flags of all members as a one-dimensional array."""
         return np.asarray(folder.open_array(self.place / self.flags)[...]).reshape(-1)
 
     def arrays(self, display_path: Path) -> dict[str, Any]:
@@ -116,13 +116,13 @@ class Regions(Struct, frozen=True):
         return {name: open_rows(self.place / safe_name(name), display_path) for name in self.names}
 
     def manifest(self) -> dict[str, Any]:
-        """Return the description of the run in the store."""
+        """Read the description of the run from the attributes of the store."""
         return dict(self._root()["attributes"][SWEEP])
 
     def note(
         self, lease: StoreLease, attributes: Mapping[str, Any], more: Mapping[str, Any]
     ) -> None:
-        """Update the progress of the run in the store's metadata. None removes an attribute of `more`."""
+        """Update the description of the run in the store. None removes an attribute of `more`."""
         lease.check()
         with folder.writing(self.place):
             root = self._root()
@@ -133,7 +133,7 @@ class Regions(Struct, frozen=True):
             _write_root(self.place, root)
 
     def _root(self) -> dict[str, Any]:
-        """Return the metadata of the store.
+        """Read the metadata of the whole store.
 
         Raises:
             InputError: The metadata were damaged during the run.
@@ -260,7 +260,7 @@ def _write_coordinate(
 
 
 def _fill(array: Any, values: Any, along: Along | None) -> None:
-    """Write the values of a coordinate, or in parts those that `along` returns."""
+    """Write the values of a coordinate at once, or block by block if `along` computes them."""
     if along is None:
         array[...] = np.asarray(values)
         return

@@ -45,7 +45,7 @@ _CHECKSUMS = "checksums"
 
 
 class StoreCheckpoint(Struct, frozen=True):
-    """Content of a checkpoint about a store.
+    """Checkpoint of a Zarr store: its metadata, incomplete chunks and checksums.
 
     Attributes:
         document: Metadata of the store.
@@ -59,7 +59,7 @@ class StoreCheckpoint(Struct, frozen=True):
     checksums: Mapping[str, int] = {}
 
     def parts(self) -> dict[str, Array]:
-        """Return the content as arrays by name."""
+        """Encode the checkpoint of the store as arrays by name."""
         return {
             "": _as_bytes(self.document),
             **self.tails,
@@ -68,7 +68,7 @@ class StoreCheckpoint(Struct, frozen=True):
 
     @classmethod
     def of(cls, parts: Mapping[str, Array]) -> StoreCheckpoint:
-        """Return the content from the arrays that `parts` returned."""
+        """Decode the checkpoint of a store from the arrays that `parts` returned."""
         try:
             document = parsed(parts[""].tobytes())
             checksums = parsed(parts[_CHECKSUMS].tobytes()) if _CHECKSUMS in parts else {}
@@ -87,7 +87,7 @@ def _as_bytes(content: Mapping[str, Any]) -> Array:
 def document_to_go_on(
     place: Path, recorded: StoreCheckpoint, length: int, outputs: Collection[str]
 ) -> dict[str, Any]:
-    """Return the metadata of a store in which a run continues after a number of rows.
+    """Check a store, and return its metadata for a run that continues after `length` rows.
 
     Args:
         place: Path of the store.
@@ -146,7 +146,7 @@ def _in_memory(entry: Entry) -> np.dtype[Any]:
 
 
 def _layout_there(place: Path, promised: Layout) -> Layout:
-    """Return the layout of the store. Damaged metadata are rebuilt from the arrays and the checkpoint.
+    """Read the layout of the store. Damaged metadata are rebuilt from the arrays and the checkpoint.
 
     Raises:
         DamagedError: The folder is not a store to which a run was streamed.
@@ -179,7 +179,7 @@ def _with_arrays(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict
 
 
 def _check_same(there: Layout, promised: Layout, name: str, length: int) -> None:
-    """Check that an array on the disk is that of the checkpoint, possibly with more rows."""
+    """Check that an array on the disk equals the array of the checkpoint, possibly with more rows."""
     theirs, ours = there.arrays.get(name), promised.arrays[name]
     other = "it is not the one that was written together with the checkpoint"
     if theirs is None or there.along != promised.along:
@@ -206,7 +206,7 @@ def _check_same(there: Layout, promised: Layout, name: str, length: int) -> None
 
 
 def _with_length(there: Layout, promised: Layout, length: int) -> dict[str, Any]:
-    """Return the metadata of the arrays of the checkpoint with a number of rows."""
+    """Return the metadata of the store with `length` rows in each growing array."""
     documents = {}
     for name, entry in promised.arrays.items():
         shape = list(entry.shape)
@@ -229,7 +229,7 @@ def _check_chunks(
     recorded: StoreCheckpoint,
     length: int,
 ) -> None:
-    """Raise DamagedError if a chunk is missing or damaged whose rows the checkpoint does not hold."""
+    """Raise DamagedError if a chunk whose rows are not in the checkpoint is missing or damaged."""
     for path in recorded.checksums:
         if path not in files:
             raise DamagedError(f"the chunk '{path}' is missing")

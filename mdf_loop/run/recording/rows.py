@@ -43,7 +43,7 @@ class Rows:
         self._columns: dict[str, Column] = {}
 
     def add(self, coordinate: Sized, rows: Mapping[str, Array]) -> None:
-        """Add rows. Their coordinates are not stored.
+        """Append rows to the columns. Coordinates are not stored.
 
         Raises:
             MemoryLimitError: All expected rows would exceed the memory limit.
@@ -56,7 +56,7 @@ class Rows:
         self.length += len(coordinate)
 
     def room(self, count: int) -> Room:
-        """Return memory for the next rows."""
+        """Return memory for the next `count` rows of each column."""
         rooms = {name: column.room(count) for name, column in self._columns.items()}
         return {
             name: _axis_moved(room, 0, self.axis)
@@ -76,7 +76,7 @@ class Rows:
         """Do nothing, since rows are never buffered."""
 
     def close(self) -> None:
-        """Free the unused memory."""
+        """Free the memory beyond the last row."""
         for column in self._columns.values():
             column.trim()
 
@@ -91,7 +91,7 @@ class Rows:
         return {name: column.rows for name, column in self._columns.items()}
 
     def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
-        """Restore the rows of a snapshot."""
+        """Restore the rows from a snapshot."""
         for name, dtype in columns.items():
             rows = parts.rows(name, length, 0, dtype)
             if rows.ndim <= self.axis:
@@ -120,7 +120,7 @@ class Column:
         return self._room[(slice(self._length), *map(slice, self._row or ()))]
 
     def add(self, part: Array) -> None:
-        """Add rows. An empty array only affects the dtype, if there are other rows."""
+        """Append rows. An empty array only affects the dtype if the column has rows."""
         if not self._is_like(part):
             part = self._widened_for(part)
         if len(part):
@@ -131,12 +131,12 @@ class Column:
             self._length += len(part)
 
     def _is_like(self, part: Array) -> bool:
-        """Return True if rows have the dtype and shape of the stored ones."""
+        """Return True if rows have the dtype and shape of the stored rows."""
         alike = self._row == part.shape[1:] == self._room.shape[1:]
         return alike and self._length > 0 and self._room.dtype == part.dtype
 
     def _widened_for(self, part: Array) -> Array:
-        """Return the rows converted to the stored type, which is widened if necessary."""
+        """Widen the stored dtype and shape for new rows, and return the rows padded to the stored shape."""
         dtype = part.dtype if self._row is None else np.result_type(self._room.dtype, part.dtype)
         if not self._length:
             self._row = part.shape[1:]
@@ -149,21 +149,21 @@ class Column:
         return part
 
     def room(self, count: int) -> Array | None:
-        """Return memory for a number of rows in the shape of the others, or None."""
+        """Return memory for the next `count` rows, or None if it is not allocated."""
         end = self._length + count
         if not self._length or end > len(self._room) or self._room.shape[1:] != self._row:
             return None
         return self._room[self._length : end]
 
     def trim(self) -> None:
-        """Free the unused memory."""
+        """Free the memory beyond the last row."""
         if self._room.shape[1:] != (self._row or ()):
             self._room = self.rows.copy()
         elif len(self._room) > self._length:
             self._resize(self._length)
 
     def _fitted(self, part: Array) -> Array:
-        """Return rows padded to the stored row shape, which grows by at least an eighth for longer rows."""
+        """Pad rows to the stored row shape, which grows by at least an eighth for longer rows."""
         row = common_shape(self.name, self._row or (), part.shape[1:])
         have: tuple[int, ...] = self._room.shape[1:]
         both = zip(have, row, strict=True)
@@ -186,7 +186,7 @@ class Column:
             raise self._too_large(length, math.prod(shape) * dtype.itemsize) from None
 
     def _make_room(self, length: int) -> None:
-        """Make room for `length` rows, with an eighth more than before to reduce the cost of copies.
+        """Enlarge the memory to at least `length` rows, and by an eighth to reduce the cost of copies.
 
         The growth is limited to `MOST_AT_ONCE`, since new memory is zeroed without a check for stops.
         """
@@ -200,7 +200,7 @@ class Column:
             raise self._too_large(more, self._room[:1].nbytes) from None
 
     def _resize(self, length: int) -> None:
-        """Change the number of rows, in place if the memory can grow there."""
+        """Change the number of allocated rows, in place if possible."""
         shape = (length, *self._room.shape[1:])
         if self._room.flags.owndata:
             self._room.resize(shape, refcheck=False)
@@ -221,5 +221,5 @@ def _names(rows: Mapping[str, Array]) -> str:
 
 
 def _axis_moved(rows: Array, source: int, target: int) -> Array:
-    """Return `numpy.moveaxis` of rows, without its cost if no axis moves."""
+    """Move an axis of rows like `numpy.moveaxis`, without its cost if no axis moves."""
     return rows if source == target else np.moveaxis(rows, source, target)

@@ -1,4 +1,4 @@
-"""Array of a store that is read on access, with a check that the store still has the rows of the same run.
+"""Lazily read arrays of a store, with a check that the store still belongs to the same run.
 
 Meanwhile, another run may have replaced the store, or the same run may have resumed from an earlier step.
 """
@@ -19,7 +19,7 @@ from mdf_loop.run.run_id import run_named
 
 
 def open_rows(place: Path, display_path: Path) -> zarr.Array[Any]:
-    """Return an array of a store with its current rows. Errors call the store `display_path`."""
+    """Open an array of a store with its current rows. Errors call the store `display_path`."""
     return zarr.open_array(_RowsOfRun(place, display_path), mode="r")
 
 
@@ -69,7 +69,7 @@ class _RowsOfRun(CheckedStore):
 
 
 def _mark(place: Path) -> tuple[int, int, int] | None:
-    """Return a mark of the store's metadata file, which changes whenever the file is replaced."""
+    """Return inode, time and size of the store's metadata file, which change if the file is replaced."""
     try:
         status = (place.parent / METADATA).stat()
     except OSError:
@@ -78,7 +78,7 @@ def _mark(place: Path) -> tuple[int, int, int] | None:
 
 
 def _now(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return the run that wrote the store of an array, and the current metadata of the array."""
+    """Read the id of the run that wrote a store, and the current metadata of one of its arrays."""
     try:
         root = folder.read_json(place.parent)
         entry = root["consolidated_metadata"]["metadata"][place.name]
@@ -91,7 +91,7 @@ def _now(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _goes_on(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Return True if an array has everything that it had before, possibly with more rows."""
+    """Return True if new array metadata equal the old metadata, except for a larger shape."""
     shapes = [*zip(old["shape"], new["shape"], strict=False)]
     alike = {**old, "shape": len(old["shape"])} == {**new, "shape": len(new["shape"])}
     return alike and all(before <= after for before, after in shapes)

@@ -1,4 +1,4 @@
-"""Statistics over trials, without storing the trials: those of `reduction`, and further ones.
+"""Statistics over trials, which are accumulated batch by batch.
 
     mean, min, max     as over time
     var, std           population variance mean((x - mean(x)) ** 2), and its square root
@@ -22,7 +22,7 @@ from mdf_loop.run.recording.reduction import REDUCTIONS, Mean, Reduction
 
 
 class Count(Reduction):
-    """Number of rows."""
+    """Statistic that counts the rows."""
 
     one_shape = False
 
@@ -44,7 +44,7 @@ class Count(Reduction):
 
 
 class Variance(Reduction):
-    """Population variance, computed from differences to the first row.
+    """Statistic of the population variance, computed from differences to the first row.
 
     The first row is close to the mean, so little precision is lost if the mean is far from 0.
     """
@@ -84,14 +84,14 @@ class Variance(Reduction):
 
 
 class Deviation(Variance):
-    """Population standard deviation."""
+    """Statistic of the population standard deviation."""
 
     def _result(self) -> Array:
         return np.sqrt(super()._result())
 
 
 class Quantiles(Reduction):
-    """Quantiles along a last axis. All rows are stored."""
+    """Statistic of quantiles, along a new last axis. All rows are stored."""
 
     def __init__(self, probabilities: tuple[float, ...]) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Quantiles(Reduction):
 
 
 class Histogram(Reduction):
-    """Number of values between edges, along a last axis."""
+    """Statistic that counts the values between edges, along a new last axis."""
 
     def __init__(self, edges: tuple[float, ...]) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class Histogram(Reduction):
         self._counts: Array = np.zeros(len(edges) - 1, np.int64)
 
     def value(self) -> Array:
-        """Return the counts, which are 0 without rows."""
+        """Return the number of values in each bin, which is 0 without rows."""
         return self._counts.copy()
 
     def _begin(self, shape: tuple[int, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Files of a Zarr store: listing, names of chunks, and checks of chunks."""
+"""Listing of the files of a Zarr store, chunk keys, and checks of chunk files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.run.recording.metadata import DamagedError, Entry
 
 
 def plain_files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
-    """Yield the path within the store and the size in bytes of each file.
+    """Yield the path within the store and the size in bytes of each file of a store.
 
     Raises:
         DamagedError: The store contains a link or another special file, or a folder is unreadable.
@@ -54,7 +54,7 @@ def chunk_keys(
 
 
 def chunks_by_array(files: Mapping[str, int]) -> dict[str, list[str]]:
-    """Return the paths within each top-level folder of a store."""
+    """Group the paths of files by the top-level folder of the store, which is an array."""
     paths: dict[str, list[str]] = {}
     for file in files:
         name, _, rest = file.partition("/")

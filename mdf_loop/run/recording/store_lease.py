@@ -18,7 +18,7 @@ BEAT = 10.0
 
 
 class StoreLease:
-    """Right of a run to write the store at `path`.
+    """Exclusive right of a run to write the store at `path`.
 
     Attributes:
         path: Path of the store as the user gave it.
@@ -34,7 +34,7 @@ class StoreLease:
         self._overwrite = overwrite
 
     def check(self) -> None:
-        """Check the lock before a write.
+        """Check before a write that this run still holds the lock.
 
         Raises:
             InputError: Another run has locked the store.

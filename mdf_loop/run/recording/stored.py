@@ -1,4 +1,4 @@
-"""Axes of a store that was written by regions."""
+"""Axes of results that are read from a store that was written by regions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.run.recording.regions import Regions
 
 
 def stored_axes(store: Regions) -> tuple[tuple[Axis, ...], Mapping[str, Any], list[str]]:
-    """Return the leading axes of outputs, the description of the run, and outputs without time."""
+    """Read the leading axes of outputs, the store's attributes, and the outputs without time axis."""
     root = folder.read_json(store.place)
     documents = root["consolidated_metadata"]["metadata"]
     dims = {name: tuple(entry["dimension_names"]) for name, entry in documents.items()}

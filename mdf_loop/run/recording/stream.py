@@ -1,4 +1,4 @@
-"""Rows on disk: a Zarr store that grows during a run.
+"""Zarr store on disk that grows row by row during a run.
 
 Readers see complete rows at any time, even after a crash. New rows are first written beyond the current
 length of the arrays. Then the shapes of the outputs are updated, then those of the coordinates, and then
@@ -43,7 +43,7 @@ ROOM = 1 << 15
 
 
 class Column(Struct, frozen=True):
-    """Description of an output in a store: common dtype and shape of its rows, and unit or "".
+    """Output of a store: name, common dtype and shape of its rows, and unit or "".
 
     If the column has the lengths of rows, `length_of` is their output, whose rows may become longer.
     """
@@ -172,7 +172,7 @@ class Stream:
     # --- rows ---------------------------------------------------------------------------------
 
     def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
-        """Add rows, with the time or the step number of each.
+        """Append rows, with the time or the step number of each row.
 
         Raises:
             DiskFullError: The disk is full. Earlier rows are written, and these rows if they fit.
@@ -192,11 +192,11 @@ class Stream:
             self._write_what_is_due()
 
     def takes(self, rows: Mapping[str, Array]) -> bool:
-        """Return True if rows of these shapes can be added."""
+        """Return True if the store can append rows of these shapes."""
         return all(growing.takes(rows[growing.name]) for growing in self._growing[:-1])
 
     def flush(self) -> None:
-        """Write the buffered rows.
+        """Write the buffered rows to the store.
 
         Raises:
             DiskFullError: The disk is full. The buffered rows are written in the reserved space.
@@ -206,7 +206,7 @@ class Stream:
                 raise self._disk_full()
 
     def secure(self) -> None:
-        """Flush the written rows to the disk."""
+        """Flush the files with written rows from the operating system to the disk."""
         if self._secured == self._stored:
             return
         with folder.writing(self._path):
@@ -251,7 +251,7 @@ class Stream:
         return self._spare.covers(self._waiting + size + self._room)
 
     def _write_what_is_due(self) -> None:
-        """Write chunks as soon as they are complete, so that no chunk is written twice."""
+        """Write complete chunks of the buffered rows, or all rows if the buffer is full or old."""
         edge = self.length - self.length % self._at_once
         late = time.monotonic() > self._written_at + INTERVAL
         if late or self._waiting >= BUFFER or not self._has_room():

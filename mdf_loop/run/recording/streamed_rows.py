@@ -77,7 +77,7 @@ class StreamedRows:
         return NO_ROOM
 
     def add(self, coordinate: Along, rows: Mapping[str, Array]) -> None:
-        """Append rows. The first block stays in memory until the next one."""
+        """Append rows. The first block stays in memory until the next block arrives."""
         self._lease.check()
         coordinate, rows = np.asarray(coordinate), with_each_axis(rows, self._axes[:-1])
         if self._stream is not None:
@@ -93,11 +93,11 @@ class StreamedRows:
             self._first = (self._first[0], first)
 
     def _widened(self, rows: Array, other: Array) -> Array:
-        """Return the rows in the common dtype of both arrays."""
+        """Convert rows to the common dtype of both arrays."""
         return rows.astype(np.result_type(rows.dtype, other.dtype), copy=False)
 
     def _opened(self, waiting: _Waiting, rows: Mapping[str, Array]) -> Stream:
-        """Return the store, created if necessary for the first and the new rows."""
+        """Return the stream, created if necessary with types that fit the first and the new rows."""
         if self._stream is None:
             coordinate, first = waiting
             self._stream = self._created(self._path, first, rows)
@@ -106,7 +106,7 @@ class StreamedRows:
         return self._stream
 
     def _remade(self, old: Stream, rows: Mapping[str, Array]) -> Stream:
-        """Return a new store with the old rows, and with types that also fit the new rows."""
+        """Replace the store by a new one with the old rows, and with types that also fit the new rows."""
         old.close()
         place = folder.checked_store(self._path)
         with folder.writing(place), beside(place) as temporary:
@@ -139,7 +139,7 @@ class StreamedRows:
         )
 
     def _column(self, name: str, *parts: Any) -> Column:
-        """Return the column whose dtype and shape hold all rows."""
+        """Return the column with a dtype and row shape that fit all of the given rows."""
         front = len(self._axes)
         there = [part for part in parts if part.shape[front - 1]] or parts
         shape = reduce(partial(common_shape, name), (part.shape[front:] for part in there))
@@ -162,7 +162,7 @@ class StreamedRows:
             self._stream.close()
 
     def arrays(self) -> Mapping[str, Data]:
-        """Return the content of the store, read on access."""
+        """Return the arrays of the store, which are read on access."""
         return {} if self._stream is None else self._stream.arrays()
 
     def snapshot(self) -> Mapping[str, Array]:

@@ -1,4 +1,4 @@
-"""Coordinates along the axis of time, computed on access, since they can be as long as the data."""
+"""Time coordinates of recorded rows, which are computed on access to save memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Clock(Struct, frozen=True):
     dt: float | None
 
     def at(self, numbers: Any) -> Any:
-        """Return the time of steps in the unit of dt."""
+        """Return the times of steps by step number, in the unit of `dt`."""
         if self.dt is None:
             return self.time + 0.0 * numbers
         if self.time == self.step * self.dt:
@@ -31,11 +31,11 @@ class Clock(Struct, frozen=True):
         return self.time + (numbers - self.step) * self.dt
 
     def snapshot(self) -> dict[str, Array]:
-        """Return the parameters of the clock."""
+        """Return the parameters of the clock as arrays of a checkpoint."""
         return {"step": np.array(self.step), "time": np.array(self.time)}
 
     def restored(self, parts: Mapping[str, Array]) -> Clock:
-        """Return the clock of a resumed run."""
+        """Return the clock of a resumed run from the arrays of a checkpoint."""
         return Clock(int(parts["step"]), float(parts["time"]), self.dt)
 
 

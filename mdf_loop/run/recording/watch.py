@@ -16,7 +16,7 @@ _AT_ONCE = 1 << 16
 
 
 class NotFiniteValue(Struct, frozen=True):
-    """First value that is not finite: row in its block, step number, and name.
+    """First nan or infinite value of a run: row in its block, step number, and output name.
 
     In a sweep, `member` is the first member with such a value, counted from 0.
     """
@@ -35,7 +35,7 @@ class NotFiniteValue(Struct, frozen=True):
 
 
 def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
-    """Return the first row with a nan or infinite value, with the first-computed output that has it.
+    """Search a block for its first nan or infinite value, in the first row and then the first output.
 
     Args:
         block: Rows, of which the arrays `watched` are searched.

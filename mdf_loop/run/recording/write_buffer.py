@@ -1,4 +1,4 @@
-"""File that reserves disk space, which is released when the disk is full."""
+"""Reserve of disk space, which is released to write buffered rows when the disk is full."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class WriteBuffer:
         self._usual = min(usual, shutil.disk_usage(folder).free // 8)
 
     def covers(self, size: int) -> bool:
-        """Return True if the reserve has space for a number of bytes, even on a full disk."""
+        """Enlarge the reserve to `size` bytes if necessary. Return False if the disk is full."""
         if size <= self._size:
             return True
         return self._grows_to(max(size, self._usual)) or self._grows_to(size)

@@ -107,7 +107,7 @@ def create(
 
 
 def put(new: Path, place: Path) -> None:
-    """Move a new store to its place, and an existing store to the folder of the new one."""
+    """Move a new store to `place`, and an existing store to the folder of the new store."""
     sync_all(new)
     if not place.exists():
         new.rename(place)
@@ -148,7 +148,7 @@ def complete(path: Path, results: Outputs) -> None:
 
 
 def checked_store(path: Path) -> Path:
-    """Return the location of a path if a store can be written or replaced there.
+    """Resolve a path, and check that a store can be written or replaced there.
 
     Raises:
         InputError: The path has other content.
@@ -164,7 +164,7 @@ def checked_store(path: Path) -> Path:
 
 
 def _what_else(place: Path) -> str:
-    """Return a description of the content that is no store of this package."""
+    """Describe the content of a path that is no store of this package, for messages."""
     try:
         read_json(place)
     except DamagedError as error:
@@ -184,7 +184,7 @@ def attributes_of(path: Path) -> Mapping[str, Any]:
 
 
 def described(results: Outputs) -> dict[str, str]:
-    """Return the origin of the numbers, and the coordinates in xarray's convention."""
+    """Return the store attributes: origin of the numbers, and coordinate names in xarray's convention."""
     names = [safe_name(along.name) for along in coordinates(results)]
     name_list = " ".join(name for name in names if len(name.split()) == 1)
     return about(results) | ({"coordinates": name_list} if name_list else {})
@@ -238,7 +238,7 @@ def new_array(
     with_nan: bool,
     more: Mapping[str, Any] | None = None,
 ) -> zarr.Array[Any]:
-    """Create an array without content, named like an item. Unwritten elements are nan if possible."""
+    """Create a Zarr array without content. With `with_nan`, unwritten floats are nan."""
     import zarr
     from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 
@@ -262,12 +262,12 @@ def new_array(
 
 
 def as_stored(array: Array) -> Array:
-    """Return texts in NumPy's variable-length dtype, and other arrays unchanged."""
+    """Convert texts to NumPy's variable-length string dtype. Return other arrays unchanged."""
     return array.astype(np.dtypes.StringDType()) if array.dtype.kind == "U" else array
 
 
 def with_room(item: Labelled, results: Outputs) -> tuple[int, ...]:
-    """Return the shape of an array, with room for longer rows if there may be some."""
+    """Return the shape of an array, enlarged for longer rows if its row length may vary."""
     front, shape = len(results.axes_of(item.name)), item.array.shape
     if item.name not in results.lengths or len(shape) == front:
         return tuple(shape)
@@ -291,7 +291,7 @@ def _chunks(shape: tuple[int, ...], itemsize: int, axis: int, rows: int | None) 
 def _segments(
     shape: tuple[int, ...], axis: int, chunks: tuple[int, ...]
 ) -> Iterator[tuple[slice, ...]]:
-    """Yield the positions of the chunks of an array, which may be larger than memory."""
+    """Yield the indices of parts of an array along its axis of rows, each one chunk long."""
     if not shape:
         yield ()
     elif 0 not in shape:
@@ -300,7 +300,7 @@ def _segments(
 
 
 def open_array(place: Path, mode: Literal["r", "r+"] = "r") -> zarr.Array[Any]:
-    """Return an array of a store, whose chunks are read and checked when they are indexed."""
+    """Open an array of a store, whose chunks are read and checked on access."""
     import zarr
 
     from mdf_loop.run.recording.checked_store import CheckedStore
