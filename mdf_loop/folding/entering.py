@@ -33,7 +33,7 @@ class Entrance(Struct, frozen=True):
 
 
 class Boundary(Struct, frozen=True):
-    """Edges of a graph, grouped by the ends that belong to a set of nodes."""
+    """Edges of a graph, grouped by whether their sender and receiver belong to a set of nodes."""
 
     inside: tuple[Edge, ...]
     incoming: tuple[Edge, ...]
@@ -42,7 +42,7 @@ class Boundary(Struct, frozen=True):
 
     @classmethod
     def of(cls, graph: FlatGraph, nodes: Sequence[str]) -> Boundary:
-        """Return the edges of `graph`, grouped by the ends that belong to `nodes`."""
+        """Return the edges of `graph`, grouped by whether sender and receiver belong to `nodes`."""
         groups: dict[tuple[bool, bool], list[Edge]] = {}
         for edge in graph.edges:
             groups.setdefault((edge.sender[0] in nodes, edge.receiver[0] in nodes), []).append(edge)
@@ -53,14 +53,14 @@ class Boundary(Struct, frozen=True):
         return cls(within, incoming, outgoing, outside)
 
     def edges_into(self, port: Port) -> tuple[Edge, ...]:
-        """Return the edges from outside of the set to a port of the set."""
+        """Return the edges that lead from nodes outside of the set to `port`."""
         return tuple(edge for edge in self.incoming if edge.receiver == port)
 
 
 def open_input_ports(
     graph: FlatGraph, nodes: Sequence[str], boundary: Boundary
 ) -> dict[Port, Content]:
-    """Return the input ports of the set without an edge inside the set."""
+    """Return the input ports of the folded nodes that no edge between these nodes feeds."""
     fed = {edge.receiver for edge in boundary.inside}
     both = [edge.receiver for edge in boundary.incoming if edge.receiver in fed]
     if both:

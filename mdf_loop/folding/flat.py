@@ -28,7 +28,7 @@ class Edge(Struct, frozen=True):
     content: Mapping[str, Any]
 
     def content_between(self, sender: Port, receiver: Port) -> Content:
-        """Return the content of the edge, with other ports at its two ends."""
+        """Return the content of the edge, with `sender` and `receiver` as its new ends."""
         ends = {
             "sender": sender[0],
             "receiver": receiver[0],

@@ -115,7 +115,7 @@ class _Unfolder:
         return self._typed_port(f"iteration_{number}", number, "int64")
 
     def _typed_port(self, name: str, value: Any, dtype: str) -> Port:
-        """Return the port of a constant with this dtype."""
+        """Return the output port of the entry node for a constant of dtype `dtype`."""
         if name not in self.entry_outputs:
             parameter_id = unique_name(f"{name}_value", self.loop.own_names)
             self.parameters[parameter_id] = {"value": value, "metadata": {"dtype": dtype}}
@@ -267,7 +267,7 @@ class _ResultNames(ast.NodeTransformer):
         return isinstance(node, ast.Name) and node.id == self.function
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """Replace `f[0]`."""
+        """Replace `f[0]`, a result of the loop `f`, by the name of the result."""
         single = len(self.result_names) == 1
         if single or not self._names_loop(node.value):
             return self.generic_visit(node)
@@ -276,7 +276,7 @@ class _ResultNames(ast.NodeTransformer):
         return ast.parse(self.result_names[node.slice.value], mode="eval").body
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """Replace `f.iterations`."""
+        """Replace `f.iterations`, the iteration count of the loop `f`."""
         if not self._names_loop(node.value):
             return self.generic_visit(node)
         if node.attr != "iterations":
@@ -284,7 +284,7 @@ class _ResultNames(ast.NodeTransformer):
         return ast.Constant(self.loop.count)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        """Replace `f`, the name of a loop with one result."""
+        """Replace `f`, the name of a loop with one result, by the name of the result."""
         if not self._names_loop(node):
             return node
         if len(self.result_names) != 1:

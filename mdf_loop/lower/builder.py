@@ -104,7 +104,7 @@ class ModelBuilder(Builder):
         return self.at_place(item=f"{self.place.item}.{name}") if name else nullcontext()
 
     def loop_body(self) -> Self:
-        """Return a builder for the body of a loop inside this scope, which counts its turns from 0."""
+        """Return a builder for a loop body inside this scope, with the turn number reset to 0."""
         body = self.body()
         body.place = replace(body.place, turn=0, turns=1)
         body.in_loop = True
@@ -138,7 +138,7 @@ class ModelBuilder(Builder):
 
     @property
     def types(self) -> dict[str, Any]:
-        """Value, or tuple of values, by MDF path."""
+        """Program value, or tuple of values, for each MDF path of the document."""
         return self._known.types
 
     @property
@@ -191,7 +191,7 @@ class ModelBuilder(Builder):
         return pooled
 
     def late(self, array: Array) -> Value:
-        """Return a constant that is known only because a loop is unrolled."""
+        """Return `array` as a constant that is marked as known only because a loop is unrolled."""
         return self.constant(array, late=True)
 
     def is_late(self, value: Value | None) -> bool:
@@ -208,7 +208,7 @@ class ModelBuilder(Builder):
         return value in self._known.measured
 
     def as_late_as(self, selector: Value, value: Value) -> Value:
-        """Return the value, marked as late if it is a constant and the constant `selector` is late."""
+        """Return `value`, marked as late if `value` is a constant and the constant `selector` is late."""
         known = self.constant_of(value)
         if known is None or not self.is_late(selector):
             return value
@@ -217,7 +217,7 @@ class ModelBuilder(Builder):
         )
 
     def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
-        """Return the result of an operation on constants, late or measured if an operand is."""
+        """Return a computed array as a constant, late or measured if an operand is late or measured."""
         operands = tuple(sources)
         late, measured = any(map(self.is_late, operands)), any(map(self.is_measured, operands))
         return self.constant(array, late=late, measured=measured)

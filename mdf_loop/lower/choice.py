@@ -105,7 +105,7 @@ def one_of(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value
 
 
 def with_rank(b: ModelBuilder, value: Value, rank: int) -> Value:
-    """Return a value with leading axes of extent 1 added up to a rank."""
+    """Return a value with leading axes of extent 1 inserted, so that the value has `rank` axes."""
     missing = rank - len(value.shape or ())
     return b.op("Unsqueeze", value, ints(b, *range(missing))) if missing > 0 else value
 
@@ -140,7 +140,10 @@ def _join_values(
 
 
 def _join_dtypes(b: ModelBuilder, then: Value, otherwise: Value, place: str) -> str:
-    """Return the common dtype. A weakly typed number in range takes the dtype of the other side."""
+    """Return the common dtype of a value in both branches.
+
+    A weakly typed number in range takes the dtype of the other branch.
+    """
     if then.dtype == otherwise.dtype:
         return then.dtype
     strong = {value.dtype for value in (then, otherwise) if not b.is_weak(value)}

@@ -22,7 +22,7 @@ from mdf_loop.ops.symbolic import Symbolic
 
 
 def not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:
-    """Return the scale of a distribution, or raise an error if the scale is negative."""
+    """Check that the scale of a distribution is not negative, and return the scale."""
     checked: Value = parameter_rules.not_negative(
         DrawSite(b), Symbolic(b, scale), description
     ).value
@@ -30,7 +30,7 @@ def not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:
 
 
 def probability(b: ModelBuilder, p: Value, description: str) -> Value:
-    """Return a probability, or raise an error if the probability is not in [0, 1]."""
+    """Check that a probability is in [0, 1], and return the probability."""
     checked: Value = parameter_rules.between(
         DrawSite(b), Symbolic(b, p), 0.0, 1.0, description
     ).value
@@ -210,7 +210,7 @@ def choice(
 
 
 def _choice_count(b: ModelBuilder, a: Value) -> int:
-    """Return the number of elements to choose from."""
+    """Return the number of elements from which `numpy.random.choice` chooses."""
     known = b.evaluated(a)
     if a.shape == () and known is not None and known.dtype.kind in "iu" and known > 0:
         return int(known)
@@ -307,7 +307,7 @@ def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = N
 
 
 def _means_and_cholesky(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array, Array]:
-    """Return the means and the Cholesky factor of the covariances."""
+    """Return the means and the Cholesky factor of the covariances of a normal distribution."""
     means, covariances = b.evaluated(mean), b.evaluated(cov)
     if means is None or covariances is None:
         raise OperandError(
@@ -327,7 +327,7 @@ def _stream_exp(b: ModelBuilder, x: Value) -> Value:
 
 
 def _float_parameters(b: ModelBuilder, *parameters: tuple[Value | None, float]) -> list[Value]:
-    """Return parameters as floats, with defaults in place of None."""
+    """Return parameters of a distribution as floats, with defaults in place of None."""
     return [
         as_float(b, literal(b, default) if value is None else value)
         for value, default in parameters

@@ -1,4 +1,4 @@
-"""Lowering of `onnx::Dropout`, which is the identity outside of training, without random numbers."""
+"""Lowering of `onnx::Dropout`, which returns its input unchanged outside of training."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _constant_like(b: ModelBuilder, number: float, x: Value) -> Value:
 
 
 def floats(b: ModelBuilder, *values: Value) -> list[Value]:
-    """Return the values in one float dtype."""
+    """Convert values to their common float dtype."""
     return [as_float(b, value) for value in promote(b, *values)]
 
 

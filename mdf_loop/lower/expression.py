@@ -272,7 +272,10 @@ class _Lowering:
         return ops.select(self.b, test, then, self._lower_if_evaluated(test, False, node.orelse))
 
     def _lower_if_evaluated(self, test: Value, when: bool, node: ast.expr) -> Value:
-        """Lower a part that Python evaluates only if `test` equals `when`, and that cannot fail otherwise."""
+        """Lower a subexpression that Python evaluates only if `test` equals `when`.
+
+        The lowered subexpression cannot fail for other values of `test`.
+        """
         outer_condition = self.b.read
         condition = ops.truth(self.b, test) if when else self.b.op("Not", ops.truth(self.b, test))
         self.b.read = (

@@ -23,7 +23,7 @@ _F = TypeVar("_F", bound=Callable[..., Term])
 
 
 class Function(Struct, frozen=True):
-    """Function of expressions, registered under one name."""
+    """Function that an expression may call, with its lowering and its signature."""
 
     lower: Callable[..., Term]
     signature: Parameters
@@ -102,7 +102,7 @@ def names(*spellings: str) -> Callable[[_F], _F]:
 
 
 def function(name: str) -> Function:
-    """Return the function with this name, or raise an error with a suggestion."""
+    """Look up a registered function by name, or raise an error that suggests a similar name."""
     if name in FUNCTIONS:
         return FUNCTIONS[name]
     if name in UNSUPPORTED_FUNCTIONS:
@@ -112,7 +112,7 @@ def function(name: str) -> Function:
 
 
 def _suggestion(name: str) -> str:
-    """Return a hint: the name with its missing module, else the nearest name."""
+    """Return a hint for an unknown function: the name with its missing module, or the nearest name."""
     bare = name.removeprefix("np.")
     for qualified in (bare, f"numpy.{bare}", f"math.{bare}"):
         if qualified in FUNCTIONS or qualified in constants:

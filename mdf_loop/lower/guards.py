@@ -11,9 +11,9 @@ from mdf_loop.ops.build_helpers import all_true, cast
 
 
 def guard_value(b: ModelBuilder, value: Value, ok: Value, sentence: str) -> Value:
-    """Return a copy of `value`.
+    """Return a copy of `value` that makes a run fail unless all elements of `ok` are true.
 
-    A run that reads the copy fails with `sentence` unless all of `ok` is true.
+    The error of a run that reads the copy has the message `sentence`.
     """
     if b.read is not None:
         ok = b.op("Or", ok, b.op("Not", b.read))
@@ -21,7 +21,7 @@ def guard_value(b: ModelBuilder, value: Value, ok: Value, sentence: str) -> Valu
 
 
 def check_fits_int64(b: ModelBuilder, value: Value, name: str) -> Value:
-    """Return a float, guarded to fit into 64 bits, which the function `name` converts to an integer."""
+    """Return a float with a run-time check that the function `name` can convert the float to int64."""
     wide = cast(b, value, "float32") if value.dtype in ("float16", "bfloat16") else value
     low, high = (b.constant(np.array(end, wide.dtype)) for end in (-(2.0**63), 2.0**63))
     ok = b.op("And", b.op("GreaterOrEqual", wide, low), b.op("Less", wide, high))

@@ -65,7 +65,7 @@ def reduce_in_loop(
 def _axes_to_reduce(
     b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any], rank: int | None
 ) -> tuple[int, ...] | None:
-    """Return the axes to reduce: an empty tuple for all axes, None if the form does not support the axes.
+    """Return the axes to reduce: an empty tuple for all axes, None for axes without a deterministic form.
 
     If the rank is known, the axes are not negative.
     """

@@ -99,7 +99,7 @@ def _text_attribute(
     expression: Any,
     scope: Scope,
 ) -> Any:
-    """Return a text attribute, which is a text with or without quotes, or the name of a parameter."""
+    """Return a text attribute, written with or without quotes or as the name of a parameter."""
     if isinstance(expression, str):
         expression = _named_text(b, expression, scope, formal.name)
     is_list = formal.type == defs.OpSchema.AttrType.STRINGS

@@ -74,7 +74,7 @@ def _scaled_sample(
 def _draw_bernoulli(
     b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[Value, ...]:
-    """Return 1 with the probability of each element, else 0."""
+    """Draw 1 or 0 for each element of the input, which is the probability of 1."""
     (p,) = inputs
     u = draw_numbers(b, "Uniform", size_of(None, p))
     hit = b.op("Less", u, probability(b, cast(b, p, "float64"), parameter_rules.BERNOULLI))

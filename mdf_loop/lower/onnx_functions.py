@@ -132,7 +132,7 @@ def _read_part_count(
 def _output_count(
     schema: defs.OpSchema, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> int:
-    """Return the number of results in MDF's engine, which are all results of the schema."""
+    """Return the number of results of an operator: all results of its schema, as in MDF's engine."""
     if schema.name == "Split":
         parts = inputs[1] if len(inputs) > 1 else None
         return _part_count(parts) if parts is not None else 1
@@ -148,7 +148,10 @@ def _part_count(parts: Value) -> int:
 
 
 def _as_term(schema: defs.OpSchema, outputs: tuple[Value, ...]) -> Term:
-    """Return a single output, or the tuple. A bare name denotes the first of several optional outputs."""
+    """Return the outputs of an operator as a term: a single output, or a tuple of several outputs.
+
+    If the later outputs are optional, a bare name denotes the first output.
+    """
     if schema.min_output <= 1 < len(schema.outputs):
         return OperatorResults(outputs)
     return outputs[0] if len(outputs) == 1 else outputs

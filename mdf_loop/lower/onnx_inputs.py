@@ -120,7 +120,10 @@ def _fit_dtype(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value
 def _variadic_inputs(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> list[Value]:
-    """Return all arguments that are neither attributes nor other inputs, with lists flattened."""
+    """Return the operands of a variadic input, with lists flattened.
+
+    The operands are all arguments that are neither attributes nor other inputs.
+    """
     other_names = {f.name for f in schema.inputs if f.option != VARIADIC} | set(schema.attributes)
     values: list[Value] = []
     for key, expression in args.items():

@@ -333,7 +333,7 @@ def truth(b: ModelBuilder, value: Value) -> Value:
 
 @_fold_python_numbers(operator.not_)
 def negation(b: ModelBuilder, value: Value) -> Value:
-    """Return `not value` of one element."""
+    """Return `not value` for a value of one element."""
     return b.op("Not", truth(b, value))
 
 
@@ -354,12 +354,12 @@ def either(b: ModelBuilder, left: Value, right: Value) -> Value:
 
 
 def as_scalar(b: ModelBuilder, value: Value) -> Value:
-    """Return a value of one element without its axes."""
+    """Reshape a value of one element to a scalar."""
     return value if is_scalar(value) else b.op("Reshape", value, ints(b))
 
 
 def one_element(b: ModelBuilder, value: Value) -> Value | None:
-    """Return the value without its axes, or None if the value is not known to have one element."""
+    """Return the value as a scalar, or None if the value is not known to have one element."""
     if value.shape is None or any(dim != 1 for dim in value.shape):
         return None
     return as_scalar(b, value)

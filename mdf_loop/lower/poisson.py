@@ -56,7 +56,7 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
 
 
 def _unrolled_count(b: ModelBuilder, u: Value, rate: Value, events: int) -> Value:
-    """Return the number of partial sums that are at most u, with the sums unrolled."""
+    """Return the Poisson number for the uniform number `u`, by unrolled partial sums of probabilities."""
     u = b.op("Min", u, scalar(b, poisson.HIGHEST, "float64"))
     part = streams.exp(-Symbolic(b, rate)).value
     total, count = part, cast(b, b.op("GreaterOrEqual", u, part), "int64")
@@ -68,7 +68,9 @@ def _unrolled_count(b: ModelBuilder, u: Value, rate: Value, events: int) -> Valu
 
 
 def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
-    """Return the number of partial sums that are at most u, by a loop that ends when all sums exceed u.
+    """Return the Poisson number for the uniform number `u`, by a loop over partial sums of probabilities.
+
+    The loop ends when all sums exceed `u`.
 
     An element also ends when its sum stops growing, because the last term is too small.
     """

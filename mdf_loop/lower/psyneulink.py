@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 
 class Formula(Struct, frozen=True):
-    """Formula of a function: its arguments, its expression, and the options for which it is valid.
+    """Formula of a PsyNeuLink function, with its arguments and the options for which it is valid.
 
     `parts` are named expressions that later parts and the expression `text` can read.
     """

@@ -41,7 +41,7 @@ _MAX_FACTORIAL_ARGUMENT = 10_000
 
 
 def _single_floats(b: ModelBuilder, name: str, values: tuple[Value, ...]) -> list[Value]:
-    """Return single numbers in the compilation's precision."""
+    """Convert single numbers to floats of the compilation's precision."""
     for value in values:
         if not is_scalar(value):
             instead = f"numpy.{name}"
@@ -167,7 +167,7 @@ def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
 
 @names("math.modf")
 def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
-    """Return the fraction and the integer part, both with the sign of x."""
+    """Return the fraction and the integer part of x, both with the sign of x."""
     fraction, integer_part = rounding.modf(b, *_single_floats(b, "modf", (x,)))
     return mark_plain(b, fraction), mark_plain(b, integer_part)
 
@@ -199,7 +199,7 @@ def product(b: ModelBuilder, iterable: Terms, /, *, start: Value | None = None) 
 
 @names("math.fsum")
 def exact_sum(b: ModelBuilder, seq: Terms, /) -> Value:
-    """Return the sum, rounded once, of numbers known at compile time."""
+    """Return `math.fsum(seq)`, a sum that is rounded once, for numbers known at compile time."""
     known = [b.evaluated(tensor(b, part)) for part in seq]
     if any(array is None for array in known):
         raise UnsupportedError(

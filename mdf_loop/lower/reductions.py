@@ -18,7 +18,7 @@ from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, sca
 
 
 def axis_of(value: Value, axis: int, added: int = 0) -> int:
-    """Return an axis as a number from 0. `added` is the number of axes that will be added to `value`."""
+    """Return the non-negative number of an axis of `value`, to which `added` axes will be added."""
     count = len(extents(value)) + added
     if not -count <= axis < count:
         raise OperandError(
@@ -29,7 +29,7 @@ def axis_of(value: Value, axis: int, added: int = 0) -> int:
 
 
 def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
-    """Return the axes of a reduction as numbers from 0. None means all axes."""
+    """Return the non-negative numbers of the axes of a reduction. None means all axes."""
     if axis is None:
         return tuple(range(len(extents(value))))
     axes = tuple(axis_of(value, k) for k in (axis if isinstance(axis, tuple) else (axis,)))
@@ -115,7 +115,7 @@ def mean(
 
 
 def _divide_sums(b: ModelBuilder, sums: Value, count: Value | int, less: int) -> Value:
-    """Return `sums / (count - less)`."""
+    """Return `sums / (count - less)`, a mean with a reduced number of degrees of freedom."""
     if isinstance(count, int):
         return b.op("Div", sums, scalar(b, max(count - less, 0), sums.dtype))
     degrees = b.op("Max", b.op("Sub", count, scalar(b, less, "int64")), scalar(b, 0, "int64"))
@@ -203,7 +203,7 @@ def count_nonzero(
 
 
 def _check_nonempty(b: ModelBuilder, name: str, value: Value, axis: Axes) -> Value:
-    """Return the value, checked to have at least one element along the axes."""
+    """Return the value with a check that it has at least one element along the reduced axes."""
     count = count_of(b, value, axis)
     if isinstance(count, int):
         if not count:

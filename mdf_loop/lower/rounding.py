@@ -228,7 +228,7 @@ def fmod(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 
 @names("numpy.modf")
 def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
-    """Return the fraction and the integer part of x, both with its sign."""
+    """Return the fraction and the integer part of x, both with the sign of x."""
     x = as_float(b, x)
     integer_part = trunc(b, x)
     is_infinite = isinf(b, x)

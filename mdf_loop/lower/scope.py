@@ -68,7 +68,7 @@ class Scope:
         return is_here or (self.parent is not None and name in self.parent)
 
     def inner(self, entries: Mapping[str, Term | Callable[[], Term]] | None = None) -> Scope:
-        """Return a scope inside this one."""
+        """Return a new scope nested in this scope."""
         return Scope(entries, self)
 
     def names(self) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def as_sequence(b: ModelBuilder, term: Term) -> Value:
 
 
 def known_value(b: ModelBuilder, dtype: str, data: Data) -> Value:
-    """Return a value whose content is known: an array, a list of arrays, or None."""
+    """Return the program value for known data: an array, a list of arrays, or None."""
     if is_tensor(dtype):
         return b.constant(data)
     if is_optional(dtype):
@@ -139,4 +139,4 @@ STATIC_RESULTS: Mapping[str, Callable[[ModelBuilder, Sequence[Value | None]], Va
     "OptionalGetElement": _lower_get_element,
     "Optional": _lower_optional,
 }
-"""Function for each operator that returns its result without the operator, or None if it is not possible."""
+"""Function for each operator that computes the result without the operator, or returns None."""

@@ -254,7 +254,7 @@ def roll(b: ModelBuilder, a: Value, shift: Value, /, axis: int | None = None) ->
 
 
 def positions(b: ModelBuilder, value: Value, axis: int) -> Value:
-    """Return 0, 1, 2, ... along an axis."""
+    """Return the vector of positions 0, 1, 2, ... along an axis of `value`."""
     count = cast(b, size(b, value, axis), "int64")
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
     return b.op("Range", zero, count, one)

@@ -17,6 +17,6 @@ def is_negative(b: ModelBuilder, x: Value) -> Value:
 
 
 def with_sign_of(b: ModelBuilder, size: Value, x: Value) -> Value:
-    """Return `size`, which is not negative, with the sign of x."""
+    """Return the non-negative number `size` with the sign of x."""
     minus_one, one = scalar(b, -1, x.dtype), scalar(b, 1, x.dtype)
     return b.op("Mul", size, b.op("Where", is_negative(b, x), minus_one, one))

@@ -39,12 +39,12 @@ class DrawSite:
         return DrawSite(self._b, f"{self._name}.{name}" if self._name else name)
 
     def least(self, parameter: Symbolic) -> float:
-        """Return the minimum of a parameter, or minus infinity if it is not known at compile time."""
+        """Return the minimum of a distribution parameter, or minus infinity if it is not known at compile time."""
         known = self._b.constant_of(parameter.value)
         return -np.inf if known is None else float(np.min(known))
 
     def ensured(self, parameter: Symbolic, fits: Symbolic, sentence: str) -> Symbolic:
-        """Return the parameter after a check at compile time if possible, else at run time.
+        """Return a distribution parameter with a check, at compile time if possible, else at run time.
 
         Raises:
             OperandError: The parameter is known to violate the check.

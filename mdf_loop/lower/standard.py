@@ -49,7 +49,7 @@ def _mdf_registry() -> dict[str, dict[str, Any]]:
 
 
 def _find_formula(name: str, metadata: Mapping[str, Any]) -> Formula:
-    """Return the formula of a function.
+    """Return the formula of an MDF or PsyNeuLink function.
 
     Raises:
         UnsupportedError: The function is Python code of MDF's engine (ACT-R, DDM).
@@ -90,7 +90,9 @@ def lower_function(
     scope: Scope,
     metadata: Mapping[str, Any] | None = None,
 ) -> Term:
-    """Lower `name(args)`. Arguments can read earlier arguments. Omitted arguments are names of the scope.
+    """Lower the call `name(args)` of an MDF function.
+
+    Arguments can read earlier arguments. Omitted arguments are names of the scope.
 
     The metadata contain the options of PsyNeuLink functions.
     """
@@ -130,7 +132,7 @@ def lower_function(
 
 
 def _lower_decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:
-    """Lower an MDF function that is a loop."""
+    """Lower an MDF function that simulates a decision by a loop."""
     arguments, decide = DECISIONS[name]
     unread = _unused_arguments(args, tuple(arguments))
     if unread:

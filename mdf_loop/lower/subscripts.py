@@ -82,7 +82,7 @@ def _apply_index(b: ModelBuilder, value: Value, axis: int, index: Index) -> tupl
 
 
 def _consumed_axes(indices: tuple[Index, ...]) -> int:
-    """Return the number of axes that the parts consume."""
+    """Return the number of axes of a value that the parts of a subscript index."""
     return sum(
         max(rank(part), 1) if isinstance(part, Value) and part.dtype == "bool" else 1
         for part in indices
@@ -157,7 +157,7 @@ def _to_position(number: object) -> int:
 
 
 def _check_parts(b: ModelBuilder, value: Value, parts: tuple[Index, ...]) -> None:
-    """Raise an error for a part that is invalid for its axis."""
+    """Raise an error for a part of a subscript that is invalid for its axis."""
     axis = 0
     for part in parts:
         if isinstance(part, Value) and part.dtype != "bool":
@@ -235,9 +235,7 @@ def _slice_bound(b: ModelBuilder, edge: Value | None, default: int) -> Value:
 def _backward_slice_end(
     b: ModelBuilder, value: Value, axis: int, start: Value, stop: Value
 ) -> Value:
-    """Return the end of a backward slice.
-
-    A slice that starts before element 0 gets an end that makes it empty.
+    """Return the end of a backward slice that makes a slice empty if it starts before element 0.
 
     ONNX clamps such a start to the first element, so the end must be at the first element, too.
     """

@@ -1,4 +1,4 @@
-"""Join a model over time into one program: the first evaluation, then the loop over the others.
+"""Join a model over time into one program: the first evaluation, then the loop over the later ones.
 
 first:  y, s = evaluate(x)                          whole:  y0, s = evaluate(x[0])
 later:  ys, s = loop(steps, s, xs)            ->            ys, s = loop(steps - 1, s, x[1:])
@@ -28,11 +28,11 @@ _MAX_INT64 = int(np.iinfo(np.int64).max)
 def whole_run(
     first: Program, later: Program, recorded: Sequence[str], over_time: Collection[str]
 ) -> Program:
-    """Join both programs into one, whose recorded outputs have a row for each step.
+    """Join the programs of the first and of all later evaluations, with a row of each output for each step.
 
     Args:
         first: The first evaluation.
-        later: The loop over the other evaluations.
+        later: The loop over all later evaluations.
         recorded: Names of the outputs to keep.
         over_time: Inputs that have a row for each step.
     """
@@ -90,7 +90,7 @@ def _join_input(
     swaps: dict[Value, Value],
     steps: str,
 ) -> Input:
-    """Return an input of the joined program.
+    """Return the input of the joined program for an input of one or both programs.
 
     If the input has a row per step, the first evaluation reads the first row.
     """
@@ -104,7 +104,7 @@ def _join_input(
 
 
 def _rows_after_first(b: Builder, rows: Value, extent: str) -> Value:
-    """Return all rows but the first."""
+    """Return all rows of a value except the first."""
     others = b.op("Slice", rows, ints(b, 1), ints(b, _MAX_INT64), ints(b, 0))
     return _name_extent(b, others, extent)
 
@@ -137,7 +137,7 @@ def first_evaluation_rows(first: Program, later: Program, recorded: Collection[s
 
 
 def _to_row(b: Builder, value: Value, rows: Value) -> Value:
-    """Convert a value of the first evaluation to an array of one row, of the type of the other rows."""
+    """Convert a value of the first evaluation to an array of one row, of the type of the later rows."""
     shape = (rows.shape or ("time",))[1:]
     value = cast(b, value, rows.dtype)
     if value.shape != shape and is_fixed(shape):

@@ -274,7 +274,7 @@ def _differences(left: Array, right: Array) -> tuple[Array, Array]:
 
 
 def _last_bit(array: Array) -> float:
-    """Return the machine epsilon of an array's dtype, or that of float64 for integers and bools."""
+    """Return the machine epsilon of an array's dtype, or of float64 for integers and bools."""
     return float(np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps)
 
 

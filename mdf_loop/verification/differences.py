@@ -45,7 +45,7 @@ def differences(document: Document, types: Types) -> tuple[Finding, ...]:
 
 
 def remaining_differences(document: Document, types: Types) -> tuple[Finding, ...]:
-    """Return notes on the differences that `verify` neither removes nor reports itself."""
+    """Return notes on those differences from modeci_mdf's engine that `verify` does not handle itself."""
     return () if is_imported(document.graph) else _collect_notes(_REMAINING, document, types)
 
 

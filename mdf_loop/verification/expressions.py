@@ -23,7 +23,7 @@ Terms = Mapping[str, Any]
 
 
 def python_differences(text: str, terms: Terms, lists: Collection[str]) -> Iterator[str]:
-    """Yield sentences about differences in an expression.
+    """Yield sentences on the parts of an expression that Python interprets differently.
 
     Args:
         text: The expression.

@@ -1,4 +1,4 @@
-"""Order of execution: places where modeci_mdf's order is random, and comparison with the order here.
+"""Order of execution: places where modeci_mdf's order is random, and comparison of both orders.
 
 The engine iterates over Python sets of nodes and of edges, whose order changes from run to run. Numbers
 depend on it in three cases:
@@ -56,7 +56,7 @@ def _layers(graph: Any) -> Mapping[str, int]:
 
 
 def compare_order(ours: ExecutionList, theirs: ExecutionList) -> Comparison:
-    """Return the comparison of the executed nodes here and in modeci_mdf's engine, for each evaluation.
+    """Compare the order of executed nodes with that of modeci_mdf's engine, for each evaluation.
 
     Evaluations that the engine did not run are ignored.
     """

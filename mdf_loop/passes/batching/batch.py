@@ -137,7 +137,7 @@ class _Batcher:
             return replace(entry, value=self._add_batched_value(entry.value), default=None)
 
     def _run_count(self) -> Value:
-        """Return the number of runs as an array of one element, read from the first batched input."""
+        """Return the number of runs as an array of one element, from the shape of the first batched input."""
         if self._known_count is None:
             first = next(e.value for e in self.old.inputs if e.value in self.varying)
             self._known_count = self.b.op("Shape", self.replacements[first], start=0, end=1)
@@ -146,7 +146,7 @@ class _Batcher:
     # --- values --------------------------------------------------------------------------------
 
     def _add_batched_value(self, value: Value) -> Value:
-        """Return a value with a leading run axis, and use it in place of `value` from now on."""
+        """Create a value with a leading run axis that replaces `value` in all later operations."""
         refuse_sequence(value)
         new = Value(value.name, value.dtype, (self.axis, *(value.shape or ())), value.where)
         self.replacements[value] = new
@@ -170,7 +170,7 @@ class _Batcher:
         )
 
     def _readable_replacement(self, value: Value) -> Value:
-        """Return the replacement of a value for an operation that reads it."""
+        """Return the batched value for a value, or raise an error if the members have different row counts."""
         if value in self.ragged:
             raise ragged_rows_error(value, self.ragged[value])
         return self._replacement(value)
@@ -242,7 +242,7 @@ class _Batcher:
     def _rename_results(
         self, b: Builder, before: int, old: Sequence[Value], new_values: Sequence[Value]
     ) -> None:
-        """Replace the old values by the new results, in the operations since `before` under the old names."""
+        """Rename the results of the operations since position `before` to the names of the replaced values."""
         fresh = [operation for operation in b.ops[before:] if not isinstance(operation, Constant)]
         fresh_values = {value for operation in fresh for value in results(operation)}
         renamed: dict[Value, Value] = {}
@@ -292,7 +292,7 @@ class _Batcher:
                 self._move_run_axis_first(lane, before.stack, after.stack)
 
     def _normalize_exit(self, lane: BatchScope, loop: Loop) -> Loop:
-        """Return the loop in a form that can be batched. A loop with per-member exit gets a condition."""
+        """Return the loop prepared for batching, with a condition if members exit at different iterations."""
         refuse_varying_first_iteration(loop, self.varying)
         before: Sequence[Operation] = ()
         if loop.trip_count in self.varying:

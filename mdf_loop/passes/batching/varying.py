@@ -30,7 +30,7 @@ def has_per_member_exit(loop: Loop, varying: set[Value]) -> bool:
 
 
 def _propagate_in_loop(loop: Loop, varying: set[Value]) -> None:
-    """Propagate through the body again until no further carried value varies."""
+    """Add the varying values of a loop to `varying`, until no further carried value varies."""
     varying.update(c.enter for c in loop.carried if c.initial in varying)
     varying.update(s.row for s in loop.scanned if s.rows in varying)
     while True:

@@ -19,7 +19,7 @@ def selected_values(ops: Iterable[Operation]) -> set[Value]:
 
 
 def _add_selected(ops: tuple[Operation, ...], selected: set[Value]) -> None:
-    """Add the values that selected values depend on, from the last operation to the first."""
+    """Add all values that selected values depend on to the set `selected`."""
     for operation in reversed(ops):
         if isinstance(operation, Op) and operation.op_type == "Where":
             selected.update(value for value in operation.inputs[1:] if value is not None)

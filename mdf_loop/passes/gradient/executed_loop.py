@@ -44,7 +44,7 @@ class ExecutedLoop(Struct, frozen=True):
     cuts: Sequence[Op]
 
     def back_through_cuts(self, reverse: Reverse, outside: Sweep) -> None:
-        """Propagate the cotangents of the sliced rows to the arrays."""
+        """Propagate the cotangents of the sliced rows to the scanned arrays."""
         reverse.back(outside, self.cuts)
 
     def append_backward(
@@ -87,7 +87,7 @@ class ExecutedLoop(Struct, frozen=True):
 
 
 def executed_loop(reverse: Reverse, outside: Sweep, loop: Loop) -> ExecutedLoop:
-    """Return the executed form of a loop that records its carried values."""
+    """Return a loop with exactly the rows and recordings of its executed iterations."""
     assert loop.count is not None
     b, tape = outside.b, reverse.tapes[loop]
     names = [stack.shape[0] for stack in tape.values() if stack.shape]
@@ -107,7 +107,7 @@ def executed_loop(reverse: Reverse, outside: Sweep, loop: Loop) -> ExecutedLoop:
 
 
 def _rows_after(b: Builder, rows: Value, skipped: Value | None) -> Value:
-    """Return the rows after the skipped rows."""
+    """Return the rows of a recording after the rows of the skipped iterations."""
     if skipped is None:
         return rows
     first = b.op("Reshape", skipped, ints(b, 1))

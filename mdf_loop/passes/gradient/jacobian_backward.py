@@ -51,9 +51,9 @@ def _size(value: Value) -> int:
 
 
 def jacobian_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """Append the adjoint recursion by matrices in a loop.
+    """Append the backward form of a loop that multiplies an adjoint by one Jacobian per iteration.
 
-    Compute all other values for all iterations at once.
+    The Jacobians and all other values are computed for all iterations at once.
 
     Raises:
         UnsupportedError: An operation cannot be computed for all iterations at once.
@@ -77,7 +77,7 @@ def jacobian_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
 
 
 def _append_jacobians(outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> Value:
-    """Return the Jacobians `J[i]` of all iterations, of the leaving numbers by the entering numbers."""
+    """Return the Jacobian `J[i]` of the leaving by the entering carried numbers of each iteration."""
     b, inside = outside.b, body.b
     changes = list(body.leaving.values())
     size = count_elements(changes)
@@ -118,7 +118,7 @@ def _unit_cotangents(b: Builder, changes: Sequence[Value], size: int) -> list[Va
 def _append_offsets(
     outside: Sweep, executed: ExecutedLoop, body: TransposedBody, changing: Iterable[Carried]
 ) -> Value:
-    """Return `h[i]`: the cotangents of the entering numbers from the recordings of an iteration."""
+    """Return `h[i]`: the part of the cotangents of entering carried numbers that recordings contribute."""
     b = outside.b
     row = b.body()
     row.ops += body.ops

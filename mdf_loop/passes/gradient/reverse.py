@@ -119,7 +119,7 @@ class Reverse(Struct):
                     self._back_through(sweep, operation)
 
     def sweep(self, b: Builder, of: Mapping[Value, Value]) -> Sweep:
-        """Return the cotangents of a scope, with the initial cotangents `of`."""
+        """Create the accumulator of the cotangents of a scope, with the initial cotangents `of`."""
         sweep = Sweep(b, self.active, self.selected)
         for value, change in of.items():
             sweep.add(value, change)

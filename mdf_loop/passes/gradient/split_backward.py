@@ -32,7 +32,9 @@ from mdf_loop.passes.gradient.vectorize_iterations import vectorize_iterations
 
 
 def split_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """Append the adjoint recursion in a loop. Compute all other values for all iterations at once.
+    """Append the backward form of a loop in which only the adjoint recursion stays in a loop.
+
+    All other values are computed for all iterations at once.
 
     Raises:
         UnsupportedError: An operation cannot be computed for all iterations at once.
@@ -52,7 +54,7 @@ class SplitBody:
 
     Attributes:
         rows: Stacked values of all iterations, by the value of one iteration.
-        same: Replacements of loop-invariant values.
+        same: Values outside of the loop that replace loop-invariant values of the body.
         core: Operations of the recursion.
     """
 
@@ -85,7 +87,7 @@ class SplitBody:
         self._ops_after_recursion = [substitute(op, self.same) for op in self._ops_after_recursion]
 
     def add_cotangents(self, outside: Sweep, adjoints: Mapping[Value, Value]) -> None:
-        """Add the cotangents of captured values and scanned rows; `adjoints` are those of all iterations."""
+        """Add the cotangents of captured values and scanned rows, from the adjoints of all iterations."""
         rows, b = {**self.rows, **adjoints}, self.b
         captured = {value: self._cotangent_of(value) for value in self.body.captured}
         count, extent = self.executed.count, self.executed.extent

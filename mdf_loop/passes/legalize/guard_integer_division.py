@@ -54,7 +54,7 @@ def _may_trap(operation: Operation) -> bool:
 
 
 def _guarded_division(b: Builder, op: Op) -> Value:
-    """Build a division that cannot overflow."""
+    """Build the replacement of an integer division, which cannot overflow."""
     dividend, divisor = operand(op, 0), operand(op, 1)
     one, minus_one = constant_like(b, 1, divisor), constant_like(b, -1, divisor)
     if divisor.shape == () and b.constant_of(divisor) is not None:  # the divisor is -1

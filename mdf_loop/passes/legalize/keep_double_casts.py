@@ -41,7 +41,7 @@ ONNX Runtime has a `Max` kernel for each of these dtypes.
 
 
 def keep_double_casts(program: Program) -> Program:
-    """Return the program with casts that must not be merged separated, and lossless double casts removed."""
+    """Separate double casts whose merged cast would differ, and remove lossless double casts."""
     return rewrite(program, _CastSeparator().rule)
 
 

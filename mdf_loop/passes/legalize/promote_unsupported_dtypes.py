@@ -91,7 +91,7 @@ def _wider_dtypes(op: Op) -> tuple[str, ...]:
 
 
 def _with_main_dtype(op: Op, dtype: str) -> Op | None:
-    """Return the operation with another main dtype, or None if ONNX does not define it."""
+    """Return the operation with another main dtype, or None if ONNX does not define the operator for it."""
     schema = onnx_schema.schema_of(op)
     places = set(main_inputs(op))
     formal = schema.inputs[min(places)]

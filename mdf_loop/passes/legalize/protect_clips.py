@@ -28,7 +28,7 @@ def protect_clips(program: Program) -> Program:
 
 
 def _clipped_operand_position(op: Op) -> int | None:
-    """Return the position of the clipped operand if the fusion would fail."""
+    """Return the position of the clipped operand if ONNX Runtime would fail to fuse the Clip."""
     if op.op_type != "Clip" or operand(op).dtype in _FUSED_DTYPES or optional(op, 1) is None:
         return None
     return 0

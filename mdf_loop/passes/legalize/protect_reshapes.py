@@ -24,5 +24,5 @@ def protect_reshapes(program: Program) -> Program:
 
 
 def _shape_position(op: Op) -> int | None:
-    """Return the position of the shape if the rewrite of ONNX Runtime would change it."""
+    """Return the position of the shape operand if ONNX Runtime would rewrite the shape of a Reshape."""
     return 1 if op.op_type == "Reshape" and not op.attributes.get("allowzero") else None

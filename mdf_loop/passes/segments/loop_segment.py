@@ -205,7 +205,7 @@ def _reads_iteration_number(loop: Loop) -> bool:
 
 
 def _rows_input(b: Builder, scanned: Scanned) -> Value:
-    """Return an input for the rows of some iterations."""
+    """Return the segment input for the scanned rows of the iterations to run."""
     rows, shape = scanned.rows, scanned.rows.shape
     if shape is not None:
         extent = b.name("iterations")
@@ -214,7 +214,7 @@ def _rows_input(b: Builder, scanned: Scanned) -> Value:
 
 
 def _carried_input(b: Builder, carried: Carried) -> Value:
-    """Return an input for a carried value: first the initial value, then the value of the last iteration."""
+    """Return the segment input for a carried value: its initial value, or its value after the previous run."""
     shape = _common_shape(b, carried.initial.shape, carried.leave.shape)
     return b.new(carried.enter.dtype, shape, f"{carried.enter.name}_before")
 

@@ -127,7 +127,7 @@ def _member_shape(carried: Carried) -> tuple[int, ...]:
 
 
 def _operations_in_loop(loop: Loop) -> set[Operation]:
-    """Return the operations that the next iteration depends on."""
+    """Return the operations of a loop body that the next iteration depends on."""
     needed = {carried.leave for carried in loop.carried}
     loop_ops: set[Operation] = set()
     for op in reversed(loop.ops):

@@ -118,7 +118,7 @@ def _earliest_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Value, 
 def _loops_without_crossings(
     program: Program, cuts: tuple[Loop, ...], parts: Mapping[Operation, int]
 ) -> tuple[Loop, ...]:
-    """Return the loops with only arrays computed before and read after the loop."""
+    """Return the loops across which only arrays pass to later operations."""
     makers = {v: operation for operation in program.ops for v in results(operation)}
     last_read = {output.value: len(cuts) for output in program.outputs}
     for operation in program.ops:

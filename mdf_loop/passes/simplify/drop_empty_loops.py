@@ -47,7 +47,7 @@ def drop_empty_loops(program: Program) -> Program:
 def _replace_empty_loops(
     ops: Iterable[Operation], known: Mapping[Value, Array], swaps: dict[Value, Value]
 ) -> tuple[Operation, ...]:
-    """Replace empty loops by constants, and map their final values to the initial ones in `swaps`."""
+    """Replace empty loops by constants, and map final carried values to initial values in `swaps`."""
     out: list[Operation] = []
     for operation in (substitute(operation, swaps) for operation in ops):
         if (

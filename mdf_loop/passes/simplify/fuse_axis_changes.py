@@ -38,7 +38,7 @@ class _Chains:
         self.changes: dict[Value, _AxisChange] = {}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        """Return the output of the fused operation, or None if `op` does not follow one of the same kind."""
+        """Return the output of the fused operation, or None if no axis change of equal kind precedes `op`."""
         change = _axis_change(b, op)
         if change is None:
             return None
@@ -64,7 +64,7 @@ def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
 
 
 def _fuse_changes(first: _AxisChange, second: _AxisChange) -> _AxisChange:
-    """Return the single change that is equivalent to `first` followed by `second`. Both are of one kind.
+    """Return the single axis change that is equivalent to `first` followed by `second`, of equal kind.
 
     The axes of a change are positions in the array of higher rank. An insertion therefore shifts the axes
     of the insertion before it, and a removal shifts the axes of the removal after it.

@@ -107,7 +107,7 @@ def _is_scalar_selection(op: Op) -> bool:
 
 
 class _Side(Struct, frozen=True):
-    """One side of some selections: its operands, and the positions of operations that only they need."""
+    """Side of a group of selections: its operands, and the operations that only these operands need."""
 
     leaves: tuple[Value, ...]
     positions: tuple[int, ...]
