@@ -193,7 +193,7 @@ def medians(pair: Pair, rounds: int, turn: int) -> tuple[float, float]:
 
 
 def check(pair: Pair) -> None:
-    """Raise an error if the two ways return different numbers."""
+    """Raise an error if the compiled model and plain ONNX Runtime return different numbers."""
     for ours, plain in zip(pair.call_ours().values(), pair.call_plain(), strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-5, strict=True)
 

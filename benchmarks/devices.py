@@ -88,7 +88,7 @@ def runs_of(case: Case) -> dict[str, Callable[[], Any]]:
 
 
 def best(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the least seconds of each run; the samples alternate."""
+    """Return the minimum wall time of each run in seconds; samples of all runs alternate."""
     samples: dict[str, list[float]] = {way: [] for way in runs}
     for _ in range(rounds):
         for way, run in runs.items():
@@ -108,7 +108,7 @@ def card() -> str:
 
 
 def main() -> None:
-    """Print the table row by row."""
+    """Print a table of microseconds per step on each device, row by row."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="prefix of the names of cases to run")
     parser.add_argument("--rounds", type=int, default=5)

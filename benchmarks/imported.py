@@ -62,7 +62,7 @@ def runtime(model: onnx.ModelProto, threads: int) -> Any:
 
 
 def way(graph: Graph, name: str, threads: int) -> Callable[[], list[np.ndarray]]:
-    """Return a function that runs a graph in a way, or with an option of native loops."""
+    """Return a function that runs a graph as `plain`, `run` or `file`, or with an option of native loops."""
     if name == "plain":
         session = runtime(graph.model, threads)
         return lambda: session.run(None, graph.feeds)
@@ -93,7 +93,7 @@ def measure_in_batches(run: Callable[[], object]) -> Timing:
 
 
 def measure_in_new_process(kind: str, name: str, way_name: str, threads: int) -> Timing:
-    """Measure a way in a new process."""
+    """Measure one way to run a graph in a new process."""
     command = [sys.executable, __file__, "--measure", kind, name, way_name, str(threads)]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     return Timing(**json.loads(process.stdout.splitlines()[-1]))
@@ -103,7 +103,7 @@ def measure_in_new_process(kind: str, name: str, way_name: str, threads: int) ->
 
 
 def check(graph: Graph, names: Iterable[str]) -> None:
-    """Raise an error if a way returns other numbers than plain ONNX Runtime."""
+    """Raise an error if a way to run the graph returns other numbers than plain ONNX Runtime."""
     expected = way(graph, "plain", 1)()
     for name in names:
         for ours, plain in zip(way(graph, name, 1)(), expected, strict=True):
@@ -113,7 +113,7 @@ def check(graph: Graph, names: Iterable[str]) -> None:
 def best(
     kind: str, name: str, ways: tuple[str, ...], threads: int, rounds: int
 ) -> dict[str, Timing]:
-    """Return the minima of all ways; their processes alternate."""
+    """Return the least times of all ways to run a graph; processes of the ways alternate."""
     samples: dict[str, list[Timing]] = {way_name: [] for way_name in ways}
     for _ in range(rounds):
         for way_name in ways:

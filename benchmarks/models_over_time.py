@@ -114,7 +114,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def check(name: str, ours: Any, by_hand: dict[str, np.ndarray]) -> None:
-    """Raise an error if the two ways return different numbers."""
+    """Raise an error if mdf_loop and the numpy loop return different rows."""
     assert set(ours) == set(by_hand), f"{name}: other outputs"
     for output, array in ours.items():
         expected = by_hand[output]
@@ -123,7 +123,7 @@ def check(name: str, ours: Any, by_hand: dict[str, np.ndarray]) -> None:
 
 
 def steps_cost(name: str, path: Path, steps: int, rounds: int) -> dict[str, float]:
-    """Return the least seconds per step of every way."""
+    """Return the least seconds per step of every implementation."""
     dt, constants = DT.get(name, 0.1), parameters(yaml.safe_load(path.read_text()))
     compiled = mdf_loop.compile(path, device="cpu")
     check(name, compiled.run(steps=steps, dt=dt), LOOPS[name](constants, steps, dt))

@@ -158,14 +158,14 @@ class Measured:
     native: dict[str, str]
 
     def ratio(self, one: str, other: str) -> float | None:
-        """Return the ratio of the times of two ways, or None if a way was not measured."""
+        """Return the ratio of the times of two implementations, or None if one was not measured."""
         if one in self.best and other in self.best:
             return self.best[one] / self.best[other]
         return None
 
 
 def ways_of(case: Case, steps: int, native: str = "auto") -> dict[str, Callable[[], Way]]:
-    """Return a function for each available way that prepares this way."""
+    """Return a preparing function for each available implementation of the loop."""
     system, n = case.system(steps), case.iterations(steps)
     models: dict[str, CompiledModel] = {}
 
@@ -197,12 +197,12 @@ def ways_of(case: Case, steps: int, native: str = "auto") -> dict[str, Callable[
 
 
 def is_installed(peer: str) -> bool:
-    """Return True if the package of a way is installed."""
+    """Return True if the package of an implementation is installed."""
     return find_spec(PEERS[peer]) is not None
 
 
 def check(case: Case, way: str, arrays: NamedArrays, expected: NamedArrays) -> None:
-    """Raise an error if a way returns different numbers."""
+    """Raise an error if an implementation returns different numbers."""
     for name, array in expected.items():
         least = 1e-9 * float(np.max(np.abs(array)))
         actual = np.reshape(arrays[name], np.shape(array))
@@ -211,7 +211,7 @@ def check(case: Case, way: str, arrays: NamedArrays, expected: NamedArrays) -> N
 
 
 def measure(case: Case, steps: int, rounds: int, native: str = "auto") -> Measured:
-    """Prepare all ways, compare their numbers, and measure alternating samples."""
+    """Prepare all implementations, compare their numbers, and measure alternating samples."""
     if native == "require" and not can_be_native(case, steps):
         native = "auto"
     expected = by_numpy(case.system(steps), case.iterations(steps))

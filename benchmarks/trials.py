@@ -186,7 +186,7 @@ def modeci_way(trials: int) -> Decisions:
 
 
 def ways() -> dict[str, Callable[[], Way]]:
-    """Return a function for each available way that prepares this way."""
+    """Return a preparing function for each available simulator."""
     all_ways: dict[str, tuple[str, Callable[[], Way]]] = {
         "ours": ("numpy", lambda: ours("auto")),
         "standard": ("numpy", lambda: ours("off")),

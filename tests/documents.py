@@ -3,7 +3,7 @@
 - ```` ```python ```` blocks run in order in one namespace. Their output must equal the following
   ```` ```text ```` block, or be empty without such a block.
 - ```` ```python name.py ```` blocks become files.
-- ```` ```python torch ```` blocks run if these packages are installed.
+- ```` ```python torch ```` blocks run if the named packages are installed.
 - ```` ```console ```` blocks run `$ mdf-loop ...` and `$ python file`. The lines after a command are its
   output. `$ echo $?` prints the last exit code. `git`, `make` and `cd` are not run.
 - ```` ```yaml name.yaml ```` and ```` ```json name.json ```` blocks become files. Blocks without a name must

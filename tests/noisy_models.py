@@ -69,7 +69,7 @@ P = [0.1, 0.2, 0.3, 0.4]
 
 
 def whole(first: int, count: int) -> np.ndarray:
-    """`first` plus the high half of words times a count."""
+    """Return the expected integers: `first` plus the high half of the product of each word and `count`."""
     return np.array([first + ((int(word) * count) >> 64) for word in WORDS])
 
 

@@ -1,4 +1,4 @@
-"""Placements of programs in tests."""
+"""Context managers that enable bounds checks or the program form for CUDA in tests."""
 
 import os
 from collections.abc import Iterator

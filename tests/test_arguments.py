@@ -1,4 +1,4 @@
-"""Arguments of wrong types to Python functions raise one LoopError or are valid, but never fail otherwise."""
+"""Arguments of any type to Python functions are accepted or raise one LoopError, and no other exception."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def test_metadata_of_an_array(
 def check_resumed(
     model: CompiledModel, options: Any, expected: mdf_loop.Results, store: Path
 ) -> str:
-    """Check that a run that continues a store has the expected numbers, or is one error."""
+    """Check that a run that continues a store returns the expected numbers or raises one error."""
     try:
         results = model.run(**options, output=store, resume=True)
     except mdf_loop.LoopError as error:

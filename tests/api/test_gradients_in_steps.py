@@ -23,7 +23,7 @@ def node(text: str, **more: Any) -> mdf_loop.CompiledModel:
 def sentences(
     compiled: mdf_loop.CompiledModel, wrt: list[str], of: str = "cell.y", **words: Any
 ) -> list[str]:
-    """Return the warnings of a gradient."""
+    """Return the texts of the warnings of a gradient."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compiled.gradient({of: "sum"}, wrt, **words)

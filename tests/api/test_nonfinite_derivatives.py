@@ -1,4 +1,4 @@
-"""One warning per call names derivatives that are nan or infinite where the number is finite."""
+"""One warning per call names derivatives that are nan or infinite although the output is finite."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ check_command.open_model = stuck
 
 
 def outcome(program: str, numbers: Any, *arguments: object, pause: float = 0.0) -> tuple[int, str]:
-    """Return the exit code of a program that gets signals when it is ready, and the rest of its standard error."""
+    """Send signals to a program once it prints `ready`; return its exit code and later standard error."""
     process = subprocess.Popen(
         [sys.executable, "-c", HEEDED + program, *map(str, arguments)],
         stdout=subprocess.PIPE,

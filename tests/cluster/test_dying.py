@@ -51,7 +51,7 @@ def chunks(store: Path) -> dict[str, tuple[int, int]]:
 
 
 def readable(store: Path, expected: np.ndarray) -> int:
-    """Return the number of members that the store marks as computed, after a comparison with the expected ones."""
+    """Return the number of members that the store marks as computed, after a check of their voltages."""
     with xarray.open_zarr(store, chunks=None) as dataset:
         is_computed = dataset["computed"].values == 1
         np.testing.assert_array_equal(dataset["fn.v"].values[is_computed], expected[is_computed])

@@ -58,7 +58,7 @@ def expected(neuron: CompiledModel) -> np.ndarray:
 
 
 def children(process: int) -> Iterator[int]:
-    """Yield the numbers of the processes that a process has started."""
+    """Yield the process ids of the child processes of a process."""
     for task in Path(f"/proc/{process}/task").glob("*/children"):
         yield from map(int, task.read_text().split())
 

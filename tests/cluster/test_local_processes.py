@@ -27,14 +27,14 @@ SECURITY = {"tls_worker_key": "-----BEGIN PRIVATE KEY-----\nsecret\n"}
 
 @pytest.fixture
 def run_script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Return a function that lets each process run a script of sh."""
+    """Return a function that replaces the command of workers by a shell script."""
     return lambda script: monkeypatch.setattr(
         local_processes, "WORKER_COMMAND", ("sh", "-c", script)
     )
 
 
 def processes(count: int = 1, *, is_connected: bool = False) -> WorkerProcesses:
-    """Return processes for a scheduler that does not exist."""
+    """Return worker processes for a scheduler that does not exist."""
     return WorkerProcesses("tls://127.0.0.1:1", SECURITY, count, lambda: is_connected)
 
 

@@ -20,9 +20,9 @@ _WRITING = os.O_CREAT | os.O_TRUNC
 
 
 def kill_at(folder: Path, point: int | None, log: Path) -> None:
-    """Let this process end without a word at a point, if it comes so far.
+    """Kill this process at a crash point, if the process reaches the point.
 
-    The log says which files have been written to (`+`), forced to the disk (`-`) and renamed (`>`).
+    The log lists the files that were written to (`+`), forced to the disk (`-`) and renamed (`>`).
     """
     numbers = itertools.count()
     log_file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)

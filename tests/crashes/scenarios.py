@@ -22,18 +22,18 @@ OTHER = mdf_loop.Results({"A.x": np.arange(4.0), "A.n": np.array(3)}, {}, "cpu",
 
 
 class Thirty(chunks.Lengths):
-    """Chunk lengths of always thirty steps."""
+    """Chunk lengths that are always thirty steps."""
 
     def __init__(self) -> None:
         super().__init__()
         self.next = 30
 
     def took(self, steps: int, seconds: float, size: int) -> None:
-        """Keep the chunk length."""
+        """Ignore the measured time, and keep the chunk length."""
 
 
 def small_chunks() -> None:
-    """Let the same happen at the same step, whatever the time; a chunk has a hundred rows."""
+    """Make chunk lengths, checkpoints and writes independent of time; a chunk has a hundred rows."""
     chunks.Lengths = Thirty  # type: ignore[misc]
     turns = iter(range(10**9))
     checkpoint.Checkpoints.due = lambda _: next(turns) % 4 == 3  # type: ignore[method-assign]

@@ -247,7 +247,7 @@ def test_in_a_body(written: dict[str, Any], place: str, in_memory: bool) -> None
 
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_a_graph_in_place_of_a_node(in_memory: bool) -> None:
-    """modeci_mdf loads it as an empty node. Its importer of PyTorch leaves such a graph in memory."""
+    """Check a graph that modeci_mdf loads as an empty node, and that its PyTorch importer leaves in memory."""
     from modeci_mdf.mdf import Graph, Model
 
     inner = {"nodes": {"s": {"input_port": {}}}} if not in_memory else {"nodes": {"s": {}}}
@@ -268,7 +268,7 @@ def test_a_graph_in_place_of_a_node(in_memory: bool) -> None:
 
 
 def test_unknown_keys_of_a_model_in_memory() -> None:
-    """modeci_mdf has dropped most unknown keys, but an edge's parameters may have any name."""
+    """Check keys that modeci_mdf keeps in memory: parameters of an edge, and keys of a condition."""
     from modeci_mdf.mdf import Model
 
     model = Model.from_dict(document(["graphs", "g", "edges", "e", "parameters"], "delay"))

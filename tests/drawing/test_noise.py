@@ -1,4 +1,4 @@
-"""Sign of nodes that draw random numbers."""
+"""Symbol that marks nodes which draw random numbers."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_a_float64_scale_next_to_a_matmul_stays_float64(tmp_path) -> None:
     ],
 )
 def test_a_reciprocal_is_rounded_before_it_is_multiplied(dtype: str, x: np.ndarray) -> None:
-    """A reciprocal is multiplied in the graph and in the body of a loop."""
+    """Check a product with a reciprocal in the main graph and in the body of a loop."""
     one = "1" if dtype.startswith("int") else "1.0"
     model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>
         f ({dtype}[3] x) => ({dtype}[3] y, {dtype}[3] last) {{

@@ -36,7 +36,7 @@ def _types(model: onnx.ModelProto | None) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _own_process() -> Iterator[None]:
-    """End the process after each test."""
+    """End the inference process after each test."""
     yield
     inference_process._PROCESS.end()
 

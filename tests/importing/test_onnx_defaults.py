@@ -184,7 +184,7 @@ def test_inference_of_onnx_forgets_no_other_default() -> None:
 
 
 def contradict(plain: onnx.ModelProto, stated: onnx.ModelProto) -> bool:
-    """Return True if onnx infers two shapes or dtypes of one output; fewer are no contradiction."""
+    """Return True if onnx infers different shapes or dtypes of an output from the two models."""
     left, right = (shape_inference.infer_shapes(m, data_prop=True).graph for m in (plain, stated))
     pairs = [
         (a.type.tensor_type, b.type.tensor_type)

@@ -389,7 +389,7 @@ def test_more_data_than_a_model_can_hold(tmp_path: Path, monkeypatch: Any) -> No
 
 
 def test_a_model_in_memory_that_cannot_be_copied(monkeypatch: Any) -> None:
-    """Raise EncodeError, as protobuf does for a model of more than 2 GB."""
+    """Check a model whose copy raises EncodeError, as protobuf does for more than 2 GB."""
 
     class TooLarge:
         def CopyFrom(self, _: Any) -> None:

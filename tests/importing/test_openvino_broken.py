@@ -362,7 +362,7 @@ def test_a_bin_cut_off_anywhere(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_randomly_changed_attributes_open_or_are_refused(tmp_path: Path) -> None:
-    """Check that randomly exchanged attributes give no other kind of error."""
+    """Check that randomly exchanged attributes raise no exception except LoopError."""
     dice = random.Random(4)
     words = ["", "-1", "0", "1", "2", "3", "99", "x", "f32", "Const", "Loop", "Add", "1e9", "[1]"]
     for _ in range(300):

@@ -73,7 +73,7 @@ def test_a_stored_case_gives_the_expected_result(path: Path, tmp_path: Path) -> 
 
 
 def exported_gives_the_same(compiled: mdf_loop.CompiledModel, inputs: Any, results: Any) -> None:
-    """Check that the exported file gives the same in ONNX Runtime and imports to the same file."""
+    """Check the exported file: its outputs in ONNX Runtime, and a second export after its import."""
     proto = compiled.to_onnx(inputs)
     onnx.checker.check_model(proto, full_check=True)
     types = [

@@ -67,7 +67,7 @@ def chunked(
 
 
 class Crash(BaseException):
-    """Exception that stands for the death of the process."""
+    """Exception that simulates the death of the process."""
 
 
 @dataclass

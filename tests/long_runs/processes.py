@@ -99,7 +99,7 @@ class Process:
         )
 
     def wait_until(self, is_reached: Callable[[], bool]) -> None:
-        """Wait until the run has come so far."""
+        """Wait until the condition `is_reached` holds; fail if the process ends before."""
         end = time.monotonic() + PATIENCE
         while not is_reached():
             if self._running.poll() is not None:
@@ -108,12 +108,12 @@ class Process:
             time.sleep(0.01)
 
     def send(self, number: int) -> Ended:
-        """Send a signal, and wait for the end."""
+        """Send a signal, and wait for the end of the process."""
         self._running.send_signal(number)
         return self.ended()
 
     def ended(self) -> Ended:
-        """Wait for the end."""
+        """Wait for the end of the process, and return its exit code and texts."""
         try:
             out, err = self._running.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:

@@ -54,7 +54,7 @@ class Disk:
         )
 
     def resize(self, size: str) -> None:
-        """Give it another size."""
+        """Change the size of the disk."""
         options = f"remount,size={size}"
         subprocess.run([*self.within, "mount", "-o", options, self.place], check=True)
 

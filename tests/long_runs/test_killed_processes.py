@@ -83,7 +83,7 @@ def _kill_and_resume(
     look: Callable[[], int],
     **words: Any,
 ) -> Iterator[None]:
-    """Kill a run again and again, each time at a random moment; a yield for each that was done.
+    """Kill a run repeatedly at random moments and resume it; yield after each completed run.
 
     `look` checks what is there after a kill, and says how many steps are safe.
     """

@@ -72,7 +72,7 @@ def both(
     starts: tuple[float, float] = (0.0, 0.0),
     kills: tuple[float | None, float | None] = (None, None),
 ) -> list[int]:
-    """Start two runs after some delays, kill them after others, and return their exit codes."""
+    """Start two runs after delays, kill them after further delays, and return their exit codes."""
 
     def one(number: int) -> int:
         time.sleep(starts[number])

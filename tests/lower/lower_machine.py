@@ -70,7 +70,7 @@ class Lowered:
         return to_onnx(prepare(program, LEGAL))
 
     def run(self):
-        """Return the results of ONNX Runtime; None if it has no kernel for an operator."""
+        """Return the results of ONNX Runtime, or None if ONNX Runtime lacks a kernel for an operator."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = 1
@@ -88,7 +88,7 @@ def lowered(text, precision="float64", dynamic=False, **inputs):
 
 
 def lowered_unless(refusals, text, **inputs):
-    """Return the lowered expression; None if it is refused with one of these texts."""
+    """Return the lowered expression, or None if it is refused with one of these texts."""
     try:
         return lowered(text, **inputs)
     except LoopError as error:

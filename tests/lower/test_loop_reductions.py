@@ -1,7 +1,7 @@
 """Reductions inside of loops: extremes propagate nan, and sums have one order, in every form.
 
-"Inside" refers to the model as it is written. These are inside, too: an unrolled loop, a hoisted or
-constant operand, one evaluation of a run over time, and members that are computed together.
+A reduction counts as inside if a loop of the written model contains it. The loop may be unrolled or be one
+evaluation of a run over time, the operand may be hoisted or constant, and members may be computed together.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def alone(word: str) -> Any:
 
 
 def all_engines(model: Any, feeds: Any, **options: Any) -> list[Any]:
-    """Return the results: standard, native, interpreted, and of the saved file in plain ONNX Runtime."""
+    """Return the results of standard and native loops, the interpreter, and a saved file in plain ONNX Runtime."""
     opened = mdf_loop.from_onnx(model)
     results = [
         mdf_loop.compile(opened, native=native, **options).run(feeds, engine=engine)

@@ -301,7 +301,7 @@ def test_the_registry_lists_all_functions_by_module():
     ],
 )
 def test_arrays_of_one_element_are_compared_as_numbers(text, expected):
-    """The result has the broadcast shape; in Python it has the shape of the selected operand."""
+    """Check that the result has the broadcast shape; in Python it has the shape of the selected operand."""
     assert_same(lowered(text, **INPUTS).interpret(), [np.array(expected)])
 
 

@@ -28,7 +28,7 @@ SIGNS = ("numpy.copysign(x, y)", "numpy.sign(x)", "numpy.cbrt(x)", "numpy.log1p(
 
 
 def number_pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return all pairs of numbers whose division is a case of its own."""
+    """Return all pairs of numbers whose quotient is a separate case."""
     kind = np.finfo(dtype)
     sizes = [0, 0.5, 1, 2.5, 3, 7.3, 1e4, kind.tiny, kind.smallest_subnormal, kind.max, np.inf]
     signed = [*sizes, *(-size for size in map(float, sizes)), np.nan]

@@ -248,7 +248,7 @@ def test_recording_more_rows_than_allocated_is_reported(monkeypatch: pytest.Monk
 def test_a_stale_address_of_a_reallocated_buffer_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Return the address of a buffer before a reallocation, which has freed the memory."""
+    """Let a kernel use the address of a buffer from before a reallocation, which freed the memory."""
     grown = StackSpace.grown
 
     def wrong(self: StackSpace, room: int, factors: Sequence[Extent]) -> str:

@@ -178,7 +178,7 @@ def test_a_part_of_a_program_follows_the_whole_program() -> None:
 
 @pytest.mark.parametrize("shape", [(), (7,), (2, 3), (0,)])
 def test_functions_as_loops_keep_shapes_and_dtypes(shape: tuple[int, ...]) -> None:
-    """Functions of arrays and of single numbers, with operands that are broadcast."""
+    """Check functions of arrays and of single numbers, with operands that are broadcast."""
     s = Sketch()
     x, start = s.input("float64", shape, "x"), s.input("float64", (7,), "start")
     narrow = s.b.op("Cast", x, to=1)

@@ -138,7 +138,7 @@ def _like(operand: Any, dtype: str, shape: tuple[int, ...], seed: int) -> np.nda
 
 
 def _grids(name: str, dtype: str, seed: int) -> Iterator[Call]:
-    """Yield calls along axes, as attributes and as operands."""
+    """Yield calls along each axis, with the axis as attribute and as operand."""
     for shape in GRIDS:
         for k in range(2):
             data = corners(dtype, int(np.prod(shape)), seed + k).reshape(shape)

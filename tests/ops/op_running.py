@@ -66,7 +66,7 @@ def in_a_loop(op_type: str, array: np.ndarray, **attributes: Any) -> Program:
 
 
 def session_of(program: Program) -> onnxruntime.InferenceSession:
-    """Return a session with exact optimizations only; others fuse 0.1 * (a @ b) in float32."""
+    """Return a session with exact optimizations only; higher levels fuse 0.1 * (a @ b) in float32."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC

@@ -74,7 +74,7 @@ def outcome(name: str, group: Sequence[Call], form: str, *, are_constants: bool)
 
 
 def differences(name: str, group: Sequence[Call], form: str) -> list[str]:
-    """Return sentences about differences between constants and inputs.
+    """Return sentences about results that differ between constant operands and inputs.
 
     A form that refuses the inputs has no results to compare with. If a call of a group fails, the calls are
     compared one by one.

@@ -69,7 +69,7 @@ def test_a_file_with_a_nonterminating_equation_is_refused(nodes: str) -> None:
 
 @pytest.mark.parametrize("opset", [13, 17])
 def test_an_equation_from_the_call_of_a_function_is_refused(opset: int) -> None:
-    """The attributes of a function are known when the import replaces its call by its nodes."""
+    """Check an equation that is known only after the import has replaced the call by the function's nodes."""
     model = parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : {opset}, "l" : 1]>
         g (float[2, 3, 4] x) => (float[N] y) {{ y = l.f <eq = "...a...->a"> (x) }}

@@ -1,4 +1,4 @@
-"""Integer powers: exact modulo 2**width for every exponent, and no negative ones, in every form."""
+"""Integer powers: exact modulo 2**width in every form; negative exponents are refused."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def sample_op(op_type: str, dtype: str) -> Op | None:
 
 
 def runtime_has_kernel(op: Op) -> bool:
-    """Query ONNX Runtime itself, without the table."""
+    """Return True if ONNX Runtime loads the operation, whatever the table of kernels says."""
     inputs = tuple(None if v is None else v.dtype for v in op.inputs)
     outputs = tuple(v.dtype for v in op.outputs)
     return kernels._probe(
@@ -136,7 +136,7 @@ def test_other_faults_are_not_missing_kernels():
 
 
 class TestTrapsOfTheRuntime:
-    """Kernels that load, but fail or are wrong, the reason for `wrong_kernel` of rows.
+    """Kernels that load but fail or compute wrong numbers, which rows mark as `wrong_kernel`.
 
     A failure of these tests is good news.
     """

@@ -1,4 +1,4 @@
-"""Operations that opset 17 lacks: their lowest opset, equal numbers, new encodings of all others."""
+"""Operations that opset 17 lacks, and operations whose encoding changes in newer opsets."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_other_operations_are_unchanged_in_a_newer_opset(
 
 
 def test_every_change_of_an_encoding_has_a_row() -> None:
-    """A row covers each removal, changed default or added input of newer opsets."""
+    """Check that a row covers each removal, changed default or added input of newer opsets."""
     changed = {
         (name, version)
         for name in operator_names()

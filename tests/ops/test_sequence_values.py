@@ -219,7 +219,7 @@ def test_a_split_of_another_total_fails():
 
 
 def _all_values(dtype, seed):
-    """Return all values of the dtype in some order."""
+    """Return all values of the dtype in random order."""
     bits = np.random.default_rng(seed).permutation(np.arange(2**16, dtype=np.uint16))
     return bits.view(HALVES[dtype])
 
@@ -240,7 +240,7 @@ def test_one_half_gives_the_exact_result_rounded_once(dtype, op_type):
 
 
 def _check_rounded_once(program, arrays):
-    """Check against onnx's reference, which computes in float32 and rounds once."""
+    """Compare the results with onnx's reference, which computes in float32 and rounds once."""
     feeds = {f"x{k}": array for k, array in enumerate(arrays)}
     rounded = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y0"]
     meant = interpret(program, feeds)["y0"]

@@ -56,7 +56,7 @@ class BrokenError(AssertionError):
 
 
 def judge(run: Run) -> str:
-    """Return the verdict in one or two words; see the module."""
+    """Return the verdict on a run in one or two words, as listed in the docstring of this module."""
     inputs = {name: np.asarray(value) for name, value in run.inputs.items()}
     theirs = trace(run.model, run.dts, inputs)
     try:

@@ -178,7 +178,7 @@ def constant(value: Any) -> dict[str, Any]:
 
 
 def arriving(weights: list[Any], **port: Any) -> dict[str, Any]:
-    """Return senders of 2, 5, ... to port `i` of node A, over edges with weights (None: without)."""
+    """Return senders of 2, 5, ... to port `i` of node A, over edges with weights (None for no weight)."""
     senders = {f"S{k}": constant(3 * k + 2) for k in range(len(weights))}
     edges = {
         f"e{k}": edge(f"S{k}", "o", "A", "i")

@@ -39,7 +39,7 @@ class Model:
 
 
 class LoopBuilder:
-    """Loop over `x` (and more) in a model or in a body."""
+    """Builder of a loop over `x` and further values, in a model or in a body."""
 
     def __init__(self, b: Builder, trip_count: Value | None, name: str = "A.f") -> None:
         self.b, self.body, self.trip, self.name = b, b.body(), trip_count, name

@@ -142,7 +142,7 @@ def test_a_divisor_known_to_be_minus_one(op_type: str, *, scalar: bool) -> None:
 
 @pytest.mark.slow
 def test_a_large_divisor_that_holds_minus_one() -> None:
-    """A large constant divisor is not folded at compile time, but ONNX Runtime folds it when it loads a file."""
+    """Check a large constant divisor, which ONNX Runtime folds on loading although the compiler does not."""
     script = """
 import numpy as np
 from tests.ops.op_running import legal_run
@@ -263,7 +263,7 @@ def test_a_counter_of_iterations_is_never_the_smallest_number() -> None:
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 def test_the_remainder_of_fmod_is_exact_for_64_bits(dtype: str) -> None:
-    """ONNX Runtime's own kernel computes in float64."""
+    """Check 64-bit remainders, which ONNX Runtime's own kernel computes in float64."""
     x = np.array([2**60 + 1, 2**62 + 5, 7, 0], dtype)
     y = np.array([3, 2**31 + 1, 2, 5], dtype)
     if dtype == "int64":

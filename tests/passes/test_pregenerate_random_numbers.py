@@ -1,4 +1,4 @@
-"""Pregeneration of random numbers: values of the iteration number alone are computed for many iterations."""
+"""Pregeneration of random numbers, which depend only on the iteration number, for many iterations."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ X = np.linspace(0, 2, N)
 
 
 class Segments:
-    """A condition, a large and a small array, and operations on them."""
+    """Builder of a program with a condition, an array, an expensive operation and selections."""
 
     def __init__(self, n: int | str = N) -> None:
         self.b = ModelBuilder()

@@ -26,8 +26,8 @@ STANDARD, REQUIRED, AUTO = "off", "require", "auto"
 class Form:
     """A model compiled in one form, with the results of its first run.
 
-    `has_arrays` is True if the native loop over time of that run computes arrays: its functions are the
-    package's own, as those of members that are run together.
+    `has_arrays` is True if the native loop over time of that run computes arrays. Such a loop uses the
+    package's own functions, as do members that run together.
     """
 
     case: Case

@@ -19,9 +19,9 @@ STEPS = (2, 3, 5, 8, 12, 20, 31, 50, 64, 120)
 class RandomModel:
     """A model, a run of it, and values to sweep over.
 
-    `feeds` are the values of all ports that no edge leads to, those in `rows` have a row for each step.
-    `is_exact` says that all forms must have equal bits, `draws` that the model draws random numbers,
-    `is_large` that its arrays have so many elements that threads share them.
+    `feeds` are the values of all ports without an edge. Feeds named in `rows` have a row for each step.
+    `is_exact` is True if all forms must have equal bits, and `draws` if the model draws random numbers.
+    `is_large` is True if arrays have so many elements that threads share them.
     """
 
     source: dict[str, Any]

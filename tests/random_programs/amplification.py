@@ -160,7 +160,7 @@ def _with_other_zeros(
 def perturbed(compute: Compute, seed: int) -> Outcome:
     """Run a program in the interpreter with a permitted perturbation of each rounding operation.
 
-    Zeros whose sign is open have a random one.
+    Zeros whose sign is undefined get a random sign.
     """
     rng = np.random.default_rng(seed)
 
@@ -194,6 +194,6 @@ def perturbed(compute: Compute, seed: int) -> Outcome:
 def amplifies(compute: Compute, expected: Outcome, largest: float | None) -> bool:
     """Return True if permitted rounding errors grow to differences beyond the tolerance.
 
-    Without `largest` any other bit is a difference, with 0 any other number.
+    Without `largest`, any unequal bit is a difference. If `largest` is 0, any unequal number is one.
     """
     return any(differences(perturbed(compute, seed), expected, largest) for seed in range(6))

@@ -57,7 +57,7 @@ def reduction(d: Drawing, s: Scope) -> None:
 
 
 def place(d: Drawing, s: Scope) -> None:
-    """Add the position of an extreme."""
+    """Add an `ArgMax` or `ArgMin`, the position of an extreme element."""
     floats = FLOATS if s.in_loop else ()
     x = d.of(s, *floats, *INTEGERS, "int8", "uint8", least_rank=1)
     axis, keepdims = d.rng.randrange(len(x.shape)), int(d.chance(0.5))

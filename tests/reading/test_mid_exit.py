@@ -1,4 +1,4 @@
-"""Exit conditions in the middle of a body: the operations before the test run once more than the rest."""
+"""Exit conditions in the middle of a body: operations before the test run once more than later ones."""
 
 from __future__ import annotations
 

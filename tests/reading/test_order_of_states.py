@@ -25,7 +25,7 @@ def pairs(model: Any) -> list[str]:
 
 
 def node(parameters: Node, functions: Node | None = None) -> Node:
-    """Return a node that gives each of its parameters."""
+    """Return a node that outputs each of its parameters."""
     ports = {name: {"value": name} for name in parameters}
     ports_in = {"I": {"default_value": 2.0}}
     return {
@@ -58,7 +58,7 @@ def simultaneous(content: Node) -> Node:
 
 
 def by_hand(steps: int, simultaneously: bool) -> list[tuple[float, float]]:
-    """Return the rows of v and w; w reads the old v if all is simultaneous, else the new one."""
+    """Return the rows of v and w; w reads the old v if states are updated simultaneously, else the new v."""
     v, w, rows = -1.0, 0.25, []
     for _ in range(steps):
         rows.append((v, w))
@@ -269,7 +269,7 @@ def test_a_graph_that_is_missing_is_left_to_the_compiler() -> None:
 
 
 def across(sent: str, *order: str) -> Any:
-    """Return two nodes that feed each other; `sent` is the port of the first that the second reads."""
+    """Return two nodes that feed each other; the second node reads the port `sent` of the first node."""
     nodes = {
         "a": {
             "input_ports": {"w": {"default_value": 0.25}},

@@ -201,7 +201,7 @@ def test_r3_08_maps_that_chain_over_two_steps(run_everywhere, stored):
 
 
 def test_r3_08_maps_that_chain_over_three_steps(run_everywhere):
-    """x3 -> x2 -> x1 -> x0, by hand and as delays."""
+    """Check x3 -> x2 -> x1 -> x0, with explicit carried values and with delays."""
     by_hand = loop_model(
         {"M": 6, "v_initial": "(1.0, 2.0, 3.0)"},
         {"x0_next": "1 * x1", "x1_next": "1 * x2", "x2_next": "x0 + 0.5 * x2"},

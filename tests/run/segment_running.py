@@ -94,7 +94,9 @@ class Break(Exception):  # noqa: N818 - it ends a run, as a crash does
 
 
 def by_chance(rng: np.random.Generator, longest: int = 5, *, breaks: bool = False) -> Follower:
-    """Return a follower with chunks of random lengths, some repeated; with `breaks`, runs end on the way."""
+    """Return a function that advances a stepper in chunks of random lengths, and repeats some chunks.
+
+    With `breaks`, it raises `Break` after some of the chunks."""
 
     def follower(stepper: LoopStepper, stopping: Stopping) -> None:
         while not stepper.finished:
@@ -120,7 +122,7 @@ def copied(parts: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def after(iterations: int, reason: StopReason = StopReason.INTERRUPTED) -> Follower:
-    """Return a follower that stops after `iterations` iterations of the first longer loop."""
+    """Return a function that stops a stepper after `iterations` iterations of the first longer loop."""
 
     def follower(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
         while not stepper.finished:
@@ -133,7 +135,7 @@ def after(iterations: int, reason: StopReason = StopReason.INTERRUPTED) -> Follo
 
 
 def ready(program: Program) -> Program:
-    """Prepare the program for a session."""
+    """Apply the passes that a session of ONNX Runtime needs."""
     return prepare(program, ONNXRUNTIME, evaluation())
 
 
@@ -151,7 +153,7 @@ def cut(program: Program, *, watch: bool = False) -> Segments | None:
 
 
 def run(segments: Segments, arrays: Mapping[str, Any], follower: Follower) -> PartialRun:
-    """Run the segments and resume after each break."""
+    """Run the segments, and resume from the snapshot of each `Break`."""
     resume = None
     while True:
         try:

@@ -167,7 +167,7 @@ def times(draw: st.DrawFn, ids: str) -> Model:
 def timed_models(draw: st.DrawFn) -> Model:
     """Draw independent nodes, or two connected nodes, with conditions on absolute time.
 
-    All in milliseconds: with other units, or thirds of one, the engine's clock rounds or overflows.
+    Times are in milliseconds, because the engine's clock rounds or overflows for other units and fractions.
     """
     ids = "ABC"[: draw(st.integers(1, 3))]
     edges = {"AB": edge("A", "B", "x")} if ids == "AB" else {}

@@ -1,6 +1,6 @@
 """Random differentiable programs: nested choices and loops on arrays of a few shapes.
 
-By a seed, not by hypothesis: central differences know nothing near kinks, so examples are not searched.
+Programs come from a seed instead of hypothesis, whose search would find kinks, where differences are wrong.
 """
 
 from __future__ import annotations

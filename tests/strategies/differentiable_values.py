@@ -1,6 +1,6 @@
 """Random operations that can be differentiated, on numbers, vectors and matrices.
 
-What is made stays small, so that loops do not leave all scales.
+Values stay small, so that they do not overflow in loops.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Scope:
     """Values that can be read at the place where operations are appended.
 
     Attributes:
-        values: numbers with a point.
-        wholes: whole numbers, none below 0.
-        places: whole numbers from 0 to 2.
-        stacks: what loops recorded.
+        values: Floats.
+        wholes: Nonnegative integers.
+        places: Integers from 0 to 2, which are valid indices.
+        stacks: Recorded rows of loops.
     """
 
     b: ModelBuilder

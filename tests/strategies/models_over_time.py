@@ -1,7 +1,7 @@
 """Random models over time: states, derivatives, functions, ports, weights, cycles.
 
-Nodes and edges are drawn first, with the kind of what goes over each edge, then what is in the
-nodes. Every edge that could close a circle leads to a port with a `default_value`.
+Nodes and edges are drawn first, with the kind of value that each edge delivers, and the contents of
+the nodes afterwards. Every edge that could close a cycle leads to a port with a `default_value`.
 """
 
 from __future__ import annotations
@@ -200,8 +200,8 @@ def _port_value(draw: st.DrawFn, port: dict[str, Any], kind: str) -> Any:
 class _Names:
     """Names in scope of the parts of a node; `kinds` and `ways` describe the parameters.
 
-    A parameter that has only a function or conditions holds None before its first execution: what
-    comes before that does not read it.
+    A parameter that has only a function or conditions is None before its first execution. Earlier parts
+    of the node do not read such a parameter.
     """
 
     ports: Names

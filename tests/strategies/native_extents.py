@@ -1,6 +1,6 @@
 """Random programs of one loop whose arrays have extents that are known only at run time.
 
-Extents have names, or come from what is computed: parts of arrays, rows of loops inside.
+Extents are symbolic names, or are computed: parts of arrays, and recorded rows of inner loops.
 """
 
 from __future__ import annotations

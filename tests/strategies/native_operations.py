@@ -1,6 +1,6 @@
 """Operations that machine code supports, with their operand dtypes and special numbers.
 
-What ONNX's schemas say is enough, so a new form is found here without being named.
+Calls are derived from ONNX's schemas, so that tests also cover native forms that are added later.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Call:
     """An operation with the dtypes of its operands, and attributes.
 
     Attributes:
-        places: of the operands among the inputs, of which some may be left out.
+        places: Positions of the operands among the inputs; optional inputs may be omitted.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Random noisy models: states, draws of all distributions and shapes, loops with draws, skipped nodes.
 
-Nothing but arithmetic and choices on what is drawn, so all ways to run one give the same bits.
+Drawn numbers enter only arithmetic and choices, so that all ways to run a model give equal bits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random ONNX models of nested loops, branches and scans, with typed values and finite results.
 
-`random_model(seed)` is always the same model. What ONNX Runtime reads otherwise than the document
-(a condition left out) stands in no model: a body then hands its condition on.
+`random_model(seed)` returns the same model for equal seeds. No body omits the condition of its loop, since
+ONNX Runtime and the ONNX document differ in this case. Such a body returns its condition unchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random and known programs, with the arguments of a run, one or several."""
+"""Random and stored programs, with one or several arguments of a run."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def schedules(draw: st.DrawFn) -> Case | None:
 def varied(source: Any, options: Mapping[str, Any], seed: int) -> Case | None:
     """Draw a run of some steps with further arguments; arguments that the model refuses are left out.
 
-    None if it refuses all.
+    Return None if the model refuses all arguments.
     """
     rng = np.random.default_rng([seed, zlib.crc32(repr(source).encode())])
     case = whole_case(source, {**options, "steps": int(rng.integers(1, MOST_STEPS))})

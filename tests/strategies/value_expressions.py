@@ -1,7 +1,7 @@
 """Random value expressions in the language of MDF: operators, Python functions and NumPy functions.
 
 A kind says the shape that an expression is meant to have: `number`, `list` (n numbers) or `table`
-(n rows of n). It steers towards models that run; nothing relies on it.
+(n rows of n). The kind makes models that run more likely, but no test relies on it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def update(
 ) -> str:
     """Draw the update expression of a state, mostly a bounded one.
 
-    A state that is not `started` is the number 0.0 at first, and gets its kind from what is added.
+    A state without an initial value (`started` is False) is 0.0 at first. Added values determine its kind.
     """
     grown = expression(draw, {**names, name: kind}, kind, depth)
     other = expression(draw, names, kind, depth)

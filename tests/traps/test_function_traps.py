@@ -54,7 +54,7 @@ TRUE = {
     ],
 )
 def test_functions_of_float64(op_type: str, x: float, least_ulps: float, bound: float) -> None:
-    """The error of `Sin`, `Cos`, `Sigmoid` is in ulp of 1, not of the result; that of `Tanh` is 8 ulp."""
+    """Check the error of `Sin`, `Cos` and `Sigmoid` in ulp of 1, and the error of `Tanh`, 8 ulp of the result."""
     with mp.workprec(200):
         true = float(TRUE[op_type](mp.mpf(x)))
     values = runtime(op_type, np.full(8, x))
@@ -69,14 +69,14 @@ def test_log_sum_exp_passes_over_nan_behind_infinity() -> None:
 
 
 def test_the_logarithm_of_a_softmax_of_infinity() -> None:
-    """The float64 kernel returns -inf for `x - inf - log(nan)`; this package does not use the kernel."""
+    """Check that the unused float64 kernel returns -inf for `x - inf - log(nan)`."""
     row = runtime("LogSoftmax", np.array([np.inf, 1.0]), axis=0)
     assert np.isnan(row[0])
     assert row[1] == -np.inf
 
 
 def test_hardmax_of_nan_has_no_one() -> None:
-    """The kernel returns no 1. This package puts the 1 at the first nan, the position of the maximum in a loop."""
+    """Check that the kernel returns no 1; this package returns the 1 at the first nan, as in a loop."""
     assert runtime("Hardmax", np.array([np.nan, 1], np.float32), axis=0).tolist() == [0.0, 0.0]
 
 
@@ -87,7 +87,10 @@ def test_a_zero_divisor_is_refused_for_an_empty_dividend(op_type: str) -> None:
 
 
 def test_a_clip_of_a_rectified_float64_cannot_be_loaded() -> None:
-    """The fusion of Relu and Clip knows float32 and float16 alone; `protect_clips` hides the Relu from it."""
+    """Check that ONNX Runtime's fusion of Relu and Clip supports only float32 and float16.
+
+    `protect_clips` hides the Relu from the fusion.
+    """
     for name, dtype in (("float", np.float32), ("double", np.float64)):
         model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 17]>
             f ({name}[n] x) => ({name}[n] y) {{

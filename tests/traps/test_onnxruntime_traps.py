@@ -229,7 +229,7 @@ n:
 )
 @pytest.mark.parametrize("dtype", [float, int, np.float32])
 def test_a_transposed_matrix_times_a_vector(tmp_path, expression, expected, dtype):
-    """ONNX Runtime's own fusion drops the Transpose."""
+    """Check a product from which ONNX Runtime's own fusion would drop the Transpose."""
     path = tmp_path / "turned.yaml"
     path.write_text(TURNED.replace("EXPRESSION", expression))
     inputs = {"x": np.array([[1, 2], [3, 4]], dtype), "v": np.array([0, 0.25])}
@@ -251,7 +251,7 @@ def test_numbers_are_right(plain, trap):
 
 
 def test_texts_are_never_recorded(mdf):
-    """The runtime copies the memory of texts: wrong rows and a broken heap."""
+    """Check the refusal of recorded texts, since ONNX Runtime would corrupt the memory of their rows."""
     model = text("M: n, v_initial: x", ("i, c, u", "c, u, u", ""), XS)
     with pytest.raises(UnsupportedError, match="recorded value 'u' is text"):
         mdf_loop.compile(mdf(model), device="cpu").run({"n": 2, "x": np.array(["a", "b"])})
@@ -508,7 +508,7 @@ LONG = {
 
 
 def test_a_concatenated_shape_loses_its_computed_extent():
-    """ONNX Runtime alone: an extent that does not fit is replaced, one of no elements is undetermined."""
+    """Check that ONNX Runtime replaces a wrong extent and refuses a correct one of an empty array."""
     text = """<ir_version: 10, opset_import: ["": 18]>
     g (double[a, b] x, int64[1] n) => (double[c, d] y) <int64[1] zero = {0}>
     { s = Concat <axis = 0> (zero, n)  y = Reshape(x, s) }"""
@@ -521,7 +521,7 @@ def test_a_concatenated_shape_loses_its_computed_extent():
 
 
 def test_where_loses_the_sign_of_a_zero():
-    """ONNX Runtime alone: a chosen -0.0 of the second operand is 0.0, also behind a Not."""
+    """Check that plain ONNX Runtime returns 0.0 for a selected -0.0 of the second operand."""
     signs = []
     for body in ("y = Where(c, a, b)", "d = Not(c) y = Where(d, b, a)"):
         text = f"""<ir_version: 8, opset_import: ["": 17]>
@@ -574,7 +574,7 @@ def test_ctrl_c_stops_a_run_of_1e12_iterations(tmp_path, body):
 
 
 def test_training_normalization_with_unread_running_moments() -> None:
-    """onnxruntime 1.32: `y` is not normalized by the moments of the batch where only `y` is read."""
+    """Check `y` as the only read output, which onnxruntime 1.32 does not normalize by batch moments."""
     source = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
         f (float[2, 3, 4] x, float[3] s) => (float[2, 3, 4] y) {
           y, m, v = BatchNormalization <training_mode = 1> (x, s, s, s, s)
@@ -593,7 +593,7 @@ def test_training_normalization_with_unread_running_moments() -> None:
 
 @pytest.mark.parametrize("end", [2**31 - 1, 2**63 - 1])
 def test_the_largest_end_of_a_backward_slice(end: int) -> None:
-    """onnxruntime 1.32 goes down to the first element; ONNX moves the end to the last one."""
+    """Check an end that ONNX clamps to the last element; onnxruntime 1.32 slices down to the first."""
     source = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
         f (float[5] x, int64[1] start, int64[1] end, int64[1] step) => (float[n] y) {
           axes = Constant <value_ints = [0]> ()

@@ -1,4 +1,4 @@
-"""Differences of modeci_mdf's engine: `check` reports them, and the engine does have them."""
+"""Differences between modeci_mdf's engine and this package: `check` reports them, and they are real."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_reported_differences_exist(name):
 
 
 def test_truth_values_of_states():
-    """True + True is True for numpy's bools, which the engine has from the second evaluation on."""
+    """Check that True + True is True in the engine, which has numpy's bools from the second evaluation on."""
     state = {"v": {"default_initial_value": 0.0, "time_derivative": "1.0"}}
     model = graph(
         n={"parameters": state, "output_ports": {"y": {"value": "1 * ((v > 0) + (v > 0.5))"}}}

@@ -40,7 +40,7 @@ def high_numbering() -> Numbering:
 
 
 def acyclic(scene: Scene) -> bool:
-    """Return True if no box feeds itself through others."""
+    """Return True if no box feeds itself through other boxes."""
     box_of_end = {end: box.id for box in scene.boxes for end in box.ends}
     flow = nx.DiGraph((box_of_end[w.source], box_of_end[w.target]) for w in scene.wires)
     return nx.is_directed_acyclic_graph(flow)

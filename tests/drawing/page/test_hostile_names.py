@@ -32,7 +32,7 @@ ACTING = [*map(chr, range(32)), *"\u202e\u2066\u2028\u2029\u200b\ufeff\u0085"]
 
 
 def hostile() -> dict:
-    """A model all of whose names are hostile: each node feeds the next one."""
+    """Return a model of a chain of nodes, in which all names are hostile."""
     nodes = {
         name: {
             "input_ports": {name: {"default_value": 1.0}},

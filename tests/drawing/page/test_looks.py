@@ -88,7 +88,7 @@ def test_a_run_over_time(opened):
 
 
 def test_different_pictures_are_detected(opened):
-    """The comparison can fail: for a folded frame, or rows in another colour."""
+    """Check that the comparison fails for a folded frame and for rows in another colour."""
     tab = opened(NESTED)
     stored = np.asarray(Image.open(STORED_PICTURES / "nested.png"), float)
     tab.js("[...document.querySelectorAll('.chip')].forEach(e => e.style.fill = '#c00')")

@@ -65,7 +65,7 @@ def slopes_in(outputs: Arrays, wrt: Collection[str]) -> dict[str, np.ndarray]:
 
 
 def assert_same(actual: Arrays, expected: Arrays, tolerance: float, label: str) -> None:
-    """Check equality up to a fraction of the largest number, since sums have another order."""
+    """Check that derivatives are equal up to a fraction of the largest one, since the order of sums differs."""
     size = 1e-3 + max(float(np.max(np.abs(array), initial=0)) for array in expected.values())
     for name, array in expected.items():
         assert actual[name].shape == array.shape, (label, name)

@@ -56,7 +56,8 @@ def assert_agree(
 ) -> dict[str, np.ndarray]:
     """Check that the derivative of `value` in both modes equals central differences.
 
-    `smooth`: not at a kink, where these know nothing. `second`: forward over backward, too.
+    `smooth` is False at a kink, where central differences are wrong. `second` also checks forward over
+    reverse mode.
     """
     moves = directions(arrays, wrt)
     gradient = differentiate(program, VALUE, wrt)

@@ -149,7 +149,7 @@ def _softmax(name: str) -> Callable[..., Any]:
 def _slice(
     _: Mapping[str, Any], x: Any, starts: Any, ends: Any, axes: Any = (0,), steps: Any = None
 ) -> Any:
-    """Slice one axis at the positions that NumPy takes."""
+    """Slice one axis at the positions that a slice of NumPy selects."""
     import jax.numpy as jnp
 
     (start,), (end,), (axis,) = (np.asarray(part).tolist() for part in (starts, ends, axes))

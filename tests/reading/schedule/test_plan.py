@@ -29,7 +29,7 @@ def _counters(schedule: Schedule) -> Counters:
 
 
 def flat(passes: tuple[Sets, ...] | None) -> Sets | None:
-    """Concatenate the sets of all passes."""
+    """Concatenate the execution sets of all passes."""
     return None if passes is None else tuple(together for sets in passes for together in sets)
 
 

@@ -72,7 +72,7 @@ def test_time_scales(written: Any) -> None:
 
 
 def test_a_unit_within_a_shorter_one_is_counted_for_life() -> None:
-    """Check that such a unit counts over the whole life, as in graph-scheduler."""
+    """Check that a time unit inside a shorter unit is never reset, as in graph-scheduler."""
     read = _read("AtPass", n=1, time_scale="TimeScale.CONSIDERATION_SET_EXECUTION")
     assert read == Compare((TimeCount(PASS, LIFE),), "==", 1)
 

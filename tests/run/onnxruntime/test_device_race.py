@@ -184,7 +184,7 @@ def ended_while_cuda_is_at_work(racing: Race, cuda: EndlessSession) -> list[str]
 
 
 def test_a_terminated_race_returns_the_outputs_of_the_cpu(clock: Clock) -> None:
-    """Check that the device stays undecided after the first such run and is the CPU after the second.
+    """Check that the device is undecided after one terminated run and is the CPU after the second one.
 
     CUDA may still have been starting during the first run.
     """

@@ -26,7 +26,7 @@ STANDARD = {"native": "off"}
 
 
 def results_or_place(source: Any, options: dict[str, Any]) -> mdf_loop.Results | str:
-    """Return the results of a run, or the place of its failure."""
+    """Return the results of a run, or the source location of its failure."""
     try:
         return unbroken(Case(source, options, STANDARD))
     except LoopError as error:

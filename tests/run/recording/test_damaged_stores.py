@@ -103,7 +103,7 @@ def zarr_rows(array: Path) -> bytes:
 
 
 def empty_files(*names: str) -> Damage:
-    """Return a damage that empties files, as a power loss can do."""
+    """Return a function that empties files of a store, as a power loss can do."""
 
     def damage(store: Path) -> None:
         for name in names:
@@ -121,7 +121,7 @@ def truncate_files(name: str) -> Damage:
 
 
 def flip_bit(name: str, at: float = 0.6) -> Damage:
-    """Return a damage that changes one bit of a file."""
+    """Return a function that changes one bit of a file of a store."""
 
     def damage(store: Path) -> None:
         content = bytearray((store / name).read_bytes())
@@ -132,7 +132,7 @@ def flip_bit(name: str, at: float = 0.6) -> Damage:
 
 
 def swap_files(one: str, other: str) -> Damage:
-    """Return a damage that exchanges two files."""
+    """Return a function that exchanges two files of a store."""
 
     def damage(store: Path) -> None:
         (store / one).rename(store / "between")
@@ -153,7 +153,7 @@ def remove_files(name: str) -> Damage:
 
 
 def edit_metadata(change: Callable[[Any], Any], *names: str) -> Damage:
-    """Return a damage that changes the metadata of the store or of the named arrays."""
+    """Return a function that changes the metadata of a store or of the named arrays."""
 
     def damage(store: Path) -> None:
         for name in names or ("",):
@@ -166,7 +166,7 @@ def edit_metadata(change: Callable[[Any], Any], *names: str) -> Damage:
 
 
 def array(name: str, word: str, value: Any) -> Damage:
-    """Return a damage that changes an entry of an array in the metadata of the store."""
+    """Return a function that changes a metadata entry of an array of a store."""
 
     def change(document: Any) -> None:
         document["consolidated_metadata"]["metadata"][name][word] = value

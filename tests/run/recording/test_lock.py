@@ -1,4 +1,4 @@
-"""Writers of a store: one owner, or several owners of disjoint regions, and no dead owner."""
+"""Locks of a store: one owner or several owners of disjoint regions; locks of dead processes expire."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write(path: Path, *entries: Owner) -> None:
 
 
 def forged(heard: float, **other: Any) -> Owner:
-    """Return an owner on another host."""
+    """Return an owner on another host, whose last sign of life was at `heard`."""
     return replace(
         this_process("20260101-000000-00000000"), host="far", system="far 1 2", heard=heard, **other
     )
