@@ -18,7 +18,7 @@ class ArrayWriter(ABC):
 
     Attributes:
         one: Writer of scalar instructions.
-        bounds: Bounds checks, which record the array that each pointer points into.
+        bounds: Writer of bounds checks, which records the array of each pointer.
     """
 
     def __init__(self, form: KernelSignature, failures: list[Failure]) -> None:
@@ -32,15 +32,15 @@ class ArrayWriter(ABC):
         """Return the extents of an array."""
 
     def far(self, pointer: str, number: Extent, kind: str = "i8") -> str:
-        """Write the pointer that is `number` elements of an LLVM type behind `pointer`.
+        """Write the address computation `pointer + number`, in elements of the LLVM type `kind`.
 
-        Every derived pointer comes from this method, which keeps the array of each pointer known.
+        All derived pointers are computed here, so that the bounds checks know the array of each pointer.
         """
         register = self.one.put(f"getelementptr {kind}, ptr {pointer}, i64 {number}")
         return self.bounds.far(register, pointer)
 
     def at(self, dtype: str, pointer: str, place: str) -> str:
-        """Write the address of the array element at index `place`."""
+        """Write the address computation for the array element at index `place`."""
         return self.far(pointer, place, STORED[dtype])
 
     def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:

@@ -1,4 +1,4 @@
-"""LLVM functions that compute a loop for blocks of lanes, all blocks or a share of the blocks."""
+"""LLVM functions that compute a loop for blocks of lanes. Several threads may share the blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import BYTES, Cell, Code, Extents, Failure, is_single
 
 LINE, MANY = 64, 256
-"""Bytes of a cache line, and minimum number of lanes for rows that are stored past the cache."""
+"""Bytes of a cache line, and minimum number of lanes of a row that is stored with nontemporal stores."""
 
 
 class LaneBlock(Struct, frozen=True):
@@ -33,7 +33,7 @@ NO_LANES = LaneBlock(copies=0)
 
 
 def output_shapes(form: KernelSignature) -> tuple[tuple[int, ...], ...]:
-    """Return the shape of each output, with the recorded rows as the first axis."""
+    """Return the encoded shape of each loop output (see `LoopText.shapes`)."""
     names = extent_names(form)
     shapes = []
     for value, rows in form.outputs:
@@ -56,7 +56,7 @@ class LaneBlocks(FormWriter):
         self._aligned: dict[str, str] = {}
 
     def begin(self, *, counts: bool = False) -> None:
-        """Load all pointers, and compute the number of lanes."""
+        """Write the loads of all array pointers and the computation of the number of lanes."""
         super().begin(counts=counts)
         for extent in map(self.extent, self.form.lanes):
             self._count = self.one.put(f"mul i64 {self._count}, {extent}")
@@ -72,14 +72,14 @@ class LaneBlocks(FormWriter):
     # --- functions ----------------------------------------------------------------------------
 
     def whole(self, head: str) -> str:
-        """Return a function that runs all iterations of a loop of scalars, or computes only the scalars of a loop."""
+        """Return an LLVM function that runs a loop of scalars, or computes only the scalars of a loop."""
         self.begin()
         self._all("0")
         self.one.line("ret i64 0")
         return self.function(head)
 
     def counting(self, head: str) -> str:
-        """Return a function that counts the iterations. LLVM removes all code that the count does not need."""
+        """Return an LLVM function that counts the iterations. LLVM removes all other code."""
         self.begin(counts=True)
         self.loop(self.form.loop, self._given("0"))
         iteration_count = self.one.put(f"load i64, ptr {self.iterations}")
@@ -87,9 +87,9 @@ class LaneBlocks(FormWriter):
         return self.function(head)
 
     def blocks(self, name: str) -> str:
-        """Return a function that computes a share of all blocks of lanes.
+        """Return an LLVM function that computes one share of all blocks of lanes.
 
-        The last block is moved back so that it ends with the last lane.
+        The last block may overlap the block before, so that it ends with the last lane.
         """
         code, lanes = self.one, self._block.lanes
         self.begin()
@@ -109,7 +109,7 @@ class LaneBlocks(FormWriter):
         return self.function(f"define internal i64 @{name}{TAKEN}")
 
     def _share(self, count: str, part: str) -> str:
-        """Write the index of the first block of a share."""
+        """Write the computation of the index of the first block of a share."""
         before = self.one.put(f"mul i64 {count}, {part}")
         return self.one.put(f"sdiv i64 {before}, %parts")
 
@@ -144,7 +144,7 @@ class LaneBlocks(FormWriter):
             self.store(self._wide, value.dtype, self._copy(cell, k, value.dtype), pointer, place)
 
     def _at(self, start: str) -> list[str]:
-        """Return the index of the first lane of each vector of a block."""
+        """Write the index of the first lane of each vector of a block."""
         width = self._block.width
         copies = range(self._block.copies)
         return [start if k == 0 else self.one.put(f"add i64 {start}, {k * width}") for k in copies]
@@ -154,13 +154,13 @@ class LaneBlocks(FormWriter):
         return self.one.put(f"add i64 {before}, {self._start}")
 
     def array_row(self, scanned: Scanned, number: str) -> Cell:
-        """Load the block's lanes of a row of a scanned array."""
+        """Load the lanes of the block from a row of a scanned array."""
         return self._loaded(scanned.row, self.memory[scanned.rows], self._row_start(number))
 
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Write a store of the block's lanes to a recorded row.
+        """Write the store of the lanes of the block to a recorded row.
 
-        Large rows of aligned blocks are stored past the cache, since no iteration reads the rows again.
+        Large rows of aligned blocks are stored with nontemporal stores, since no iteration reads the rows again.
         """
         row, stack = recorded.row, self.stacks[recorded.stack]
         if is_single(row):
@@ -186,7 +186,7 @@ class LaneBlocks(FormWriter):
         code.label(done)
 
     def _streams(self, stack: str, dtype: str) -> str:
-        """Write the test that rows have at least `MANY` lanes, and that all their blocks begin at a cache line."""
+        """Write the test that rows have at least `MANY` lanes, and that all blocks are aligned to cache lines."""
         if stack not in self._aligned:
             code = self.one
             begin = code.put(f"ptrtoint ptr {stack} to i64")
@@ -207,7 +207,7 @@ class LaneBlocks(FormWriter):
         return cell.registers[copy]
 
     def _like(self, value: Value, cell: Cell) -> Cell:
-        """Return an operand as a cell of `value`. A scalar operand of an array is broadcast to all lanes."""
+        """Return the cell of an operand. A scalar is broadcast to all lanes if `value` is an array."""
         if is_single(value) or not cell.single:
             return cell
         copies = range(self._block.copies)
@@ -233,10 +233,10 @@ class LaneBlocks(FormWriter):
         cells[output] = Cell(tuple(self.vectors(self._wide, op, lane_registers)))
 
     def flush(self, cells: Cells) -> None:
-        """Do nothing, since no operation is deferred."""
+        """Do nothing, since this writer defers no operations."""
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
-        """Do nothing, since inner loops have no rows."""
+        """Do nothing, since inner loops have no scanned or recorded rows."""
 
     def stacked(self, loop: Loop, count: str) -> Cells:
         """Return no cells, since inner loops record no rows."""
@@ -247,10 +247,10 @@ class LaneBlocks(FormWriter):
         return tuple(map(self.extent, value.shape or ()))
 
     def alike(self, value: Value, other: Value) -> None:
-        """Do nothing, since all arrays have the same shape."""
+        """Do nothing, since all arrays of the loop have the same shape."""
 
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
-        """Write a failure if the condition is false in any lane."""
+        """Write a check that fails the run if the condition is false in any lane."""
         for register in cell.registers if self.stacks else ():
             wrong = self._wide.binary("xor", "bool", register, self._wide.number(True, "bool"))
             self._wide.fail_if(wrong, failure)

@@ -1,4 +1,4 @@
-"""Optional bounds checks of every memory access of a kernel.
+"""Optional bounds checks of all memory accesses of a kernel.
 
 A wrong access in machine code may crash the process or corrupt its results. With `MDF_LOOP_NATIVE_CHECK=1`, a
 check precedes each access to an array (inputs, outputs, rows, memory of the loop, tables):
@@ -37,7 +37,7 @@ class Bounds:
     def array(
         self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
     ) -> str:
-        """Return the pointer to the first byte of an array.
+        """Associate the pointer to the first byte of an array with the array, and return the pointer.
 
         Args:
             register: Register of the pointer.
@@ -48,15 +48,15 @@ class Bounds:
         return register
 
     def part(self, pointer: str, value: Value) -> str:
-        """Return a pointer as the pointer to `value`, which is a part of the array of the pointer."""
+        """Associate a pointer with `value`, which is a part of the array of the pointer, and return the pointer."""
         return pointer
 
     def far(self, register: str, pointer: str) -> str:
-        """Return a register as a pointer into the array of another pointer, from which the register was computed."""
+        """Associate an address computed from `pointer` with the array of `pointer`, and return the address."""
         return register
 
     def access(self, pointer: str, size: Extent, align: int = 1) -> None:
-        """Write the check of the next access of `size` bytes."""
+        """Write the bounds check of the next memory access, which has `size` bytes."""
 
 
 def bounds_of(code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> Bounds:
@@ -111,7 +111,7 @@ def _memories(pointer: str) -> Iterator[_Memory]:
 
 
 class _Checked(Bounds):
-    """Bounds checks of all accesses.
+    """Bounds checks before all memory accesses.
 
     Each check computes the size of the array again. An earlier computation may be in a branch that was not
     executed.
@@ -125,22 +125,22 @@ class _Checked(Bounds):
     def array(
         self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
     ) -> str:
-        """Return the pointer, with the memory of its array."""
+        """Return the pointer, associated with the memory of its array."""
         return _pointer(register, _Memory(value, register, shape, room))
 
     def part(self, pointer: str, value: Value) -> str:
-        """Return the pointer, with the memory of a part of its array."""
+        """Return the pointer, associated with the memory of a part of its array."""
         whole = next(_memories(pointer))
         if whole.value == value:
             return pointer
         return _pointer(pointer, _Memory(value, pointer, whole=whole))
 
     def far(self, register: str, pointer: str) -> str:
-        """Return the register, with the memory of the other pointer."""
+        """Return the address, associated with the array that `pointer` points into."""
         return _pointer(register, next(_memories(pointer)))
 
     def access(self, pointer: str, size: Extent, align: int = 1) -> None:
-        """Write a failure for an access that is outside of its array or not aligned."""
+        """Write a check that fails the run if an access is outside of its array or not aligned."""
         code = self._code
         code.line(f"{BEGUN} {pointer}")
         address = code.put(f"ptrtoint ptr {pointer} to i64")
@@ -158,7 +158,7 @@ class _Checked(Bounds):
     def _inside(
         self, address: str, size: Extent, memory: _Memory, begin: str, room: Extent
     ) -> None:
-        """Write a failure for an access that is not entirely within the `room` bytes from `begin` on."""
+        """Write a check that an access lies entirely within the `room` bytes that begin at `begin`."""
         code = self._code
         far = code.put(f"sub i64 {address}, {code.put(f'ptrtoint ptr {begin} to i64')}")
         beyond = code.put(f"icmp ugt i64 {far}, {room}")
@@ -175,7 +175,7 @@ class _Checked(Bounds):
         return byte_count
 
     def _number(self, extent: Extent) -> Extent:
-        """Return an extent as a number or a register. The extent may be encoded as in `LoopText.shapes`."""
+        """Decode an extent as in `LoopText.shapes`, and return the number or the register of the extent."""
         if isinstance(extent, str) or extent >= 0:
             return extent
         if extent == ITERATIONS:
@@ -184,7 +184,7 @@ class _Checked(Bounds):
         return self._code.put(f"load i64, ptr {at}")
 
     def _room(self, number: int) -> tuple[str, str]:
-        """Return the present address and size of a growable buffer.
+        """Load the current address and size of a growable buffer.
 
         Pointers into the buffer are invalid after it has grown.
         """

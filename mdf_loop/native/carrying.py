@@ -2,9 +2,8 @@
 
     for i in range(trip): x = Concat(x, a)      # x: a growable buffer, and memory for each extent that changes
 
-Writing the code reveals the extents that change. The code is first written as if no extent changed. If an
-array leaves an iteration with another shape than it entered with (`MoreExtentsChangeError`), the code is
-written again.
+The extents that change are found while the code is written. The code is first written for constant extents.
+If an array may change its shape within an iteration (`MoreExtentsChangeError`), the code is written again.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Axes: TypeAlias = frozenset[tuple[Value, int]]
 
 
 class MoreExtentsChangeError(Exception):
-    """Error for carried extents that change, but were assumed constant when the code was written.
+    """Error for extents of carried arrays that may change, although the code was written for constant extents.
 
     Attributes:
         axes: The axes of carried values that change.
@@ -34,7 +33,7 @@ class MoreExtentsChangeError(Exception):
 
 
 class ChangingArrays:
-    """Carried arrays of a loop and its inner loops whose shape changes.
+    """Carried arrays, of a loop and of its inner loops, whose shape changes between iterations.
 
     Attributes:
         axes: The axes whose extent changes.
@@ -63,7 +62,7 @@ class ChangingArrays:
         self._places[value] = {axis: self._writer.one.place("i64") for axis in self._axes[value]}
 
     def put(self, value: Value, other: Value, pointer: str) -> None:
-        """Write the assignment of another array to a carried value: its extents, and a copy of its elements.
+        """Write the assignment of the array `other` to a carried value: its extents, and a copy of its elements.
 
         The array must not be in a buffer of a carried value.
         """
@@ -85,7 +84,7 @@ class ChangingArrays:
         room = self._rooms[value]
         return Cell(pointer=writer.bounds.array(writer.space.held(room), value, room=room))
 
-    # --- what the whole loop gives ----------------------------------------------------------------
+    # --- final values of the outer loop -----------------------------------------------------------
 
     def tell(self, loop: Loop, first: int) -> int:
         """Assign indices in `%extents` to the changing extents of final values.
@@ -108,7 +107,12 @@ class ChangingArrays:
         return first - begun
 
     def told(self, value: Value, known: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of a final value, as in `LoopText.shapes`. `known` is the shape of the initial value."""
+        """Return the encoded shape of a final value (see `LoopText.shapes`).
+
+        Args:
+            value: The final value.
+            known: Encoded shape of the initial value.
+        """
         places = self.finals[value]
         return tuple(extent_at(places[k]) if k in places else e for k, e in enumerate(known))
 
@@ -120,11 +124,11 @@ class ChangingArrays:
             code.line(f"store i64 {extents[axis]}, ptr {at}")
 
     def output(self, value: Value, known: str) -> str:
-        """Write the allocation of a final value with its present extents.
+        """Write the allocation of the output for a final value, with its current extents.
 
         Args:
             value: The final value.
-            known: Pointer that is used if the loop has no iterations.
+            known: Pointer to the output that is used if the loop has no iterations.
         """
         code = self._writer.one
         place = code.place("ptr")
@@ -138,7 +142,7 @@ class ChangingArrays:
 
 
 def compare(carried: Carried, enter: Extents, leave: Extents) -> Collection[tuple[Value, int]]:
-    """Return the axes along which a carried value may change its extent within an iteration.
+    """Return the axes along which the extent of a carried value may change within an iteration.
 
     Raises:
         NotNative: The number of axes changes, or the value may be a scalar in some iterations only.

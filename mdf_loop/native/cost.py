@@ -1,4 +1,4 @@
-"""Estimated cost of an iteration of a loop, as machine code and with ONNX Runtime's own kernels.
+"""Estimated cost of one iteration of a loop, as machine code and with ONNX Runtime's own kernels.
 
     native = sum of all operations;  standard = iteration + sum of (call + all operations)
 
@@ -67,7 +67,7 @@ def _iterations(loop: Loop, known: Mapping[Value, Array]) -> int:
 
 
 def speed_of(op: Op) -> Speed:
-    """Return the speed of an operation: the speed that its registry row states, or a default for its kind."""
+    """Return the cost function of an operation: the one in its registry row, or a default for its kind."""
     row = row_of(op.op_type)
     if row.speed is not None:
         return row.speed

@@ -36,7 +36,7 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
     origins: Mapping[Value, Op]
 
     def reason(self, why: NotNative) -> NotNative:
-        """Return a reason for missing machine code that names the original operation instead of a part of it."""
+        """Return the reason `why`, with the original operation named instead of an operation of its decomposition."""
         origin = None if why.op is None else self.origins.get(why.op.outputs[0])
         if why.op is None or origin is None:
             return why
@@ -44,7 +44,7 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
 
 
 def composed(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
-    """Return a loop with decomposed operations, for which machine code is written.
+    """Return the loop with the decompositions of all operations that have no machine code.
 
     Args:
         loop: The loop.

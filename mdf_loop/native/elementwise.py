@@ -5,7 +5,7 @@
     split.of(y)                     # %y 0, %y 1: float64[batch]
 
 An elementwise operation becomes one operation for each element. An operation that only moves elements becomes
-a renaming of elements. Reductions join the elements in the order that native loops use for arrays.
+a renaming of elements. Reductions combine the elements in the same order as reductions of arrays in native loops.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST, MOST_OPS = 32, 4000
 
 
 def elements_read(operation: Operation) -> tuple[Value, ...]:
-    """Return the operands whose elements an operation reads, without operands that only state a shape."""
+    """Return the operands whose elements an operation reads. Operands that only state a shape are left out."""
     operands = tuple(reads(operation))
     says = isinstance(operation, Op) and row_of(operation.op_type).in_order
     return operands[:1] if says else operands
@@ -69,23 +69,23 @@ class ElementwiseValues:
     # --- values -----------------------------------------------------------------------------------
 
     def of(self, value: Value) -> list[Value]:
-        """Return the elements of a value, in order."""
+        """Return the elements of a value in row-major order."""
         return list(self._of(value).flat)
 
     def enter(self, value: Value, elements: Sequence[Value]) -> None:
-        """Set the elements of a value."""
+        """Set the elements of a value, in row-major order."""
         elements_array = np.empty(len(elements), object)
         elements_array[:] = elements
         self._elements[value] = elements_array.reshape(self._own(value))
 
     def entering(self, value: Value) -> list[Value]:
-        """Return new elements for an input of the body."""
+        """Create the elements of an input of the loop body."""
         element_values = self._named(value, self._axis(value))
         self.enter(value, element_values)
         return element_values
 
     def given(self, value: Value) -> list[Value]:
-        """Return new elements for a value outside of the loop, and record their positions in its array."""
+        """Create the elements of a value outside of the loop, and record the position of each in the array."""
         element_values = self._named(value, self._axis(value))
         for number, element in enumerate(element_values):
             if element is not value:
@@ -93,7 +93,7 @@ class ElementwiseValues:
         return element_values
 
     def fitting(self, value: Value, enter: Value) -> list[Value]:
-        """Return the elements of a carried value, whose shape must equal that of the entering value.
+        """Return the elements of a carried value, which must have the same shape as the body input `enter`.
 
         Raises:
             NotNative: The shapes differ, or the value has no elements.
@@ -117,7 +117,7 @@ class ElementwiseValues:
         return self._elements[value]
 
     def _named(self, value: Value, shape: Shape) -> list[Value]:
-        """Return new values of this shape for the elements. A scalar with this shape is its own element."""
+        """Create a value of shape `shape` for each element. A scalar of this shape is its own element."""
         own = self._own(value)
         if own == () and value.shape == shape:
             return [value]
@@ -254,7 +254,7 @@ class ElementwiseValues:
     def _of_all(
         self, op: Op, row: list[Value], output: Value, number: int, *, in_parts: bool
     ) -> Value:
-        """Join the elements of a row in the order of `ops.ordered_sum`."""
+        """Append the operations that reduce a row of elements, in the order of `ops.ordered_sum`."""
 
         def join(a: Value, b: Value) -> Value:
             like = replace(output, name=f"{output.name} of {number}")

@@ -1,6 +1,6 @@
 """Check that the operating system lets a process execute memory that the process has written.
 
-Hardened systems forbid it: systemd's `MemoryDenyWriteExecute=yes`, SELinux without `execmem`,
+Hardened systems do not allow this: systemd's `MemoryDenyWriteExecute=yes`, SELinux without `execmem`,
 `prctl(PR_SET_MDWE)`, Windows' Arbitrary Code Guard. LLVM does not report the refusal. A call of the compiled
 code then ends the process.
 """

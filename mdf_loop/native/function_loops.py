@@ -1,4 +1,4 @@
-"""Transcendental functions as loops of one iteration, so that native code computes them.
+"""Conversion of transcendental functions to loops of one iteration, which machine code computes.
 
     y: float64[batch] = Exp(%x)    ->    loop 1 times: %row = Exp(%x); record %row giving %rows
                                          y = Squeeze(%rows)
@@ -24,7 +24,7 @@ from mdf_loop.ops.native.code import NotNative
 
 
 class LoopedFunctions(Struct, frozen=True, eq=False):
-    """Program in which loops of one iteration replace functions.
+    """Program in which loops of one iteration replace transcendental functions.
 
     Attributes:
         program: The program.
@@ -36,7 +36,7 @@ class LoopedFunctions(Struct, frozen=True, eq=False):
 
 
 def with_loops(program: Program, functions: Sequence[Op]) -> LoopedFunctions:
-    """Return the program in which loops of one iteration replace those of `functions` that have machine code."""
+    """Replace each of the functions that has machine code by a loop of one iteration."""
     return _FunctionReplacer(program, functions).replaced()
 
 
@@ -52,7 +52,7 @@ class _FunctionReplacer:
         self._kernels: dict[Loop, Kernel] = {}
 
     def replaced(self) -> LoopedFunctions:
-        """Return the program with its loops."""
+        """Return the program in which loops of one iteration replace the functions."""
         ops = self._scope(self._program.ops)
         if not self._kernels:
             return LoopedFunctions(self._program, {})
@@ -96,6 +96,6 @@ class _FunctionReplacer:
         return loop, Op("Squeeze", (rows, self._axis), (output,), where=op.where)
 
     def _kernel(self, loop: Loop) -> Kernel:
-        """Return the kernel of a loop, which uses the vectorized functions also for scalars."""
+        """Compile the kernel of a loop. The kernel uses the vectorized functions also for scalars."""
         program = composed(loop, self._known)
         return kernel_of(replace(form_of(program.loop, program.known), many=True))

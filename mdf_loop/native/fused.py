@@ -32,8 +32,8 @@ class FusedWriter(Arrays, Protocol):
 class FusedOperations:
     """Deferred elementwise operations, which are written together.
 
-    The operations are written when another operation needs their results, or when the next one has another
-    shape.
+    The operations are written when another operation needs their results, or before an operation on arrays of
+    another shape is deferred.
     """
 
     def __init__(self, writer: FusedWriter, loop: Loop) -> None:
@@ -75,7 +75,7 @@ class FusedOperations:
         cells.update((value, Cell(pointer=pointer)) for value, pointer in buffers.items())
 
     def _source(self, value: Value, like: Value, cells: Mapping[Value, Cell]) -> Cell:
-        """Return an operand as a scalar, or as an array in the shape of `like`."""
+        """Return the cell of an operand: a scalar, or an array that is broadcast to the shape of `like`."""
         writer = self._writer
         cell, own, target_extents = (
             writer.cell(value, cells),

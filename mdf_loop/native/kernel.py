@@ -22,7 +22,7 @@ _LOCK = ForkSafeLock()
 
 
 class Kernel(Struct, frozen=True, eq=False):
-    """Compiled loop, with the facts that its caller needs.
+    """Compiled loop: its signature, its LLVM code and its machine code.
 
     Attributes:
         form: Inputs, outputs and constants of the loop.
@@ -62,7 +62,9 @@ def text_of(form: KernelSignature, width: int) -> LoopText:
 
 
 def kernel_of(form: KernelSignature) -> Kernel:
-    """Return the kernel of a loop.
+    """Compile the kernel of a loop.
+
+    The machine code is cached by the LLVM code.
 
     Raises:
         NotNative: An operation of the loop has no machine code.

@@ -7,7 +7,7 @@
         final of the block = x
 
 No lane reads another lane, so the exchange of the loops is exact. Each block computes the scalars again. The
-last block is moved back to end with the last lane, so some lanes are computed twice, with equal results. A
+last block ends with the last lane, so some lanes may be computed twice, with equal results. A
 loop of scalars is one block of one lane.
 
 Several threads may each compute a share of the blocks. The results have the same bits, since lanes are
@@ -35,9 +35,9 @@ from mdf_loop.ops.native.code import Failure
 COPIES, OF_FOUR, FEWEST = ((24, 6), (60, 4)), ((60, 8),), 2
 """Number of vectors in a block of lanes, by the number of operations in the body of the loop.
 
-`COPIES` and `OF_FOUR` (for vectors of four lanes, as in AVX2) have pairs: up to this number of operations, so
-many vectors. Longer bodies have `FEWEST`. More vectors hide the latency of arithmetic, fewer fit into
-registers.
+`COPIES` and `OF_FOUR` (for vectors of four lanes, as in AVX2) contain pairs: a maximum number of operations,
+and the number of vectors for bodies up to this length. Longer bodies have `FEWEST` vectors. More vectors hide
+the latency of arithmetic, fewer fit into registers.
 
 Measured, FitzHugh-Nagumo of 1000 cells: AVX-512 (Intel) 1.17 us a step with two, 0.68 with four, 0.59 with
 six; AVX2 (AMD Zen 3) 2.3 us with two, 1.2 with four, 1.15 with six, 1.0 with eight.
@@ -102,7 +102,7 @@ def _block(form: KernelSignature, width: int, count: int | None) -> LaneBlock:
 
 
 def _either(form: KernelSignature, large: str, small: str, least: int, none: str) -> str:
-    """Return a function that counts the lanes and calls the function for this number of lanes.
+    """Return an LLVM function that counts the lanes and calls the function for this number of lanes.
 
     Args:
         form: Signature of the loop.
@@ -128,7 +128,7 @@ def _either(form: KernelSignature, large: str, small: str, least: int, none: str
 
 
 def _counted(form: KernelSignature) -> tuple[list[str], str]:
-    """Return the lines that compute the number of lanes, and the register of the number."""
+    """Return the LLVM instructions that compute the number of lanes, and the register of the number."""
     lines, total = [], str(math.prod(e for e in form.lanes if isinstance(e, int)))
     for k, name in enumerate(e for e in form.lanes if isinstance(e, str)):
         at = extent_names(form).index(name)
@@ -140,7 +140,7 @@ def _counted(form: KernelSignature) -> tuple[list[str], str]:
 
 
 def _sharing(form: KernelSignature, lanes: int) -> str:
-    """Return a function that computes the number of shares, each with enough work and with whole blocks."""
+    """Return an LLVM function that computes the number of shares, each with enough work for a thread."""
     counting, total = _counted(form)
     size = max(1, sum(isinstance(each, Op) for each in walk(form.loop.ops)))
     few = lanes if form.loop.members is None else lanes * TAKEN_EACH

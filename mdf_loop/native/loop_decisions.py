@@ -1,8 +1,8 @@
-"""Decisions which loops of a program are native, made before the program runs.
+"""Decision for each loop of a program whether the loop is native, made before the program runs.
 
 The decision depends on the program and, for short runs, on the amount of work. The amount of work decides
-only if both ways give the same bits, so a split or extended run never changes its numbers. Modules that
-compile machine code are imported only when a loop is compiled, which keeps short runs fast.
+only if native and standard loops give the same bits, so a split or extended run gives the same results.
+Modules that compile machine code are imported only when a loop is compiled, which keeps short runs fast.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MANY = 512
 LITTLE = 10_000.0
 """Minimum work of a native loop: estimated microseconds that all iterations take in ONNX Runtime.
 
-Compilation takes longer than this.
+The compilation of machine code takes longer.
 """
 
 
@@ -82,7 +82,7 @@ class LoopDecisions(Struct, frozen=True, eq=False):
     def share(self, program: Program) -> bool:
         """Return True if threads may share the loops of a program.
 
-        The loops must have many elements, and threads must not change the last bits of other operations.
+        The loops must have many elements, and the number of threads must not affect the bits of other operations.
         """
         inside = {id(op) for loop in self.loops for op in walk(loop.ops)}
         others = (op for op in walk(program.ops) if isinstance(op, Op) and id(op) not in inside)
@@ -131,7 +131,7 @@ def natives_of(
 
 
 def _ends_in_arrays(program: Program, mode: str) -> bool:
-    """Return True if the last loop of a program is native in a long run and computes arrays."""
+    """Return True if the last loop of a program computes arrays and is native in a long run."""
     loops = [operation for operation in program.ops if isinstance(operation, Loop)]
     return any(each is loops[-1] for each in _looked_at(program, mode).arrays)
 
@@ -218,7 +218,7 @@ class _DecisionMaker:
         )
 
     def at(self, ops: Iterable[Operation]) -> None:
-        """Decide for each loop among operations."""
+        """Decide for each loop in a sequence of operations whether the loop is native."""
         for operation in ops:
             if isinstance(operation, Loop):
                 self._loop(operation)
@@ -239,7 +239,7 @@ class _DecisionMaker:
                 self.form_by_name[each.name] = NATIVE
 
     def _take(self, loop: Loop) -> None:
-        """Make a loop native.
+        """Choose machine code for a loop, and compile the kernel.
 
         Raises:
             NotNative: The loop cannot be native, or is better standard.
@@ -256,7 +256,7 @@ class _DecisionMaker:
             raise program.reason(reason) from None
 
     def _decide(self, loop: Loop, form: KernelSignature, composed_loop: Loop) -> None:
-        """Compile the kernel of a loop if native code pays off."""
+        """Compile the kernel of a loop, unless the loop is faster without machine code."""
         if self._mode == "auto" and is_slower(composed_loop, loop, self._known):
             raise NotNative("ONNX Runtime's own kernels are faster for its arrays")
         if self._mode == "auto" and self._is_brief(loop) and self._has_same_bits(loop, form):
@@ -276,7 +276,7 @@ class _DecisionMaker:
             self.arrays.append(loop)
 
     def _has_same_bits(self, loop: Loop, form: KernelSignature) -> bool:
-        """Return True if a loop, with its hoisted functions, gives the same bits natively and in ONNX Runtime."""
+        """Return True if a loop and its hoisted functions give the same bits natively and in ONNX Runtime."""
         hoisted = self._outside.of_loop(loop) if form.many else []
         return not hoisted and has_same_bits(loop, many=form.many)
 
@@ -349,7 +349,7 @@ def _is_same(op: Op, *, many: bool) -> bool:
 
 @functools.cache
 def unavailable() -> str | None:
-    """Return the reason why this machine has no native loops, or None if it has."""
+    """Return the reason why this machine cannot run native loops, or None if it can."""
     from importlib.util import find_spec
 
     from mdf_loop.native.operator import trampoline

@@ -1,4 +1,4 @@
-"""LLVM code of a loop, with the facts that its caller needs.
+"""LLVM code of a loop, with the names and return codes of its functions and the encoding of output shapes.
 
     i64 loop(i64 trip, i64* extents, ptr* in, ptr* out, Call* call, i64 part, i64 parts)
 
@@ -36,11 +36,11 @@ NO_MEMORY = 99998
 """Negated return code of a loop whose memory allocation failed. `Call.status` has the reason."""
 
 ITERATIONS = -1
-"""Code in the shape of an output for an extent that equals the number of iterations."""
+"""Encoding of an extent that equals the number of iterations, in the shape of an output."""
 
 
 def extent_at(place: int) -> int:
-    """Return the code in the shape of an output for the extent at index `place` of `%extents`."""
+    """Return the encoding of the extent at index `place` of `%extents`, for the shape of an output."""
     return -2 - place
 
 

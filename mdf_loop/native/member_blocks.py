@@ -30,15 +30,15 @@ class MemberBlocks(LaneBlocks):
     def __init__(self, form: KernelSignature, block: LaneBlock, failures: list[Failure]) -> None:
         super().__init__(form, block, failures)
         self._lanes: dict[Value, str] = {}
-        """Memory of the values of all lanes, used while lanes get their next members."""
+        """Pointers to memory for the values of all lanes, used while members are exchanged."""
 
     def whole(self, head: str) -> str:
-        """Return a function that does nothing, for a batch without members."""
+        """Return an LLVM function that does nothing, for a batch without members."""
         self.one.line("ret i64 0")
         return self.function(head)
 
     def blocks(self, name: str) -> str:
-        """Return a function that computes a share of the members."""
+        """Return an LLVM function that computes one share of the members."""
         code, loop = self.one, self.form.loop
         self.begin()
         following = code.put("add i64 %part, 1")
@@ -136,12 +136,12 @@ class MemberBlocks(LaneBlocks):
         return out, Cell(tuple(running_lanes))
 
     def _all_lanes(self, value: Value, cells: Cells) -> Cell:
-        """Return a value in all lanes. A scalar is broadcast."""
+        """Return the cell of a value with one element for each lane. A scalar is broadcast."""
         cell = self.cell(value, cells)
         return Cell(tuple(self._copy(cell, k, value.dtype) for k in range(self._block.copies)))
 
     def _any_stops(self, is_running: Cell) -> str:
-        """Write the test that a lane has finished, as a scalar condition."""
+        """Write the test that any lane has finished, and return the register of the result."""
         wide, (first, *others) = self._wide, is_running.registers
         for other in others:
             first = wide.binary("and", "bool", first, other)
@@ -150,7 +150,7 @@ class MemberBlocks(LaneBlocks):
     # --- exchange of members ---------------------------------------------------------------------
 
     def _serve(self, lane: str) -> None:
-        """For a lane that has finished, write the outputs of its member, and start the next member."""
+        """Write the exchange of a finished member: store the outputs, and start the next member in the lane."""
         code = self.one
         free = code.binary("xor", "bool", self._of_lane(self._is_running, lane), "true")
 
@@ -162,7 +162,7 @@ class MemberBlocks(LaneBlocks):
         code.when(free, serve)
 
     def _give(self, lane: str) -> None:
-        """Store the final values of the member of a lane, and mark the lane as free."""
+        """Write the stores of the final values of the member in a lane, and mark the lane as free."""
         loop, member = self.form.loop, self._of_lane(self._member, lane)
         for value, carried in self._carried.items():
             self._gives(carried.final, self._of_lane(value, lane), member)
@@ -172,14 +172,14 @@ class MemberBlocks(LaneBlocks):
         self._count_alive(-1)
 
     def _tell(self, place: str, count: str, last: str) -> None:
-        """Store the number of iterations and the last condition of a member."""
+        """Write the stores of the iteration count and the last condition of a member."""
         loop = self.form.loop
         for value, register in ((loop.count, count), (loop.last_condition, last)):
             if value is not None:
                 self.store(self.one, value.dtype, register, self.stacks[value], place)
 
     def _take(self, lane: str) -> None:
-        """Write the start of the next member that has iterations.
+        """Write the assignment of the next member with iterations to a lane.
 
         The final values of members without iterations are their initial values.
         """
@@ -225,7 +225,7 @@ class MemberBlocks(LaneBlocks):
         return self.load(self.one, value.dtype, self.memory[place.array], at)
 
     def _gives(self, final: Value, register: str, member: str) -> None:
-        """Store a final value of a member."""
+        """Write the store of a final value of a member."""
         place = self.form.place(final)
         stack, at = self.stacks[place.array], self._at_member(place, member)
         self.store(self.one, final.dtype, register, stack, at)

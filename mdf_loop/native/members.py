@@ -23,7 +23,7 @@ from mdf_loop.passes.failing import first_that_may_fail, name_of
 
 
 class MemberLoop(Struct, frozen=True, eq=False):
-    """Loop on scalars for each member.
+    """Loop with per-member early exit in which each value of a member is a scalar.
 
     Attributes:
         loop: The loop.
@@ -37,10 +37,10 @@ class MemberLoop(Struct, frozen=True, eq=False):
 
 
 def of_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
-    """Return a loop in which each value is a scalar for each member.
+    """Rewrite a loop so that each value of a batch member is a scalar.
 
     Raises:
-        NotNative: The loop cannot be rewritten so. The message states the reason.
+        NotNative: The loop cannot be rewritten. The message states the reason.
     """
     _refuse(loop)
     assert loop.members is not None
@@ -96,7 +96,7 @@ def _computes(operation: Operation) -> bool:
 
 
 def _read(loop: Loop) -> dict[Op, None]:
-    """Return the operations of which the loop uses elements, not only shapes, in order."""
+    """Return the operations whose output elements the loop uses, in order. Uses of the shape alone do not count."""
     outputs = {*body_outputs(loop)}
     values_read = []
     for op in reversed(loop.ops):

@@ -1,4 +1,4 @@
-"""Arrays in memory for a loop in steps: their extents, their addresses, and loops over their elements."""
+"""LLVM code for arrays in memory: their extents, their addresses, and loops over their elements."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class MemoryWriter(FormWriter):
         return self.shapes.of(value)
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """Return the extents of an array that are known before the loop runs."""
+        """Return the extents of an array, which must be known before the loop runs."""
         return self.shapes.fixed(value)
 
     def is_extent(self, number: Extent) -> bool:
-        """Return True if a number is certain to be an extent, which is not negative."""
+        """Return True if a number is known to be an extent, and so not negative."""
         return self.shapes.has(number)
 
     def joined(self, op: Op) -> Extents:
@@ -65,13 +65,13 @@ class MemoryWriter(FormWriter):
         self.shapes.take(value, self.extents(other))
 
     def known(self, value: Value | None) -> Array | None:
-        """Return the array of a value if it is known at compile time, or None."""
+        """Return the array of a constant, or None for a value that is computed at run time."""
         return None if value is None else self.form.known.get(value)
 
     # --- memory -------------------------------------------------------------------------------
 
     def buffer(self, value: Value) -> str:
-        """Allocate memory for an array."""
+        """Allocate memory for an array, and return its address."""
         extents = (*self.extents(value), BYTES[value.dtype])
         known = [extent for extent in extents if isinstance(extent, int)]
         if len(known) == len(extents):
@@ -80,14 +80,14 @@ class MemoryWriter(FormWriter):
         return self.bounds.array(self.space.grown(room, extents), value, room=room)
 
     def table(self, numbers: Sequence[int]) -> str:
-        """Return the address of constant integers. Equal tables share their memory, since the name is a hash."""
+        """Return the address of a table of constant integers. The name is a hash, so equal tables share memory."""
         text = ", ".join(f"i64 {number}" for number in numbers)
         name = f"@table_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
         self.text.declared[name] = f"{name} = private constant [{len(numbers)} x i64] [{text}]"
         return self.bounds.array(name, Value("a table of places", "int64", (len(numbers),)))
 
     def give(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
-        """Store a scalar or copy an array to memory, at index `place` among elements of its size."""
+        """Write the store of a scalar or array to consecutive memory for values of this size, at index `place`."""
         if is_single(value):
             self.store(self.one, value.dtype, cell.registers[0], pointer, place)
             return
@@ -116,7 +116,7 @@ class MemoryWriter(FormWriter):
     # --- loops over elements ------------------------------------------------------------------
 
     def over(self, count: Extent, write: Callable[[Code, str], None]) -> None:
-        """Write a loop over elements: with vectors as far as possible, with scalars for the rest.
+        """Write a loop over array elements: vectors of elements, then the remaining elements one by one.
 
         Args:
             count: Number of elements.
@@ -133,11 +133,11 @@ class MemoryWriter(FormWriter):
             self.repeat(str(many), str(count), 1, lambda k: write(self.one, k))
 
     def times(self, number: str, factor: Extent) -> str:
-        """Write a product of two numbers of elements or bytes."""
+        """Write the product of two numbers of elements or bytes."""
         return self.one.put(f"mul i64 {number}, {factor}")
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
-        """Return the cell for memory. A scalar is loaded to a register."""
+        """Return the cell of a value in memory. A scalar is loaded into a register."""
         if is_single(value):
             return Cell((self.load(self.one, value.dtype, pointer),), True)
         return Cell(pointer=self.bounds.part(pointer, value))

@@ -20,7 +20,7 @@ from mdf_loop.onnx_writer import oir
 
 
 def writer(natives: Mapping[Loop, NativeLoop], otherwise: LoopWriter) -> LoopWriter:
-    """Return a writer that writes native loops as custom nodes, and others with `otherwise`."""
+    """Return a writer that writes native loops as custom nodes, and all other loops with `otherwise`."""
 
     def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
         native = natives.get(loop)
@@ -57,7 +57,7 @@ No process has so much memory, but ONNX Runtime can still count the bytes of eig
 
 
 def _limited(outer: OnnxScope, native: NativeLoop, trip: oir.Value) -> oir.Value:
-    """Return a computed trip count, limited if no process has enough memory for the recorded rows.
+    """Limit a computed trip count to a number of recorded rows whose bytes ONNX Runtime can count.
 
     The operator first allocates the rows of all iterations. ONNX Runtime prints a message if their number of
     bytes overflows int64. With the limit, the allocation fails without the message, and the loop runs in

@@ -37,7 +37,7 @@ _RELEASED: list[Any] = []
 
 
 class _Operator(ctypes.Structure):
-    """Structure `Operator` of trampoline.c. The shared library fills the first fields itself."""
+    """Structure `Operator` of trampoline.c. The shared library sets `version`, `functions` and `runtime`."""
 
     _fields_ = (
         ("version", ctypes.c_uint32),
@@ -123,7 +123,7 @@ def _array(kind: Any, numbers: Sequence[int]) -> Any:
 
 
 def _first_with(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
-    """Return the first input and axis that have an extent with this name. Input 0 is the trip count."""
+    """Return the first input and the axis with this name of an extent, as positions. Input 0 is the trip count."""
     for number, value in enumerate(inputs, start=1):
         if value.shape is not None and name in value.shape:
             return number, value.shape.index(name)
@@ -131,7 +131,7 @@ def _first_with(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
 
 
 def _shape(shape: Shape, names: Sequence[str]) -> list[int]:
-    """Return the number of axes, followed by the extents as in `LoopText.shapes`."""
+    """Return the number of axes of a shape, followed by its extents, encoded as in `LoopText.shapes`."""
     assert shape is not None
     known = (e if isinstance(e, int) else extent_at(names.index(e)) for e in shape)
     return [len(shape), *known]
@@ -141,7 +141,7 @@ def _shape(shape: Shape, names: Sequence[str]) -> list[int]:
 
 
 def trampoline() -> Path | None:
-    """Return the shared library for this system and processor, or None."""
+    """Return the path of the shared library for this system and processor, or None."""
     system = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform)
     processor = platform.machine().lower()
     processor = {"amd64": "x86_64", "aarch64": "arm64"}.get(processor, processor)
@@ -158,7 +158,7 @@ def _library() -> tuple[str, Any]:
 
 
 def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
-    """Register operators with session options.
+    """Register custom operators with the session options of ONNX Runtime.
 
     Returns:
         Address of the domain of the operators, or None if there are no operators.
@@ -181,6 +181,6 @@ def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
 
 
 def keep(options: Any, domain: int | None, operators: Sequence[NativeLoop]) -> None:
-    """Keep operators and their domain alive until session options are deleted."""
+    """Keep custom operators and their domain alive until the session options are deleted."""
     if domain is not None:
         weakref.finalize(options, _RELEASED.append, (domain, tuple(operators))).atexit = False

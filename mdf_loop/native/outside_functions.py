@@ -1,4 +1,4 @@
-"""Transcendental functions outside of native loops that the loops would have computed with own code.
+"""Transcendental functions outside of native loops that must have the same bits as inside of them.
 
 Passes hoist invariant functions out of a loop, and the first evaluation of a model over time precedes the
 loop over the other evaluations. ONNX Runtime's functions of arrays depend on the position in an array and on
@@ -19,7 +19,7 @@ from mdf_loop.ops.registry import Bits
 
 
 class OutsideFunctions(Struct, frozen=True, eq=False):
-    """Functions outside of loops that native loops with arrays compute with own code.
+    """Transcendental functions outside of loops, which vectorized code of native loops may compute.
 
     Attributes:
         functions: The operations, in all scopes of a program outside of loops.
@@ -30,23 +30,23 @@ class OutsideFunctions(Struct, frozen=True, eq=False):
     is_swept: bool
 
     def of_loop(self, loop: Loop) -> list[Op]:
-        """Return the functions that belong to a loop with arrays: the hoisted ones, or all functions of a sweep."""
+        """Return the functions that were hoisted out of a loop, or all functions if the program is a sweep."""
         if self.is_swept:
             return list(self.functions)
         return [op for op in self.functions if op.where.startswith(loop.where)]
 
     def of_loops(self, loops: Iterable[Loop]) -> list[Op]:
-        """Return the functions that belong to native loops with arrays."""
+        """Return the functions that were hoisted out of any of the loops, in program order."""
         chosen = {id(op) for loop in loops for op in self.of_loop(loop)}
         return [op for op in self.functions if id(op) in chosen]
 
 
 def outside_of(program: Program, *, whole: Program | None = None) -> OutsideFunctions:
-    """Return the functions of floats outside of all loops of a program.
+    """Find the transcendental functions of floats outside of all loops of a program.
 
     Args:
         program: The program.
-        whole: Program of which `program` is a part, if any. It determines whether there is a batch.
+        whole: Program of which `program` is a part, if any. This program determines if there is a batch.
     """
     functions = tuple(_functions(program.ops))
     is_swept = any(output.members is not None for output in (whole or program).outputs)
@@ -64,7 +64,7 @@ def _functions(ops: Iterable[Operation]) -> Iterator[Op]:
 
 
 def _is_function(op: Op) -> bool:
-    """Return True if libraries differ in the last bits of an operation, and the operation may have machine code."""
+    """Return True if the last bits of an operation depend on the library, and the operation may have machine code."""
     values = [*(value for value in op.inputs if value is not None), *op.outputs]
     has_code = all(value.dtype in TYPES and value.shape is not None for value in values)
     is_open = row_of(op.op_type).bits is Bits.OPEN and not row_of(op.op_type).random

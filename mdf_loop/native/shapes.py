@@ -44,7 +44,7 @@ class ValueExtents:
         return len(self._places)
 
     def of(self, value: Value) -> Extents:
-        """Return the extents of a value, as recorded or as stated by the program.
+        """Return the recorded extents of a value, or the extents that the program states.
 
         Raises:
             NotNative: An extent is neither recorded nor known before the loop.
@@ -60,13 +60,13 @@ class ValueExtents:
         return self._known.setdefault(value, known_extents)
 
     def has(self, number: Extent) -> bool:
-        """Return True if a number may be an extent of a value."""
+        """Return True if a number may be a recorded extent of a value."""
         if isinstance(number, int):
             return number >= 0
         return any(number in extents for extents in self._known.values())
 
     def fixed(self, value: Value) -> tuple[int, ...]:
-        """Return the extents of a value if all are known numbers.
+        """Return the extents of a value, all of which must be known numbers.
 
         Raises:
             NotNative: An extent is known only at run time.
@@ -93,11 +93,11 @@ class ValueExtents:
             raise unknown(value)
 
     def have(self, value: Value, extents: Extents) -> None:
-        """Replace the extents of a value for the code that follows."""
+        """Replace the recorded extents of a value, for the code that is written from now on."""
         self._known[value] = extents
 
     def named(self, extent: int | str) -> Extent | None:
-        """Return an extent that is known at the beginning of the loop, from its name in the program, or None."""
+        """Return the number or register of an extent in the program, or None if its name is unknown."""
         return extent if isinstance(extent, int) else self._names.get(extent)
 
     def joined(self, op: Op) -> Extents:
@@ -113,7 +113,7 @@ class ValueExtents:
         return tuple(joined_extents)
 
     def told(self, value: Value) -> tuple[int, ...] | None:
-        """Return a shape that is known before the loop, as in `LoopText.shapes`, or None."""
+        """Return the encoded shape of a value (see `LoopText.shapes`), or None if it is unknown before the loop."""
         extents = self.of(value)
         if not all(isinstance(extent, int) or extent in self._places for extent in extents):
             return None
@@ -129,5 +129,5 @@ class ValueExtents:
 
 
 def unknown(value: Value) -> NotNative:
-    """Return the reason why a loop with an unknown shape of `value` is standard."""
+    """Return the exception for a loop that has no machine code, since the shape of `value` is unknown."""
     return NotNative(f"the shape of '{value.name}' is known only when it runs")

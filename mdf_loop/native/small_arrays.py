@@ -25,7 +25,7 @@ def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
 
 
 def computed(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
-    """Return the output of an operation on small arrays, computed in registers, or None for other operations."""
+    """Write an operation on small arrays of integers in registers. Return None for other operations."""
     row, output = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
     by_number = row.elementwise and row.native is not None

@@ -69,7 +69,7 @@ class StackSpace:
         self._pointer = ""
 
     def begin(self, pointer: str) -> None:
-        """Align the pointer to the memory of fixed places. The addresses of all places are computed at this line."""
+        """Write the alignment of the pointer to fixed places. `end` inserts the addresses after this line."""
         code = self._code
         number = code.put(f"ptrtoint ptr {pointer} to i64")
         over = code.put(f"add i64 {number}, {LINE - 1}")
@@ -78,11 +78,11 @@ class StackSpace:
         self._begin = len(code.text.lines)
 
     def end(self) -> None:
-        """Insert the lines that compute the addresses of all places."""
+        """Insert the instructions that compute the addresses of all fixed places."""
         self._code.text.lines[self._begin : self._begin] = self._places
 
     def place(self, size: int) -> str:
-        """Return the register of a new fixed place of `size` bytes."""
+        """Allocate a fixed place of `size` bytes, and return the register of its address."""
         register = self._code.text.name("%buffer")
         at = f"getelementptr i8, ptr {self._pointer}, i64 {self.scratch}"
         self._places.append(f"  {register} = {at}")
@@ -91,7 +91,7 @@ class StackSpace:
         return register
 
     def room(self) -> int:
-        """Return the number of a new growable buffer."""
+        """Add a growable buffer, and return its number."""
         self.rooms += 1
         return self.rooms - 1
 
@@ -105,11 +105,11 @@ class StackSpace:
         return register
 
     def held(self, room: int) -> str:
-        """Return the present address of a growable buffer."""
+        """Write the load of the current address of a growable buffer, and return the register."""
         return self._code.put(f"call ptr @room(ptr %call, i64 {room}, i64 0)")
 
     def fail_if_none(self, pointer: str) -> None:
-        """Write the end of the function for a null pointer, which means that memory allocation failed."""
+        """Write an early return for a null pointer, which means that a memory allocation failed."""
         code, text = self._code, self._code.text
         none, some = text.name("none"), text.name("some")
         code.line(f"br i1 {code.put(f'icmp eq ptr {pointer}, null')}, label %{none}, label %{some}")
@@ -118,7 +118,7 @@ class StackSpace:
         code.label(some)
 
     def _product(self, factors: Sequence[Extent]) -> Extent:
-        """Write the product of numbers of bytes. A product of known numbers is computed now."""
+        """Write a saturating product of extents and bytes. Known factors are multiplied at compile time."""
         self._code.text.declared["@product"] = _PRODUCT
         factor_product: Extent = 1
         for factor in factors:

@@ -54,7 +54,7 @@ class RowsWriter(Protocol):
 
 
 def asked_for(writer: RowsWriter, value: Value) -> str:
-    """Write the allocation of an output whose extents are known, and return its address."""
+    """Write the allocation of a loop output whose extents are known, and return its address."""
     output = [each for each, _ in writer.form.outputs].index(value)
     give = writer.pointer("%call", 1)
     pointer = writer.one.put(f"call ptr {give}(ptr %call, i64 {output})")
@@ -73,7 +73,7 @@ class InnerStack(RowStack, Protocol):
     """Memory of the rows of a value that an inner loop records."""
 
     def all(self, count: str) -> str:
-        """Return the address of all rows."""
+        """Return the address of the recorded rows."""
 
 
 class KnownRows:
@@ -94,12 +94,12 @@ class KnownRows:
         self._writer.give(self._row, cell, self._pointer, number)
 
     def all(self, count: str) -> str:
-        """Return the address of all rows."""
+        """Return the address of the recorded rows."""
         return self._pointer
 
 
 class _FirstRowShape:
-    """Rows whose shape the first row determines. All other rows must have this shape."""
+    """Base class of recorded rows whose shape the first row determines. Later rows must have this shape."""
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
         self._writer = writer
@@ -107,7 +107,7 @@ class _FirstRowShape:
         self._recorded = recorded
 
     def _compare(self, number: str, recorded_extents: list[str], first: Callable[[], None]) -> None:
-        """Store the extents of the first row, and write a failure for a later row with other extents.
+        """Write stores of the extents of the first row, and a check that later rows have the same extents.
 
         Args:
             number: Register of the index of the row.
@@ -175,7 +175,7 @@ class GrowingRows(_FirstRowShape):
         writer.give(row, cell, pointer, number)
 
     def all(self, count: str) -> str:
-        """Return the address of all rows in the buffer."""
+        """Return the address of the recorded rows in the buffer."""
         writer, extent_places, stack = self._writer, self._extent_places, self._recorded.stack
         own = (
             self._extent(extent, extent_places[axis], count) if axis in extent_places else extent
@@ -185,7 +185,7 @@ class GrowingRows(_FirstRowShape):
         return writer.bounds.array(writer.space.grown(self._room, (0,)), stack, room=self._room)
 
     def _extent(self, stated_extent: int | str, extent_place: str, count: str) -> Extent:
-        """Return an extent of the first row. Without rows, return the extent that the program names, or 0."""
+        """Write the load of an extent of the first row. Without rows, it is the extent in the program, or 0."""
         code = self._writer.one
         extent = code.put(f"load i64, ptr {extent_place}")
         named = self._writer.shapes.named(stated_extent)
@@ -213,7 +213,7 @@ class LateRows(_FirstRowShape):
 
     @property
     def told(self) -> tuple[int, ...]:
-        """Shape of a row, as in `LoopText.shapes`."""
+        """Encoded shape of a row (see `LoopText.shapes`)."""
         places = iter(self._places)
         row = self._recorded.row.shape or ()
         return tuple(e if isinstance(e, int) else extent_at(next(places)) for e in row)
@@ -235,6 +235,6 @@ class LateRows(_FirstRowShape):
         writer.give(self._recorded.row, cell, pointer, number)
 
     def _ask(self) -> None:
-        """Write the allocation of the output, whose extents are now known."""
+        """Write the allocation of the output, whose extents the first row has determined."""
         pointer = asked_for(self._writer, self._recorded.stack)
         self._writer.one.line(f"store ptr {pointer}, ptr {self._pointer}")

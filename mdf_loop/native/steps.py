@@ -60,7 +60,7 @@ def write_steps(form: KernelSignature, width: int) -> LoopText:
 
 
 def _written(form: KernelSignature, width: int, changing: Axes) -> LoopText:
-    """Return the LLVM code if exactly the extents along the axes `changing` change between iterations.
+    """Return the LLVM code for carried arrays whose extents change along the axes `changing` only.
 
     Raises:
         MoreExtentsChangeError: The extents along other axes change, too.
@@ -111,7 +111,7 @@ class KernelWriter(MemoryWriter):
         self._fused = FusedOperations(self, form.loop)
 
     def whole(self, head: str) -> str:
-        """Return a function that runs the loop."""
+        """Return an LLVM function that runs the loop."""
         self._begin()
         after = self._all()
         for value, rows in self.form.outputs:
@@ -124,13 +124,13 @@ class KernelWriter(MemoryWriter):
         return self._end(head, self.one.put(f"load i64, ptr {self.iterations}"))
 
     def counting(self, head: str) -> str:
-        """Return a function that counts the iterations, and writes no outputs."""
+        """Return an LLVM function that counts the iterations, and writes no outputs."""
         self._begin(counts=True)
         self._all()
         return self._end(head, self.one.put(f"load i64, ptr {self.iterations}"))
 
     def unchanged(self, head: str) -> str:
-        """Return a function that returns the trip count, and writes the shapes of final values without iterations."""
+        """Return an LLVM function that returns the trip count, and stores the initial extents of carried values."""
         self._begin(counts=True)
         for carried in self.form.loop.carried:
             self.changing.tell_extents(carried.final, self.extents(carried.initial))
@@ -157,7 +157,7 @@ class KernelWriter(MemoryWriter):
         return self.function(head)
 
     def outputs(self) -> tuple[tuple[int, ...], ...]:
-        """Return the shape of each output. All code must be written before."""
+        """Return the encoded shape of each output. Call the method after all code is written."""
         return tuple(self._outputs[value] for value, _ in self.form.outputs)
 
     def _final(self, value: Value) -> tuple[int, ...]:
@@ -203,7 +203,7 @@ class KernelWriter(MemoryWriter):
         self._fused.flush(cells)
 
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
-        """Write a failure if an element of a boolean array is False."""
+        """Write a check that fails the run if an element of a boolean array is False."""
 
         def each(code: Code, k: str) -> None:
             truth = self.load(code, "bool", pointer, k)
@@ -223,7 +223,7 @@ class KernelWriter(MemoryWriter):
         return ("",)
 
     def keep_array(self, value: Value, other: Value, cell: Cell, place: Place) -> None:
-        """Copy another array to the memory of an array."""
+        """Write the assignment of the array `other` to `value`, by a copy to the memory of `value`."""
         if value in self.changing:
             self.changing.put(value, other, self.pointer_of(other, cell))
         else:
@@ -252,7 +252,7 @@ class KernelWriter(MemoryWriter):
         super().leave(loop, aside, places)
 
     def _see_changes(self, loop: Loop) -> None:
-        """Raise an error if a carried value changes an extent that was assumed constant.
+        """Raise an error if a carried array may change an extent that was assumed constant.
 
         Raises:
             MoreExtentsChangeError: More extents change.
@@ -265,7 +265,7 @@ class KernelWriter(MemoryWriter):
     # --- rows ---------------------------------------------------------------------------------
 
     def alike(self, value: Value, other: Value) -> None:
-        """Set the extents of a value to those of another value, which is assigned to it."""
+        """Set the extents of `value` to those of `other`, which is assigned to `value`."""
         if other not in self.changing:
             super().alike(value, other)
         elif is_single(value):
@@ -285,7 +285,7 @@ class KernelWriter(MemoryWriter):
         return self.as_cell(scanned.row, self.far(pointer, far))
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
-        """Prepare the scanned and recorded rows of an inner loop: both are in memory."""
+        """Prepare the memory of the scanned and recorded rows of an inner loop."""
         for scanned in loop.scanned:
             rows = self.cell(scanned.rows, cells)
             self.memory[scanned.rows] = self.pointer_of(scanned.rows, rows)
@@ -298,10 +298,10 @@ class KernelWriter(MemoryWriter):
                 self._stacks[recorded.stack] = GrowingRows(self, loop, recorded)
 
     def _has_known_rows(self, loop: Loop, recorded: Recorded) -> bool:
-        """Return True if an inner loop is certain to have the number of rows that the program states.
+        """Return True if the program states the number of rows of an inner loop, equal to the trip count.
 
         Raises:
-            NotNative: The program states a number of rows that is not certain.
+            NotNative: The program states a number of rows that the trip count does not confirm.
         """
         if not is_fixed(recorded.stack.shape):
             return False
@@ -318,7 +318,7 @@ class KernelWriter(MemoryWriter):
         return {stack: self.as_cell(stack, pointer) for stack, pointer in pointers.items()}
 
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Write a row of a recorded value."""
+        """Write the store of a row of a recorded value."""
         inside = loop is not self.form.loop
         stack = self._stacks[recorded.stack] if inside else self._output(recorded)
         stack.record(cell, number)

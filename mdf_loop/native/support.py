@@ -1,4 +1,4 @@
-"""Selection of the form of machine code for a loop, or the reason why the loop has none.
+"""Choice between lanes and steps for the machine code of a loop, or the reason why the loop has no machine code.
 
 A loop has *lanes* if all of its operations are elementwise: each lane is then an independent loop. The values
 of the loop are scalars, or arrays of one shape, whose elements are the lanes. Any other loop is executed in
@@ -42,12 +42,12 @@ STOP = Value("told to stop", "int64", ())
 
 
 class KernelSignature(Struct, frozen=True, eq=False):
-    """Loop as machine code computes it: its inputs, outputs and constants.
+    """Signature of the kernel of a loop: its inputs, outputs and constants.
 
     Attributes:
         loop: The loop.
-        lanes: Shape of the arrays without leading axes of one element. Empty for loops of scalars and in
-            steps.
+        lanes: Shape of the arrays without leading axes of one element. Empty for loops of scalars and
+            for loops in steps.
         known: Constants.
         numbers: Constants that are scalars.
         captured: Values that the body reads from outside, and arrays that are constants inside.
@@ -76,7 +76,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
 
     @property
     def given(self) -> tuple[Value, ...]:
-        """Inputs without rows: captured values, and initial values of carried ones."""
+        """Inputs other than scanned rows: captured values, and initial values of carried values."""
         loop = self.loop
         control = (value for value in (loop.condition, loop.first) if value is not None)
         initials = (carried.initial for carried in loop.carried)
@@ -85,7 +85,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
 
     @property
     def arrays(self) -> tuple[Value, ...]:
-        """Inputs without rows, as whole arrays outside of the loop."""
+        """Arrays outside of the loop that contain the inputs other than scanned rows."""
         return tuple(dict.fromkeys(self.place(value).array for value in self.given))
 
     @property
@@ -177,7 +177,7 @@ def _is_by_number(op: Op) -> bool:
 
 
 def _check_loop(loop: Loop) -> None:
-    """Raise NotNative for a loop without end, with an array as its condition, or with a scan along another axis."""
+    """Raise NotNative for an endless loop, an array as condition, or a scan along an axis other than 0."""
     if loop.kind == "endless" and loop.bound is None:
         raise NotNative("nothing ends it")
     ends = (loop.trip_count, loop.condition, loop.condition_out)
@@ -191,7 +191,7 @@ def _check_loop(loop: Loop) -> None:
 
 
 def _made(loop: Loop) -> Iterator[Value]:
-    """Yield the inputs and outputs of the body and of inner bodies, without constants."""
+    """Yield the values that the body and inner bodies compute or have as inputs, without constants."""
     for operation in (loop, *walk(loop.ops)):
         if isinstance(operation, Constant):
             continue
@@ -202,7 +202,7 @@ def _made(loop: Loop) -> Iterator[Value]:
 
 
 def _around(loop: Loop) -> Iterator[Value]:
-    """Yield the values that enter and leave the loop, with one row in place of all rows."""
+    """Yield the values that enter and leave the loop. Arrays of rows are represented by one row."""
     for carried in loop.carried:
         yield from (carried.initial, carried.final)
     stacks = (recorded.stack for recorded in loop.recorded)
@@ -228,7 +228,7 @@ def _read(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Itera
 
 
 def bare(value: Value) -> Extents:
-    """Return the shape without leading axes of one element. The shape of a scalar is empty.
+    """Return the shape of a value without leading axes of one element. The shape of a scalar is empty.
 
     Raises:
         NotNative: Machine code does not support the dtype or the shape.

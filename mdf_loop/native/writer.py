@@ -51,7 +51,7 @@ class FormWriter(ArrayWriter):
         self._stop_pointer = ""
 
     def begin(self, *, counts: bool = False) -> None:
-        """Load the pointers to the inputs, and to the outputs unless the function only `counts` iterations."""
+        """Write the loads of the pointers to inputs and outputs. If `counts` is True, there are no outputs."""
         code, form = self.one, self.form
         self.counts = counts
         for k, value in enumerate(form.inputs):
@@ -64,12 +64,12 @@ class FormWriter(ArrayWriter):
         self._stop_pointer = code.put(f"inttoptr i64 {address} to ptr")
 
     def pointer(self, array: str, position: int) -> str:
-        """Load the pointer at an index of an array of pointers."""
+        """Write the load of a pointer at an index of an array of pointers."""
         at = self.one.put(f"getelementptr ptr, ptr {array}, i64 {position}")
         return self.one.put(f"load ptr, ptr {at}")
 
     def function(self, head: str) -> str:
-        """Return all written code as a function."""
+        """Return all written code as an LLVM function with this first line."""
         text = self.text
         return "\n".join([f"{head} {{", "entry:", *text.frame, *text.lines, "}"])
 
@@ -77,7 +77,7 @@ class FormWriter(ArrayWriter):
 
     @abstractmethod
     def op(self, op: Op, cells: Cells) -> None:
-        """Write an operation, and add its output to the cells."""
+        """Write an operation, and add the cell of its output to `cells`."""
 
     @abstractmethod
     def array_place(self, value: Value) -> Place:
@@ -85,11 +85,11 @@ class FormWriter(ArrayWriter):
 
     @abstractmethod
     def keep_array(self, value: Value, other: Value, cell: Cell, place: Place) -> None:
-        """Store another array in the memory of an array."""
+        """Write the assignment of the array `other` to the local memory of `value`."""
 
     @abstractmethod
     def kept_array(self, value: Value, place: Place) -> Cell:
-        """Load an array from its memory."""
+        """Write the load of an array from its local memory, and return its cell."""
 
     @abstractmethod
     def array_row(self, scanned: Scanned, number: str) -> Cell:
@@ -97,11 +97,11 @@ class FormWriter(ArrayWriter):
 
     @abstractmethod
     def alike(self, value: Value, other: Value) -> None:
-        """Set the extents of a value to those of another value, which is assigned to it."""
+        """Set the extents of `value` to those of `other`, which is assigned to `value`."""
 
     @abstractmethod
     def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Write a row of a recorded value."""
+        """Write the store of a row of a recorded value."""
 
     @abstractmethod
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
@@ -113,7 +113,7 @@ class FormWriter(ArrayWriter):
 
     @abstractmethod
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
-        """Write a failure if an element of a boolean array is False."""
+        """Write a check that fails the run if an element of a boolean array is False."""
 
     @abstractmethod
     def flush(self, cells: Cells) -> None:
@@ -172,7 +172,7 @@ class FormWriter(ArrayWriter):
         return [row.native(code, op, *each) for each in operands]
 
     def _guard(self, guard: Guard, cells: Cells) -> None:
-        """Write a failure for a guard whose condition is False."""
+        """Write a check that fails the run if the condition of a guard is False."""
         failure, ok = Failure(guard.sentence, guard.where), self.cell(guard.ok, cells)
         if ok.single:
             wrong = self.one.binary("xor", "bool", ok.registers[0], "true")
@@ -207,7 +207,7 @@ class FormWriter(ArrayWriter):
         return self.array_place(value)
 
     def _keep(self, value: Value, other: Value, cells: Cells, place: Place) -> None:
-        """Store another value in the memory of a value."""
+        """Write the assignment of the value `other` to the local memory of `value`."""
         if is_single(value):
             kind = self.one.type(value.dtype)
             self.one.line(f"store {kind} {self.register(other, cells)}, ptr {place[0]}")
@@ -286,7 +286,7 @@ class FormWriter(ArrayWriter):
         return final_cells
 
     def _look(self) -> None:
-        """Write an early return that is taken if the stop flag is set."""
+        """Write an early return that is executed if the stop flag is set."""
         code, text = self.one, self.text
         stop_flag = code.put(f"load volatile i64, ptr {self._stop_pointer}")
         ends = code.put(f"icmp ne i64 {stop_flag}, 0")
@@ -341,7 +341,7 @@ class FormWriter(ArrayWriter):
     # --- rows -------------------------------------------------------------------------------------
 
     def _row(self, scanned: Scanned, i: str) -> Cell:
-        """Return the cell of the row for an iteration."""
+        """Return the cell of the scanned row for an iteration."""
         number = i
         if scanned.backward:
             last = self.one.put(f"sub i64 {self._rows(scanned)}, 1")
@@ -356,7 +356,7 @@ class FormWriter(ArrayWriter):
         return self.extents(scanned.rows)[0]
 
     def extent(self, extent: int | str) -> str:
-        """Return an extent as a number or a register."""
+        """Return an extent as a literal, or load a named extent into a register."""
         if isinstance(extent, int):
             return str(extent)
         place = extent_names(self.form).index(extent)
@@ -364,7 +364,7 @@ class FormWriter(ArrayWriter):
         return self.one.put(f"load i64, ptr {at}")
 
     def _check_rows(self, loop: Loop, row_count: str) -> None:
-        """Write a failure if a scanned array has fewer than `row_count` rows."""
+        """Write a check that fails the run if a scanned array has fewer than `row_count` rows."""
         for scanned in loop.scanned:
             few = self.one.put(f"icmp slt i64 {self._rows(scanned)}, {row_count}")
             sentence = f"the loop has more iterations than '{scanned.rows.name}' has rows"

@@ -1,4 +1,4 @@
-"""Machine code of simple activations, computed in the operand's dtype as in ONNX Runtime's kernels."""
+"""Machine code of simple activation functions, computed in the dtype of the operand as in ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ BYTES = {dtype: np.dtype(dtype).itemsize for dtype in TYPES}
 
 
 class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
-    """Reason why a loop has no machine code. The text completes "the loop is standard, since ...".
+    """Exception for a loop that has no machine code. The text completes "the loop is standard, since ...".
 
     Attributes:
         op: The operation without machine code, if any.
@@ -77,7 +77,7 @@ COUNT_OF_NUMBERS, NUMBERS = 3, 4
 
 
 class Failure(Struct, frozen=True):
-    """Failure of a run.
+    """Failure that ends a run with an error.
 
     Attributes:
         sentence: Error message, with placeholders for numbers.
@@ -119,7 +119,7 @@ class Arrays(Protocol):
         """Return the extents of an array."""
 
     def is_extent(self, number: Extent) -> bool:
-        """Return True if a number is certainly an extent, and so not negative."""
+        """Return True if a number is known to be an extent, and so not negative."""
 
     def shaped(self, value: Value, extents: Extents) -> None:
         """Set the extents of a computed value."""
@@ -131,31 +131,31 @@ class Arrays(Protocol):
         """Return the cell of a small array of integers in registers."""
 
     def known(self, value: Value | None) -> Array | None:
-        """Return the array of a value if it is known at compile time, or None."""
+        """Return the array of a constant, or None for a value that is computed at run time."""
 
     def cell(self, value: Value, cells: Mapping[Value, Cell]) -> Cell:
         """Return the cell of a value or constant."""
 
     def as_cell(self, value: Value, pointer: str) -> Cell:
-        """Return the cell for memory. A scalar is loaded to a register."""
+        """Return the cell of a value in memory. A scalar is loaded into a register."""
 
     def buffer(self, value: Value) -> str:
-        """Allocate memory for an array."""
+        """Allocate memory for an array, and return its address."""
 
     def table(self, numbers: Sequence[int]) -> str:
-        """Return the address of constant integers."""
+        """Return the address of a table of constant integers."""
 
     def pointer_of(self, value: Value, cell: Cell) -> str:
-        """Return the address of an array."""
+        """Return the address of an array. An array in registers is stored first."""
 
     def far(self, pointer: str, number: Extent) -> str:
-        """Write the pointer that is `number` bytes behind `pointer`."""
+        """Write the address computation `pointer + number`, in bytes."""
 
     def at(self, dtype: str, pointer: str, place: str) -> str:
-        """Write the address of the array element at index `place`."""
+        """Write the address computation for the array element at index `place`."""
 
     def times(self, number: str, factor: Extent) -> str:
-        """Write a product of two numbers of elements or bytes."""
+        """Write the product of two numbers of elements or bytes."""
 
     def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
         """Write a load of consecutive array elements, one for each lane of `code`."""
@@ -167,7 +167,7 @@ class Arrays(Protocol):
         """Write a copy of `size` bytes. The source and the target may overlap."""
 
     def over(self, count: Extent, write: Callable[[Code, str], None]) -> None:
-        """Write a loop over elements: with vectors as far as possible, with scalars for the rest.
+        """Write a loop over array elements: vectors of elements, then the remaining elements one by one.
 
         Args:
             count: Number of elements.
@@ -198,7 +198,7 @@ class Text(Struct):
     count: int = 0
 
     def name(self, stem: str) -> str:
-        """Return an unused name."""
+        """Return an unused LLVM name that begins with `stem`."""
         self.count += 1
         return f"{stem}{self.count}"
 
@@ -211,7 +211,7 @@ class Code(Struct, frozen=True):
         width: Number of lanes.
         many: True if transcendental functions are computed by own vectorized code, with the same bits at
             every width. False if they are computed by the system's library, as in ONNX Runtime.
-        quick_divider: True if the processor divides lanes faster than products with corrections do. The
+        quick_divider: True if division instructions are faster than products with corrections. The
             quotients have the same bits in both cases.
     """
 
@@ -225,7 +225,7 @@ class Code(Struct, frozen=True):
         return self._lanes(TYPES[dtype])
 
     def stored(self, dtype: str) -> str:
-        """Return the LLVM type in memory of one number for each lane."""
+        """Return the LLVM type of one number for each lane in memory."""
         return self._lanes(STORED[dtype])
 
     def _lanes(self, scalar: str) -> str:
@@ -242,13 +242,13 @@ class Code(Struct, frozen=True):
         self.text.lines.append(f"  {instruction}")
 
     def place(self, kind: str) -> str:
-        """Allocate local memory, which LLVM turns into a register, and return its pointer."""
+        """Allocate local memory (`alloca`), which LLVM turns into a register, and return its address."""
         register = self.text.name("%place")
         self.text.frame.append(f"  {register} = alloca {kind}, align 64")
         return register
 
     def label(self, name: str) -> None:
-        """Append a label, which begins a basic block."""
+        """Append a label, which begins an LLVM basic block."""
         self.text.lines.append(f"{name}:")
 
     def when(
@@ -264,7 +264,7 @@ class Code(Struct, frozen=True):
         self.label(labels[2])
 
     def any(self, truth: str) -> str:
-        """Write the test that a condition is true in any lane."""
+        """Write the test that a condition is true in at least one lane."""
         if self.width == 1:
             return truth
         kind, name = self.type("bool"), f"llvm.vector.reduce.or.v{self.width}i1"
@@ -296,11 +296,11 @@ class Code(Struct, frozen=True):
     # --- constants ----------------------------------------------------------------------------
 
     def number(self, value: Any, dtype: str = "float64") -> str:
-        """Return a constant that is equal in all lanes."""
+        """Return the literal of a constant that is equal in all lanes."""
         return self.splat(literal(value, dtype), TYPES[dtype])
 
     def number_of(self, register: str) -> float | None:
-        """Return the number of a constant float register that is equal in all lanes, or None for other registers."""
+        """Return the value of a float constant that is equal in all lanes, or None for other registers."""
         scalar = register.rstrip(">").split()[-1]
         if not scalar.startswith("0x"):
             return None
@@ -308,7 +308,7 @@ class Code(Struct, frozen=True):
         return wide
 
     def splat(self, scalar: str, kind: str) -> str:
-        """Return a literal, repeated for all lanes."""
+        """Return a scalar literal, repeated for all lanes."""
         if self.width == 1:
             return scalar
         return f"<{', '.join([f'{kind} {scalar}'] * self.width)}>"
@@ -379,7 +379,7 @@ class Code(Struct, frozen=True):
 
 
 def is_single(value: Value) -> bool:
-    """Return True if a value is certainly a scalar or has one element."""
+    """Return True if a value is known to have exactly one element, such as a scalar."""
     return value.shape is not None and all(extent == 1 for extent in value.shape)
 
 
@@ -394,7 +394,7 @@ def is_signed(dtype: str) -> bool:
 
 
 def literal(value: Any, dtype: str) -> str:
-    """Return a number in LLVM's notation, without rounding."""
+    """Return the LLVM literal of a number, without rounding."""
     if is_float(dtype):
         wide = float(np.asarray(value, dtype))
         return f"0x{struct.unpack('<Q', struct.pack('<d', wide))[0]:016X}"

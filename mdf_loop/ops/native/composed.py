@@ -1,4 +1,4 @@
-"""Machine code of functions that are decomposed into other operations.
+"""Machine code of mathematical functions that are decomposed into other operations.
 
     Tan(x: float32)   ->   float32(tan(float64(x))), by the operations that `decompositions.elementary.tan` appends
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def composed(code: Code, op: Op, *registers: str) -> str:
-    """Write an operation on floats by its decomposition.
+    """Write an operation on floats by the operations of its decomposition.
 
     Raises:
         NotNative: There is no decomposition for the attributes of the operation.
@@ -51,7 +51,7 @@ def composed(code: Code, op: Op, *registers: str) -> str:
 
 
 class _OperationWriter(Struct, frozen=True):
-    """Substitute for the builder of a decomposition, which writes each operation as machine code.
+    """Builder for decompositions that writes each operation as machine code.
 
     Attributes:
         code: Writer of instructions.
@@ -84,4 +84,4 @@ class _OperationWriter(Struct, frozen=True):
         return self.value(form(self.code, op, *registers), dtype)
 
     def constant_of(self, value: Value) -> None:
-        """Return None: no value is a constant that the decomposition could fold."""
+        """Return None, since no value is a constant that the decomposition could fold."""

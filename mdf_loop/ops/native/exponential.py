@@ -2,7 +2,7 @@
 
 All four use `exp(x) = 2**k exp(r)` with x = k log(2) + r and |r| <= log(2) / 2 (Cody and Waite 1980: log(2)
 in two parts). One polynomial approximates exp(r). Remez' exchange algorithm computed its coefficients
-(`benchmarks/coefficients.py`). The errors are the largest of several million numbers.
+(`benchmarks/coefficients.py`). The stated errors are the largest errors of several million numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PER_LOG2 = float.fromhex("0x1.71547652b82fep+0")
 """1 / log(2)."""
 
 LOG2 = (float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56"))
-"""log(2) as a sum of a float and the remainder."""
+"""log(2) as a sum of two floats: the rounded number and the remainder."""
 
 EXP = (
     0.5,
@@ -54,14 +54,14 @@ LARGE = 708.0
 """Limit of |x| up to which exp(x) is neither infinite nor subnormal."""
 
 LEAST, MOST = -746.0, 709.79
-"""Limits below which exp(x) is 0 and above which exp(x) is infinite."""
+"""Limits of x below which exp(x) is 0 and above which exp(x) is infinite."""
 
 FLAT = 20.0
-"""Limit from which on tanh(x) is 1."""
+"""Limit of x from which on tanh(x) is rounded to 1."""
 
 
 class ReducedExponent(Struct, frozen=True):
-    """Argument reduction `x = k log(2) + r + rest`. It is meaningless for |x| out of the range of exp."""
+    """Argument reduction `x = k log(2) + r + rest`. The fields are meaningless for x out of the range of exp."""
 
     biased: Register
     """Integer whose last eleven bits are those of k + BIAS."""
@@ -74,7 +74,7 @@ class ReducedExponent(Struct, frozen=True):
         return (self.biased << 52).float()
 
     def scaled(self, value: Register) -> Register:
-        """Return `2**k * value` for a value near 1 and k from -1076 to 1024, rounded once.
+        """Return `2**k * value`, rounded once, for a value near 1 and k from -1076 to 1024.
 
         The power of two is applied in two factors, which avoids overflow.
         """
@@ -105,7 +105,7 @@ def _near_one(r: Register) -> Register:
 
 
 def far(x: Register, at: ReducedExponent, near_one: Register) -> Register:
-    """Return `exp(x)` for every x, also if the result is infinite, subnormal or 0.
+    """Return `exp(x)` for any x, including infinite, subnormal and zero results.
 
     Args:
         x: The operand.

@@ -1,4 +1,4 @@
-"""Arithmetic of extents. Known numbers are computed when the code is written, registers at run time."""
+"""Arithmetic of extents. Results of known numbers are computed at compile time, of registers at run time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 from mdf_loop.ops.native.code import Code, Extent, Extents
 
 Factors: TypeAlias = tuple[Extent, ...]
-"""Factors of a product for which no code is written yet, so that two products can be compared."""
+"""Factors of a product for which no code has been written, so that two products can be compared."""
 
 
 def bare(extents: Extents) -> Extents:
@@ -71,7 +71,7 @@ def _extreme(
 
     Args:
         name: Name of the LLVM intrinsic.
-        compute: Function that computes the same for known numbers.
+        compute: Function that computes the result for known numbers.
     """
 
     def write_extreme(code: Code, a: Extent, b: Extent) -> Extent:

@@ -38,7 +38,7 @@ def in_a_row(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `Range` of int64.
 
     Raises:
-        NotNative: The numbers are of another dtype, or the step is computed.
+        NotNative: The dtype is not int64, or the step is computed.
     """
     array, code = op.outputs[0], writer.one
     if array.dtype != "int64":
@@ -61,7 +61,7 @@ def in_a_row(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _numbers(writer: Arrays, op: Op, position: int, cells: Cells) -> Extents:
-    """Return the elements of an operand as known numbers or registers."""
+    """Return the elements of a small operand as known numbers or registers."""
     operand = op.inputs[position]
     assert operand is not None
     numbers = writer.numbers(operand, cells)

@@ -17,14 +17,14 @@ from mdf_loop.ops.native.code import Code, Text, is_float
 
 
 class Register(Struct, frozen=True, eq=False):
-    """Register in a formula, with floats, integers (which wrap around) or booleans."""
+    """LLVM register that supports Python operators. The elements are floats, wrapping integers or booleans."""
 
     code: Code
     register: str
     dtype: str = "float64"
 
     def like(self, value: Register | float) -> Register:
-        """Return a constant of the same dtype. A register is returned unchanged."""
+        """Convert a number to a constant of this register's dtype. A register is returned unchanged."""
         if isinstance(value, Register):
             return value
         return Register(self.code, self.code.number(value, self.dtype), self.dtype)
@@ -74,7 +74,7 @@ class Register(Struct, frozen=True, eq=False):
         )
 
     def floor(self) -> Register:
-        """Return the largest integer that is not larger than the number."""
+        """Return the number, rounded down to an integer."""
         return Register(
             self.code, self.code.intrinsic("floor", self.dtype, self.register), self.dtype
         )
@@ -102,15 +102,15 @@ class Register(Struct, frozen=True, eq=False):
         return self._compare("ogt", "sgt", other)
 
     def is_same(self, other: Register | float) -> Register:
-        """Return whether two numbers are equal. nan is equal to no number."""
+        """Write the test that two numbers are equal. nan is equal to no number."""
         return self._compare("oeq", "eq", other)
 
     def is_nan(self) -> Register:
-        """Return whether the number is nan."""
+        """Write the test that the number is nan."""
         return self._compare("uno", "", self)
 
     def is_outside(self, low: int, end: int) -> Register:
-        """Return whether an integer is less than `low`, or at least `end`."""
+        """Write the test that an integer is less than `low`, or at least `end`."""
         above, bound = self - low, self.like(end - low)
         truth = self.code.compare("uge", self.dtype, above.register, bound.register)
         return Register(self.code, truth, "bool")
@@ -122,12 +122,12 @@ class Register(Struct, frozen=True, eq=False):
         )
 
     def float(self) -> Register:
-        """Return the float64 with the bits of an int64."""
+        """Return the bits of an int64 as a float64."""
         return Register(self.code, self.code.cast("bitcast", "int64", self.register, "float64"))
 
 
 def fma(a: Register, b: Register | float, c: Register | float) -> Register:
-    """Return `a * b + c`, rounded once."""
+    """Write the fused multiply-add `a * b + c`, rounded once."""
     registers = (each.register for each in (a, a.like(b), a.like(c)))
     return Register(a.code, a.code.intrinsic("fma", a.dtype, *registers), a.dtype)
 
@@ -139,13 +139,13 @@ def choose(truth: Register, a: Register, b: Register | float) -> Register:
 
 
 def exceeds(x: Register, size: float) -> Register:
-    """Return whether |x| is larger than `size`, or x is nan."""
+    """Write the test that |x| is larger than `size`, or x is nan."""
     bound = x.like(size).register
     return Register(x.code, x.code.compare("ugt", x.dtype, abs(x).register, bound), "bool")
 
 
 def with_sign(size: Register, sign: Register) -> Register:
-    """Return a nonnegative number with the sign of another number."""
+    """Return the nonnegative number `size` with the sign of the number `sign`."""
     register = size.code.intrinsic("copysign", size.dtype, size.register, sign.register)
     return Register(size.code, register, size.dtype)
 
@@ -202,7 +202,7 @@ def all_where_rare(
 
 
 def called(name: str, own: Callable[..., Register], *numbers: Register) -> Register:
-    """Return `own(*numbers)`, computed by an LLVM function that is defined once for all calls."""
+    """Write a call of an LLVM function that computes `own(*numbers)` and is defined once for all calls."""
     code = numbers[0].code
     full = f"{name}_{code.width}"
     if full not in code.text.declared:
@@ -213,7 +213,7 @@ def called(name: str, own: Callable[..., Register], *numbers: Register) -> Regis
 
 
 def _function(name: str, own: Callable[..., Register], *like: Register) -> dict[str, str]:
-    """Return the definition of an LLVM function, and of all functions that it calls, by name.
+    """Return the definitions of an LLVM function and of all functions that it calls, by name.
 
     Args:
         name: Name of the LLVM function.

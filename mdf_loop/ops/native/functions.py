@@ -1,8 +1,8 @@
 """Machine code of transcendental functions.
 
-The system's library computes a scalar, as in ONNX Runtime. This library's own code computes vectors, with the
-same bits in every lane, at every width and on every processor. The own code computes in float64. Results of
-float32 are rounded from float64.
+Scalars are computed by the system's mathematical library, as in ONNX Runtime. Vectors are computed by formulas
+of this library, with the same bits in every lane, at every width and on every processor. The formulas compute
+in float64. Results of float32 are rounded from float64.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from mdf_loop.ops.native.formula import Register
 from mdf_loop.ops.native.power import power as own_power
 
 Own = Callable[..., Register]
-"""Own code of a function, from registers of float64 to one register."""
+"""Function that writes a formula of float64 registers, and returns the register of the result."""
 
 
 def of_many(code: Code, dtype: str, own: Own, *registers: str) -> str:
-    """Write a function of floats by own vectorized code, in float64."""
+    """Write a mathematical function of floats by its vectorized formula, in float64."""
     wide = (Register(code, converted(code, dtype, register, "float64")) for register in registers)
     return converted(code, "float64", own(*wide).register, dtype)
 
 
 def function(name: str, own: Own) -> Form:
-    """Return a writer of a function.
+    """Return a writer of a mathematical function.
 
     Args:
         name: Name of the function in the system's library, for scalars.
-        own: Own code of the function, for vectors.
+        own: Formula of the function, for vectors.
     """
 
     def form(code: Code, op: Op, *registers: str) -> str:

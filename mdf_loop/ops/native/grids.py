@@ -1,4 +1,4 @@
-"""Nested loops over all positions of a grid, with the offset of each position in several arrays."""
+"""LLVM loops over all positions of a grid, with the offset of each position in several arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mdf_loop.ops.native.code import NUMBER, Arrays, Extent, Failure
 from mdf_loop.ops.native.extents import less
 
 NO_POSITION = "a subscript is outside of its array"
-"""Hint of the failure for a position that does not exist."""
+"""Hint in the error message for a position that does not exist."""
 
 
 def strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -63,7 +63,7 @@ def further(writer: Arrays, place: str, number: str, step: Extent) -> str:
 
 
 def position(writer: Arrays, dtype: str, register: str, extent: Extent, failure: Failure) -> str:
-    """Write a position counted from 0, and a failure if the position does not exist.
+    """Write the conversion of a position to one counted from 0, and a check that the position exists.
 
     Args:
         writer: Writer of the code.

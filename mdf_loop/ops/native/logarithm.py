@@ -4,7 +4,8 @@
     log(1 + f) = log((1 + s) / (1 - s)) = f - (f**2 / 2 - s (f**2 / 2 + s**2 (LOG[0] + LOG[1] s**2 + ...)))
 
 The algorithm is that of FreeBSD's msun (`e_log.c`). Remez' exchange algorithm computed the coefficients of
-the polynomial (`benchmarks/coefficients.py`). The errors are the largest of several million numbers.
+the polynomial (`benchmarks/coefficients.py`). The stated errors are the largest errors of several million
+numbers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ The relative error of log(1 + f) is 0.02 * 2**-53.
 """
 
 LOG2 = (float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45"))
-"""log(2) as a sum: a number of so few bits that its product with k is exact, and the remainder."""
+"""log(2) as a sum of two floats: a number with few bits, whose product with k is exact, and the remainder."""
 
 SQRT_HALF = 0x3FE6A09E667F3BCD
 """Bits of sqrt(1/2) as an integer."""
@@ -69,12 +70,12 @@ def log1p(x: Register) -> Register:
 
 
 def _is_special(x: Register) -> Register:
-    """Return whether x is not a positive normal number."""
+    """Write the test that x is not a positive normal number."""
     return x.bits().is_outside(LEAST_NORMAL, INFINITE)
 
 
 def _at_ends(x: Register, usual: Register) -> Register:
-    """Return the logarithm of x, which may be 0, infinite, negative or nan. `usual` is the logarithm of other x."""
+    """Return the logarithm of any x. `usual` is the logarithm, unless x is 0, infinite, negative or nan."""
     above = choose(x < np.inf, usual, x)
     positive = choose(x > 0.0, above, x.like(np.nan))
     return choose(x.is_same(0.0), x.like(-np.inf), positive)

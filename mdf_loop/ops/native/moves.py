@@ -1,7 +1,7 @@
 """Machine code of operations that only move elements, if their positions are known before the loop runs.
 
-The operation is evaluated once on the numbers of the elements, from 1 on: `Slice([1, 2, 3, 4], 1, 3)` gives
-2, 3. A number 0 in the result stands for a zero. Adjacent elements are copied together. A contiguous part of
+The operation is evaluated once on element numbers, which begin at 1: `Slice([1, 2, 3, 4], 1, 3)` gives 2, 3.
+A number 0 in the result stands for a zero. Adjacent elements are copied together. A contiguous part of
 an array is a view.
 """
 
@@ -24,10 +24,10 @@ Known: TypeAlias = Callable[[Value], Array | None]
 """Function that returns the array of a value if it is known, else None."""
 
 ZERO = -1
-"""Position of an element that is a zero, and not moved from an operand."""
+"""Position of an output element that is zero instead of an element of an operand."""
 
 MOST_RUNS = 64
-"""Maximum number of copies of adjacent elements. With more copies, a table contains the position of each element."""
+"""Maximum number of copies of adjacent elements. Otherwise, a table contains the position of each element."""
 
 
 def moved(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
@@ -42,7 +42,7 @@ def moved(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
 
 def placed(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
-    """Return the operands whose elements are moved, and for each output element its number among them, or `ZERO`.
+    """Return the moved operands, and the index of each output element in their concatenation, or `ZERO`.
 
     Raises:
         NotNative: The positions depend on computed values, or runtimes differ in the shape of the output.
@@ -59,7 +59,7 @@ def placed(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
 
 
 def says_places(op: Op, known: Known) -> bool:
-    """Return True if the positions of the moved elements are known before the operation is computed."""
+    """Return True if the positions of the moved elements are known at compile time."""
     others = _other_operands(op)
     return len(op.outputs) == 1 and all(known(value) is not None for value in others)
 
@@ -78,7 +78,7 @@ def _declared(writer: Arrays, op: Op) -> Shape:
 def places_of(
     op: Op, shape: Callable[[Value], tuple[int, ...]], known: Known
 ) -> tuple[list[Value], list[Array]]:
-    """Return the operands whose elements are moved, and for each output the numbers of its elements, or `ZERO`.
+    """Return the moved operands, and for each output the indices of its elements in their concatenation, or `ZERO`.
 
     Args:
         op: The operation.
@@ -126,13 +126,13 @@ def _in_memory(writer: Arrays, value: Value, cell: Cell) -> Cell:
 def gathered(
     writer: Arrays, output: Value, sources: Sequence[tuple[Value, Cell]], places: Array
 ) -> Cell:
-    """Write an array of elements of other arrays and of zeros.
+    """Write an array that consists of elements of other arrays and of zeros.
 
     Args:
         writer: Writer of the code.
         output: The array.
-        sources: Arrays whose elements are numbered one array after the other.
-        places: Number of each element of the output, or `ZERO`.
+        sources: Arrays whose elements are copied.
+        places: Index of each output element in the concatenation of the sources, or `ZERO`.
     """
     runs = _runs([writer.shape(value) for value, _ in sources], places)
     if len(runs) == 1 and runs[0][0] != ZERO:

@@ -2,7 +2,7 @@
 
     GatherElements(x, p)[i, j] = x[p[i, j], j]          GatherND(x, p)[i] = x[p[i, 0], p[i, 1], ...]
 
-A position that does not exist ends the run, with the same error message as in the standard loop.
+A position that does not exist ends the run with an error, with the same message as in a standard loop.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from mdf_loop.ops.registry import title
 Cells = Mapping[Value, Cell]
 """Cells of values in one scope."""
 Change = Callable[[str, str], None]
-"""Function `change(there, number)` that writes a move between position `there` and the element `number`."""
+"""Function `change(there, number)` that writes a move between position `there` and element `number`."""
 
 
 def _operands(op: Op) -> tuple[Value, ...]:
-    """Return the operands without missing optional ones."""
+    """Return the operands of an operation, without missing optional operands."""
     return tuple(value for value in op.inputs if value is not None)
 
 
@@ -181,7 +181,7 @@ def _by_rows(writer: Arrays, op: Op, cells: Cells, change: Change) -> None:
 
 
 def _joined(op: Op) -> Join | None:
-    """Return the function that joins old and new elements, or None if new elements replace old ones."""
+    """Return the function that combines old and new elements, or None if new elements replace old elements."""
     reduction = op.attributes.get("reduction", "none")
     if reduction == "none":
         return None

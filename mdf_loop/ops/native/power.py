@@ -5,8 +5,8 @@
 
 The logarithm is a sum of two numbers (Dekker 1971, with fma for exact products) with a relative error of
 2**-64. The algorithm is that of FreeBSD's msun (`e_pow.c`). Remez' exchange algorithm computed the
-coefficients of the polynomial (`benchmarks/coefficients.py`). The error is the largest of several million
-numbers.
+coefficients of the polynomial (`benchmarks/coefficients.py`). The stated error is the largest error of several
+million numbers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ POWER = (
 """Coefficients of (log((1 + s) / (1 - s)) - 2 s - 2 / 3 s**3) / s**5 = POWER[0] + POWER[1] s**2 + ..."""
 
 TWO_THIRDS = (float.fromhex("0x1.5555555555555p-1"), float.fromhex("0x1.5555555555555p-55"))
-"""2 / 3 as a sum of a float and the remainder."""
+"""2 / 3 as a sum of two floats: the rounded number and the remainder."""
 
 
 class DoubleWord(Struct, frozen=True):
@@ -55,7 +55,7 @@ class DoubleWord(Struct, frozen=True):
 
 
 def total(a: Register, b: Register, rest: Register | float | None = None) -> DoubleWord:
-    """Return `a + b + rest` for |b| <= |a| (or a of 0) and a small rest."""
+    """Return `a + b + rest` as a double word, for |b| <= |a| (or a of 0) and a small rest."""
     large = a + b
     small = (a - large) + b
     return DoubleWord(large, small if rest is None else small + rest)
@@ -89,7 +89,7 @@ def _power(x: Register, y: Register) -> Register:
 
 
 def _log(x: Register) -> DoubleWord:
-    """Return the logarithm of a positive number."""
+    """Return the logarithm of a positive number as a double word."""
     subnormal = x < 2.0**-1022
     more, f = split(choose(subnormal, x * 2.0**RAISED, x))
     k = more - choose(subnormal, x.like(RAISED), 0.0)
@@ -103,7 +103,7 @@ def _log(x: Register) -> DoubleWord:
 
 
 def _part(f: Register) -> DoubleWord:
-    """Return `f / (2 + f)`."""
+    """Return `f / (2 + f)` as a double word."""
     denominator = 2.0 + f
     denominator_rest = f - (denominator - 2.0)
     inverse = 1.0 / denominator
@@ -113,7 +113,7 @@ def _part(f: Register) -> DoubleWord:
 
 
 def _times(y: Register, log: DoubleWord) -> DoubleWord:
-    """Return `y * log`."""
+    """Return `y * log` as a double word."""
     large = y * log.large
     return DoubleWord(large, fma(y, log.small, fma(y, log.large, -large)))
 
@@ -155,11 +155,11 @@ def _corrected(rounded: Register, lost: Register) -> Register:
 
 
 KNOWN = {2.0: _square, 3.0: _cube, 4.0: _fourth}
-"""Functions for the exponents 2, 3 and 4, which constant and computed exponents use."""
+"""Formulas for the exponents 2, 3 and 4, by exponent."""
 
 
 def _at_ends(x: Register, y: Register, usual: Register) -> Register:
-    """Return `x ** y` for any x and y. `usual` is |x| ** y if both are finite and x is not 0."""
+    """Return `x ** y` for any x and y. `usual` is |x| ** y if x and y are finite and x is not 0."""
     zero, one, nan = x.like(0.0), x.like(1.0), x.like(np.nan)
     size = abs(x)
     at_end = size.is_same(0.0) | size.is_same(np.inf)

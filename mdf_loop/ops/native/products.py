@@ -16,13 +16,13 @@ from mdf_loop.ops.native.extents import bare, product
 from mdf_loop.ops.ordered_sum import PARTS
 
 Number = TypeVar("Number")
-"""Type of the numbers that are joined: registers or values."""
+"""Type of the numbers that are reduced: registers or values."""
 
 Join = Callable[[Code, str, str, str], str]
-"""Function `join(code, dtype, a, b)` that writes a reduction of two numbers to one."""
+"""Function `join(code, dtype, a, b)` that writes the reduction of two numbers, such as their sum."""
 
 SIDE, FEW = 4, 2
-"""Number of rows, or of vectors of one row, that are summed together, and number of vectors of several rows.
+"""Number of rows, or of vectors of one row, that are summed in one loop, and number of vectors of several rows.
 
 Measured: a product of a thousand rows takes half of the time.
 """
@@ -81,7 +81,7 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
 
 def _joined(left: Extents, right: Extents) -> Extents:
-    """Return the axes of stacks of matrices, which must be equal on both sides or exist on one side only."""
+    """Return the axes of the stack of products. The axes of both stacks must be equal, or one side has none."""
     if bare(left) == bare(right) or not bare(right):
         return left if len(left) >= len(right) else right
     if bare(left):
@@ -138,7 +138,7 @@ def _fused(code: Code, dtype: str, a: str, b: str, total: str) -> str:
 def _rows_times_matrix(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[int, int, int]
 ) -> None:
-    """Write the product of some rows by a matrix, for groups of columns."""
+    """Write the product of a group of rows by a matrix, for groups of columns."""
     (count, _, columns), done = shape, 0
     most = SIDE if count == 1 else FEW
     for code, side in ((writer.wide, most), (writer.wide, 1), (writer.one, 1)):
@@ -157,11 +157,11 @@ def _columns(
     shape: tuple[int, int, int],
     part: tuple[int, int],
 ) -> None:
-    """Write the product of some rows by a range of columns of a matrix.
+    """Write the product of a group of rows by a range of columns of a matrix.
 
     Args:
         writer: Writer of the code.
-        vectors: Writer of instructions for some columns, and number of its vectors that are summed together.
+        vectors: Writer of instructions for a vector of columns, and number of vectors that are summed in one loop.
         dtype: Dtype of the numbers.
         pointers: Addresses of the rows, the matrix and the product.
         shape: Number of rows, terms and columns.
@@ -300,14 +300,14 @@ def multiplied(code: Code, dtype: str, a: str, b: str) -> str:
 
 
 def in_pairs(one: Code, dtype: str, register: str, join: Join) -> str:
-    """Write the reduction of the eight lanes of a register: lanes four apart, two apart, then one apart."""
+    """Write the pairwise reduction of the eight lanes of a register: lanes at distance four, then two, then one."""
     kind = f"<{PARTS} x {TYPES[dtype]}>"
     numbers = [one.put(f"extractelement {kind} {register}, i32 {k}") for k in range(PARTS)]
     return paired(numbers, lambda a, b: join(one, dtype, a, b))
 
 
 def paired(numbers: Sequence[Number], join: Callable[[Number, Number], Number]) -> Number:
-    """Join a power of two of numbers to one: numbers half of them apart, a quarter of them apart, and so on."""
+    """Reduce 2**n numbers in pairs: numbers at a distance of half the list, then a quarter, and so on."""
     while len(numbers) > 1:
         half = len(numbers) // 2
         numbers = [join(a, b) for a, b in zip(numbers[:half], numbers[half:], strict=True)]

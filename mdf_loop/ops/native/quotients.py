@@ -1,11 +1,11 @@
-"""Exact quotients by a constant, without the divider, for processors on which the divider is several times slower.
+"""Machine code of correctly rounded quotients by a constant, for processors with slow division instructions.
 
     q = x * r                            # r is 1 / c, rounded
     q' = q - (q * c - x) * r             # x / c, rounded
 
 The products are fused with the sums, and so not rounded. If r differs so much from 1 / c that q' might be
-rounded wrongly, the second line is applied twice. Zeros keep their signs, and nan stays nan. The divider
-computes all quotients if a number is too small, or a quotient too large, for an exact result.
+rounded wrongly, the second line is applied twice. Zeros keep their signs, and nan stays nan. Division
+instructions compute all quotients if a number is too small, or a quotient too large, for an exact result.
 
 Sources: Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990;
 Muller et al., "Handbook of Floating-Point Arithmetic", 2nd edition, chapter 4.7.
@@ -47,7 +47,7 @@ _KINDS = {
 
 
 def by_number(code: Code, dtype: str, numbers: Sequence[str], c: str) -> Sequence[str] | None:
-    """Write `x / c` for each number and a literal float `c`, or return None if the divider is faster."""
+    """Write `x / c` for each number and a literal float `c`, or return None if division instructions are faster."""
     divisor = code.number_of(c)
     if divisor is None or code.width == 1 or code.quick_divider:
         return None
@@ -92,7 +92,7 @@ def _corrected(code: Code, dtype: str, of: tuple[str, str], by: tuple[float, flo
 
 
 _Quotients = tuple[Sequence[str], Sequence[str]]
-"""Numbers, and their quotients."""
+"""Dividends, and their quotients."""
 
 
 def _is_extreme(code: Code, dtype: str, of: _Quotients, c: float) -> str:
@@ -116,7 +116,7 @@ def _is_extreme(code: Code, dtype: str, of: _Quotients, c: float) -> str:
 
 
 def _divided_if(code: Code, dtype: str, extreme: str, of: _Quotients, c: str) -> Sequence[str]:
-    """Write the selection of the quotients, or of those by the divider if the condition is true."""
+    """Write the selection of the quotients. If the condition is true, division instructions compute all quotients."""
     text = code.text
     quick, slow, done = (text.name(stem) for stem in ("quick", "slow", "divided"))
     code.line(f"br label %{quick}")

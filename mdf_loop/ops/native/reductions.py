@@ -1,8 +1,8 @@
 """Machine code of sums, products, maxima and minima along axes.
 
-Terms are joined in the order of `ops.ordered_sum` on every processor. Along the last axes, few terms are
-joined one after the other. More terms are joined in eight parts, which are then joined in pairs. Along the
-first axes, rows are joined in order.
+Terms are reduced in the order of `ops.ordered_sum` on every processor. Along the last axes, few terms are
+reduced one after the other. More terms are reduced in eight parts, which are then reduced in pairs. Along the
+first axes, rows are reduced in order.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ JOINS = {
     "ReduceMaximum": "Max",
     "ReduceMinimum": "Min",
 }
-"""Binary operation that joins two elements of a reduction, by the type of the reduction."""
+"""Binary operation that reduces two elements, by the type of the reduction."""
 
 Neutral = Callable[[str], float]
 """Function that returns the neutral element of a reduction for a dtype, such as 0 for a sum."""
@@ -59,8 +59,8 @@ def reduced(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
     """Return a writer of a reduction along adjacent axes.
 
     Args:
-        join: Writes the reduction of two numbers to one.
-        neutral: Returns the neutral element for a dtype.
+        join: Function that writes the reduction of two numbers.
+        neutral: Function that returns the neutral element for a dtype.
         mean: True to divide by the number of elements.
     """
 
@@ -97,7 +97,7 @@ def reduced(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
 
 
 def _parts(writer: Arrays, op: Op) -> tuple[Extents, range]:
-    """Return the shape of the output, and the axes that are reduced.
+    """Return the shape of the output of a reduction, and the range of reduced axes.
 
     Raises:
         NotNative: The axes are not adjacent or are computed.
@@ -153,7 +153,7 @@ def _along_last(
 
 
 def _of_all(writer: Arrays, dtype: str, pointer: str, count: Extent, how: tuple[Join, str]) -> str:
-    """Write the reduction of contiguous numbers, and return its register."""
+    """Write the reduction of contiguous numbers, and return the register of the result."""
     (join, neutral), one = how, writer.one
     if isinstance(count, str):
         return _of_so_many(writer, dtype, pointer, count, how)
@@ -231,7 +231,7 @@ def _along_others(
     counts: tuple[Extent, Extent, Extent],
     how: tuple[Join, str],
 ) -> None:
-    """Write a reduction along axes before the last one, for each position of the axes in front."""
+    """Write a reduction along axes other than the last, for each position of the axes in front of them."""
     (source, target), (front, inner, tail) = pointers, counts
     if front == 1:
         _along_first(writer, dtype, pointers, (tail, inner), how)
@@ -253,7 +253,7 @@ def _along_first(
     counts: tuple[Extent, Extent],
     how: tuple[Join, str],
 ) -> None:
-    """Write a reduction along the first axes: row after row, with all sums together."""
+    """Write a reduction along the first axes: each row is reduced elementwise with the result of the rows before."""
     (source, target), (outer, rows), (join, neutral) = pointers, counts, how
 
     def first(code: Code, k: str) -> None:
@@ -281,7 +281,7 @@ def _along_first(
 
 
 def _divided(writer: Arrays, output: Value, target: str, inner: Extent) -> None:
-    """Write the division of sums by the number of terms. An empty sum is divided by 1."""
+    """Write the division of sums by the number of terms, which gives means. An empty sum is divided by 1."""
     dtype = output.dtype
     if not is_float(dtype):
         raise NotNative("it has onnx::ReduceMean of whole numbers")

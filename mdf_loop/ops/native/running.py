@@ -33,7 +33,7 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     begin, go_on = _sums(writer, dtype, tail, exclusive)
 
     def row(part: str, number: str) -> tuple[str, str]:
-        """Return the addresses of the numbers and of the sums at a position along the axis."""
+        """Return the addresses of the input elements and of the sums at a position along the axis."""
         last = less(writer.one, count, 1)
         place = writer.one.put(f"sub i64 {last}, {number}") if reverse else number
         far = further(writer, writer.times(part, size), place, tail)
@@ -61,7 +61,7 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 def _sums(
     writer: Arrays, dtype: str, tail: Extent, exclusive: bool
 ) -> tuple[Callable[[str, str], None], Callable[[str, str, str, str], None]]:
-    """Return a writer of the first sums, and a writer of each sum from the previous one."""
+    """Return the writer of the first sums, and the writer of all other sums from the previous sums."""
 
     def begin(here: str, there: str) -> None:
         def first(code: Code, k: str) -> None:
@@ -140,7 +140,7 @@ def place_of(*, largest: bool, nan_wins: bool = False) -> NativeWhole:
 
 
 def _or_is_nan(code: Code, dtype: str, numbers: tuple[str, str], better: str, *, last: bool) -> str:
-    """Write the extension of the comparison `better` to nan, which wins against every other number.
+    """Write the extension of the comparison `better` to nan, which is preferred to every other number.
 
     Of several nan, the first one is selected, or the last one if `last` is True.
     """
@@ -157,10 +157,10 @@ def _strides(code: Code, extents: Extents) -> list[Extent]:
 
 
 def _require_elements(code: Code, op: Op, count: Extent) -> None:
-    """Write a failure if there are no elements.
+    """Write a check that fails the run if there are no elements.
 
     Raises:
-        NotNative: There are certainly no elements.
+        NotNative: The number of elements is known to be 0.
     """
     if count == 0:
         raise NotNative(f"it has {title(op.op_type)} of nothing")

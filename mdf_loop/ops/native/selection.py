@@ -36,7 +36,7 @@ def gather(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
 
 def _checked_position(writer: Arrays, op: Op, number: str, extent: Extent) -> str:
-    """Return a position counted from 0 for a number, which may count from the end."""
+    """Write the conversion of a position, which may count from the end, to one counted from 0."""
     assert op.inputs[1] is not None
     sentence = f"position {NUMBER} does not exist: the axis has positions {NUMBER} to {NUMBER}"
     failure = Failure(sentence, op.where, NO_POSITION)
@@ -54,7 +54,7 @@ def _slice_at(writer: Arrays, op: Op, cells: Mapping[Value, Cell], axis: int, of
 
 
 def _several(writer: Arrays, op: Op, cells: Mapping[Value, Cell], axis: int) -> Cell:
-    """Write a copy of the slice at each position, for all positions of the axes before."""
+    """Write copies of the slices at several computed positions, for all positions of the axes in front."""
     (source, index), gathered, code = op.inputs[:2], op.outputs[0], writer.one
     assert source is not None
     assert index is not None

@@ -1,4 +1,4 @@
-"""Machine code of operations that rearrange the elements of arrays, for shapes that are known only at run time.
+"""Machine code of operations that reshape arrays or move elements, for shapes that are known only at run time.
 
 An operation that keeps the order of the elements returns a view. Other operations copy the elements (see
 `views`). `moves` writes the code for known shapes.
@@ -44,14 +44,14 @@ def _open(rule: NativeWhole) -> NativeWhole:
 
 
 def _data(op: Op) -> Value:
-    """Return the first operand."""
+    """Return the first operand of an operation."""
     value = op.inputs[0]
     assert value is not None
     return value
 
 
 def _said(writer: Arrays, op: Op, cells: Cells, place: int, name: str) -> Extents | None:
-    """Return the integers of an operand or attribute, or None if neither exists.
+    """Return the integers that an operand or attribute states, or None if neither exists.
 
     Args:
         writer: Writer of the code.
@@ -71,7 +71,7 @@ def _said(writer: Arrays, op: Op, cells: Cells, place: int, name: str) -> Extent
 
 
 def _axes(writer: Arrays, op: Op, cells: Cells, place: int, rank: int) -> list[int] | None:
-    """Return the axes of an operand or of the attribute `axes`, or None if neither exists."""
+    """Return the axes that an operand or the attribute `axes` states, or None if neither exists."""
     axes = _said(writer, op, cells, place, "axes")
     if axes is None:
         return None
@@ -81,7 +81,7 @@ def _axes(writer: Arrays, op: Op, cells: Cells, place: int, rank: int) -> list[i
 
 
 def _same(writer: Arrays, op: Op, cells: Cells, extents: Extents) -> Cell:
-    """Return the elements of the first operand in their order, with new extents."""
+    """Return the first operand with new extents. The order of its elements does not change."""
     value, output = _data(op), op.outputs[0]
     cell = writer.cell(value, cells)
     writer.shaped(output, extents)
@@ -93,7 +93,7 @@ def _same(writer: Arrays, op: Op, cells: Cells, extents: Extents) -> Cell:
 
 
 def _extent(register: str) -> Extent:
-    """Return an extent for a register or a literal."""
+    """Convert a register or a literal to an extent."""
     return register if register.startswith("%") else int(register)
 
 
@@ -186,16 +186,16 @@ def reshaped(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _kept(code: Code, stated: Extent, mine: Extent) -> Extent:
-    """Write the extent of an axis: a stated extent of 0 stands for the extent of the operand."""
+    """Write the output extent of an axis. A stated extent of 0 stands for the extent of the operand."""
     if isinstance(stated, int):
         return stated if stated else mine
     return stated if stated == mine else _if_it_is(code, (stated, 0), mine)
 
 
 def _known(code: Code, stated: Extent) -> Extent:
-    """Write a factor of the product of all stated extents.
+    """Write the factor of a stated extent in the product of all stated extents.
 
-    The factor for an extent of -1, which stands for the remaining extent, is 1.
+    An extent of -1, which stands for the remaining extent, has the factor 1.
     """
     return 1 if stated == -1 else _if_it_is(code, (stated, -1), 1)
 
@@ -208,7 +208,7 @@ def _if_it_is(code: Code, pair: tuple[Extent, int], other: Extent) -> Extent:
 
 
 def _left(code: Code, input_extents: Extents, others: Sequence[Extent]) -> Extent:
-    """Write the product of some extents, divided by the product of others."""
+    """Write the product of the input extents, divided by the product of `others`."""
     mine, theirs = list(input_extents), []
     for extent in others:
         if extent in mine and extent != 0:
@@ -225,7 +225,7 @@ def _fits(
     shapes: tuple[Extents, Sequence[Extent], Sequence[Extent]],
     wrong: str,
 ) -> None:
-    """Write a failure if a condition is true or the number of elements changes.
+    """Write a check that fails the run if a condition is true or the number of elements changes.
 
     Args:
         writer: Writer of the code.
@@ -281,7 +281,7 @@ def expanded(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 
 def _wider(writer: Arrays, op: Op, mine: Extent, theirs: Extent) -> Extent:
-    """Write the extent of an axis that is broadcast to another extent."""
+    """Write the extent of an axis that is broadcast from `mine` to `theirs`."""
     if mine in (1, theirs):
         return theirs
     if theirs != 1:
@@ -340,7 +340,7 @@ def _from_end(code: Code, place: Extent, extent: Extent) -> Extent:
 
 
 def joined(writer: Arrays, op: Op, cells: Cells) -> Cell:
-    """Write `Concat`: for each position of the axes in front, copies of the parts of all arrays."""
+    """Write `Concat`: copies of the parts of all arrays, for each position of the axes in front."""
     values, output = [value for value in op.inputs if value is not None], op.outputs[0]
     shapes = [writer.extents(value) for value in values]
     code, axis = writer.one, op.attributes["axis"] % len(shapes[0])
@@ -370,7 +370,7 @@ def _strewn(
     parts: tuple[Extent, Extent],
     places: tuple[Extent, Extent],
 ) -> None:
-    """Write copies of contiguous parts to positions with a stride.
+    """Write copies of contiguous parts of an array to equidistant positions.
 
     Args:
         writer: Writer of the code.
@@ -391,7 +391,7 @@ def _strewn(
 
 
 def _agree(writer: Arrays, op: Op, values: tuple[Value, Value], axis: int) -> None:
-    """Write a failure if two arrays differ in an axis along which they are not concatenated."""
+    """Write a check that two arrays have equal extents along all axes but the concatenated axis."""
     code = writer.one
     first, other = (writer.extents(value) for value in values)
     for k, (one, more) in enumerate(zip(first, other, strict=True)):

@@ -5,8 +5,8 @@
 Up to `FAR`, pi / 2 is subtracted in three parts. `n * HALF_PI[1]` is exact, so the sum of the first two is
 known with its error (Cody and Waite 1980; Boldo, Daumas and Li 2009). Larger numbers are multiplied by as
 many bits of 2 / pi as the fraction needs (Payne and Hanek 1983), lane by lane. Remez' exchange algorithm
-computed the coefficients of the polynomials (`benchmarks/coefficients.py`). The errors are the largest of
-several million numbers.
+computed the coefficients of the polynomials (`benchmarks/coefficients.py`). The stated errors are the largest
+errors of several million numbers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ HALF_PI = (
     float.fromhex("0x1.1a62634000000p-54"),
     float.fromhex("-0x1.d747f23e32ed7p-83"),
 )
-"""pi / 2 as a sum of a float, 28 bits of the remainder, and the remaining part."""
+"""pi / 2 as a sum of three floats: the rounded number, 28 bits of the remainder, and the remaining part."""
 
 PER_HALF_PI = float.fromhex("0x1.45f306dc9c883p-1")
 """2 / pi."""
@@ -67,7 +67,7 @@ negligible.
 
 
 class ReducedAngle(Struct, frozen=True):
-    """Argument reduction `n pi / 2 + r + rest`, with the last bits of n."""
+    """Argument reduction `x = n pi / 2 + r + rest`. Only the last bits of n are valid."""
 
     n: Register
     r: Register
@@ -89,7 +89,7 @@ def cos(x: Register) -> Register:
 
 
 def _signed(value: Register, negative: Register) -> Register:
-    """Return the value, or its negative if the first bit of `negative` is set."""
+    """Return `value`, or `-value` if the first bit of `negative` is set."""
     return (value.bits() ^ (negative & -(2**63))).float()
 
 
@@ -136,7 +136,7 @@ TWO_PER_PI = int(
 """2 / pi * 2**1216, truncated. Source: mpmath."""
 
 PARTS = ("int64", "float64", "float64")
-"""Dtypes of n, r and the rest, which the function for large angles returns."""
+"""Dtypes of n, r and rest in the argument reduction of large angles."""
 
 
 def _far(x: Register) -> list[Register]:
@@ -151,13 +151,13 @@ def _far(x: Register) -> list[Register]:
 
 
 def _parts(code: Code) -> str:
-    """Return the LLVM type of the argument reduction."""
+    """Return the LLVM struct type of an argument reduction."""
     return f"{{ {', '.join(code.type(dtype) for dtype in PARTS)} }}"
 
 
 @functools.cache
 def _far_angles(width: int) -> Mapping[str, str]:
-    """Return the function for large angles, and the functions that it calls, by name."""
+    """Return the LLVM function for large angles, and the functions that it calls, by name."""
     code = Code(Text(), width)
     x = Register(code, "%x")
     parts = _far_angle(x) if width == 1 else _far_lanes(x)

@@ -1,4 +1,4 @@
-"""Arrays of elements of another array, with a stride along each axis, for any extents.
+"""Machine code of strided views: arrays of elements of another array, with a stride along each axis.
 
     Transpose     [n, m] -> [m, n]        axes (m, 1), (n, m)
     broadcast     [m] -> [n, m]           axes (n, 0), (m, 1)
@@ -22,19 +22,19 @@ ONE, NOTHING = alike((1,)), alike((0,))
 
 
 class Stride(Struct, frozen=True):
-    """Number of elements along an axis, and distance between neighbours, as products."""
+    """Extent and stride of an axis, as products. The stride is the distance of neighbours in elements."""
 
     extent: Factors
     step: Factors
 
 
 def axes_of(extents: Extents) -> list[Stride]:
-    """Return the axes of a contiguous array."""
+    """Return the extent and stride of each axis of a contiguous array."""
     return [Stride((extent,), extents[k + 1 :]) for k, extent in enumerate(extents)]
 
 
 def merged(axes: Sequence[Stride]) -> list[Stride]:
-    """Return the axes with neighbours merged if one stride describes both."""
+    """Merge neighbouring axes that one stride can describe, and return the resulting axes."""
     strides: list[Stride] = []
     for axis in (axis for axis in axes if axis.extent != (1,)):
         if strides and alike(strides[-1].step) == alike((*axis.extent, *axis.step)):
@@ -45,7 +45,7 @@ def merged(axes: Sequence[Stride]) -> list[Stride]:
 
 
 def copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]) -> None:
-    """Write a copy of the elements along axes to contiguous memory."""
+    """Write a copy of the elements along strided axes to contiguous memory."""
     axes = merged(axes)
     if not axes:
         writer.copy(target, source, BYTES[dtype])
@@ -54,7 +54,7 @@ def copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[
 
 
 def _copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]) -> None:
-    """Write a copy of the elements along merged axes, none of which is empty."""
+    """Write a copy of the elements along merged axes, none of which has extent 0."""
     code, first = writer.one, axes[0]
     count, step = product(code, first.extent), product(code, first.step)
     if len(axes) == 1 and step in (0, 1):
@@ -76,7 +76,7 @@ def _copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence
 def _line(
     writer: Arrays, dtype: str, target: str, source: str, moves: bool
 ) -> Callable[[Code, str], None]:
-    """Return a function that copies contiguous elements, or repeats one element."""
+    """Return a function that writes a copy of contiguous elements, or repetitions of one element."""
     one = "" if moves else writer.load(writer.one, dtype, source)
 
     def write(code: Code, k: str) -> None:
@@ -93,7 +93,7 @@ def seen(
     axes: Sequence[Stride],
     begin: Extent = 0,
 ) -> Cell:
-    """Return an array of elements of another one, as a view if the elements are contiguous."""
+    """Return an array of the elements along strided axes, as a view if the elements are contiguous."""
     value, cell = source
     pointer = writer.pointer_of(value, cell)
     if begin != 0:
@@ -115,7 +115,7 @@ def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cel
 
 
 def _spread(input_extents: Extents, target: Extents) -> list[Stride]:
-    """Return the axes of an array that is broadcast to a larger shape."""
+    """Return the strided axes of an array that is broadcast to a larger shape."""
     own = [Stride((1,), ())] * (len(target) - len(input_extents)) + axes_of(input_extents)
     return [
         Stride((extent,), (0,)) if axis.extent == (1,) and extent != 1 else axis
