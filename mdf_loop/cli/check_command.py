@@ -50,18 +50,20 @@ def _check_model(model: str, options: Mapping[str, Any]) -> None:
     from mdf_loop.verification.acceptance import accept
     from mdf_loop.verification.differences import differences
 
-    settings = (options[name] for name in ("precision", "shapes", "max_iterations", "unroll"))
-    compilation = checked_options("cpu", *settings)
+    compiler_settings = (
+        options[name] for name in ("precision", "shapes", "max_iterations", "unroll")
+    )
+    compilation = checked_options("cpu", *compiler_settings)
     document = open_model(model, options["loop_condition"])
     reading = accept(document, read_inputs(options["pairs"], options["files"]), compilation)
     program = reading.program
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
     inputs = [entry for entry in program.inputs if entry.role is InputRole.PORT]
     outputs = [output for output in program.outputs if output.role is OutputRole.RESULT]
-    counts = [("input", len(inputs)), ("output", len(outputs)), ("loop", len(loops))]
+    noun_counts = [("input", len(inputs)), ("output", len(outputs)), ("loop", len(loops))]
     if program.sites:
-        counts.append(("stream of random numbers", len(program.sites)))
-    show("no problems: " + ", ".join(_count_text(word, number) for word, number in counts))
+        noun_counts.append(("stream of random numbers", len(program.sites)))
+    show("no problems: " + ", ".join(_count_text(noun, number) for noun, number in noun_counts))
     for loop in loops:
         show(
             f"  {loop.name}: {loop.kind} loop, {carried_by_model(loop)} carried, "
@@ -78,5 +80,5 @@ def _check_model(model: str, options: Mapping[str, Any]) -> None:
 
 def _count_text(noun: str, number: int) -> str:
     """Format a number with a noun, in the plural unless the number is 1."""
-    first, *rest = noun.split(" ")
-    return " ".join((f"{number} {first}{'s' * (number != 1)}", *rest))
+    first_word, *other_words = noun.split(" ")
+    return " ".join((f"{number} {first_word}{'s' * (number != 1)}", *other_words))

@@ -23,14 +23,16 @@ def check(cluster: str) -> None:
     own_versions, reports = environment_versions(), check_workers(read_cluster(cluster))
     show(f"here: {', '.join(f'{package} {version}' for package, version in own_versions.items())}")
     for report in reports:
-        differences = [
+        version_differences = [
             f"{package} {version}"
             for package, version in report.form.items()
             if version != own_versions[package]
         ]
-        comparison = f"DIFFERENT: {', '.join(differences)}" if differences else "as here"
-        speed = f"{report.speed:,.0f} steps of a neuron in a second"
-        show(f"{report.address}: {report.threads} threads, {comparison}; {speed}")
+        comparison = (
+            f"DIFFERENT: {', '.join(version_differences)}" if version_differences else "as here"
+        )
+        speed_text = f"{report.speed:,.0f} steps of a neuron in a second"
+        show(f"{report.address}: {report.threads} threads, {comparison}; {speed_text}")
     mismatch_count = sum(report.form != own_versions for report in reports)
     total_speed = sum(report.speed * report.threads for report in reports)
     show(f"{len(reports)} workers, {total_speed:,.0f} steps of a neuron in a second together")

@@ -72,9 +72,9 @@ class _Commands(click.Group):
             show(f"cannot read or write {file_prefix}{error.strerror or error}", error=True)
             ctx.exit(2)
         except KeyboardInterrupt as interruption:
-            word, code = interruption_word_and_code(interruption)
-            signal_word.write(word, lambda text: show(text, error=True))
-            ctx.exit(code)
+            message, exit_code = interruption_word_and_code(interruption)
+            signal_word.write(message, lambda text: show(text, error=True))
+            ctx.exit(exit_code)
 
 
 @contextmanager
@@ -109,9 +109,15 @@ def run_command_line(arguments: Sequence[str]) -> None:
             let_echoes_pass()
 
 
-def _exit_at_once(end: SystemExit) -> NoReturn:
+def _exit_at_once(system_exit: SystemExit) -> NoReturn:
     """End the process with the exit code of a SystemExit, without Python's finalization."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
-    os._exit(end.code if isinstance(end.code, int) else 0 if end.code is None else 1)
+    os._exit(
+        system_exit.code
+        if isinstance(system_exit.code, int)
+        else 0
+        if system_exit.code is None
+        else 1
+    )

@@ -49,14 +49,14 @@ class SignalWord:
         """Forget the written message, because a new command begins."""
         self._is_written = False
 
-    def write(self, word: str, write: Callable[[str], object]) -> None:
+    def write(self, message: str, write_message: Callable[[str], object]) -> None:
         """Call `write(word)`, unless the message was already written."""
         if not self._lock.acquire(timeout=self.LOCK_SECONDS):
             return
         try:
             if not self._is_written:
                 self._is_written = True
-                write(word)
+                write_message(message)
         finally:
             self._lock.release()
 

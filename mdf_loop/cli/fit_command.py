@@ -152,19 +152,23 @@ def _fit_arguments(options: Mapping[str, Any], document: Document) -> dict[str, 
         read_trials,
     )
 
-    likelihood = {name: options[name] for name in ("rt", "choice") if options[name] is not None}
-    against = dict(
+    likelihood_columns = {
+        name: options[name] for name in ("rt", "choice") if options[name] is not None
+    }
+    column_of_output = dict(
         pair.split("=", 1) if "=" in pair else (pair, pair) for pair in options["against"]
     )
-    renamed_columns = {output: column for output, column in against.items() if output != column}
+    renamed_columns = {
+        output: column for output, column in column_of_output.items() if output != column
+    }
     direct_arguments = {
         name: options[name] for name in ("steps", "shared", "method", "points", "polish")
     }
     step = read_step(options["dt"], document)
     return direct_arguments | {
         "dt": step,
-        "against": (against if renamed_columns else list(against)) or None,
-        "likelihood": likelihood or None,
+        "against": (column_of_output if renamed_columns else list(column_of_output)) or None,
+        "likelihood": likelihood_columns or None,
         "set": read_settings(options["settings"]),
         "inputs": read_inputs(options["pairs"], options["files"], options["steps"], step),
         "seed": read_seed(options["seed"]),
@@ -181,17 +185,19 @@ def _read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
     Raises:
         InputError: A text is not NAME=LOW..HIGH.
     """
-    bounds = {}
+    bounds_by_name = {}
     for text in texts:
-        match = _BOUNDS_PATTERN.fullmatch(text)
+        bounds_match = _BOUNDS_PATTERN.fullmatch(text)
         try:
-            name, low, high = match.groups() if match else ("", "", "")
-            bounds[name.strip()] = (float(low), float(high))
+            name, lower_bound_text, upper_bound_text = (
+                bounds_match.groups() if bounds_match else ("", "", "")
+            )
+            bounds_by_name[name.strip()] = (float(lower_bound_text), float(upper_bound_text))
         except ValueError:
             raise InputError(
                 f"--free '{text}' has no bounds"[:300], hint="e.g. --free cell.a=0.2..1.2"
             ) from None
-    return bounds
+    return bounds_by_name
 
 
 def _check_files(options: Mapping[str, Any], subjects: Mapping[str, str]) -> None:

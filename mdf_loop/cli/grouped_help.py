@@ -22,14 +22,14 @@ class GroupedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one section of the help text for each group of options."""
-        records = {
-            str(parameter.name): record
+        help_records = {
+            str(parameter.name): help_record
             for parameter in self.get_params(ctx)
             if isinstance(parameter, click.Option)
-            and (record := parameter.get_help_record(ctx)) is not None
+            and (help_record := parameter.get_help_record(ctx)) is not None
         }
         for title, names in self.groups.items():
             with formatter.section(title):
-                formatter.write_dl([records.pop(name) for name in names])
+                formatter.write_dl([help_records.pop(name) for name in names])
         with formatter.section("Other options"):
-            formatter.write_dl(list(records.values()))
+            formatter.write_dl(list(help_records.values()))

@@ -55,8 +55,8 @@ def read_inputs(
         content = _read_file(path, steps)
         if steps is not None and dt is not None and "time" in content:
             _check_times(path, content["time"], dt)
-        ignored = IGNORED if path.suffix.lower() == ".csv" else ()
-        inputs.update({key: value for key, value in content.items() if key not in ignored})
+        ignored_columns = IGNORED if path.suffix.lower() == ".csv" else ()
+        inputs.update({key: value for key, value in content.items() if key not in ignored_columns})
     for pair in pairs:
         name, text = _split_pair(pair, "--input x=3 or --input x='[1, 2]'")
         inputs[name] = _read_value(text, f"the input '{name}'", steps)
@@ -74,9 +74,9 @@ def _check_times(path: Path, times: Any, dt: float) -> None:
     times = np.asarray(times, np.float64).reshape(-1)
     differences = np.diff(times)
     tolerance = 16 * np.finfo(np.float64).eps * np.abs(times[1:])
-    wrong_rows = np.flatnonzero(~(np.abs(differences - dt) <= 1e-6 * abs(dt) + tolerance))
-    if wrong_rows.size:
-        row = int(wrong_rows[0])
+    rows_with_wrong_step = np.flatnonzero(~(np.abs(differences - dt) <= 1e-6 * abs(dt) + tolerance))
+    if rows_with_wrong_step.size:
+        row = int(rows_with_wrong_step[0])
         raise InputError(
             f"the column 'time' of '{path}' contradicts --dt: rows {row} and {row + 1} are "
             f"{differences[row]:.6g} apart (time {times[row]:.6g} and {times[row + 1]:.6g}), "
@@ -116,10 +116,10 @@ def read_members(pairs: Iterable[str], grid_pairs: Iterable[str]) -> Mapping[str
     Raises:
         InputError: A value cannot be read, or both options are present.
     """
-    swept, grid_values = read_sweep(pairs), read_sweep(grid_pairs)
-    if swept and grid_values:
+    sweep_values, grid_values = read_sweep(pairs), read_sweep(grid_pairs)
+    if sweep_values and grid_values:
         raise InputError("--sweep and --grid are different sweeps", hint="give one of them")
-    return grid(grid_values) if grid_values else swept
+    return grid(grid_values) if grid_values else sweep_values
 
 
 def read_cluster(text: str | None) -> Any:
@@ -131,11 +131,11 @@ def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
     """Parse the values of `--sweep` or `--grid` options by name."""
     sweep = {}
     for name, text in split_once(pairs, "--sweep cell.g='[0.1, 0.2]' or --sweep cell.g=0:1:100"):
-        parts = text.split(":")
-        is_range = len(parts) == 3 and not _FILE_ENTRY_PATTERN.fullmatch(text.strip())
+        range_parts = text.split(":")
+        is_range = len(range_parts) == 3 and not _FILE_ENTRY_PATTERN.fullmatch(text.strip())
         description = f"the sweep of '{name}'"
         sweep[name] = (
-            _parse_range(parts, description) if is_range else _read_value(text, description)
+            _parse_range(range_parts, description) if is_range else _read_value(text, description)
         )
     return sweep
 
@@ -149,12 +149,16 @@ def read_losses(texts: Iterable[str], steps: int | None = None) -> dict[str, lis
     """
     losses: dict[str, list[Any]] = {}
     for text in texts:
-        output, word, data_text = _parse_loss(text)
-        description = f"the data of {word} of '{output}'"
+        output, loss_name, data_text = _parse_loss(text)
+        description = f"the data of {loss_name} of '{output}'"
         if data_text is not None and _WHOLE_FILE_PATTERN.fullmatch(data_text.strip()):
             data_text = f"{data_text.strip()}:{output}"
-        term = word if data_text is None else {word: _read_value(data_text, description, steps)}
-        losses.setdefault(output, []).append(term)
+        loss_term = (
+            loss_name
+            if data_text is None
+            else {loss_name: _read_value(data_text, description, steps)}
+        )
+        losses.setdefault(output, []).append(loss_term)
     return losses
 
 
@@ -164,9 +168,9 @@ _LOSS_PATTERN = re.compile(r"(.+?):\s*(\w+)\s*(?:=(.*))?", re.DOTALL)
 def _parse_loss(text: str) -> tuple[str, str, str | None]:
     """Split one `--of` option into its output, its word, and the text of its data."""
     if match := _LOSS_PATTERN.fullmatch(text.strip()):
-        output, word, data_text = match[1].strip(), match[2], match[3]
-        if word in (WORDS if data_text is None else WITH_DATA):
-            return output, word, data_text
+        output, loss_name, data_text = match[1].strip(), match[2], match[3]
+        if loss_name in (WORDS if data_text is None else WITH_DATA):
+            return output, loss_name, data_text
     raise InputError(
         f"--of '{text}' is not OUTPUT:WORD, or OUTPUT:WORD=DATA"[:200],
         hint=f"the words are {', '.join(WORDS)}, and with data {' and '.join(WITH_DATA)}: "
@@ -183,9 +187,11 @@ def read_trials(text: str | None) -> Any:
     """Parse `--trials`: a number of trials, a range `first:end`, or a list of trial numbers."""
     if text is None:
         return None
-    parts = text.split(":")
-    if len(parts) == 2 and all(_INTEGER_PATTERN.fullmatch(part.strip()) for part in parts):
-        return range(*map(int, parts))
+    range_ends = text.split(":")
+    if len(range_ends) == 2 and all(
+        _INTEGER_PATTERN.fullmatch(part.strip()) for part in range_ends
+    ):
+        return range(*map(int, range_ends))
     return parse_value(text, "--trials")
 
 
@@ -201,12 +207,16 @@ def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
 
 def _parse_statistic(text: str) -> Any:
     """Parse a statistic: a word, or a dict with quantiles or bin edges."""
-    word, *parts = (part.strip() for part in text.split(":"))
-    if not parts:
-        return word
-    if word == "histogram" and len(parts) == 3:
-        return {word: _parse_range(parts, "the edges of a histogram")}
-    return {word: [parse_value(part, f"{word} over trials") for part in parts]}
+    statistic_name, *parameter_texts = (part.strip() for part in text.split(":"))
+    if not parameter_texts:
+        return statistic_name
+    if statistic_name == "histogram" and len(parameter_texts) == 3:
+        return {statistic_name: _parse_range(parameter_texts, "the edges of a histogram")}
+    return {
+        statistic_name: [
+            parse_value(part, f"{statistic_name} over trials") for part in parameter_texts
+        ]
+    }
 
 
 _INTEGER_PATTERN = re.compile(r"-?[0-9]{1,20}")
@@ -236,20 +246,28 @@ def split_once(pairs: Iterable[str], example: str) -> list[tuple[str, str]]:
     return list(texts_by_name.items())
 
 
-def _parse_range(parts: list[str], description: str) -> Any:
+def _parse_range(range_parts: list[str], description: str) -> Any:
     """Parse `first:last:number` as evenly spaced values, including both ends."""
-    first, last, number = (parse_value(part, description) for part in parts)
-    are_finite = all(isinstance(end, int | float) and np.isfinite(end) for end in (first, last))
-    if not are_finite or isinstance(number, bool) or not isinstance(number, int) or number < 1:
+    first_value, last_value, value_count = (parse_value(part, description) for part in range_parts)
+    are_ends_finite = all(
+        isinstance(end_value, int | float) and np.isfinite(end_value)
+        for end_value in (first_value, last_value)
+    )
+    if (
+        not are_ends_finite
+        or isinstance(value_count, bool)
+        or not isinstance(value_count, int)
+        or value_count < 1
+    ):
         raise InputError(
-            f"{description} is no range: {':'.join(parts)!r}"[:200],
+            f"{description} is no range: {':'.join(range_parts)!r}"[:200],
             hint="write first:last:number, e.g. 0:1:5 for 0, 0.25, 0.5, 0.75, 1",
         )
     try:
-        check(8 * number, description)
-        return np.linspace(first, last, number)
+        check(8 * value_count, description)
+        return np.linspace(first_value, last_value, value_count)
     except (MemoryError, OverflowError, ValueError):
-        raise InputError(f"{description} has too many values: {number}") from None
+        raise InputError(f"{description} has too many values: {value_count}") from None
 
 
 # --- values ------------------------------------------------------------------------------------
@@ -261,10 +279,10 @@ _WHOLE_FILE_PATTERN = re.compile(r"[^:]+\.(?:csv|npz|json)", re.IGNORECASE)
 
 def _read_value(text: str, description: str, steps: int | None = None) -> Any:
     """Parse a value, or read the column or array of a file that the text names."""
-    match = _FILE_ENTRY_PATTERN.fullmatch(text.strip())
-    if match is None:
+    file_match = _FILE_ENTRY_PATTERN.fullmatch(text.strip())
+    if file_match is None:
         return parse_value(text, description)
-    path, name = path_of(match[1], "the file of a value"), match[2]
+    path, name = path_of(file_match[1], "the file of a value"), file_match[2]
     content = _read_file(path, steps)
     if name not in content:
         raise InputError(
@@ -288,8 +306,12 @@ class _ReplaceConstants(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """Return the Python constant for a name, or the node unchanged."""
-        word = node.id.lower()
-        return ast.Constant(_PYTHON_CONSTANTS[word]) if word in _PYTHON_CONSTANTS else node
+        lower_case_name = node.id.lower()
+        return (
+            ast.Constant(_PYTHON_CONSTANTS[lower_case_name])
+            if lower_case_name in _PYTHON_CONSTANTS
+            else node
+        )
 
 
 def parse_value(text: str, description: str) -> Any:

@@ -156,10 +156,10 @@ def read_reductions(pairs: Iterable[str]) -> dict[str, tuple[str, ...]]:
     reductions: dict[str, tuple[str, ...]] = {}
     for pair in pairs:
         name, _, text = (part.strip() for part in pair.partition("="))
-        words = tuple(word.strip() for word in text.split(","))
-        if not name or not all(words):
+        reduction_names = tuple(reduction_name.strip() for reduction_name in text.split(","))
+        if not name or not all(reduction_names):
             raise InputError(
                 f"--reduce '{pair}' is not NAME=WORDS", hint="e.g. --reduce cell.v=mean,max"
             )
-        reductions[name] = (*reductions.get(name, ()), *words)
+        reductions[name] = (*reductions.get(name, ()), *reduction_names)
     return reductions

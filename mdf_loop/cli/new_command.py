@@ -13,7 +13,7 @@ _SUFFIXES = (".yaml", ".yml")
 
 
 @click.command("new")
-@click.argument("kind", type=click.Choice([start.kind for start in STARTS]))
+@click.argument("kind", type=click.Choice([starter_model.kind for starter_model in STARTS]))
 @click.argument("path", required=False, type=click.Path())
 def command(kind: str, path: str | None) -> None:
     """Write a small model as a template for a new one: a neuron, a decision or a loop.
@@ -24,18 +24,18 @@ def command(kind: str, path: str | None) -> None:
     from mdf_loop.errors import InputError
     from mdf_loop.files import checked_target
 
-    (start,) = (start for start in STARTS if start.kind == kind)
+    (starter_model,) = (starter_model for starter_model in STARTS if starter_model.kind == kind)
     target = checked_target(path if path is not None else f"{kind}.yaml", _SUFFIXES, "a model")
     try:
         with target.open("xb") as stream:
-            stream.write(start.path.read_bytes())
+            stream.write(starter_model.path.read_bytes())
     except FileExistsError:
         raise InputError(
             f"there is '{target}' already, and it is not overwritten",
             hint=f"give another name: mdf-loop new {kind} another.yaml",
         ) from None
-    name, picture = shlex.quote(str(target)), shlex.quote(target.stem)
-    show(f"wrote {target}: {start.about}. Go on with")
-    show(f"  mdf-loop check {name}")
-    show(f"  mdf-loop run {name} {start.run.format(name=picture)}".rstrip())
-    show(f"  mdf-loop draw {name} -o {picture}.svg")
+    quoted_path, quoted_stem = shlex.quote(str(target)), shlex.quote(target.stem)
+    show(f"wrote {target}: {starter_model.about}. Go on with")
+    show(f"  mdf-loop check {quoted_path}")
+    show(f"  mdf-loop run {quoted_path} {starter_model.run.format(name=quoted_stem)}".rstrip())
+    show(f"  mdf-loop draw {quoted_path} -o {quoted_stem}.svg")

@@ -203,9 +203,9 @@ def _check_distinct_files(options: Mapping[str, Any]) -> None:
         option: None if path is None else path_of(path, option)
         for option, path in paths_by_option.items()
     }
-    for shared_pair in product(("--checkpoint", "--resume"), ("--initial-state", "--final-state")):
+    for allowed_pair in product(("--checkpoint", "--resume"), ("--initial-state", "--final-state")):
         refuse_clashes(
-            {option: path for option, path in paths.items() if option not in shared_pair}
+            {option: path for option, path in paths.items() if option not in allowed_pair}
         )
 
 
@@ -265,10 +265,10 @@ def _run_model(
     except LoopError as error:
         if error.results is None:
             raise
-        (first, *others) = error.findings
-        output = None if others else spec.output
-        hint = _command_line_hint(error, first.hint, output, spec.controls)
-        error.findings = (replace(first, hint=hint), *others)
+        (first_finding, *other_findings) = error.findings
+        store_path = None if other_findings else spec.output
+        command_line_hint = _command_line_hint(error, first_finding.hint, store_path, spec.controls)
+        error.findings = (replace(first_finding, hint=command_line_hint), *other_findings)
         return error.results, error
 
 
@@ -305,8 +305,8 @@ def _write_files(
         if options["final_state"] is not None:
             save_state(options["final_state"], results.state)
         if options["plot"] is not None:
-            title = compiled.document.graph.id
-            results.plot(options["plot"], title=title)
+            plot_title = compiled.document.graph.id
+            results.plot(options["plot"], title=plot_title)
     except InputError as error:
         if not isinstance(failure, LoopError):
             return error
@@ -325,6 +325,6 @@ def _printed_parts(
     if options["as_json"]:
         return results_as_json(results, execution_list)
     is_modeci = options["engine"] == "modeci"
-    reason = "modeci_mdf's engine" if is_modeci else compiled.device_reason
+    device_reason = "modeci_mdf's engine" if is_modeci else compiled.device_reason
     notes = notes_on_idle_nodes(compiled.document, results)
-    return ("\n".join((results_as_text(results, reason, execution_list), *notes)),)
+    return ("\n".join((results_as_text(results, device_reason, execution_list), *notes)),)

@@ -12,7 +12,12 @@ def notes_on_idle_nodes(document: Document, results: Results) -> list[str]:
     """Return a note about each node that has an output but never ran, if execution was recorded."""
     if document.graph.conditions is None or not results.execution_list:
         return []
-    active_nodes = {node for sets in results.execution_list for nodes in sets for node in nodes}
+    active_nodes = {
+        node
+        for execution_sets in results.execution_list
+        for nodes in execution_sets
+        for node in nodes
+    }
     idle_outputs: dict[str, list[str]] = {}
     for name, item in named_items(document).items():
         if item.node not in active_nodes and name in results:

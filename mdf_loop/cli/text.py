@@ -59,8 +59,8 @@ def results_as_text(
     for name, report in results.loops.items():
         lines.append(f"loop {name}: {report.how_often}; {report.why}")
     lines += [] if execution_list is None else _execution_order_lines(execution_list)
-    seed = f", seed: {results.seed}" if results.draws and results.seed is not None else ""
-    lines.append(f"device: {results.device} ({reason}), precision: {results.precision}{seed}")
+    seed_text = f", seed: {results.seed}" if results.draws and results.seed is not None else ""
+    lines.append(f"device: {results.device} ({reason}), precision: {results.precision}{seed_text}")
     if results.stopped_by is not StopReason.COMPLETED:
         lines.append(f"stopped: {results.reason}")
     return "\n".join(map(escape_to_one_line, lines))
@@ -74,9 +74,9 @@ def gradient_as_json(gradient: Gradient) -> str:
 
 def gradient_as_text(gradient: Gradient) -> str:
     """Format the objective, its derivatives and their comparison with differences as text."""
-    width = max(map(len, ("value", *gradient)))
+    name_width = max(map(len, ("value", *gradient)))
     arrays = {"value": np.asarray(gradient.value), **gradient}
-    lines = [f"{name:{width}}  {_range_text(array)}" for name, array in arrays.items()]
+    lines = [f"{name:{name_width}}  {_range_text(array)}" for name, array in arrays.items()]
     lines += [f"loop {loop}: {native_choice}" for loop, native_choice in gradient.native.items()]
     lines += [f"seed: {gradient.seed}"] if gradient.seed else []
     if (check := gradient.check) is not None:
@@ -104,8 +104,8 @@ def _output_lines(
         return [f"{name}: {dtype}, absent"]
     if not isinstance(values, list):
         return _array_lines(name, values, axis_names, unit)
-    members = f"{len(values)} member" + ("" if len(values) == 1 else "s")
-    lines = [f"{name}: {content_type(dtype or '', values)} of {members}"]
+    member_count_text = f"{len(values)} member" + ("" if len(values) == 1 else "s")
+    lines = [f"{name}: {content_type(dtype or '', values)} of {member_count_text}"]
     for k, member in enumerate(values):
         lines += (f"  {line}" for line in _array_lines(f"{name}[{k}]", member, axis_names, unit))
     if len(lines) > 2 * _MAX_SHOWN_LINES:
@@ -143,22 +143,26 @@ def _end_elements(array: Any, edge_items: int, index: tuple[slice, ...] = ()) ->
         return np.asarray(array[index])
     extent = array.shape[axis]
     is_long = extent > 2 * edge_items + 1
-    parts = (
+    index_parts = (
         (slice(edge_items + 1), slice(extent - edge_items, extent)) if is_long else (slice(extent),)
     )
     return np.concatenate(
-        [_end_elements(array, edge_items, (*index, part)) for part in parts], axis
+        [_end_elements(array, edge_items, (*index, part)) for part in index_parts], axis
     )
 
 
 def _execution_order_lines(execution_list: ExecutionList) -> list[str]:
     """Return one line for each range of evaluations with the same execution sets: `1 to 9: A, B | C`."""
-    lines, first = [], 0
-    for sets, equal_evaluations in itertools.groupby(execution_list):
-        last = first + len(list(equal_evaluations)) - 1
-        label = f"{first}" if first == last else f"{first} to {last}"
-        lines.append(f"  {label}: {_execution_sets_text(sets)}")
-        first = last + 1
+    lines, first_evaluation = [], 0
+    for execution_sets, equal_evaluations in itertools.groupby(execution_list):
+        last_evaluation = first_evaluation + len(list(equal_evaluations)) - 1
+        label = (
+            f"{first_evaluation}"
+            if first_evaluation == last_evaluation
+            else f"{first_evaluation} to {last_evaluation}"
+        )
+        lines.append(f"  {label}: {_execution_sets_text(execution_sets)}")
+        first_evaluation = last_evaluation + 1
     if len(lines) > _MAX_SHOWN_LINES:
         lines[_MAX_SHOWN_LINES // 2 : -_MAX_SHOWN_LINES // 2] = ["  ..."]
     return ["order of execution:", *lines]

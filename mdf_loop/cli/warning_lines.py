@@ -16,7 +16,7 @@ def warning_lines() -> Iterator[None]:
     """Print each UserWarning inside the block as a line `warning: ...` on stderr."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        show_others = warnings.showwarning
+        original_showwarning = warnings.showwarning
 
         def show_line(
             message: Any, category: type[Warning], *location: Any, **options: Any
@@ -24,7 +24,7 @@ def warning_lines() -> Iterator[None]:
             if category is UserWarning:
                 show(escape_to_one_line(f"warning: {message}"), error=True)
             else:
-                show_others(message, category, *location, **options)
+                original_showwarning(message, category, *location, **options)
 
         warnings.showwarning = show_line
         yield

@@ -78,8 +78,8 @@ class _Watchdog:
         """Wait for signals, and end the process if the main thread does not respond in time."""
         while not self._is_over:
             select.select([self._wakeup_socket.socket], [], [], self._wait_seconds())
-            for number in self._wakeup_socket.heard() or b"":
-                self._register_signal(number)
+            for signal_number in self._wakeup_socket.heard() or b"":
+                self._register_signal(signal_number)
             if not self._is_over:
                 self._resend_deferred()
                 self._end_if_due()
@@ -89,9 +89,9 @@ class _Watchdog:
         if not signals.DEFERRED or time.monotonic() < self._next_resend:
             return
         self._next_resend = time.monotonic() + RESEND_SECONDS
-        for number in tuple(signals.DEFERRED):
-            self._resend_counts[number] += 1  # the signal also wakes this thread
-            _thread.interrupt_main(signal.Signals(number))
+        for signal_number in tuple(signals.DEFERRED):
+            self._resend_counts[signal_number] += 1  # the signal also wakes this thread
+            _thread.interrupt_main(signal.Signals(signal_number))
 
     def _wait_seconds(self) -> float | None:
         """Return the seconds to wait for the next signal, or None for no limit."""
@@ -99,16 +99,16 @@ class _Watchdog:
             return None
         return RESEND_SECONDS if signals.DEFERRED else CHECK_SECONDS
 
-    def _register_signal(self, number: int) -> None:
+    def _register_signal(self, signal_number: int) -> None:
         """Register a signal and its deadline, unless it repeats or echoes the last signal."""
-        if self._resend_counts[number]:
-            self._resend_counts[number] -= 1
+        if self._resend_counts[signal_number]:
+            self._resend_counts[signal_number] -= 1
             return
-        reasons = signals.reasons_in(bytes([number]))
+        reasons = signals.reasons_in(bytes([signal_number]))
         now = time.monotonic()
-        if not reasons or signals.is_echo(number, self._last_times.get(number), now):
+        if not reasons or signals.is_echo(signal_number, self._last_times.get(signal_number), now):
             return
-        self._last_times[number] = now
+        self._last_times[signal_number] = now
         (reason,) = reasons
         self._is_second = self._reason is not None
         self._reason = reason

@@ -94,21 +94,23 @@ def _forms(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
 ) -> Iterator[PictureForm]:
     """Yield the forms of a picture to try, the most detailed first."""
-    count = sum(not n.is_input and n.constant is None for n in all_nodes(graph))
-    if (request.level is not None or count <= MAX_DETAILED_NODES) and not isinstance(
+    node_count = sum(not n.is_input and n.constant is None for n in all_nodes(graph))
+    if (request.level is not None or node_count <= MAX_DETAILED_NODES) and not isinstance(
         request.level, str
     ):
         yield from _level_forms(graph, request)
         if request.rankdir is not None:
             return
     if request.level is None or isinstance(request.level, str):
-        yield from _operator_forms(graph, request, build_canvas, count)
+        yield from _operator_forms(graph, request, build_canvas, node_count)
 
 
 def _level_forms(graph: GraphOutline, request: LayoutRequest) -> Iterator[PictureForm]:
     """Yield the forms of each allowed level, the most detailed first, in each allowed direction."""
-    highest = default_level(graph)
-    levels = [request.level] if request.level is not None else list(range(highest, 0, -1))
+    default_detail_level = default_level(graph)
+    levels = (
+        [request.level] if request.level is not None else list(range(default_detail_level, 0, -1))
+    )
     if request.rankdir is not None:
         levels = levels[:1]  # a requested direction has no alternative
     directions = ["LR", "TB"] if request.rankdir is None else [request.rankdir]
@@ -128,7 +130,7 @@ _DIRECTION_TEXTS = {"LR": "left to right", "TB": "top to bottom"}
 
 
 def _operator_forms(
-    graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder, count: int
+    graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder, node_count: int
 ) -> Iterator[PictureForm]:
     """Yield forms that show operators in bands, first with all frames open, then with fewer."""
     rankdir = request.rankdir or "TB"
@@ -139,7 +141,7 @@ def _operator_forms(
         view = replace(request.view, detail=OPERATORS, depth=depth)
         form = _choose_bands(PictureForm(view, rankdir), request, path_length, build_canvas)
         depth_remark = "" if depth is None else _depth_remark(depth)
-        yield replace(form, note=_operators_note(graph, form, request, count) + depth_remark)
+        yield replace(form, note=_operators_note(graph, form, request, node_count) + depth_remark)
 
 
 def _depth_remark(depth: int) -> str:
@@ -150,11 +152,11 @@ def _depth_remark(depth: int) -> str:
 
 
 def _operators_note(
-    graph: GraphOutline, form: PictureForm, request: LayoutRequest, count: int
+    graph: GraphOutline, form: PictureForm, request: LayoutRequest, node_count: int
 ) -> str:
     """Return a note about the number of operators, the direction and the bands."""
     folded_count = flow_of(graph).folded
-    note = f"operators of {count} nodes, {_DIRECTION_TEXTS[form.rankdir]}"
+    note = f"operators of {node_count} nodes, {_DIRECTION_TEXTS[form.rankdir]}"
     if form.view.bands > 1:
         note += f" in {form.view.bands} bands"
     if request.level is None:
@@ -165,26 +167,31 @@ def _operators_note(
 
 
 def _choose_bands(
-    form: PictureForm, request: LayoutRequest, length: float, build_canvas: CanvasBuilder
+    form: PictureForm,
+    request: LayoutRequest,
+    flow_length_of_graph: float,
+    build_canvas: CanvasBuilder,
 ) -> PictureForm:
     """Return the form with the number of bands whose aspect ratio is closest to `BANDS_ASPECT_RATIO`."""
     if request.bands is not None:
         return replace(form, view=replace(form.view, bands=request.bands))
     deviations: dict[int, float] = {}
-    bands = max(1, round(math.sqrt(length / BAND_WIDTH / BANDS_ASPECT_RATIO)))
+    band_count = max(1, round(math.sqrt(flow_length_of_graph / BAND_WIDTH / BANDS_ASPECT_RATIO)))
     for _ in range(_BAND_ATTEMPTS):
-        extent = build_canvas(replace(form, view=replace(form.view, bands=bands))).extent()
-        flow_extent, breadth = extent.height, extent.width
+        extent = build_canvas(replace(form, view=replace(form.view, bands=band_count))).extent()
+        flow_extent, cross_extent = extent.height, extent.width
         if form.rankdir == "LR":
-            flow_extent, breadth = breadth, flow_extent
+            flow_extent, cross_extent = cross_extent, flow_extent
         desired_ratio = 1 / BANDS_ASPECT_RATIO if form.rankdir == "LR" else BANDS_ASPECT_RATIO
-        deviations[bands] = abs(math.log(breadth / flow_extent / desired_ratio)) + max(
+        deviations[band_count] = abs(math.log(cross_extent / flow_extent / desired_ratio)) + max(
             0.0, extent.width - MAX_BANDS_WIDTH
         )
-        next_bands = max(1, round(bands * math.sqrt(desired_ratio * flow_extent / breadth)))
-        if next_bands in deviations:
+        next_band_count = max(
+            1, round(band_count * math.sqrt(desired_ratio * flow_extent / cross_extent))
+        )
+        if next_band_count in deviations:
             break
-        bands = next_bands
+        band_count = next_band_count
     return replace(
         form, view=replace(form.view, bands=min(deviations, key=lambda b: deviations[b]))
     )

@@ -38,16 +38,16 @@ def cut_into_bands(flow: Flow, band_count: int) -> Bands:
     lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
     positions = _run_positions(flow, lengths)
     total_length = max((positions[k] + lengths[k] for k in range(len(lengths))), default=1.0)
-    slots = [
+    slot_of_run = [
         min(int(position * band_count / total_length), band_count - 1) for position in positions
     ]
-    band_of_slot = {slot: band for band, slot in enumerate(sorted(set(slots)))}
-    band_of_run = tuple(band_of_slot[slot] for slot in slots)
-    numbers = count(1)
+    band_of_slot = {slot: band for band, slot in enumerate(sorted(set(slot_of_run)))}
+    band_of_run = tuple(band_of_slot[slot] for slot in slot_of_run)
+    stub_numbers = count(1)
     stubs: dict[int, int] = {}
-    for tail, head in (*flow.links, *flow.back):
-        if band_of_run[tail] != band_of_run[head] and tail not in stubs:
-            stubs[tail] = next(numbers)
+    for sender_run, reader_run in (*flow.links, *flow.back):
+        if band_of_run[sender_run] != band_of_run[reader_run] and sender_run not in stubs:
+            stubs[sender_run] = next(stub_numbers)
     return Bands(band_of_run, stubs)
 
 
@@ -61,16 +61,18 @@ def flow_length(flow: Flow) -> float:
 def _run_positions(flow: Flow, lengths: list[float]) -> list[float]:
     """Return the position of each run along the flow. A run without senders is just before its first reader."""
     senders, readers = defaultdict(list), defaultdict(list)
-    for tail, head in flow.links:
-        senders[head].append(tail)
-        readers[tail].append(head)
+    for sender_run, reader_run in flow.links:
+        senders[reader_run].append(sender_run)
+        readers[sender_run].append(reader_run)
     positions = [0.0] * len(lengths)
-    order = flow.order
-    for run in order:
-        ends_of_senders = (positions[tail] + lengths[tail] + BOX_GAP for tail in senders[run])
+    run_order = flow.order
+    for run in run_order:
+        ends_of_senders = (
+            positions[sender_run] + lengths[sender_run] + BOX_GAP for sender_run in senders[run]
+        )
         positions[run] = max(ends_of_senders, default=0.0)
-    for run in reversed(order):
+    for run in reversed(run_order):
         if not senders[run] and readers[run]:
-            first_reader = min(positions[head] for head in readers[run])
+            first_reader = min(positions[reader_run] for reader_run in readers[run])
             positions[run] = max(first_reader - lengths[run] - BOX_GAP, 0.0)
     return positions

@@ -146,10 +146,10 @@ class Canvas:
 
     def name(self, *ids: str) -> str:
         """Return an unused name for DOT and for ids in SVG, composed of ids of the model."""
-        base = "__".join(_to_identifier(part) for part in ids if part) or "x"
-        name, number = base, 2
+        base_name = "__".join(_to_identifier(part) for part in ids if part) or "x"
+        name, number = base_name, 2
         while name in self._names:
-            name, number = f"{base}_{number}", number + 1
+            name, number = f"{base_name}_{number}", number + 1
         self._names.add(name)
         return name
 
@@ -175,13 +175,13 @@ class Canvas:
 
     def _store_label(self, name: str, label: str, attributes: dict[str, str]) -> None:
         """Store the label and the minimum size of a node, for the estimate of the extent."""
-        min_size = None
+        box_size = None
         if "shape" in attributes:
-            min_size = (
+            box_size = (
                 72 * float(attributes.get("width", "0.75")),
                 72 * float(attributes.get("height", "0.5")),
             )
-        self._placed[name] = UnplacedNode(label, min_size, self._band, self._frames)
+        self._placed[name] = UnplacedNode(label, box_size, self._band, self._frames)
 
     def extent(self) -> Extent:
         """Return the estimated size of the picture."""
@@ -194,10 +194,12 @@ class Canvas:
     ) -> Iterator[None]:
         """Draw a frame around all elements that are drawn inside the `with` block."""
         outer_state = self._here, self._edges
-        identity = {"id": f"cluster_{name}", "class": kind, "tooltip": self.text(path)}
+        svg_attributes = {"id": f"cluster_{name}", "class": kind, "tooltip": self.text(path)}
         with outer_state[0].subgraph(name=f"cluster_{name}") as frame:
             label_text = f"<{label}>" if label else ""
-            frame.attr(label=label_text, labelloc="t", labeljust="l", **identity, **attributes)
+            frame.attr(
+                label=label_text, labelloc="t", labeljust="l", **svg_attributes, **attributes
+            )
             self._here, self._edges = frame, {}
             self._frames += 1
             yield
@@ -252,12 +254,12 @@ class Canvas:
 
     def keep_side_by_side(self, frames: Sequence[str]) -> None:
         """Place the first nodes of frames in one rank, in the given order if Graphviz supports it."""
-        with self._here.subgraph() as rank:
-            rank.attr(rank="same")
+        with self._here.subgraph() as rank_subgraph:
+            rank_subgraph.attr(rank="same")
             for frame in frames:
-                rank.node(frame)
+                rank_subgraph.node(frame)
             for tail, head in pairwise(frames):
-                rank.edge(tail, head, style="invis")
+                rank_subgraph.edge(tail, head, style="invis")
 
     def _write_edges(self) -> None:
         """Write the edges of the current frame.

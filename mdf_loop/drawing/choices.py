@@ -47,24 +47,31 @@ def draw_choice(
         margin="12",
     ):
         rows = choice_rows(choice, view.detail, view.captures)
-        left, right = draw_rails(canvas, choice, rows, rail_title(choice, [block_name(choice)]))
-        branch_lines = [
-            _draw_branch(canvas, choice, branch, view, draw_graph, left, right)
+        left_rail, right_rail = draw_rails(
+            canvas, choice, rows, rail_title(choice, [block_name(choice)])
+        )
+        chain_ends_of_branches = [
+            _draw_branch(canvas, choice, branch, view, draw_graph, left_rail, right_rail)
             for branch in canvas.direction.stacking_order(choice.branches)
         ]
-        canvas.keep_side_by_side([line[0][0] for line in branch_lines])
-        if branch_lines:
-            straighten(canvas, left.name, right.name, branch_lines[len(branch_lines) // 2])
-    edge_targets = [EdgeTarget(left.outer("c"), "data", tuple(choice.expressions))]
+        canvas.keep_side_by_side([chain_ends[0][0] for chain_ends in chain_ends_of_branches])
+        if chain_ends_of_branches:
+            straighten(
+                canvas,
+                left_rail.name,
+                right_rail.name,
+                chain_ends_of_branches[len(chain_ends_of_branches) // 2],
+            )
+    edge_targets = [EdgeTarget(left_rail.outer("c"), "data", tuple(choice.expressions))]
     edge_targets += [
-        EdgeTarget(left.outer(f"o{k}"), "capture", (capture.name,))
+        EdgeTarget(left_rail.outer(f"o{k}"), "capture", (capture.name,))
         for k, capture in enumerate(choice.captures)
     ]
     return Frame(
-        first=left.name,
-        last=right.name,
+        first=left_rail.name,
+        last=right_rail.name,
         reads=tuple(edge_targets),
-        results=tuple(right.outer(f"r{k}") for k in range(len(choice.joins))),
+        results=tuple(right_rail.outer(f"r{k}") for k in range(len(choice.joins))),
         report_ends={},
     )
 
@@ -75,8 +82,8 @@ def _draw_branch(
     branch: BranchOutline,
     view: View,
     draw_graph: GraphDrawer,
-    left: Rail,
-    right: Rail,
+    left_rail: Rail,
+    right_rail: Rail,
 ) -> list[tuple[str, str]]:
     """Draw the frame of a branch. Return the first and last nodes on its longest chain.
 
@@ -107,15 +114,17 @@ def _draw_branch(
         )
     chain_ends = [(pill, pill) for pill in [placeholder_name, *pills.values()] if pill][:1]
     if placeholder_name:
-        _keep_between_rails(canvas, left, placeholder_name, right)
+        _keep_between_rails(canvas, left_rail, placeholder_name, right_rail)
     if visible_body is not None and connections:
-        wire_inputs(canvas, _terminals(choice), visible_body, connections, left)
+        wire_inputs(canvas, _terminals(choice), visible_body, connections, left_rail)
         chain_ends = longest_chain_ends(
             visible_body,
-            keep_body_between_rails(canvas, left.name, right.name, visible_body, connections),
+            keep_body_between_rails(
+                canvas, left_rail.name, right_rail.name, visible_body, connections
+            ),
             connections,
         )
-    _wire_outputs(canvas, choice, branch, connections, pills, left, right)
+    _wire_outputs(canvas, choice, branch, connections, pills, left_rail, right_rail)
     return chain_ends
 
 
@@ -154,28 +163,28 @@ def _wire_outputs(
     branch: BranchOutline,
     connections: dict[str, NodeConnections],
     pills: dict[str, str],
-    left: Rail,
-    right: Rail,
+    left_rail: Rail,
+    right_rail: Rail,
 ) -> None:
     """Draw edges from a branch to the results in the right rail."""
     for name in pills.values():
-        _keep_between_rails(canvas, left, name, right)
+        _keep_between_rails(canvas, left_rail, name, right_rail)
     terminals = _terminals(choice)
     for k, output in enumerate(branch.outputs):
         if output.node in connections:
             node_ends = connections[output.node]
-            tail = node_ends.outputs.get(output.port, node_ends.node_output)
+            source_end = node_ends.outputs.get(output.port, node_ends.node_output)
         elif output.port in pills:
-            tail = End(pills[output.port])
+            source_end = End(pills[output.port])
             if output.port in terminals:
-                key, kind = terminals[output.port]
-                canvas.edge(left.inner(key), tail, kind, output.path)
+                terminal_key, kind = terminals[output.port]
+                canvas.edge(left_rail.inner(terminal_key), source_end, kind, output.path)
         else:
             continue
-        canvas.edge(tail, right.inner(f"r{k}"), "data", f"{output.path} {k}")
+        canvas.edge(source_end, right_rail.inner(f"r{k}"), "data", f"{output.path} {k}")
 
 
-def _keep_between_rails(canvas: Canvas, left: Rail, name: str, right: Rail) -> None:
+def _keep_between_rails(canvas: Canvas, left_rail: Rail, name: str, right_rail: Rail) -> None:
     """Keep a drawn node between both rails."""
-    canvas.add_invisible_edge(left.name, name)
-    canvas.add_invisible_edge(name, right.name)
+    canvas.add_invisible_edge(left_rail.name, name)
+    canvas.add_invisible_edge(name, right_rail.name)

@@ -15,16 +15,16 @@ def draw_edge(
 ) -> None:
     """Draw an edge between the ports of two drawn nodes."""
     sender, receiver = connections[edge.sender], connections[edge.receiver]
-    weight = weight_text(edge.weight)
+    weight_label = weight_text(edge.weight)
     if edge.feedback:
-        label_text = f"{edge.sender_port} → {edge.receiver_port} {weight}".strip()
+        label_text = f"{edge.sender_port} → {edge.receiver_port} {weight_label}".strip()
         label = label_text if view.detail.bodies else ""
         canvas.edge(End(sender.first), End(receiver.last), "feedback", edge.path, label)
         return
-    tail = sender.outputs.get(edge.sender_port, End(sender.last))
+    source_end = sender.outputs.get(edge.sender_port, End(sender.last))
     for target in receiver.inputs.get(edge.receiver_port, [EdgeTarget(End(receiver.first))]):
-        label = weight if view.detail.bodies else ""
-        canvas.edge(tail, target.end, target.kind, edge.path, label)
+        label = weight_label if view.detail.bodies else ""
+        canvas.edge(source_end, target.end, target.kind, edge.path, label)
 
 
 def draw_ends(
@@ -42,11 +42,13 @@ def draw_ends(
         if all(target.kind in canvas.hidden for target in targets):
             continue
         name = canvas.name("input", model_input.name)
-        default = "" if model_input.default is None else f" = {value_text(model_input.default, 24)}"
+        default_text = (
+            "" if model_input.default is None else f" = {value_text(model_input.default, 24)}"
+        )
         draw_pill(
             canvas,
             name,
-            f"{model_input.name}{default}",
+            f"{model_input.name}{default_text}",
             model_input.type,
             model_input.path,
             "input",
@@ -57,7 +59,7 @@ def draw_ends(
     for output in graph.outputs:
         if output.node in connections:
             name = canvas.name("output", output.node, output.name)
-            value_text_of_run = value_words(view.observation, output.node, output.port)
+            observed_value = value_words(view.observation, output.node, output.port)
             draw_pill(
                 canvas,
                 name,
@@ -66,7 +68,7 @@ def draw_ends(
                 output.path,
                 "output",
                 view,
-                value_text_of_run,
+                observed_value,
             )
             node_ends = connections[output.node]
             canvas.edge(

@@ -69,22 +69,30 @@ def estimate_extent(
     """Return the estimated extent of nodes and edges, for flow from left to right or from top to bottom."""
     links = [(a, b) for a, b in dict.fromkeys(edges) if a != b and a in nodes and b in nodes]
     ranks = _node_ranks(list(nodes), links)
-    along: dict[int, float] = defaultdict(float)
-    across: dict[tuple[int, int], float] = defaultdict(float)
+    lengths_of_ranks: dict[int, float] = defaultdict(float)
+    breadths_of_ranks: dict[tuple[int, int], float] = defaultdict(float)
     for name, node in nodes.items():
         width, height = label_size(node.label, node.min_size)
         length_of_node, breadth_of_node = (width, height) if sideways else (height, width)
-        along[ranks[name]] = max(along[ranks[name]], length_of_node)
-        across[node.band, ranks[name]] += breadth_of_node + spacing.nodes
+        lengths_of_ranks[ranks[name]] = max(lengths_of_ranks[ranks[name]], length_of_node)
+        breadths_of_ranks[node.band, ranks[name]] += breadth_of_node + spacing.nodes
     for tail, head in links:
         for rank in range(ranks[tail] + 1, ranks[head]):
-            across[nodes[tail].band, rank] += spacing.passing
-    bands: dict[int, float] = defaultdict(float)
-    for (band, _), breadth_of_node in across.items():
-        bands[band] = max(bands[band], breadth_of_node)
-    frames = _FRAME_PADDING * max((node.frames for node in nodes.values()), default=0)
-    length = sum(along.values()) + spacing.ranks * max(len(along) - 1, 0) + frames
-    breadth = sum(bands.values()) + frames + _FRAME_PADDING * (len(bands) - 1)
+            breadths_of_ranks[nodes[tail].band, rank] += spacing.passing
+    breadths_of_bands: dict[int, float] = defaultdict(float)
+    for (band, _), breadth_of_node in breadths_of_ranks.items():
+        breadths_of_bands[band] = max(breadths_of_bands[band], breadth_of_node)
+    frame_padding = _FRAME_PADDING * max((node.frames for node in nodes.values()), default=0)
+    length = (
+        sum(lengths_of_ranks.values())
+        + spacing.ranks * max(len(lengths_of_ranks) - 1, 0)
+        + frame_padding
+    )
+    breadth = (
+        sum(breadths_of_bands.values())
+        + frame_padding
+        + _FRAME_PADDING * (len(breadths_of_bands) - 1)
+    )
     width, height = (length, breadth) if sideways else (breadth, length)
     return Extent(width + _PAGE_MARGIN, height + _TITLE_HEIGHT)
 
@@ -103,13 +111,13 @@ def _node_ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int
         open_senders[head] += 1
     ranks = dict.fromkeys(names, 0)
     sources = [name for name in names if not open_senders[name]]
-    ready = list(sources)
-    for name in ready:
+    unvisited_nodes = list(sources)
+    for name in unvisited_nodes:
         for head in receivers[name]:
             ranks[head] = max(ranks[head], ranks[name] + 1)
             open_senders[head] -= 1
             if not open_senders[head]:
-                ready.append(head)
+                unvisited_nodes.append(head)
     for name in sources:
         ranks[name] = max(min((ranks[head] for head in receivers[name]), default=1) - 1, 0)
     return ranks
@@ -128,41 +136,45 @@ def label_size(label: str, min_size: tuple[float, float] | None) -> tuple[float,
 
 def _content_size(element: ElementTree.Element, font: float) -> tuple[float, float]:
     """Return the size of an HTML-like element. Lines are stacked, other elements are side by side."""
-    lines = [[_text_size(element.text, font)]]
+    line_sizes = [[_text_size(element.text, font)]]
     for child in element:
         match child.tag:
             case "BR":
-                lines.append([])
+                line_sizes.append([])
             case "TABLE":
-                lines[-1].append(_table_size(child, font))
+                line_sizes[-1].append(_table_size(child, font))
             case "FONT":
-                lines[-1].append(_content_size(child, float(child.get("POINT-SIZE", font))))
+                line_sizes[-1].append(_content_size(child, float(child.get("POINT-SIZE", font))))
             case _:
-                lines[-1].append(_content_size(child, font * 1.06))
-        lines[-1].append(_text_size(child.tail, font))
-    width = max(sum(w for w, _ in line) for line in lines)
-    return width, sum(max((h for _, h in line), default=font * _LINE_HEIGHT) for line in lines)
+                line_sizes[-1].append(_content_size(child, font * 1.06))
+        line_sizes[-1].append(_text_size(child.tail, font))
+    width = max(sum(w for w, _ in line_size) for line_size in line_sizes)
+    return width, sum(
+        max((h for _, h in line_size), default=font * _LINE_HEIGHT) for line_size in line_sizes
+    )
 
 
 def _text_size(text: str | None, font: float) -> tuple[float, float]:
     """Return the estimated width and height of a text in points."""
-    stripped = (text or "").strip("\n")
-    return len(stripped) * font * _LETTER_WIDTH, font * _LINE_HEIGHT if stripped else 0.0
+    stripped_text = (text or "").strip("\n")
+    return len(stripped_text) * font * _LETTER_WIDTH, font * _LINE_HEIGHT if stripped_text else 0.0
 
 
 def _table_size(table: ElementTree.Element, font: float) -> tuple[float, float]:
     """Return the estimated size of a table from the sizes of its cells."""
     padding, spacing = (float(table.get(f"CELL{key}", 0)) for key in ("PADDING", "SPACING"))
-    columns: dict[int, float] = defaultdict(float)
+    column_widths: dict[int, float] = defaultdict(float)
     height = spacing
     for row in table:
         row_height = 0.0
         for k, cell in enumerate(row):
             cell_width, cell_height = _content_size(cell, font)
             padding_of_cell = 2 * float(cell.get("CELLPADDING", padding))
-            columns[k] = max(columns[k], cell_width + padding_of_cell, float(cell.get("WIDTH", 0)))
+            column_widths[k] = max(
+                column_widths[k], cell_width + padding_of_cell, float(cell.get("WIDTH", 0))
+            )
             row_height = max(
                 row_height, cell_height + padding_of_cell, float(cell.get("HEIGHT", 0))
             )
         height += row_height + spacing
-    return sum(columns.values()) + spacing * (len(columns) + 1), height
+    return sum(column_widths.values()) + spacing * (len(column_widths) + 1), height

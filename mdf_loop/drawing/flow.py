@@ -90,12 +90,12 @@ def _live_node_ids(graph: GraphOutline) -> frozenset[str]:
     for edge in graph.edges:
         receivers[edge.sender].append(edge.receiver)
     live_ids = input_nodes | varying_nodes
-    stack = list(live_ids)
-    while stack:
-        for receiver in receivers[stack.pop()]:
+    unvisited_ids = list(live_ids)
+    while unvisited_ids:
+        for receiver in receivers[unvisited_ids.pop()]:
             if receiver not in live_ids:
                 live_ids.add(receiver)
-                stack.append(receiver)
+                unvisited_ids.append(receiver)
     return frozenset(live_ids | {o.node for o in graph.outputs if o.node is not None})
 
 
@@ -122,22 +122,22 @@ def _chains(
         )
 
     chains: list[list[str]] = []
-    chained: set[str] = set()
-    for first in topological_order(nodes, pairs):
-        if first in chained:
+    chained_ids: set[str] = set()
+    for first_node in topological_order(nodes, pairs):
+        if first_node in chained_ids:
             continue
-        chain = [first]
+        chain = [first_node]
         while joins(chain[-1]) and len(chain) < MAX_RUN_LENGTH and len(receivers[chain[-1]]) == 1:
             (next_node,) = receivers[chain[-1]]
             if (
                 len(senders[next_node]) != 1
-                or next_node in chained
+                or next_node in chained_ids
                 or next_node in chain
                 or not joins(next_node)
             ):
                 break
             chain.append(next_node)
-        chained.update(chain)
+        chained_ids.update(chain)
         chains.append(chain)
     return chains
 

@@ -33,22 +33,24 @@ def own_formulas(node: NodeOutline) -> list[OwnFormula]:
         for item in node.items
         if not item.constant
     ]
-    plain_ports = {port for block in node.blocks for port in block.ports}
-    plain_ports |= {port.id for port in node.outputs if _is_name(port.value, node)}
+    result_port_ids = {port for block in node.blocks for port in block.ports}
+    result_port_ids |= {port.id for port in node.outputs if _is_name(port.value, node)}
     for port in node.outputs:
-        if port.id not in plain_ports:
+        if port.id not in result_port_ids:
             item = ItemOutline(port.id, port.path, value=port.value, type=port.type)
             text = f"{port.id} = {value_text(port.value, 400)}"
-            names = frozenset(names_in(port.value))
-            formulas.append(OwnFormula(port.id, (text,), item, (port.value,), names, is_port=True))
+            names_read = frozenset(names_in(port.value))
+            formulas.append(
+                OwnFormula(port.id, (text,), item, (port.value,), names_read, is_port=True)
+            )
     return formulas
 
 
 def _item_expressions(item: ItemOutline) -> tuple[object, ...]:
     """Return all expressions of a parameter or function."""
     arguments = tuple(value for _, value in item.arguments)
-    tests = tuple(text for pair in item.conditions for text in pair)
-    return (item.value, item.initial, item.derivative, *arguments, *tests)
+    condition_texts = tuple(text for pair in item.conditions for text in pair)
+    return (item.value, item.initial, item.derivative, *arguments, *condition_texts)
 
 
 def _is_name(value: object, node: NodeOutline) -> bool:

@@ -52,7 +52,7 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
     if observation_text := loop_words(view.observation, loop):
         title_lines.append(observation_text)
         canvas.kinds.update({"native"} if MARKS["native"].sign in observation_text else ())
-    fill = FRAME_FILLS[view.nesting % len(FRAME_FILLS)]
+    fill_color = FRAME_FILLS[view.nesting % len(FRAME_FILLS)]
     with canvas.cluster(
         name,
         frame_title(canvas, loop, title_lines),
@@ -60,40 +60,44 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         loop.path,
         style="rounded,filled",
         pencolor=LOOP_LINE,
-        fillcolor=fill,
+        fillcolor=fill_color,
         penwidth="1.6",
         margin="12",
     ):
         rows = rail_rows(loop, view)
         pass_lines = schedule_words(loop) if view.detail.bodies else []
-        left, right = draw_rails(canvas, loop, rows, rail_title(loop, [*title_lines, *pass_lines]))
+        left_rail, right_rail = draw_rails(
+            canvas, loop, rows, rail_title(loop, [*title_lines, *pass_lines])
+        )
         if loop.body is not None and view.detail.bodies:
             with _passes_frame(canvas, loop, pass_lines):
                 connections = draw_graph(canvas, loop.body, view.inner())
-            wire_inputs(canvas, _terminals_by_name(loop), loop.body, connections, left)
-            _wire_outputs(canvas, loop, loop.body, connections, left, right)
-            receivers = keep_body_between_rails(
-                canvas, left.name, right.name, loop.body, connections
+            wire_inputs(canvas, _terminals_by_name(loop), loop.body, connections, left_rail)
+            _wire_outputs(canvas, loop, loop.body, connections, left_rail, right_rail)
+            receivers_of = keep_body_between_rails(
+                canvas, left_rail.name, right_rail.name, loop.body, connections
             )
-            chain_ends = longest_chain_ends(loop.body, receivers, connections)
-            straighten(canvas, left.name, right.name, chain_ends)
+            chain_ends = longest_chain_ends(loop.body, receivers_of, connections)
+            straighten(canvas, left_rail.name, right_rail.name, chain_ends)
         else:
             name = draw_placeholder(canvas, loop, loop.body)
-            canvas.add_invisible_edge(left.name, name, STRAIGHT_LINE_WEIGHT)
-            canvas.add_invisible_edge(name, right.name, STRAIGHT_LINE_WEIGHT)
-        _back_edges(canvas, loop, left, right)
+            canvas.add_invisible_edge(left_rail.name, name, STRAIGHT_LINE_WEIGHT)
+            canvas.add_invisible_edge(name, right_rail.name, STRAIGHT_LINE_WEIGHT)
+        _back_edges(canvas, loop, left_rail, right_rail)
     return Frame(
-        first=left.name,
-        last=right.name,
-        reads=tuple(_edge_targets(loop, left)),
+        first=left_rail.name,
+        last=right_rail.name,
+        reads=tuple(_edge_targets(loop, left_rail)),
         results=tuple(
-            right.outer(key)
+            right_rail.outer(key)
             for key in (
                 *(f"v{k}" for k in range(len(loop.carried))),
                 *(f"r{k}" for k in range(len(loop.recorded))),
             )
         ),
-        report_ends={result.name: right.outer(f"x{k}") for k, result in enumerate(loop.results)},
+        report_ends={
+            result.name: right_rail.outer(f"x{k}") for k, result in enumerate(loop.results)
+        },
     )
 
 
@@ -131,12 +135,12 @@ def schedule_words(loop: LoopOutline) -> list[str]:
     if body is None or loop.kind != "over time" or not body.scheduled:
         return []
     termination_texts = [text.removeprefix("each evaluation ") for text in body.termination]
-    words = [
+    descriptions = [
         f"an evaluation {text}" for text in termination_texts or ["ends when all nodes have run"]
     ]
     if body.counted_events:
-        words += wrap_text(f"counted: {', '.join(body.counted_events)}", MAX_COUNTED_LINE)
-    return words
+        descriptions += wrap_text(f"counted: {', '.join(body.counted_events)}", MAX_COUNTED_LINE)
+    return descriptions
 
 
 def loop_title(loop: LoopOutline) -> str:
@@ -167,31 +171,31 @@ def rail_title(block: Block, text_lines: list[str]) -> tuple[list[str], list[str
 
 def draw_placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) -> str:
     """Draw a placeholder for a body that is not shown, and return its name in the picture."""
-    count = sum(1 for _ in all_nodes(body)) if body else 0
-    label = "no body" if body is None else f"{count} node{'s' if count != 1 else ''}"
+    node_count = sum(1 for _ in all_nodes(body)) if body else 0
+    label = "no body" if body is None else f"{node_count} node{'s' if node_count != 1 else ''}"
     name = canvas.name(block.owner, block.id, "body")
     canvas.point(name, small_text(f"… {label} …"))
     return name
 
 
-def _edge_targets(loop: LoopOutline, left: Rail) -> list[EdgeTarget]:
+def _edge_targets(loop: LoopOutline, left_rail: Rail) -> list[EdgeTarget]:
     """Return the terminals that read outer values of a loop, as targets of edges."""
-    targets = []
+    edge_targets = []
     if loop.trip_count is not None:
-        targets.append(EdgeTarget(left.outer("N"), "data", (loop.trip_count.expression,)))
+        edge_targets.append(EdgeTarget(left_rail.outer("N"), "data", (loop.trip_count.expression,)))
     if loop.start is not None:
-        targets.append(EdgeTarget(left.outer("c"), "data", (loop.start.expression,)))
+        edge_targets.append(EdgeTarget(left_rail.outer("c"), "data", (loop.start.expression,)))
     for k, carried in enumerate(loop.carried):
-        targets.append(EdgeTarget(left.outer(f"v{k}"), "data", (carried.initial,)))
+        edge_targets.append(EdgeTarget(left_rail.outer(f"v{k}"), "data", (carried.initial,)))
     for k, row_slice in enumerate(loop.slices):
-        targets.append(EdgeTarget(left.outer(f"s{k}"), "data", (row_slice.source,)))
+        edge_targets.append(EdgeTarget(left_rail.outer(f"s{k}"), "data", (row_slice.source,)))
     for k, delay in enumerate(loop.delays):
-        targets.append(EdgeTarget(left.outer(f"d{k}"), "data", (delay.initial,)))
-    targets += [
-        EdgeTarget(left.outer(f"o{k}"), "capture", (capture.name,))
+        edge_targets.append(EdgeTarget(left_rail.outer(f"d{k}"), "data", (delay.initial,)))
+    edge_targets += [
+        EdgeTarget(left_rail.outer(f"o{k}"), "capture", (capture.name,))
         for k, capture in enumerate(loop.captures)
     ]
-    return targets
+    return edge_targets
 
 
 # --- inside -----------------------------------------------------------------------------------
@@ -213,12 +217,12 @@ def wire_inputs(
     terminals: dict[str, tuple[str, str]],
     body: GraphOutline,
     connections: dict[str, NodeConnections],
-    left: Rail,
+    left_rail: Rail,
 ) -> None:
     """Draw edges from the terminals of the left rail to their readers in the body."""
     for body_input in body.inputs:
-        key, kind = terminals.get(body_input.name, ("", ""))
-        if not key:
+        terminal_key, kind = terminals.get(body_input.name, ("", ""))
+        if not terminal_key:
             continue
         node_ends = connections[body_input.node]
         targets = node_ends.inputs if body_input.port is not None else node_ends.reads
@@ -227,7 +231,11 @@ def wire_inputs(
         ):
             stroke = "capture" if "capture" in (kind, target.kind) else "data"
             canvas.edge(
-                left.inner(key), target.end, stroke, body_input.path, weight_text(body_input.weight)
+                left_rail.inner(terminal_key),
+                target.end,
+                stroke,
+                body_input.path,
+                weight_text(body_input.weight),
             )
 
 
@@ -236,26 +244,28 @@ def _wire_outputs(
     loop: LoopOutline,
     body: GraphOutline,
     connections: dict[str, NodeConnections],
-    left: Rail,
-    right: Rail,
+    left_rail: Rail,
+    right_rail: Rail,
 ) -> None:
     """Draw edges from the body to the terminals of the right rail."""
     terminals = _terminals_by_name(loop)
     carried_keys = ["c", *(f"v{k}" for k in range(len(loop.carried)))]
-    keys = [*carried_keys, *(f"r{k}" for k in range(len(loop.recorded)))]
-    for key, output in zip(keys, body.outputs, strict=False):
-        if key == "c" and not tests_condition(loop):
+    terminal_keys = [*carried_keys, *(f"r{k}" for k in range(len(loop.recorded)))]
+    for terminal_key, output in zip(terminal_keys, body.outputs, strict=False):
+        if terminal_key == "c" and not tests_condition(loop):
             continue
         if output.node is not None:
             node_ends = connections[output.node]
-            tail = node_ends.outputs.get(output.port, node_ends.node_output)
-            canvas.edge(tail, right.inner(key), "data", output.path)
+            source_end = node_ends.outputs.get(output.port, node_ends.node_output)
+            canvas.edge(source_end, right_rail.inner(terminal_key), "data", output.path)
         elif output.port in terminals:
             source_key, kind = terminals[output.port]
-            canvas.edge(left.inner(source_key), right.inner(key), kind, output.path)
+            canvas.edge(
+                left_rail.inner(source_key), right_rail.inner(terminal_key), kind, output.path
+            )
 
 
-def _back_edges(canvas: Canvas, loop: LoopOutline, left: Rail, right: Rail) -> None:
+def _back_edges(canvas: Canvas, loop: LoopOutline, left_rail: Rail, right_rail: Rail) -> None:
     """Draw an edge from each right terminal to its left terminal, for the next iteration.
 
     Only the first edge has the label `t+1`, because it is above the other edges.
@@ -263,8 +273,8 @@ def _back_edges(canvas: Canvas, loop: LoopOutline, left: Rail, right: Rail) -> N
     direction = canvas.direction
     for k, carried in direction.stacking_order(list(enumerate(loop.carried))):
         canvas.edge(
-            right.inner(f"v{k}", direction.back_from),
-            left.inner(f"v{k}", direction.back_to),
+            right_rail.inner(f"v{k}", direction.back_from),
+            left_rail.inner(f"v{k}", direction.back_to),
             "back",
             f"{loop.path} {carried.enter}",
             "t+1" if k == 0 else "",
@@ -274,8 +284,8 @@ def _back_edges(canvas: Canvas, loop: LoopOutline, left: Rail, right: Rail) -> N
     for k, delay in enumerate(loop.delays):
         if delay.of in keys_by_name:
             canvas.edge(
-                right.inner(keys_by_name[delay.of], direction.back_from),
-                left.inner(f"d{k}", direction.back_to),
+                right_rail.inner(keys_by_name[delay.of], direction.back_from),
+                left_rail.inner(f"d{k}", direction.back_to),
                 "back",
                 f"{loop.path} {delay.name}",
                 f"t+{value_text(delay.back)}",
@@ -317,18 +327,22 @@ def longest_chain_ends(
     ]
 
 
-def straighten(canvas: Canvas, first: str, last: str, line: list[tuple[str, str]]) -> None:
+def straighten(canvas: Canvas, first: str, last: str, chain_ends: list[tuple[str, str]]) -> None:
     """Draw invisible edges that keep a chain of nodes and the rails on one line."""
-    tails = [first, *(end for _, end in line)]
-    heads = [*(begin for begin, _ in line), last]
-    for tail, head in zip(tails, heads, strict=True):
-        canvas.add_invisible_edge(tail, head, STRAIGHT_LINE_WEIGHT)
+    edge_starts = [first, *(end for _, end in chain_ends)]
+    edge_ends = [*(begin for begin, _ in chain_ends), last]
+    for edge_start, edge_end in zip(edge_starts, edge_ends, strict=True):
+        canvas.add_invisible_edge(edge_start, edge_end, STRAIGHT_LINE_WEIGHT)
 
 
 def _longest_chain(graph: GraphOutline, receivers_of: dict[str, list[str]]) -> list[str]:
     """Return the longest path along edges. Among equal paths, return the first in document order."""
-    best: dict[str, list[str]] = {}
+    longest_chain_from: dict[str, list[str]] = {}
     for node in (n.id for n in reversed(order_nodes(graph)) if n.id in receivers_of):
-        chains = [best[other] for other in receivers_of[node] if other in best]
-        best[node] = [node, *max(chains, key=len, default=[])]
-    return max((best[node] for node in receivers_of), key=len, default=[])
+        chains = [
+            longest_chain_from[receiver]
+            for receiver in receivers_of[node]
+            if receiver in longest_chain_from
+        ]
+        longest_chain_from[node] = [node, *max(chains, key=len, default=[])]
+    return max((longest_chain_from[node] for node in receivers_of), key=len, default=[])

@@ -30,10 +30,10 @@ def draw_graph(canvas: Canvas, graph: GraphOutline, view: View) -> dict[str, Nod
         if small_node is not None:
             connections[node.id] = small_node
         elif node.id not in connections:
-            cycle = next((group for group in graph.cycles if node.id in group), None)
+            cycle_of_node = next((group for group in graph.cycles if node.id in group), None)
             connections |= (
-                _draw_cycle(canvas, graph, cycle, view)
-                if cycle
+                _draw_cycle(canvas, graph, cycle_of_node, view)
+                if cycle_of_node
                 else _draw_nodes(canvas, [node], view)
             )
     for edge in graph.edges:

@@ -35,8 +35,10 @@ def escape_text(text: str) -> str:
 
 def style_text(text: str, *, size: int = NORMAL, color: str = INK, tag: str = "") -> str:
     """Format a text with a font size, a colour and optionally the tag `B` or `I`."""
-    content = f"<{tag}>{escape_text(text)}</{tag}>" if tag and text.strip() else escape_text(text)
-    return f'<FONT POINT-SIZE="{size}" COLOR="{color}">{content}</FONT>'
+    tagged_text = (
+        f"<{tag}>{escape_text(text)}</{tag}>" if tag and text.strip() else escape_text(text)
+    )
+    return f'<FONT POINT-SIZE="{size}" COLOR="{color}">{tagged_text}</FONT>'
 
 
 def bold_text(text: str, size: int = NORMAL) -> str:
@@ -51,11 +53,11 @@ def small_text(text: str) -> str:
 
 def stack_lines(*parts: str, align: str = "CENTER") -> str:
     """Arrange lines of different sizes below each other, as rows of a table."""
-    nonempty = [part for part in parts if part]
-    if len(nonempty) < 2:
-        return "".join(nonempty)
+    nonempty_lines = [line for line in parts if line]
+    if len(nonempty_lines) < 2:
+        return "".join(nonempty_lines)
     return table(
-        (row([cell(part, ALIGN=align)]) for part in nonempty), CELLPADDING=0, CELLSPACING=1
+        (row([cell(line, ALIGN=align)]) for line in nonempty_lines), CELLPADDING=0, CELLSPACING=1
     )
 
 

@@ -11,18 +11,21 @@ ENTRIES_PER_ROW = 5
 
 def draw_legend(canvas: Canvas) -> str:
     """Build the legend of all drawn kinds, or return an empty text if nothing needs an explanation."""
-    entries = [
+    legend_entries = [
         badge(kind, 9, 18, 16) + cell(small_text(mark.words), ALIGN="LEFT")
         for kind, mark in MARKS.items()
         if kind in canvas.kinds
     ]
-    entries += [
+    legend_entries += [
         cell(style_text(stroke.sample, color=stroke.attributes["color"], tag="B"))
         + cell(small_text(stroke.words), ALIGN="LEFT")
         for kind, stroke in STROKES.items()
         if kind in canvas.strokes and stroke.words
     ]
-    if not entries:
+    if not legend_entries:
         return ""
-    rows = [entries[k : k + ENTRIES_PER_ROW] for k in range(0, len(entries), ENTRIES_PER_ROW)]
+    rows = [
+        legend_entries[k : k + ENTRIES_PER_ROW]
+        for k in range(0, len(legend_entries), ENTRIES_PER_ROW)
+    ]
     return table((row(cells) for cells in rows), CELLSPACING=3, CELLPADDING=1)

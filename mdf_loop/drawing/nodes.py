@@ -113,13 +113,13 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
         CELLPADDING=0,
     )
     canvas.node(name, content, "node", node.path)
-    enter, leave = canvas.direction.enter, canvas.direction.leave
+    input_side, output_side = canvas.direction.enter, canvas.direction.leave
     connections = NodeConnections(
         first=name,
         last=name,
         header="head" if canvas.direction.is_sideways else "",
-        inputs={i: [EdgeTarget(End(name, port, enter))] for i, port in inputs.items()},
-        outputs={i: End(name, port, leave) for i, port in outputs.items()},
+        inputs={i: [EdgeTarget(End(name, port, input_side))] for i, port in inputs.items()},
+        outputs={i: End(name, port, output_side) for i, port in outputs.items()},
     )
     connections.reads = read_targets(node, [EdgeTarget(connections.node_input)])
     return connections
@@ -173,11 +173,11 @@ def _downward_rows(cells: _NodeCells) -> Iterator[str]:
 
 def _input_text(port: PortOutline, detail: Detail) -> str:
     """Return the label of an input port with its default and type."""
-    default = "" if port.default is None else f" = {value_text(port.default, 24)}"
+    default_text = "" if port.default is None else f" = {value_text(port.default, 24)}"
     # The text of a large constant ends with its type.
-    is_type_shown = not port.type or default.endswith(port.type)
+    is_type_shown = not port.type or default_text.endswith(port.type)
     type_text = f"  {port.type}" if detail.types and not is_type_shown else ""
-    return style_text(f"▸ {shorten_name(port.id, MAX_PORT_LENGTH)}{default}") + (
+    return style_text(f"▸ {shorten_name(port.id, MAX_PORT_LENGTH)}{default_text}") + (
         small_text(type_text) if type_text else ""
     )
 
@@ -185,9 +185,13 @@ def _input_text(port: PortOutline, detail: Detail) -> str:
 def _output_text(node: NodeOutline, port: PortOutline, view: View) -> str:
     """Return the label of an output port with its formula, type and observed value."""
     detail = view.detail
-    value = value_text(port.value, 400) if port.value is not None else port.id
-    value = port.id if value.partition("[")[0] == IMPORTED_FUNCTION_ID else value
-    formula = shorten_name(port.id, MAX_PORT_LENGTH) if value == port.id else f"{port.id} = {value}"
+    expression = value_text(port.value, 400) if port.value is not None else port.id
+    expression = port.id if expression.partition("[")[0] == IMPORTED_FUNCTION_ID else expression
+    formula = (
+        shorten_name(port.id, MAX_PORT_LENGTH)
+        if expression == port.id
+        else f"{port.id} = {expression}"
+    )
     type_text = small_text(f"{port.type}  ") if detail.types and port.type else ""
     observed_value = value_words(view.observation, node.id, port.id)
     remark = small_text(f"  {observed_value}") if observed_value else ""
@@ -204,20 +208,20 @@ def fit_formula(text: str, detail: Detail, align: str) -> str:
 def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[str]:
     """Return cells with the formulas of a node. At most `detail.rows` formulas are shown."""
     cells: list[str] = []
-    typed_at_port = {port.value for port in node.outputs if isinstance(port.value, str)}
+    names_typed_at_port = {port.value for port in node.outputs if isinstance(port.value, str)}
     for item in node.items:
         if item.constant:
             continue
-        type_text = "" if item.id in typed_at_port else item.type
-        mark = ""
+        type_text = "" if item.id in names_typed_at_port else item.type
+        sign = ""
         if item.stateful:
             canvas.kinds.add("state")
-            mark = f"{MARKS['state'].sign} "
+            sign = f"{MARKS['state'].sign} "
         formulas = list(formula_lines(item))
         if item.function and item.id == IMPORTED_FUNCTION_ID:
             formulas = [_call_text(item)]
         cells += [
-            formula_cell(mark + formula, type_text if formula == formulas[-1] else "", detail)
+            formula_cell(sign + formula, type_text if formula == formulas[-1] else "", detail)
             for formula in formulas
         ]
     if len(cells) > detail.rows:
@@ -240,11 +244,11 @@ def _call_text(item: ItemOutline) -> str:
 
 def formula_cell(formula: str, type_text: str, detail: Detail, port: str = "") -> str:
     """Build a cell with a formula, and with its type at the highest level of detail."""
-    remark = small_text(f"  {type_text}") if detail.types and type_text else ""
+    type_remark = small_text(f"  {type_text}") if detail.types and type_text else ""
     attributes: dict[str, str | int] = {"ALIGN": "LEFT", "BALIGN": "LEFT"}
     if port:
         attributes["PORT"] = port
-    return cell(fit_formula(formula, detail, "LEFT") + remark, **attributes)
+    return cell(fit_formula(formula, detail, "LEFT") + type_remark, **attributes)
 
 
 def _constants(items: Iterable[ItemOutline], detail: Detail) -> str:
@@ -262,11 +266,11 @@ def _join_texts(texts: list[str], width: int) -> list[str]:
     """Join texts by commas into lines of about `width` characters."""
     joined_lines: list[str] = []
     for k, text in enumerate(texts):
-        piece = text + ("," if k < len(texts) - 1 else "")
-        if joined_lines and len(joined_lines[-1]) + len(piece) < width:
-            joined_lines[-1] += f" {piece}"
+        text_with_comma = text + ("," if k < len(texts) - 1 else "")
+        if joined_lines and len(joined_lines[-1]) + len(text_with_comma) < width:
+            joined_lines[-1] += f" {text_with_comma}"
         else:
-            joined_lines.append(piece)
+            joined_lines.append(text_with_comma)
     return joined_lines
 
 
@@ -284,6 +288,6 @@ def _expressions(node: NodeOutline) -> Iterator[object]:
 
 def read_targets(node: NodeOutline, targets: list[EdgeTarget]) -> dict[str, list[EdgeTarget]]:
     """Return the edge targets of all names that the node's formulas and captures read."""
-    names = {name for text in _expressions(node) for name in names_in(text)}
-    names |= {capture.name for block in node.blocks for capture in block.captures}
-    return dict.fromkeys(sorted(names), targets)
+    names_read = {name for text in _expressions(node) for name in names_in(text)}
+    names_read |= {capture.name for block in node.blocks for capture in block.captures}
+    return dict.fromkeys(sorted(names_read), targets)

@@ -27,14 +27,16 @@ def loop_words(observation: Observation | None, loop: LoopOutline) -> str:
         return ""
     is_over_time = loop.kind == "over time"
     loop_observation = observation.loop(OVER_TIME if is_over_time else loop.full_name)
-    words = [f"{observation.count} recorded steps"] if is_over_time else []
+    descriptions = [f"{observation.count} recorded steps"] if is_over_time else []
     if loop_observation is not None:
-        words += [loop_observation.iterations, loop_observation.stopped_by]
-        words.append(
+        descriptions += [loop_observation.iterations, loop_observation.stopped_by]
+        descriptions.append(
             "" if loop_observation.seconds is None else _milliseconds(loop_observation.seconds)
         )
-        words.append(f"{MARKS['native'].sign}\u00a0native" if loop_observation.is_native else "")
-    return " · ".join(filter(None, words))
+        descriptions.append(
+            f"{MARKS['native'].sign}\u00a0native" if loop_observation.is_native else ""
+        )
+    return " · ".join(filter(None, descriptions))
 
 
 def run_words(observation: Observation | None) -> list[str]:
@@ -47,20 +49,22 @@ def run_words(observation: Observation | None) -> list[str]:
         if evaluation is None or evaluation.seconds is None
         else _milliseconds(evaluation.seconds)
     )
-    words = ["after a run", observation.member_text, observation.stopped_by, duration]
-    return [" · ".join(filter(None, words))]
+    descriptions = ["after a run", observation.member_text, observation.stopped_by, duration]
+    return [" · ".join(filter(None, descriptions))]
 
 
 def value_words(observation: Observation | None, node: str, port: str) -> str:
     """Format the last value of a port and its trace, or return an empty text without observation."""
-    value = None if observation is None else _find_value(observation, node, port)
-    if value is None:
+    value_observation = None if observation is None else _find_value(observation, node, port)
+    if value_observation is None:
         return ""
-    unit = f" {value.unit}" if value.unit else ""
-    trace = trace_text(value.last if value.rows is None else value.rows)
-    if value.rows is None and trace:
+    unit = f" {value_observation.unit}" if value_observation.unit else ""
+    trace = trace_text(
+        value_observation.last if value_observation.rows is None else value_observation.rows
+    )
+    if value_observation.rows is None and trace:
         return trace + unit  # the trace shows the whole array, and the port shows its type
-    return f"= {value_text(value.last, 24)}{unit}" + (f"  {trace}" if trace else "")
+    return f"= {value_text(value_observation.last, 24)}{unit}" + (f"  {trace}" if trace else "")
 
 
 def terminal_words(observation: Observation | None, loop: LoopOutline, port: str) -> str:
@@ -98,13 +102,19 @@ def trace_text(rows: Array) -> str:
     if rows.ndim == 0 or len(rows) < 2 or rows.dtype.kind not in "biuf" or rows.size == 0:
         return ""
     first_elements = np.asarray(rows).reshape(len(rows), -1)[:, 0]
-    parts = np.array_split(first_elements, min(len(first_elements), MAX_TRACE_LENGTH))
-    levels = np.array([part.max() if part.dtype == bool else part.mean() for part in parts], float)
-    finite = levels[np.isfinite(levels)]
-    if not finite.size:
+    row_groups = np.array_split(first_elements, min(len(first_elements), MAX_TRACE_LENGTH))
+    group_means = np.array(
+        [
+            row_group.max() if row_group.dtype == bool else row_group.mean()
+            for row_group in row_groups
+        ],
+        float,
+    )
+    finite_means = group_means[np.isfinite(group_means)]
+    if not finite_means.size:
         return ""
-    low, high = float(finite.min()), float(finite.max())
-    if low == high:
-        return TRACE_LETTERS[0] * len(levels)
-    heights = (levels - low) / (high - low) * (len(TRACE_LETTERS) - 1)
+    lowest, highest = float(finite_means.min()), float(finite_means.max())
+    if lowest == highest:
+        return TRACE_LETTERS[0] * len(group_means)
+    heights = (group_means - lowest) / (highest - lowest) * (len(TRACE_LETTERS) - 1)
     return "".join(TRACE_LETTERS[round(float(h))] if np.isfinite(h) else "×" for h in heights)

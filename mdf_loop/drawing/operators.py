@@ -100,12 +100,12 @@ def _draw_runs(
     """Draw the runs of a band, and return the connections of their nodes."""
     connections: dict[str, NodeConnections] = {}
     for run in canvas.direction.stacking_order(runs):
-        (first, *others) = run
-        pill = draw_small(canvas, first, view) if first.is_input else None
+        (first_node, *following_nodes) = run
+        pill = draw_small(canvas, first_node, view) if first_node.is_input else None
         if pill is not None:
-            connections[first.id] = pill
-        elif first.blocks and not others:
-            connections[first.id] = draw_owner(canvas, first, view, draw_graph)
+            connections[first_node.id] = pill
+        elif first_node.blocks and not following_nodes:
+            connections[first_node.id] = draw_owner(canvas, first_node, view, draw_graph)
         else:
             connections |= _draw_run(canvas, run, view)
     return connections
@@ -150,8 +150,11 @@ def _draw_edges(
     """Draw the edges of a band, with numbered stubs for edges to or from other bands."""
     stubs: dict[tuple[int, str], str] = {}
     for edge in banded_graph.edges[band]:
-        tail, head = banded_graph.band(edge.sender), banded_graph.band(edge.receiver)
-        if tail == head:
+        sender_band, receiver_band = (
+            banded_graph.band(edge.sender),
+            banded_graph.band(edge.receiver),
+        )
+        if sender_band == receiver_band:
             if (
                 banded_graph.run_of_node[edge.sender] != banded_graph.run_of_node[edge.receiver]
                 or edge.feedback
@@ -160,13 +163,13 @@ def _draw_edges(
             continue
         run = banded_graph.run_of_node[edge.sender]
         number = banded_graph.bands.stubs[run]
-        side = "leaves" if tail == band else "arrives"
+        side = "leaves" if sender_band == band else "arrives"
         if (run, side) not in stubs:
             stubs[run, side] = _draw_stub(canvas, number, side)
             if side == "leaves":
                 sender_ends = connections[edge.sender]
-                end = sender_ends.outputs.get(edge.sender_port, End(sender_ends.last))
-                canvas.edge(end, End(stubs[run, side]), "cut")
+                source_end = sender_ends.outputs.get(edge.sender_port, End(sender_ends.last))
+                canvas.edge(source_end, End(stubs[run, side]), "cut")
         if side == "arrives":
             receiver_ends = connections[edge.receiver]
             for target in receiver_ends.inputs.get(

@@ -49,11 +49,11 @@ def draw_owner(
 
 def _closed_block_lines(block: Block) -> str:
     """Describe a closed block in two lines: `for i in range(M=10)` and `(b) → (b_final, values)`."""
-    sources = ", ".join(value_text(name, 24) for name in block.source_expressions)
-    ports_of_results = ", ".join(port for ports in block.result_ports for port in ports)
+    source_text = ", ".join(value_text(name, 24) for name in block.source_expressions)
+    result_text = ", ".join(port for ports in block.result_ports for port in ports)
     return stack_lines(
         style_text(closed_headline(block), size=NORMAL),
-        style_text(shorten(f"({sources}) → ({ports_of_results})", 80)),
+        style_text(shorten(f"({source_text}) → ({result_text})", 80)),
     )
 
 
@@ -72,12 +72,17 @@ def _draw_frames_and_formulas(
         block.id: ELEMENTS[type(block)](canvas, block, view, draw_graph) for block in node.blocks
     }
     ends, targets = _draw_formulas(canvas, node, formulas, view)
-    tables = tuple(dict.fromkeys(end.name for end in ends.values()))
+    formula_table_names = tuple(dict.fromkeys(end.name for end in ends.values()))
     first_names = [frame.first for frame in frames.values()]
     last_names = [frame.last for frame in frames.values()]
-    connections = NodeConnections(first=first_names[0], last=last_names[-1], unanchored=tables)
+    connections = NodeConnections(
+        first=first_names[0], last=last_names[-1], unanchored=formula_table_names
+    )
     input_names = {part.id for part in node.inputs}
-    for target in (*(e for frame in frames.values() for e in frame.reads), *targets):
+    for target in (
+        *(frame_target for frame in frames.values() for frame_target in frame.reads),
+        *targets,
+    ):
         for name in sorted({n for text in target.expressions for n in names_in(text)}):
             if name in input_names:
                 connections.inputs.setdefault(name, []).append(target)
@@ -88,7 +93,7 @@ def _draw_frames_and_formulas(
         _wire_results(canvas, node, target, frames)
     if len(frames) > 1:
         canvas.add_invisible_edge(first_names[0], last_names[-1], STRAIGHT_LINE_WEIGHT)
-    for name in tables:
+    for name in formula_table_names:
         if not canvas.has_edge(name):
             canvas.add_invisible_edge(first_names[0], name)
             canvas.add_invisible_edge(name, last_names[-1])
@@ -113,7 +118,7 @@ def _draw_formulas(
 ) -> tuple[dict[str, End], list[EdgeTarget]]:
     """Draw a small table for the formulas of each stage. Frames run between two stages."""
     stages = _formula_stages(node, formulas)
-    enter, leave = canvas.direction.enter, canvas.direction.leave
+    input_side, output_side = canvas.direction.enter, canvas.direction.leave
     ends: dict[str, End] = {}
     targets: list[EdgeTarget] = []
     for stage in sorted(set(stages.values())):
@@ -124,8 +129,8 @@ def _draw_formulas(
                 row([formula_cell(text, formula.item.type, view.detail, f"f{k}")])
                 for text in formula.texts
             ]
-            ends[formula.id] = End(name, f"f{k}", leave)
-            targets.append(EdgeTarget(End(name, f"f{k}", enter), "data", formula.expressions))
+            ends[formula.id] = End(name, f"f{k}", output_side)
+            targets.append(EdgeTarget(End(name, f"f{k}", input_side), "data", formula.expressions))
         canvas.node(
             name,
             table(rows, BORDER=1, COLOR=LINE, BGCOLOR=PAPER, CELLPADDING=4),
@@ -145,13 +150,15 @@ def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, 
         if name in visiting:
             return 0
         if name not in stages:
-            inner = visiting | {name}
+            visited_names = visiting | {name}
             if name in blocks:
                 stages[name] = 1 + max(
-                    (stage(n, inner) for n in _read_names(blocks[name])), default=0
+                    (stage(n, visited_names) for n in _read_names(blocks[name])), default=0
                 )
             elif name in formulas_by_id:
-                stages[name] = max((stage(n, inner) for n in formulas_by_id[name].reads), default=0)
+                stages[name] = max(
+                    (stage(n, visited_names) for n in formulas_by_id[name].reads), default=0
+                )
             else:
                 return 0
         return stages[name]

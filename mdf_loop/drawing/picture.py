@@ -56,11 +56,11 @@ class Drawing:
         """Write the picture in the format of the suffix: .svg, .png, .pdf, .html or .dot."""
         suffix_format = format_of(target)
         with noting(self.read_from):
-            path = checked_place(target)
+            target_path = checked_place(target)
         picture = (
             self.html().encode() if suffix_format == "html" else render(self.dot, suffix_format)
         )
-        write_whole(path, lambda stream: stream.write(picture))
+        write_whole(target_path, lambda stream: stream.write(picture))
 
     def interactive(self) -> InteractiveDrawing:
         """Return the interactive page for a notebook. The page embeds the layout engine of 700 kB."""
@@ -129,7 +129,7 @@ def draw(
         if format_of(target) == "html":
             _check_page_options(level, rankdir, bands)
         checked_place(target)
-    with noting() as files:
+    with noting() as read_files:
         graph = outline_over_time(source) if flag(over_time, "over_time") else outline(source)
         if target is not None:
             checked_place(target)
@@ -152,7 +152,7 @@ def draw(
         ),
     )
     page = Page(graph, request.depth, request.view.captures, collapse_ids, observation)
-    drawing = Drawing(_draw_dot(graph, request), page, frozenset(files))
+    drawing = Drawing(_draw_dot(graph, request), page, frozenset(read_files))
     if target is not None:
         drawing.save(target)
     return drawing
@@ -167,8 +167,8 @@ def _draw_dot(graph: GraphOutline, request: LayoutRequest) -> str:
 def _draw_canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
     """Draw a graph in a form, and return the canvas."""
     view = form.view
-    hidden = frozenset() if view.captures else frozenset({"capture"})
-    canvas = Canvas(graph.id, DIRECTIONS[form.rankdir], hidden, dense=view.detail.operators)
+    hidden_kinds = frozenset() if view.captures else frozenset({"capture"})
+    canvas = Canvas(graph.id, DIRECTIONS[form.rankdir], hidden_kinds, dense=view.detail.operators)
     title = _picture_title(graph, [*run_words(view.observation), form.note])
     with canvas.cluster("model", title, "model", graph.path, pencolor="none", margin="8"):
         connections = draw_graph(canvas, graph, view)

@@ -71,10 +71,10 @@ def rail_rows(loop: LoopOutline, view: View) -> Rows:
     detail, captures, observation = view.detail, view.captures, view.observation
     rows: list[tuple[Terminal | None, Terminal | None]] = []
     if loop.trip_count is not None:
-        text = argument_text(loop.trip_count)
+        trip_count_text = argument_text(loop.trip_count)
         remark = "evaluations" if loop.kind == "over time" else "iterations"
         remark += "" if loop.start is None else " at most"
-        rows.append((Terminal("trip_count", "N", text, remark), None))
+        rows.append((Terminal("trip_count", "N", trip_count_text, remark), None))
     if loop.iteration:
         rows.append((Terminal("iteration", "i", loop.iteration, "0, 1, 2, …"), None))
     rows.append((_start_terminal(loop), _stop_terminal(loop)))
@@ -104,9 +104,9 @@ def choice_rows(choice: ChoiceOutline, detail: Detail, captures: bool) -> Rows:
 
 def _selector_terminal(choice: ChoiceOutline) -> Terminal:
     """Return the terminal of the condition or number that selects the branch."""
-    below = "condition" if choice.kind == "if" else "number of the branch"
+    remark = "condition" if choice.kind == "if" else "number of the branch"
     return Terminal(
-        "choose", "c", argument_text(choice.selector) if choice.selector else "?", below
+        "choose", "c", argument_text(choice.selector) if choice.selector else "?", remark
     )
 
 
@@ -136,8 +136,8 @@ def argument_text(argument: ArgumentOutline) -> str:
 def _start_terminal(loop: LoopOutline) -> Terminal | None:
     """Return the left terminal of the start condition, or None."""
     if loop.start is not None:
-        below = f"← {argument_text(loop.start)}"
-        return Terminal("start", "c", loop.condition_in or "condition", below)
+        remark = f"← {argument_text(loop.start)}"
+        return Terminal("start", "c", loop.condition_in or "condition", remark)
     is_read = loop.body is not None and any(i.source == "condition" for i in loop.body.inputs)
     return Terminal("start", "c", loop.condition_in, "always true") if is_read else None
 
@@ -214,8 +214,8 @@ def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
 def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
     """Yield the terminals of slices."""
     for k, row_slice in enumerate(loop.slices):
-        below = ", ".join(text for text in (f"= {slice_text(row_slice)}", row_slice.how) if text)
-        yield Terminal("sliced", f"s{k}", row_slice.name or f"input {k}", below)
+        remark = ", ".join(text for text in (f"= {slice_text(row_slice)}", row_slice.how) if text)
+        yield Terminal("sliced", f"s{k}", row_slice.name or f"input {k}", remark)
 
 
 def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
@@ -228,9 +228,9 @@ def _delay_terminals(loop: LoopOutline) -> Iterable[Terminal]:
 def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> Iterable[Terminal]:
     """Yield the terminals of captures."""
     for k, capture in enumerate(captures):
-        value = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
-        below = capture.type if detail.types else ""
-        yield Terminal("captured", f"o{k}", f"{capture.name}{value}", below)
+        value_remark = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
+        remark = capture.type if detail.types else ""
+        yield Terminal("captured", f"o{k}", f"{capture.name}{value_remark}", remark)
 
 
 # --- drawing ----------------------------------------------------------------------------------
@@ -274,8 +274,10 @@ def draw_rails(
             )
         content = table((row(cells) for cells in table_rows), CELLSPACING=3)
         canvas.node(name, content, "terminals", block.path)
-        outer, inner = direction.enter, direction.leave
-        rails.append(Rail(name, outer, inner) if side == 0 else Rail(name, inner, outer))
+        enter_side, leave_side = direction.enter, direction.leave
+        rails.append(
+            Rail(name, enter_side, leave_side) if side == 0 else Rail(name, leave_side, enter_side)
+        )
     return rails[0], rails[1]
 
 
@@ -297,15 +299,15 @@ def _horizontal_rail(
     terminals: list[Terminal | None], side: int, widths: list[int]
 ) -> list[list[str]]:
     """Return rows with one column per terminal, for flow from top to bottom."""
-    texts, signs = [], []
+    name_cells, sign_cells = [], []
     for terminal, width in zip(terminals, widths, strict=True):
         if terminal is None:
-            texts.append(cell("", WIDTH=width, HEIGHT=ROW_HEIGHT))
-            signs.append(cell("", HEIGHT=BADGE_SIZE))
+            name_cells.append(cell("", WIDTH=width, HEIGHT=ROW_HEIGHT))
+            sign_cells.append(cell("", HEIGHT=BADGE_SIZE))
             continue
-        texts.append(_name_cell(terminal, "CENTER", WIDTH=width, HEIGHT=ROW_HEIGHT))
-        signs.append(badge(terminal.kind, 12, width, BADGE_SIZE, PORT=f"{terminal.key}_i"))
-    return [texts, signs][:: 1 - 2 * side]
+        name_cells.append(_name_cell(terminal, "CENTER", WIDTH=width, HEIGHT=ROW_HEIGHT))
+        sign_cells.append(badge(terminal.kind, 12, width, BADGE_SIZE, PORT=f"{terminal.key}_i"))
+    return [name_cells, sign_cells][:: 1 - 2 * side]
 
 
 def _prepend_title(

@@ -27,25 +27,25 @@ MAX_NAME_LENGTH = 36
 
 def inline_constants(graph: GraphOutline, view: View) -> GraphOutline:
     """Move constants into the default values of the ports that read them."""
-    values = {node.id: node.constant for node in graph.nodes if node.constant is not None}
+    constants = {node.id: node.constant for node in graph.nodes if node.constant is not None}
     nodes_without_blocks = {node.id for node in graph.nodes if not node.blocks}
     reader_counts = Counter(edge.sender for edge in graph.edges)
-    kept_nodes = {output.node for output in graph.outputs} | view.collapse
-    kept_nodes |= {
+    nodes_to_draw = {output.node for output in graph.outputs} | view.collapse
+    nodes_to_draw |= {
         e.sender
         for e in graph.edges
         if e.receiver not in nodes_without_blocks or e.weight is not None
     }
-    kept_nodes |= {
+    nodes_to_draw |= {
         node_id
-        for node_id, value in values.items()
-        if reader_counts[node_id] != 1 and value.size > _MAX_REPEATED_NUMBERS
+        for node_id, constant in constants.items()
+        if reader_counts[node_id] != 1 and constant.size > _MAX_REPEATED_NUMBERS
     }
     inlined_nodes = (
-        {node_id for node_id in values if node_id not in kept_nodes} if graph.edges else set()
+        {node_id for node_id in constants if node_id not in nodes_to_draw} if graph.edges else set()
     )
     port_values = {
-        (edge.receiver, edge.receiver_port): values[edge.sender]
+        (edge.receiver, edge.receiver_port): constants[edge.sender]
         for edge in graph.edges
         if edge.sender in inlined_nodes
     }
@@ -71,14 +71,14 @@ def _with_defaults(node: NodeOutline, port_values: dict[tuple[str, str], Array])
 
 def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections | None:
     """Draw a node that is an input or a constant, and return None for any other node."""
-    value = node.constant
-    if value is None and not node.is_input:
+    constant = node.constant
+    if constant is None and not node.is_input:
         return None
-    name = canvas.name("input" if value is None else "", node.id)
-    if value is None:
+    name = canvas.name("input" if constant is None else "", node.id)
+    if constant is None:
         draw_pill(canvas, name, node.id, node.inputs[0].type, node.path, "input", view)
     else:
-        label = f"{shorten_name(node.outputs[0].id, MAX_NAME_LENGTH)} = {value_text(value, 24)}"
+        label = f"{shorten_name(node.outputs[0].id, MAX_NAME_LENGTH)} = {value_text(constant, 24)}"
         canvas.node(
             name,
             small_text(label),
@@ -91,12 +91,12 @@ def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
             margin="0.08,0.03",
             height="0.2",
         )
-    end = End(name)
+    node_end = End(name)
     return NodeConnections(
         first=name,
         last=name,
-        inputs={port.id: [EdgeTarget(end)] for port in node.inputs},
-        outputs={port.id: end for port in node.outputs},
+        inputs={port.id: [EdgeTarget(node_end)] for port in node.inputs},
+        outputs={port.id: node_end for port in node.outputs},
     )
 
 

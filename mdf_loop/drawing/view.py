@@ -39,8 +39,8 @@ class View(Struct, frozen=True):
 
     def inner(self) -> View:
         """Return the view of the graph inside a frame."""
-        depth = None if self.depth is None else self.depth - 1
-        return replace(self, depth=depth, nesting=self.nesting + 1)
+        inner_depth = None if self.depth is None else self.depth - 1
+        return replace(self, depth=inner_depth, nesting=self.nesting + 1)
 
 
 def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
@@ -53,8 +53,8 @@ def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
 
 def default_level(graph: GraphOutline) -> int:
     """Return the level of detail by the size of a graph: 3 small, 2 medium, 1 large."""
-    count = sum(not node.is_input and node.constant is None for node in all_nodes(graph))
-    return 3 if count <= 12 else 2 if count <= 40 else 1
+    node_count = sum(not node.is_input and node.constant is None for node in all_nodes(graph))
+    return 3 if node_count <= 12 else 2 if node_count <= 40 else 1
 
 
 def detail_of(level: int | str) -> Detail:

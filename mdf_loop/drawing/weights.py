@@ -21,32 +21,32 @@ def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:
     """Merge many captured constants of a loop or choice into one terminal."""
     if view.weights or not any(node.blocks for node in graph.nodes):
         return graph
-    constants = {node.id for node in graph.nodes if node.constant is not None}
+    constant_ids = {node.id for node in graph.nodes if node.constant is not None}
     constant_ports: dict[str, set[str]] = {}
     for edge in graph.edges:
-        if edge.sender in constants and edge.weight is None:
+        if edge.sender in constant_ids and edge.weight is None:
             constant_ports.setdefault(edge.receiver, set()).add(edge.receiver_port)
     merged_ports: set[tuple[str, str]] = set()
-    nodes = []
+    merged_nodes = []
     for node in graph.nodes:
         merged_names = _mergeable_names(node, constant_ports.get(node.id, set()))
-        nodes.append(_without_names(node, merged_names) if merged_names else node)
+        merged_nodes.append(_without_names(node, merged_names) if merged_names else node)
         merged_ports |= {(node.id, port) for port in merged_names}
     if not merged_ports:
         return graph
     remaining_edges = tuple(
         e for e in graph.edges if (e.receiver, e.receiver_port) not in merged_ports
     )
-    return replace(graph, nodes=tuple(nodes), edges=remaining_edges)
+    return replace(graph, nodes=tuple(merged_nodes), edges=remaining_edges)
 
 
-def _mergeable_names(node: NodeOutline, constant: set[str]) -> frozenset[str]:
+def _mergeable_names(node: NodeOutline, constant_names: set[str]) -> frozenset[str]:
     """Return the names of captured constants that only the node's bodies read, if there are many."""
-    captured_names = {c.name for block in node.blocks for c in block.captures} & constant
+    captured_names = {c.name for block in node.blocks for c in block.captures} & constant_names
     read_names = {name for item in node.items for name in item.reads}
     read_names |= {str(text) for block in node.blocks for text in block.expressions}
-    names = frozenset(captured_names - read_names)
-    return names if len(names) > MAX_SEPARATE_CONSTANTS else frozenset()
+    mergeable_names = frozenset(captured_names - read_names)
+    return mergeable_names if len(mergeable_names) > MAX_SEPARATE_CONSTANTS else frozenset()
 
 
 def _without_names(node: NodeOutline, names: frozenset[str]) -> NodeOutline:
@@ -60,10 +60,10 @@ def _without_names(node: NodeOutline, names: frozenset[str]) -> NodeOutline:
 
 def _merge_in_block(block: Block, names: frozenset[str]) -> Block:
     """Replace a block's captures with these names by a single capture."""
-    merged = [capture for capture in block.captures if capture.name in names]
-    if not merged:
+    merged_captures = [capture for capture in block.captures if capture.name in names]
+    if not merged_captures:
         return block
-    label = f"{len(merged)} constant{'s' if len(merged) > 1 else ''}"
+    label = f"{len(merged_captures)} constant{'s' if len(merged_captures) > 1 else ''}"
     merged_capture = CaptureOutline(label, "constants", "", block.path)
     other_captures = tuple(capture for capture in block.captures if capture.name not in names)
     changed_block = replace(block, captures=(*other_captures, merged_capture))

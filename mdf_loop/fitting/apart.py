@@ -49,28 +49,30 @@ def check_data_within_model_range(
 
 def _findings(observed: ReactionTimeData, times: Array, choices: Array | None) -> Iterator[Finding]:
     """Yield findings about choices and times of the data that the model's trials do not cover."""
-    finished = np.isfinite(times)
-    if not finished.any():
+    is_finished = np.isfinite(times)
+    if not is_finished.any():
         return
     if choices is not None:
-        model_choices = np.unique(choices[finished])
-        absent = np.setdiff1d([bins.choice for bins in observed.bins], model_choices)
-        if len(absent):
+        model_choices = np.unique(choices[is_finished])
+        absent_choices = np.setdiff1d([bins.choice for bins in observed.bins], model_choices)
+        if len(absent_choices):
             yield Finding(
                 "InputError",
-                f"the data have choice {_list_values(absent)}, which the model never gives: in "
+                f"the data have choice {_list_values(absent_choices)}, which the model never gives: in "
                 f"{times.size} trials within the bounds its choices are {_list_values(model_choices)}",
                 "",
                 "code the choices of the data as the model does: (choice + 1) / 2 makes 0 and 1 of "
                 "-1 and 1; or leave those rows out",
             )
-    shortest, longest = times[finished].min(), times[finished].max()
-    share = np.mean((shortest <= observed.times) & (observed.times <= longest))
-    if share < MIN_SHARE_WITHIN_RANGE:
+    shortest_time, longest_time = times[is_finished].min(), times[is_finished].max()
+    share_within_range = np.mean(
+        (shortest_time <= observed.times) & (observed.times <= longest_time)
+    )
+    if share_within_range < MIN_SHARE_WITHIN_RANGE:
         yield Finding(
             "InputError",
             f"the times of the data, {_format_range(observed.times)}, are not those that the model gives "
-            f"within the bounds, {_format_range(times[finished])}",
+            f"within the bounds, {_format_range(times[is_finished])}",
             "",
             "are the units the same? of data in ms, give times / 1000 to a model in seconds",
         )

@@ -63,29 +63,31 @@ def refine_noisy_minimum(
         seed: The seed of the sample points.
     """
     rng = np.random.default_rng(seed)
-    size = len(best)
-    radius, directions = np.full(size, INITIAL_RADIUS), np.eye(size)
+    element_count = len(best)
+    radius, directions = np.full(element_count, INITIAL_RADIUS), np.eye(element_count)
     for round_number in range(1, MAX_ROUNDS + 1):
-        slope, bend = np.zeros(size), np.zeros((size, size))
+        gradient, hessian = np.zeros(element_count), np.zeros((element_count, element_count))
         for indices, costs in terms:
             points = _sample_points(
                 best[indices], _project_spread(indices, directions * radius), rng
             )
-            term_slope, term_bend = _fit_paraboloid(points - best[indices], costs(points))
-            slope[indices] += term_slope
-            bend[np.ix_(indices, indices)] += term_bend
-        values, directions = np.linalg.eigh(bend)
-        is_known = values > max(MIN_RELATIVE_CURVATURE * values[-1], 0.0)
-        inverse = (directions[:, is_known] / values[is_known]) @ directions[:, is_known].T
+            term_gradient, term_hessian = _fit_paraboloid(points - best[indices], costs(points))
+            gradient[indices] += term_gradient
+            hessian[np.ix_(indices, indices)] += term_hessian
+        eigenvalues, directions = np.linalg.eigh(hessian)
+        is_known = eigenvalues > max(MIN_RELATIVE_CURVATURE * eigenvalues[-1], 0.0)
+        inverse_hessian = (directions[:, is_known] / eigenvalues[is_known]) @ directions[
+            :, is_known
+        ].T
         max_step = min(2 * radius.max(), MAX_RADIUS)
-        best = np.clip(best + np.clip(-inverse @ slope, -max_step, max_step), 0.0, 1.0)
-        known_radius = RADIUS_IN_STANDARD_ERRORS / np.sqrt(np.where(is_known, values, np.inf))
+        best = np.clip(best + np.clip(-inverse_hessian @ gradient, -max_step, max_step), 0.0, 1.0)
+        known_radius = RADIUS_IN_STANDARD_ERRORS / np.sqrt(np.where(is_known, eigenvalues, np.inf))
         radius = np.clip(
             np.where(is_known, known_radius, max_step), MIN_SHRINK_FACTOR * radius.min(), max_step
         )
         if round_number >= MIN_ROUNDS and is_known.all():
             break
-    return best, with_undetermined_directions(inverse, directions[:, ~is_known].T)
+    return best, with_undetermined_directions(inverse_hessian, directions[:, ~is_known].T)
 
 
 def _project_spread(indices: Array, spread: Array) -> Array:
@@ -93,8 +95,8 @@ def _project_spread(indices: Array, spread: Array) -> Array:
     if len(indices) == len(spread):
         return spread[indices]
     axes, lengths, _ = np.linalg.svd(spread[indices], full_matrices=False)
-    projected: Array = axes * lengths
-    return projected
+    projected_spread: Array = axes * lengths
+    return projected_spread
 
 
 def _sample_points(best: Array, spread: Array, rng: np.random.Generator) -> Array:
@@ -102,11 +104,11 @@ def _sample_points(best: Array, spread: Array, rng: np.random.Generator) -> Arra
 
     The number of points suffices to fit a paraboloid.
     """
-    size = len(best)
-    count = 6 + 3 * _coefficient_count(size)
-    directions = rng.standard_normal((count, size))
+    element_count = len(best)
+    point_count = 6 + 3 * _coefficient_count(element_count)
+    directions = rng.standard_normal((point_count, element_count))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    radii = rng.random((count, 1)) ** (1 / size)
+    radii = rng.random((point_count, 1)) ** (1 / element_count)
     points: Array = np.clip(best + (radii * directions) @ spread.T, 0.0, 1.0)
     return points
 
@@ -116,23 +118,28 @@ def _coefficient_count(dimension: int) -> int:
     return 1 + dimension + dimension * (dimension + 1) // 2
 
 
-def _fit_paraboloid(moves: Array, costs: Array) -> tuple[Array, Array]:
+def _fit_paraboloid(displacements: Array, costs: Array) -> tuple[Array, Array]:
     """Fit a paraboloid to costs by least squares. Return its gradient and its Hessian."""
-    size = moves.shape[1]
-    pairs = [(i, j) for i in range(size) for j in range(i, size)]
-    squares = [moves[:, i] * moves[:, j] * (0.5 if i == j else 1.0) for i, j in pairs]
-    design = np.column_stack([np.ones(len(moves)), moves, *squares])
-    scale = np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)
+    element_count = displacements.shape[1]
+    index_pairs = [(i, j) for i in range(element_count) for j in range(i, element_count)]
+    quadratic_terms = [
+        displacements[:, i] * displacements[:, j] * (0.5 if i == j else 1.0) for i, j in index_pairs
+    ]
+    design_matrix = np.column_stack([np.ones(len(displacements)), displacements, *quadratic_terms])
+    column_scale = np.maximum(np.abs(design_matrix).max(axis=0), np.finfo(float).tiny)
     is_low = costs <= np.quantile(costs, FITTED_SHARE)
-    coefficients = np.linalg.lstsq(design[is_low] / scale, costs[is_low], rcond=None)[0] / scale
-    bend = np.zeros((size, size))
-    for (i, j), value in zip(pairs, coefficients[1 + size :], strict=True):
-        bend[i, j] = bend[j, i] = value
-    return coefficients[1 : 1 + size], bend
+    coefficients = (
+        np.linalg.lstsq(design_matrix[is_low] / column_scale, costs[is_low], rcond=None)[0]
+        / column_scale
+    )
+    hessian = np.zeros((element_count, element_count))
+    for (i, j), coefficient in zip(index_pairs, coefficients[1 + element_count :], strict=True):
+        hessian[i, j] = hessian[j, i] = coefficient
+    return coefficients[1 : 1 + element_count], hessian
 
 
 def refined_optimum(point: Array, cost: float, uncertainty: Uncertainty, start: Array) -> Optimum:
     """Return the optimum of a refinement, which has converged if all standard errors are finite."""
-    known = bool(np.isfinite(uncertainty.standard_errors).all())
-    reason = "settled" if known else "some directions are flat"
-    return Optimum(point, cost, start, known, reason)
+    has_finite_errors = bool(np.isfinite(uncertainty.standard_errors).all())
+    convergence_reason = "settled" if has_finite_errors else "some directions are flat"
+    return Optimum(point, cost, start, has_finite_errors, convergence_reason)

@@ -32,8 +32,8 @@ class Parameter(Struct, frozen=True):
         """Names of the parameter's elements, such as `net.W[0,1]`."""
         if not self.lower.shape:
             return [self.name]
-        places = np.ndindex(self.lower.shape)
-        return [f"{self.name}[{','.join(map(str, place))}]" for place in places]
+        index_tuples = np.ndindex(self.lower.shape)
+        return [f"{self.name}[{','.join(map(str, index_tuple))}]" for index_tuple in index_tuples]
 
 
 class ParameterSpace(Struct, frozen=True, dict=True):
@@ -47,17 +47,17 @@ class ParameterSpace(Struct, frozen=True, dict=True):
     @cached_property
     def elements(self) -> tuple[str, ...]:
         """Names of the elements of a point."""
-        return tuple(name for each in self.parameters for name in each.elements)
+        return tuple(name for parameter in self.parameters for name in parameter.elements)
 
     @cached_property
     def lower(self) -> Array:
         """Lower bounds of the elements of a point."""
-        return np.concatenate([each.lower.ravel() for each in self.parameters])
+        return np.concatenate([parameter.lower.ravel() for parameter in self.parameters])
 
     @cached_property
     def width(self) -> Array:
         """Differences between upper and lower bounds of the elements of a point."""
-        upper = np.concatenate([each.upper.ravel() for each in self.parameters])
+        upper = np.concatenate([parameter.upper.ravel() for parameter in self.parameters])
         width: Array = upper - self.lower
         return width
 
@@ -67,38 +67,44 @@ class ParameterSpace(Struct, frozen=True, dict=True):
 
     def unflatten(self, elements: Array) -> dict[str, Array]:
         """Split the last axis of an array by free parameter, and restore each parameter's shape."""
-        parts, start = {}, 0
-        for each in self.parameters:
-            size = each.lower.size
-            block = elements[..., start : start + size]
-            parts[each.name] = block.reshape((*elements.shape[:-1], *each.lower.shape))
-            start += size
-        return parts
+        arrays_by_name, start_index = {}, 0
+        for parameter in self.parameters:
+            element_count = parameter.lower.size
+            flat_elements = elements[..., start_index : start_index + element_count]
+            arrays_by_name[parameter.name] = flat_elements.reshape(
+                (*elements.shape[:-1], *parameter.lower.shape)
+            )
+            start_index += element_count
+        return arrays_by_name
 
     def normalize(self, values: Mapping[str, Any]) -> Array:
         """Return the point of these parameter values, whose elements are between 0 and 1."""
         raise_findings(self._start_findings(values))
-        rows = [np.asarray(values[each.name], float).ravel() for each in self.parameters]
-        point: Array = (np.concatenate(rows) - self.lower) / self.width
+        flat_values = [
+            np.asarray(values[parameter.name], float).ravel() for parameter in self.parameters
+        ]
+        point: Array = (np.concatenate(flat_values) - self.lower) / self.width
         return point
 
     def _start_findings(self, values: Mapping[str, Any]) -> Iterator[Finding]:
         """Yield a finding for each parameter whose start value is missing, unknown or out of bounds."""
-        names = [each.name for each in self.parameters]
+        names = [parameter.name for parameter in self.parameters]
         for name in values:
             if name not in names:
                 yield Finding("InputError", f"start names '{name}', which is not free", "", "")
-        for each in self.parameters:
-            if each.name not in values:
-                yield Finding("InputError", f"start says nothing of '{each.name}'", "", "")
+        for parameter in self.parameters:
+            if parameter.name not in values:
+                yield Finding("InputError", f"start says nothing of '{parameter.name}'", "", "")
                 continue
-            start = np.asarray(values[each.name], float)
-            if start.shape != each.lower.shape:
-                fault = f"of shape {list(start.shape)}, not {list(each.lower.shape)}"
-                yield Finding("InputError", f"the start of '{each.name}' is {fault}", "", "")
-            elif not bool(np.all((each.lower <= start) & (start <= each.upper))):
-                fault = f"{start.tolist()} is not within its bounds"
-                yield Finding("InputError", f"the start of '{each.name}', {fault}", "", "")
+            start_value = np.asarray(values[parameter.name], float)
+            if start_value.shape != parameter.lower.shape:
+                fault = f"of shape {list(start_value.shape)}, not {list(parameter.lower.shape)}"
+                yield Finding("InputError", f"the start of '{parameter.name}' is {fault}", "", "")
+            elif not bool(
+                np.all((parameter.lower <= start_value) & (start_value <= parameter.upper))
+            ):
+                fault = f"{start_value.tolist()} is not within its bounds"
+                yield Finding("InputError", f"the start of '{parameter.name}', {fault}", "", "")
 
 
 def free_names(free: Any) -> tuple[str, ...]:
@@ -134,16 +140,16 @@ def parameter_space(
 
 def _parameter(name: str, bounds: Any, shape: tuple[int, ...]) -> Parameter | str:
     """Build a free parameter, or return a message about invalid bounds."""
-    subject = f"the bounds of '{name}', {bounds!r},"[:200]
+    subject_text = f"the bounds of '{name}', {bounds!r},"[:200]
     try:
         lower, upper = (np.array(np.broadcast_to(np.asarray(b, float), shape)) for b in bounds)
     except (TypeError, ValueError):
         expectation = (
             f", each a number or an array {list(shape)}" if math.prod(shape) != 1 or shape else ""
         )
-        return f"{subject} are no two numbers{expectation}"
+        return f"{subject_text} are no two numbers{expectation}"
     if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
-        return f"{subject} are not finite"
+        return f"{subject_text} are not finite"
     if not bool(np.all(lower < upper)):
-        return f"{subject} leave nothing between them: the second is not above the first"
+        return f"{subject_text} leave nothing between them: the second is not above the first"
     return Parameter(name, lower, upper)

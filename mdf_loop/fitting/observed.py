@@ -81,8 +81,10 @@ class Observations(Struct, frozen=True):
 
 def not_finite_rows(*columns: Array) -> int:
     """Count the rows in which a column is nan or infinite."""
-    rows = [~np.isfinite(each).reshape(len(each), -1).all(axis=1) for each in columns]
-    return int(np.any(rows, axis=0).sum())
+    nonfinite_masks = [
+        ~np.isfinite(column).reshape(len(column), -1).all(axis=1) for column in columns
+    ]
+    return int(np.any(nonfinite_masks, axis=0).sum())
 
 
 def read_table(data: Any, what: str = "the data") -> Table:
@@ -192,11 +194,11 @@ def _row_steps(table: Table, steps: int | None, dt: float | None, rows: int) -> 
                 hint="say in a column 'time' when each was observed",
             )
         return np.arange(rows)
-    name = TIME if TIME in table else STEP
-    times = np.asarray(table[name], float)
+    column_name = TIME if TIME in table else STEP
+    times = np.asarray(table[column_name], float)
     if times.ndim != 1 or not np.isfinite(times).all():
-        raise InputError(f"the column '{name}' is no column of finite numbers")
-    step_length = 1.0 if dt is None or name == STEP else dt
+        raise InputError(f"the column '{column_name}' is no column of finite numbers")
+    step_length = 1.0 if dt is None or column_name == STEP else dt
     row_steps = np.floor(times / step_length + 0.5)
     raise_findings(_out_of_range(times, row_steps, steps, step_length))
     return row_steps.astype(np.int64)
@@ -206,14 +208,14 @@ def _out_of_range(
     times: Array, row_steps: Array, steps: int | None, step_length: float
 ) -> Iterator[Finding]:
     """Yield a finding about the first row of the data that is outside of the run."""
-    last = np.inf if steps is None else steps - 1
-    if len(outside := np.flatnonzero((row_steps < 0) | (row_steps > last))):
-        row = int(outside[0])
-        end = "" if steps is None else f" and ends at {last * step_length:g}"
+    last_step = np.inf if steps is None else steps - 1
+    if len(rows_outside := np.flatnonzero((row_steps < 0) | (row_steps > last_step))):
+        row = int(rows_outside[0])
+        end_text = "" if steps is None else f" and ends at {last_step * step_length:g}"
         yield Finding(
             "InputError",
-            f"row {row + 1} of the data is at time {times[row]:g}, but the run begins at 0{end}: "
-            f"{len(outside)} of {len(times)} rows match no step",
+            f"row {row + 1} of the data is at time {times[row]:g}, but the run begins at 0{end_text}: "
+            f"{len(rows_outside)} of {len(times)} rows match no step",
             "",
             "give more steps, another dt, or leave those rows out",
         )
@@ -223,15 +225,17 @@ def _factors(table: Table, rows: int) -> tuple[Array, bool]:
     """Return the factor of each residual, and True if the factors scale residuals to unit variance."""
     if WEIGHT in table and DEVIATION in table:
         raise InputError("the data have both 'weight' and 'sd'", hint="leave one of them out")
-    name = WEIGHT if WEIGHT in table else DEVIATION
-    if name not in table:
+    column_name = WEIGHT if WEIGHT in table else DEVIATION
+    if column_name not in table:
         return np.ones(rows), False
-    column = np.asarray(table[name], float)
-    is_valid = column >= 0 if name == WEIGHT else column > 0
+    column = np.asarray(table[column_name], float)
+    is_valid = column >= 0 if column_name == WEIGHT else column > 0
     if column.ndim != 1 or not bool(np.all(is_valid & np.isfinite(column))):
-        requirement = "finite numbers from 0 on" if name == WEIGHT else "finite numbers above 0"
-        raise InputError(f"the column '{name}' must hold {requirement}")
-    return (np.sqrt(column), False) if name == WEIGHT else (1 / column, True)
+        requirement = (
+            "finite numbers from 0 on" if column_name == WEIGHT else "finite numbers above 0"
+        )
+        raise InputError(f"the column '{column_name}' must hold {requirement}")
+    return (np.sqrt(column), False) if column_name == WEIGHT else (1 / column, True)
 
 
 def output_columns(table: Table) -> Sequence[str]:

@@ -62,10 +62,10 @@ def _count_in_bins(edges: Array, times: Array) -> Array:
     """Count the finite times of each row between two edges."""
     bin_numbers = np.searchsorted(edges, times, side="right")
     bin_numbers = np.where(np.isfinite(times), bin_numbers, len(edges) + 1)
-    width = len(edges) + 2
-    flat_numbers = bin_numbers + width * np.arange(len(times))[:, None]
-    counts: Array = np.bincount(flat_numbers.ravel(), minlength=width * len(times)).reshape(
-        -1, width
+    bin_count = len(edges) + 2
+    flat_numbers = bin_numbers + bin_count * np.arange(len(times))[:, None]
+    counts: Array = np.bincount(flat_numbers.ravel(), minlength=bin_count * len(times)).reshape(
+        -1, bin_count
     )
     return counts[:, :-1]
 
@@ -97,17 +97,22 @@ class ReactionTimeData(Struct, frozen=True):
         )
         if not is_finite.any():
             raise InputError("the data have no reaction time")
-        dropped = not_finite_rows(times) if choices is None else not_finite_rows(times, choices)
+        dropped_count = (
+            not_finite_rows(times) if choices is None else not_finite_rows(times, choices)
+        )
         if choices is None:
-            return cls((Bins.of(None, times[is_finite]),), times[is_finite], dropped)
+            return cls((Bins.of(None, times[is_finite]),), times[is_finite], dropped_count)
         distinct_choices = np.unique(choices[is_finite])
-        bins = tuple(Bins.of(float(k), times[is_finite & (choices == k)]) for k in distinct_choices)
-        return cls(bins, times[is_finite], dropped)
+        bins = tuple(
+            Bins.of(float(choice), times[is_finite & (choices == choice)])
+            for choice in distinct_choices
+        )
+        return cls(bins, times[is_finite], dropped_count)
 
     @property
     def observed(self) -> Array:
         """Number of data in each bin."""
-        return np.concatenate([each.observed for each in self.bins])
+        return np.concatenate([bins_of_choice.observed for bins_of_choice in self.bins])
 
     @property
     def count(self) -> int:
@@ -117,7 +122,7 @@ class ReactionTimeData(Struct, frozen=True):
     def log_shares(self, times: Array, choices: Array | None) -> Array:
         """Return the logarithm of the share of trials in each bin, for each member."""
         trial_counts = np.concatenate(
-            [each.count_trials(times, choices) for each in self.bins], axis=1
+            [bins_of_choice.count_trials(times, choices) for bins_of_choice in self.bins], axis=1
         )
         log_shares: Array = np.log(
             (trial_counts + TRIALS_ADDED_TO_BIN)
@@ -142,8 +147,8 @@ class DecisionTerm(ObjectiveTerm, frozen=True):
 
     def pooled_shares(self, points: Array, seeds: Array) -> Array:
         """Return the share of trials in each bin, averaged over several seeds."""
-        repeated = np.repeat(points, len(seeds), axis=0)
-        log_shares = self.log_shares(repeated, seed=np.tile(seeds, len(points)))
+        repeated_points = np.repeat(points, len(seeds), axis=0)
+        log_shares = self.log_shares(repeated_points, seed=np.tile(seeds, len(points)))
         shares: Array = np.exp(log_shares).reshape(len(points), len(seeds), -1).mean(axis=1)
         return shares
 
@@ -184,8 +189,10 @@ class LikelihoodObjective(SumObjective[DecisionTerm]):
     def _sum_over_parts(
         self, costs: Callable[[DecisionTerm, Array], Array], points: Array
     ) -> Array:
-        total: Array = np.sum([costs(part, points[:, part.indices]) for part in self.parts], axis=0)
-        return total
+        total_costs: Array = np.sum(
+            [costs(part, points[:, part.indices]) for part in self.parts], axis=0
+        )
+        return total_costs
 
     def _counted_costs(self, part: DecisionTerm, seeds: Array) -> Callable[[Array], Array]:
         def costs(points: Array) -> Array:

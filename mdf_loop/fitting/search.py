@@ -56,8 +56,8 @@ def rank_points(points: Array, costs: Costs) -> Array:
         InputError: No point has a finite cost.
     """
     point_costs = costs(points)
-    order = np.argsort(point_costs, kind="stable")
-    finite_points: Array = points[order[np.isfinite(point_costs[order])]]
+    cost_order = np.argsort(point_costs, kind="stable")
+    finite_points: Array = points[cost_order[np.isfinite(point_costs[cost_order])]]
     if not len(finite_points):
         raise _no_number(len(points))
     return finite_points
@@ -75,10 +75,10 @@ def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunctio
     """Search a local minimum of a sum of squares from a start point."""
     from scipy.optimize import least_squares as solve
 
-    interior = np.clip(start, 1e-10, 1 - 1e-10)
-    fit = solve(
+    interior_start = np.clip(start, 1e-10, 1 - 1e-10)
+    solution = solve(
         residuals,
-        interior,
+        interior_start,
         jacobian,
         bounds=(0.0, 1.0),
         xtol=TOLERANCE,
@@ -86,12 +86,16 @@ def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunctio
         gtol=TOLERANCE,
         max_nfev=200,
     )
-    optimum = Optimum(fit.x, 2 * float(fit.cost), start, fit.status > 0, str(fit.message))
-    on_bounds = np.where(fit.active_mask < 0, 0.0, np.where(fit.active_mask > 0, 1.0, fit.x))
-    if bool((on_bounds != fit.x).any()):
-        rows = residuals(on_bounds)
+    optimum = Optimum(
+        solution.x, 2 * float(solution.cost), start, solution.status > 0, str(solution.message)
+    )
+    point_on_bounds = np.where(
+        solution.active_mask < 0, 0.0, np.where(solution.active_mask > 0, 1.0, solution.x)
+    )
+    if bool((point_on_bounds != solution.x).any()):
+        rows = residuals(point_on_bounds)
         if float(rows @ rows) <= optimum.cost:
-            return replace(optimum, point=on_bounds, cost=float(rows @ rows))
+            return replace(optimum, point=point_on_bounds, cost=float(rows @ rows))
     return optimum
 
 
@@ -99,7 +103,7 @@ def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Arr
     """Search a local minimum of a function from a start point along its gradient (L-BFGS-B)."""
     from scipy.optimize import minimize
 
-    minimum = minimize(
+    solution = minimize(
         value_and_gradient,
         start,
         jac=True,
@@ -108,7 +112,7 @@ def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Arr
         options={"ftol": TOLERANCE, "gtol": 1e-10, "maxiter": 1000},
     )
     return Optimum(
-        minimum.x, float(minimum.fun), start, bool(minimum.success), str(minimum.message)
+        solution.x, float(solution.fun), start, bool(solution.success), str(solution.message)
     )
 
 
@@ -130,25 +134,25 @@ def evolution(
     """
     from scipy.optimize import differential_evolution
 
-    point_count, has_number = 0, False
+    point_count, has_finite_cost = 0, False
 
     def generation_costs(points: Array) -> Array:
-        nonlocal point_count, has_number
+        nonlocal point_count, has_finite_cost
         members = points.reshape(size, -1).T
         try:
-            energies = costs(members)
-            point_count, has_number = (
+            generation_energies = costs(members)
+            point_count, has_finite_cost = (
                 point_count + len(members),
-                has_number or _any_number(energies),
+                has_finite_cost or _any_number(generation_energies),
             )
-            if point_count >= MAX_POINTS_WITHOUT_NUMBER and not has_number:
+            if point_count >= MAX_POINTS_WITHOUT_NUMBER and not has_finite_cost:
                 raise _no_number(point_count)
         except (TypeError, ValueError) as error:
             raise _CostError(error) from None
-        return energies
+        return generation_energies
 
     try:
-        minimum = differential_evolution(
+        solution = differential_evolution(
             generation_costs,
             [(0.0, 1.0)] * size,
             rng=seed,
@@ -162,7 +166,7 @@ def evolution(
     except _CostError as failure:
         raise failure.error from None
     return Optimum(
-        minimum.x, float(minimum.fun), minimum.x, bool(minimum.success), str(minimum.message)
+        solution.x, float(solution.fun), solution.x, bool(solution.success), str(solution.message)
     )
 
 

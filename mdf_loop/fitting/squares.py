@@ -31,25 +31,34 @@ class CurveTerm(ObjectiveTerm, frozen=True):
     def residuals(self, points: Array) -> Array:
         """Return the weighted residuals (model minus data) at some points."""
         outputs = self.model.outputs(self.free.values(points))
-        rows = [_weighted_residuals(each, outputs[each.output]) for each in self.observations.parts]
-        return np.concatenate(rows, axis=1)
+        residual_blocks = [
+            _weighted_residuals(observed, outputs[observed.output])
+            for observed in self.observations.parts
+        ]
+        return np.concatenate(residual_blocks, axis=1)
 
     def jacobian(self, point: Array) -> Array:
         """Return the Jacobian of the residuals at a point, with 0 for unknown derivatives."""
         derivatives = self.model.jacobian(self.free.values(point))
-        parts = [_jacobian_rows(each, derivatives, self.free) for each in self.observations.parts]
-        jacobian = np.concatenate(parts)
+        jacobian_blocks = [
+            _jacobian_rows(observed, derivatives, self.free) for observed in self.observations.parts
+        ]
+        jacobian = np.concatenate(jacobian_blocks)
         is_unknown = ~np.isfinite(jacobian)
         if is_unknown.any():
             is_number = np.abs(self.residuals(point[None])[0]) < FAILED_RESIDUAL
-            columns = self.free.unflatten((is_unknown & is_number[:, None]).any(axis=0))
-            self.nonfinite.update(name for name, flags in columns.items() if flags.any())
+            unknown_by_parameter = self.free.unflatten(
+                (is_unknown & is_number[:, None]).any(axis=0)
+            )
+            self.nonfinite.update(
+                name for name, flags in unknown_by_parameter.items() if flags.any()
+            )
         return np.where(is_unknown, 0.0, jacobian)
 
     @property
     def factors(self) -> Array:
         """Factors of the residuals, which are the roots of their weights."""
-        return np.concatenate([_value_factors(each) for each in self.observations.parts])
+        return np.concatenate([_value_factors(observed) for observed in self.observations.parts])
 
 
 class LeastSquaresObjective(SumObjective[CurveTerm]):
@@ -59,9 +68,9 @@ class LeastSquaresObjective(SumObjective[CurveTerm]):
         """Return the sum of squares at each point, which is infinite where the model fails."""
         residuals = self.residual_rows(points)
         with np.errstate(over="ignore"):
-            sums = np.sum(residuals * residuals, axis=1)
+            sums_of_squares = np.sum(residuals * residuals, axis=1)
         costs: Array = np.where(
-            np.abs(residuals).max(axis=1, initial=0) >= FAILED_RESIDUAL, np.inf, sums
+            np.abs(residuals).max(axis=1, initial=0) >= FAILED_RESIDUAL, np.inf, sums_of_squares
         )
         self.monitor.record(points, costs)
         return costs
@@ -74,18 +83,18 @@ class LeastSquaresObjective(SumObjective[CurveTerm]):
 
     def jacobian(self, point: Array) -> Array:
         """Return the Jacobian of the residuals at a point."""
-        blocks = []
+        jacobian_blocks = []
         for part in self.parts:
             block = part.jacobian(point[part.indices])
             full_block = np.zeros((len(block), self.size))
             full_block[:, part.indices] = block * part.free.width
-            blocks.append(full_block)
-        return np.concatenate(blocks)
+            jacobian_blocks.append(full_block)
+        return np.concatenate(jacobian_blocks)
 
     def residual_rows(self, points: Array) -> Array:
         """Return the residuals of all models at each point, one row for each point."""
         return np.concatenate(
-            [each.residuals(points[:, each.indices]) for each in self.parts], axis=1
+            [part.residuals(points[:, part.indices]) for part in self.parts], axis=1
         )
 
 
@@ -108,13 +117,13 @@ def _jacobian_rows(
     observed: Observed, derivatives: Mapping[tuple[str, str], Array], free: ParameterSpace
 ) -> Array:
     """Return the Jacobian of one output's residuals, with a column for each element."""
-    columns = []
-    for each in free.parameters:
-        rows = np.take(derivatives[observed.output, each.name], observed.steps, axis=0)[
+    column_blocks = []
+    for parameter in free.parameters:
+        rows = np.take(derivatives[observed.output, parameter.name], observed.steps, axis=0)[
             observed.is_observed
         ]
-        columns.append(rows.reshape(len(rows), -1))
-    jacobian: Array = np.concatenate(columns, axis=1) * _value_factors(observed)[:, None]
+        column_blocks.append(rows.reshape(len(rows), -1))
+    jacobian: Array = np.concatenate(column_blocks, axis=1) * _value_factors(observed)[:, None]
     return jacobian
 
 
@@ -128,14 +137,14 @@ def _value_factors(observed: Observed) -> Array:
 
 def _check_rows(observed: Observed, shape: tuple[int, ...]) -> None:
     """Raise InputError if the shape of an output does not fit the observed rows."""
-    rows, row_shape = observed.values.shape[0], observed.values.shape[1:]
+    row_count, row_shape = observed.values.shape[0], observed.values.shape[1:]
     if not shape:
         raise InputError(
-            f"'{observed.output}' is one number in an evaluation, but the data have {rows} rows",
+            f"'{observed.output}' is one number in an evaluation, but the data have {row_count} rows",
             hint="for a run over time give steps, dt, or a column 'time' or 'step'",
         )
     if shape[1:] != row_shape or shape[0] <= int(observed.steps.max()):
         raise InputError(
-            f"'{observed.output}' has rows {list(shape)}, but the data {[rows, *row_shape]}",
+            f"'{observed.output}' has rows {list(shape)}, but the data {[row_count, *row_shape]}",
             hint="a row of the data has the elements of an output at one time",
         )

@@ -39,12 +39,12 @@ class Uncertainty(Struct, frozen=True):
 
     def subset(self, indices: Array) -> Uncertainty:
         """Return the uncertainty of some elements of the point."""
-        places = {int(place): k for k, place in enumerate(indices)}
-        groups = [group for group in self.unidentifiable if places.keys() >= set(group)]
+        position_of_index = {int(index): k for k, index in enumerate(indices)}
+        groups = [group for group in self.unidentifiable if position_of_index.keys() >= set(group)]
         return Uncertainty(
             self.covariance[np.ix_(indices, indices)],
             self.margin,
-            tuple(tuple(places[place] for place in group) for group in groups),
+            tuple(tuple(position_of_index[index] for index in group) for group in groups),
         )
 
     @property
@@ -63,15 +63,23 @@ def uncertainty_from_jacobian(jacobian: Array, variance: float, freedom: int | N
         freedom: The number of residuals minus the number of elements, or None if the variance is
             known.
     """
-    size = jacobian.shape[1]
+    element_count = jacobian.shape[1]
     norms = np.sqrt(np.sum(jacobian * jacobian, axis=0))
-    scaled = jacobian / np.where(norms > 0, norms, 1.0)
-    _, values, rows = np.linalg.svd(scaled, full_matrices=len(scaled) < size)
-    values = np.concatenate([values, np.zeros(size - len(values))])
-    is_known = values > MIN_RELATIVE_CHANGE * values[0]
-    scaled_rows = rows[is_known] / values[is_known, None] / np.where(norms > 0, norms, np.inf)
+    scaled_jacobian = jacobian / np.where(norms > 0, norms, 1.0)
+    _, singular_values, right_singular_vectors = np.linalg.svd(
+        scaled_jacobian, full_matrices=len(scaled_jacobian) < element_count
+    )
+    singular_values = np.concatenate(
+        [singular_values, np.zeros(element_count - len(singular_values))]
+    )
+    is_known = singular_values > MIN_RELATIVE_CHANGE * singular_values[0]
+    scaled_rows = (
+        right_singular_vectors[is_known]
+        / singular_values[is_known, None]
+        / np.where(norms > 0, norms, np.inf)
+    )
     covariance = variance * (scaled_rows.T @ scaled_rows)
-    return with_undetermined_directions(covariance, rows[~is_known], freedom)
+    return with_undetermined_directions(covariance, right_singular_vectors[~is_known], freedom)
 
 
 def with_undetermined_directions(
@@ -87,13 +95,15 @@ def with_undetermined_directions(
     from scipy import special
 
     covariance_with_inf = covariance.copy()
-    groups = [np.flatnonzero(np.abs(row) > MIN_SHARE_IN_DIRECTION) for row in undetermined]
-    for places in groups:
-        covariance_with_inf[places, :] = covariance_with_inf[:, places] = np.nan
-        covariance_with_inf[places, places] = np.inf
+    index_groups = [np.flatnonzero(np.abs(row) > MIN_SHARE_IN_DIRECTION) for row in undetermined]
+    for index_group in index_groups:
+        covariance_with_inf[index_group, :] = covariance_with_inf[:, index_group] = np.nan
+        covariance_with_inf[index_group, index_group] = np.inf
     quantile = (1 + CONFIDENCE_LEVEL) / 2
     margin = special.ndtri(quantile) if freedom is None else special.stdtrit(freedom, quantile)
-    unidentifiable = tuple(tuple(map(int, places)) for places in groups if len(places) > 1)
+    unidentifiable = tuple(
+        tuple(map(int, index_group)) for index_group in index_groups if len(index_group) > 1
+    )
     return Uncertainty(covariance_with_inf, float(margin), unidentifiable)
 
 
@@ -106,8 +116,10 @@ def normal_negative_log_likelihood(sse: float, factors: Array, *, exact: bool) -
         exact: True if the factors have scaled the residuals to unit variance. Otherwise the
             variance is the most likely one.
     """
-    count, scale = len(factors), float(np.sum(np.log(factors)))
+    residual_count, log_scale = len(factors), float(np.sum(np.log(factors)))
     if exact:
-        return 0.5 * (sse + count * float(np.log(2 * np.pi))) - scale
+        return 0.5 * (sse + residual_count * float(np.log(2 * np.pi))) - log_scale
     with np.errstate(divide="ignore"):
-        return 0.5 * count * (float(np.log(2 * np.pi * sse / count)) + 1) - scale
+        return (
+            0.5 * residual_count * (float(np.log(2 * np.pi * sse / residual_count)) + 1) - log_scale
+        )

@@ -29,25 +29,26 @@ def check_parameters_have_effect(
     Raises:
         InputError: Some parameters have no effect. The message names all of them.
     """
-    trial_points, owners = [], []
-    start = 0
-    for each in free.parameters:
-        size = each.lower.size
+    trial_points, parameter_names = [], []
+    start_index = 0
+    for parameter in free.parameters:
+        element_count = parameter.lower.size
         for point in points:
             for position in TRIED_POSITIONS:
                 trial_point = point.copy()
-                trial_point[start : start + size] = position
+                trial_point[start_index : start_index + element_count] = position
                 trial_points.append(trial_point)
-                owners.append(each.name)
-        start += size
+                parameter_names.append(parameter.name)
+        start_index += element_count
     trial_rows = rows(np.array(trial_points))
     group_size = len(TRIED_POSITIONS)
-    groups = trial_rows.reshape(-1, group_size, *trial_rows.shape[1:])
+    row_groups = trial_rows.reshape(-1, group_size, *trial_rows.shape[1:])
     is_constant = [
-        np.array_equal(g, np.broadcast_to(g[:1], g.shape), equal_nan=True) for g in groups
+        np.array_equal(row_group, np.broadcast_to(row_group[:1], row_group.shape), equal_nan=True)
+        for row_group in row_groups
     ]
-    has_effect = dict.fromkeys(owners, False)
-    for name, is_group_constant in zip(owners[::group_size], is_constant, strict=True):
+    has_effect = dict.fromkeys(parameter_names, False)
+    for name, is_group_constant in zip(parameter_names[::group_size], is_constant, strict=True):
         has_effect[name] |= not is_group_constant
     raise_findings(
         Finding(

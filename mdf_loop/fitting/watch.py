@@ -55,14 +55,16 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         ended: The reason why the fit was ended, or None.
     """
 
-    def __init__(self, progress: bool | FitCallback | None, limit: float | None, name: str) -> None:
+    def __init__(
+        self, progress: bool | FitCallback | None, time_limit: float | None, name: str
+    ) -> None:
         self.evaluations = 0
         self.best: tuple[float, Array | None] = (np.inf, None)
         self.ended: StopReason | None = None
         self._callback = progress if callable(progress) else None
         show_bar = False if callable(progress) else progress
         self._reporting = reporting(show_bar, None, 0, "evaluations", name)
-        self._limit = limit
+        self._limit = time_limit
         self._began = perf_counter()
 
     def __enter__(self) -> FitMonitor:
@@ -102,8 +104,12 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         """
         self.evaluations += runs
         self._reporter.update(self.evaluations, f"best {self.best[0]:.6g}")
-        report = FitProgress(self.evaluations, self.best[0], self.elapsed)
-        if self.ended is None and self._callback is not None and self._callback(report) is False:
+        progress_report = FitProgress(self.evaluations, self.best[0], self.elapsed)
+        if (
+            self.ended is None
+            and self._callback is not None
+            and self._callback(progress_report) is False
+        ):
             self.ended = StopReason.INTERRUPTED
         if self.ended is None and self._limit is not None and self.elapsed > self._limit:
             self.ended = StopReason.TIME_LIMIT

@@ -61,8 +61,8 @@ class GraphWriter:
         port: Content = {"type": dtype} if dtype else {}
         if shape is not None:
             port["shape"] = [extent if isinstance(extent, int) else -1 for extent in shape]
-            symbolic = [extent for extent in shape if isinstance(extent, str)]
-            if symbolic and not any(name.startswith("?") for name in symbolic):
+            extent_names = [extent for extent in shape if isinstance(extent, str)]
+            if extent_names and not any(name.startswith("?") for name in extent_names):
                 port["metadata"] = {"dims": list(shape)}
         if other_names:
             port.setdefault("metadata", {})["names"] = list(other_names)
@@ -108,10 +108,10 @@ class GraphWriter:
 
     def _add_node(self, base: str, node: Content, outputs: Iterable[str]) -> None:
         node_id = self._first_free_name(base, self.nodes.__contains__)
-        self.nodes[node_id] = {key: part for key, part in node.items() if part}
-        names = [name for name in outputs if name]
-        self._producers.update((name, node_id) for name in names)
-        self._names.update(names)
+        self.nodes[node_id] = {key: field for key, field in node.items() if field}
+        output_names = [name for name in outputs if name]
+        self._producers.update((name, node_id) for name in output_names)
+        self._names.update(output_names)
 
     # --- the graph ------------------------------------------------------------------------------
 

@@ -36,10 +36,10 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto | None:
     """
     seconds = inference_worker.TIME_LIMIT_SECONDS
     try:
-        content = _PROCESS.infer(model.SerializeToString(), seconds)
+        typed_bytes = _PROCESS.infer(model.SerializeToString(), seconds)
     except _UnansweredError as end:
         raise _inference_error(model, str(end)) from None
-    return onnx.ModelProto.FromString(content) if content else None
+    return onnx.ModelProto.FromString(typed_bytes) if typed_bytes else None
 
 
 class _UnansweredError(Exception):
@@ -87,10 +87,10 @@ class _InferenceProcess:
     def _request_inference(
         self, process: subprocess.Popen[bytes], model: bytes, seconds: float
     ) -> bytes:
-        is_late = threading.Event()
+        has_timed_out = threading.Event()
 
         def stop() -> None:
-            is_late.set()
+            has_timed_out.set()
             process.kill()
 
         timer = threading.Timer(seconds, stop)
@@ -111,7 +111,7 @@ class _InferenceProcess:
                 self.end()
         if answer is None:
             raise _UnansweredError(
-                f"does not end within {seconds:g} seconds" if is_late.is_set() else "crashes"
+                f"does not end within {seconds:g} seconds" if has_timed_out.is_set() else "crashes"
             )
         return answer
 
@@ -135,13 +135,13 @@ atexit.register(_PROCESS.end)
 # --- search for the node at which inference does not end --------------------------------------------
 
 
-def _inference_error(model: onnx.ModelProto, end: str) -> ModelError:
+def _inference_error(model: onnx.ModelProto, failure: str) -> ModelError:
     index = _first_failing_node(model)
     if index is None:
-        return ModelError(f"onnx's type inference of the model {end}", "$.graph")
+        return ModelError(f"onnx's type inference of the model {failure}", "$.graph")
     node = model.graph.node[index]
     return ModelError(
-        f"onnx's type inference of operator '{node.op_type}' {end}",
+        f"onnx's type inference of operator '{node.op_type}' {failure}",
         node_place("$.graph", node, index),
         "check the attributes and the input shapes of this operator",
     )
@@ -161,12 +161,12 @@ def _first_failing_node(model: onnx.ModelProto) -> int | None:
 
 def _inference_ends(model: onnx.ModelProto, count: int) -> bool:
     """Return True if type inference of the first `count` nodes ends within `PROBE_SECONDS`."""
-    beginning = onnx.ModelProto()
-    beginning.CopyFrom(model)
-    del beginning.graph.node[count:]
-    del beginning.graph.output[:]
+    truncated_model = onnx.ModelProto()
+    truncated_model.CopyFrom(model)
+    del truncated_model.graph.node[count:]
+    del truncated_model.graph.output[:]
     try:
-        _PROCESS.infer(beginning.SerializeToString(), PROBE_SECONDS)
+        _PROCESS.infer(truncated_model.SerializeToString(), PROBE_SECONDS)
     except _UnansweredError:
         return False
     return True

@@ -26,10 +26,10 @@ def infer(model: bytes) -> bytes:
     import onnx
 
     try:
-        typed = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        typed_model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception:  # noqa: BLE001 - onnx raises several kinds of its own
         return b""
-    content: bytes = typed.SerializeToString()
+    content: bytes = typed_model.SerializeToString()
     return content
 
 

@@ -53,13 +53,13 @@ def insert_arrays(content: Content, extracted_arrays: Iterable[ExtractedArray]) 
         LookupError, TypeError: The path does not exist in the content, or has a value already.
     """
     for extracted in extracted_arrays:
-        *parents, last = extracted.path
+        *parent_keys, last_key = extracted.path
         parent: Any = content
-        for step in parents:
-            parent = parent[step]
-        if parent[last] is not None:
+        for key in parent_keys:
+            parent = parent[key]
+        if parent[last_key] is not None:
             raise LookupError(f"there is something else at {extracted.path}")
-        parent[last] = extracted.array.tolist() if extracted.is_list else extracted.array
+        parent[last_key] = extracted.array.tolist() if extracted.is_list else extracted.array
 
 
 def _without_arrays(content: Any, path: Path, extracted_arrays: list[ExtractedArray]) -> Any:
@@ -69,14 +69,16 @@ def _without_arrays(content: Any, path: Path, extracted_arrays: list[ExtractedAr
     if isinstance(content, np.ndarray | np.generic):
         return content.tolist()
     if isinstance(content, Mapping):
-        parts = ((str(key), part) for key, part in content.items())
-        return {key: _without_arrays(part, (*path, key), extracted_arrays) for key, part in parts}
+        entries = ((str(key), entry) for key, entry in content.items())
+        return {
+            key: _without_arrays(entry, (*path, key), extracted_arrays) for key, entry in entries
+        }
     if not isinstance(content, list | tuple):
         return content
     numbers = _as_array(content)
     if numbers is None and not contains_only_numbers(content):
         return [
-            _without_arrays(part, (*path, k), extracted_arrays) for k, part in enumerate(content)
+            _without_arrays(entry, (*path, k), extracted_arrays) for k, entry in enumerate(content)
         ]
     if numbers is None or numbers.size <= MAX_INLINE_ELEMENTS:
         return content
@@ -87,7 +89,7 @@ def _without_arrays(content: Any, path: Path, extracted_arrays: list[ExtractedAr
 def _has_onnx_dtype(array: Array) -> bool:
     """Return True if ONNX has arrays of this dtype: numbers, booleans or strings."""
     has_known_elements = array.dtype.kind != "O" or all(
-        isinstance(part, str) for part in array.flat
+        isinstance(element, str) for element in array.flat
     )
     return has_known_elements and dtype_name(array) in tensor_dtypes()
 
@@ -101,6 +103,6 @@ def _as_array(content: list[Any] | tuple[Any, ...]) -> Array | None:
     leaves: Iterable[Any] = content
     for _ in range(array.ndim - 1):
         leaves = itertools.chain.from_iterable(leaves)
-    types = set(map(type, leaves))
-    is_exact = len(types) == 1 and array.dtype == _LIST_DTYPES.get(types.pop())
-    return array if is_exact else None
+    leaf_types = set(map(type, leaves))
+    is_lossless = len(leaf_types) == 1 and array.dtype == _LIST_DTYPES.get(leaf_types.pop())
+    return array if is_lossless else None

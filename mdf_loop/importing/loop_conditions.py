@@ -43,10 +43,10 @@ class AmbiguousLoop(Struct, frozen=True):
     @property
     def note(self) -> str:
         """Description of the loop, of both readings of its condition, and of the chosen reading."""
-        extent = "runs all M iterations" if self.has_trip_count else "never ends"
+        iterations_text = "runs all M iterations" if self.has_trip_count else "never ends"
         return (
             f"the loop '{self.name}' has no condition input, but its body computes the condition "
-            f"'{self.condition}'. By the ONNX document the loop ignores the condition and {extent} "
+            f"'{self.condition}'. By the ONNX document the loop ignores the condition and {iterations_text} "
             f"(loop_condition='{DOCUMENT}'). ONNX Runtime ends the loop when the condition is false "
             f"(loop_condition='{RUNTIME}'). It is read as '{self.reading}'"
         )
@@ -67,9 +67,9 @@ def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
     ):
         return
     version = next(o.version for o in model.opset_import if o.domain == "")
-    typed = onnx.ModelProto()
-    typed.CopyFrom(model)
-    _mark_loops(model.graph, _TrueValues(Facts(infer_types(typed).graph, version)), reading)
+    typed_model = onnx.ModelProto()
+    typed_model.CopyFrom(model)
+    _mark_loops(model.graph, _TrueValues(Facts(infer_types(typed_model).graph, version)), reading)
 
 
 def reading_of(node: onnx.NodeProto) -> str | None:
@@ -90,27 +90,29 @@ class _TrueValues(Struct, frozen=True):
 
     def inside(self, body: onnx.GraphProto, *true_names: str) -> _TrueValues:
         """Return the true values of a body of this graph. The body's inputs `true_names` are true."""
-        shadowed = {value.name for value in body.input}
-        names = (self.true_names - shadowed) | frozenset(true_names)
+        input_names = {value.name for value in body.input}
+        names = (self.true_names - input_names) | frozenset(true_names)
         return _TrueValues(Facts(body, self.facts.version, self.facts), names)
 
     def always_true(self, name: str) -> bool:
         """Return True if the value is true in every run."""
-        scope = self.facts.defining_facts(name)
-        if name in self.true_names and (scope is None or name not in scope.producers):
+        defining_facts = self.facts.defining_facts(name)
+        if name in self.true_names and (
+            defining_facts is None or name not in defining_facts.producers
+        ):
             return True
-        value = self.facts.value(name)
-        if value is not None:
-            return bool(value.astype(bool).all())
-        node = scope.producers.get(name) if scope is not None else None
+        constant = self.facts.value(name)
+        if constant is not None:
+            return bool(constant.astype(bool).all())
+        node = defining_facts.producers.get(name) if defining_facts is not None else None
         return node is not None and not node.domain and self._returns_true(node, name)
 
     def _returns_true(self, node: onnx.NodeProto, name: str) -> bool:
         if node.op_type in _TRUTH_PRESERVING:
             return self.always_true(node.input[0])
         if node.op_type in ("And", "Or"):
-            sides = map(self.always_true, node.input)
-            return all(sides) if node.op_type == "And" else any(sides)
+            inputs_are_true = map(self.always_true, node.input)
+            return all(inputs_are_true) if node.op_type == "And" else any(inputs_are_true)
         if node.op_type == "If":
             position = list(node.output).index(name)
             branches = (attribute.g for attribute in node.attribute)
@@ -122,23 +124,23 @@ class _TrueValues(Struct, frozen=True):
 
 def _mark_loops(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> None:
     """Mark the ambiguous loops of a graph and its bodies. `truths` belong to a copy with inferred types."""
-    for node, typed in zip(graph.node, truths.facts.graph.node, strict=True):
+    for node, typed_node in zip(graph.node, truths.facts.graph.node, strict=True):
         bodies = (a.g for a in node.attribute if a.HasField("g"))
-        typed_bodies = (a.g for a in typed.attribute if a.HasField("g"))
+        typed_bodies = (a.g for a in typed_node.attribute if a.HasField("g"))
         for body, typed_body in zip(bodies, typed_bodies, strict=True):
-            condition = [body.input[1].name] if node.op_type == "Loop" else []
-            inner = truths.inside(typed_body, *condition)
-            if _has_no_condition_input(node) and not inner.always_true(body.output[0].name):
-                inner = truths.inside(typed_body)
+            condition_inputs = [body.input[1].name] if node.op_type == "Loop" else []
+            body_truths = truths.inside(typed_body, *condition_inputs)
+            if _has_no_condition_input(node) and not body_truths.always_true(body.output[0].name):
+                body_truths = truths.inside(typed_body)
                 if not _runs_once(node, truths.facts):
                     node.metadata_props.add(key=LOOP_CONDITION, value=reading)
-            _mark_loops(body, inner, reading)
+            _mark_loops(body, body_truths, reading)
 
 
 def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
     """Return True if the trip count of a loop is a constant 0 or 1, so that its condition has no effect."""
-    count = facts.value(loop.input[0]) if loop.input and loop.input[0] else None
-    return count is not None and count.size == 1 and int(count.reshape(())) <= 1
+    trip_count = facts.value(loop.input[0]) if loop.input and loop.input[0] else None
+    return trip_count is not None and trip_count.size == 1 and int(trip_count.reshape(())) <= 1
 
 
 # --- in the MDF document ----------------------------------------------------------------------
@@ -156,18 +158,18 @@ def _loops_in_graph(graph: Mapping[str, Any], where: str) -> Iterator[AmbiguousL
         for function_id, function in (node.get("functions") or {}).items():
             args = function.get("args")
             if isinstance(args, Mapping):
-                place = f"{where}.nodes['{node_id}'].functions['{function_id}']"
-                yield from _loops_in_function(f"{node_id}.{function_id}", args, place)
+                function_path = f"{where}.nodes['{node_id}'].functions['{function_id}']"
+                yield from _loops_in_function(f"{node_id}.{function_id}", args, function_path)
 
 
 def _loops_in_function(name: str, args: Mapping[str, Any], where: str) -> Iterator[AmbiguousLoop]:
     """Yield the function if it is an ambiguous loop, then the ambiguous loops in its graphs."""
     for argument, value in args.items():
-        owned = [*value.values()] if isinstance(value, Mapping) else []
-        if len(owned) != 1 or not isinstance(owned[0], Mapping) or "nodes" not in owned[0]:
+        bodies = [*value.values()] if isinstance(value, Mapping) else []
+        if len(bodies) != 1 or not isinstance(bodies[0], Mapping) or "nodes" not in bodies[0]:
             continue
-        metadata = owned[0].get("metadata") or {}
+        metadata = bodies[0].get("metadata") or {}
         if metadata.get(LOOP_CONDITION) in READINGS and metadata.get("outputs"):
             condition, reading = str(metadata["outputs"][0]), metadata[LOOP_CONDITION]
             yield AmbiguousLoop(name, where, condition, args.get("M") is not None, reading)
-        yield from _loops_in_graph(owned[0], f"{where}.args.{argument}")
+        yield from _loops_in_graph(bodies[0], f"{where}.args.{argument}")

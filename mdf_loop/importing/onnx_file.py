@@ -44,12 +44,12 @@ def checked_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
         UnsupportedError: The model has unknown operators, unsupported element types, or 2 GB of
             data.
     """
-    copy = onnx.ModelProto()
+    model_copy = onnx.ModelProto()
     try:
-        copy.CopyFrom(model)
+        model_copy.CopyFrom(model)
     except EncodeError:
         raise _size_error() from None
-    return _check_model(copy, None)
+    return _check_model(model_copy, None)
 
 
 def _check_model(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:

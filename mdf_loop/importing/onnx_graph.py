@@ -68,9 +68,9 @@ def body_graph(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Cont
     writer = GraphWriter(proto.name or "body", outer)
     writer.reserve(_value_names(proto))
     _write_graph(proto, writer)
-    inputs = [value.name for value in proto.input]
-    names = [value.name for value in proto.output]
-    return writer.content(inputs=inputs, outputs=names, metadata=_BRANCH_METADATA)
+    input_names = [value.name for value in proto.input]
+    output_names = [value.name for value in proto.output]
+    return writer.content(inputs=input_names, outputs=output_names, metadata=_BRANCH_METADATA)
 
 
 def loop_body(
@@ -91,33 +91,43 @@ def loop_body(
         raise ModelError(f"a body in ONNX is a GraphProto, not {type(proto).__name__}")
     writer = GraphWriter(proto.name or "body", outer)
     writer.reserve(_value_names(proto))
-    inputs = [value.name for value in proto.input]
+    input_names = [value.name for value in proto.input]
     for position, (value, standard_dtype) in enumerate(
         zip(proto.input, ("int64", "bool"), strict=False)
     ):
         dtype, shape = _read_type(value.type)
         if (dtype or standard_dtype, shape or ()) != (standard_dtype, ()):
-            inputs[position] = _write_converted_input(
+            input_names[position] = _write_converted_input(
                 writer, value.name, dtype or standard_dtype, shape or ()
             )
     _write_graph(proto, writer)
-    names = [value.name for value in proto.output]
+    output_names = [value.name for value in proto.output]
     metadata = _LOOP_METADATA if reading is None else {**_LOOP_METADATA, LOOP_CONDITION: reading}
-    return writer.content(inputs=inputs, outputs=names, metadata=metadata)
+    return writer.content(inputs=input_names, outputs=output_names, metadata=metadata)
 
 
 def _write_converted_input(writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
     """Write nodes that convert a scalar input to the declared type of `name`. Return the scalar's name."""
     if not is_tensor(dtype):
         raise ModelError(f"a loop's body cannot take '{name}' as {dtype}: it is a single number")
-    scalar, cast, axes = (
+    scalar_name, cast_name, axes_name = (
         writer.unique_name(f"{name}_{suffix}") for suffix in ("scalar", "cast", "shape")
     )
-    to = element_type(dtype)
-    writer.node("onnx::Cast", [cast], args={"input": scalar, "to": to}, reads=[scalar])
-    writer.constant(axes, np.ones(len(shape or ()), np.int64))
-    writer.node("onnx::Reshape", [name], args={"data": cast, "shape": axes}, reads=[cast, axes])
-    return scalar
+    element_type_number = element_type(dtype)
+    writer.node(
+        "onnx::Cast",
+        [cast_name],
+        args={"input": scalar_name, "to": element_type_number},
+        reads=[scalar_name],
+    )
+    writer.constant(axes_name, np.ones(len(shape or ()), np.int64))
+    writer.node(
+        "onnx::Reshape",
+        [name],
+        args={"data": cast_name, "shape": axes_name},
+        reads=[cast_name, axes_name],
+    )
+    return scalar_name
 
 
 # --- values -----------------------------------------------------------------------------------
@@ -125,11 +135,11 @@ def _write_converted_input(writer: GraphWriter, name: str, dtype: str, shape: Sh
 
 def _read_type(proto: onnx.TypeProto) -> tuple[str, Shape]:
     """Return the dtype and the shape that a file declares. An undeclared dtype is empty."""
-    kind = proto.WhichOneof("value")
-    if kind is None or (kind == "tensor_type" and not proto.tensor_type.elem_type):
+    type_kind = proto.WhichOneof("value")
+    if type_kind is None or (type_kind == "tensor_type" and not proto.tensor_type.elem_type):
         return "", None
-    if kind not in ("tensor_type", "sequence_type", "optional_type"):
-        raise UnsupportedError(f"a value of {kind.replace('_', ' ')} has no place in MDF")
+    if type_kind not in ("tensor_type", "sequence_type", "optional_type"):
+        raise UnsupportedError(f"a value of {type_kind.replace('_', ' ')} has no place in MDF")
     return type_of(proto)
 
 
@@ -197,8 +207,10 @@ def _decode_strings(tensor: onnx.TensorProto) -> list[str]:
 
 def _constant_array(node: onnx.NodeProto) -> Array:
     if len(node.attribute) != 1:
-        names = ", ".join(node.output)
-        raise ModelError(f"onnx::Constant '{names}' has {len(node.attribute)} values, not one")
+        output_names = ", ".join(node.output)
+        raise ModelError(
+            f"onnx::Constant '{output_names}' has {len(node.attribute)} values, not one"
+        )
     (attribute,) = node.attribute
     if attribute.name not in _CONSTANT_DTYPES:
         raise UnsupportedError(f"onnx::Constant with '{attribute.name}' cannot be read")
@@ -209,8 +221,8 @@ def _constant_array(node: onnx.NodeProto) -> Array:
 
 
 def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
-    captured = [name for body in _bodies_of(node) for name in captures(body)]
-    input_names = [*node.input, *captured]
+    captured_names = [name for body in _bodies_of(node) for name in captures(body)]
+    input_names = [*node.input, *captured_names]
     attributes = {a.name: _convert_attribute(node, a, writer) for a in node.attribute}
     args = {**_input_arguments(node), **_ONNX_DEFAULTS.get(node.op_type, {}), **attributes}
     if node.op_type == "Split":  # the number of parts is the number of outputs
@@ -236,8 +248,10 @@ def _shadowed_arguments(node: onnx.NodeProto, input_names: list[str], args: Cont
 
 def _schema_of(node: onnx.NodeProto) -> onnx.defs.OpSchema:
     """Return the operator's oldest schema, from the package's opset on, that allows the node's attributes."""
-    names = [attribute.name for attribute in node.attribute if attribute.name != "num_outputs"]
-    return onnx_schema.schema(node.op_type, names, len(node.input))
+    attribute_names = [
+        attribute.name for attribute in node.attribute if attribute.name != "num_outputs"
+    ]
+    return onnx_schema.schema(node.op_type, attribute_names, len(node.input))
 
 
 def _bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:

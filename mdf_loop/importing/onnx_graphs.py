@@ -37,9 +37,9 @@ def _check_graph(
 ) -> None:
     if depth > _MAX_NESTING:
         raise ModelError(f"bodies are nested more than {_MAX_NESTING} levels deep", where)
-    for word, values in (("input", graph.input), ("output", graph.output)):
+    for input_or_output, values in (("input", graph.input), ("output", graph.output)):
         for value in values:
-            _check_type(value.type, value.name, f"{where}.{word}['{value.name}']")
+            _check_type(value.type, value.name, f"{where}.{input_or_output}['{value.name}']")
     for value in graph.value_info:
         _check_type(value.type, value.name, f"{where}.value_info['{value.name}']")
     input_names = [value.name for value in graph.input]
@@ -49,19 +49,19 @@ def _check_graph(
     local_names.update(sparse.values.name for sparse in graph.sparse_initializer)
     if graph.sparse_initializer:
         raise ModelError("sparse initializers are not supported", f"{where}.sparse_initializer")
-    names = _check_and_sort(graph.node, frozenset(local_names), library, where, depth, outer)
-    _check_outputs((value.name for value in graph.output), names | outer, where)
+    value_names = _check_and_sort(graph.node, frozenset(local_names), library, where, depth, outer)
+    _check_outputs((value.name for value in graph.output), value_names | outer, where)
 
 
 def _check_type(type_proto: onnx.TypeProto, name: str, where: str) -> None:
-    kind = type_proto.WhichOneof("value")
-    while kind in ("sequence_type", "optional_type"):
-        type_proto = getattr(type_proto, kind).elem_type
-        kind = type_proto.WhichOneof("value")
-    if kind is None:
+    type_kind = type_proto.WhichOneof("value")
+    while type_kind in ("sequence_type", "optional_type"):
+        type_proto = getattr(type_proto, type_kind).elem_type
+        type_kind = type_proto.WhichOneof("value")
+    if type_kind is None:
         return
-    if kind != "tensor_type":
-        raise ModelError(f"'{name}' is a {kind.removesuffix('_type')}, not a tensor", where)
+    if type_kind != "tensor_type":
+        raise ModelError(f"'{name}' is a {type_kind.removesuffix('_type')}, not a tensor", where)
     if type_proto.tensor_type.elem_type:
         check_dtype(type_proto.tensor_type.elem_type, where, f"'{name}'")
     for dim in type_proto.tensor_type.shape.dim:
@@ -72,13 +72,13 @@ def _check_type(type_proto: onnx.TypeProto, name: str, where: str) -> None:
 
 
 def _check_unique(names: Iterable[str], where: str) -> None:
-    names_so_far: set[str] = set()
+    unique_names: set[str] = set()
     for name in names:
-        if name in names_so_far:
+        if name in unique_names:
             raise ScopeError(f"'{name}' is listed twice", where)
         if not name:
             raise ModelError("a value without a name", where)
-        names_so_far.add(name)
+        unique_names.add(name)
 
 
 def _check_and_sort(
@@ -87,27 +87,31 @@ def _check_and_sort(
 ) -> frozenset[str]:  # fmt: skip
     """Check the nodes of a graph, sort them topologically, and return all value names of the graph."""
     producers = _find_producers(nodes, local_names, where)
-    visible = local_names | producers.keys()
+    visible_names = local_names | producers.keys()
     dependencies: dict[int, list[int]] = {}
     for index, node in enumerate(nodes):
-        place = node_place(where, node, index)
-        check_node(node, library, place)
+        node_path = node_place(where, node, index)
+        check_node(node, library, node_path)
         names_read = list(_names_read(node))
         for name in names_read:
-            if name not in visible and name not in outer:
+            if name not in visible_names and name not in outer:
                 raise ScopeError(
                     f"node reads '{name}', which nothing makes",
-                    place,
+                    node_path,
                     "values made inside a body are not visible outside of it",
                 )
         dependencies[index] = [producers[name] for name in names_read if name in producers]
         for attribute in node.attribute:
-            for inner in _bodies_of(attribute):
+            for body in _bodies_of(attribute):
                 _check_graph(
-                    inner, visible | outer, library, in_body(place, attribute.name), depth + 1
+                    body,
+                    visible_names | outer,
+                    library,
+                    in_body(node_path, attribute.name),
+                    depth + 1,
                 )
     _sort_nodes(nodes, dependencies, where)
-    return visible
+    return visible_names
 
 
 def _find_producers(
@@ -139,9 +143,9 @@ def _names_read(node: onnx.NodeProto) -> Iterator[str]:
         for graph in _bodies_of(attribute):
             local_names = {value.name for value in graph.input}
             local_names.update(tensor.name for tensor in graph.initializer)
-            local_names.update(name for inner in graph.node for name in inner.output)
-            for inner in graph.node:
-                yield from (name for name in _names_read(inner) if name not in local_names)
+            local_names.update(name for body_node in graph.node for name in body_node.output)
+            for body_node in graph.node:
+                yield from (name for name in _names_read(body_node) if name not in local_names)
             yield from (v.name for v in graph.output if v.name not in local_names)
 
 
@@ -154,8 +158,10 @@ def _sort_nodes(
     try:
         order = list(sorter.static_order())
     except GraphCycleError as cycle:
-        names = " -> ".join(f"'{_display_name(nodes[index], index)}'" for index in cycle.args[1])
-        raise CycleError(f"nodes wait for each other in a circle: {names}", where) from None
+        cycle_text = " -> ".join(
+            f"'{_display_name(nodes[index], index)}'" for index in cycle.args[1]
+        )
+        raise CycleError(f"nodes wait for each other in a circle: {cycle_text}", where) from None
     sorted_nodes = [nodes[index] for index in order]
     del nodes[:]
     nodes.extend(sorted_nodes)
@@ -165,7 +171,7 @@ def _display_name(node: onnx.NodeProto, index: int) -> str:
     return str(node.name) or f"{node.op_type}_{index}"
 
 
-def _check_outputs(names: Iterable[str], known: frozenset[str], where: str) -> None:
+def _check_outputs(names: Iterable[str], known_names: frozenset[str], where: str) -> None:
     for name in names:
-        if name not in known:
+        if name not in known_names:
             raise ScopeError(f"the output '{name}' is made by no node", where)

@@ -60,12 +60,14 @@ class Library(Struct, frozen=True):
                 where,
                 "export the model with plain ONNX operators",
             )
-        known = {s.name for s in defs.get_all_schemas() if not s.domain}
-        close = difflib.get_close_matches(node.op_type, sorted(known), n=1)
+        operator_names = {s.name for s in defs.get_all_schemas() if not s.domain}
+        similar_names = difflib.get_close_matches(node.op_type, sorted(operator_names), n=1)
         return UnsupportedError(
             f"ONNX has no operator '{node.op_type}' in opset {version}",
             where,
-            f"did you mean '{close[0]}'?" if close and close[0] != node.op_type else "",
+            f"did you mean '{similar_names[0]}'?"
+            if similar_names and similar_names[0] != node.op_type
+            else "",
         )
 
 
@@ -79,15 +81,15 @@ def _opsets_of(owner: onnx.ModelProto | onnx.FunctionProto, where: str) -> dict[
         domain = _normalized_domain(opset.domain)
         if opsets.setdefault(domain, opset.version) != opset.version:
             raise ModelError(f"domain '{domain or 'ai.onnx'}' has two opsets", where)
-    newest = defs.onnx_opset_version()
+    newest_version = defs.onnx_opset_version()
     if isinstance(owner, onnx.ModelProto) and not opsets:
         raise ModelError("the model names no opset", where, "is it an ONNX model?")
     if opsets.get("", 1) < 1:
         raise ModelError(f"there is no opset {opsets['']}", where)
-    if opsets.get("", 1) > newest:
+    if opsets.get("", 1) > newest_version:
         raise UnsupportedError(
             f"the model speaks opset {opsets['']}; the onnx package installed here knows opsets "
-            f"up to {newest}",
+            f"up to {newest_version}",
             where,
             "install a newer onnx, or export with an older opset",
         )
@@ -105,18 +107,20 @@ def check_functions(library: Library) -> None:
     """Raise an error if functions call each other in a cycle, or become too large when inlined."""
     calls: dict[Key, list[Key]] = {}
     for key, function in library.functions.items():
-        nodes = [n for top in function.node for n in _nested_nodes(top)]
-        called = [(_normalized_domain(n.domain), n.op_type, n.overload) for n in nodes]
-        calls[key] = [call for call in called if call in library.functions]
+        nodes = [n for top_level_node in function.node for n in _nested_nodes(top_level_node)]
+        called_keys = [(_normalized_domain(n.domain), n.op_type, n.overload) for n in nodes]
+        calls[key] = [called_key for called_key in called_keys if called_key in library.functions]
     try:
         order = list(TopologicalSorter(calls).static_order())
     except GraphCycleError as cycle:
-        names = " -> ".join(f"'{key[1]}'" for key in cycle.args[1])
-        raise CycleError(f"functions of the file call each other: {names}", "$.functions") from None
+        cycle_text = " -> ".join(f"'{key[1]}'" for key in cycle.args[1])
+        raise CycleError(
+            f"functions of the file call each other: {cycle_text}", "$.functions"
+        ) from None
     sizes: dict[Key, int] = {}
     for key in order:
         own_size = len(library.functions[key].node)
-        sizes[key] = own_size + sum(sizes[call] for call in calls[key])
+        sizes[key] = own_size + sum(sizes[called_key] for called_key in calls[key])
         if sizes[key] > _MAX_INLINED_NODES:
             raise UnsupportedError(
                 f"function '{key[1]}' written out has more than {_MAX_INLINED_NODES} nodes",
@@ -124,8 +128,8 @@ def check_functions(library: Library) -> None:
             )
 
 
-def _nested_nodes(top: onnx.NodeProto) -> list[onnx.NodeProto]:
-    nodes, pending = [], [top]
+def _nested_nodes(root: onnx.NodeProto) -> list[onnx.NodeProto]:
+    nodes, pending = [], [root]
     while pending:
         node = pending.pop()
         nodes.append(node)

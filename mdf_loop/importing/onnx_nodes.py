@@ -40,12 +40,14 @@ def check_node(node: onnx.NodeProto, library: Library, where: str) -> None:
 
 
 def _check_call_counts(node: onnx.NodeProto, inputs: int, outputs: int, where: str) -> None:
-    for word, count, limit in (
+    for inputs_or_outputs, count, limit in (
         ("inputs", len(node.input), inputs),
         ("outputs", len(node.output), outputs),
     ):
         if count > limit:
-            raise ArityError(f"function '{node.op_type}' has {limit} {word}, given {count}", where)
+            raise ArityError(
+                f"function '{node.op_type}' has {limit} {inputs_or_outputs}, given {count}", where
+            )
 
 
 def _check_counts(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -> None:
@@ -55,14 +57,16 @@ def _check_counts(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -> No
             "and later",
             where,
         )
-    for word, count, minimum, maximum in (
+    for inputs_or_outputs, count, minimum, maximum in (
         ("inputs", len(node.input), schema.min_input, schema.max_input),
         ("outputs", len(node.output), schema.min_output, schema.max_output),
     ):
         if not minimum <= count <= maximum:
             expectation = f"{minimum}" if minimum == maximum else f"{minimum} to {maximum}"
             expectation = f"at least {minimum}" if maximum > 10_000 else expectation
-            raise ArityError(f"{node.op_type} has {expectation} {word}, given {count}", where)
+            raise ArityError(
+                f"{node.op_type} has {expectation} {inputs_or_outputs}, given {count}", where
+            )
     for formal, name in zip(schema.inputs, node.input, strict=False):
         if formal.option == _REQUIRED_INPUT and not name:
             raise ArityError(f"input '{formal.name}' of {node.op_type} must be given", where)
@@ -70,18 +74,20 @@ def _check_counts(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -> No
 
 def attribute_fault_of(node: onnx.NodeProto) -> str:
     """Return a description of the invalid text attributes of an ONNX node, or an empty text."""
-    fault_of = row_of(node.op_type).attribute_fault
-    if fault_of is no_fault:
+    describe_fault = row_of(node.op_type).attribute_fault
+    if describe_fault is no_fault:
         return ""
-    return fault_of({a.name: a.s for a in node.attribute if a.type == onnx.AttributeProto.STRING})
+    return describe_fault(
+        {a.name: a.s for a in node.attribute if a.type == onnx.AttributeProto.STRING}
+    )
 
 
 def _check_attributes(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -> None:
-    names: set[str] = set()
+    attribute_names: set[str] = set()
     for attribute in node.attribute:
-        if attribute.name in names:
+        if attribute.name in attribute_names:
             raise ModelError(f"attribute '{attribute.name}' is given twice", where)
-        names.add(attribute.name)
+        attribute_names.add(attribute.name)
         formal = schema.attributes.get(attribute.name)
         if formal is None:
             raise ModelError(f"{node.op_type} has no attribute '{attribute.name}'", where)
@@ -99,9 +105,11 @@ def _check_attributes(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -
     if not schema.domain and (fault := attribute_fault_of(node)):
         raise ModelError(fault, where)
     for name, formal in schema.attributes.items():
-        if formal.required and name not in names:
-            word = "body" if formal.type == defs.OpSchema.AttrType.GRAPH else "attribute"
-            raise ModelError(f"{node.op_type} has no {word} '{name}'", where)
+        if formal.required and name not in attribute_names:
+            body_or_attribute = (
+                "body" if formal.type == defs.OpSchema.AttrType.GRAPH else "attribute"
+            )
+            raise ModelError(f"{node.op_type} has no {body_or_attribute} '{name}'", where)
 
 
 def _find_body(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
@@ -110,28 +118,33 @@ def _find_body(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
 
 
 def _check_loop(node: onnx.NodeProto, where: str) -> None:
-    body, carried = _find_body(node, "body"), max(len(node.input) - 2, 0)
+    body, carried_count = _find_body(node, "body"), max(len(node.input) - 2, 0)
     _check_equal(
-        f"a body of {2 + carried} inputs (iteration, condition and {carried} carried values)",
-        2 + carried, "inputs", len(body.input), where,
+        f"a body of {2 + carried_count} inputs (iteration, condition and {carried_count} carried values)",
+        2 + carried_count, "inputs", len(body.input), where,
     )  # fmt: skip
-    minimum = 1 + carried
-    if len(body.output) < minimum:
+    min_outputs = 1 + carried_count
+    if len(body.output) < min_outputs:
         raise ArityError(
-            f"Loop with {carried} carried values needs a body of at least {minimum} outputs "
+            f"Loop with {carried_count} carried values needs a body of at least {min_outputs} outputs "
             f"(condition, carried values, then recorded ones), but it has {len(body.output)}",
             f"{where}.body",
         )
     _check_equal(
-        f"{len(body.output) - 1} outputs ({carried} carried values and "
-        f"{len(body.output) - minimum} recorded ones, as its body has)",
+        f"{len(body.output) - 1} outputs ({carried_count} carried values and "
+        f"{len(body.output) - min_outputs} recorded ones, as its body has)",
         len(body.output) - 1, "outputs", len(node.output), where,
     )  # fmt: skip
 
 
-def _check_equal(expectation: str, count: int, word: str, actual: int, where: str) -> None:
-    if actual != count:
-        raise ArityError(f"this node needs {expectation}, but there are {actual} {word}", where)
+def _check_equal(
+    expectation: str, expected_count: int, inputs_or_outputs: str, actual_count: int, where: str
+) -> None:
+    if actual_count != expected_count:
+        raise ArityError(
+            f"this node needs {expectation}, but there are {actual_count} {inputs_or_outputs}",
+            where,
+        )
 
 
 def _check_branches(node: onnx.NodeProto, where: str) -> None:
@@ -150,10 +163,12 @@ def _check_branches(node: onnx.NodeProto, where: str) -> None:
 def _check_scan(node: onnx.NodeProto, leading_inputs: int, where: str) -> None:
     """Check a Scan whose carried values follow `leading_inputs` inputs (sequence_lens in opset 8)."""
     body = _find_body(node, "body")
-    scanned = next(a.i for a in node.attribute if a.name == "num_scan_inputs")
+    scan_input_count = next(a.i for a in node.attribute if a.name == "num_scan_inputs")
     input_count = len(node.input) - leading_inputs
-    if not 1 <= scanned <= input_count:
-        raise ArityError(f"num_scan_inputs is {scanned}, but there are {input_count} inputs", where)
+    if not 1 <= scan_input_count <= input_count:
+        raise ArityError(
+            f"num_scan_inputs is {scan_input_count}, but there are {input_count} inputs", where
+        )
     _check_equal(f"a body of {input_count} inputs", input_count, "inputs", len(body.input), where)
     _check_equal(
         f"{len(body.output)} outputs, as its body has",

@@ -39,9 +39,9 @@ def check_dtype(code: int, where: str, what: str) -> None:
     try:
         dtype_of(code)
     except KeyError:
-        word = T.DataType.Name(code).lower()
+        dtype_name = T.DataType.Name(code).lower()
         raise UnsupportedError(
-            f"{what} has element type {word}, which is not supported",
+            f"{what} has element type {dtype_name}, which is not supported",
             where,
             "export the model with floats, integers, truth values or texts of 8 bits and more",
         ) from None
@@ -49,19 +49,19 @@ def check_dtype(code: int, where: str, what: str) -> None:
 
 def tensors_in(graph: onnx.GraphProto, where: str) -> Iterator[tuple[onnx.TensorProto, str]]:
     """Yield each tensor of a graph and of its bodies, with the tensor's path in the file."""
-    pending = [(graph, where)]
-    while pending:
-        current, place = pending.pop()
-        for tensor in current.initializer:
-            yield tensor, f"{place}.initializer['{tensor.name}']"
-        for index, node in enumerate(current.node):
+    pending_graphs = [(graph, where)]
+    while pending_graphs:
+        visited_graph, graph_path = pending_graphs.pop()
+        for tensor in visited_graph.initializer:
+            yield tensor, f"{graph_path}.initializer['{tensor.name}']"
+        for index, node in enumerate(visited_graph.node):
             for attribute, attribute_path in _attributes_with_paths(
-                node, node_place(place, node, index)
+                node, node_place(graph_path, node, index)
             ):
                 if attribute.HasField("t"):
                     yield attribute.t, attribute_path
                 yield from ((tensor, attribute_path) for tensor in attribute.tensors)
-                pending.extend(
+                pending_graphs.extend(
                     (g, attribute_path) for g in (*_graph_attribute(attribute), *attribute.graphs)
                 )
 
@@ -90,31 +90,31 @@ def check_tensor(tensor: onnx.TensorProto, where: str) -> None:
         return
     if tensor.HasField("raw_data") and tensor.data_type == T.STRING:
         raise ModelError(f"{subject} has its texts as raw data, which ONNX does not allow", where)
-    actual, expected, unit = _data_size(tensor)
-    if actual != expected:
+    actual_size, expected_size, unit = _data_size(tensor)
+    if actual_size != expected_size:
         raise ModelError(
-            f"{subject} is declared as {_format_type(tensor)}, which is {expected} {unit}, but the file "
-            f"has {actual} {unit} for it",
+            f"{subject} is declared as {_format_type(tensor)}, which is {expected_size} {unit}, but the file "
+            f"has {actual_size} {unit} for it",
             where,
             "the file is damaged, or was written wrongly",
         )
 
 
 def _data_size(tensor: onnx.TensorProto) -> tuple[int, int, str]:
-    count = math.prod(tensor.dims)
+    element_count = math.prod(tensor.dims)
     if tensor.HasField("raw_data"):
-        return len(tensor.raw_data), count * _ELEMENT_BYTES[tensor.data_type], "bytes"
+        return len(tensor.raw_data), element_count * _ELEMENT_BYTES[tensor.data_type], "bytes"
     field = _DATA_FIELDS.get(tensor.data_type, "int32_data")
     return (
         len(getattr(tensor, field)),
-        count * _NUMBERS_PER_ELEMENT.get(tensor.data_type, 1),
+        element_count * _NUMBERS_PER_ELEMENT.get(tensor.data_type, 1),
         "numbers",
     )
 
 
 def _format_type(tensor: onnx.TensorProto) -> str:
-    word = T.DataType.Name(tensor.data_type).lower()
-    return f"{word}[{', '.join(str(extent) for extent in tensor.dims)}]"
+    dtype_name = T.DataType.Name(tensor.data_type).lower()
+    return f"{dtype_name}[{', '.join(str(extent) for extent in tensor.dims)}]"
 
 
 def load_external(tensor: onnx.TensorProto, where: str, folder: Path) -> int:
@@ -151,11 +151,13 @@ def load_external(tensor: onnx.TensorProto, where: str, folder: Path) -> int:
 def _find_data_file(location: str, name: str, where: str, folder: Path) -> Path:
     if not location or "\0" in location:
         raise ModelError(f"tensor '{name}' does not say in which file its data lies", where)
-    windows = PureWindowsPath(location)
-    absolute = PurePosixPath(location).is_absolute() or windows.is_absolute() or windows.drive
-    upward = ".." in PurePosixPath(location).parts or ".." in windows.parts
+    windows_path = PureWindowsPath(location)
+    is_absolute = (
+        PurePosixPath(location).is_absolute() or windows_path.is_absolute() or windows_path.drive
+    )
+    leads_upward = ".." in PurePosixPath(location).parts or ".." in windows_path.parts
     file = folder / location
-    is_outside = absolute or upward
+    is_outside = is_absolute or leads_upward
     if is_outside or not file.resolve().is_relative_to(folder.resolve()):
         raise ModelError(
             f"the data of tensor '{name}' is said to lie in '{location}', outside the folder of "

@@ -17,26 +17,30 @@ _STRING_FIELDS = ("s", "strings", "string_data")
 
 def check_text(model: onnx.ModelProto) -> None:
     """Raise ModelError if a name or a string in the ONNX model is not UTF-8."""
-    pending: list[tuple[Any, str]] = [(model, "$")]
-    while pending:
-        message, where = pending.pop()
+    pending_messages: list[tuple[Any, str]] = [(model, "$")]
+    while pending_messages:
+        message, where = pending_messages.pop()
         for field, value in message.ListFields():
-            place = f"{where}.{field.name}"
+            field_path = f"{where}.{field.name}"
             if field.name in _STRING_FIELDS and not all(map(_is_utf8, _as_list(value))):
-                raise ModelError("a text in the file is not UTF-8", place, "the file is damaged")
+                raise ModelError(
+                    "a text in the file is not UTF-8", field_path, "the file is damaged"
+                )
             if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
                 continue
             values = _as_list(value)
             if field.type == field.TYPE_MESSAGE:
-                pending.extend((inner, place) for inner in values)
+                pending_messages.extend((nested_message, field_path) for nested_message in values)
             elif any(isinstance(text, bytes) for text in values):
-                raise ModelError("a name in the file is not text", place, "the file is damaged")
+                raise ModelError(
+                    "a name in the file is not text", field_path, "the file is damaged"
+                )
 
 
 def _as_list(value: Any) -> Any:
     """Return the values of a protobuf field as a list, for single and for repeated fields."""
-    is_single = isinstance(value, str | bytes) or hasattr(value, "ListFields")
-    return [value] if is_single else value
+    has_one_value = isinstance(value, str | bytes) or hasattr(value, "ListFields")
+    return [value] if has_one_value else value
 
 
 def _is_utf8(value: bytes) -> bool:

@@ -71,8 +71,8 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
             raise_findings((*surrogate_findings(source), *findings))
         return Document(source, "$.graphs[0]", {source.id: source}, source.id)
     if isinstance(source, Mapping):
-        inner = next(iter(source.values()), None) if len(source) == 1 else source
-        if isinstance(inner, Mapping) and "nodes" not in inner:
+        model_content = next(iter(source.values()), None) if len(source) == 1 else source
+        if isinstance(model_content, Mapping) and "nodes" not in model_content:
             return document_of(model_of(source), str(source.get("id", next(iter(source), ""))))
         raise_findings(surrogate_findings(source))
         graph = graph_of(source, "$.graphs[0]")

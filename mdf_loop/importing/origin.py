@@ -102,9 +102,9 @@ class _ArrayLocations:
         if digest in self._names:
             return self._names[digest]
         if array.ndim == 2:
-            transposed = _tensor_digest(_to_tensor(np.ascontiguousarray(array.T)))
-            if transposed in self._names:
-                return {"turned": self._names[transposed]}
+            transposed_digest = _tensor_digest(_to_tensor(np.ascontiguousarray(array.T)))
+            if transposed_digest in self._names:
+                return {"turned": self._names[transposed_digest]}
         if digest not in self._numbers:
             self._numbers[digest] = len(self.stored)
             self.stored.append(tensor)
@@ -119,13 +119,16 @@ def _to_tensor(array: Array) -> onnx.TensorProto:
 
 def _read_arrays(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator[ExtractedArray]:
     """Yield the arrays of the original MDF model, with their paths in it."""
-    stored = onnx.GraphProto.FromString(base64.b64decode(entries.get(STORED, "")))
-    tensors = {**{t.name: t for t in graph.initializer}, **dict(enumerate(stored.initializer))}
-    for path, location, listed in json.loads(entries.get(ARRAYS, "[]")):
+    stored_arrays = onnx.GraphProto.FromString(base64.b64decode(entries.get(STORED, "")))
+    tensors = {
+        **{t.name: t for t in graph.initializer},
+        **dict(enumerate(stored_arrays.initializer)),
+    }
+    for path, location, is_list in json.loads(entries.get(ARRAYS, "[]")):
         is_transposed = isinstance(location, dict)
         array = array_of(tensors[location["turned"] if is_transposed else location])
         array = np.ascontiguousarray(array.T) if is_transposed else array
-        yield ExtractedArray(path, array if array.flags.writeable else array.copy(), listed)
+        yield ExtractedArray(path, array if array.flags.writeable else array.copy(), is_list)
 
 
 # --- digests --------------------------------------------------------------------------------------
@@ -142,10 +145,10 @@ def _tensor_digest(tensor: onnx.TensorProto) -> bytes:
     if tensor.HasField("raw_data"):
         digest.update(tensor.raw_data)
     else:
-        unnamed = onnx.TensorProto()
-        unnamed.CopyFrom(tensor)
-        unnamed.ClearField("name")
-        digest.update(unnamed.SerializeToString(deterministic=True))
+        unnamed_tensor = onnx.TensorProto()
+        unnamed_tensor.CopyFrom(tensor)
+        unnamed_tensor.ClearField("name")
+        digest.update(unnamed_tensor.SerializeToString(deterministic=True))
     return digest.digest()
 
 
@@ -174,4 +177,6 @@ def _digested_parts(
         if isinstance(value, str):
             yield value.encode()
         elif field.name != "initializer":
-            yield from (part.SerializeToString(deterministic=True) for part in value)
+            yield from (
+                message_part.SerializeToString(deterministic=True) for message_part in value
+            )

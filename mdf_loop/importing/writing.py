@@ -37,15 +37,15 @@ def write_model(content: Content, path: str | Path) -> list[Path]:
     array_file = target.with_suffix(".npz")
     large_arrays: dict[str, Array] = {}
     text = _to_text(plain(content, array_file.name, large_arrays), target.suffix.lower())
-    written = [target]
+    written_paths = [target]
     if large_arrays:
         checked_place(array_file)
         _check_replaceable(array_file, target)
         stored_arrays = {name: to_storable(array) for name, array in large_arrays.items()}
         write_whole(array_file, lambda stream: write_arrays(stream, stored_arrays))
-        written.append(array_file)
+        written_paths.append(array_file)
     write_whole(target, lambda stream: stream.write(text.encode()))
-    return written
+    return written_paths
 
 
 def _check_replaceable(array_file: Path, target: Path) -> None:
@@ -77,37 +77,39 @@ def _dumper_class(dumper: Any) -> Any:
             return True
 
     def represent(self: Any, data: list[Any]) -> Any:
-        flow = not any(isinstance(part, dict) for part in data)
-        return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flow)
+        is_flow_style = not any(isinstance(list_item, dict) for list_item in data)
+        return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=is_flow_style)
 
     Dumper.add_representer(list, represent)
     return Dumper
 
 
-def plain(content: Any, array_file: str, large: dict[str, Array], name: str = "") -> Any:
-    """Convert a model's content to plain data: small arrays become lists, the others move to `large`."""
+def plain(content: Any, array_file: str, large_arrays: dict[str, Array], name: str = "") -> Any:
+    """Convert a model's content to plain data: small arrays become lists, the others move to `large_arrays`."""
     if isinstance(content, np.ndarray):
         return {
-            "value": _written_value(content, array_file, large, name),
+            "value": _written_value(content, array_file, large_arrays, name),
             **array_metadata(content),
         }
     if isinstance(content, Mapping):
         is_parameter = isinstance(content.get("value"), np.ndarray)
-        rest = {**content, "value": None} if is_parameter else content
+        remaining_content = {**content, "value": None} if is_parameter else content
         sections = {
-            _json_key(key): plain(part, array_file, large, _child_name(name, key))
-            for key, part in rest.items()
+            _json_key(key): plain(part, array_file, large_arrays, _child_name(name, key))
+            for key, part in remaining_content.items()
             if key != "args"
         }
         if is_parameter:
-            sections |= _plain_parameter(content, array_file, large, name)
+            sections |= _plain_parameter(content, array_file, large_arrays, name)
         if "args" in content:
-            sections["args"] = _plain_arguments(content["args"], array_file, large, name)
+            sections["args"] = _plain_arguments(content["args"], array_file, large_arrays, name)
         return sections
     if isinstance(content, list | tuple):
         if contains_only_numbers(content):
             return list(content)
-        return [plain(part, array_file, large, f"{name}[{k}]") for k, part in enumerate(content)]
+        return [
+            plain(part, array_file, large_arrays, f"{name}[{k}]") for k, part in enumerate(content)
+        ]
     return content.item() if isinstance(content, np.generic) else content
 
 
@@ -116,21 +118,22 @@ def _json_key(key: Any) -> Any:
     return key if isinstance(key, str | int | float) else str(key)
 
 
-def _plain_arguments(args: Any, array_file: str, large: dict[str, Array], name: str) -> Any:
+def _plain_arguments(args: Any, array_file: str, large_arrays: dict[str, Array], name: str) -> Any:
     """Convert a function's arguments to plain data. An argument `value` is not a parameter's value."""
     if not isinstance(args, Mapping):
-        return plain(args, array_file, large, name)
+        return plain(args, array_file, large_arrays, name)
     return {
-        key: plain(part, array_file, large, _child_name(name, key)) for key, part in args.items()
+        key: plain(part, array_file, large_arrays, _child_name(name, key))
+        for key, part in args.items()
     }
 
 
 def _plain_parameter(
-    content: Mapping[str, Any], array_file: str, large: dict[str, Array], name: str
+    content: Mapping[str, Any], array_file: str, large_arrays: dict[str, Array], name: str
 ) -> Content:
     """Convert a parameter's array to plain data, with its dtype in the metadata."""
     array = content["value"]
-    value = _written_value(array, array_file, large, name)
+    value = _written_value(array, array_file, large_arrays, name)
     metadata = {**array_metadata(array), **(content.get("metadata") or {})}
     if isinstance(value, Mapping):
         metadata["shape"] = list(array.shape)
@@ -145,14 +148,14 @@ def _child_name(name: str, key: Any) -> str:
     return name if key in _UNNAMED_SECTIONS else f"{name}.{key}".lstrip(".")
 
 
-def _written_value(array: Array, array_file: str, large: dict[str, Array], name: str) -> Any:
+def _written_value(array: Array, array_file: str, large_arrays: dict[str, Array], name: str) -> Any:
     if (array.size <= MAX_INLINE_ELEMENTS and not _needs_bits(array)) or _needs_text(array):
         return array.tolist()
     key, k = name or "array", 1
-    while key in large:
+    while key in large_arrays:
         k += 1
         key = f"{name}_{k}"
-    large[key] = array
+    large_arrays[key] = array
     return {"npz": array_file, "array": key}
 
 
@@ -160,8 +163,10 @@ def _needs_bits(array: Array) -> bool:
     """Return True if text cannot represent the numbers, as for complex numbers or nans with a payload."""
     if array.dtype.kind not in "fV":
         return array.dtype.kind == "c"
-    nans = array[array != array]
-    return bool(nans.tobytes() != np.full(nans.shape, np.nan, array.dtype).tobytes())
+    nan_elements = array[array != array]
+    return bool(
+        nan_elements.tobytes() != np.full(nan_elements.shape, np.nan, array.dtype).tobytes()
+    )
 
 
 def _needs_text(array: Array) -> bool:

@@ -106,8 +106,8 @@ def annotate_over_time(document: Document) -> Annotations:
     options = Options(max_iterations=1)
     spec = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
     try:
-        bound = Bound.of(bind_types(document, {}, options))
-        reading = read_over_time(document, bound, options, spec)
+        bound_inputs = Bound.of(bind_types(document, {}, options))
+        reading = read_over_time(document, bound_inputs, options, spec)
     except LoopError:
         return Annotations(notes=notes)
     except Exception:  # noqa: BLE001 - as in `annotate`
@@ -128,8 +128,12 @@ def _counted_events(document: Document, schedule: Schedule) -> Iterator[str]:
     conditioned_nodes = {
         str(node_id(node)) for node in getattr(graph_conditions, "node_specific", None) or {}
     }
-    plans = [schedule.conditions[node] for node in conditioned_nodes if node in schedule.conditions]
+    condition_keys = [
+        schedule.conditions[node] for node in conditioned_nodes if node in schedule.conditions
+    ]
     if getattr(graph_conditions, "termination", None):
-        plans.append(schedule.termination)
-    counts = {str(count) for key in plans for count in counts_in(key)}
-    yield from sorted(text.replace("environment state update", "the evaluation") for text in counts)
+        condition_keys.append(schedule.termination)
+    counted_texts = {str(count) for key in condition_keys for count in counts_in(key)}
+    yield from sorted(
+        text.replace("environment state update", "the evaluation") for text in counted_texts
+    )

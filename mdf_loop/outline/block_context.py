@@ -49,5 +49,5 @@ class BlockContext(Struct, frozen=True):
 
 def output_names(owned: OwnedGraph) -> tuple[str, ...]:
     """Return the names of a graph's outputs, by default the first output port that feeds no edge."""
-    end_ports_of_graph = end_ports(owned.graph) if owned.outputs is None else ()
-    return owned.outputs or tuple(f"{node.id}.{port.id}" for node, port in end_ports_of_graph[:1])
+    ports_without_edges = end_ports(owned.graph) if owned.outputs is None else ()
+    return owned.outputs or tuple(f"{node.id}.{port.id}" for node, port in ports_without_edges[:1])

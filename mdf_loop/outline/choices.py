@@ -23,28 +23,28 @@ def outline_if(context: BlockContext) -> ChoiceOutline:
     """Return the outline of an If, whose branches have titles such as `if hot` and `else`."""
     condition = value_text(context.args.get("cond"), 60)
     titles = {"then_branch": f"if {condition}", "else_branch": "else"}
-    graphs = written_bodies(context.item, context.node)
+    graphs_by_key = written_bodies(context.item, context.node)
     return _build_choice(
         context,
         "if",
         "cond",
-        [_outline_branch(context, titles[key], graphs[key], key) for key in graphs],
+        [_outline_branch(context, titles[key], graphs_by_key[key], key) for key in graphs_by_key],
     )
 
 
 def outline_case(context: BlockContext) -> ChoiceOutline:
     """Return the outline of a case_of, with one branch per number and a default branch."""
-    index = value_text(context.args.get("index"), 40)
-    graphs = written_bodies(context.item, context.node)
-    default = graphs.pop("default", None)
+    index_text = value_text(context.args.get("index"), 40)
+    graphs_by_key = written_bodies(context.item, context.node)
+    default_graph = graphs_by_key.pop("default", None)
     branches = [
-        _outline_branch(context, f"{index} = {k}", body, key)
-        for k, (key, body) in enumerate(graphs.items())
+        _outline_branch(context, f"{index_text} = {k}", body, key)
+        for k, (key, body) in enumerate(graphs_by_key.items())
     ]
-    if default is None:
+    if default_graph is None:
         branches.append(_pass_through_branch(context))
-    elif default.value is not None:
-        branches.append(_outline_branch(context, "else", default, "default"))
+    elif default_graph.value is not None:
+        branches.append(_outline_branch(context, "else", default_graph, "default"))
     return _build_choice(context, "case", "index", branches)
 
 
@@ -79,9 +79,11 @@ def _outline_branch(
     """Return the outline of a branch, or a branch with notes if its graph cannot be read."""
     try:
         role = branch_role(context.name, key)
-        owned = owned_graph(written_graph, context.item, context.where, role, context.document)
-        names = output_names(owned)
-        body = context.read_body(owned.graph, owned.where, {}, names, context.scope())
+        owned_body = owned_graph(written_graph, context.item, context.where, role, context.document)
+        output_names_of_graph = output_names(owned_body)
+        body = context.read_body(
+            owned_body.graph, owned_body.where, {}, output_names_of_graph, context.scope()
+        )
     except LoopError as error:
         return BranchOutline(title, None, notes=tuple(f.what for f in error.findings))
     return BranchOutline(title, body, body.outputs)
@@ -89,10 +91,10 @@ def _outline_branch(
 
 def _pass_through_branch(context: BlockContext) -> BranchOutline:
     """Return a branch without a graph, which returns the values of the argument `default`."""
-    default = written_body(context.item, context.node, "default").value
+    default_value = written_body(context.item, context.node, "default").value
     path = f"{context.where}.args.default"
-    outputs = (value_text(expression) for expression in expressions(default))
-    return BranchOutline("else", None, tuple(OutputOutline(o, None, o, path) for o in outputs))
+    output_texts = (value_text(expression) for expression in expressions(default_value))
+    return BranchOutline("else", None, tuple(OutputOutline(o, None, o, path) for o in output_texts))
 
 
 # --- joins and captures -----------------------------------------------------------------------

@@ -17,15 +17,15 @@ def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
     import networkx
 
     positions = {node.id: position for position, node in enumerate(graph.nodes)}
-    pairs = [
+    edge_pairs = [
         (e.sender, e.receiver)
         for e in graph.edges
         if e.sender in positions and e.receiver in positions
     ]
-    self_loops = {sender for sender, receiver in pairs if sender == receiver}
+    self_loops = {sender for sender, receiver in edge_pairs if sender == receiver}
     groups = [
         tuple(sorted(component, key=positions.__getitem__))
-        for component in networkx.strongly_connected_components(networkx.DiGraph(pairs))
+        for component in networkx.strongly_connected_components(networkx.DiGraph(edge_pairs))
         if len(component) > 1 or component & self_loops
     ]
     return tuple(sorted(groups, key=lambda group: positions[group[0]]))
@@ -33,49 +33,55 @@ def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
 
 def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
     """Return the ids of edges that carry a value of an earlier pass, because their sender runs after their receiver."""
-    usable = usable_edges(graph)
-    senders_before = waiting_for(graph, usable)
-    closing: set[str] = set()
+    valid_edges = usable_edges(graph)
+    senders_before = waiting_for(graph, valid_edges)
+    closing_edge_ids: set[str] = set()
     for group in groups:
-        group_edges = [e for e in usable if e.sender in group and e.receiver in group]
-        closing.update(
+        group_edges = [e for e in valid_edges if e.sender in group and e.receiver in group]
+        closing_edge_ids.update(
             _closing_edges(
                 [e for e in group_edges if e.sender in senders_before[e.receiver]], group
             )
         )
-    forward_edges = [e for e in usable if e.id not in closing]
+    forward_edges = [e for e in valid_edges if e.id not in closing_edge_ids]
     layers = layers_of(graph, waiting_for(graph, forward_edges), "")
-    order = {
+    position_of_node = {
         node: position for position, node in enumerate(node for layer in layers for node in layer)
     }
-    backward = {e.id for e in forward_edges if order[e.sender] >= order[e.receiver]}
-    return frozenset(closing | backward)
+    backward_edge_ids = {
+        e.id for e in forward_edges if position_of_node[e.sender] >= position_of_node[e.receiver]
+    }
+    return frozenset(closing_edge_ids | backward_edge_ids)
 
 
 def usable_edges(graph: Any) -> list[Any]:
     """Return the edges whose two ends exist in the graph."""
-    nodes = {node.id for node in graph.nodes}
-    ports = {(node.id, port.id) for node in graph.nodes for port in node.input_ports}
-    return [e for e in graph.edges if e.sender in nodes and (e.receiver, e.receiver_port) in ports]
+    node_ids = {node.id for node in graph.nodes}
+    input_port_ids = {(node.id, port.id) for node in graph.nodes for port in node.input_ports}
+    return [
+        e
+        for e in graph.edges
+        if e.sender in node_ids and (e.receiver, e.receiver_port) in input_port_ids
+    ]
 
 
 def _closing_edges(edges: list[Any], order: tuple[str, ...]) -> Iterable[str]:
     """Return the ids of edges that close a cycle, by depth-first search in document order."""
-    visited: set[str] = set()
-    stack: list[str] = []
-    closing: list[str] = []
+    visited_nodes: set[str] = set()
+    nodes_on_path: list[str] = []
+    closing_edge_ids: list[str] = []
 
     def visit(node: str) -> None:
-        stack.append(node)
+        nodes_on_path.append(node)
         for edge in (e for e in edges if e.sender == node):
-            if edge.receiver in stack:
-                closing.append(edge.id)
-            elif edge.receiver not in visited:
+            if edge.receiver in nodes_on_path:
+                closing_edge_ids.append(edge.id)
+            elif edge.receiver not in visited_nodes:
                 visit(edge.receiver)
-        stack.pop()
-        visited.add(node)
+        nodes_on_path.pop()
+        visited_nodes.add(node)
 
     for node in order:
-        if node not in visited:
+        if node not in visited_nodes:
             visit(node)
-    return closing
+    return closing_edge_ids

@@ -119,7 +119,7 @@ class _Reader:
         )
 
     def _body_output(
-        self, body: Any, where: str, name: str, passed: Iterable[str]
+        self, body: Any, where: str, name: str, passed_names: Iterable[str]
     ) -> OutputOutline:
         """Return an output of a body by its name: an output port, or a value that is passed through."""
         for node in body.nodes:
@@ -127,7 +127,7 @@ class _Reader:
                 if name in (port.id, f"{node.id}.{port.id}"):
                     path = f"{where}.nodes['{node.id}'].output_ports['{port.id}']"
                     return OutputOutline(name, node.id, port.id, path, self.notes.type_of(path))
-        return OutputOutline(name, None, name if name in passed else "", where)
+        return OutputOutline(name, None, name if name in passed_names else "", where)
 
     # --- nodes ----------------------------------------------------------------------------------
 
@@ -179,12 +179,12 @@ class _Reader:
     def _item(self, item: Any, node: Any, path: str) -> ItemOutline:
         """Return the outline of a parameter or function."""
         derivative = getattr(item, "time_derivative", None)
-        initial = getattr(item, "default_initial_value", None)
+        initial_value = getattr(item, "default_initial_value", None)
         conditions = tuple(condition_fields(c) for c in getattr(item, "conditions", None) or ())
         arguments = tuple((item.args or {}).items())
-        expressions = (item.value, derivative, initial, *(v for _, v in arguments))
+        expressions = (item.value, derivative, initial_value, *(v for _, v in arguments))
         expressions += tuple(text for pair in conditions for text in pair)
-        names: set[str] = set().union(*map(names_in, expressions))
+        names_read: set[str] = set().union(*map(names_in, expressions))
         reads_itself = isinstance(item.value, str) and item.id in names_in(item.value)
         return ItemOutline(
             id=item.id,
@@ -192,12 +192,12 @@ class _Reader:
             value=item.value,
             function=item.function or "",
             arguments=arguments,
-            initial=initial,
+            initial=initial_value,
             derivative=derivative,
             conditions=conditions,
             type=self.notes.type_of(path),
-            stateful=derivative is not None or initial is not None or reads_itself,
-            reads=tuple(sorted(names & (local_names(node) | _identifiers(names)))),
+            stateful=derivative is not None or initial_value is not None or reads_itself,
+            reads=tuple(sorted(names_read & (local_names(node) | _identifiers(names_read)))),
             draws=function_draws(item.function) or any(map(draws_numbers, expressions)),
         )
 
@@ -221,27 +221,29 @@ class _Reader:
     def model_outputs(self) -> tuple[OutputOutline, ...]:
         """Return the outputs that `metadata.outputs` names, or else all output ports without an edge."""
         graph = self.document.graph
-        stated = _stated_outputs(graph)
+        stated_names = _stated_outputs(graph)
         connected_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
-        outputs = []
+        model_outputs = []
         for node in graph.nodes:
             for port in node.output_ports:
-                stated_name = stated.get(f"{node.id}.{port.id}") or stated.get(port.id)
-                if stated_name or (not stated and (node.id, port.id) not in connected_ports):
+                stated_name = stated_names.get(f"{node.id}.{port.id}") or stated_names.get(port.id)
+                if stated_name or (not stated_names and (node.id, port.id) not in connected_ports):
                     path = f"{self.document.where}.nodes['{node.id}'].output_ports['{port.id}']"
                     type_text = self.notes.type_of(path)
-                    outputs.append(
+                    model_outputs.append(
                         OutputOutline(stated_name or port.id, node.id, port.id, path, type_text)
                     )
-        return tuple(outputs)
+        return tuple(model_outputs)
 
 
 def _stated_outputs(graph: Any) -> dict[str, str]:
     """Return the output names in the graph's metadata, by `node.port` or `port`."""
-    stated = (graph.metadata or {}).get("outputs") or ()
-    if isinstance(stated, Mapping):
-        return {str(port): str(name) for name, port in stated.items()}
-    ports = stated if isinstance(stated, list | tuple) else ()  # the reader reports other types
+    output_metadata = (graph.metadata or {}).get("outputs") or ()
+    if isinstance(output_metadata, Mapping):
+        return {str(port): str(name) for name, port in output_metadata.items()}
+    ports = (
+        output_metadata if isinstance(output_metadata, list | tuple) else ()
+    )  # the reader reports other types
     return {str(port): str(port).rsplit(".", 1)[-1] for port in ports}
 
 
@@ -257,8 +259,8 @@ def _is_graph(value: Any) -> bool:
         return all(map(_is_graph, value))
     if not isinstance(value, dict):
         return hasattr(value, "nodes")
-    inner = next(iter(value.values()), None) if len(value) == 1 else None
-    return "nodes" in value or (inner is not value and _is_graph(inner))
+    only_value = next(iter(value.values()), None) if len(value) == 1 else None
+    return "nodes" in value or (only_value is not value and _is_graph(only_value))
 
 
 def _identifiers(names: Iterable[str]) -> set[str]:
@@ -268,10 +270,11 @@ def _identifiers(names: Iterable[str]) -> set[str]:
 
 def _signature_captures(roles: Mapping[str, str], where: str) -> Mapping[str, CaptureOutline]:
     """Return the inputs of a body's signature as values that inner bodies can capture."""
-    words = {"iteration": "iteration number"}
-    words |= {role: f"{role} value" for role in ("carried", "sliced", "delayed")}
+    role_texts = {"iteration": "iteration number"}
+    role_texts |= {role: f"{role} value" for role in ("carried", "sliced", "delayed")}
     return {
-        name: CaptureOutline(name, words.get(role, role), "", where) for name, role in roles.items()
+        name: CaptureOutline(name, role_texts.get(role, role), "", where)
+        for name, role in roles.items()
     }
 
 

@@ -54,17 +54,21 @@ def outline_loop(context: BlockContext) -> LoopOutline:
     """Return the outline of a loop that a function or parameter of a node describes."""
     item, node, notes = context.item, context.node, context.notes
     try:
-        form = loop_form(item, node, context.where, context.document)
+        loop_arguments = loop_form(item, node, context.where, context.document)
     except LoopError as error:
         messages = tuple(finding.what for finding in error.findings)
         return replace(unknown_loop(context, ""), **_arguments(context, None), notes=messages)
-    initial, signature = _signature(form, node)
-    slices = tuple(outline_slice(row_slice, signature.iteration) for row_slice in form.slices)
-    delays = tuple(outline_delay(delay) for delay in form.delays)
+    initial_expressions, signature = _signature(loop_arguments, node)
+    slices = tuple(
+        outline_slice(row_slice, signature.iteration) for row_slice in loop_arguments.slices
+    )
+    delays = tuple(outline_delay(delay) for delay in loop_arguments.delays)
     roles = signature.roles | dict.fromkeys((row_slice.name for row_slice in slices), "sliced")
     roles |= dict.fromkeys((delay.name for delay in delays), "delayed")
-    scope = context.scope(tuple(form.bindings))
-    body = context.read_body(form.body, form.body_where, roles, signature.outputs, scope)
+    scope = context.scope(tuple(loop_arguments.bindings))
+    body = context.read_body(
+        loop_arguments.body, loop_arguments.body_where, roles, signature.outputs, scope
+    )
     loop = notes.loops.get(context.where)
     return replace(
         unknown_loop(context, ""),
@@ -72,19 +76,19 @@ def outline_loop(context: BlockContext) -> LoopOutline:
         iteration=signature.iteration,
         condition_in=signature.condition_in,
         continue_name=signature.condition_out,
-        condition_text=_condition_text(form.body, signature.condition_out),
-        carried=_carried(initial, signature, node, item.id, notes, loop),
-        recorded=_recorded(context, form, signature, len(initial), loop),
+        condition_text=_condition_text(loop_arguments.body, signature.condition_out),
+        carried=_carried(initial_expressions, signature, node, item.id, notes, loop),
+        recorded=_recorded(context, loop_arguments, signature, len(initial_expressions), loop),
         captures=tuple(
             replace(capture, type=notes.type_of(capture.path))
             for capture in find_captures(body.inputs, scope)
         ),
-        body=mark_condition_nodes(body) if form.mid_exit else body,
+        body=mark_condition_nodes(body) if loop_arguments.mid_exit else body,
         notes=(signature.note,) if signature.note else (),
         slices=slices,
         delays=delays,
-        has_mid_exit=form.mid_exit,
-        strict=form.owned.strict,
+        has_mid_exit=loop_arguments.mid_exit,
+        strict=loop_arguments.owned.strict,
     )
 
 
@@ -112,17 +116,17 @@ def unknown_loop(context: BlockContext, kind: str) -> LoopOutline:
 def _arguments(context: BlockContext, loop: ir.Loop | None) -> dict[str, Any]:
     """Return the trip count, the start condition and the operating mode of a loop."""
     args, node = context.args, context.node
-    fixed = context.notes.fixed_value(loop.trip_count) if loop else None
-    trip_count = outline_argument(args.get("M"), node, fixed)
+    fixed_trip_count = context.notes.fixed_value(loop.trip_count) if loop else None
+    trip_count = outline_argument(args.get("M"), node, fixed_trip_count)
     if trip_count is not None and literal_value(str(trip_count.expression)) == -1:
         trip_count = None
-    start = _start_condition(context, loop)
-    kind = loop_kind(trip_count, start, sliced=bool(args.get("slices")))
-    if start is None and args.get("exit") == "middle":
+    start_condition = _start_condition(context, loop)
+    kind = loop_kind(trip_count, start_condition, has_slices=bool(args.get("slices")))
+    if start_condition is None and args.get("exit") == "middle":
         kind = _WITH_CONDITION[kind]  # the body's condition is tested though `cond` is absent
     elif loop is not None and context.notes.always_true(loop):
         kind = _WITHOUT_CONDITION.get(kind, kind)
-    return {"trip_count": trip_count, "start": start, "kind": kind}
+    return {"trip_count": trip_count, "start": start_condition, "kind": kind}
 
 
 def _start_condition(context: BlockContext, loop: ir.Loop | None) -> ArgumentOutline | None:
@@ -132,8 +136,8 @@ def _start_condition(context: BlockContext, loop: ir.Loop | None) -> ArgumentOut
         port.id for port in context.node.input_ports
     }
     fixed_value = context.notes.fixed_value(loop.condition) if comes_from_edge and loop else None
-    start = outline_argument(expression, context.node, fixed_value)
-    return start and replace(start, comes_from_edge=comes_from_edge)
+    start_argument = outline_argument(expression, context.node, fixed_value)
+    return start_argument and replace(start_argument, comes_from_edge=comes_from_edge)
 
 
 _WITH_CONDITION = {"for": "for-while", "sliced": "sliced-while", "endless": "while"}
@@ -158,7 +162,10 @@ def mark_condition_nodes(body: GraphOutline) -> GraphOutline:
 
 
 def loop_kind(
-    trip_count: ArgumentOutline | None, start: ArgumentOutline | None, *, sliced: bool = False
+    trip_count: ArgumentOutline | None,
+    start_condition: ArgumentOutline | None,
+    *,
+    has_slices: bool = False,
 ) -> str:
     """Return the operating mode of a loop. Slices count only without a trip count.
 
@@ -172,21 +179,21 @@ def loop_kind(
     Source: ONNX operators, Loop-13.
     """
     if trip_count is not None:
-        return "for" if start is None else "for-while"
-    if sliced:
-        return "sliced" if start is None else "sliced-while"
-    if start is None:
+        return "for" if start_condition is None else "for-while"
+    if has_slices:
+        return "sliced" if start_condition is None else "sliced-while"
+    if start_condition is None:
         return "endless"
-    return "do-while" if start.value is True else "while"
+    return "do-while" if start_condition.value is True else "while"
 
 
 def outline_argument(
-    expression: Any | None, node: Any, fixed: Any | None
+    expression: Any | None, node: Any, fixed_value: Any | None
 ) -> ArgumentOutline | None:
     """Return an argument with its constant value, if it has one, or None for an omitted argument."""
     if expression is None or expression == "":
         return None
-    value = known_value(node, expression) if fixed is None else fixed
+    value = known_value(node, expression) if fixed_value is None else fixed_value
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     return ArgumentOutline(expression, value)
@@ -195,19 +202,25 @@ def outline_argument(
 # --- signature --------------------------------------------------------------------------------
 
 
-def _signature(form: LoopForm, node: Any) -> tuple[tuple[Any, ...], PartialSignature]:
+def _signature(loop_arguments: LoopForm, node: Any) -> tuple[tuple[Any, ...], PartialSignature]:
     """Return the initial values of a loop and the signature of its body."""
     try:
-        initial = carried_expressions(form)
-        return initial, _complete_signature(find_signature(form, node, len(initial)))
-    except LoopError as error:
-        initial = tuple(form.initial.values() if isinstance(form.initial, dict) else form.initial)
-        inputs, outputs, carried_count = (
-            form.owned.inputs or (),
-            form.owned.outputs or (),
-            len(initial),
+        initial_expressions = carried_expressions(loop_arguments)
+        return initial_expressions, _complete_signature(
+            find_signature(loop_arguments, node, len(initial_expressions))
         )
-        partial = PartialSignature(
+    except LoopError as error:
+        initial_expressions = tuple(
+            loop_arguments.initial.values()
+            if isinstance(loop_arguments.initial, dict)
+            else loop_arguments.initial
+        )
+        inputs, outputs, carried_count = (
+            loop_arguments.owned.inputs or (),
+            loop_arguments.owned.outputs or (),
+            len(initial_expressions),
+        )
+        partial_signature = PartialSignature(
             iteration=_name_at(inputs, 0),
             condition_in=_name_at(inputs, 1),
             enters=tuple(inputs[2:]),
@@ -216,7 +229,7 @@ def _signature(form: LoopForm, node: Any) -> tuple[tuple[Any, ...], PartialSigna
             rows=tuple(outputs[1 + carried_count :]),
             note="; ".join(finding.what for finding in error.findings),
         )
-        return initial, partial
+        return initial_expressions, partial_signature
 
 
 def _complete_signature(signature: Signature) -> PartialSignature:
@@ -243,8 +256,8 @@ def result_positions(expression: Any, loop_id: str) -> tuple[int | None, ...]:
     """Return the positions of a loop's results that an expression reads. None means all results."""
     if not isinstance(expression, str):
         return ()
-    pattern = rf"(?<![\w.]){re.escape(loop_id)}(?:\[(\d+)\]|(?![\w.\[]))"
-    return tuple(int(k) if k else None for k in re.findall(pattern, expression))
+    result_pattern = rf"(?<![\w.]){re.escape(loop_id)}(?:\[(\d+)\]|(?![\w.\[]))"
+    return tuple(int(k) if k else None for k in re.findall(result_pattern, expression))
 
 
 def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
@@ -252,7 +265,7 @@ def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
     ports_with_bare_name = [
         port.id for port in node.output_ports if _without_spaces(port.value) == loop_id
     ]
-    by_position = (
+    port_of_position = (
         [ports_with_bare_name[k]]
         if len(ports_with_bare_name) > 1 and k < len(ports_with_bare_name)
         else ports_with_bare_name[:1]
@@ -262,7 +275,7 @@ def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
     indexed_ports = [
         p.id for p in node.output_ports if _without_spaces(p.value) == f"{loop_id}[{k}]"
     ]
-    return (*by_position, *indexed_ports)
+    return (*port_of_position, *indexed_ports)
 
 
 def _without_spaces(value: Any) -> str:
@@ -272,16 +285,18 @@ def _without_spaces(value: Any) -> str:
 
 def _report_results(node: Any, loop_id: str) -> tuple[ResultOutline, ...]:
     """Return the results that report on the run of a loop, such as its iterations, with their ports."""
-    results = []
+    report_results = []
     for name in RESULT_NAMES:
-        ports = [p.id for p in node.output_ports if _without_spaces(p.value) == f"{loop_id}.{name}"]
-        if ports:
-            results.append(ResultOutline(name, tuple(ports)))
-    return tuple(results)
+        port_ids = [
+            p.id for p in node.output_ports if _without_spaces(p.value) == f"{loop_id}.{name}"
+        ]
+        if port_ids:
+            report_results.append(ResultOutline(name, tuple(port_ids)))
+    return tuple(report_results)
 
 
 def _carried(
-    initial: Sequence[Any],
+    initial_expressions: Sequence[Any],
     signature: PartialSignature,
     node: Any,
     loop_id: str,
@@ -290,11 +305,11 @@ def _carried(
 ) -> tuple[CarriedOutline, ...]:
     """Return the carried values of a loop with initial values, names in the body, and ports."""
     carried_values = []
-    for k in range(max(len(initial), len(signature.enters))):
-        expression = initial[k] if k < len(initial) else None
+    for k in range(max(len(initial_expressions), len(signature.enters))):
+        expression = initial_expressions[k] if k < len(initial_expressions) else None
         program_value = loop.carried[k] if loop and k < len(loop.carried) else None
         fixed_value = notes.fixed_value(program_value.initial) if program_value else None
-        value = known_value(node, expression) if fixed_value is None else fixed_value
+        initial_value = known_value(node, expression) if fixed_value is None else fixed_value
         carried_values.append(
             CarriedOutline(
                 initial=expression,
@@ -302,7 +317,7 @@ def _carried(
                 leave=_name_at(signature.leaves, k),
                 ports=result_ports(node, loop_id, k),
                 type=program_value.enter.type if program_value else "",
-                initial_value=value,
+                initial_value=initial_value,
             )
         )
     return tuple(carried_values)
@@ -310,22 +325,22 @@ def _carried(
 
 def _recorded(
     context: BlockContext,
-    form: LoopForm,
+    loop_arguments: LoopForm,
     signature: PartialSignature,
     n_carried: int,
     loop: ir.Loop | None,
 ) -> tuple[RecordedOutline, ...]:
     """Return the recorded values of a loop with names, ports and types."""
-    recordings = []
+    recorded_values = []
     program_recordings = loop.recorded if loop and len(loop.recorded) == len(signature.rows) else ()
     for k, name in enumerate(signature.rows):
-        ports = result_ports(context.node, context.item.id, n_carried + k)
-        remark = recording_remark(form.recordings.get(name))
+        port_ids = result_ports(context.node, context.item.id, n_carried + k)
+        remark = recording_remark(loop_arguments.recordings.get(name))
         stacked_type = program_recordings[k].stack.type if program_recordings and not remark else ""
-        recordings.append(
-            RecordedOutline(name, ports, stacked_type or port_type(context, ports), remark)
+        recorded_values.append(
+            RecordedOutline(name, port_ids, stacked_type or port_type(context, port_ids), remark)
         )
-    return tuple(recordings)
+    return tuple(recorded_values)
 
 
 def port_type(context: BlockContext, ports: Iterable[str]) -> str:

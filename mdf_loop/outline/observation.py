@@ -91,15 +91,15 @@ class Observation(Struct, frozen=True, eq=False):
 
 def observe(results: Outputs) -> Observation:
     """Return the observation of a run for the pictures of its model."""
-    time = next((axis for axis in results.axes if axis.name == OVER_TIME), None)
+    time_axis = next((axis for axis in results.axes if axis.name == OVER_TIME), None)
     other_axes = [axis for axis in results.axes if axis.name != OVER_TIME]
-    count = 0 if time is None else time.length
-    row_numbers = _row_numbers(results, count)
+    row_count = 0 if time_axis is None else time_axis.length
+    row_numbers = _row_numbers(results, row_count)
     axis_name, coordinates = "", np.zeros(0)
-    if time is not None:
-        axis_name, axis_values = next(iter(time.coordinates.items()))
+    if time_axis is not None:
+        axis_name, axis_values = next(iter(time_axis.coordinates.items()))
         coordinates = np.asarray(axis_values)[row_numbers]
-    members = "".join(f", {axis.name} 1 of {axis.length}" for axis in other_axes)
+    member_text = "".join(f", {axis.name} 1 of {axis.length}" for axis in other_axes)
     return Observation(
         loops=dict(_loops(results)),
         values=dict(_values(results, row_numbers)),
@@ -107,8 +107,8 @@ def observe(results: Outputs) -> Observation:
         unit=results.units.get(axis_name, ""),
         coordinates=coordinates,
         row_numbers=row_numbers,
-        count=count,
-        member_text=members.removeprefix(", "),
+        count=row_count,
+        member_text=member_text.removeprefix(", "),
         stopped_by=results.reason,
     )
 
@@ -137,10 +137,10 @@ def _values(results: Outputs, row_numbers: Array) -> Iterator[tuple[str, ValueOb
             continue  # a sequence, or absent: there is no array to show
         unit = results.units.get(name, "")
         axes = results.axes_of(name)
-        names = [axis.name for axis in axes]
-        first_member = tuple(slice(None) if name == OVER_TIME else 0 for name in names)
+        axis_names = [axis.name for axis in axes]
+        first_member = tuple(slice(None) if name == OVER_TIME else 0 for name in axis_names)
         array = values[first_member] if first_member else values
-        if OVER_TIME not in names:
+        if OVER_TIME not in axis_names:
             yield name, ValueObservation(np.asarray(array), unit=unit)
         elif len(array):
             rows = np.asarray(array[row_numbers])
@@ -149,12 +149,12 @@ def _values(results: Outputs, row_numbers: Array) -> Iterator[tuple[str, ValueOb
 
 def _row_numbers(results: Outputs, count: int) -> Array:
     """Return the positions of the rows to observe."""
-    sizes = [
+    row_sizes = [
         int(np.prod(data.shape[len(results.axes_of(name)) :]))
         for name, data in results.items()
         if hasattr(data, "shape")
     ]
-    row_limit = max(2, min(MAX_ROWS, MAX_NUMBERS // max([1, *sizes])))
+    row_limit = max(2, min(MAX_ROWS, MAX_NUMBERS // max([1, *row_sizes])))
     if count <= row_limit:
         return np.arange(count)
     return np.unique(np.linspace(0, count - 1, row_limit).round().astype(np.int64))

@@ -15,16 +15,16 @@ def order_nodes(graph: GraphOutline) -> tuple[NodeOutline, ...]:
         if is_inside and not edge.feedback and edge.receiver not in receivers[edge.sender]:
             receivers[edge.sender].add(edge.receiver)
             open_senders[edge.receiver] += 1
-    order: list[NodeOutline] = []
-    layer = [node for node in graph.nodes if not open_senders[node.id]]
-    while layer:
-        order += layer
+    ordered_nodes: list[NodeOutline] = []
+    current_layer = [node for node in graph.nodes if not open_senders[node.id]]
+    while current_layer:
+        ordered_nodes += current_layer
         next_positions = set()
-        for node in layer:
+        for node in current_layer:
             for receiver in receivers[node.id]:
                 open_senders[receiver] -= 1
                 if not open_senders[receiver]:
                     next_positions.add(positions[receiver])
-        layer = [graph.nodes[position] for position in sorted(next_positions)]
-    ordered_ids = {node.id for node in order}
-    return (*order, *(node for node in graph.nodes if node.id not in ordered_ids))
+        current_layer = [graph.nodes[position] for position in sorted(next_positions)]
+    ordered_ids = {node.id for node in ordered_nodes}
+    return (*ordered_nodes, *(node for node in graph.nodes if node.id not in ordered_ids))

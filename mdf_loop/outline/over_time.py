@@ -71,7 +71,7 @@ def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
 def _time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
     """Return the loop over time with its states, recordings and captures."""
     states = _states(graph, document)
-    recorded = _recorded(graph)
+    recorded_values = _recorded(graph)
     has_derivatives = any(item.derivative is not None for n in graph.nodes for item in n.items)
     name = f"{graph.id} over time"
     return LoopOutline(
@@ -86,13 +86,13 @@ def _time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
         continue_name="",
         condition_text="",
         carried=tuple(state.pair for state in states),
-        recorded=recorded,
+        recorded=recorded_values,
         results=(),
         captures=(
             *(CaptureOutline(i.name, "input", "", i.path, type=i.type) for i in graph.inputs),
             *([CaptureOutline(_DT, "argument", "", graph.path)] if has_derivatives else []),
         ),
-        body=_body(graph, states, recorded),
+        body=_body(graph, states, recorded_values),
     )
 
 
@@ -101,14 +101,14 @@ _DT = "dt"
 
 
 def _body(
-    graph: GraphOutline, states: list[_State], recorded: tuple[RecordedOutline, ...]
+    graph: GraphOutline, states: list[_State], recorded_values: tuple[RecordedOutline, ...]
 ) -> GraphOutline:
     """Return the body of the loop over time: the graph, with outputs in the order of a signature."""
-    condition = OutputOutline("", None, "", graph.path)
+    condition_output = OutputOutline("", None, "", graph.path)
     state_outputs = [OutputOutline(s.pair.leave, s.node, s.port, s.path) for s in states]
-    rows = [
+    recorded_outputs = [
         OutputOutline(row.name, output.node, output.port, output.path)
-        for row, output in zip(recorded, graph.outputs, strict=True)
+        for row, output in zip(recorded_values, graph.outputs, strict=True)
     ]
     return replace(
         graph,
@@ -117,7 +117,7 @@ def _body(
             *(entry for state in states for entry in state.entries),
             *(replace(graph_input, source="captured") for graph_input in graph.inputs),
         ),
-        outputs=(condition, *state_outputs, *rows),
+        outputs=(condition_output, *state_outputs, *recorded_outputs),
         cycles=(),
     )
 
@@ -184,44 +184,51 @@ def _parameter_state(name: str, node: NodeOutline, item: ItemOutline, document: 
     """Return the state that a stateful parameter carries from step to step."""
     document_node = next(n for n in document.graph.nodes if n.id == node.id)
     starts_at_zero = item.initial is None and item.derivative is None
-    initial = 0 if starts_at_zero else item.initial
-    value = None if initial is None else known_value(document_node, initial)
-    port = next((port.id for port in node.outputs if port.value == item.id), "")
+    initial_expression = 0 if starts_at_zero else item.initial
+    initial_value = (
+        None if initial_expression is None else known_value(document_node, initial_expression)
+    )
+    port_id = next((port_id.id for port_id in node.outputs if port_id.value == item.id), "")
     return _State(
-        CarriedOutline(initial, name, f"{name}'", type=item.type, initial_value=value),
+        CarriedOutline(
+            initial_expression, name, f"{name}'", type=item.type, initial_value=initial_value
+        ),
         (InputOutline(name, node.id, None, "carried", item.path),),
         node.id,
-        port,
+        port_id,
         item.path,
     )
 
 
 def _feedback_groups(graph: GraphOutline) -> Iterator[list[EdgeOutline]]:
     """Yield lists of feedback edges that leave the same output port."""
-    nodes = {node.id for node in graph.nodes}
+    node_ids = {node.id for node in graph.nodes}
     groups: dict[tuple[str, str], list[EdgeOutline]] = {}
     for edge in graph.edges:
-        if edge.feedback and {edge.sender, edge.receiver} <= nodes:
+        if edge.feedback and {edge.sender, edge.receiver} <= node_ids:
             groups.setdefault((edge.sender, edge.sender_port), []).append(edge)
     yield from groups.values()
 
 
 def _output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline) -> _State:
     """Return the state of an output that feeds back. Its initial value is the receivers' default."""
-    nodes = {node.id: node for node in graph.nodes}
+    nodes_by_id = {node.id: node for node in graph.nodes}
     first_edge = edges[0]
-    ports = [
+    receiving_ports = [
         port
         for edge in edges
-        for port in nodes[edge.receiver].inputs
+        for port in nodes_by_id[edge.receiver].inputs
         if port.id == edge.receiver_port
     ]
     sender_port = next(
-        (p for p in nodes[first_edge.sender].outputs if p.id == first_edge.sender_port), None
+        (p for p in nodes_by_id[first_edge.sender].outputs if p.id == first_edge.sender_port), None
     )
     return _State(
         CarriedOutline(
-            _common_default(ports), name, f"{name}'", type=sender_port.type if sender_port else ""
+            _common_default(receiving_ports),
+            name,
+            f"{name}'",
+            type=sender_port.type if sender_port else "",
         ),
         tuple(
             InputOutline(name, e.receiver, e.receiver_port, "carried", e.path, weight=e.weight)

@@ -127,8 +127,8 @@ class LoopOutline(Struct, frozen=True):
     @property
     def result_ports(self) -> tuple[tuple[str, ...], ...]:
         """Output ports of each result: final carried values first, then recorded values."""
-        finals = tuple(carried.ports for carried in self.carried)
-        return finals + tuple(recorded.ports for recorded in self.recorded)
+        final_ports = tuple(carried.ports for carried in self.carried)
+        return final_ports + tuple(recorded.ports for recorded in self.recorded)
 
     @property
     def ports(self) -> frozenset[str]:

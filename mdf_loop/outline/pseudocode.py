@@ -74,10 +74,10 @@ def _initial_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield assignments of initial values, the start condition and empty recordings."""
     for k, carried in enumerate(loop.carried):
         argument = ArgumentOutline(carried.initial, carried.initial_value)
-        value = fixed_text(argument)
-        remark = f"carried, starts as {value}" if value else "carried"
-        initial = "?" if carried.initial is None else value_text(carried.initial)
-        yield with_remark(f"{carried.enter or f'carried_{k}'} = {initial}", remark)
+        value_literal = fixed_text(argument)
+        remark = f"carried, starts as {value_literal}" if value_literal else "carried"
+        initial_text = "?" if carried.initial is None else value_text(carried.initial)
+        yield with_remark(f"{carried.enter or f'carried_{k}'} = {initial_text}", remark)
     if loop.start is not None and loop.kind in _TESTED_FIRST:
         remark = "start condition" + (
             f", {fixed_text(loop.start)}" if fixed_text(loop.start) else ""
@@ -103,10 +103,10 @@ def _list_name(name: str, ports: tuple[str, ...]) -> str:
 def _head_line(loop: LoopOutline) -> str:
     """Return the `for` or `while` line of a loop."""
     if loop.trip_count is not None:
-        trip_count = value_text(loop.trip_count.expression)
-        value = fixed_text(loop.trip_count)
-        remark = f"M = {value}" if value else "M"
-        return with_remark(f"for {loop.iteration or '_'} in range({trip_count}):", remark)
+        trip_count_text = value_text(loop.trip_count.expression)
+        value_literal = fixed_text(loop.trip_count)
+        remark = f"M = {value_literal}" if value_literal else "M"
+        return with_remark(f"for {loop.iteration or '_'} in range({trip_count_text}):", remark)
     if loop.kind in _ITERATION_REMARKS:
         return with_remark(
             f"for {loop.iteration or 'i'} over {slice_sources(loop)}:",
@@ -142,12 +142,12 @@ def _body_lines(loop: LoopOutline) -> Iterator[str]:
     if loop.body is None:
         yield "…"
         return
-    nodes = order_nodes(loop.body)
-    for node in (node for node in nodes if node.before_test):
+    ordered_nodes = order_nodes(loop.body)
+    for node in (node for node in ordered_nodes if node.before_test):
         yield from node_lines(node, loop.body)
     if loop.has_mid_exit and loop.continue_name:
         yield with_remark(f"if not {loop.continue_name}: break", "tested in the middle")
-    for node in (node for node in nodes if not node.before_test):
+    for node in (node for node in ordered_nodes if not node.before_test):
         yield from node_lines(node, loop.body)
     for recorded in loop.recorded:
         yield f"{_list_name(recorded.name, recorded.ports)}.append({recorded.name})"
@@ -156,13 +156,17 @@ def _body_lines(loop: LoopOutline) -> Iterator[str]:
 
 def _update_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield the simultaneous update of all carried values, then the test of the condition."""
-    pairs = [(pair.enter, pair.leave) for pair in loop.carried if pair.enter and pair.leave]
+    enter_and_leave_names = [
+        (pair.enter, pair.leave) for pair in loop.carried if pair.enter and pair.leave
+    ]
     is_tested_first = loop.kind in _TESTED_FIRST and not loop.has_mid_exit
     if is_tested_first and loop.continue_name:
-        pairs.append((_condition_variable(loop), loop.continue_name))
-    if pairs:
-        targets, values = (", ".join(names) for names in zip(*pairs, strict=True))
-        yield with_remark(f"{targets} = {values}", "for the next iteration")
+        enter_and_leave_names.append((_condition_variable(loop), loop.continue_name))
+    if enter_and_leave_names:
+        enter_names, leave_names = (
+            ", ".join(names) for names in zip(*enter_and_leave_names, strict=True)
+        )
+        yield with_remark(f"{enter_names} = {leave_names}", "for the next iteration")
     if loop.kind == "do-while" and loop.continue_name and not loop.has_mid_exit:
         yield f"if not {loop.continue_name}: break"
 
@@ -173,8 +177,8 @@ def _final_lines(loop: LoopOutline) -> Iterator[str]:
         for port in carried.ports:
             yield with_remark(f"{port} = {carried.enter or '?'}", "final value")
     for recorded in loop.recorded:
-        stack = _list_name(recorded.name, recorded.ports)
-        yield from (f"{port} = {stack}" for port in recorded.ports if port != stack)
+        list_name = _list_name(recorded.name, recorded.ports)
+        yield from (f"{port} = {list_name}" for port in recorded.ports if port != list_name)
     for result in loop.results:
         for port in result.ports:
             yield with_remark(f"{port} = {loop.id}.{result.name}", "report on the run")
@@ -185,15 +189,17 @@ def _final_lines(loop: LoopOutline) -> Iterator[str]:
 
 def _choice_lines(choice: ChoiceOutline) -> Iterator[str]:
     """Yield an `if` or a `match` statement with all branches."""
-    value = fixed_text(choice.selector) if choice.selector is not None else ""
+    value_literal = fixed_text(choice.selector) if choice.selector is not None else ""
     selector, indent = selector_text(choice), ""
     if choice.kind == "case":
-        yield with_remark(f"match {selector}:", f"{selector} = {value}" if value else "")
+        yield with_remark(
+            f"match {selector}:", f"{selector} = {value_literal}" if value_literal else ""
+        )
         indent = INDENT
     for k, branch in enumerate(choice.branches):
         yield indent + _branch_head(choice, branch, k)
-        lines = list(_branch_lines(choice, branch)) or ["pass"]
-        yield from (indent + INDENT + line for line in lines)
+        branch_lines = list(_branch_lines(choice, branch)) or ["pass"]
+        yield from (indent + INDENT + line for line in branch_lines)
     if choice.kind == "case" and not any(b.title == "else" for b in choice.branches):
         yield f"{INDENT}case _:"
         yield f"{INDENT}{INDENT}{with_remark('raise', 'there is no other branch')}"
@@ -214,10 +220,10 @@ def _branch_lines(choice: ChoiceOutline, branch: BranchOutline) -> Iterator[str]
         for node in order_nodes(branch.body):
             yield from node_lines(node, branch.body)
     for join, output in zip(choice.joins, branch.outputs, strict=False):
-        source = output.name if output.node is None else output.port
-        for target in join.ports or (join.name,):
-            if target != source:
-                yield with_remark(f"{target} = {source}", _pass_remark(output))
+        source_name = output.name if output.node is None else output.port
+        for target_name in join.ports or (join.name,):
+            if target_name != source_name:
+                yield with_remark(f"{target_name} = {source_name}", _pass_remark(output))
 
 
 def _pass_remark(output: OutputOutline) -> str:
@@ -254,9 +260,11 @@ def _is_plain_edge(edge: EdgeOutline) -> bool:
 
 def _edge_line(edge: EdgeOutline) -> str:
     """Return the assignment that an edge makes to the receiving port."""
-    weight = "" if edge.weight is None else f"{value_text(edge.weight)} * "
+    weight_factor = "" if edge.weight is None else f"{value_text(edge.weight)} * "
     remark = "as it was in the pass before" if edge.feedback else ""
-    return with_remark(f"{edge.receiver_port} = {weight}{edge.sender}.{edge.sender_port}", remark)
+    return with_remark(
+        f"{edge.receiver_port} = {weight_factor}{edge.sender}.{edge.sender_port}", remark
+    )
 
 
 def _port_line(port: PortOutline) -> str:

@@ -15,10 +15,13 @@ def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
     For the result `until_decision`, `choice` is a reader if `choice = until_decision > 0`. A port whose value is
     exactly the result is not a reader.
     """
-    others = (other for other in node.blocks if other is not block)
+    other_blocks = (other_block for other_block in node.blocks if other_block is not block)
     expressions_by_name = [
         *((item.id, _texts([*_item_expressions(item)])) for item in node.items),
-        *((other.id, _texts([*other.expressions, *_capture_names(other)])) for other in others),
+        *(
+            (other_block.id, _texts([*other_block.expressions, *_capture_names(other_block)]))
+            for other_block in other_blocks
+        ),
         *((port.id, _texts(port.value)) for port in node.outputs if port.id not in block.ports),
     ]
     return tuple(name for name, texts in expressions_by_name if _reads_result(texts, block.id, k))
@@ -50,5 +53,5 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         yield from _texts(list(value.values()))
     elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _texts(part)
+        for nested_value in value:
+            yield from _texts(nested_value)

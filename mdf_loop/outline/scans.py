@@ -27,21 +27,30 @@ from mdf_loop.reading.sequence_map import ARGUMENTS, body_role
 def outline_scan(context: BlockContext) -> LoopOutline:
     """Return the outline of a Scan: carried states, sliced inputs and stacked outputs."""
     try:
-        form, signature = scan_form(context.item, context.node, context.where, context.document)
+        scan_arguments, signature = scan_form(
+            context.item, context.node, context.where, context.document
+        )
     except LoopError as error:
         return _unknown_scan(context, error)
-    initial, state_count = carried_expressions(form), len(signature.enters)
-    slices = tuple(map(outline_slice, form.slices))
-    bound_names = tuple(form.bindings)
-    body = _outline_body(context, form.owned, bound_names, signature.enters, slices)
+    initial_expressions, state_count = carried_expressions(scan_arguments), len(signature.enters)
+    slices = tuple(map(outline_slice, scan_arguments.slices))
+    bound_names = tuple(scan_arguments.bindings)
+    body = _outline_body(context, scan_arguments.owned, bound_names, signature.enters, slices)
     return replace(
         unknown_loop(context, "scan"),
         carried=tuple(
-            _state(context, k, *names)
-            for k, names in enumerate(zip(initial, signature.enters, signature.leaves, strict=True))
+            _state(context, k, *state_names)
+            for k, state_names in enumerate(
+                zip(initial_expressions, signature.enters, signature.leaves, strict=True)
+            )
         ),
         recorded=tuple(
-            _recorded(context, state_count + k, name, recording_remark(form.recordings.get(name)))
+            _recorded(
+                context,
+                state_count + k,
+                name,
+                recording_remark(scan_arguments.recordings.get(name)),
+            )
             for k, name in enumerate(signature.rows)
         ),
         slices=slices,
@@ -53,19 +62,25 @@ def outline_scan(context: BlockContext) -> LoopOutline:
 def outline_map(context: BlockContext) -> LoopOutline:
     """Return the outline of a SequenceMap: its body runs for each element of a sequence."""
     additional_inputs = expressions(context.args.get("additional_inputs"))
-    sequences = (context.args.get("input_sequence"), *additional_inputs)
+    sequence_expressions = (context.args.get("input_sequence"), *additional_inputs)
     try:
-        owned = _read_owned_graph(context, body_role(context.name))
+        owned_body = _read_owned_graph(context, body_role(context.name))
     except LoopError as error:
         return replace(unknown_loop(context, "map"), notes=tuple(f.what for f in error.findings))
     bound_names = tuple(name for name in context.args if name not in ARGUMENTS)
-    names = zip_longest((owned.inputs or ())[: len(sequences)], sequences, fillvalue="")
-    slices = tuple(_map_slice(context, k, *pair) for k, pair in enumerate(names))
-    body = _outline_body(context, owned, bound_names, (), slices)
+    names_and_sequences = zip_longest(
+        (owned_body.inputs or ())[: len(sequence_expressions)], sequence_expressions, fillvalue=""
+    )
+    slices = tuple(
+        _map_slice(context, k, *name_and_sequence)
+        for k, name_and_sequence in enumerate(names_and_sequences)
+    )
+    body = _outline_body(context, owned_body, bound_names, (), slices)
     return replace(
         unknown_loop(context, "map"),
         recorded=tuple(
-            _recorded(context, k, name, "a sequence") for k, name in enumerate(output_names(owned))
+            _recorded(context, k, name, "a sequence")
+            for k, name in enumerate(output_names(owned_body))
         ),
         slices=slices,
         captures=_captures(context, body, bound_names),
@@ -90,19 +105,19 @@ def _map_slice(context: BlockContext, k: int, name: str, source: Any) -> SliceOu
 
 def _recorded(context: BlockContext, k: int, name: str, remark: str) -> RecordedOutline:
     """Return a stacked output of a Scan with its ports and type."""
-    ports = result_ports(context.node, context.item.id, k)
-    return RecordedOutline(name, ports, port_type(context, ports), remark)
+    port_ids = result_ports(context.node, context.item.id, k)
+    return RecordedOutline(name, port_ids, port_type(context, port_ids), remark)
 
 
 def _state(context: BlockContext, k: int, initial: Any, enter: str, leave: str) -> CarriedOutline:
     """Return a carried state of a Scan with its final value's ports."""
-    ports = result_ports(context.node, context.item.id, k)
+    port_ids = result_ports(context.node, context.item.id, k)
     return CarriedOutline(
         initial=initial,
         enter=enter,
         leave=leave,
-        ports=ports,
-        type=port_type(context, ports),
+        ports=port_ids,
+        type=port_type(context, port_ids),
         initial_value=known_value(context.node, initial),
     )
 
@@ -130,14 +145,19 @@ def _outline_body(
     context: BlockContext,
     owned: OwnedGraph,
     bound_names: Sequence[str],
-    states: Iterable[str],
+    state_names: Iterable[str],
     slices: Iterable[SliceOutline],
 ) -> GraphOutline:
     """Return the outline of a body with the roles of its inputs."""
-    roles = dict.fromkeys(states, "carried")
+    roles = dict.fromkeys(state_names, "carried")
     roles |= dict.fromkeys((row_slice.name for row_slice in slices if row_slice.name), "sliced")
-    names = ("", *output_names(owned))  # Scan and SequenceMap have no condition output
-    return context.read_body(owned.graph, owned.where, roles, names, context.scope(bound_names))
+    output_names_of_body = (
+        "",
+        *output_names(owned),
+    )  # Scan and SequenceMap have no condition output
+    return context.read_body(
+        owned.graph, owned.where, roles, output_names_of_body, context.scope(bound_names)
+    )
 
 
 def _captures(

@@ -43,8 +43,8 @@ def termination_texts(graph: Any) -> tuple[str, ...]:
     """Describe when evaluations and runs end, such as `each evaluation ends after 2 calls of C`."""
     written_conditions = getattr(graph.conditions, "termination", None) or {}
     texts = []
-    for key, condition in written_conditions.items():
-        scale = scale_name(key)
+    for scale_key, condition in written_conditions.items():
+        scale = scale_name(scale_key)
         name = _SCALES.get(scale, scale.replace("_", " ").lower())
         if not is_kind(condition, _DEFAULTS.get(name, "")):
             texts.append(f"each {name} ends {condition_text(condition)}")

@@ -37,12 +37,12 @@ def known_value(node: Any, expression: Any) -> Any | None:
     for _ in range(8):
         if not isinstance(expression, str):
             return expression
-        parameter = next((p for p in node.parameters if p.id == expression.strip()), None)
-        if parameter is None or parameter.conditions:
+        named_parameter = next((p for p in node.parameters if p.id == expression.strip()), None)
+        if named_parameter is None or named_parameter.conditions:
             return literal_value(expression)
-        if isinstance(parameter.value, str) and parameter.value == expression:
+        if isinstance(named_parameter.value, str) and named_parameter.value == expression:
             return literal_value(expression)
-        expression = parameter.value
+        expression = named_parameter.value
     return None
 
 
@@ -59,7 +59,7 @@ def node_scope(
     node: Any, where: str, bindings: Iterable[str], outer: OutlineScope | None
 ) -> OutlineScope:
     """Return the scope of names that the loops of `node` can capture."""
-    names: dict[str, CaptureOutline] = {}
+    captures_by_name: dict[str, CaptureOutline] = {}
     for kind_text, items in (
         ("input port", node.input_ports),
         ("parameter", node.parameters),
@@ -69,10 +69,10 @@ def node_scope(
         for item in items:
             path = f"{where}.{field_name}['{item.id}']"
             value = known_value(node, item.id) if kind_text == "parameter" else None
-            names[item.id] = CaptureOutline(item.id, kind_text, node.id, path, value)
+            captures_by_name[item.id] = CaptureOutline(item.id, kind_text, node.id, path, value)
     for name in bindings:
-        names[name] = CaptureOutline(name, "argument", node.id, where)
-    return OutlineScope(names, outer)
+        captures_by_name[name] = CaptureOutline(name, "argument", node.id, where)
+    return OutlineScope(captures_by_name, outer)
 
 
 def local_names(node: Any) -> frozenset[str]:
@@ -83,13 +83,15 @@ def local_names(node: Any) -> frozenset[str]:
 
 def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
     """Yield the names that a node's expressions and bodies read but the node does not define."""
-    local = local_names(node)
+    names_of_node = local_names(node)
     read_names = dict.fromkeys(
         name for text in _expressions(node) for name in sorted(names_in(text))
     )
     read_names.update(dict.fromkeys(c.name for block in blocks for c in block.captures))
     yield from (
-        name for name in read_names if name not in local and name.split(".")[0] not in local
+        name
+        for name in read_names
+        if name not in names_of_node and name.split(".")[0] not in names_of_node
     )
 
 
@@ -109,13 +111,13 @@ def _expressions(node: Any) -> Iterator[Any]:
 
 def _arguments(item: Any) -> Iterator[Any]:
     """Yield the argument expressions of a function, including those inside dicts such as `slices`."""
-    name = graph_function(item.function)
-    bodies = GRAPH_ARGUMENTS[name] if name else ()
+    function_name = graph_function(item.function)
+    body_arguments = GRAPH_ARGUMENTS[function_name] if function_name else ()
     for key, value in (item.args or {}).items():
-        if name and isinstance(value, Mapping) and key not in bodies:
+        if function_name and isinstance(value, Mapping) and key not in body_arguments:
             for entry in value.values():
                 yield from entry.values() if isinstance(entry, Mapping) else [entry]
-        elif key not in bodies or (key == "default" and isinstance(value, list | tuple)):
+        elif key not in body_arguments or (key == "default" and isinstance(value, list | tuple)):
             yield value
 
 
@@ -124,9 +126,9 @@ def _texts(value: Any) -> Iterator[Any]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
-        for part in value:
-            if isinstance(part, str):
-                yield part
+        for entry in value:
+            if isinstance(entry, str):
+                yield entry
 
 
 def body_inputs(
@@ -173,6 +175,6 @@ def find_captures(
     inputs: Iterable[InputOutline], outer: OutlineScope
 ) -> tuple[CaptureOutline, ...]:
     """Return the captured values of a body, each once, in the order of first use."""
-    names = dict.fromkeys(entry.name for entry in inputs if entry.source == "captured")
-    captures = ((name, outer.find(name)) for name in names)
-    return tuple(capture for _, capture in captures if capture is not None)
+    captured_names = dict.fromkeys(entry.name for entry in inputs if entry.source == "captured")
+    named_captures = ((name, outer.find(name)) for name in captured_names)
+    return tuple(capture for _, capture in named_captures if capture is not None)

@@ -20,8 +20,8 @@ _MAX_AXES_WITH_COLONS = 3
 
 def outline_slice(form: SliceForm, iteration: str = "") -> SliceOutline:
     """Return the outline of a slice. `iteration` is the name of the body's iteration number."""
-    remark = ", ".join(_slice_remarks(form))
-    return SliceOutline(form.name, form.of, indices(form.axis, iteration or "i"), remark)
+    remark_text = ", ".join(_slice_remarks(form))
+    return SliceOutline(form.name, form.of, indices(form.axis, iteration or "i"), remark_text)
 
 
 def indices(axis: int, iteration: str) -> str:

@@ -49,15 +49,15 @@ def weight_text(weight: Any | None) -> str:
 def _list_text(values: list[Any], limit: int) -> str:
     """Format a list, or its shape if the text would be too long."""
     if len(values) <= limit:
-        text = "[" + ", ".join(value_text(part, limit) for part in values) + "]"
+        text = "[" + ", ".join(value_text(element, limit) for element in values) + "]"
         if len(text) <= limit:
             return text
-    shape = []
-    inner: Any = values
-    while isinstance(inner, list) and inner:
-        shape.append(str(len(inner)))
-        inner = inner[0]
-    return f"[{' × '.join(shape)} values]"
+    list_shape = []
+    nested_list: Any = values
+    while isinstance(nested_list, list) and nested_list:
+        list_shape.append(str(len(nested_list)))
+        nested_list = nested_list[0]
+    return f"[{' × '.join(list_shape)} values]"
 
 
 def shorten(text: str, limit: int) -> str:
@@ -72,8 +72,8 @@ def shorten_name(text: str, limit: int) -> str:
     """
     if len(text) <= limit or " " in text:
         return shorten(text, limit)
-    head = limit // 3
-    return f"{text[:head]}…{text[len(text) - (limit - head - 1) :]}"
+    leading_length = limit // 3
+    return f"{text[:leading_length]}…{text[len(text) - (limit - leading_length - 1) :]}"
 
 
 def call_text(function: str, arguments: tuple[tuple[str, Any], ...]) -> str:

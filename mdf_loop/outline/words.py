@@ -102,8 +102,8 @@ def _condition_text(loop: LoopOutline) -> str:
     if loop.start is None:
         return loop.continue_name
     expression = loop.start.expression
-    is_name = isinstance(expression, str) and expression.strip() not in ("True", "true")
-    if is_name and not (loop.start.comes_from_edge and loop.start.value is True):
+    is_expression = isinstance(expression, str) and expression.strip() not in ("True", "true")
+    if is_expression and not (loop.start.comes_from_edge and loop.start.value is True):
         return value_text(expression, 40)
     return loop.continue_name or value_text(expression, 40)
 
@@ -115,19 +115,19 @@ def _choice_headline(choice: ChoiceOutline) -> str:
     """Describe a choice with its cases in one line."""
     if choice.kind == "if":
         return f"if {selector_text(choice)} … else …"
-    count = _case_count(choice)
-    numbers = [str(k) for k in range(count)]
-    if count > _MAX_NAMED_CASES:
-        numbers = [f"{numbers[0]} … {numbers[-1]}"]
-    cases = [*numbers, *(["else"] if len(choice.branches) > count else [])]
-    return f"case of {selector_text(choice)}: {', '.join(cases)}"
+    case_count = _case_count(choice)
+    case_numbers = [str(k) for k in range(case_count)]
+    if case_count > _MAX_NAMED_CASES:
+        case_numbers = [f"{case_numbers[0]} … {case_numbers[-1]}"]
+    case_texts = [*case_numbers, *(["else"] if len(choice.branches) > case_count else [])]
+    return f"case of {selector_text(choice)}: {', '.join(case_texts)}"
 
 
 def _closed_choice_headline(choice: ChoiceOutline) -> str:
     """Describe a choice with its number of branches in one line."""
-    word = "if" if choice.kind == "if" else "case of"
-    count = len(choice.branches)
-    return f"{word} {selector_text(choice)} ({count} {'branch' if count == 1 else 'branches'})"
+    kind_text = "if" if choice.kind == "if" else "case of"
+    branch_count = len(choice.branches)
+    return f"{kind_text} {selector_text(choice)} ({branch_count} {'branch' if branch_count == 1 else 'branches'})"
 
 
 def selector_text(choice: ChoiceOutline) -> str:
@@ -154,5 +154,5 @@ def slice_text(row_slice: SliceOutline) -> str:
 
 def delay_text(delay: DelayOutline) -> str:
     """Describe a delay, such as `v_out, 2 iterations ago`."""
-    back = value_text(delay.back)
-    return f"{delay.of}, {back} {'iteration' if back == '1' else 'iterations'} ago"
+    iteration_count_text = value_text(delay.back)
+    return f"{delay.of}, {iteration_count_text} {'iteration' if iteration_count_text == '1' else 'iterations'} ago"

@@ -38,7 +38,7 @@ def names_of(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
             tree = ast.parse(expr.strip(), mode="eval")
         except SyntaxError:
             return [expr.strip()]
-        return [part.id for part in ast.walk(tree) if isinstance(part, ast.Name)]
+        return [tree_node.id for tree_node in ast.walk(tree) if isinstance(tree_node, ast.Name)]
 
     return names
 
@@ -49,7 +49,9 @@ def with_loops(engine: Any) -> Callable[..., None]:
 
     @functools.wraps(initialize)
     def initialize_with_loops(self: Any, node: Any, verbose: bool | None = False) -> None:
-        loops = [x for x in (*node.functions, *node.parameters) if graph_function(x.function)]
+        loops = [
+            item for item in (*node.functions, *node.parameters) if graph_function(item.function)
+        ]
         if not loops:
             initialize(self, node, verbose)
             return
@@ -79,8 +81,13 @@ def _insert_loop(
         reference = substitute.references.get(name)
         if name == loop_id:
             table[name] = loop
-            keys = LOOP_RESULTS if is_loop(loop.call.item.function) else ()
-            table.update({f"{name}.{key}": EvaluableReference(loop, key) for key in keys})
+            result_names = LOOP_RESULTS if is_loop(loop.call.item.function) else ()
+            table.update(
+                {
+                    f"{name}.{result_name}": EvaluableReference(loop, result_name)
+                    for result_name in result_names
+                }
+            )
         elif reference is not None and reference.loop == loop_id:
             table[name] = EvaluableReference(loop, reference.key)
         else:
@@ -165,10 +172,10 @@ def _select_by_position(enode: Any, loops: set[str]) -> None:
     Importers write output ports in this form.
     """
     for loop in loops:
-        ports = [p.id for p in enode.node.output_ports if p.value == loop]
-        for position, port in enumerate(ports if len(ports) > 1 else ()):
+        port_ids = [p.id for p in enode.node.output_ports if p.value == loop]
+        for position, port in enumerate(port_ids if len(port_ids) > 1 else ()):
             output = enode.evaluable_outputs[port]
-            enode.evaluable_outputs[port] = _PortByPosition(output, position, len(ports))
+            enode.evaluable_outputs[port] = _PortByPosition(output, position, len(port_ids))
 
 
 class _PortByPosition:

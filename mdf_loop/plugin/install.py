@@ -65,14 +65,14 @@ class _Finder:
         if spec is None or spec.loader is None:
             return None
         loader = spec.loader
-        execute = loader.exec_module
-        earlier = vars(loader).get("exec_module")  # wrapper of another copy of this library
+        execute_module = loader.exec_module
+        earlier_wrapper = vars(loader).get("exec_module")  # wrapper of another copy of this library
 
         def execute_and_patch(module: ModuleType) -> None:
             del loader.exec_module
-            if earlier is not None:
-                loader.exec_module = earlier  # type: ignore[method-assign]
-            execute(module)
+            if earlier_wrapper is not None:
+                loader.exec_module = earlier_wrapper  # type: ignore[method-assign]
+            execute_module(module)
             if self in sys.meta_path:  # false after `unregister()`
                 _patch(module)
 
@@ -122,17 +122,17 @@ def _patch_engine(engine: Any) -> None:
     from mdf_loop.plugin.engine_node import names_of, with_loops
     from mdf_loop.plugin.loop_call import loop
 
-    entry = {
+    function_entry = {
         "description": loop.__doc__,
         "arguments": ["M", "cond", "v_initial", "body"],
         "expression_string": "onnx_ops.loop(M, cond, v_initial, body)",
         "function": loop,
     }
     _set(onnx_functions, "loop", loop)
-    _set_item(standard.mdf_functions, "onnx::Loop", entry)
+    _set_item(standard.mdf_functions, "onnx::Loop", function_entry)
     _set(engine.EvaluableNode, "__init__", with_loops(engine))
-    name = "get_required_variables_from_expression"
-    _set(engine, name, names_of(getattr(engine, name)))
+    function_name = "get_required_variables_from_expression"
+    _set(engine, function_name, names_of(getattr(engine, function_name)))
 
 
 _PATCHES: dict[str, Callable[[Any], None]] = {
@@ -145,14 +145,14 @@ _PATCHES: dict[str, Callable[[Any], None]] = {
 def _set(owner: Any, name: str, value: Any) -> None:
     """Set an attribute of a modeci_mdf object, and record how to restore it."""
     is_new = name not in vars(owner)
-    old = getattr(owner, name, None)
+    old_value = getattr(owner, name, None)
     setattr(owner, name, value)
-    _undo.append(lambda: delattr(owner, name) if is_new else setattr(owner, name, old))
+    _undo.append(lambda: delattr(owner, name) if is_new else setattr(owner, name, old_value))
 
 
 def _set_item(table: dict[str, Any], key: str, value: Any) -> None:
     """Set an entry of a modeci_mdf dict, and record how to restore it."""
     is_new = key not in table
-    old = table.get(key)
+    old_value = table.get(key)
     table[key] = value
-    _undo.append(lambda: table.pop(key) if is_new else table.__setitem__(key, old))
+    _undo.append(lambda: table.pop(key) if is_new else table.__setitem__(key, old_value))

@@ -99,8 +99,8 @@ class LoopCall:
         for entry in compiled.session.program.inputs:
             feeds[entry.value.name] = self._feed(entry, compiled, values)
         arrays = compiled.session.run(feeds)
-        counts = compiled.session.program.output_names(OutputRole.STATE)
-        self._counts |= {name: arrays[output] for name, output in counts.items()}
+        state_outputs = compiled.session.program.output_names(OutputRole.STATE)
+        self._counts |= {name: arrays[output] for name, output in state_outputs.items()}
         self.named = {name: arrays[name] for name in LOOP_RESULTS if name in arrays}
         results = tuple(arrays[f"result{k}"] for k in range(compiled.n_results))
         return results[0] if len(results) == 1 else results
@@ -125,11 +125,11 @@ class LoopCall:
         try:
             return self._compile_with_floats(values, frozenset())
         except CarryTypeError as error:
-            integers = self._integer_initial_values(values)
-            if not integers:
+            integer_names = self._integer_initial_values(values)
+            if not integer_names:
                 raise
             try:
-                return self._compile_with_floats(values, integers)
+                return self._compile_with_floats(values, integer_names)
             except LoopError:
                 raise error from None
 
@@ -138,34 +138,42 @@ class LoopCall:
 
         modeci_mdf's engine converts a computed 2.0 to 2. An integer in the document of the node stays an integer.
         """
-        form = loop_form(self.item, self.node, self.where, self.document)
-        initial = form.initial.values() if isinstance(form.initial, dict) else form.initial
-        names = {name for expression in initial for name in names_in(expression)}
-        literals = {p.id for p in self.node.parameters if is_python_int(p.value)}
-        return frozenset(name for name in names - literals if is_python_int(values.get(name)))
+        loop_arguments = loop_form(self.item, self.node, self.where, self.document)
+        initial_expressions = (
+            loop_arguments.initial.values()
+            if isinstance(loop_arguments.initial, dict)
+            else loop_arguments.initial
+        )
+        names_read = {name for expression in initial_expressions for name in names_in(expression)}
+        literal_names = {p.id for p in self.node.parameters if is_python_int(p.value)}
+        return frozenset(
+            name for name in names_read - literal_names if is_python_int(values.get(name))
+        )
 
     def _compile_with_floats(
-        self, values: Mapping[str, Any], floats: frozenset[str]
+        self, values: Mapping[str, Any], float_names: frozenset[str]
     ) -> _CompiledLoop:
-        """Compile the loop for the types of the values. The values named in `floats` become floats."""
+        """Compile the loop for the types of the values. The values named in `float_names` become floats."""
         b = ModelBuilder(self.options)
-        inputs = _Inputs(b, values, floats)
+        inputs = _Inputs(b, values, float_names)
         scope = Scope({name: inputs.reader(name) for name in values}, is_node=True)
-        item = f"{self.node.id}.{self.item.id}"
-        with b.findings.catch(), b.at_place(graph=self.graph, item=item):
+        path_of_loop = f"{self.node.id}.{self.item.id}"
+        with b.findings.catch(), b.at_place(graph=self.graph, item=path_of_loop):
             reading = read_graph_function(b, self.item, self.node, self.where, scope, self.document)
         raise_findings(b.findings.items)
         results = reading.term if isinstance(reading.term, tuple) else (reading.term,)
-        named = {f"result{k}": result for k, result in enumerate(results)}
-        named |= {name: term() for name, term in reading.named.items()}
-        outputs = tuple(Output(name, v) for name, v in named.items() if isinstance(v, Value))
+        results_by_name = {f"result{k}": result for k, result in enumerate(results)}
+        results_by_name |= {name: term() for name, term in reading.named.items()}
+        outputs = tuple(
+            Output(name, v) for name, v in results_by_name.items() if isinstance(v, Value)
+        )
         loop_program = Program(self.item.id, tuple(inputs.entries), tuple(b.ops), outputs)
         program = with_streams_going_on(loop_program)
         raise_findings(check(program))
         backend = PROGRAM_BACKENDS["onnxruntime"]
         session = backend.load(prepare(program, backend.order))
         self._names_read = tuple(dict.fromkeys((*self._names_read, *inputs.names_read)))
-        return _CompiledLoop(session, len(results), inputs.sources, floats)
+        return _CompiledLoop(session, len(results), inputs.sources, float_names)
 
 
 class _Inputs:
@@ -206,7 +214,10 @@ class _Inputs:
     def _create(self, name: str, value: Any, positions: tuple[int, ...]) -> Term:
         """Create the input for a value, or an input for each part of a tuple."""
         if isinstance(value, tuple):
-            return tuple(self._create(name, part, (*positions, k)) for k, part in enumerate(value))
+            return tuple(
+                self._create(name, tuple_part, (*positions, k))
+                for k, tuple_part in enumerate(value)
+            )
         array = array_of(float(value) if name in self.floats else value, name)
         label = name + "".join(f"[{k}]" for k in positions)
         entry = self.b.new(str(array.dtype), array.shape, label)
@@ -251,17 +262,17 @@ def loop(
             "the loop has no body", hint="give body: a graph, its dict or a GraphProto"
         )
     M = without_unit(M, _TRIP_COUNT)  # noqa: N806 - ONNX's name
-    initial = () if v_initial is None else v_initial
-    initial = initial if isinstance(initial, tuple) else (initial,)
+    initial_values = () if v_initial is None else v_initial
+    initial_values = initial_values if isinstance(initial_values, tuple) else (initial_values,)
     is_unbounded = M is None or (np.size(M) == 1 and np.all(np.asarray(M) == -1))
-    values = {_INITIAL.format(k): value for k, value in enumerate(initial)}
+    values = {_INITIAL.format(k): value for k, value in enumerate(initial_values)}
     values |= {} if is_unbounded else {_TRIP_COUNT: M}
     values |= {} if cond is None else {_CONDITION: cond}
-    key = (content_of(body), len(initial), is_unbounded, cond is None)
-    call = _calls.get(key)
+    cache_key = (content_of(body), len(initial_values), is_unbounded, cond is None)
+    call = _calls.get(cache_key)
     if call is None:
-        call = _call_for(body, len(initial), values.keys())
-        _calls.put(key, call)
+        call = _call_for(body, len(initial_values), values.keys())
+        _calls.put(cache_key, call)
     values |= outer
     return call.run({name: without_unit(value, name) for name, value in values.items()})
 

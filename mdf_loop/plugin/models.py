@@ -52,30 +52,32 @@ def remember(model: Any) -> None:
     from modeci_mdf.mdf import Graph
 
     _live[next(_order)] = model
-    graphs = {graph.id: graph for graph in model.graphs or () if isinstance(graph, Graph)}
-    for graph in graphs.values():
-        bodies = _reachable(owned_graph_ids(graph), graphs)
+    graphs_by_id = {graph.id: graph for graph in model.graphs or () if isinstance(graph, Graph)}
+    for graph in graphs_by_id.values():
+        reachable_bodies = _reachable(owned_graph_ids(graph), graphs_by_id)
         # An entry that refers to its own key is never freed.
-        if bodies and graph not in bodies.values():
-            _named[graph] = bodies
+        if reachable_bodies and graph not in reachable_bodies.values():
+            _named[graph] = reachable_bodies
 
 
 def _reachable(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
     """Return the graphs with these ids and all graphs that their loops name."""
-    reachable: dict[str, Any] = {}
-    stack = list(ids)
-    while stack:
-        graph_id = stack.pop()
-        if graph_id in graphs and graph_id not in reachable:
-            reachable[graph_id] = graphs[graph_id]
-            stack += owned_graph_ids(graphs[graph_id])
-    return reachable
+    reachable_graphs: dict[str, Any] = {}
+    unvisited_ids = list(ids)
+    while unvisited_ids:
+        graph_id = unvisited_ids.pop()
+        if graph_id in graphs and graph_id not in reachable_graphs:
+            reachable_graphs[graph_id] = graphs[graph_id]
+            unvisited_ids += owned_graph_ids(graphs[graph_id])
+    return reachable_graphs
 
 
 def graph_with(node: Any) -> str:
     """Return the id of the graph that contains a node, or an empty text if no known model contains it."""
-    models = (graph for model in list(_live.values()) for graph in model.graphs or ())
-    return next((str(graph.id) for graph in (*models, *list(_named)) if _has(graph, node)), "")
+    known_graphs = (graph for model in list(_live.values()) for graph in model.graphs or ())
+    return next(
+        (str(graph.id) for graph in (*known_graphs, *list(_named)) if _has(graph, node)), ""
+    )
 
 
 def siblings_of(node: Any) -> dict[str, Any]:
@@ -87,16 +89,18 @@ def siblings_of(node: Any) -> dict[str, Any]:
     body_ids = owned_graph_ids_of_node(node)
     if not body_ids:
         return {}
-    candidates = _graphs_around(node, _latest_first())
-    candidates += [bodies for graph, bodies in list(_named.items()) if _has(graph, node)]
-    candidates = candidates or _graphs_around(node, _unregistered_models())
-    if not candidates:
+    candidate_graphs = _graphs_around(node, _latest_first())
+    candidate_graphs += [bodies for graph, bodies in list(_named.items()) if _has(graph, node)]
+    candidate_graphs = candidate_graphs or _graphs_around(node, _unregistered_models())
+    if not candidate_graphs:
         raise ModelError(
             f"the loop body '{min(body_ids)}' is another graph of the model, but the model of node "
             f"'{node.id}' is not known",
             hint="keep the Model while its Graph is used, and copy the Model, not only the Graph",
         )
-    return next((graphs for graphs in candidates if body_ids <= graphs.keys()), candidates[0])
+    return next(
+        (graphs for graphs in candidate_graphs if body_ids <= graphs.keys()), candidate_graphs[0]
+    )
 
 
 def _latest_first() -> list[Any]:

@@ -50,10 +50,10 @@ def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
         LoopError: If the form of a loop is wrong, or functions of the node need each other.
     """
     loops = list(loops)
-    bodies = {name for loop in loops for name in parameters_with_bodies(loop, node)}
+    body_parameters = {name for loop in loops for name in parameters_with_bodies(loop, node)}
     namer = _ReferenceNamer(node, loops)
     functions = [_renamed(f, namer) for f in in_order(node, document)]
-    parameters = [_renamed(p, namer) for p in node.parameters if p.id not in bodies]
+    parameters = [_renamed(p, namer) for p in node.parameters if p.id not in body_parameters]
     substitute = replace_fields(
         node,
         output_ports=[_renamed(port, namer) for port in node.output_ports],
@@ -91,7 +91,8 @@ class _ReferenceNamer(ast.NodeTransformer):
     def __init__(self, node: Any, loops: Iterable[Any]) -> None:
         self.loops = {loop.id for loop in loops}
         self.used_names = {
-            x.id for x in (*node.input_ports, *node.functions, *node.parameters, *node.output_ports)
+            part.id
+            for part in (*node.input_ports, *node.functions, *node.parameters, *node.output_ports)
         }
         self.references: dict[str, Reference] = {}
 
@@ -108,9 +109,9 @@ class _ReferenceNamer(ast.NodeTransformer):
             tree = self.visit(ast.parse(text.strip(), mode="eval"))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return text
-        names = (part.id for part in ast.walk(tree) if isinstance(part, ast.Name))
-        has_references = any(name in self.references for name in names)
-        return ast.unparse(tree) if has_references else text
+        names = (tree_node.id for tree_node in ast.walk(tree) if isinstance(tree_node, ast.Name))
+        refers_to_results = any(name in self.references for name in names)
+        return ast.unparse(tree) if refers_to_results else text
 
     def _name(self, loop: str, key: str | int) -> str:
         """Return the name of a reference, which is created on first use."""
@@ -188,13 +189,13 @@ def in_order(node: Any, document: Document) -> list[Any]:
         CycleError: If functions need each other.
     """
     functions = {f.id: f for f in node.functions}
-    reads: dict[str, set[str]] = {}
+    functions_read: dict[str, set[str]] = {}
     for function in functions.values():
         names = names_read_by(function, node, document)
         owners = {_owner(name, functions) for name in names} & functions.keys()
-        reads[function.id] = owners - {function.id}
+        functions_read[function.id] = owners - {function.id}
     try:
-        order = TopologicalSorter(reads).static_order()
+        order = TopologicalSorter(functions_read).static_order()
         return [functions[name] for name in order]
     except GraphCycleError as error:
         cycle = " -> ".join(error.args[1])
@@ -207,5 +208,5 @@ def in_order(node: Any, document: Document) -> list[Any]:
 
 def _owner(name: str, functions: Mapping[str, Any]) -> str:
     """Return the function that a name refers to, such as the loop in `loop.iterations` or `loop[1]`."""
-    match = None if name in functions else _REFERENCE.fullmatch(name)
-    return match["loop"] if match else name
+    reference_match = None if name in functions else _REFERENCE.fullmatch(name)
+    return reference_match["loop"] if reference_match else name

@@ -67,7 +67,7 @@ def type_of(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return (value.dtype, value.shape)
     if isinstance(value, tuple):
-        return tuple(type_of(part) for part in value)
+        return tuple(type_of(tuple_part) for tuple_part in value)
     if isinstance(value, int):
         return (isinstance(value, bool), _INT64.min <= value <= _INT64.max)
     if value is None or is_python_number(value):
@@ -86,12 +86,12 @@ def content_of(body: Any) -> Any:
     if isinstance(body, Mapping):
         return ("dict", *((str(k), content_of(v)) for k, v in body.items()))
     if isinstance(body, list | tuple):
-        return ("list", *(content_of(part) for part in body))
+        return ("list", *(content_of(list_item) for list_item in body))
     if isinstance(body, np.ndarray) and body.dtype == object:
         return content_of(body.tolist())
     if isinstance(body, np.ndarray):
         return (str(body.dtype), body.shape, array_digest(body))
     if hasattr(body, "__attrs_attrs__"):
-        fields = (attribute.name for attribute in body.__attrs_attrs__)
-        return (type(body).__name__, *(content_of(getattr(body, name)) for name in fields))
+        field_names = (attribute.name for attribute in body.__attrs_attrs__)
+        return (type(body).__name__, *(content_of(getattr(body, name)) for name in field_names))
     return (type(body).__name__, repr(body))

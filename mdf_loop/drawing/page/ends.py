@@ -84,16 +84,16 @@ class BoxPorts:
     def enter(self, name: str, ends: list[End], port: Port | None = None) -> End:
         """Return the port through which a value enters. Add wires from the port to the targets `ends`."""
         if name not in self.left:
-            template = port or Port(0, name)
-            self.left[name] = replace(template, id=self.numbers.next(), passes=True)
-        kinds = {kind for _, kind in ends}
+            port_template = port or Port(0, name)
+            self.left[name] = replace(port_template, id=self.numbers.next(), passes=True)
+        stroke_kinds = {kind for _, kind in ends}
         self.wires += [Wire(self.left[name].id, end, kind) for end, kind in ends]
-        return self.left[name].id, "capture" if kinds == {"capture"} else "data"
+        return self.left[name].id, "capture" if stroke_kinds == {"capture"} else "data"
 
     def leave(self, name: str, source: int, port: Port | None = None) -> int:
         """Return the port through which a value leaves. Add a wire from `source` to the port."""
         if name not in self.right:
-            template = port or Port(0, name)
-            self.right[name] = replace(template, id=self.numbers.next(), passes=True)
+            port_template = port or Port(0, name)
+            self.right[name] = replace(port_template, id=self.numbers.next(), passes=True)
             self.wires.append(Wire(source, self.right[name].id))
         return self.right[name].id

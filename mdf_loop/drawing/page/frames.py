@@ -96,10 +96,10 @@ class FrameBuilder:
         yield "id", self.block.full_name
         yield from (("note", note) for note in self.block.notes)
         if isinstance(self.block, LoopOutline):
-            yield from (("schedule", text) for text in schedule_words(self.block))
+            yield from (("schedule", terminal_text) for terminal_text in schedule_words(self.block))
         for terminal in (t for pair in self.terminals.rows for t in pair if t is not None):
-            text = " ".join(part for part in (terminal.name, terminal.below) if part)
-            yield MARKS[terminal.kind].words, text
+            terminal_text = " ".join(part for part in (terminal.name, terminal.below) if part)
+            yield MARKS[terminal.kind].words, terminal_text
         yield "code", "\n".join(pseudocode(self.block))
 
     def _inner_scene(self, build_graph: GraphBuilder) -> Scene | None:
@@ -118,28 +118,28 @@ class FrameBuilder:
     def _input_wires(self, body: GraphOutline, ends: dict[str, NodeEnds]) -> Iterator[Wire]:
         """Yield wires from the left rail to the readers in the body."""
         for body_input in body.inputs:
-            key, kind = self.terminals.inner.get(body_input.name, ("", ""))
-            if key in self.left and body_input.node in ends:
+            terminal_key, kind = self.terminals.inner.get(body_input.name, ("", ""))
+            if terminal_key in self.left and body_input.node in ends:
                 for end, target_kind in ends[body_input.node].targets(
                     body_input.port, body_input.name
                 ):
                     stroke = "capture" if "capture" in (kind, target_kind) else "data"
-                    yield Wire(self.left[key].id, end, stroke)
+                    yield Wire(self.left[terminal_key].id, end, stroke)
 
     def _output_wires(
         self, outputs: tuple[OutputOutline, ...], ends: dict[str, NodeEnds]
     ) -> Iterator[Wire]:
         """Yield wires to the right rail from the body, or from the left rail for a passed-through value."""
-        for key, output in zip(self.terminals.leaving, outputs, strict=False):
-            target = self.right.get(key)
-            if target is None:
+        for terminal_key, output in zip(self.terminals.leaving, outputs, strict=False):
+            target_port = self.right.get(terminal_key)
+            if target_port is None:
                 continue
             if output.node in ends:
-                yield Wire(ends[output.node].source(output.port), target.id)
+                yield Wire(ends[output.node].source(output.port), target_port.id)
             elif output.port in self.terminals.inner:
                 source_key, kind = self.terminals.inner[output.port]
                 if source_key in self.left:
-                    yield Wire(self.left[source_key].id, target.id, kind)
+                    yield Wire(self.left[source_key].id, target_port.id, kind)
 
     def _branch_scene(self, branch: BranchOutline, build_graph: GraphBuilder) -> Scene:
         """Return the scene of a branch: its box and the wires between the box and the rails."""
@@ -155,10 +155,10 @@ class FrameBuilder:
         }
         outer_wires = list(self._branch_input_wires(branch, ends, box_ports))
         for key, output in zip(self.terminals.leaving, branch.outputs, strict=False):
-            source = ends.get(output.node or f"passed {output.port}")
-            if key in self.right and source is not None:
+            source_ends = ends.get(output.node or f"passed {output.port}")
+            if key in self.right and source_ends is not None:
                 leaving_port = box_ports.leave(
-                    f"{key} {output.port}", source.source(output.port), Port(0)
+                    f"{key} {output.port}", source_ends.source(output.port), Port(0)
                 )
                 outer_wires.append(Wire(leaving_port, self.right[key].id))
         inner_scene = Scene(
@@ -201,10 +201,10 @@ class FrameBuilder:
                 pill_id = ends[f"passed {output.port}"].box_id
                 targets_by_name.setdefault(output.port, []).append((pill_id, "data"))
         for name, targets in targets_by_name.items():
-            key, kind = self.terminals.inner.get(name, ("", ""))
-            if key in self.left:
+            terminal_key, kind = self.terminals.inner.get(name, ("", ""))
+            if terminal_key in self.left:
                 end, _ = box_ports.enter(name, list(dict.fromkeys(targets)), Port(0))
-                yield Wire(self.left[key].id, end, kind)
+                yield Wire(self.left[terminal_key].id, end, kind)
 
 
 def _merge_scenes(scenes: list[Scene]) -> Scene:

@@ -32,9 +32,9 @@ def model_scene(graph: GraphOutline, numbers: Numbering) -> Scene:
     """Build the scene of the whole model."""
     scene, ends = _SceneBuilder(numbers).build(graph)
     boxes, wires = [*scene.boxes], [*scene.wires]
-    inputs = {node.id for node in graph.nodes if node.is_input}
+    input_node_ids = {node.id for node in graph.nodes if node.is_input}
     for model_input in graph.inputs:
-        if model_input.node in ends and model_input.node not in inputs:
+        if model_input.node in ends and model_input.node not in input_node_ids:
             default_text = (
                 "" if model_input.default is None else f" = {value_text(model_input.default, 24)}"
             )
@@ -99,12 +99,12 @@ class _SceneBuilder(Struct, frozen=True):
 
 def _wires(graph: GraphOutline, ends: dict[str, NodeEnds]) -> list[Wire]:
     """Return the wires for the edges of a graph."""
-    wires = []
+    graph_wires = []
     for edge in graph.edges:
         if edge.sender in ends and edge.receiver in ends:
             source = ends[edge.sender].source(edge.sender_port)
             label = weight_text(edge.weight)
             for end, kind in ends[edge.receiver].targets(edge.receiver_port, ""):
                 stroke = "feedback" if edge.feedback else kind
-                wires.append(Wire(source, end, stroke, label))
-    return wires
+                graph_wires.append(Wire(source, end, stroke, label))
+    return graph_wires

@@ -79,14 +79,18 @@ def _group_by_scopes(boxes: tuple[Box, ...], flow: nx.DiGraph) -> list[_Part]:
     """Group boxes by the first differing part of their names, such that no group feeds itself."""
     scopes = {box.id: _scope_of(box) for box in boxes}
     parts = list(_group_scopes(boxes, scopes, _common_depth([s for s in scopes.values() if s]) + 1))
-    for split in (_split_by_reentry, partial(_split_by_next_scope, scopes), _split_into_boxes):
-        cyclic = _cyclic_groups(parts, flow)
-        if not cyclic:
+    for split_method in (
+        _split_by_reentry,
+        partial(_split_by_next_scope, scopes),
+        _split_into_boxes,
+    ):
+        cyclic_positions = _cyclic_groups(parts, flow)
+        if not cyclic_positions:
             break
         parts = [
             split_part
             for k, part in enumerate(parts)
-            for split_part in (split(part, flow) if k in cyclic else (part,))
+            for split_part in (split_method(part, flow) if k in cyclic_positions else (part,))
         ]
     if _cyclic_groups(parts, flow):
         parts = [_Part((box,)) for part in parts for box in part.boxes]
@@ -116,11 +120,11 @@ def _group_scopes(
     for box in boxes:
         scope = scopes[box.id][:depth]
         boxes_by_scope[scope if len(scope) == depth else (str(box.id), *scope)].append(box)
-    for scope, group in boxes_by_scope.items():
-        if len(group) < MIN_GROUP_SIZE:
-            yield from (_Part((box,)) for box in group)
+    for scope, scope_boxes in boxes_by_scope.items():
+        if len(scope_boxes) < MIN_GROUP_SIZE:
+            yield from (_Part((box,)) for box in scope_boxes)
         else:
-            yield _Part(tuple(group), scope)
+            yield _Part(tuple(scope_boxes), scope)
 
 
 def _cyclic_groups(parts: list[_Part], flow: nx.DiGraph) -> set[int]:
@@ -137,23 +141,23 @@ def _cyclic_groups(parts: list[_Part], flow: nx.DiGraph) -> set[int]:
 
 def _split_by_reentry(part: _Part, flow: nx.DiGraph) -> list[_Part]:
     """Split a group at the values that leave the group and enter it again."""
-    members = {box.id for box in part.boxes}
+    member_ids = {box.id for box in part.boxes}
     reentries: dict[int, int] = {}
     for node in _topological_order(flow):
-        counts = [
-            reentries[p] + (p not in members and node in members)
+        predecessor_counts = [
+            reentries[p] + (p not in member_ids and node in member_ids)
             for p in flow.pred[node]
             if p in reentries
         ]
-        if counts or node in members:
-            reentries[node] = max(counts, default=0)
-    boxes_by_stay: dict[int, list[Box]] = defaultdict(list)
+        if predecessor_counts or node in member_ids:
+            reentries[node] = max(predecessor_counts, default=0)
+    boxes_by_reentries: dict[int, list[Box]] = defaultdict(list)
     for box in part.boxes:
-        boxes_by_stay[reentries.get(box.id, 0)].append(box)
-    count = len(boxes_by_stay)
+        boxes_by_reentries[reentries.get(box.id, 0)].append(box)
+    segment_count = len(boxes_by_reentries)
     return [
-        _Part(tuple(boxes), part.scope, f"{k + 1} of {count}" if count > 1 else "")
-        for k, (_, boxes) in enumerate(sorted(boxes_by_stay.items()))
+        _Part(tuple(boxes), part.scope, f"{k + 1} of {segment_count}" if segment_count > 1 else "")
+        for k, (_, boxes) in enumerate(sorted(boxes_by_reentries.items()))
     ]
 
 
@@ -171,9 +175,11 @@ def _split_into_boxes(part: _Part, flow: nx.DiGraph) -> list[_Part]:
 
 def _topological_order(flow: nx.DiGraph) -> list[int]:
     """Return boxes in topological order, with the boxes of a cycle next to each other."""
-    condensed = nx.condensation(flow)
+    condensed_flow = nx.condensation(flow)
     return [
-        n for k in nx.topological_sort(condensed) for n in sorted(condensed.nodes[k]["members"])
+        n
+        for k in nx.topological_sort(condensed_flow)
+        for n in sorted(condensed_flow.nodes[k]["members"])
     ]
 
 
@@ -191,18 +197,18 @@ def _merge_neighbours(parts: list[_Part], flow: nx.DiGraph) -> Iterator[_Part]:
         if a in part_of_box and b in part_of_box
     )
     part_flow.remove_edges_from(list(nx.selfloop_edges(part_flow)))
-    pending: list[Box] = []
+    pending_boxes: list[Box] = []
     for k in _topological_order(part_flow):
-        if parts[k].is_single and len(pending) < MAX_PART_SIZE:
-            pending += parts[k].boxes
+        if parts[k].is_single and len(pending_boxes) < MAX_PART_SIZE:
+            pending_boxes += parts[k].boxes
             continue
-        if pending:
-            yield _Part(tuple(pending))
-        pending = [*parts[k].boxes] if parts[k].is_single else []
+        if pending_boxes:
+            yield _Part(tuple(pending_boxes))
+        pending_boxes = [*parts[k].boxes] if parts[k].is_single else []
         if not parts[k].is_single:
             yield parts[k]
-    if pending:
-        yield _Part(tuple(pending))
+    if pending_boxes:
+        yield _Part(tuple(pending_boxes))
 
 
 # --- boxes of groups ------------------------------------------------------------------------------
@@ -211,11 +217,11 @@ def _merge_neighbours(parts: list[_Part], flow: nx.DiGraph) -> Iterator[_Part]:
 def _replace_parts(scene: Scene, parts: list[_Part], numbers: Numbering) -> Scene:
     """Replace each part with several boxes by one group box."""
     part_of_end: dict[int, int] = {}
-    names: dict[int, str] = {}
+    port_names: dict[int, str] = {}
     for k, part in enumerate(parts):
         for box in part.boxes:
-            names |= dict.fromkeys(box.ends, box.title)
-            names |= {port.id: port.name for port in box.ports if port.name}
+            port_names |= dict.fromkeys(box.ends, box.title)
+            port_names |= {port.id: port.name for port in box.ports if port.name}
             part_of_end |= dict.fromkeys(box.ends, k) if not part.is_single else {}
     inner_wires: dict[int, list[Wire]] = defaultdict(list)
     ports: dict[tuple[int, str, int], Port] = {}
@@ -225,22 +231,22 @@ def _replace_parts(scene: Scene, parts: list[_Part], numbers: Numbering) -> Scen
         key = (k, side, end)
         if key not in ports:
             ports[key] = Port(
-                numbers.next(), shorten_name(names.get(end, ""), MAX_NAME_LENGTH), passes=True
+                numbers.next(), shorten_name(port_names.get(end, ""), MAX_NAME_LENGTH), passes=True
             )
         return ports[key].id
 
     for wire in scene.wires:
-        source, target = part_of_end.get(wire.source), part_of_end.get(wire.target)
-        if source is not None and source == target:
-            inner_wires[source].append(wire)
+        source_part, target_part = part_of_end.get(wire.source), part_of_end.get(wire.target)
+        if source_part is not None and source_part == target_part:
+            inner_wires[source_part].append(wire)
             continue
         wire_source, wire_target = wire.source, wire.target
-        if source is not None:
-            wire_source = pin(source, "right", wire.source)
-            inner_wires[source].append(Wire(wire.source, wire_source))
-        if target is not None:
-            wire_target = pin(target, "left", wire.source)
-            inner_wires[target].append(Wire(wire_target, wire.target, wire.kind))
+        if source_part is not None:
+            wire_source = pin(source_part, "right", wire.source)
+            inner_wires[source_part].append(Wire(wire.source, wire_source))
+        if target_part is not None:
+            wire_target = pin(target_part, "left", wire.source)
+            inner_wires[target_part].append(Wire(wire_target, wire.target, wire.kind))
         outer_wires[Wire(wire_source, wire_target, wire.kind, wire.label)] = None
     boxes = [
         part.boxes[0] if part.is_single else _group_box(part, k, ports, inner_wires[k], numbers)
@@ -257,9 +263,9 @@ def _group_box(
     numbers: Numbering,
 ) -> Box:
     """Build the box of a group from its ports and inner wires."""
-    sides = {
+    ports_by_side = {
         side: tuple(
-            port for (owner, position, _), port in ports.items() if (owner, position) == (k, side)
+            port for (owner, port_side, _), port in ports.items() if (owner, port_side) == (k, side)
         )
         for side in ("left", "right")
     }
@@ -271,8 +277,8 @@ def _group_box(
         kind="group",
         title=shorten_name(title, MAX_NAME_LENGTH) + (f" ({part.remark})" if part.remark else ""),
         below=f"{inner_scene.count} boxes",
-        left=sides["left"],
-        right=sides["right"],
+        left=ports_by_side["left"],
+        right=ports_by_side["right"],
         inner=group_boxes(inner_scene, numbers),
         details=(("id", title), ("", f"{inner_scene.count} boxes")),
     )

@@ -31,27 +31,31 @@ MAX_STATIC_SVG_LENGTH = 400_000
 
 def page_html(content: dict[str, Any], svg: str) -> str:
     """Return the page with packed data. `svg` is an optional picture for readers without scripts."""
-    script, picture, style = _read_scripts(), _read_text("picture.css"), _read_text("page.css")
-    parts = {
-        "POLICY": _content_security_policy(script, picture, style),
+    script, picture_style, page_style = (
+        _read_scripts(),
+        _read_text("picture.css"),
+        _read_text("page.css"),
+    )
+    html_parts = {
+        "POLICY": _content_security_policy(script, picture_style, page_style),
         "TITLE": html.escape(content["title"]),
-        "PICTURE_STYLE": picture,
-        "PAGE_STYLE": style,
+        "PICTURE_STYLE": picture_style,
+        "PAGE_STYLE": page_style,
         "STATIC": _static_image(svg, content["title"]),
         "ELKJS": ELKJS_URL,
         "DATA": _to_safe_json(content | {"about": CREDITS}),
         "ELK": _read_worker(),
         "SCRIPT": script,
     }
-    return re.sub("@([A-Z_]+)@", lambda match: parts[match[1]], _read_text("page.html"))
+    return re.sub("@([A-Z_]+)@", lambda match: html_parts[match[1]], _read_text("page.html"))
 
 
 def embed_in_frame(page: str) -> str:
     """Return HTML for another page with this page in a sandboxed frame."""
-    inner = html.escape(page)
+    escaped_page = html.escape(page)
     return (
         '<iframe sandbox="allow-scripts allow-downloads allow-modals" title="the model" '
-        f'style="width: 100%; height: 520px; border: 1px solid #8884" srcdoc="{inner}"></iframe>'
+        f'style="width: 100%; height: 520px; border: 1px solid #8884" srcdoc="{escaped_page}"></iframe>'
     )
 
 
@@ -59,14 +63,14 @@ def _static_image(svg: str, title: str) -> str:
     """Return an `<img>` element with the picture, in which no script can run."""
     if not svg or len(svg) > MAX_STATIC_SVG_LENGTH:
         return "<p>This page needs scripts. Without them: mdf-loop draw, to a file named .svg.</p>"
-    encoded = base64.b64encode(svg.encode()).decode()
-    return f'<img alt="{html.escape(title)}" src="data:image/svg+xml;base64,{encoded}">'
+    encoded_svg = base64.b64encode(svg.encode()).decode()
+    return f'<img alt="{html.escape(title)}" src="data:image/svg+xml;base64,{encoded_svg}">'
 
 
 def _to_safe_json(content: dict[str, Any]) -> str:
     """Format JSON without characters that could end the enclosing HTML element."""
-    text = json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    json_text = json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return json_text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _content_security_policy(script: str, *styles: str) -> str:
@@ -106,12 +110,14 @@ def _read_text(name: str) -> str:
 @cache
 def _read_scripts() -> str:
     """Return the text of all script files in the order of their names. The scripts share one scope."""
-    names = sorted(f.name for f in _package_folder("app").iterdir() if f.name.endswith(".js"))
-    return '(() => {\n"use strict";\n' + "\n".join(map(_read_text, names)) + "\n})();"
+    script_names = sorted(
+        f.name for f in _package_folder("app").iterdir() if f.name.endswith(".js")
+    )
+    return '(() => {\n"use strict";\n' + "\n".join(map(_read_text, script_names)) + "\n})();"
 
 
 @cache
 def _read_worker() -> str:
     """Return the script of elkjs's worker, compressed, as base64 text."""
-    source_code = (_package_folder("elkjs") / "elk-worker.min.js").read_bytes()
-    return base64.b64encode(gzip.compress(source_code, 9, mtime=0)).decode()
+    worker_script = (_package_folder("elkjs") / "elk-worker.min.js").read_bytes()
+    return base64.b64encode(gzip.compress(worker_script, 9, mtime=0)).decode()

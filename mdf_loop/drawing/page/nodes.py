@@ -92,14 +92,14 @@ def pill_box(
 
 def node_remarks(node: NodeOutline) -> str:
     """Return remarks about a node, such as its scheduler condition."""
-    parts = []
+    remarks = []
     if node.condition:
-        parts.append(f"{MARKS['schedule'].sign} {shorten(node.condition, MAX_FORMULA_LENGTH)}")
+        remarks.append(f"{MARKS['schedule'].sign} {shorten(node.condition, MAX_FORMULA_LENGTH)}")
     if node.draws:
-        parts.append(f"{MARKS['noise'].sign} draws random numbers")
+        remarks.append(f"{MARKS['noise'].sign} draws random numbers")
     if node.before_test:
-        parts.append(f"{MARKS['before_test'].sign} before the test")
-    return " · ".join(parts)
+        remarks.append(f"{MARKS['before_test'].sign} before the test")
+    return " · ".join(remarks)
 
 
 # --- formulas -------------------------------------------------------------------------------------
@@ -109,12 +109,12 @@ def node_formulas(node: NodeOutline) -> Iterator[str]:
     """Yield the formulas of a node, without constants: `↻ V(0) = -1`, `out = 2 * V`."""
     for item in node.items:
         if not item.constant:
-            mark = f"{MARKS['state'].sign} " if item.stateful else ""
-            yield from (mark + text for text in item_formulas(item))
+            state_sign = f"{MARKS['state'].sign} " if item.stateful else ""
+            yield from (state_sign + text for text in item_formulas(item))
     for port in node.outputs:
-        expression = value_text(port.value, 400)
-        if port.value is not None and expression not in (port.id, *_plain_names(node)):
-            yield f"{port.id} = {expression}"
+        value_expression = value_text(port.value, 400)
+        if port.value is not None and value_expression not in (port.id, *_plain_names(node)):
+            yield f"{port.id} = {value_expression}"
 
 
 def _plain_names(node: NodeOutline) -> Iterator[str]:
@@ -145,8 +145,8 @@ def _box_lines(node: NodeOutline) -> Iterator[str]:
 
 def _input_text(port: PortOutline) -> str:
     """Return the label of an input port with its default."""
-    default = "" if port.default is None else f" = {value_text(port.default, 20)}"
-    return shorten_name(port.id, MAX_PORT_LENGTH) + default
+    default_text = "" if port.default is None else f" = {value_text(port.default, 20)}"
+    return shorten_name(port.id, MAX_PORT_LENGTH) + default_text
 
 
 def _read_ends(node: NodeOutline, box_ends: list[End]) -> dict[str, list[End]]:
@@ -156,8 +156,8 @@ def _read_ends(node: NodeOutline, box_ends: list[End]) -> dict[str, list[End]]:
         expressions += [item.value, item.initial, item.derivative]
         expressions += [value for _, value in item.arguments]
         expressions += [text for pair in item.conditions for text in pair]
-    names = {name for text in expressions for name in names_in(text)}
-    return dict.fromkeys(sorted(names), box_ends)
+    names_read = {name for text in expressions for name in names_in(text)}
+    return dict.fromkeys(sorted(names_read), box_ends)
 
 
 # --- details --------------------------------------------------------------------------------------
@@ -182,5 +182,5 @@ def node_details(node: NodeOutline) -> Iterator[tuple[str, str]]:
 def port_text(port: PortOutline) -> str:
     """Format a port with its type and default, such as `x: float64[] = 3`."""
     type_text = f": {port.type}" if port.type else ""
-    default = "" if port.default is None else f" = {value_text(port.default, 200)}"
-    return f"{port.id}{type_text}{default}"
+    default_text = "" if port.default is None else f" = {value_text(port.default, 200)}"
+    return f"{port.id}{type_text}{default_text}"

@@ -83,23 +83,23 @@ def _box_around_frames(
         readers += _frame_readers(frame)
     wires, outer_ends = _inner_wires(node, frames, boxes, readers)
     box_ports, ends = BoxPorts(numbers), NodeEnds(numbers.next())
-    inputs = {port.id for port in node.inputs}
+    input_names = {port.id for port in node.inputs}
     for name in (name for name in outer_ends if name in known_names):
         entry_port = box_ports.enter(
             name, outer_ends[name], Port(0, shorten_name(name, MAX_PORT_LENGTH))
         )
-        (ends.inputs if name in inputs else ends.reads)[name] = [entry_port]
+        (ends.inputs if name in input_names else ends.reads)[name] = [entry_port]
     for port, source in _outputs(node, frames, formulas, boxes).items():
         ends.outputs[port] = box_ports.leave(
             port, source, Port(0, shorten_name(port, MAX_PORT_LENGTH))
         )
-    inner = (*boxes.values(), *(frame.box(build_graph) for frame in frames.values()))
+    inner_boxes = (*boxes.values(), *(frame.box(build_graph) for frame in frames.values()))
     box = Box(
         id=ends.box_id,
         kind="owner",
         title=shorten_name(node.id, MAX_TITLE_LENGTH),
         below=node_remarks(node),
-        inner=Scene(inner, (*wires, *box_ports.wires)),
+        inner=Scene(inner_boxes, (*wires, *box_ports.wires)),
         details=tuple(node_details(node)),
         path=node.path,
         left=tuple(box_ports.left.values()),
@@ -147,10 +147,10 @@ def _inner_wires(
     """Return the wires between formulas and frames, and the ends of outer values by name."""
     wires: list[Wire] = []
     outer_ends: dict[str, list[End]] = {}
-    inputs = {port.id for port in node.inputs}
+    input_names = {port.id for port in node.inputs}
     for number, kind, expressions in readers:
         for name in _sorted_names(expressions):
-            if name in boxes and name not in inputs and boxes[name].id != number:
+            if name in boxes and name not in input_names and boxes[name].id != number:
                 wires.append(Wire(boxes[name].id, number, kind))
             elif name not in frames:
                 outer_ends.setdefault(name, []).append((number, kind))

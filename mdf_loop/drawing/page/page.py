@@ -51,9 +51,9 @@ class Page(Struct, frozen=True):
         graph = self.graph
         source_text = [graph.source] if graph.source and graph.source != graph.id else []
         strokes = {"data": _VALUE_WORDS} | {k: s.words for k, s in STROKES.items() if s.words}
-        run = run_data(self.observation, numbers) if self.observation else None
+        run_content = run_data(self.observation, numbers) if self.observation else None
         return {
-            "run": run,
+            "run": run_content,
             "title": safe_text(graph.id),
             "said": safe_text(" · ".join((*source_text, *graph.termination, *graph.notes))),
             "file": _file_name(graph.id),
@@ -79,8 +79,8 @@ def _file_name(name: str) -> str:
 def _initially_open(scene: Scene, depth: int | None, collapse: frozenset[str]) -> Iterator[int]:
     """Yield the boxes to open at first, outer boxes first, until `MAX_INITIAL_BOXES` are visible."""
     visible_count = len(scene.boxes)
-    queue = [(box, 0) for box in scene.boxes]
-    for box, level in queue:
+    box_queue = [(box, 0) for box in scene.boxes]
+    for box, level in box_queue:
         if box.inner is None or box.kind == "group" or _node_id(box) in collapse:
             continue
         added_count = _visible_count(box.inner)
@@ -93,7 +93,7 @@ def _initially_open(scene: Scene, depth: int | None, collapse: frozenset[str]) -
         inner_level = level + (box.kind != "owner")
         for inner in box.inner.boxes:
             inner_boxes = inner.inner.boxes if inner.kind == "branch" and inner.inner else (inner,)
-            queue += [(inner_box, inner_level) for inner_box in inner_boxes]
+            box_queue += [(inner_box, inner_level) for inner_box in inner_boxes]
 
 
 def _visible_count(inner_scene: Scene) -> int:

@@ -28,7 +28,9 @@ MAX_TAPE_ROWS = 400
 def run_data(observation: Observation, numbers: Numbering) -> dict[str, Any]:
     """Convert the observed run to plain data for JSON."""
     loop_observations = {
-        name: summary for name, summary in observation.loops.items() if name in numbers.loops
+        name: loop_observation
+        for name, loop_observation in observation.loops.items()
+        if name in numbers.loops
     }
     values = {name: value for name, value in observation.values.items() if name in numbers.values}
     tapes = [*_time_tapes(observation, numbers), *_iteration_tapes(observation, numbers)]
@@ -38,9 +40,9 @@ def run_data(observation: Observation, numbers: Numbering) -> dict[str, Any]:
         if evaluation is None or evaluation.seconds is None
         else _milliseconds(evaluation.seconds)
     )
-    summary = (observation.stopped_by, observation.member_text, duration)
+    loop_observation = (observation.stopped_by, observation.member_text, duration)
     return {
-        "said": safe_text(" · ".join(part for part in summary if part)),
+        "said": safe_text(" · ".join(part for part in loop_observation if part)),
         "loops": [
             [numbers.loops[name], safe_text(loop_text(loop_observations[name]))]
             for name in loop_observations
@@ -56,8 +58,8 @@ def run_data(observation: Observation, numbers: Numbering) -> dict[str, Any]:
 def loop_text(loop: LoopObservation) -> str:
     """Describe an observed loop: `6 iterations · its condition became false · native · 3.1 ms`."""
     duration = "" if loop.seconds is None else _milliseconds(loop.seconds)
-    parts = (loop.iterations, loop.stopped_by, loop.native, duration)
-    return " · ".join(text for text in parts if text)
+    descriptions = (loop.iterations, loop.stopped_by, loop.native, duration)
+    return " · ".join(text for text in descriptions if text)
 
 
 def _milliseconds(seconds: float) -> str:
@@ -76,9 +78,9 @@ def _with_unit(text: str, unit: str) -> str:
 def _time_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[str, Any]]:
     """Yield the tape of the values that were recorded over time, if the run is over time."""
     recorded_values = {
-        name: value
-        for name, value in observation.values.items()
-        if value.rows is not None and name in numbers.values
+        name: value_observation
+        for name, value_observation in observation.values.items()
+        if value_observation.rows is not None and name in numbers.values
     }
     if recorded_values:
         yield {
@@ -88,27 +90,35 @@ def _time_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[s
             "at": _json_numbers(observation.coordinates),
             "places": observation.row_numbers.tolist(),
             "series": [
-                _tape_series(numbers.end(name), name, value.rows, value.unit)
-                for name, value in recorded_values.items()
-                if value.rows is not None
+                _tape_series(
+                    numbers.end(name), name, value_observation.rows, value_observation.unit
+                )
+                for name, value_observation in recorded_values.items()
+                if value_observation.rows is not None
             ],
         }
 
 
 def _iteration_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[str, Any]]:
     """Yield a tape for each loop with recorded rows in one evaluation."""
-    frames: dict[int, list[tuple[Recording, Array, str]]] = {}
+    rows_by_frame: dict[int, list[tuple[Recording, Array, str]]] = {}
     for recording in numbers.recordings:
-        value = observation.values.get(recording.name)
-        if value is not None and value.rows is None and np.ndim(value.last) > 0:
-            row = (recording, np.asarray(value.last), value.unit)
-            frames.setdefault(recording.frame, []).append(row)
-    for frame, rows in frames.items():
-        count = min(len(array) for _, array, _ in rows)
-        if count == 0:
+        value_observation = observation.values.get(recording.name)
+        if (
+            value_observation is not None
+            and value_observation.rows is None
+            and np.ndim(value_observation.last) > 0
+        ):
+            recorded_row = (recording, np.asarray(value_observation.last), value_observation.unit)
+            rows_by_frame.setdefault(recording.frame, []).append(recorded_row)
+    for frame, rows in rows_by_frame.items():
+        common_row_count = min(len(array) for _, array, _ in rows)
+        if common_row_count == 0:
             continue
         row_numbers = np.unique(
-            np.linspace(0, count - 1, min(count, MAX_TAPE_ROWS)).round().astype(np.int64)
+            np.linspace(0, common_row_count - 1, min(common_row_count, MAX_TAPE_ROWS))
+            .round()
+            .astype(np.int64)
         )
         yield {
             "label": f"{rows[0][0].loop}, iteration",

@@ -30,29 +30,33 @@ class _Links:
         self.readers: dict[int, set[int]] = defaultdict(set)
         self.sources: dict[int, set[int]] = defaultdict(set)
         for wire in scene.wires:
-            source = self.box_of_end.get(wire.source, -wire.source)
-            target = self.box_of_end.get(wire.target, -wire.target)
-            self.readers[source].add(target)
-            self.sources[target].add(source)
+            source_box = self.box_of_end.get(wire.source, -wire.source)
+            target_box = self.box_of_end.get(wire.target, -wire.target)
+            self.readers[source_box].add(target_box)
+            self.sources[target_box].add(source_box)
 
 
 def _fold_constant_operators(scene: Scene) -> Scene:
     """Remove operators that depend on no input and have one reader. The reader's details describe them."""
     links = _Links(scene)
     boxes = {box.id: box for box in scene.boxes}
-    stack = [box.id for box in scene.boxes if box.kind == "operator" and not links.sources[box.id]]
-    while stack:
-        number = stack.pop()
+    unvisited_boxes = [
+        box.id for box in scene.boxes if box.kind == "operator" and not links.sources[box.id]
+    ]
+    while unvisited_boxes:
+        number = unvisited_boxes.pop()
         readers = links.readers[number]
-        (reader,) = readers if len(readers) == 1 else (0,)
-        if reader not in boxes or boxes[reader].kind != "operator":
+        (reader_id,) = readers if len(readers) == 1 else (0,)
+        if reader_id not in boxes or boxes[reader_id].kind != "operator":
             continue
-        folded = boxes.pop(number)
-        folded_details = (("from constants", folded.title), *folded.details)
-        boxes[reader] = replace(boxes[reader], details=(*boxes[reader].details, *folded_details))
-        links.sources[reader].discard(number)
-        if not links.sources[reader]:
-            stack.append(reader)
+        folded_box = boxes.pop(number)
+        folded_details = (("from constants", folded_box.title), *folded_box.details)
+        boxes[reader_id] = replace(
+            boxes[reader_id], details=(*boxes[reader_id].details, *folded_details)
+        )
+        links.sources[reader_id].discard(number)
+        if not links.sources[reader_id]:
+            unvisited_boxes.append(reader_id)
     remaining_ends = {end for box in boxes.values() for end in box.ends}
     removed_ends = {end for box in scene.boxes for end in box.ends} - remaining_ends
     wires = (wire for wire in scene.wires if not {wire.source, wire.target} & removed_ends)
@@ -66,23 +70,27 @@ def _join_runs(scene: Scene, numbers: Numbering) -> Scene:
     first_of_run: dict[int, int] = {}
     runs: dict[int, list[Box]] = {}
     for box in _topological_order(scene, links):
-        sender = next(iter(links.sources[box.id]), 0) if len(links.sources[box.id]) == 1 else 0
-        first = first_of_run.get(sender, 0)
+        sender_id = next(iter(links.sources[box.id]), 0) if len(links.sources[box.id]) == 1 else 0
+        first_id = first_of_run.get(sender_id, 0)
         extends_run = (
-            first and links.readers[sender] == {box.id} and len(runs[first]) < MAX_RUN_LENGTH
+            first_id
+            and links.readers[sender_id] == {box.id}
+            and len(runs[first_id]) < MAX_RUN_LENGTH
         )
         if box.kind == "operator" and extends_run:
-            runs[first].append(box)
-            first_of_run[box.id] = first
+            runs[first_id].append(box)
+            first_of_run[box.id] = first_id
         elif box.kind == "operator":
             first_of_run[box.id] = box.id
             runs[box.id] = [box]
     joined_boxes = [
-        _run_box(runs[n]) if n in runs else boxes[n] for n in boxes if first_of_run.get(n, n) == n
+        _run_box(runs[box_id]) if box_id in runs else boxes[box_id]
+        for box_id in boxes
+        if first_of_run.get(box_id, box_id) == box_id
     ]
-    for number, first in first_of_run.items():
-        if number != first:
-            numbers.box_of_run[number] = first
+    for number, first_id in first_of_run.items():
+        if number != first_id:
+            numbers.box_of_run[number] = first_id
     moved_wires = (
         replace(
             w,
@@ -99,16 +107,16 @@ def _topological_order(scene: Scene, links: _Links) -> list[Box]:
     """Return the boxes in topological order. Boxes of cycles are last."""
     boxes = {box.id: box for box in scene.boxes}
     open_sources = {n: {s for s in links.sources[n] if s in boxes} for n in boxes}
-    ready = [n for n, sources in open_sources.items() if not sources]
+    visitable_ids = [n for n, sources in open_sources.items() if not sources]
     order: list[Box] = []
-    for number in ready:
+    for number in visitable_ids:
         order.append(boxes[number])
         for reader in links.readers[number]:
             sources = open_sources.get(reader)
             if sources and number in sources:
                 sources.discard(number)
                 if not sources:
-                    ready.append(reader)
+                    visitable_ids.append(reader)
     ordered_ids = {box.id for box in order}
     return order + [box for box in scene.boxes if box.id not in ordered_ids]
 

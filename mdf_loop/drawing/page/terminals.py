@@ -68,41 +68,45 @@ def terminals(block: Block) -> Terminals:
 
 def _loop_terminals(loop: LoopOutline) -> Terminals:
     """Return the terminals of a loop and their connections."""
-    carried = tuple(f"v{k}" for k in range(len(loop.carried)))
-    recorded = tuple(f"r{k}" for k in range(len(loop.recorded)))
+    carried_keys = tuple(f"v{k}" for k in range(len(loop.carried)))
+    recorded_keys = tuple(f"r{k}" for k in range(len(loop.recorded)))
     arguments = (("N", loop.trip_count), ("c", loop.start))
-    takes = [
+    input_terminals = [
         InputTerminal(key, (argument.expression,))
         for key, argument in arguments
         if argument is not None
     ]
-    takes += [
+    input_terminals += [
         InputTerminal(f"v{k}", (carried_value.initial,))
         for k, carried_value in enumerate(loop.carried)
     ]
-    takes += [
+    input_terminals += [
         InputTerminal(f"s{k}", (row_slice.source,)) for k, row_slice in enumerate(loop.slices)
     ]
-    takes += [InputTerminal(f"d{k}", (delay.initial,)) for k, delay in enumerate(loop.delays)]
-    inner = _capture_keys(loop.captures)
-    inner |= {
+    input_terminals += [
+        InputTerminal(f"d{k}", (delay.initial,)) for k, delay in enumerate(loop.delays)
+    ]
+    key_of_name = _capture_keys(loop.captures)
+    key_of_name |= {
         carried_value.enter: (f"v{k}", "data") for k, carried_value in enumerate(loop.carried)
     }
-    inner |= {row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)}
-    inner |= {delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)}
-    inner |= {loop.iteration: ("i", "data"), loop.condition_in: ("c", "data")}
-    inner.pop("", None)
-    results = (*carried, *recorded)
-    ports = dict(_keys_by_port(zip(loop.result_ports, results, strict=True)))
-    ports |= dict(_keys_by_port((report.ports, f"x{k}") for k, report in enumerate(loop.results)))
+    key_of_name |= {row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)}
+    key_of_name |= {delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)}
+    key_of_name |= {loop.iteration: ("i", "data"), loop.condition_in: ("c", "data")}
+    key_of_name.pop("", None)
+    result_keys = (*carried_keys, *recorded_keys)
+    key_of_port = dict(_keys_by_port(zip(loop.result_ports, result_keys, strict=True)))
+    key_of_port |= dict(
+        _keys_by_port((report.ports, f"x{k}") for k, report in enumerate(loop.results))
+    )
     return Terminals(
         rows=rail_rows(loop, FULL_VIEW),
-        takes=(*takes, *_capture_terminals(loop.captures)),
-        ports=ports,
-        results=results,
-        inner=inner,
-        leaving=("c" if tests_condition(loop) else "", *results),
-        back=(*((key, key, "t+1") for key in carried), *_delay_edges(loop)),
+        takes=(*input_terminals, *_capture_terminals(loop.captures)),
+        ports=key_of_port,
+        results=result_keys,
+        inner=key_of_name,
+        leaving=("c" if tests_condition(loop) else "", *result_keys),
+        back=(*((key, key, "t+1") for key in carried_keys), *_delay_edges(loop)),
     )
 
 
@@ -119,14 +123,14 @@ def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
 
 def _choice_terminals(choice: ChoiceOutline) -> Terminals:
     """Return the terminals of a choice and their connections."""
-    results = tuple(f"r{k}" for k in range(len(choice.joins)))
+    result_keys = tuple(f"r{k}" for k in range(len(choice.joins)))
     return Terminals(
         rows=choice_rows(choice, FULL_VIEW.detail, FULL_VIEW.captures),
         takes=(InputTerminal("c", tuple(choice.expressions)), *_capture_terminals(choice.captures)),
-        ports=dict(_keys_by_port(zip(choice.result_ports, results, strict=True))),
-        results=results,
+        ports=dict(_keys_by_port(zip(choice.result_ports, result_keys, strict=True))),
+        results=result_keys,
         inner=_capture_keys(choice.captures),
-        leaving=results,
+        leaving=result_keys,
     )
 
 

@@ -66,7 +66,10 @@ def _write_input(layer: Layer, network_writer: NetworkWriter) -> None:
         symbolic_shape = tuple(f"{name}_{k}" if n is None else n for k, n in enumerate(shape))
     layer_names = (layer.name, *only_output(layer).names)
     network_writer.writer.input(
-        name, dtype, symbolic_shape, [alias for alias in layer_names if alias != name]
+        name,
+        dtype,
+        symbolic_shape,
+        [layer_name for layer_name in layer_names if layer_name != name],
     )
 
 
@@ -76,10 +79,12 @@ def _output_ports(network_writer: NetworkWriter) -> dict[str, str]:
     for layer in network_writer.network.of_type("Result"):
         if len(layer.inputs) != 1:
             raise ModelError("a Result has one input", layer.where)
-        value = network_writer.read(network_writer.source(layer, 0))
-        names = (value, *output_names(layer), layer.name, f"{layer.name}_{layer.id}")
-        name = next(name for name in names if name not in outputs)
-        outputs[name] = f"{network_writer.writer.producer(value)}.{value}"
+        value_name = network_writer.read(network_writer.source(layer, 0))
+        name_candidates = (value_name, *output_names(layer), layer.name, f"{layer.name}_{layer.id}")
+        output_name = next(
+            output_name for output_name in name_candidates if output_name not in outputs
+        )
+        outputs[output_name] = f"{network_writer.writer.producer(value_name)}.{value_name}"
     if not outputs:
         raise ModelError("the network gives nothing: it has no Result")
     return outputs

@@ -68,8 +68,8 @@ def _log_softmax(call: LayerCall) -> Result:
 @layer("HardSigmoid")
 def _hard_sigmoid(call: LayerCall) -> Result:
     """Convert `max(0, min(1, alpha x + beta))`."""
-    linear = op("Add", op("Mul", call.input(1), call.input(0)), call.input(2))
-    return op("Clip", linear, call.number(0), call.number(1))
+    linear_part = op("Add", op("Mul", call.input(1), call.input(0)), call.input(2))
+    return op("Clip", linear_part, call.number(0), call.number(1))
 
 
 def _relu6(call: LayerCall, shift: float) -> OnnxOp:
@@ -116,12 +116,12 @@ def _gelu(call: LayerCall) -> Result:
     x = call.input(0)
     half = op("Mul", call.number(0.5), x)
     if call.choice("approximation_mode", {"erf": True, "tanh": False}, "erf"):
-        outer_function = op("Erf", op("Div", x, call.number(math.sqrt(2))))
+        erf_or_tanh = op("Erf", op("Div", x, call.number(math.sqrt(2))))
     else:
         cube = op("Mul", op("Mul", x, x), x)
         polynomial = op("Add", x, op("Mul", call.number(0.044715), cube))
-        outer_function = op("Tanh", op("Mul", call.number(math.sqrt(2 / math.pi)), polynomial))
-    return op("Mul", half, op("Add", call.number(1), outer_function))
+        erf_or_tanh = op("Tanh", op("Mul", call.number(math.sqrt(2 / math.pi)), polynomial))
+    return op("Mul", half, op("Add", call.number(1), erf_or_tanh))
 
 
 @layer("MVN")
@@ -138,7 +138,7 @@ def _mvn(call: LayerCall) -> Result:
     if not call.read_bool("normalize_variance"):
         return centered
     variance = op("ReduceMean", op("Mul", centered, centered), axes=axes, keepdims=1)
-    eps = call.number(call.read_float("eps"))
+    epsilon = call.number(call.read_float("eps"))
     if call.choice("eps_mode", {"inside_sqrt": True, "outside_sqrt": False}):
-        return op("Div", centered, op("Sqrt", op("Add", variance, eps)))
-    return op("Div", centered, op("Add", op("Sqrt", variance), eps))
+        return op("Div", centered, op("Sqrt", op("Add", variance, epsilon)))
+    return op("Div", centered, op("Add", op("Sqrt", variance), epsilon))

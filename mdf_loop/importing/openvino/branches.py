@@ -26,8 +26,10 @@ def write_if(layer: Layer, network_writer: NetworkWriter) -> None:
     args: Content = {"cond": condition}
     for key in ("then", "else"):
         args[f"{key}_branch"] = _build_branch(layer, network_writer, key, names_read)
-    names = [network_writer.names[layer.id, port.id] for port in layer.outputs]
-    network_writer.writer.node("onnx::If", names, args=args, reads=names_read, node_id=layer.name)
+    output_names = [network_writer.names[layer.id, port.id] for port in layer.outputs]
+    network_writer.writer.node(
+        "onnx::If", output_names, args=args, reads=names_read, node_id=layer.name
+    )
 
 
 def _build_branch(
@@ -40,13 +42,13 @@ def _build_branch(
     inner_writer = NetworkWriter(network, writer, outer_writer.weights)
     bound_ids: set[int] = set()
     for binding in read_bindings(port_map, "input", layer, network):
-        outer = outer_writer.read(
+        outer_name = outer_writer.read(
             outer_writer.names[outer_writer.network.sources[layer.id, binding.port]]
         )
-        inner_writer.names[binding.inner.id, binding.inner.outputs[0].id] = outer
-        if outer in outer_writer.constants:
-            inner_writer.constants[outer] = outer_writer.constants[outer]
-        names_read.append(outer)
+        inner_writer.names[binding.inner.id, binding.inner.outputs[0].id] = outer_name
+        if outer_name in outer_writer.constants:
+            inner_writer.constants[outer_name] = outer_writer.constants[outer_name]
+        names_read.append(outer_name)
         bound_ids.add(binding.inner.id)
     for parameter in network.of_type("Parameter"):
         if parameter.id not in bound_ids:
@@ -55,13 +57,14 @@ def _build_branch(
             )
     inner_writer.name_values()
     write_layers(inner_writer)
-    results = {
+    results_by_port = {
         binding.port: binding.inner for binding in read_bindings(port_map, "output", layer, network)
     }
     for port in layer.outputs:
-        if port.id not in results:
+        if port.id not in results_by_port:
             raise ModelError(f"the output {port.id} is none of the {key}_body's", layer.where)
-    outputs = [
-        inner_writer.read(inner_writer.source(results[port.id], 0)) for port in layer.outputs
+    output_names = [
+        inner_writer.read(inner_writer.source(results_by_port[port.id], 0))
+        for port in layer.outputs
     ]
-    return writer.content(outputs=outputs, metadata=_BRANCH_METADATA)
+    return writer.content(outputs=output_names, metadata=_BRANCH_METADATA)

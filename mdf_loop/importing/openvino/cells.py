@@ -33,8 +33,8 @@ def _activations(call: LayerCall, default: str) -> list[Callable[[Term], OnnxOp]
 
 
 def _clip(call: LayerCall, x: Term) -> Term:
-    bound = call.read_float("clip", 0.0)
-    return op("Clip", x, call.number(-bound), call.number(bound)) if bound else x
+    clip_bound = call.read_float("clip", 0.0)
+    return op("Clip", x, call.number(-clip_bound), call.number(clip_bound)) if clip_bound else x
 
 
 def _times_transposed(x: Term, weights: Term) -> OnnxOp:
@@ -44,10 +44,10 @@ def _times_transposed(x: Term, weights: Term) -> OnnxOp:
 
 def _gates(call: LayerCall, value: Term, count: int, axis: int) -> list[Term]:
     """Split a value into the blocks of its gates, with `hidden_size` elements each."""
-    size = call.read_integer("hidden_size")
-    if not 0 < size <= 2**31:
-        raise ModelError(f"the hidden_size cannot be {size}", call.layer.where)
-    lengths = np.full(count, size, np.int64)
+    hidden_size = call.read_integer("hidden_size")
+    if not 0 < hidden_size <= 2**31:
+        raise ModelError(f"the hidden_size cannot be {hidden_size}", call.layer.where)
+    lengths = np.full(count, hidden_size, np.int64)
     return list(op_outputs(count, "Split", value, lengths, axis=axis))
 
 
@@ -56,10 +56,12 @@ def _rnn_cell(call: LayerCall) -> Result:
     """Convert `f(X W' + H R' + B)`."""
     (activate,) = _activations(call, "tanh")
     x, state, weights, recurrence = call.required_inputs(4)
-    total: Term = op("Add", _times_transposed(x, weights), _times_transposed(state, recurrence))
+    preactivation: Term = op(
+        "Add", _times_transposed(x, weights), _times_transposed(state, recurrence)
+    )
     if call.count > 4:
-        total = op("Add", total, call.input(4))
-    return activate(_clip(call, total))
+        preactivation = op("Add", preactivation, call.input(4))
+    return activate(_clip(call, preactivation))
 
 
 @layer("LSTMCell")
@@ -69,17 +71,23 @@ def _lstm_cell(call: LayerCall) -> Result:
         raise call.unsupported("with weights in another order than fico cannot be read")
     if call.read_bool("input_forget", False) or call.count > 6:
         raise call.unsupported("with peepholes or coupled gates cannot be read")
-    gate, candidate, output_activation = _activations(call, "sigmoid,tanh,tanh")
+    gate_function, candidate_function, output_activation = _activations(call, "sigmoid,tanh,tanh")
     x, state, cell, weights, recurrence = call.required_inputs(5)
-    total: Term = op("Add", _times_transposed(x, weights), _times_transposed(state, recurrence))
-    if call.count > 5:
-        total = op("Add", total, call.input(5))
-    forget_gate, input_gate, proposal, output_gate = (
-        _clip(call, t) for t in _gates(call, total, 4, 1)
+    preactivation: Term = op(
+        "Add", _times_transposed(x, weights), _times_transposed(state, recurrence)
     )
-    remembered = op("Mul", gate(forget_gate), cell)
-    next_cell = op("Add", remembered, op("Mul", gate(input_gate), candidate(proposal)))
-    next_state = op("Mul", gate(output_gate), output_activation(next_cell))
+    if call.count > 5:
+        preactivation = op("Add", preactivation, call.input(5))
+    forget_gate, input_gate, candidate_gate, output_gate = (
+        _clip(call, t) for t in _gates(call, preactivation, 4, 1)
+    )
+    retained_cell = op("Mul", gate_function(forget_gate), cell)
+    next_cell = op(
+        "Add",
+        retained_cell,
+        op("Mul", gate_function(input_gate), candidate_function(candidate_gate)),
+    )
+    next_state = op("Mul", gate_function(output_gate), output_activation(next_cell))
     return (next_state, next_cell)[: len(call.layer.outputs)]
 
 
@@ -89,26 +97,28 @@ def _gru_cell(call: LayerCall) -> Result:
 
     With `linear_before_reset`, r multiplies H R' + B instead of H.
     """
-    gate, candidate = _activations(call, "sigmoid,tanh")
-    linear = call.read_bool("linear_before_reset", False)
+    gate_function, candidate_function = _activations(call, "sigmoid,tanh")
+    linear_before_reset = call.read_bool("linear_before_reset", False)
     x, state, weights, recurrence = call.required_inputs(4)
-    bias = _gates(call, call.input(4), 4 if linear else 3, 0) if call.count > 4 else []
+    biases = (
+        _gates(call, call.input(4), 4 if linear_before_reset else 3, 0) if call.count > 4 else []
+    )
     xz, xr, xh = _gates(call, _times_transposed(x, weights), 3, 1)
     wz, wr, wh = _gates(call, recurrence, 3, 0)
-    update, reset = (
-        gate(_clip(call, _sum(a, _times_transposed(state, w), *bias[k : k + 1])))
+    update_gate, reset_gate = (
+        gate_function(_clip(call, _sum(a, _times_transposed(state, w), *biases[k : k + 1])))
         for k, (a, w) in enumerate(((xz, wz), (xr, wr)))
     )
-    if linear:
-        state_part: Term = op("Mul", reset, _sum(_times_transposed(state, wh), *bias[3:4]))
+    if linear_before_reset:
+        state_part: Term = op("Mul", reset_gate, _sum(_times_transposed(state, wh), *biases[3:4]))
     else:
-        state_part = _times_transposed(op("Mul", reset, state), wh)
-    proposal = candidate(_clip(call, _sum(xh, state_part, *bias[2:3])))
-    one_minus_update = op("Sub", call.number(1), update)
-    return op("Add", op("Mul", one_minus_update, proposal), op("Mul", update, state))
+        state_part = _times_transposed(op("Mul", reset_gate, state), wh)
+    candidate_state = candidate_function(_clip(call, _sum(xh, state_part, *biases[2:3])))
+    one_minus_update = op("Sub", call.number(1), update_gate)
+    return op("Add", op("Mul", one_minus_update, candidate_state), op("Mul", update_gate, state))
 
 
-def _sum(first: Term, *others: Term) -> Term:
-    for other in others:
-        first = op("Add", first, other)
-    return first
+def _sum(total: Term, *other_terms: Term) -> Term:
+    for term in other_terms:
+        total = op("Add", total, term)
+    return total

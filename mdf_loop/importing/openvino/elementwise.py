@@ -141,8 +141,8 @@ def _divide(call: LayerCall) -> Result:
 def _has_other_sign(call: LayerCall, remainder: Term, y: Term) -> OnnxOp:
     """Return a mask of nonzero remainders whose sign differs from that of the divisor."""
     zero = call.number(0)
-    differs = op("Xor", op("Less", remainder, zero), op("Less", y, zero))
-    return op("And", op("Not", op("Equal", remainder, zero)), differs)
+    signs_differ = op("Xor", op("Less", remainder, zero), op("Less", y, zero))
+    return op("And", op("Not", op("Equal", remainder, zero)), signs_differ)
 
 
 @layer("Mod")
@@ -165,17 +165,20 @@ def _floor_mod(call: LayerCall) -> Result:
 @layer("Clamp")
 def _clamp(call: LayerCall) -> Result:
     """Convert Clamp, where the bounds of integers are rounded: min up, max down."""
-    low, high = call.read_float("min"), call.read_float("max")
+    stated_lower, stated_upper = call.read_float("min"), call.read_float("max")
     if call.is_float():
-        return op("Clip", call.input(0), call.number(low), call.number(high))
-    lower, upper = (_integer_bound(call, n, f) for n, f in ((low, math.ceil), (high, math.floor)))
+        return op("Clip", call.input(0), call.number(stated_lower), call.number(stated_upper))
+    lower, upper = (
+        _integer_bound(call, n, f)
+        for n, f in ((stated_lower, math.ceil), (stated_upper, math.floor))
+    )
     return op("Min", op("Max", call.input(0), lower), upper)
 
 
 def _integer_bound(call: LayerCall, number: float, rounding: Callable[[float], int]) -> Array:
-    bounds = np.iinfo(call.dtype())
-    if number <= bounds.min or number >= bounds.max:
-        bound = bounds.min if number <= bounds.min else bounds.max
+    integer_range = np.iinfo(call.dtype())
+    if number <= integer_range.min or number >= integer_range.max:
+        bound = integer_range.min if number <= integer_range.min else integer_range.max
     else:
         bound = rounding(number)
     return np.array(bound, call.dtype())
@@ -187,7 +190,7 @@ def _round(call: LayerCall) -> Result:
     if call.choice("mode", {"half_to_even": True, "half_away_from_zero": False}, "half_to_even"):
         return op("Round", x)
     magnitude = op("Abs", x)
-    floor = op("Floor", magnitude)
-    rounds_up = op("GreaterOrEqual", op("Sub", magnitude, floor), call.number(0.5))
-    rounded = op("Where", rounds_up, op("Add", floor, call.number(1)), floor)
+    rounded_down = op("Floor", magnitude)
+    rounds_up = op("GreaterOrEqual", op("Sub", magnitude, rounded_down), call.number(0.5))
+    rounded = op("Where", rounds_up, op("Add", rounded_down, call.number(1)), rounded_down)
     return op("Mul", op("Sign", x), rounded)

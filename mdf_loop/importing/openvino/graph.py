@@ -79,23 +79,25 @@ def _write_layer(layer: Layer, network_writer: NetworkWriter) -> None:
             else "",
         )
     translation = translate(LayerCall(layer, network_writer))
-    terms = translation if isinstance(translation, tuple) else (translation,)
-    names = [network_writer.names[layer.id, port.id] for port in layer.outputs]
-    _check_outputs(layer, network_writer, len(terms))
-    network_writer.write_outputs(terms[: len(names)], names[: len(terms)], layer.name)
+    output_terms = translation if isinstance(translation, tuple) else (translation,)
+    output_names = [network_writer.names[layer.id, port.id] for port in layer.outputs]
+    _check_outputs(layer, network_writer, len(output_terms))
+    network_writer.write_outputs(
+        output_terms[: len(output_names)], output_names[: len(output_terms)], layer.name
+    )
     network_writer.fold_convert(layer)
 
 
 def _is_close(kind: str) -> bool:
-    return kind.lower() in {known.lower() for known in TRANSLATORS}
+    return kind.lower() in {layer_type.lower() for layer_type in TRANSLATORS}
 
 
 def _check_outputs(layer: Layer, network_writer: NetworkWriter, count: int) -> None:
     """Raise an error if another layer reads an output that the translation does not compute."""
     if not layer.outputs:
         raise ModelError(f"a {layer.type} needs an output port", layer.where)
-    missing = {(layer.id, port.id) for port in layer.outputs[count:]}
-    if missing and missing & set(network_writer.network.sources.values()):
+    missing_ports = {(layer.id, port.id) for port in layer.outputs[count:]}
+    if missing_ports and missing_ports & set(network_writer.network.sources.values()):
         raise UnsupportedError(
             f"only the first {count} outputs of the layer type {layer.type} can be read",
             layer.where,

@@ -20,12 +20,12 @@ _AUTO_PAD = {
 
 def _window_attributes(call: LayerCall) -> dict[str, object]:
     """Return the strides and pads of a layer as ONNX attributes."""
-    auto = call.choice("auto_pad", _AUTO_PAD, "explicit")
+    auto_pad = call.choice("auto_pad", _AUTO_PAD, "explicit")
     attributes: dict[str, object] = {
         "strides": list(call.read_integers("strides")),
-        "auto_pad": auto,
+        "auto_pad": auto_pad,
     }
-    if auto == "NOTSET":
+    if auto_pad == "NOTSET":
         attributes["pads"] = [*call.read_integers("pads_begin"), *call.read_integers("pads_end")]
     return attributes
 
@@ -42,9 +42,9 @@ def _group_convolution(call: LayerCall) -> Result:
     shape = call.shape(1)
     if shape is None or None in shape[:2] or len(shape) < 4:
         raise call.unsupported("needs weights of known shape")
-    groups, out = int(shape[0] or 0), int(shape[1] or 0)
-    inner = op("Slice", op("Shape", call.input(1)), int64_array(2), int64_array(len(shape)))
-    joined_shape = concatenate_lists(int64_array(groups * out), inner)
+    groups, channels_per_group = int(shape[0] or 0), int(shape[1] or 0)
+    inner_shape = op("Slice", op("Shape", call.input(1)), int64_array(2), int64_array(len(shape)))
+    joined_shape = concatenate_lists(int64_array(groups * channels_per_group), inner_shape)
     weights = op("Reshape", call.input(1), joined_shape)
     dilations = list(call.read_integers("dilations"))
     attributes = {"group": groups, "dilations": dilations, **_window_attributes(call)}
@@ -63,8 +63,8 @@ def _pool_attributes(call: LayerCall) -> dict[str, object]:
 @layer("MaxPool")
 def _max_pool(call: LayerCall) -> Result:
     """Convert MaxPool, with dilations from opset 8 on. The second output (indices) is not converted."""
-    ones = ",".join("1" * len(call.read_integers("kernel")))
-    dilations = list(call.read_integers("dilations", ones))
+    default_dilations = ",".join("1" * len(call.read_integers("kernel")))
+    dilations = list(call.read_integers("dilations", default_dilations))
     return op("MaxPool", call.input(0), dilations=dilations, **_pool_attributes(call))
 
 

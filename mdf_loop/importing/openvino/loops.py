@@ -75,19 +75,19 @@ class _LoopWriter:
 
     def write(self) -> None:
         """Write the body, the arguments and the node of the loop."""
-        inner = self.inner
+        body_network_writer = self.inner
         self._name_values()
         self._copy_types()
         self._copy_constants()
         iteration = self._iteration()
-        write_layers(inner)
+        write_layers(body_network_writer)
         self._slices()
         self._check_not_endless()
         condition = self._condition()
         self._carried()
         self._outputs()
         self._bind_invariants(condition)
-        parts, body_writer = self.parts, inner.writer
+        parts, body_writer = self.parts, body_network_writer.writer
         body = body_writer.content(
             inputs=[iteration, body_writer.unique_name("condition"), *parts.carried_inputs],
             outputs=[condition, *parts.carried_outputs, *parts.recorded_outputs],
@@ -98,8 +98,8 @@ class _LoopWriter:
     def _metadata(self) -> Content:
         """Return the metadata of the loop's body: no captures, and whether carried shapes may change."""
         metadata: Content = {"strict": True}
-        open_shapes = [self.inner.shapes[name] for name in self.parts.carried_inputs]
-        if any(shape is None or None in shape for shape in open_shapes):
+        carried_shapes = [self.inner.shapes[name] for name in self.parts.carried_inputs]
+        if any(shape is None or None in shape for shape in carried_shapes):
             metadata["shapes"] = "dynamic"
         return metadata
 
@@ -128,14 +128,16 @@ class _LoopWriter:
 
     def _name_values(self) -> None:
         """Name the values of the body, and avoid names of loop arguments such as `arg_0`."""
-        inner = self.inner
-        inner.writer.reserve(_RESERVED_NAMES)
+        body_network_writer = self.inner
+        body_network_writer.writer.reserve(_RESERVED_NAMES)
         for binding in self.ports.invariant:
             (port,) = binding.inner.outputs
             base = (*port.names, binding.inner.name)[0]
             if base.startswith("arg_"):
-                inner.names[binding.inner.id, port.id] = inner.writer.unique_name(f"outer_{base}")
-        inner.name_values()
+                body_network_writer.names[binding.inner.id, port.id] = (
+                    body_network_writer.writer.unique_name(f"outer_{base}")
+                )
+        body_network_writer.name_values()
 
     def _outer_source(self, binding: PortBinding) -> str:
         """Return the name of the outer value at a port of the loop."""
@@ -235,11 +237,11 @@ class _LoopWriter:
         typed_name = number_name
         if dtype == "int32":
             typed_name = body_writer.unique_name(f"{name}_int32") if is_vector else name
-            to = element_type(dtype)
+            element_type_number = element_type(dtype)
             body_writer.node(
                 "onnx::Cast",
                 [typed_name],
-                args={"input": number_name, "to": to},
+                args={"input": number_name, "to": element_type_number},
                 reads=[number_name],
             )
         if is_vector:
@@ -273,13 +275,15 @@ class _LoopWriter:
         return copy_name
 
     def _carried(self) -> None:
-        finals = {binding.inner.id: binding for binding in self.ports.last_outputs}
+        final_bindings = {binding.inner.id: binding for binding in self.ports.last_outputs}
         for binding, result in self.ports.carried:
             self.parts.initial.append(self._read_outer(binding))
             self.parts.carried_inputs.append(self._inner_name(binding.inner))
             self.parts.carried_outputs.append(self._output_name(result))
-            final = finals.pop(result.id, None)
-            self.parts.finals.append("" if final is None else self._outer_name(final))
+            final_binding = final_bindings.pop(result.id, None)
+            self.parts.finals.append(
+                "" if final_binding is None else self._outer_name(final_binding)
+            )
 
     def _outer_name(self, binding: PortBinding) -> str:
         """Return the name of the value at an output port of the loop."""
@@ -294,19 +298,19 @@ class _LoopWriter:
                 raise ModelError(
                     f"no entry of port_map gives the output {port.id}", self.layer.where
                 )
-        carried = {result.id for _, result in self.ports.carried}
+        carried_result_ids = {result.id for _, result in self.ports.carried}
         written_finals: set[int] = set()
         for binding in bindings:
             if (
                 binding.axis is None
-                and binding.inner.id in carried
+                and binding.inner.id in carried_result_ids
                 and binding.inner.id not in written_finals
             ):
                 written_finals.add(binding.inner.id)
                 continue
-            row = self._output_name(binding.inner)
-            self.parts.recorded_outputs.append(row)
+            row_name = self._output_name(binding.inner)
+            self.parts.recorded_outputs.append(row_name)
             self.parts.stacked_names.append(self._outer_name(binding))
-            self.parts.recordings[row] = (
+            self.parts.recordings[row_name] = (
                 {"keep": "last"} if binding.axis is None else binding.recording_entry(self.layer)
             )

@@ -85,8 +85,10 @@ def read_network(element: Element, where: str = "") -> Network:
         ModelError: An id is missing, unknown or repeated.
         CycleError: The layers depend on each other in a cycle.
     """
-    parsed = [_parse_layer(e, where) for e in child(element, "layers", where).findall("layer")]
-    layers = _with_unique_names(parsed)
+    parsed_layers = [
+        _parse_layer(e, where) for e in child(element, "layers", where).findall("layer")
+    ]
+    layers = _with_unique_names(parsed_layers)
     by_id = _unique_dict(((layer.id, layer) for layer in layers), "layer id", where)
     edges = [_parse_edge(e, by_id, where) for e in child(element, "edges", where).findall("edge")]
     sources = _unique_dict(((to, source) for source, to in edges), "input port with an edge", where)
@@ -120,8 +122,8 @@ def _parse_layer(element: Element, outside: str) -> Layer:
     if not kind:
         raise ModelError("'type' is missing", where)
     opset = element.get("version", "")
-    data = element.find("data")
-    attributes = {} if data is None else dict(data.attrib)
+    data_element = element.find("data")
+    attributes = {} if data_element is None else dict(data_element.attrib)
     try:
         inputs, outputs = (_parse_ports(element, tag, where) for tag in ("input", "output"))
     except UnsupportedError as error:
@@ -132,13 +134,13 @@ def _parse_layer(element: Element, outside: str) -> Layer:
 
 def _with_unique_names(layers: list[Layer]) -> list[Layer]:
     """Return the layers with unique names, by appending the layer's id to a repeated name."""
-    names: set[str] = set()
-    renamed: list[Layer] = []
+    used_names: set[str] = set()
+    renamed_layers: list[Layer] = []
     for layer in layers:
-        name = f"{layer.name}_{layer.id}" if layer.name in names else layer.name
-        names.add(name)
-        renamed.append(replace(layer, name=name))
-    return renamed
+        name = f"{layer.name}_{layer.id}" if layer.name in used_names else layer.name
+        used_names.add(name)
+        renamed_layers.append(replace(layer, name=name))
+    return renamed_layers
 
 
 def _join_paths(outside: str, here: str) -> str:
@@ -146,8 +148,12 @@ def _join_paths(outside: str, here: str) -> str:
 
 
 def _parse_ports(element: Element, tag: str, where: str) -> tuple[LayerPort, ...]:
-    group = element.find(tag)
-    return () if group is None else tuple(_parse_port(e, where) for e in group.findall("port"))
+    ports_element = element.find(tag)
+    return (
+        ()
+        if ports_element is None
+        else tuple(_parse_port(e, where) for e in ports_element.findall("port"))
+    )
 
 
 def _parse_port(element: Element, where: str) -> LayerPort:
@@ -161,8 +167,12 @@ def _parse_port(element: Element, where: str) -> LayerPort:
 
 def _split_names(text: str) -> tuple[str, ...]:
     r"""Split a list of names at its commas. A comma within a name is written `\,`."""
-    parts = text.replace("\\,", "\0").split(",")
-    return tuple(part.replace("\0", ",").strip() for part in parts if part.strip())
+    escaped_names = text.replace("\\,", "\0").split(",")
+    return tuple(
+        escaped_name.replace("\0", ",").strip()
+        for escaped_name in escaped_names
+        if escaped_name.strip()
+    )
 
 
 def output_names(layer: Layer) -> tuple[str, ...]:
@@ -173,20 +183,25 @@ def output_names(layer: Layer) -> tuple[str, ...]:
 def _parse_edge(
     element: Element, by_id: Mapping[int, Layer], where: str
 ) -> tuple[PortKey, PortKey]:
-    ends = ("from-layer", "from-port", "to-layer", "to-port")
-    layer, port, to_layer, to_port = (read_integer(element.get(end), end, where) for end in ends)
-    for end, layer_id, port_id, side in (
-        ("from", layer, port, "outputs"),
+    attribute_keys = ("from-layer", "from-port", "to-layer", "to-port")
+    from_layer, from_port, to_layer, to_port = (
+        read_integer(element.get(attribute_key), attribute_key, where)
+        for attribute_key in attribute_keys
+    )
+    for attribute_key, layer_id, port_id, side in (
+        ("from", from_layer, from_port, "outputs"),
         ("to", to_layer, to_port, "inputs"),
     ):
         if layer_id not in by_id:
-            raise ModelError(f"an edge goes {end} layer {layer_id}, which does not exist", where)
+            raise ModelError(
+                f"an edge goes {attribute_key} layer {layer_id}, which does not exist", where
+            )
         if port_id not in {p.id for p in getattr(by_id[layer_id], side)}:
             raise ModelError(
-                f"an edge goes {end} port {port_id}, which is none of its {side}",
+                f"an edge goes {attribute_key} port {port_id}, which is none of its {side}",
                 by_id[layer_id].where,
             )
-    return (layer, port), (to_layer, to_port)
+    return (from_layer, from_port), (to_layer, to_port)
 
 
 def _sort_layers(
@@ -198,5 +213,5 @@ def _sort_layers(
     try:
         return tuple(by_id[layer_id] for layer_id in sorter.static_order())
     except graphlib.CycleError as error:
-        names = " -> ".join(f"'{by_id[layer_id].name}'" for layer_id in error.args[1])
-        raise CycleError(f"layers wait for each other: {names}", layers[0].where) from None
+        cycle_text = " -> ".join(f"'{by_id[layer_id].name}'" for layer_id in error.args[1])
+        raise CycleError(f"layers wait for each other: {cycle_text}", layers[0].where) from None

@@ -91,13 +91,13 @@ class NetworkWriter:
         """Name each value by the first name of its port in the file, or else by its layer."""
         used_names: set[str] = set()
         for layer in self.network.by_id.values():
-            for k, port in enumerate(layer.outputs):
+            for position, port in enumerate(layer.outputs):
                 name = self.names.get((layer.id, port.id))
                 if name is None:
-                    base = port.names[0] if port.names else _default_name(layer, k)
-                    base = f"{base}_{layer.id}" if base in used_names else base
-                    used_names.add(base)
-                    name = self.names[layer.id, port.id] = self.writer.unique_name(base)
+                    base_name = port.names[0] if port.names else _default_name(layer, position)
+                    base_name = f"{base_name}_{layer.id}" if base_name in used_names else base_name
+                    used_names.add(base_name)
+                    name = self.names[layer.id, port.id] = self.writer.unique_name(base_name)
                 self.dtypes[name], self.shapes[name] = _declared_type(layer, port)
 
     def source(self, layer: Layer, position: int) -> str:
@@ -194,10 +194,14 @@ def _default_name(layer: Layer, position: int) -> str:
 def _declared_type(layer: Layer, port: LayerPort) -> tuple[str, Extents]:
     """Return the dtype and shape that the file declares for an output. A port without axes has no known shape."""
     if layer.type in ("Parameter", "Const"):
-        word = layer.attributes.get("element_type")
-        text = layer.attributes.get("shape")
-        dtype = port.dtype if word in UNKNOWN_TYPES else dtype_of_type(str(word), layer.where)
-        return dtype, port.shape if text is None else parse_shape(text, layer.where)
+        element_type = layer.attributes.get("element_type")
+        shape_text = layer.attributes.get("shape")
+        dtype = (
+            port.dtype
+            if element_type in UNKNOWN_TYPES
+            else dtype_of_type(str(element_type), layer.where)
+        )
+        return dtype, port.shape if shape_text is None else parse_shape(shape_text, layer.where)
     return port.dtype, port.shape or None
 
 

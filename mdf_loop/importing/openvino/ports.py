@@ -60,8 +60,11 @@ class PortBinding(Struct, frozen=True):
         return entry if self.stride > 0 else {**entry, "reverse": True}
 
     def _range(self) -> tuple[int, int]:
-        first, last = (0, -1) if self.stride > 0 else (-1, 0)
-        return first if self.start is None else self.start, last if self.end is None else self.end
+        default_start, default_end = (0, -1) if self.stride > 0 else (-1, 0)
+        return (
+            default_start if self.start is None else self.start,
+            default_end if self.end is None else self.end,
+        )
 
     def _check(self, owner: Layer) -> None:
         if self.stride == 0 or self.part_size < 1:
@@ -91,10 +94,10 @@ def read_bindings(
     An entry with a purpose in `unbound` may have the port -1, which means no port.
     """
     side, kind = ("inputs", "Parameter") if tag == "input" else ("outputs", "Result")
-    ids = {port.id for port in getattr(owner, side)}
+    port_ids = {port.id for port in getattr(owner, side)}
     bindings = [_parse_binding(e, kind, owner, network) for e in element.findall(tag)]
     for binding in bindings:
-        if binding.port not in ids and not (binding.port == -1 and binding.purpose in unbound):
+        if binding.port not in port_ids and not (binding.port == -1 and binding.purpose in unbound):
             raise ModelError(
                 f"port_map names the port {binding.port}, which is none of the {side}", owner.where
             )
@@ -103,8 +106,8 @@ def read_bindings(
 
 def _parse_binding(element: Element, kind: str, owner: Layer, network: Network) -> PortBinding:
     def number(key: str) -> int | None:
-        text = element.get(key)
-        return None if text is None else read_integer(text, key, owner.where)
+        number_text = element.get(key)
+        return None if number_text is None else read_integer(number_text, key, owner.where)
 
     inner_id = read_integer(element.get("internal_layer_id"), "internal_layer_id", owner.where)
     inner = network.layer(inner_id, "port_map", owner.where)
@@ -136,11 +139,11 @@ def read_ports(owner: Layer, network: Network) -> BodyPorts:
     element = child(owner.element, "port_map", owner.where)
     inputs = read_bindings(element, "input", owner, network, ("current_iteration",))
     outputs = read_bindings(element, "output", owner, network, ("execution_condition", ""))
-    edges = _back_edges(owner, network)
+    back_edges = _back_edges(owner, network)
     iteration = _layer_with_purpose(inputs, "current_iteration", owner)
     condition = _layer_with_purpose(outputs, "execution_condition", owner)
     value_inputs = [binding for binding in inputs if binding.purpose != "current_iteration"]
-    _check_all_fed(owner, network, inputs, edges)
+    _check_all_fed(owner, network, inputs, back_edges)
     mapped_outputs = [binding for binding in outputs if binding.port != -1]
     _check_not_repeated(
         [binding.port for binding in mapped_outputs], "the output port {} twice", owner
@@ -150,12 +153,12 @@ def read_ports(owner: Layer, network: Network) -> BodyPorts:
         invariant=tuple(
             unsliced
             for unsliced in value_inputs
-            if unsliced.axis is None and unsliced.inner.id not in edges
+            if unsliced.axis is None and unsliced.inner.id not in back_edges
         ),
         carried=tuple(
-            (binding, edges[binding.inner.id])
+            (binding, back_edges[binding.inner.id])
             for binding in value_inputs
-            if binding.inner.id in edges
+            if binding.inner.id in back_edges
         ),
         iteration=iteration,
         concatenated_outputs=tuple(
@@ -176,41 +179,43 @@ def _layer_with_purpose(
 
 
 def _check_not_repeated(ids: list[int], phrase: str, owner: Layer) -> None:
-    numbers: set[int] = set()
-    for number in ids:
-        if number in numbers:
-            raise ModelError(f"port_map names {phrase.format(number)}", owner.where)
-        numbers.add(number)
+    unique_ids: set[int] = set()
+    for port_id in ids:
+        if port_id in unique_ids:
+            raise ModelError(f"port_map names {phrase.format(port_id)}", owner.where)
+        unique_ids.add(port_id)
 
 
 def _back_edges(owner: Layer, network: Network) -> dict[int, Layer]:
     """Return the Result layer that feeds each Parameter in the next iteration, by the Parameter's id."""
-    results: dict[int, Layer] = {}
-    group = owner.element.find("back_edges")
-    for element in () if group is None else group.findall("edge"):
-        ends = [
+    result_of_parameter: dict[int, Layer] = {}
+    edges_element = owner.element.find("back_edges")
+    for element in () if edges_element is None else edges_element.findall("edge"):
+        layer_ids = [
             read_integer(element.get(key), key, owner.where) for key in ("from-layer", "to-layer")
         ]
-        source, target = (network.layer(end, "a back edge", owner.where) for end in ends)
+        source, target = (
+            network.layer(layer_id, "a back edge", owner.where) for layer_id in layer_ids
+        )
         if source.type != "Result" or target.type != "Parameter":
             raise ModelError(
                 f"a back edge goes from a Result to a Parameter, not from a {source.type} to a "
                 f"{target.type}",
                 owner.where,
             )
-        if target.id in results:
+        if target.id in result_of_parameter:
             raise ModelError(f"two back edges go to '{target.name}'", owner.where)
-        results[target.id] = source
-    return results
+        result_of_parameter[target.id] = source
+    return result_of_parameter
 
 
 def _check_all_fed(
     owner: Layer, network: Network, inputs: tuple[PortBinding, ...], edges: dict[int, Layer]
 ) -> None:
     _check_not_repeated([binding.inner.id for binding in inputs], "the layer {} twice", owner)
-    by_layer = {binding.inner.id: binding for binding in inputs}
+    binding_of_layer = {binding.inner.id: binding for binding in inputs}
     for layer in network.of_type("Parameter"):
-        binding = by_layer.get(layer.id)
+        binding = binding_of_layer.get(layer.id)
         if binding is None:
             raise ModelError(
                 "no entry of port_map brings a value to this Parameter",

@@ -44,11 +44,11 @@ def _reduction(op_type: str) -> Translator:
 
 
 def _boolean_reduction(op_type: str) -> Translator:
-    inner = _reduction(op_type)
+    translate_numbers = _reduction(op_type)
 
     def translate(call: LayerCall) -> Result:
         """Convert a reduction of booleans into a reduction of the numbers 0 and 1."""
-        reduction = inner(call)
+        reduction = translate_numbers(call)
         if not isinstance(reduction, OnnxOp):
             return reduction
         numbers = cast(call.input(0), "uint8")
@@ -83,10 +83,10 @@ def _topk(call: LayerCall) -> Result:
     """Convert TopK, whose results are sorted by value or by index."""
     x, axis = call.input(0), call.read_integer("axis")
     largest = call.choice("mode", {"max": 1, "min": 0})
-    by_index = call.choice("sort", {"value": False, "none": False, "index": True}, "value")
+    sorts_by_index = call.choice("sort", {"value": False, "none": False, "index": True}, "value")
     attributes = {"axis": axis, "sorted": 1}
     values, indices = op_outputs(2, "TopK", x, call.int64(1), largest=largest, **attributes)
-    if by_index:
+    if sorts_by_index:
         indices, _ = op_outputs(2, "TopK", indices, call.int64(1), largest=0, **attributes)
         values = op("GatherElements", x, indices, axis=axis)[0]
     dtype = dtype_of_type(call.text("index_element_type", "i32"), call.layer.where)
@@ -110,8 +110,8 @@ def _one_hot(call: LayerCall) -> Result:
     positions: Term = op("Range", *(np.array(n, np.int64) for n in (0, depth, 1)))
     if axis != -1:
         rank = call.rank(0) + 1
-        trailing = rank - 1 - axis if axis >= 0 else -1 - axis
-        positions = op("Reshape", positions, int64_array(-1, *(1,) * trailing))
+        trailing_axes = rank - 1 - axis if axis >= 0 else -1 - axis
+        positions = op("Reshape", positions, int64_array(-1, *(1,) * trailing_axes))
     indices = op("Unsqueeze", cast(call.input(0), "int64"), int64_array(axis))
     return op("Where", op("Equal", indices, positions), call.input(2), call.input(3))
 
@@ -123,10 +123,10 @@ def _range(call: LayerCall) -> Result:
     all_integers = not any(call.is_float(k) for k in range(3))
     if not all_integers and any(call.dtype(k) != dtype for k in range(3)):
         raise call.unsupported("with floats of another type than its result cannot be read")
-    numbers: list[Term] = [op("Reshape", call.input(k), int64_array()) for k in range(3)]
+    limits_and_step: list[Term] = [op("Reshape", call.input(k), int64_array()) for k in range(3)]
     has_equal_dtypes = all(call.dtype(k) == dtype for k in range(3))
     if has_equal_dtypes and dtype in ("float32", "float64", "int64", "int32", "int16"):
-        return op("Range", *numbers)
-    working = "int64" if all_integers else "float32"
-    sequence = op("Range", *(cast(number, working) for number in numbers))
+        return op("Range", *limits_and_step)
+    compute_dtype = "int64" if all_integers else "float32"
+    sequence = op("Range", *(cast(number, compute_dtype) for number in limits_and_step))
     return cast(sequence, dtype)

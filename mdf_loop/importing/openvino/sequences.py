@@ -25,9 +25,9 @@ def _lstm(call: LayerCall) -> Result:
     """Convert LSTMSequence, where the gates f, i, c, o are reordered to i, o, f, c."""
     if call.read_bool("input_forget", False) or call.count > 7:
         raise call.unsupported("with peepholes or coupled gates cannot be read")
-    order = (1, 3, 0, 2)
-    weights, recurrence = (_gates(call, k, 4, order) for k in (4, 5))
-    bias = _with_state_bias(call, _gates(call, 6, 4, order), 4) if call.count > 6 else None
+    gate_order = (1, 3, 0, 2)
+    weights, recurrence = (_gates(call, k, 4, gate_order) for k in (4, 5))
+    bias = _with_state_bias(call, _gates(call, 6, 4, gate_order), 4) if call.count > 6 else None
     x, *states = (_swap_first_axes(call.input(k)) for k in (0, 1, 2))
     attributes = _attributes(call, "sigmoid,tanh,tanh")
     lengths = cast(call.int64(3), "int32")
@@ -40,15 +40,18 @@ def _lstm(call: LayerCall) -> Result:
 @layer("GRUSequence")
 def _gru(call: LayerCall) -> Result:
     """Convert GRUSequence, which has a fourth bias if `linear_before_reset` is true."""
-    linear = call.read_bool("linear_before_reset", False)
+    linear_before_reset = call.read_bool("linear_before_reset", False)
     bias: Term | None = None
-    if call.count > 5 and linear:
-        update, reset, candidate, inner = _split(call, 5, 4)
+    if call.count > 5 and linear_before_reset:
+        update, reset, candidate, candidate_state = _split(call, 5, 4)
         zeros = _zeros(call, 2)
-        bias = op("Concat", update, reset, candidate, zeros, inner, axis=1)
+        bias = op("Concat", update, reset, candidate, zeros, candidate_state, axis=1)
     elif call.count > 5:
         bias = _with_state_bias(call, call.input(5), 3)
-    attributes = {**_attributes(call, "sigmoid,tanh"), "linear_before_reset": int(linear)}
+    attributes = {
+        **_attributes(call, "sigmoid,tanh"),
+        "linear_before_reset": int(linear_before_reset),
+    }
     return _convert_without_cell(call, "GRU", bias, attributes)
 
 
@@ -87,10 +90,10 @@ def _attributes(call: LayerCall, default: str) -> dict[str, object]:
 
 
 def _hidden_size(call: LayerCall) -> int:
-    size = call.read_integer("hidden_size")
-    if not 0 < size <= 2**24:
-        raise ModelError(f"the hidden_size cannot be {size}", call.layer.where)
-    return size
+    hidden_size = call.read_integer("hidden_size")
+    if not 0 < hidden_size <= 2**24:
+        raise ModelError(f"the hidden_size cannot be {hidden_size}", call.layer.where)
+    return hidden_size
 
 
 def _split(call: LayerCall, position: int, count: int) -> tuple[Term, ...]:
@@ -106,8 +109,8 @@ def _gates(call: LayerCall, position: int, count: int, order: tuple[int, ...]) -
 
 def _zeros(call: LayerCall, gates: int) -> Term:
     _, directions = call.choice("direction", _DIRECTIONS, "forward")
-    zero = np.zeros((1, 1), numpy_dtype(call.dtype()))
-    return op("Expand", zero, int64_array(directions, gates * _hidden_size(call)))
+    zero_bias = np.zeros((1, 1), numpy_dtype(call.dtype()))
+    return op("Expand", zero_bias, int64_array(directions, gates * _hidden_size(call)))
 
 
 def _with_state_bias(call: LayerCall, bias: Term, gates: int) -> Term:

@@ -18,14 +18,14 @@ _END_BEFORE_FIRST = np.iinfo(np.int64).min
 
 @layer("MatMul")
 def _matmul(call: LayerCall) -> Result:
-    sides: list[Term] = []
+    operands: list[Term] = []
     for position, key in enumerate(("transpose_a", "transpose_b")):
-        side: Term = call.input(position)
+        operand: Term = call.input(position)
         if call.read_bool(key, False) and call.rank(position) > 1:
             rank = call.rank(position)
-            side = op("Transpose", side, perm=[*range(rank - 2), rank - 1, rank - 2])
-        sides.append(side)
-    return op("MatMul", *sides)
+            operand = op("Transpose", operand, perm=[*range(rank - 2), rank - 1, rank - 2])
+        operands.append(operand)
+    return op("MatMul", *operands)
 
 
 @layer("Einsum")
@@ -55,10 +55,10 @@ def _gather_elements(call: LayerCall) -> Result:
 
 @layer("GatherND")
 def _gather_nd(call: LayerCall) -> Result:
-    dims = call.read_integer("batch_dims", 0)
-    if dims and call.layer.opset == "opset5":
+    batch_axes = call.read_integer("batch_dims", 0)
+    if batch_axes and call.layer.opset == "opset5":
         raise call.unsupported("with batch_dims cannot be read")
-    return op("GatherND", call.input(0), cast(call.input(1), "int64"), batch_dims=dims)
+    return op("GatherND", call.input(0), cast(call.input(1), "int64"), batch_dims=batch_axes)
 
 
 @layer("ScatterNDUpdate")
@@ -79,9 +79,11 @@ def _scatter_elements(call: LayerCall) -> Result:
 @layer("Reshape")
 def _reshape(call: LayerCall) -> Result:
     """Convert Reshape, where 0 means an unchanged extent if `special_zero` is true."""
-    keeps_extents = call.read_bool("special_zero")
+    zero_keeps_extent = call.read_bool("special_zero")
     constant_shape = call.constant_value(1)
-    allowzero = 0 if keeps_extents or (constant_shape is not None and np.all(constant_shape)) else 1
+    allowzero = (
+        0 if zero_keeps_extent or (constant_shape is not None and np.all(constant_shape)) else 1
+    )
     return op("Reshape", call.input(0), call.int64(1), allowzero=allowzero)
 
 
@@ -99,8 +101,12 @@ def _unsqueeze(call: LayerCall) -> Result:
 @layer("Transpose")
 def _transpose(call: LayerCall) -> Result:
     """Convert Transpose, where an empty order reverses the axes."""
-    order = [int(axis) for axis in call.require_constant(1, "order").reshape(-1)]
-    return op("Transpose", call.input(0), perm=order) if order else op("Transpose", call.input(0))
+    axis_order = [int(axis) for axis in call.require_constant(1, "order").reshape(-1)]
+    return (
+        op("Transpose", call.input(0), perm=axis_order)
+        if axis_order
+        else op("Transpose", call.input(0))
+    )
 
 
 @layer("ShapeOf")
@@ -123,14 +129,14 @@ def _broadcast(call: LayerCall) -> Result:
 
 
 def _add_mapped_axes(call: LayerCall) -> Term:
-    mapping = [int(axis) for axis in call.require_constant(2, "axes_mapping").reshape(-1)]
+    mapped_axes = [int(axis) for axis in call.require_constant(2, "axes_mapping").reshape(-1)]
     rank = call.length(1, "axes")
-    if mapping != sorted(set(mapping)):
+    if mapped_axes != sorted(set(mapped_axes)):
         raise ModelError("the axes_mapping of a Broadcast must go up", call.layer.where)
-    new = [axis for axis in range(rank) if axis not in mapping]
-    if call.shape(0) == (1,) and not mapping:
+    new_axes = [axis for axis in range(rank) if axis not in mapped_axes]
+    if call.shape(0) == (1,) and not mapped_axes:
         return call.input(0)
-    return op("Unsqueeze", call.input(0), int64_array(*new)) if new else call.input(0)
+    return op("Unsqueeze", call.input(0), int64_array(*new_axes)) if new_axes else call.input(0)
 
 
 @layer("Tile")
@@ -138,11 +144,11 @@ def _tile(call: LayerCall) -> Result:
     """Convert Tile, and extend the shorter of shape and repeats by leading ones."""
     value: Term = call.input(0)
     repeats: Term = call.int64(1)
-    count, rank = call.length(1, "repeats"), call.rank(0)
-    if count < rank:
-        repeats = concatenate_lists(int64_array(*(1,) * (rank - count)), repeats)
-    elif count > rank:
-        value = op("Unsqueeze", value, int64_array(*range(count - rank)))
+    repeat_count, rank = call.length(1, "repeats"), call.rank(0)
+    if repeat_count < rank:
+        repeats = concatenate_lists(int64_array(*(1,) * (rank - repeat_count)), repeats)
+    elif repeat_count > rank:
+        value = op("Unsqueeze", value, int64_array(*range(repeat_count - rank)))
     return op("Tile", value, repeats)
 
 
@@ -150,10 +156,10 @@ def _tile(call: LayerCall) -> Result:
 def _pad(call: LayerCall) -> Result:
     mode = call.choice("pad_mode", {"constant": "constant", "edge": "edge", "reflect": "reflect"})
     pads = concatenate_lists(call.int64(1), call.int64(2))
-    fill: Term | None = call.optional(3) if mode == "constant" else None
-    if fill is not None:
-        fill = op("Reshape", fill, int64_array())
-    return op("Pad", call.input(0), pads, fill, mode=mode)
+    fill_value: Term | None = call.optional(3) if mode == "constant" else None
+    if fill_value is not None:
+        fill_value = op("Reshape", fill_value, int64_array())
+    return op("Pad", call.input(0), pads, fill_value, mode=mode)
 
 
 # --- parts ------------------------------------------------------------------------------------
@@ -162,41 +168,49 @@ def _pad(call: LayerCall) -> Result:
 @layer("Split")
 def _split(call: LayerCall) -> Result:
     """Convert Split into `num_splits` equal parts."""
-    axis, count = call.axis(1), call.read_integer("num_splits")
-    if count != len(call.layer.outputs) or count < 1:
+    axis, part_count = call.axis(1), call.read_integer("num_splits")
+    if part_count != len(call.layer.outputs) or part_count < 1:
         raise ModelError(
-            f"num_splits is {count}, but there are {len(call.layer.outputs)} outputs",
+            f"num_splits is {part_count}, but there are {len(call.layer.outputs)} outputs",
             call.layer.where,
         )
-    if count == 1:
+    if part_count == 1:
         return call.input(0)
     shape = call.shape(0)
     if shape is not None and -len(shape) <= axis < len(shape) and shape[axis] is not None:
         extent = int(shape[axis] or 0)
-        if extent % count:
-            raise ModelError(f"{extent} cannot be split in {count} equal parts", call.layer.where)
-        return _split_outputs(call, axis, int64_array(*(extent // count,) * count), count)
-    part_length = op("Div", element_at(op("Shape", call.input(0)), axis), int64_array(count))
-    return _split_outputs(call, axis, op("Expand", part_length, int64_array(count)), count)
+        if extent % part_count:
+            raise ModelError(
+                f"{extent} cannot be split in {part_count} equal parts", call.layer.where
+            )
+        return _split_outputs(
+            call, axis, int64_array(*(extent // part_count,) * part_count), part_count
+        )
+    part_length = op("Div", element_at(op("Shape", call.input(0)), axis), int64_array(part_count))
+    return _split_outputs(
+        call, axis, op("Expand", part_length, int64_array(part_count)), part_count
+    )
 
 
 @layer("VariadicSplit")
 def _variadic_split(call: LayerCall) -> Result:
     """Convert VariadicSplit, where a part length of -1 means all remaining elements."""
-    axis, count = call.axis(1), len(call.layer.outputs)
+    axis, part_count = call.axis(1), len(call.layer.outputs)
     lengths = call.constant_value(2)
     if lengths is None:
-        return _split_outputs(call, axis, op("Reshape", call.int64(2), int64_array(count)), count)
+        return _split_outputs(
+            call, axis, op("Reshape", call.int64(2), int64_array(part_count)), part_count
+        )
     lengths = lengths.astype(np.int64).reshape(-1)
-    if lengths.size != count:
-        raise ModelError(f"{lengths.size} lengths, but {count} outputs", call.layer.where)
+    if lengths.size != part_count:
+        raise ModelError(f"{lengths.size} lengths, but {part_count} outputs", call.layer.where)
     if not np.any(lengths == -1):
-        return _split_outputs(call, axis, lengths, count)
-    stated_total = lengths[lengths != -1].sum()
+        return _split_outputs(call, axis, lengths, part_count)
+    known_length = lengths[lengths != -1].sum()
     extent = element_at(op("Shape", call.input(0)), axis)
-    remaining = op("Sub", extent, int64_array(int(stated_total)))
-    all_lengths = op("Where", lengths == -1, remaining, lengths)
-    return _split_outputs(call, axis, all_lengths, count)
+    remaining_length = op("Sub", extent, int64_array(int(known_length)))
+    all_lengths = op("Where", lengths == -1, remaining_length, lengths)
+    return _split_outputs(call, axis, all_lengths, part_count)
 
 
 def _split_outputs(call: LayerCall, axis: int, lengths: Term, count: int) -> Result:
@@ -206,8 +220,8 @@ def _split_outputs(call: LayerCall, axis: int, lengths: Term, count: int) -> Res
 @layer("Slice")
 def _slice(call: LayerCall) -> Result:
     start, stop, step = (call.int64(k) for k in (1, 2, 3))
-    axes = call.int64(4) if call.count > 4 else None
-    return op("Slice", call.input(0), start, stop, axes, step)
+    slice_axes = call.int64(4) if call.count > 4 else None
+    return op("Slice", call.input(0), start, stop, slice_axes, step)
 
 
 @layer("Reverse")
@@ -236,11 +250,14 @@ def _depth_to_space(call: LayerCall) -> Result:
 @layer("ReverseSequence")
 def _reverse_sequence(call: LayerCall) -> Result:
     rank = call.rank(0)
-    batch, time = call.read_integer("batch_axis", 0) % rank, call.read_integer("seq_axis", 1) % rank
-    if {batch, time} != {0, 1}:
+    batch_axis, time_axis = (
+        call.read_integer("batch_axis", 0) % rank,
+        call.read_integer("seq_axis", 1) % rank,
+    )
+    if {batch_axis, time_axis} != {0, 1}:
         raise call.unsupported("with other axes than the first two cannot be read")
     lengths = cast(call.input(1), "int64")
-    return op("ReverseSequence", call.input(0), lengths, batch_axis=batch, time_axis=time)
+    return op("ReverseSequence", call.input(0), lengths, batch_axis=batch_axis, time_axis=time_axis)
 
 
 def element_at(value: Term, position: int) -> Term:
@@ -252,7 +269,7 @@ def element_at(value: Term, position: int) -> Term:
 
 def concatenate_lists(*lists: Term) -> Term:
     """Concatenate lists of integers."""
-    constants = [part for part in lists if isinstance(part, np.ndarray)]
+    constants = [list_term for list_term in lists if isinstance(list_term, np.ndarray)]
     if len(constants) == len(lists):
         return np.concatenate(constants)
     return op("Concat", *lists, axis=0)

@@ -60,23 +60,27 @@ def _strided_slice(call: LayerCall) -> Result:
 
 
 def _read_mask(call: LayerCall, key: str, count: int) -> list[bool]:
-    bits = call.read_integers(key, "")
-    return [bool(bits[k]) if k < len(bits) else False for k in range(count)]
+    mask_bits = call.read_integers(key, "")
+    return [bool(mask_bits[k]) if k < len(mask_bits) else False for k in range(count)]
 
 
 def _slice_parts(call: LayerCall) -> _SliceParts:
-    count = call.length(1, "entries in begin")
+    entry_count = call.length(1, "entries in begin")
     begin, end = call.int64(1), call.int64(2)
     steps = (
         call.require_constant(3, "strides").reshape(-1)
         if call.count > 3
-        else np.ones(count, np.int64)
+        else np.ones(entry_count, np.int64)
     )
-    if len(steps) != count or not np.all(steps):
-        raise ModelError(f"a StridedSlice needs {count} strides that are not 0", call.layer.where)
-    from_first, to_last = (_read_mask(call, key, count) for key in ("begin_mask", "end_mask"))
+    if len(steps) != entry_count or not np.all(steps):
+        raise ModelError(
+            f"a StridedSlice needs {entry_count} strides that are not 0", call.layer.where
+        )
+    from_first_mask, to_last_mask = (
+        _read_mask(call, key, entry_count) for key in ("begin_mask", "end_mask")
+    )
     slices = _SliceParts()
-    for k, axis, removes_axis in _slicing_entries(call, count, slices):
+    for k, axis, removes_axis in _slicing_entries(call, entry_count, slices):
         step = int(steps[k])
         first_index = int64_array(_INT64_MAX if step < 0 else 0)
         end_index = int64_array(-_INT64_MAX - 1 if step < 0 else _INT64_MAX)
@@ -84,8 +88,8 @@ def _slice_parts(call: LayerCall) -> _SliceParts:
             slices.add_slice(axis, element_at(begin, k), _next_index(element_at(begin, k)), 1)
             slices.removed_axes.append(axis)
             continue
-        start = first_index if from_first[k] else element_at(begin, k)
-        slices.add_slice(axis, start, end_index if to_last[k] else element_at(end, k), step)
+        start = first_index if from_first_mask[k] else element_at(begin, k)
+        slices.add_slice(axis, start, end_index if to_last_mask[k] else element_at(end, k), step)
     return slices
 
 
@@ -98,23 +102,25 @@ def _next_index(start: Term) -> Term:
 
 
 def _slicing_entries(
-    call: LayerCall, count: int, slices: _SliceParts
+    call: LayerCall, entry_count: int, slices: _SliceParts
 ) -> Iterator[tuple[int, int, bool]]:
     """Yield the slices of axes as tuples (position in the masks, axis, True if the axis is removed)."""
     keys = ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-    is_new, removes_axis, is_ellipsis = (_read_mask(call, key, count) for key in keys)
-    if sum(is_ellipsis) > 1:
+    new_axis_mask, shrink_axis_mask, ellipsis_mask = (
+        _read_mask(call, key, entry_count) for key in keys
+    )
+    if sum(ellipsis_mask) > 1:
         raise ModelError("a StridedSlice has one ellipsis at most", call.layer.where)
     axis = output_axis = 0
-    for k in range(count):
-        if is_ellipsis[k]:
-            remaining = sum(1 for j in range(k + 1, count) if not is_new[j])
-            skipped = call.rank(0) - axis - remaining
-            axis, output_axis = axis + skipped, output_axis + skipped
-        elif is_new[k]:
+    for k in range(entry_count):
+        if ellipsis_mask[k]:
+            later_entry_count = sum(1 for j in range(k + 1, entry_count) if not new_axis_mask[j])
+            skipped_axis_count = call.rank(0) - axis - later_entry_count
+            axis, output_axis = axis + skipped_axis_count, output_axis + skipped_axis_count
+        elif new_axis_mask[k]:
             slices.new_axes.append(output_axis)
             output_axis += 1
         else:
-            yield k, axis, removes_axis[k]
+            yield k, axis, shrink_axis_mask[k]
             axis += 1
-            output_axis += 0 if removes_axis[k] else 1
+            output_axis += 0 if shrink_axis_mask[k] else 1

@@ -48,10 +48,10 @@ def convert_to_package_opset(model: onnx.ModelProto) -> onnx.ModelProto:
         UnsupportedError: An operator belongs to another domain, or has no equivalent. The message
             names the operator, the opset and the node.
     """
-    converted = onnx.ModelProto()
-    converted.CopyFrom(model)
-    _normalize_domains(converted)
-    version = opset_of(converted)
+    converted_model = onnx.ModelProto()
+    converted_model.CopyFrom(model)
+    _normalize_domains(converted_model)
+    version = opset_of(converted_model)
     if version > defs.onnx_opset_version():
         raise UnsupportedError(
             f"the model speaks opset {version}; the onnx package installed here knows opsets up "
@@ -59,18 +59,18 @@ def convert_to_package_opset(model: onnx.ModelProto) -> onnx.ModelProto:
             "$.opset_import",
             "install a newer onnx, or export with an older opset",
         )
-    converted = inline_same_opset(converted, version)
-    converted = _expand_other_domains(converted)
-    _check_domains(converted)
-    while opset_of(converted) < OPSET:
-        converted = upgrade(converted)
-    while opset_of(converted) > OPSET:
-        converted = downgrade(converted)
-    converted = inline_other_opsets(converted, OPSET, convert_to_package_opset)
-    del converted.functions[:]
-    del converted.opset_import[:]
-    converted.opset_import.add(domain="", version=OPSET)
-    return with_opset(converted, OPSET)
+    converted_model = inline_same_opset(converted_model, version)
+    converted_model = _expand_other_domains(converted_model)
+    _check_domains(converted_model)
+    while opset_of(converted_model) < OPSET:
+        converted_model = upgrade(converted_model)
+    while opset_of(converted_model) > OPSET:
+        converted_model = downgrade(converted_model)
+    converted_model = inline_other_opsets(converted_model, OPSET, convert_to_package_opset)
+    del converted_model.functions[:]
+    del converted_model.opset_import[:]
+    converted_model.opset_import.add(domain="", version=OPSET)
+    return with_opset(converted_model, OPSET)
 
 
 def _normalize_domains(model: onnx.ModelProto) -> None:
@@ -81,8 +81,8 @@ def _normalize_domains(model: onnx.ModelProto) -> None:
     graphs = list(graphs_of(model.graph))
     nodes = [node for graph in graphs for node in graph.node]
     for function in model.functions:
-        for top in function.node:
-            nodes.extend(_nested_nodes(top))
+        for function_node in function.node:
+            nodes.extend(_nested_nodes(function_node))
     for node in nodes:
         if node.domain == ONNX_DOMAIN:
             node.domain = ""
@@ -101,10 +101,10 @@ def _expand_other_domains(model: onnx.ModelProto) -> onnx.ModelProto:
     """Replace operators of other ONNX domains by standard operators where possible."""
     if not any(node.domain for graph in graphs_of(model.graph) for node in graph.node):
         return model
-    typed = infer_types(model)
-    names, version = NameGenerator(typed.graph), opset_of(typed)
-    versions = {o.domain: int(o.version) for o in typed.opset_import}
-    for graph in graphs_of(typed.graph):
+    typed_model = infer_types(model)
+    names, version = NameGenerator(typed_model.graph), opset_of(typed_model)
+    opset_versions = {o.domain: int(o.version) for o in typed_model.opset_import}
+    for graph in graphs_of(typed_model.graph):
         facts = Facts(graph, version)
         nodes: list[onnx.NodeProto] = []
         for index, node in enumerate(graph.node):
@@ -113,12 +113,16 @@ def _expand_other_domains(model: onnx.ModelProto) -> onnx.ModelProto:
                 ML_CONVERSIONS[node.op_type](rewrite)
                 nodes.extend(rewrite.replacement)
                 continue
-            is_known = node.domain and defs.has(node.op_type, node.domain)
-            body = definition_of(node, versions.get(node.domain, 1), facts) if is_known else None
-            nodes.extend([node] if body is None else inline_call(body, node, names))
+            has_schema = node.domain and defs.has(node.op_type, node.domain)
+            definition = (
+                definition_of(node, opset_versions.get(node.domain, 1), facts)
+                if has_schema
+                else None
+            )
+            nodes.extend([node] if definition is None else inline_call(definition, node, names))
         del graph.node[:]
         graph.node.extend(nodes)
-    return typed
+    return typed_model
 
 
 def _check_domains(model: onnx.ModelProto) -> None:
@@ -135,5 +139,5 @@ def _check_domains(model: onnx.ModelProto) -> None:
 
 
 def _list_names(names: Iterable[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}"
+    *leading_names, last_name = names
+    return f"{', '.join(leading_names)} and {last_name}"

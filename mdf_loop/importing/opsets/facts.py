@@ -42,22 +42,22 @@ class Facts:
 
     def defining_facts(self, name: str) -> Facts | None:
         """Return the facts of the graph that defines the value, or None."""
-        scope: Facts | None = self
-        while scope is not None:
-            if name in scope.types or name in scope.constants or name in scope.producers:
-                return scope
-            scope = scope.outer
+        facts: Facts | None = self
+        while facts is not None:
+            if name in facts.types or name in facts.constants or name in facts.producers:
+                return facts
+            facts = facts.outer
         return None
 
     def type(self, name: str) -> onnx.TypeProto | None:
         """Return the type of a value, or None if it is unknown."""
-        scope = self.defining_facts(name)
-        if scope is None:
+        defining_facts = self.defining_facts(name)
+        if defining_facts is None:
             return None
-        if name in scope.types:
-            return scope.types[name]
-        if name in scope.constants:
-            tensor = scope.constants[name]
+        if name in defining_facts.types:
+            return defining_facts.types[name]
+        if name in defining_facts.constants:
+            tensor = defining_facts.constants[name]
             return helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
         return None
 
@@ -76,13 +76,13 @@ class Facts:
 
     def value(self, name: str, depth: int = 0) -> Array | None:
         """Return the array of a small value that is constant in all runs, or None for any other value."""
-        scope = self.defining_facts(name)
-        if scope is None:
+        defining_facts = self.defining_facts(name)
+        if defining_facts is None:
             return None
-        if name not in scope._values:
-            scope._values[name] = None  # a cycle has no value
-            scope._values[name] = scope._find_value(name, depth)
-        return scope._values[name]
+        if name not in defining_facts._values:
+            defining_facts._values[name] = None  # a cycle has no value
+            defining_facts._values[name] = defining_facts._find_value(name, depth)
+        return defining_facts._values[name]
 
     def _find_value(self, name: str, depth: int) -> Array | None:
         if name in self.constants:
@@ -104,11 +104,11 @@ class Facts:
         shape = self.shape(node.input[0])
         if shape is None:
             return None
-        options = {a.name: a.i for a in node.attribute}
-        part = shape[options.get("start", 0) : options.get("end")]
-        if None in part:
+        attributes = {a.name: a.i for a in node.attribute}
+        selected_extents = shape[attributes.get("start", 0) : attributes.get("end")]
+        if None in selected_extents:
             return None
-        extents = np.array(part, dtype=np.int64)
+        extents = np.array(selected_extents, dtype=np.int64)
         return extents if node.op_type == "Shape" else np.array(np.prod(extents), np.int64)
 
     def _compute_constant(self, node: onnx.NodeProto, name: str, depth: int) -> Array | None:
@@ -170,16 +170,18 @@ def infer_types(model: onnx.ModelProto) -> onnx.ModelProto:
             function.
     """
     _refuse_faults(model.graph)
-    light, restore = without_weights(model)
-    _write_missing_defaults(light.graph)
-    inferred = infer_shapes(light)
-    return model if inferred is None else restore(inferred)  # otherwise the declared types remain
+    light_model, restore_weights = without_weights(model)
+    _write_missing_defaults(light_model.graph)
+    typed_model = infer_shapes(light_model)
+    return (
+        model if typed_model is None else restore_weights(typed_model)
+    )  # otherwise the declared types remain
 
 
 def _refuse_faults(graph: onnx.GraphProto) -> None:
     """Raise an error for a node whose attributes would make onnx's type inference hang."""
-    for inner in graphs_of(graph):
-        for index, node in enumerate(inner.node):
+    for nested_graph in graphs_of(graph):
+        for index, node in enumerate(nested_graph.node):
             if not node.domain and (fault := attribute_fault_of(node)):
                 raise ModelError(fault, node_place("$.graph", node, index))
 
@@ -190,10 +192,10 @@ _MISSING_DEFAULTS = {"STFT": "onesided"}
 
 def _write_missing_defaults(graph: onnx.GraphProto) -> None:
     """Write the attribute defaults that onnx's type inference lacks into all nodes of a graph."""
-    for node in (node for inner in graphs_of(graph) for node in inner.node):
-        name = "" if node.domain else _MISSING_DEFAULTS.get(node.op_type, "")
-        if name and attribute_of(node, name) is None:
-            node.attribute.append(helper.make_attribute(name, 1))
+    for node in (node for nested_graph in graphs_of(graph) for node in nested_graph.node):
+        attribute_name = "" if node.domain else _MISSING_DEFAULTS.get(node.op_type, "")
+        if attribute_name and attribute_of(node, attribute_name) is None:
+            node.attribute.append(helper.make_attribute(attribute_name, 1))
 
 
 def attribute_of(node: onnx.NodeProto, name: str, default: Any = None) -> Any:

@@ -22,22 +22,22 @@ def definition_of(node: onnx.NodeProto, version: int, facts: Facts) -> onnx.Func
     """Return ONNX's definition of an operator as a function at this opset and for these types, or None."""
     schema: Any = defs.get_schema(node.op_type, version, node.domain)
     if schema.has_function:
-        usable = [v for v in schema.function_opset_versions if v <= version]
-        if usable:
+        usable_versions = [v for v in schema.function_opset_versions if v <= version]
+        if usable_versions:
             return _without_onnx_faults(
-                parse_function(schema.get_function_with_opset_version(max(usable)))
+                parse_function(schema.get_function_with_opset_version(max(usable_versions)))
             )
     if schema.has_context_dependent_function:
         is_other_domain = node.domain != ""
-        usable = [
+        usable_versions = [
             v
             for v in schema.context_dependent_function_opset_versions
             if is_other_domain or v <= version
         ]
-        types = [_type_bytes(facts, name) for name in node.input]
-        if usable and None not in types:
+        input_types = [_type_bytes(facts, name) for name in node.input]
+        if usable_versions and None not in input_types:
             body = schema.get_context_dependent_function_with_opset_version(
-                max(usable), node.SerializeToString(), types
+                max(usable_versions), node.SerializeToString(), input_types
             )
             return parse_function(body) if body else None
     return None
@@ -49,8 +49,8 @@ def _without_onnx_faults(function: onnx.FunctionProto) -> onnx.FunctionProto:
     The Squeeze of the rows of theta has no axes, so that it also removes the axis of a batch of one image.
     """
     if function.name == "AffineGrid":
-        inner = (attribute.g for node in function.node for attribute in node.attribute)
-        for node in (node for graph in inner for node in graph.node):
+        bodies = (attribute.g for node in function.node for attribute in node.attribute)
+        for node in (node for graph in bodies for node in graph.node):
             if node.op_type == "Squeeze" and len(node.input) == 1:
                 node.input.append("one_1d")
     return function
@@ -74,17 +74,17 @@ def inline_call(
     body: onnx.FunctionProto, node: onnx.NodeProto, names: NameGenerator
 ) -> list[onnx.NodeProto]:
     """Return copies of a function's nodes with the input and output names of the calling node."""
-    base = node.name or next((name for name in node.output if name), node.op_type)
-    renamed = {"": ""}
-    renamed.update(dict.fromkeys(body.input, ""))
-    renamed.update(zip(body.input, node.input, strict=False))
+    name_prefix = node.name or next((name for name in node.output if name), node.op_type)
+    new_names = {"": ""}
+    new_names.update(dict.fromkeys(body.input, ""))
+    new_names.update(zip(body.input, node.input, strict=False))
     output_pairs = zip(body.output, node.output, strict=False)
-    renamed.update({formal: actual for formal, actual in output_pairs if actual})
+    new_names.update({formal: actual for formal, actual in output_pairs if actual})
     attributes = {a.name: a for a in body.attribute_proto}
     attributes.update({a.name: a for a in _default_attributes(node)})
     attributes.update({a.name: a for a in node.attribute})
-    copier = _NodeCopier(attributes, names, base)
-    return copier.copy_nodes(body.node, renamed)
+    copier = _NodeCopier(attributes, names, name_prefix)
+    return copier.copy_nodes(body.node, new_names)
 
 
 def _default_attributes(node: onnx.NodeProto) -> Iterable[onnx.AttributeProto]:
@@ -104,58 +104,60 @@ class _NodeCopier:
         self.attributes, self.names, self.base = attributes, names, base
 
     def copy_nodes(
-        self, nodes: Iterable[onnx.NodeProto], renamed: dict[str, str]
+        self, nodes: Iterable[onnx.NodeProto], new_names: dict[str, str]
     ) -> list[onnx.NodeProto]:
-        """Return copies of the nodes, and add the names of their outputs to `renamed`."""
+        """Return copies of the nodes, and add the names of their outputs to `new_names`."""
         copies = []
         for node in nodes:
-            copy = onnx.NodeProto()
-            copy.CopyFrom(node)
-            copy.name = self.names.unique(f"{self.base}_{node.name or node.op_type}")
-            copy.input[:] = [renamed.get(name, name) for name in node.input]
-            copy.output[:] = [self._local_name(name, renamed) for name in node.output]
+            node_copy = onnx.NodeProto()
+            node_copy.CopyFrom(node)
+            node_copy.name = self.names.unique(f"{self.base}_{node.name or node.op_type}")
+            node_copy.input[:] = [new_names.get(name, name) for name in node.input]
+            node_copy.output[:] = [self._local_name(name, new_names) for name in node.output]
             attributes = [self._fill_attribute(attribute) for attribute in node.attribute]
-            del copy.attribute[:]
-            copy.attribute.extend(attribute for attribute in attributes if attribute is not None)
-            for inner in bodies_of(copy):
-                self._rename_body(inner, dict(renamed))
-            while copy.input and not copy.input[-1]:
-                copy.input.pop()
-            copies.append(copy)
+            del node_copy.attribute[:]
+            node_copy.attribute.extend(
+                attribute for attribute in attributes if attribute is not None
+            )
+            for body in bodies_of(node_copy):
+                self._rename_body(body, dict(new_names))
+            while node_copy.input and not node_copy.input[-1]:
+                node_copy.input.pop()
+            copies.append(node_copy)
         return copies
 
-    def _local_name(self, name: str, renamed: dict[str, str]) -> str:
-        if name and name not in renamed:
-            renamed[name] = self.names.unique(f"{self.base}_{name}")
-        return renamed.get(name, name)
+    def _local_name(self, name: str, new_names: dict[str, str]) -> str:
+        if name and name not in new_names:
+            new_names[name] = self.names.unique(f"{self.base}_{name}")
+        return new_names.get(name, name)
 
     def _fill_attribute(self, attribute: onnx.AttributeProto) -> onnx.AttributeProto | None:
         if not attribute.ref_attr_name:
             return attribute
         if attribute.ref_attr_name not in self.attributes:
             return None
-        filled = onnx.AttributeProto()
-        filled.CopyFrom(self.attributes[attribute.ref_attr_name])
-        filled.name = attribute.name
-        return filled
+        filled_attribute = onnx.AttributeProto()
+        filled_attribute.CopyFrom(self.attributes[attribute.ref_attr_name])
+        filled_attribute.name = attribute.name
+        return filled_attribute
 
-    def _rename_body(self, graph: onnx.GraphProto, renamed: dict[str, str]) -> None:
+    def _rename_body(self, graph: onnx.GraphProto, new_names: dict[str, str]) -> None:
         local_names = dict.fromkeys(
             [v.name for v in graph.input] + [t.name for t in graph.initializer]
         )
         for name in local_names:
-            renamed[name] = self.names.unique(f"{self.base}_{name}")
+            new_names[name] = self.names.unique(f"{self.base}_{name}")
         for value in graph.input:
-            value.name = renamed[value.name]
+            value.name = new_names[value.name]
         for tensor in graph.initializer:
-            tensor.name = renamed[tensor.name]
+            tensor.name = new_names[tensor.name]
         for node in graph.node:  # values of the body shadow outer values
             for name in node.output:
-                renamed.pop(name, None)
-        renamed[""] = ""
-        inner = self.copy_nodes(graph.node, renamed)
+                new_names.pop(name, None)
+        new_names[""] = ""
+        body_nodes = self.copy_nodes(graph.node, new_names)
         del graph.node[:]
-        graph.node.extend(inner)
+        graph.node.extend(body_nodes)
         del graph.value_info[:]
         for value in graph.output:
-            value.name = renamed.get(value.name, value.name)
+            value.name = new_names.get(value.name, value.name)

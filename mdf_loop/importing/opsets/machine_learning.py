@@ -27,8 +27,8 @@ def _array_feature_extractor(r: Rewrite) -> None:
     if rank > 1:
         r.add("Gather", [r.input(0), indices], to=r.output(), axis=rank - 1)
         return
-    row = r.add("Gather", [r.input(0), indices], axis=0)
-    r.add("Reshape", [row, r.add_ints([1, -1])], to=r.output())
+    gathered = r.add("Gather", [r.input(0), indices], axis=0)
+    r.add("Reshape", [gathered, r.add_ints([1, -1])], to=r.output())
 
 
 def _binarizer(r: Rewrite) -> None:
@@ -43,12 +43,14 @@ def _label_encoder(r: Rewrite) -> None:
     keys, values = _read_list(r, "keys"), _read_list(r, "values")
     if keys.size != values.size:
         r.refuse(f"{keys.size} keys have {values.size} values")
-    column = r.add("Reshape", [r.input(0), r.add_ints([-1, 1])])
-    equal = r.add_cast(r.add("Equal", [column, r.add_constant(keys.reshape(1, -1))]), T.INT64)
+    label_column = r.add("Reshape", [r.input(0), r.add_ints([-1, 1])])
+    is_equal = r.add_cast(
+        r.add("Equal", [label_column, r.add_constant(keys.reshape(1, -1))]), T.INT64
+    )
     one = onnx.helper.make_tensor("one", T.INT64, [1], [1])
-    fallback = r.add("ConstantOfShape", [r.add("Shape", [column])], value=one)
-    candidates = r.add("Concat", [equal, fallback], axis=1)
-    key_index = r.add("ArgMax", [candidates], axis=1, keepdims=0)
+    always_equal = r.add("ConstantOfShape", [r.add("Shape", [label_column])], value=one)
+    equality_matrix = r.add("Concat", [is_equal, always_equal], axis=1)
+    key_index = r.add("ArgMax", [equality_matrix], axis=1, keepdims=0)
     all_values = np.concatenate([values, [_default_label(r, values)]]).astype(values.dtype)
     labels = r.add("Gather", [r.add_constant(all_values), key_index], axis=0)
     r.add("Reshape", [labels, r.add("Shape", [r.input(0)])], to=r.output())
@@ -57,16 +59,16 @@ def _label_encoder(r: Rewrite) -> None:
 _DTYPES_BY_LIST_KIND = {"strings": object, "int64s": np.int64, "floats": np.float32}
 
 
-def _read_list(r: Rewrite, word: str) -> Array:
-    tensor = r.get(f"{word}_tensor")
+def _read_list(r: Rewrite, attribute: str) -> Array:
+    tensor = r.get(f"{attribute}_tensor")
     if tensor is not None:
         return np.asarray(numpy_helper.to_array(tensor)).reshape(-1)
-    for kind, dtype in _DTYPES_BY_LIST_KIND.items():
-        members = r.get(f"{word}_{kind}")
-        if members:
-            plain = [m.decode() if isinstance(m, bytes) else m for m in members]
-            return np.array(plain, dtype)
-    r.refuse(f"it has no {word}")
+    for list_kind, dtype in _DTYPES_BY_LIST_KIND.items():
+        list_attribute = r.get(f"{attribute}_{list_kind}")
+        if list_attribute:
+            list_items = [m.decode() if isinstance(m, bytes) else m for m in list_attribute]
+            return np.array(list_items, dtype)
+    r.refuse(f"it has no {attribute}")
 
 
 def _default_label(r: Rewrite, values: Array) -> object:

@@ -12,10 +12,10 @@ class NameGenerator:
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._used: set[str] = set()
-        for current in graphs_of(graph):
-            self._used.update(value.name for value in current.input)
-            self._used.update(tensor.name for tensor in current.initializer)
-            for node in current.node:
+        for nested_graph in graphs_of(graph):
+            self._used.update(value.name for value in nested_graph.input)
+            self._used.update(tensor.name for tensor in nested_graph.initializer)
+            for node in nested_graph.node:
                 self._used.update(node.output)
                 self._used.update(node.input)
                 self._used.add(node.name)

@@ -44,16 +44,16 @@ def reduce_mean(r: Rewrite) -> None:
     if not axes or r.facts.value(axes) is not None:
         axes_to_attribute(r)
         return
-    options = {
+    reduction_attributes = {
         "keepdims": r.get("keepdims", 1),
         "noop_with_empty_axes": r.get("noop_with_empty_axes", 0),
     }
     data = r.input(0)
-    total = r.add("ReduceSum", [data, axes], **options)
+    total = r.add("ReduceSum", [data, axes], **reduction_attributes)
     one = helper.make_tensor("one", T.INT64, [1], [1])
     ones = r.add("ConstantOfShape", [r.add("Shape", [data])], value=one)
-    count = r.add("ReduceSum", [ones, axes], **options)
-    r.add("Div", [total, r.add("CastLike", [count, total])], to=r.output())
+    element_count = r.add("ReduceSum", [ones, axes], **reduction_attributes)
+    r.add("Div", [total, r.add("CastLike", [element_count, total])], to=r.output())
 
 
 def reduce_bool(r: Rewrite) -> None:
@@ -63,8 +63,8 @@ def reduce_bool(r: Rewrite) -> None:
         return
     numbers = r.add_cast(r.input(0), T.UINT8)
     inputs = [numbers, *r.node.input[1:]]
-    options = {a.name: helper.get_attribute_value(a) for a in r.node.attribute}
-    reduced = r.add(r.node.op_type, inputs, **options)
+    reduction_attributes = {a.name: helper.get_attribute_value(a) for a in r.node.attribute}
+    reduced = r.add(r.node.op_type, inputs, **reduction_attributes)
     r.add_cast(reduced, T.BOOL, to=r.output())
 
 
@@ -80,9 +80,9 @@ def reduce_composed(r: Rewrite) -> None:
         return
     dtype, data = r.dtype(r.input(0)), r.input(0)
     is_exact = r.node.op_type in ("ReduceL1", "ReduceSumSquare")
-    wide = data if is_exact or dtype not in _INTEGER_DTYPES else r.add_cast(data, T.DOUBLE)
-    reduced = _REDUCTIONS[r.node.op_type](r, wide, [axes] if axes else [])
-    if wide == data:
+    wide_data = data if is_exact or dtype not in _INTEGER_DTYPES else r.add_cast(data, T.DOUBLE)
+    reduced = _REDUCTIONS[r.node.op_type](r, wide_data, [axes] if axes else [])
+    if wide_data == data:
         r.add("Identity", [reduced], to=r.output())
     else:
         r.add_cast(reduced, dtype, to=r.output())
@@ -92,8 +92,13 @@ def _add_reduction(
     r: Rewrite, op_type: str, data: str, axes: list[str], keepdims: int | None = None
 ) -> str:
     keepdims_value = r.get("keepdims", 1) if keepdims is None else keepdims
-    noop = r.get("noop_with_empty_axes", 0)
-    return r.add(op_type, [data, *axes], keepdims=keepdims_value, noop_with_empty_axes=noop)
+    keeps_data_without_axes = r.get("noop_with_empty_axes", 0)
+    return r.add(
+        op_type,
+        [data, *axes],
+        keepdims=keepdims_value,
+        noop_with_empty_axes=keeps_data_without_axes,
+    )
 
 
 def _build_l1(r: Rewrite, data: str, axes: list[str]) -> str:
@@ -115,7 +120,7 @@ def _build_log_sum(r: Rewrite, data: str, axes: list[str]) -> str:
 def _build_log_sum_exp(r: Rewrite, data: str, axes: list[str]) -> str:
     """Build `log(sum(exp(x - m))) + m`, where m is the largest x, or 0 if that is infinite."""
     zero = r.add("CastLike", [r.add_constant(np.array(0.0)), data])
-    largest, kept_largest = (
+    largest, maximum_with_axes = (
         r.add("Where", [r.add("IsInf", [maximum]), zero, maximum])
         for maximum in (
             _add_reduction(r, "ReduceMax", data, axes, 1),
@@ -124,7 +129,7 @@ def _build_log_sum_exp(r: Rewrite, data: str, axes: list[str]) -> str:
     )
     powers = r.add("Exp", [r.add("Sub", [data, largest])])
     return r.add(
-        "Add", [r.add("Log", [_add_reduction(r, "ReduceSum", powers, axes)]), kept_largest]
+        "Add", [r.add("Log", [_add_reduction(r, "ReduceSum", powers, axes)]), maximum_with_axes]
     )
 
 
@@ -150,25 +155,27 @@ def equal_text(r: Rewrite) -> None:
         r.keep()
         return
     flat_shape = r.add_ints([-1])
-    flat = [r.add("Reshape", [name, flat_shape]) for name in r.node.input]
+    flat_texts = [r.add("Reshape", [name, flat_shape]) for name in r.node.input]
     indices = r.add_all(
         "Unique",
-        [r.add("Concat", flat, axis=0)],
+        [r.add("Concat", flat_texts, axis=0)],
         [
             r.intermediate_name("distinct"),
             r.intermediate_name("first"),
             r.intermediate_name("places"),
         ],
     )[2]
-    counts = r.add("Concat", [r.add("Shape", [name]) for name in flat], axis=0)
-    parts = r.add_all(
-        "Split", [indices, counts], [r.intermediate_name("left"), r.intermediate_name("right")]
+    element_counts = r.add("Concat", [r.add("Shape", [name]) for name in flat_texts], axis=0)
+    index_lists = r.add_all(
+        "Split",
+        [indices, element_counts],
+        [r.intermediate_name("left"), r.intermediate_name("right")],
     )
-    shaped = [
-        r.add("Reshape", [part, r.add("Shape", [name])], allowzero=1)
-        for part, name in zip(parts, r.node.input, strict=True)
+    index_arrays = [
+        r.add("Reshape", [index_list, r.add("Shape", [name])], allowzero=1)
+        for index_list, name in zip(index_lists, r.node.input, strict=True)
     ]
-    r.add("Equal", shaped, to=r.output())
+    r.add("Equal", index_arrays, to=r.output())
 
 
 def bit_not(r: Rewrite) -> None:
@@ -185,23 +192,23 @@ def bit_and(r: Rewrite) -> None:
 
 def bit_or(r: Rewrite) -> None:
     """Replace BitwiseOr by a | b = a + b - (a & b)."""
-    total, common = _sum_and_common_bits(r)
-    r.add_cast(r.add("Sub", [total, common]), r.dtype(r.input(0)), to=r.output())
+    number_sum, common_bits = _sum_and_common_bits(r)
+    r.add_cast(r.add("Sub", [number_sum, common_bits]), r.dtype(r.input(0)), to=r.output())
 
 
 def bit_xor(r: Rewrite) -> None:
     """Replace BitwiseXor by a ^ b = a + b - 2 (a & b)."""
-    total, common = _sum_and_common_bits(r)
-    union = r.add("Sub", [total, common])
-    r.add_cast(r.add("Sub", [union, common]), r.dtype(r.input(0)), to=r.output())
+    number_sum, common_bits = _sum_and_common_bits(r)
+    union = r.add("Sub", [number_sum, common_bits])
+    r.add_cast(r.add("Sub", [union, common_bits]), r.dtype(r.input(0)), to=r.output())
 
 
 def _to_64_bits(r: Rewrite) -> tuple[list[str], int]:
     """Cast both integers to 64 bits with their signedness. Return them with their element type."""
-    wide = (
+    wide_dtype = (
         T.INT64 if r.dtype(r.input(0)) not in (T.UINT8, T.UINT16, T.UINT32, T.UINT64) else T.UINT64
     )
-    return [r.add_cast(name, wide) for name in r.node.input], wide
+    return [r.add_cast(name, wide_dtype) for name in r.node.input], wide_dtype
 
 
 def _sum_and_common_bits(r: Rewrite) -> tuple[str, str]:
@@ -211,27 +218,27 @@ def _sum_and_common_bits(r: Rewrite) -> tuple[str, str]:
 
 def _common_bits(r: Rewrite) -> str:
     """Return the bitwise AND of two integers as a 64-bit integer."""
-    numbers, wide = _to_64_bits(r)
-    dtype = helper.tensor_dtype_to_np_dtype(wide)
-    signed = wide == T.INT64
-    width = _BIT_WIDTHS[r.dtype(r.input(0))] - signed
+    numbers, wide_dtype = _to_64_bits(r)
+    dtype = helper.tensor_dtype_to_np_dtype(wide_dtype)
+    is_signed = wide_dtype == T.INT64
+    width = _BIT_WIDTHS[r.dtype(r.input(0))] - is_signed
     powers = r.add_constant(np.array([2**k for k in range(width)], dtype=dtype))
     two, zero = r.add_constant(np.array(2, dtype)), r.add_constant(np.array(0, dtype))
     bits = []
     for number in numbers:
         column = r.add("Unsqueeze", [number, r.add_ints([-1])])
-        below = r.add("Mod", [column, powers])  # Mod has the sign of the divisor
-        shifted = r.add("Div", [r.add("Sub", [column, below]), powers])
+        lower_bits = r.add("Mod", [column, powers])  # Mod has the sign of the divisor
+        shifted = r.add("Div", [r.add("Sub", [column, lower_bits]), powers])
         bits.append(r.add("Mod", [shifted, two]))
     weights = r.add("Mul", [r.add("Mul", bits), powers])
-    common = r.add("ReduceSum", [r.add_cast(weights, T.INT64), r.add_ints([-1])], keepdims=0)
-    common = r.add_cast(common, wide)
-    if signed:
-        negative = [r.add("Less", [number, zero]) for number in numbers]
+    common_bits = r.add("ReduceSum", [r.add_cast(weights, T.INT64), r.add_ints([-1])], keepdims=0)
+    common_bits = r.add_cast(common_bits, wide_dtype)
+    if is_signed:
+        is_negative = [r.add("Less", [number, zero]) for number in numbers]
         lowest = r.add_constant(np.array(-(2**width), dtype))
-        sign = r.add("Where", [r.add("And", negative), lowest, zero])
-        common = r.add("Add", [common, sign])
-    return common
+        sign = r.add("Where", [r.add("And", is_negative), lowest, zero])
+        common_bits = r.add("Add", [common_bits, sign])
+    return common_bits
 
 
 def bit_shift_28(r: Rewrite) -> None:
@@ -252,13 +259,15 @@ def bit_shift_28(r: Rewrite) -> None:
     x, y = r.input(0), r.input(1)
     is_out_of_range = r.add("Or", [r.add("Less", [y, zero]), r.add("Greater", [y, max_shift])])
     shift = r.add_cast(r.add("Where", [is_out_of_range, zero, y]), unsigned)
-    right = r.get("direction") == "RIGHT"
+    is_right_shift = r.get("direction") == "RIGHT"
     is_negative = r.add("Less", [x, zero])
-    nonnegative = r.add("Where", [is_negative, r.add("Sub", [minus_one, x]), x]) if right else x
+    nonnegative = (
+        r.add("Where", [is_negative, r.add("Sub", [minus_one, x]), x]) if is_right_shift else x
+    )
     bits = r.add_cast(nonnegative, unsigned)
     shifted = r.add_cast(r.add("BitShift", [bits, shift], direction=r.get("direction")), dtype)
     shifted_or_zero = r.add("Where", [is_out_of_range, zero, shifted])
-    if not right:
+    if not is_right_shift:
         r.add("Identity", [shifted_or_zero], to=r.output())
         return
     r.add(
@@ -300,9 +309,9 @@ def cum_prod(r: Rewrite) -> None:
         _cumulative_product(r, r.input(0), axis + rank if axis < 0 else axis, r.output())
         return
     shape = r.add("Shape", [r.input(0)])
-    middle = r.add("Reshape", [r.input(0), _extents_around_axis(r, shape)], allowzero=1)
+    three_axis_data = r.add("Reshape", [r.input(0), _extents_around_axis(r, shape)], allowzero=1)
     product = r.intermediate_name("product")
-    _cumulative_product(r, middle, 1, product)
+    _cumulative_product(r, three_axis_data, 1, product)
     r.add("Reshape", [product, shape], to=r.output(), allowzero=1)
 
 
@@ -312,11 +321,11 @@ def _extents_around_axis(r: Rewrite, shape: str) -> str:
     axis = r.add("Mod", [r.add_cast(r.input(1), T.INT64), r.add_constant(np.array(rank))])
     axis = r.add("Reshape", [axis, r.add_ints([1])])
     indices, one = r.add_ints(range(rank)), r.add_ints([1])
-    sides = [
+    side_extents = [
         r.add("Where", [r.add(side, [indices, axis]), shape, one]) for side in ("Less", "Greater")
     ]
-    before, after = (r.add("ReduceProd", [side], keepdims=1) for side in sides)
-    return r.add("Concat", [before, r.add("Gather", [shape, axis]), after], axis=0)
+    extent_before, extent_after = (r.add("ReduceProd", [side], keepdims=1) for side in side_extents)
+    return r.add("Concat", [extent_before, r.add("Gather", [shape, axis]), extent_after], axis=0)
 
 
 def _cumulative_product(r: Rewrite, data: str, axis: int, to: str) -> None:
@@ -324,18 +333,20 @@ def _cumulative_product(r: Rewrite, data: str, axis: int, to: str) -> None:
     row_axis = r.add_ints([axis])
     shape = r.add("Shape", [data])
     ones = r.add("ConstantOfShape", [shape], value=helper.make_tensor("one", dtype, [1], [1]))
-    first = r.add("Slice", [ones, r.add_ints([0]), r.add_ints([1]), row_axis])
-    initial = r.add("Squeeze", [first, row_axis])
-    names = [r.intermediate_name(word) for word in ("so_far", "factor", "product", "row")]
-    row = names[0] if r.get("exclusive", 0) else names[2]
+    first_ones = r.add("Slice", [ones, r.add_ints([0]), r.add_ints([1]), row_axis])
+    initial = r.add("Squeeze", [first_ones, row_axis])
+    body_value_names = [
+        r.intermediate_name(word) for word in ("so_far", "factor", "product", "row")
+    ]
+    row = body_value_names[0] if r.get("exclusive", 0) else body_value_names[2]
     body = helper.make_graph(
         [
-            helper.make_node("Mul", names[:2], [names[2]]),
-            helper.make_node("Identity", [row], [names[3]]),
+            helper.make_node("Mul", body_value_names[:2], [body_value_names[2]]),
+            helper.make_node("Identity", [row], [body_value_names[3]]),
         ],
         "running_product",
-        [helper.make_tensor_value_info(name, dtype, None) for name in names[:2]],
-        [helper.make_tensor_value_info(name, dtype, None) for name in names[2:]],
+        [helper.make_tensor_value_info(name, dtype, None) for name in body_value_names[:2]],
+        [helper.make_tensor_value_info(name, dtype, None) for name in body_value_names[2:]],
     )
     direction = [r.get("reverse", 0)]
     r.add_all(

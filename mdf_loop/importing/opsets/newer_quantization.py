@@ -40,8 +40,8 @@ def quantize_21(r: Rewrite) -> None:
         if shape is None or None in shape:
             r.refuse(f"the shape of '{r.input(1)}' is not known")
         dtype = helper.tensor_dtype_to_np_dtype(dtype_out)
-        extents = [extent for extent in shape if extent is not None]
-        inputs = [*inputs[:2], r.add_constant(np.zeros(extents, dtype=dtype))]
+        known_extents = [extent for extent in shape if extent is not None]
+        inputs = [*inputs[:2], r.add_constant(np.zeros(known_extents, dtype=dtype))]
     r.keep(inputs, drop=("block_size", "output_dtype"))
 
 
@@ -63,8 +63,8 @@ def dequantize_21(r: Rewrite) -> None:
     if r.input(2):
         zero = r.add_cast(_broadcast_to_data(r, r.input(2)), T.INT32)
         numbers = r.add("Sub", [numbers, zero])
-    real = r.add_cast(numbers, r.dtype(r.input(1)))
-    r.add("Mul", [real, _broadcast_to_data(r, r.input(1))], to=r.output())
+    real_numbers = r.add_cast(numbers, r.dtype(r.input(1)))
+    r.add("Mul", [real_numbers, _broadcast_to_data(r, r.input(1))], to=r.output())
 
 
 def dequantize_23(r: Rewrite) -> None:
@@ -101,13 +101,13 @@ def _broadcast_to_data(r: Rewrite, name: str) -> str:
     rank, name_rank = r.rank(r.input(0)), r.rank(name)
     axis = r.get("axis", 1)
     axis_index = axis + rank if axis < 0 else axis
-    block = r.get("block_size", 0)
-    if block:
+    block_size = r.get("block_size", 0)
+    if block_size:
         zero, one = (r.add_constant(np.array(n, np.int64)) for n in (0, 1))
         length = r.add("Squeeze", [extent_of(r, r.input(0), axis_index)])
-        numbers = r.add("Range", [zero, length, one])
-        blocks = r.add("Div", [numbers, r.add_constant(np.array(block, np.int64))])
-        return r.add("Gather", [name, blocks], axis=axis_index)
+        row_indices = r.add("Range", [zero, length, one])
+        block_indices = r.add("Div", [row_indices, r.add_constant(np.array(block_size, np.int64))])
+        return r.add("Gather", [name, block_indices], axis=axis_index)
     if name_rank != 1:
         return name
     return r.add("Reshape", [name, r.add_ints([-1] + [1] * (rank - 1 - axis_index))])

@@ -12,35 +12,37 @@ T = onnx.TensorProto
 
 def split_18(r: Rewrite) -> None:
     """Replace `num_outputs` of Split by a list of lengths, in which the last part may be shorter."""
-    count = r.get("num_outputs")
-    if count is None:
+    part_count = r.get("num_outputs")
+    if part_count is None:
         r.keep()
         return
-    if count != len(r.node.output):
-        r.refuse(f"num_outputs is {count}, but there are {len(r.node.output)} outputs")
+    if part_count != len(r.node.output):
+        r.refuse(f"num_outputs is {part_count}, but there are {len(r.node.output)} outputs")
     axis = r.get("axis", 0)
     shape = r.facts.shape(r.input(0))
     extent = shape[axis] if shape is not None else None
-    if extent is not None and extent % count == 0:
+    if extent is not None and extent % part_count == 0:
         r.keep([r.input(0)], drop=("num_outputs",))
         return
     if extent is not None:
-        part = -(-extent // count)
-        lengths = r.add_ints([part] * (count - 1) + [extent - part * (count - 1)])
+        part_length = -(-extent // part_count)
+        lengths = r.add_ints(
+            [part_length] * (part_count - 1) + [extent - part_length * (part_count - 1)]
+        )
     else:
-        lengths = _part_lengths(r, axis, count)
+        lengths = _part_lengths(r, axis, part_count)
     r.keep([r.input(0), lengths], drop=("num_outputs",))
 
 
 def _part_lengths(r: Rewrite, axis: int, count: int) -> str:
     extent = extent_of(r, r.input(0), axis)
-    padded = r.add("Add", [extent, r.add_ints([count - 1])])
-    part = r.add("Div", [padded, r.add_ints([count])])
+    rounded_up_extent = r.add("Add", [extent, r.add_ints([count - 1])])
+    part_length = r.add("Div", [rounded_up_extent, r.add_ints([count])])
     if count == 1:
         return extent
-    all_but_last = r.add("Mul", [part, r.add_ints([count - 1])])
-    last = r.add("Sub", [extent, all_but_last])
-    return r.add("Concat", [part] * (count - 1) + [last], axis=0)
+    leading_length = r.add("Mul", [part_length, r.add_ints([count - 1])])
+    last_length = r.add("Sub", [extent, leading_length])
+    return r.add("Concat", [part_length] * (count - 1) + [last_length], axis=0)
 
 
 def extent_of(r: Rewrite, name: str, axis: int) -> str:
@@ -77,18 +79,20 @@ def pad_19(r: Rewrite) -> None:
         return
     rank = r.rank(r.input(0))
     axes = r.numbers(r.input(3)) if r.input(3) else list(range(rank))
-    padded = r.input(0)
+    padded_data = r.input(0)
     one = r.add_constant(np.array(1, dtype=np.int64))
     for position, axis in enumerate(axes):
         extent = r.add("Squeeze", [extent_of(r, r.input(0), axis % rank)])
-        before = r.add("Gather", [r.input(1), r.add_constant(np.array(position, np.int64))])
-        after = r.add(
+        padding_before = r.add("Gather", [r.input(1), r.add_constant(np.array(position, np.int64))])
+        padding_after = r.add(
             "Gather", [r.input(1), r.add_constant(np.array(position + len(axes), np.int64))]
         )
-        start = r.add("Neg", [before])
-        indices = r.add("Range", [start, r.add("Add", [extent, after]), one])
-        padded = r.add("Gather", [padded, r.add("Mod", [indices, extent])], axis=axis % rank)
-    r.add("Identity", [padded], to=r.output())
+        start = r.add("Neg", [padding_before])
+        indices = r.add("Range", [start, r.add("Add", [extent, padding_after]), one])
+        padded_data = r.add(
+            "Gather", [padded_data, r.add("Mod", [indices, extent])], axis=axis % rank
+        )
+    r.add("Identity", [padded_data], to=r.output())
 
 
 def resize_18(r: Rewrite) -> None:
@@ -106,27 +110,27 @@ def resize_18(r: Rewrite) -> None:
         axis_numbers = [axis % rank for axis in axes]
         inputs[1:] = _extend_to_all_axes(r, axis_numbers, rank)
     is_antialiased = r.get("antialias", 0) and r.get("mode", "nearest") != "nearest"
-    dropped = () if is_antialiased else ("antialias",)
-    r.keep(inputs, drop=("axes", "keep_aspect_ratio_policy", *dropped))
+    dropped_attributes = () if is_antialiased else ("antialias",)
+    r.keep(inputs, drop=("axes", "keep_aspect_ratio_policy", *dropped_attributes))
 
 
 def _extend_to_all_axes(r: Rewrite, axis_numbers: list[int], rank: int) -> list[str]:
-    region, scales, sizes = r.input(1), r.input(2), r.input(3)
-    if region and r.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+    region_name, scales, sizes = r.input(1), r.input(2), r.input(3)
+    if region_name and r.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         full_region = r.add_constant(np.array([0] * rank + [1] * rank, dtype=np.float32))
-        positions = r.add_ints([*axis_numbers, *(place + rank for place in axis_numbers)])
-        if r.dtype(region) != 1:
+        positions = r.add_ints([*axis_numbers, *(axis + rank for axis in axis_numbers)])
+        if r.dtype(region_name) != 1:
             r.refuse("its region is not float32")
-        region = r.add("ScatterElements", [full_region, positions, region], axis=0)
+        region_name = r.add("ScatterElements", [full_region, positions, region_name], axis=0)
     else:
-        region = ""
+        region_name = ""
     if scales:
         ones = r.add_constant(np.ones(rank, dtype=np.float32))
         scales = r.add("ScatterElements", [ones, r.add_ints(axis_numbers), scales], axis=0)
     if sizes:
         extents = r.add("Shape", [r.input(0)])
         sizes = r.add("ScatterElements", [extents, r.add_ints(axis_numbers), sizes], axis=0)
-    return [region, scales, sizes]
+    return [region_name, scales, sizes]
 
 
 def optional_get_element_18(r: Rewrite) -> None:

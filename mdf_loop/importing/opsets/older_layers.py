@@ -50,16 +50,16 @@ def dropout_12(r: Rewrite) -> None:
 
 def norm_2(r: Rewrite) -> None:
     """Convert the exponent p of LpPool or GlobalLpPool to an integer."""
-    norm = r.get("p", 2.0)
-    if norm != int(norm):
-        r.refuse(f"its norm p={norm} is not a whole number")
-    r.keep(p=int(norm))
+    exponent = r.get("p", 2.0)
+    if exponent != int(exponent):
+        r.refuse(f"its norm p={exponent} is not a whole number")
+    r.keep(p=int(exponent))
 
 
 def gru_3(r: Rewrite) -> None:
     """Upgrade GRU: correct the default direction, which opset 1 misspells."""
-    word = str(r.get("direction", "forward"))
-    r.keep(direction="forward" if word == "foward" else word)
+    direction = str(r.get("direction", "forward"))
+    r.keep(direction="forward" if direction == "foward" else direction)
 
 
 def recurrent_7(r: Rewrite) -> None:

@@ -17,15 +17,15 @@ def drop_consumed(r: Rewrite) -> None:
 def broadcast(r: Rewrite) -> None:
     """Replace `axis`, the axis of the first input at which the second one begins, by Unsqueeze."""
     axis = r.get("axis")
-    second = r.input(1)
+    second_input = r.input(1)
     if r.get("broadcast", 0) and axis is not None:
-        first_rank, second_rank = r.rank(r.input(0)), r.rank(second)
+        first_rank, second_rank = r.rank(r.input(0)), r.rank(second_input)
         start = axis + first_rank if axis < 0 else axis
-        trailing = first_rank - start - second_rank
-        if trailing > 0:
-            axes = list(range(second_rank, second_rank + trailing))
-            second = r.add("Unsqueeze", [second], axes=axes)
-    r.keep([r.input(0), second], drop=("axis", "broadcast"))
+        trailing_axis_count = first_rank - start - second_rank
+        if trailing_axis_count > 0:
+            axes = list(range(second_rank, second_rank + trailing_axis_count))
+            second_input = r.add("Unsqueeze", [second_input], axes=axes)
+    r.keep([r.input(0), second_input], drop=("axis", "broadcast"))
 
 
 def prelu_7(r: Rewrite) -> None:
@@ -33,9 +33,9 @@ def prelu_7(r: Rewrite) -> None:
     slope = r.input(1)
     shape = r.facts.shape(slope)
     if shape != (1,) and shape != ():
-        trailing = r.rank(r.input(0)) - 2
-        if r.rank(slope) == 1 and trailing > 0:
-            slope = r.add("Unsqueeze", [slope], axes=list(range(1, trailing + 1)))
+        trailing_axis_count = r.rank(r.input(0)) - 2
+        if r.rank(slope) == 1 and trailing_axis_count > 0:
+            slope = r.add("Unsqueeze", [slope], axes=list(range(1, trailing_axis_count + 1)))
     r.keep([r.input(0), slope])
 
 
@@ -46,10 +46,10 @@ def gemm_7(r: Rewrite) -> None:
 
 def cast_6(r: Rewrite) -> None:
     """Upgrade Cast: turn `to`, a word before 6, into the number of the element type."""
-    word = str(r.get("to", "")).upper()
-    if word not in onnx.TensorProto.DataType.keys():  # noqa: SIM118 - no mapping
+    type_name = str(r.get("to", "")).upper()
+    if type_name not in onnx.TensorProto.DataType.keys():  # noqa: SIM118 - no mapping
         r.refuse(f"there is no element type '{r.get('to')}'")
-    r.keep(to=onnx.TensorProto.DataType.Value(word))
+    r.keep(to=onnx.TensorProto.DataType.Value(type_name))
 
 
 def clip_6(r: Rewrite) -> None:
@@ -64,15 +64,15 @@ def clip_6(r: Rewrite) -> None:
 def clip_11(r: Rewrite) -> None:
     """Upgrade Clip: turn the limits into inputs with the dtype of the data."""
     dtype = helper.tensor_dtype_to_np_dtype(r.dtype(r.input(0)))
-    largest = float(np.finfo(np.float32).max)
+    largest_float32 = float(np.finfo(np.float32).max)
     with np.errstate(over="ignore"):
-        low = np.array(r.get("min", -largest)).astype(dtype)
-        high = np.array(r.get("max", largest)).astype(dtype)
-    names = [
-        "" if np.isinf(limit) and (limit > 0) == upper else r.add_constant(limit)
-        for limit, upper in ((low, False), (high, True))
+        low = np.array(r.get("min", -largest_float32)).astype(dtype)
+        high = np.array(r.get("max", largest_float32)).astype(dtype)
+    limit_names = [
+        "" if np.isinf(limit) and (limit > 0) == is_upper else r.add_constant(limit)
+        for limit, is_upper in ((low, False), (high, True))
     ]
-    r.keep([r.input(0), *names], drop=("min", "max"))
+    r.keep([r.input(0), *limit_names], drop=("min", "max"))
 
 
 def selu_6(r: Rewrite) -> None:
@@ -89,10 +89,10 @@ def softmax_13(r: Rewrite) -> None:
     if axis == -1 or (shape is not None and axis == len(shape) - 1):
         r.keep(axis=-1)
         return
-    flat = r.add("Flatten", [data], axis=axis)
-    normalized = r.add(r.node.op_type, [flat], axis=-1)
+    flat_data = r.add("Flatten", [data], axis=axis)
+    flat_softmax = r.add(r.node.op_type, [flat_data], axis=-1)
     extents = r.add("Shape", [data])
-    r.add("Reshape", [normalized, extents], to=r.output(), allowzero=1)
+    r.add("Reshape", [flat_softmax, extents], to=r.output(), allowzero=1)
 
 
 def axes_to_input(r: Rewrite) -> None:

@@ -70,9 +70,11 @@ class Rewrite:
     def is_read(self, name: str) -> bool:
         """Return True if a value is an input of any node or an output of any graph."""
         graphs = tuple(graphs_of(self.facts.graph))
-        outputs = (output.name for graph in graphs for output in graph.output)
-        inputs = (each for graph in graphs for node in graph.node for each in node.input)
-        return bool(name) and (name in outputs or name in inputs)
+        graph_outputs = (output.name for graph in graphs for output in graph.output)
+        node_inputs = (
+            input_name for graph in graphs for node in graph.node for input_name in node.input
+        )
+        return bool(name) and (name in graph_outputs or name in node_inputs)
 
     # the replacement
 
@@ -86,11 +88,11 @@ class Rewrite:
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
     ) -> Sequence[str]:
         """Add a node with several outputs, and return their names. Attributes with the value None are omitted."""
-        present = {key: value for key, value in attributes.items() if value is not None}
+        stated_attributes = {key: value for key, value in attributes.items() if value is not None}
         own_outputs = set(outputs) & set(self.node.output) - {""}
         name = self.node.name if own_outputs else ""
         node = helper.make_node(op_type, list(inputs), list(outputs), name)
-        node.attribute.extend(attribute_protos(op_type, present))
+        node.attribute.extend(attribute_protos(op_type, stated_attributes))
         self.replacement.append(node)
         return outputs
 
@@ -121,18 +123,18 @@ class Rewrite:
         **attributes: Any,
     ) -> None:
         """Add a copy of the node with changed inputs, outputs or attributes."""
-        copy = onnx.NodeProto()
-        copy.CopyFrom(self.node)
+        node_copy = onnx.NodeProto()
+        node_copy.CopyFrom(self.node)
         if inputs is not None:
-            copy.input[:] = _without_trailing_empty(inputs)
+            node_copy.input[:] = _without_trailing_empty(inputs)
         if outputs is not None:
-            copy.output[:] = outputs
-        removed = {*drop, *attributes}
-        remaining = [a for a in copy.attribute if a.name not in removed]
-        del copy.attribute[:]
-        copy.attribute.extend(remaining)
-        copy.attribute.extend(attribute_protos(self.node.op_type, attributes))
-        self.replacement.append(copy)
+            node_copy.output[:] = outputs
+        removed_attributes = {*drop, *attributes}
+        remaining_attributes = [a for a in node_copy.attribute if a.name not in removed_attributes]
+        del node_copy.attribute[:]
+        node_copy.attribute.extend(remaining_attributes)
+        node_copy.attribute.extend(attribute_protos(self.node.op_type, attributes))
+        self.replacement.append(node_copy)
 
     def refuse(self, reason: str, hint: str = "") -> NoReturn:
         """Raise UnsupportedError, because the node has no equivalent at the package's opset."""
@@ -142,8 +144,8 @@ class Rewrite:
 
     def intermediate_name(self, suffix: str) -> str:
         """Return a new name for an intermediate value of the replacement."""
-        base = self.node.name or next((name for name in self.node.output if name), "")
-        return self.names.unique(f"{base}_{suffix}")
+        name_prefix = self.node.name or next((name for name in self.node.output if name), "")
+        return self.names.unique(f"{name_prefix}_{suffix}")
 
 
 Conversion = Callable[[Rewrite], None]

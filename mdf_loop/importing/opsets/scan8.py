@@ -24,7 +24,7 @@ def scan_9(r: Rewrite) -> None:
     input_names = list(r.node.input[1:])
     sample_inputs = [r.intermediate_name(value.name) for value in body.input]
     sample_outputs = [r.intermediate_name(value.name) for value in body.output]
-    sample = helper.make_node(
+    sample_scan = helper.make_node(
         "Scan",
         sample_inputs,
         sample_outputs,
@@ -35,24 +35,24 @@ def scan_9(r: Rewrite) -> None:
     )
     inputs = _sample_values(body.input, sample_inputs, first_row=len(sample_inputs) - scan_count)
     outputs = _sample_values(body.output, sample_outputs, first_row=len(sample_inputs) - scan_count)
-    batch = helper.make_graph([sample], f"{body.name or 'body'}_batch", inputs, outputs)
-    r.add_all("Scan", input_names, r.node.output, body=batch, num_scan_inputs=len(input_names))
+    batch_body = helper.make_graph([sample_scan], f"{body.name or 'body'}_batch", inputs, outputs)
+    r.add_all("Scan", input_names, r.node.output, body=batch_body, num_scan_inputs=len(input_names))
 
 
 def _sample_values(
     values: Sequence[onnx.ValueInfoProto], names: Sequence[str], first_row: int
 ) -> list[onnx.ValueInfoProto]:
     """Return renamed declarations of values for one sample. Values from `first_row` on have a time axis."""
-    renamed = []
+    sample_values = []
     for position, (value, name) in enumerate(zip(values, names, strict=True)):
-        copy = onnx.ValueInfoProto()
-        copy.CopyFrom(value)
-        copy.name = name
-        tensor = copy.type.tensor_type
+        value_copy = onnx.ValueInfoProto()
+        value_copy.CopyFrom(value)
+        value_copy.name = name
+        tensor = value_copy.type.tensor_type
         if position >= first_row and tensor.HasField("shape"):
             dims = list(tensor.shape.dim)
             del tensor.shape.dim[:]
             tensor.shape.dim.add()
             tensor.shape.dim.extend(dims)
-        renamed.append(copy)
-    return renamed
+        sample_values.append(value_copy)
+    return sample_values

@@ -47,21 +47,21 @@ def with_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
 def upgrade(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model upgraded by one opset."""
     version = opset_of(model) + 1
-    converted = _convert_nodes(
+    converted_model = _convert_nodes(
         model, lambda node: (node.op_type, version) in UPGRADES, _upgrade_by_table(version)
     )
-    return with_opset(converted or model, version)
+    return with_opset(converted_model or model, version)
 
 
 def downgrade(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model downgraded by one opset."""
     version = opset_of(model)
     while (
-        expanded := _convert_nodes(
+        expanded_model := _convert_nodes(
             model, lambda n: _is_definition_new(n, version), _expand_definition(version)
         )
     ) is not None:
-        model = expanded
+        model = expanded_model
     model = (
         _convert_nodes(
             model, lambda node: _is_definition_new(node, version), _downgrade_by_table(version)
@@ -102,8 +102,8 @@ def _expand_definition(version: int) -> NodeConversion:
             return None
         else:
             is_expanded = not _exists(r.node.op_type, version - 1) or _uses_new_features(r, version)
-        body = definition_of(r.node, version, r.facts) if is_expanded else None
-        return inline_call(body, r.node, r.names) if body is not None else None
+        definition = definition_of(r.node, version, r.facts) if is_expanded else None
+        return inline_call(definition, r.node, r.names) if definition is not None else None
 
     return convert
 
@@ -132,30 +132,32 @@ def _exists(op_type: str, version: int) -> bool:
 
 def _uses_new_features(r: Rewrite, version: int) -> bool:
     """Return True if a node uses attributes, inputs or types that the previous opset lacks."""
-    formals = defs.get_schema(r.node.op_type, version - 1, "")
+    old_schema = defs.get_schema(r.node.op_type, version - 1, "")
     return (
-        any(attribute.name not in formals.attributes for attribute in r.node.attribute)
-        or len(r.node.input) > formals.max_input
-        or len(r.node.output) > formals.max_output
+        any(attribute.name not in old_schema.attributes for attribute in r.node.attribute)
+        or len(r.node.input) > old_schema.max_input
+        or len(r.node.output) > old_schema.max_output
         or _has_new_type(r, version)
     )
 
 
 def _has_new_type(r: Rewrite, version: int) -> bool:
     op_type = r.node.op_type
-    for side, names in (("inputs", r.node.input), ("outputs", r.node.output)):
+    for inputs_or_outputs, names in (("inputs", r.node.input), ("outputs", r.node.output)):
         for index, name in enumerate(names):
-            added = _added_types(op_type, version, side, index)
-            type_proto = r.facts.type(name) if name and added else None
-            if type_proto is not None and _type_word(type_proto) in added:
+            added_types = _added_types(op_type, version, inputs_or_outputs, index)
+            type_proto = r.facts.type(name) if name and added_types else None
+            if type_proto is not None and _type_word(type_proto) in added_types:
                 return True
     return False
 
 
 @functools.cache
 def _added_types(op_type: str, version: int, side: str, index: int) -> frozenset[str]:
-    current, previous = (_allowed_types(op_type, v, side, index) for v in (version, version - 1))
-    return current - previous if previous else frozenset()
+    current_types, previous_types = (
+        _allowed_types(op_type, v, side, index) for v in (version, version - 1)
+    )
+    return current_types - previous_types if previous_types else frozenset()
 
 
 def _allowed_types(op_type: str, version: int, side: str, index: int) -> frozenset[str]:
@@ -182,12 +184,12 @@ def _convert_nodes(
     """Return a model with all affected nodes converted, or None if no node is affected."""
     if not any(is_affected(node) for graph in graphs_of(model.graph) for node in graph.node):
         return None
-    inferred = infer_types(model)
+    typed_model = infer_types(model)
     converter = _GraphConverter(
-        opset_of(model), is_affected, convert, NameGenerator(inferred.graph)
+        opset_of(model), is_affected, convert, NameGenerator(typed_model.graph)
     )
-    converter.convert_graph(inferred.graph, None, "$.graph")
-    return inferred if converter.has_changed else None
+    converter.convert_graph(typed_model.graph, None, "$.graph")
+    return typed_model if converter.has_changed else None
 
 
 class _GraphConverter:
@@ -214,11 +216,11 @@ class _GraphConverter:
         facts = Facts(graph, self.version, outer)
         nodes: Nodes = []
         for index, node in enumerate(graph.node):
-            place = node_place(where, node, index)
+            node_path = node_place(where, node, index)
             for attribute in node.attribute:
                 if attribute.HasField("g"):
-                    self.convert_graph(attribute.g, facts, in_body(place, attribute.name))
-            nodes.extend(self._convert_node(node, facts, place))
+                    self.convert_graph(attribute.g, facts, in_body(node_path, attribute.name))
+            nodes.extend(self._convert_node(node, facts, node_path))
         del graph.node[:]
         graph.node.extend(nodes)
         self.count += len(nodes)

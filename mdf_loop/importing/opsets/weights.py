@@ -16,12 +16,12 @@ _PLACEHOLDER_PREFIX = "mdf_loop weight "
 
 def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     """Yield a graph and all its nested bodies, outermost first."""
-    pending = [graph]
-    while pending:
-        current = pending.pop()
-        yield current
-        for node in current.node:
-            pending.extend(bodies_of(node))
+    pending_graphs = [graph]
+    while pending_graphs:
+        visited_graph = pending_graphs.pop()
+        yield visited_graph
+        for node in visited_graph.node:
+            pending_graphs.extend(bodies_of(node))
 
 
 def bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -34,9 +34,9 @@ def bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Yield the initializers and constants of a graph and of its bodies."""
-    for current in graphs_of(graph):
-        yield from current.initializer
-        for node in current.node:
+    for nested_graph in graphs_of(graph):
+        yield from nested_graph.initializer
+        for node in nested_graph.node:
             for attribute in node.attribute:
                 if attribute.HasField("t"):
                     yield attribute.t
@@ -46,13 +46,13 @@ def without_weights(
     model: onnx.ModelProto,
 ) -> tuple[onnx.ModelProto, Callable[[onnx.ModelProto], onnx.ModelProto]]:
     """Return the model without large weights, and a function that restores the weights."""
-    large = [t for t in tensors_of(model.graph) if len(t.raw_data) > _MAX_WEIGHT_BYTES]
-    weights = [(tensor.raw_data, tensor.doc_string) for tensor in large]
-    for number, tensor in enumerate(large):
+    large_tensors = [t for t in tensors_of(model.graph) if len(t.raw_data) > _MAX_WEIGHT_BYTES]
+    weights = [(tensor.raw_data, tensor.doc_string) for tensor in large_tensors]
+    for number, tensor in enumerate(large_tensors):
         tensor.ClearField("raw_data")
         tensor.doc_string = f"{_PLACEHOLDER_PREFIX}{number}"
-    light = onnx.ModelProto()
-    light.CopyFrom(model)
+    light_model = onnx.ModelProto()
+    light_model.CopyFrom(model)
 
     def restore(processed: onnx.ModelProto) -> onnx.ModelProto:
         for tensor in tensors_of(processed.graph):
@@ -62,4 +62,4 @@ def without_weights(
         return processed
 
     restore(model)
-    return light, restore
+    return light_model, restore
