@@ -322,7 +322,8 @@ def _facts(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
     pairs = [*map(_pair, loop.carried, finals)]
     yield from _listed("carried", pairs or ([] if loop.kind == "map" else ["nothing"]))
     sliced = (
-        f"{p.name or '?'} = {slice_text(p)}" + (f", {p.how}" if p.how else "") for p in loop.slices
+        f"{p.name or '?'} = {slice_text(p)}" + (f", {p.remark}" if p.remark else "")
+        for p in loop.slices
     )
     yield from _listed("sliced", list(sliced))
     yield from _listed("delayed", [f"{d.name} = {delay_text(d)}" for d in loop.delays])
@@ -351,7 +352,7 @@ def _pair(pair: CarriedOutline, final: str) -> str:
 
 def _recorded(row: RecordedOutline, branch_name: str) -> str:
     """Return a text about a recorded value of a loop, with the uses of its rows."""
-    return _typed(f"{row.name}, {row.how or 'every iteration'} → {branch_name}", row.type)
+    return _typed(f"{row.name}, {row.remark or 'every iteration'} → {branch_name}", row.type)
 
 
 def _typed(text: str, kind: str) -> str:

@@ -18,7 +18,7 @@ from mdf_loop.api.fitting_to_data import (
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.document.units import unit_of_time
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.observed import DEVIATION, NO_OUTPUTS, TIME, output_columns
+from mdf_loop.fitting.observed import DEVIATION, RESERVED_COLUMNS, TIME, output_columns
 from mdf_loop.quantities import NO_UNIT, convert, has_unit
 
 
@@ -89,7 +89,7 @@ class _Columns:
             self._outputs = {column: [output] for column, output in likelihood.items()}
             self._others: tuple[str, ...] = ()
             return
-        self._others = NO_OUTPUTS
+        self._others = RESERVED_COLUMNS
         outputs = output_columns(table) if against is None else against
         for output, names in columns_of(prepared.document, outputs).items():
             column = next((name for name in names if name in table), None)

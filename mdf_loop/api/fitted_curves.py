@@ -15,8 +15,8 @@ from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.search import (
     Optimum,
     SearchResult,
-    evolution,
     least_squares,
+    minimize_by_evolution,
     rank_points,
     run_search,
 )
@@ -79,7 +79,7 @@ def search(
         if request.start is not None:
             return free.normalize(request.start)[None]
         if request.method == "differential_evolution":
-            return evolution(squares.costs, squares.size, request.seed).point[None]
+            return minimize_by_evolution(squares.costs, squares.size, request.seed).point[None]
         return rank_points(evenly(request.points, squares.size, request.seed), squares.costs)
 
     def run() -> list[Optimum]:

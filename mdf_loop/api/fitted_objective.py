@@ -15,7 +15,13 @@ from mdf_loop.api.nonfinite_derivatives import has_nonfinite
 from mdf_loop.api.suited_method import program_of, warn_of_steps
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
-from mdf_loop.fitting.search import Optimum, descent, evolution, rank_points, run_search
+from mdf_loop.fitting.search import (
+    Optimum,
+    minimize_along_gradient,
+    minimize_by_evolution,
+    rank_points,
+    run_search,
+)
 from mdf_loop.fitting.unmoved import check_parameters_have_effect
 from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
@@ -84,14 +90,14 @@ def _found(
         free, begin[: request.polish], lambda points: costs(points)[:, None]
     )
     if isinstance(way, _FunctionObjective) or request.method == "differential_evolution":
-        return [evolution(costs, size, request.seed)]
+        return [minimize_by_evolution(costs, size, request.seed)]
 
     def value_and_gradient(point: Array) -> tuple[float, Array]:
         value, slopes = way.value_and_gradient(point)
         watch.record(point[None], np.array([value]))
         return value, slopes
 
-    return [descent(point, value_and_gradient) for point in begin[: request.polish]]
+    return [minimize_along_gradient(point, value_and_gradient) for point in begin[: request.polish]]
 
 
 class _TermObjective:

@@ -20,7 +20,7 @@ from mdf_loop.fitting.around import refine_noisy_minimum, refined_optimum
 from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.observed import Table, find_column, read_table
 from mdf_loop.fitting.reaction_times import DecisionTerm, LikelihoodObjective, ReactionTimeData
-from mdf_loop.fitting.search import Optimum, evolution, rank_points, run_search
+from mdf_loop.fitting.search import Optimum, minimize_by_evolution, rank_points, run_search
 from mdf_loop.fitting.uncertainty import Uncertainty
 from mdf_loop.fitting.unmoved import check_parameters_have_effect
 from mdf_loop.fitting.watch import FitMonitor
@@ -142,7 +142,7 @@ def evolved(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
     )
     check_parameters_have_effect(part.free, begin[:2], part.log_shares)
     first = begin[: max(8 * size, FEWEST)]
-    return evolution(likelihood.costs, size, request.seed, GENERATIONS, first)
+    return minimize_by_evolution(likelihood.costs, size, request.seed, GENERATIONS, first)
 
 
 def _begin(likelihood: LikelihoodObjective, request: FitRequest) -> Array:

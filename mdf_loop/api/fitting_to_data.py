@@ -23,7 +23,7 @@ from mdf_loop.durations import seconds
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.fitting.free import ParameterSpace, free_names, parameter_space
 from mdf_loop.fitting.observed import (
-    NO_OUTPUTS,
+    RESERVED_COLUMNS,
     Observations,
     find_column,
     match_to_steps,
@@ -194,9 +194,9 @@ def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observation
     columns_by_output = request.against
     if columns_by_output is None:
         columns_by_output = output_columns(table)
-        refuse_columns_of_inputs(document, table, {*NO_OUTPUTS, *_names_of_items(document)})
+        refuse_columns_of_inputs(document, table, {*RESERVED_COLUMNS, *_names_of_items(document)})
     columns = {}
-    read = set(NO_OUTPUTS)
+    read = set(RESERVED_COLUMNS)
     for name, names in columns_of(document, columns_by_output).items():
         columns[name] = find_column(table, names, f"'{name}'")
         read |= {next(each for each in names if each in table)}

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 import click
 
-from mdf_loop.cli.ending import interruption_word_and_code, signal_word
+from mdf_loop.cli.ending import interruption_message_and_code, signal_word
 from mdf_loop.cli.show import show
-from mdf_loop.cli.watchdog import watched
+from mdf_loop.cli.watchdog import watch_main_thread
 from mdf_loop.errors import LoopError
 from mdf_loop.paths import noting
 from mdf_loop.signals import has_abandoned_thread, let_echoes_pass, raising
@@ -72,7 +72,7 @@ class _Commands(click.Group):
             show(f"cannot read or write {file_prefix}{error.strerror or error}", error=True)
             ctx.exit(2)
         except KeyboardInterrupt as interruption:
-            message, exit_code = interruption_word_and_code(interruption)
+            message, exit_code = interruption_message_and_code(interruption)
             signal_word.write(message, lambda text: show(text, error=True))
             ctx.exit(exit_code)
 
@@ -98,7 +98,7 @@ def run_command_line(arguments: Sequence[str]) -> None:
     """Run the program `mdf-loop` with arguments, and raise SystemExit with its exit code."""
     gc.set_threshold(*GC_THRESHOLDS)
     signal_word.reset()
-    with watched():
+    with watch_main_thread():
         try:
             cli.main(list(arguments), prog_name="mdf-loop")
         except SystemExit as end:

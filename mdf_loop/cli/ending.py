@@ -17,7 +17,7 @@ EXIT_CODES = {
 }
 """Exit code by stop reason. As in shells, the exit code is 128 plus the signal number."""
 
-_SIGNAL_WORDS = {
+_SIGNAL_MESSAGES = {
     StopReason.HUNG_UP: "hung up",
     StopReason.INTERRUPTED: "interrupted",
     StopReason.TERMINATED: "terminated",
@@ -29,10 +29,10 @@ def exit_code(stopped_by: StopReason) -> int:
     return EXIT_CODES.get(stopped_by, 0)
 
 
-def interruption_word_and_code(interruption: KeyboardInterrupt) -> tuple[str, int]:
+def interruption_message_and_code(interruption: KeyboardInterrupt) -> tuple[str, int]:
     """Return the message and the exit code of a command that a signal ends without results."""
     reason: StopReason = getattr(interruption, "reason", StopReason.INTERRUPTED)
-    return _SIGNAL_WORDS[reason], EXIT_CODES[reason]
+    return _SIGNAL_MESSAGES[reason], EXIT_CODES[reason]
 
 
 class SignalWord:
@@ -71,5 +71,5 @@ def end_process(reason: StopReason) -> NoReturn:
     The process does not clean up. It has computed no results, or its main thread does not respond.
     """
     with suppress(OSError):  # the terminal may be closed
-        signal_word.write(_SIGNAL_WORDS[reason], lambda word: os.write(2, f"{word}\n".encode()))
+        signal_word.write(_SIGNAL_MESSAGES[reason], lambda word: os.write(2, f"{word}\n".encode()))
     os._exit(EXIT_CODES[reason])

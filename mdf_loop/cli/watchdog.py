@@ -36,7 +36,7 @@ CHECK_SECONDS = 0.1
 
 
 @contextmanager
-def watched() -> Iterator[None]:
+def watch_main_thread() -> Iterator[None]:
     """Run the watchdog thread inside the block, if the command runs in the main thread."""
     if not signals.in_main_thread():
         yield

@@ -1,6 +1,6 @@
 """Table of the functions that own graphs, with the names of their graph arguments.
 
-A new function needs an entry in `GRAPH_ARGUMENTS`, a reader (`mdf_loop.reading.readers`) and an outline (`BLOCKS` in
+A new function needs an entry in `GRAPH_ARGUMENTS`, a reader (`mdf_loop.reading.readers`) and an outline (`BLOCK_OUTLINERS` in
 `mdf_loop.outline.graphs`). If no existing outline describes the function, the function also needs a subclass
 of `Block` (`mdf_loop.outline.parts`) and an element that draws this block (`mdf_loop.drawing.owners`).
 """

@@ -23,7 +23,7 @@ from mdf_loop.drawing.bands import flow_length
 from mdf_loop.drawing.canvas import Canvas
 from mdf_loop.drawing.extent import Extent
 from mdf_loop.drawing.flow import flow_of
-from mdf_loop.drawing.theme import OPERATORS
+from mdf_loop.drawing.theme import OPERATORS_DETAIL
 from mdf_loop.drawing.view import View, all_nodes, default_level, detail_of
 from mdf_loop.outline import GraphOutline
 
@@ -71,7 +71,7 @@ def draw_fitting(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
 ) -> Canvas:
     """Draw a graph in the first form that fits on a page, or in the last form if none fits."""
-    forms = _forms(graph, request, build_canvas)
+    forms = _candidate_forms(graph, request, build_canvas)
     canvas = build_canvas(next(forms))
     while not _fits(canvas.extent(), canvas.direction.is_sideways):
         form = next(forms, None)
@@ -90,7 +90,7 @@ def _fits(extent: Extent, sideways: bool) -> bool:
     )
 
 
-def _forms(
+def _candidate_forms(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
 ) -> Iterator[PictureForm]:
     """Yield the forms of a picture to try, the most detailed first."""
@@ -138,7 +138,7 @@ def _operator_forms(
     path_length = flow_length(flow_of(graph))
     depths = [request.depth] if request.depth is not None else [None, *range(max_depth - 1, -1, -1)]
     for depth in depths:
-        view = replace(request.view, detail=OPERATORS, depth=depth)
+        view = replace(request.view, detail=OPERATORS_DETAIL, depth=depth)
         form = _choose_bands(PictureForm(view, rankdir), request, path_length, build_canvas)
         depth_remark = "" if depth is None else _depth_remark(depth)
         yield replace(form, note=_operators_note(graph, form, request, node_count) + depth_remark)
@@ -155,7 +155,7 @@ def _operators_note(
     graph: GraphOutline, form: PictureForm, request: LayoutRequest, node_count: int
 ) -> str:
     """Return a note about the number of operators, the direction and the bands."""
-    folded_count = flow_of(graph).folded
+    folded_count = flow_of(graph).folded_count
     note = f"operators of {node_count} nodes, {_DIRECTION_TEXTS[form.rankdir]}"
     if form.view.bands > 1:
         note += f" in {form.view.bands} bands"

@@ -25,7 +25,7 @@ class Bands(Struct, frozen=True):
     """Assignment of runs of operators to bands, with a stub number for each run that feeds another band."""
 
     band_of_run: tuple[int, ...]
-    stubs: dict[int, int]
+    stub_of_run: dict[int, int]
 
     @property
     def count(self) -> int:
@@ -44,11 +44,11 @@ def cut_into_bands(flow: Flow, band_count: int) -> Bands:
     band_of_slot = {slot: band for band, slot in enumerate(sorted(set(slot_of_run)))}
     band_of_run = tuple(band_of_slot[slot] for slot in slot_of_run)
     stub_numbers = count(1)
-    stubs: dict[int, int] = {}
-    for sender_run, reader_run in (*flow.links, *flow.back):
-        if band_of_run[sender_run] != band_of_run[reader_run] and sender_run not in stubs:
-            stubs[sender_run] = next(stub_numbers)
-    return Bands(band_of_run, stubs)
+    stub_of_run: dict[int, int] = {}
+    for sender_run, reader_run in (*flow.links, *flow.back_links):
+        if band_of_run[sender_run] != band_of_run[reader_run] and sender_run not in stub_of_run:
+            stub_of_run[sender_run] = next(stub_numbers)
+    return Bands(band_of_run, stub_of_run)
 
 
 def flow_length(flow: Flow) -> float:

@@ -10,17 +10,23 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from mdf_loop.drawing.extent import DENSE, ROOMY, Extent, UnplacedNode, estimate_extent
+from mdf_loop.drawing.extent import (
+    DENSE_SPACING,
+    ROOMY_SPACING,
+    Extent,
+    UnplacedNode,
+    estimate_extent,
+)
 from mdf_loop.drawing.theme import (
-    BAND_FILL,
-    BAND_LINE,
-    FONT,
-    INK,
-    LINE,
-    NORMAL,
+    BAND_FILL_COLOR,
+    BAND_LINE_COLOR,
+    FONT_FAMILIES,
+    LINE_COLOR,
+    NORMAL_FONT_SIZE,
     REMARK_COLOR,
-    SMALL,
+    SMALL_FONT_SIZE,
     STROKES,
+    TEXT_COLOR,
     Direction,
 )
 from mdf_loop.text_escaping import escape_to_one_line, shorten_middle
@@ -54,7 +60,7 @@ class NodeConnections(Struct):
         header: Port for values without their own port, or an empty text.
         inputs: Targets of edges, by input port.
         outputs: Ends of edges, by output port.
-        reads: Targets by the name of an outer value that a formula reads.
+        targets_by_name: Targets by the name of an outer value that a formula reads.
         unanchored: Names of drawn nodes beside the frames, whose position is not determined by edges.
     """
 
@@ -63,7 +69,7 @@ class NodeConnections(Struct):
     header: str = ""
     inputs: dict[str, list[EdgeTarget]] = field(default_factory=dict)
     outputs: dict[str, End] = field(default_factory=dict)
-    reads: dict[str, list[EdgeTarget]] = field(default_factory=dict)
+    targets_by_name: dict[str, list[EdgeTarget]] = field(default_factory=dict)
     unanchored: tuple[str, ...] = ()
 
     @property
@@ -124,9 +130,9 @@ class Canvas:
             rankdir=direction.rankdir,
             compound="true",
             newrank="true",
-            fontname=FONT,
-            fontsize=str(NORMAL),
-            fontcolor=INK,
+            fontname=FONT_FAMILIES,
+            fontsize=str(NORMAL_FONT_SIZE),
+            fontcolor=TEXT_COLOR,
             bgcolor="white",
             labelloc="b",
             labeljust="l",
@@ -136,8 +142,16 @@ class Canvas:
             pad="0.15",
             outputorder="edgesfirst",
         )
-        self._root.attr("node", shape="plain", fontname=FONT, fontsize=str(NORMAL), color=LINE)
-        self._root.attr("edge", fontname=FONT, fontsize=str(SMALL), arrowsize="0.65")
+        self._root.attr(
+            "node",
+            shape="plain",
+            fontname=FONT_FAMILIES,
+            fontsize=str(NORMAL_FONT_SIZE),
+            color=LINE_COLOR,
+        )
+        self._root.attr(
+            "edge", fontname=FONT_FAMILIES, fontsize=str(SMALL_FONT_SIZE), arrowsize="0.65"
+        )
 
     @property
     def dot(self) -> str:
@@ -185,7 +199,7 @@ class Canvas:
 
     def extent(self) -> Extent:
         """Return the estimated size of the picture."""
-        spacing = DENSE if self.dense else ROOMY
+        spacing = DENSE_SPACING if self.dense else ROOMY_SPACING
         return estimate_extent(self._placed, self._ranking, spacing, self.direction.is_sideways)
 
     @contextmanager
@@ -220,8 +234,8 @@ class Canvas:
             "band",
             path,
             style="rounded,filled",
-            pencolor=BAND_LINE,
-            fillcolor=BAND_FILL,
+            pencolor=BAND_LINE_COLOR,
+            fillcolor=BAND_FILL_COLOR,
             margin="8",
         ):
             yield

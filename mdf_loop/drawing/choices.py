@@ -21,10 +21,10 @@ from mdf_loop.drawing.frames import (
 from mdf_loop.drawing.labels import bold_text, small_text, stack_lines, style_text
 from mdf_loop.drawing.rails import Rail, choice_rows, draw_rails
 from mdf_loop.drawing.theme import (
-    BRANCH_FILL,
-    CHOICE_FILL,
-    CHOICE_LINE,
-    PAPER,
+    BRANCH_FILL_COLOR,
+    CHOICE_FILL_COLOR,
+    CHOICE_LINE_COLOR,
+    PAPER_COLOR,
     REMARK_COLOR,
 )
 from mdf_loop.drawing.view import View
@@ -41,8 +41,8 @@ def draw_choice(
         "choice",
         choice.path,
         style="filled",
-        pencolor=CHOICE_LINE,
-        fillcolor=CHOICE_FILL,
+        pencolor=CHOICE_LINE_COLOR,
+        fillcolor=CHOICE_FILL_COLOR,
         penwidth="1.6",
         margin="12",
     ):
@@ -70,7 +70,7 @@ def draw_choice(
     return Frame(
         first=left_rail.name,
         last=right_rail.name,
-        reads=tuple(edge_targets),
+        edge_targets=tuple(edge_targets),
         results=tuple(right_rail.outer(f"r{k}") for k in range(len(choice.joins))),
         report_ends={},
     )
@@ -89,15 +89,15 @@ def _draw_branch(
 
     The edges between branch and rails are drawn outside of the frame.
     """
-    visible_body = branch.body if view.detail.bodies else None
+    visible_body = branch.body if view.detail.shows_bodies else None
     with canvas.cluster(
         canvas.name(choice.owner, choice.id, branch.title),
         bold_text(branch.title),
         "branch",
         choice.path if branch.body is None else branch.body.path,
         style="filled",
-        pencolor=CHOICE_LINE,
-        fillcolor=BRANCH_FILL,
+        pencolor=CHOICE_LINE_COLOR,
+        fillcolor=BRANCH_FILL_COLOR,
         penwidth="1",
         margin="10",
     ):
@@ -116,7 +116,7 @@ def _draw_branch(
     if placeholder_name:
         _keep_between_rails(canvas, left_rail, placeholder_name, right_rail)
     if visible_body is not None and connections:
-        wire_inputs(canvas, _terminals(choice), visible_body, connections, left_rail)
+        wire_inputs(canvas, _terminals_by_name(choice), visible_body, connections, left_rail)
         chain_ends = longest_chain_ends(
             visible_body,
             keep_body_between_rails(
@@ -128,7 +128,7 @@ def _draw_branch(
     return chain_ends
 
 
-def _terminals(choice: ChoiceOutline) -> dict[str, tuple[str, str]]:
+def _terminals_by_name(choice: ChoiceOutline) -> dict[str, tuple[str, str]]:
     """Return the terminal's key and the edge's stroke for each name that the branches read."""
     return {capture.name: (f"o{k}", "capture") for k, capture in enumerate(choice.captures)}
 
@@ -149,7 +149,7 @@ def _draw_pass_through(
                 output.path,
                 shape="box",
                 style="rounded,filled",
-                fillcolor=PAPER,
+                fillcolor=PAPER_COLOR,
                 color=REMARK_COLOR,
                 margin="0.1,0.04",
                 height="0.3",
@@ -169,7 +169,7 @@ def _wire_outputs(
     """Draw edges from a branch to the results in the right rail."""
     for name in pills.values():
         _keep_between_rails(canvas, left_rail, name, right_rail)
-    terminals = _terminals(choice)
+    terminals = _terminals_by_name(choice)
     for k, output in enumerate(branch.outputs):
         if output.node in connections:
             node_ends = connections[output.node]

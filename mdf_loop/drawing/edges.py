@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mdf_loop.drawing.canvas import Canvas, EdgeTarget, End, NodeConnections
-from mdf_loop.drawing.observed import value_words
+from mdf_loop.drawing.observed import describe_value
 from mdf_loop.drawing.small import draw_pill
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import EdgeOutline, GraphOutline
@@ -18,12 +18,12 @@ def draw_edge(
     weight_label = weight_text(edge.weight)
     if edge.feedback:
         label_text = f"{edge.sender_port} → {edge.receiver_port} {weight_label}".strip()
-        label = label_text if view.detail.bodies else ""
+        label = label_text if view.detail.shows_bodies else ""
         canvas.edge(End(sender.first), End(receiver.last), "feedback", edge.path, label)
         return
     source_end = sender.outputs.get(edge.sender_port, End(sender.last))
     for target in receiver.inputs.get(edge.receiver_port, [EdgeTarget(End(receiver.first))]):
-        label = weight_label if view.detail.bodies else ""
+        label = weight_label if view.detail.shows_bodies else ""
         canvas.edge(source_end, target.end, target.kind, edge.path, label)
 
 
@@ -31,7 +31,7 @@ def draw_ends(
     canvas: Canvas, graph: GraphOutline, connections: dict[str, NodeConnections], view: View
 ) -> None:
     """Draw inputs and outputs of the model as pills, for the nodes in `connections`."""
-    if not view.detail.bodies:
+    if not view.detail.shows_bodies:
         return
     drawn_inputs = {node.id for node in graph.nodes if node.id in connections and node.is_input}
     for model_input in graph.inputs:
@@ -59,7 +59,7 @@ def draw_ends(
     for output in graph.outputs:
         if output.node in connections:
             name = canvas.name("output", output.node, output.name)
-            observed_value = value_words(view.observation, output.node, output.port)
+            observed_value = describe_value(view.observation, output.node, output.port)
             draw_pill(
                 canvas,
                 name,

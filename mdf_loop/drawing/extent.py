@@ -24,12 +24,12 @@ _BOX_PADDING = (16.0, 8.0)
 class Spacing(Struct, frozen=True):
     """Space in points between ranks, between nodes of one rank, and for an edge that passes a rank."""
 
-    ranks: float
-    nodes: float
-    passing: float
+    between_ranks: float
+    between_nodes: float
+    for_passing_edge: float
 
 
-ROOMY, DENSE = Spacing(44.0, 22.0, 9.0), Spacing(16.0, 11.0, 11.0)
+ROOMY_SPACING, DENSE_SPACING = Spacing(44.0, 22.0, 9.0), Spacing(16.0, 11.0, 11.0)
 _FRAME_PADDING = 26.0
 """Sum of the padding on both sides of a frame."""
 _PAGE_MARGIN, _TITLE_HEIGHT = 20.0, 90.0
@@ -57,7 +57,7 @@ class UnplacedNode(Struct, frozen=True):
     label: str
     min_size: tuple[float, float] | None
     band: int
-    frames: int
+    frame_depth: int
 
 
 def estimate_extent(
@@ -75,17 +75,17 @@ def estimate_extent(
         width, height = label_size(node.label, node.min_size)
         length_of_node, breadth_of_node = (width, height) if sideways else (height, width)
         lengths_of_ranks[ranks[name]] = max(lengths_of_ranks[ranks[name]], length_of_node)
-        breadths_of_ranks[node.band, ranks[name]] += breadth_of_node + spacing.nodes
+        breadths_of_ranks[node.band, ranks[name]] += breadth_of_node + spacing.between_nodes
     for tail, head in links:
         for rank in range(ranks[tail] + 1, ranks[head]):
-            breadths_of_ranks[nodes[tail].band, rank] += spacing.passing
+            breadths_of_ranks[nodes[tail].band, rank] += spacing.for_passing_edge
     breadths_of_bands: dict[int, float] = defaultdict(float)
     for (band, _), breadth_of_node in breadths_of_ranks.items():
         breadths_of_bands[band] = max(breadths_of_bands[band], breadth_of_node)
-    frame_padding = _FRAME_PADDING * max((node.frames for node in nodes.values()), default=0)
+    frame_padding = _FRAME_PADDING * max((node.frame_depth for node in nodes.values()), default=0)
     length = (
         sum(lengths_of_ranks.values())
-        + spacing.ranks * max(len(lengths_of_ranks) - 1, 0)
+        + spacing.between_ranks * max(len(lengths_of_ranks) - 1, 0)
         + frame_padding
     )
     breadth = (

@@ -28,14 +28,14 @@ class Flow(Struct, frozen=True):
 
     Attributes:
         links: Distinct pairs (sender, receiver) of positions in `runs`.
-        back: Distinct pairs of positions for feedback edges, which carry values of an earlier pass.
-        folded: Number of nodes without a box.
+        back_links: Distinct pairs of positions for feedback edges, which carry values of an earlier pass.
+        folded_count: Number of nodes without a box.
     """
 
     runs: tuple[tuple[NodeOutline, ...], ...]
     links: tuple[tuple[int, int], ...]
-    back: tuple[tuple[int, int], ...]
-    folded: int
+    back_links: tuple[tuple[int, int], ...]
+    folded_count: int
 
     @property
     def order(self) -> list[int]:
@@ -60,8 +60,8 @@ def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
     return Flow(
         runs=tuple(tuple(nodes[node] for node in chain) for chain in chains),
         links=between(pairs, allow_self=False),
-        back=between(_edge_pairs(graph, nodes, feedback=True), allow_self=True),
-        folded=len(graph.nodes) - len(nodes),
+        back_links=between(_edge_pairs(graph, nodes, feedback=True), allow_self=True),
+        folded_count=len(graph.nodes) - len(nodes),
     )
 
 

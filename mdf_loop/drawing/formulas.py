@@ -16,7 +16,7 @@ class OwnFormula(Struct, frozen=True):
     texts: tuple[str, ...]
     item: ItemOutline
     expressions: tuple[object, ...]
-    reads: frozenset[str]
+    names_read: frozenset[str]
     is_port: bool = False
 
 

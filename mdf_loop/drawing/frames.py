@@ -9,17 +9,17 @@ from msgspec import Struct
 
 from mdf_loop.drawing.canvas import STRAIGHT_LINE_WEIGHT, Canvas, EdgeTarget, End, NodeConnections
 from mdf_loop.drawing.labels import bold_text, small_text, stack_lines, style_text, wrap_text
-from mdf_loop.drawing.observed import loop_words
+from mdf_loop.drawing.observed import describe_loop
 from mdf_loop.drawing.rails import Rail, draw_rails, rail_rows, tests_condition
 from mdf_loop.drawing.theme import (
-    BIG,
-    FRAME_FILLS,
+    BIG_FONT_SIZE,
+    FRAME_FILL_COLORS,
     IMPORTED_FUNCTION_ID,
-    LOOP_LINE,
+    LOOP_LINE_COLOR,
     MARKS,
     REMARK_COLOR,
-    SMALL,
-    WARNING,
+    SMALL_FONT_SIZE,
+    WARNING_COLOR,
 )
 from mdf_loop.drawing.view import View, all_nodes
 from mdf_loop.outline import Block, GraphOutline, LoopOutline
@@ -41,7 +41,7 @@ class Frame(Struct, frozen=True):
 
     first: str
     last: str
-    reads: tuple[EdgeTarget, ...]
+    edge_targets: tuple[EdgeTarget, ...]
     results: tuple[End, ...]
     report_ends: dict[str, End]
 
@@ -49,28 +49,28 @@ class Frame(Struct, frozen=True):
 def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphDrawer) -> Frame:
     """Draw a loop with its body."""
     name, title_lines = canvas.name(loop.owner, loop.id), [loop_title(loop)]
-    if observation_text := loop_words(view.observation, loop):
+    if observation_text := describe_loop(view.observation, loop):
         title_lines.append(observation_text)
         canvas.kinds.update({"native"} if MARKS["native"].sign in observation_text else ())
-    fill_color = FRAME_FILLS[view.nesting % len(FRAME_FILLS)]
+    fill_color = FRAME_FILL_COLORS[view.nesting % len(FRAME_FILL_COLORS)]
     with canvas.cluster(
         name,
         frame_title(canvas, loop, title_lines),
         "loop",
         loop.path,
         style="rounded,filled",
-        pencolor=LOOP_LINE,
+        pencolor=LOOP_LINE_COLOR,
         fillcolor=fill_color,
         penwidth="1.6",
         margin="12",
     ):
         rows = rail_rows(loop, view)
-        pass_lines = schedule_words(loop) if view.detail.bodies else []
+        pass_lines = describe_schedule(loop) if view.detail.shows_bodies else []
         left_rail, right_rail = draw_rails(
             canvas, loop, rows, rail_title(loop, [*title_lines, *pass_lines])
         )
-        if loop.body is not None and view.detail.bodies:
-            with _passes_frame(canvas, loop, pass_lines):
+        if loop.body is not None and view.detail.shows_bodies:
+            with _draw_passes_frame(canvas, loop, pass_lines):
                 connections = draw_graph(canvas, loop.body, view.inner())
             wire_inputs(canvas, _terminals_by_name(loop), loop.body, connections, left_rail)
             _wire_outputs(canvas, loop, loop.body, connections, left_rail, right_rail)
@@ -83,11 +83,11 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
             name = draw_placeholder(canvas, loop, loop.body)
             canvas.add_invisible_edge(left_rail.name, name, STRAIGHT_LINE_WEIGHT)
             canvas.add_invisible_edge(name, right_rail.name, STRAIGHT_LINE_WEIGHT)
-        _back_edges(canvas, loop, left_rail, right_rail)
+        _draw_back_edges(canvas, loop, left_rail, right_rail)
     return Frame(
         first=left_rail.name,
         last=right_rail.name,
-        reads=tuple(_edge_targets(loop, left_rail)),
+        edge_targets=tuple(_edge_targets(loop, left_rail)),
         results=tuple(
             right_rail.outer(key)
             for key in (
@@ -108,7 +108,7 @@ def block_name(block: Block) -> str:
 
 
 @contextmanager
-def _passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str]) -> Iterator[None]:
+def _draw_passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str]) -> Iterator[None]:
     """Draw a frame around the nodes of one pass if an evaluation has several passes."""
     if not pass_lines:
         yield
@@ -129,7 +129,7 @@ def _passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str]) -> I
         yield
 
 
-def schedule_words(loop: LoopOutline) -> list[str]:
+def describe_schedule(loop: LoopOutline) -> list[str]:
     """Describe the end of an evaluation and the counted events of a model with conditions."""
     body = loop.body
     if body is None or loop.kind != "over time" or not body.scheduled:
@@ -154,9 +154,12 @@ def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
 
     If the rail has headline and lines, the title has only the notes.
     """
-    notes = [style_text(f"⚠ {shorten(n, 110)}", size=SMALL, color=WARNING) for n in block.notes]
+    notes = [
+        style_text(f"⚠ {shorten(n, 110)}", size=SMALL_FONT_SIZE, color=WARNING_COLOR)
+        for n in block.notes
+    ]
     own_lines = (
-        [bold_text(headline(block), BIG), *map(small_text, text_lines)]
+        [bold_text(headline(block), BIG_FONT_SIZE), *map(small_text, text_lines)]
         if canvas.direction.is_sideways
         else []
     )
@@ -225,7 +228,7 @@ def wire_inputs(
         if not terminal_key:
             continue
         node_ends = connections[body_input.node]
-        targets = node_ends.inputs if body_input.port is not None else node_ends.reads
+        targets = node_ends.inputs if body_input.port is not None else node_ends.targets_by_name
         for target in targets.get(
             body_input.port or body_input.name, [EdgeTarget(node_ends.node_input)]
         ):
@@ -265,7 +268,7 @@ def _wire_outputs(
             )
 
 
-def _back_edges(canvas: Canvas, loop: LoopOutline, left_rail: Rail, right_rail: Rail) -> None:
+def _draw_back_edges(canvas: Canvas, loop: LoopOutline, left_rail: Rail, right_rail: Rail) -> None:
     """Draw an edge from each right terminal to its left terminal, for the next iteration.
 
     Only the first edge has the label `t+1`, because it is above the other edges.

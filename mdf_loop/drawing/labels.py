@@ -9,7 +9,14 @@ import html
 import textwrap
 from collections.abc import Iterable
 
-from mdf_loop.drawing.theme import INK, MARKS, NORMAL, PAPER, REMARK_COLOR, SMALL
+from mdf_loop.drawing.theme import (
+    MARKS,
+    NORMAL_FONT_SIZE,
+    PAPER_COLOR,
+    REMARK_COLOR,
+    SMALL_FONT_SIZE,
+    TEXT_COLOR,
+)
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.text_escaping import escape_to_one_line, shorten_middle
 
@@ -33,7 +40,9 @@ def escape_text(text: str) -> str:
     return escaped
 
 
-def style_text(text: str, *, size: int = NORMAL, color: str = INK, tag: str = "") -> str:
+def style_text(
+    text: str, *, size: int = NORMAL_FONT_SIZE, color: str = TEXT_COLOR, tag: str = ""
+) -> str:
     """Format a text with a font size, a colour and optionally the tag `B` or `I`."""
     tagged_text = (
         f"<{tag}>{escape_text(text)}</{tag}>" if tag and text.strip() else escape_text(text)
@@ -41,14 +50,14 @@ def style_text(text: str, *, size: int = NORMAL, color: str = INK, tag: str = ""
     return f'<FONT POINT-SIZE="{size}" COLOR="{color}">{tagged_text}</FONT>'
 
 
-def bold_text(text: str, size: int = NORMAL) -> str:
+def bold_text(text: str, size: int = NORMAL_FONT_SIZE) -> str:
     """Format a name or title in bold type."""
     return style_text(text, size=size, tag="B")
 
 
 def small_text(text: str) -> str:
     """Format a remark in a small grey font."""
-    return style_text(text, size=SMALL, color=REMARK_COLOR)
+    return style_text(text, size=SMALL_FONT_SIZE, color=REMARK_COLOR)
 
 
 def stack_lines(*parts: str, align: str = "CENTER") -> str:
@@ -68,18 +77,18 @@ def wrap_text(text: str, width: int) -> list[str]:
 
 def cell(content: str, **attributes: str | int) -> str:
     """Build a table cell of an HTML-like label, with attributes of Graphviz."""
-    return f"<TD{_attributes(attributes)}>{content or ' '}</TD>"
+    return f"<TD{_format_attributes(attributes)}>{content or ' '}</TD>"
 
 
 def badge(kind: str, size: int, width: int, height: int, **attributes: str | int) -> str:
     """Build a cell with the sign of a kind on its colour. A sign on white has a border."""
     mark = MARKS[kind]
     border: dict[str, str | int] = (
-        {"BORDER": 1, "COLOR": REMARK_COLOR} if mark.ground == PAPER else {}
+        {"BORDER": 1, "COLOR": REMARK_COLOR} if mark.background == PAPER_COLOR else {}
     )
     return cell(
-        style_text(mark.sign, size=size, color=mark.ink, tag="B"),
-        BGCOLOR=mark.ground,
+        style_text(mark.sign, size=size, color=mark.text_color, tag="B"),
+        BGCOLOR=mark.background,
         WIDTH=width,
         HEIGHT=height,
         **border,
@@ -101,10 +110,10 @@ def table(rows: Iterable[str], **attributes: str | int) -> str:
         "CELLPADDING": 3,
         **attributes,
     }
-    return f"<TABLE{_attributes(all_attributes)}>{''.join(rows)}</TABLE>"
+    return f"<TABLE{_format_attributes(all_attributes)}>{''.join(rows)}</TABLE>"
 
 
-def _attributes(attributes: dict[str, str | int]) -> str:
+def _format_attributes(attributes: dict[str, str | int]) -> str:
     """Format attributes of an HTML-like element, such as ` PORT="in0"`."""
     return "".join(
         f' {key}="{html.escape(str(value), quote=True)}"' for key, value in attributes.items()

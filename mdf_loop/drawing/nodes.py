@@ -17,16 +17,16 @@ from mdf_loop.drawing.labels import (
     table,
     wrap_text,
 )
-from mdf_loop.drawing.observed import value_words
+from mdf_loop.drawing.observed import describe_value
 from mdf_loop.drawing.theme import (
-    HEADER,
+    HEADER_COLOR,
     IMPORTED_FUNCTION_ID,
-    INK,
-    LINE,
+    LINE_COLOR,
     MARKS,
-    PAPER,
+    PAPER_COLOR,
     REMARK_COLOR,
-    SMALL,
+    SMALL_FONT_SIZE,
+    TEXT_COLOR,
     Detail,
 )
 from mdf_loop.drawing.view import View
@@ -44,7 +44,7 @@ MAX_PORT_LENGTH = 24
 
 def draw_node(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
     """Draw a node without loops, as a box at low levels of detail, else as a table with ports and formulas."""
-    if not view.detail.bodies or node.id in view.collapse:
+    if not view.detail.shows_bodies or node.id in view.collapse:
         return draw_box(canvas, node, ())
     return draw_table(canvas, node, view)
 
@@ -63,7 +63,7 @@ def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
         remarks.append(f"{MARKS['before_test'].sign} before the test")
     return [
         bold_text(shorten_name(node.id, MAX_TITLE_LENGTH)),
-        *(style_text(line, size=SMALL, color=INK, tag="I") for line in remarks),
+        *(style_text(line, size=SMALL_FONT_SIZE, color=TEXT_COLOR, tag="I") for line in remarks),
     ]
 
 
@@ -73,7 +73,7 @@ def draw_box(canvas: Canvas, node: NodeOutline, extra_lines: Iterable[str]) -> N
     content = stack_lines(*title_lines(node, canvas), *extra_lines)
     kind = next((block.word for block in node.blocks), "node")
     canvas.node(
-        name, content, kind, node.path, shape="box", style="rounded,filled", fillcolor=PAPER
+        name, content, kind, node.path, shape="box", style="rounded,filled", fillcolor=PAPER_COLOR
     )
     box_targets = [EdgeTarget(End(name), expressions=tuple(_expressions(node)))]
     return NodeConnections(
@@ -81,7 +81,7 @@ def draw_box(canvas: Canvas, node: NodeOutline, extra_lines: Iterable[str]) -> N
         last=name,
         inputs={port.id: box_targets for port in node.inputs},
         outputs={port.id: End(name) for port in node.outputs},
-        reads=read_targets(node, box_targets),
+        targets_by_name=read_targets(node, box_targets),
     )
 
 
@@ -92,7 +92,10 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
     outputs = {port.id: f"out{k}" for k, port in enumerate(node.outputs)}
     cells = _NodeCells(
         header=cell(
-            stack_lines(*title_lines(node, canvas)), PORT="head", BGCOLOR=HEADER, CELLPADDING=4
+            stack_lines(*title_lines(node, canvas)),
+            PORT="head",
+            BGCOLOR=HEADER_COLOR,
+            CELLPADDING=4,
         ),
         inputs=[
             cell(_input_text(p, view.detail), PORT=inputs[p.id], ALIGN="LEFT") for p in node.inputs
@@ -102,14 +105,14 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
             cell(_output_text(node, p, view), PORT=outputs[p.id], ALIGN="RIGHT", BALIGN="RIGHT")
             for p in node.outputs
         ],
-        constants=_constants(node.items, view.detail),
+        constants=_format_constants(node.items, view.detail),
     )
     arrange_rows = _sideways_rows if canvas.direction.is_sideways else _downward_rows
     content = table(
         (row([row_cell]) for row_cell in arrange_rows(cells)),
         BORDER=1,
-        COLOR=LINE,
-        BGCOLOR=PAPER,
+        COLOR=LINE_COLOR,
+        BGCOLOR=PAPER_COLOR,
         CELLPADDING=0,
     )
     canvas.node(name, content, "node", node.path)
@@ -121,7 +124,7 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
         inputs={i: [EdgeTarget(End(name, port, input_side))] for i, port in inputs.items()},
         outputs={i: End(name, port, output_side) for i, port in outputs.items()},
     )
-    connections.reads = read_targets(node, [EdgeTarget(connections.node_input)])
+    connections.targets_by_name = read_targets(node, [EdgeTarget(connections.node_input)])
     return connections
 
 
@@ -135,7 +138,7 @@ class _NodeCells(Struct, frozen=True):
     constants: str
 
 
-_COLUMN_LINE: dict[str, str | int] = {"BORDER": 1, "SIDES": "L", "COLOR": HEADER}
+_COLUMN_LINE: dict[str, str | int] = {"BORDER": 1, "SIDES": "L", "COLOR": HEADER_COLOR}
 """Attributes of the thin line between columns."""
 
 
@@ -176,7 +179,7 @@ def _input_text(port: PortOutline, detail: Detail) -> str:
     default_text = "" if port.default is None else f" = {value_text(port.default, 24)}"
     # The text of a large constant ends with its type.
     is_type_shown = not port.type or default_text.endswith(port.type)
-    type_text = f"  {port.type}" if detail.types and not is_type_shown else ""
+    type_text = f"  {port.type}" if detail.shows_types and not is_type_shown else ""
     return style_text(f"▸ {shorten_name(port.id, MAX_PORT_LENGTH)}{default_text}") + (
         small_text(type_text) if type_text else ""
     )
@@ -192,21 +195,23 @@ def _output_text(node: NodeOutline, port: PortOutline, view: View) -> str:
         if expression == port.id
         else f"{port.id} = {expression}"
     )
-    type_text = small_text(f"{port.type}  ") if detail.types and port.type else ""
-    observed_value = value_words(view.observation, node.id, port.id)
+    type_text = small_text(f"{port.type}  ") if detail.shows_types and port.type else ""
+    observed_value = describe_value(view.observation, node.id, port.id)
     remark = small_text(f"  {observed_value}") if observed_value else ""
     return type_text + fit_formula(formula, detail, "RIGHT") + remark + style_text(" ▸")
 
 
 def fit_formula(text: str, detail: Detail, align: str) -> str:
     """Break a formula into lines, or shorten it at low levels of detail."""
-    if not detail.types:
-        return style_text(shorten(text, detail.width))
-    return f'<BR ALIGN="{align}"/>'.join(style_text(line) for line in wrap_text(text, detail.width))
+    if not detail.shows_types:
+        return style_text(shorten(text, detail.line_width))
+    return f'<BR ALIGN="{align}"/>'.join(
+        style_text(line) for line in wrap_text(text, detail.line_width)
+    )
 
 
 def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[str]:
-    """Return cells with the formulas of a node. At most `detail.rows` formulas are shown."""
+    """Return cells with the formulas of a node. At most `detail.max_formulas` formulas are shown."""
     cells: list[str] = []
     names_typed_at_port = {port.value for port in node.outputs if isinstance(port.value, str)}
     for item in node.items:
@@ -224,10 +229,10 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
             formula_cell(sign + formula, type_text if formula == formulas[-1] else "", detail)
             for formula in formulas
         ]
-    if len(cells) > detail.rows:
-        omitted_count = len(cells) - detail.rows + 1
+    if len(cells) > detail.max_formulas:
+        omitted_count = len(cells) - detail.max_formulas + 1
         cells = [
-            *cells[: detail.rows - 1],
+            *cells[: detail.max_formulas - 1],
             cell(small_text(f"… {omitted_count} more"), ALIGN="LEFT"),
         ]
     return cells
@@ -244,21 +249,22 @@ def _call_text(item: ItemOutline) -> str:
 
 def formula_cell(formula: str, type_text: str, detail: Detail, port: str = "") -> str:
     """Build a cell with a formula, and with its type at the highest level of detail."""
-    type_remark = small_text(f"  {type_text}") if detail.types and type_text else ""
+    type_remark = small_text(f"  {type_text}") if detail.shows_types and type_text else ""
     attributes: dict[str, str | int] = {"ALIGN": "LEFT", "BALIGN": "LEFT"}
     if port:
         attributes["PORT"] = port
     return cell(fit_formula(formula, detail, "LEFT") + type_remark, **attributes)
 
 
-def _constants(items: Iterable[ItemOutline], detail: Detail) -> str:
+def _format_constants(items: Iterable[ItemOutline], detail: Detail) -> str:
     """Format the constants of a node in a small grey font: `a = 0.5, tau = 10`."""
     texts = [f"{item.id} = {value_text(item.value, 28)}" for item in items if item.constant]
-    constant_lines = _join_texts(texts, detail.width)
-    if not detail.types and len(constant_lines) > 2:
+    constant_lines = _join_texts(texts, detail.line_width)
+    if not detail.shows_types and len(constant_lines) > 2:
         constant_lines = [*constant_lines[:2], "…"]
     return stack_lines(
-        *(style_text(line, size=SMALL, color=REMARK_COLOR) for line in constant_lines), align="LEFT"
+        *(style_text(line, size=SMALL_FONT_SIZE, color=REMARK_COLOR) for line in constant_lines),
+        align="LEFT",
     )
 
 

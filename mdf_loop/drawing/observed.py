@@ -21,7 +21,7 @@ MAX_TRACE_LENGTH = 18
 """Maximum number of letters of a trace."""
 
 
-def loop_words(observation: Observation | None, loop: LoopOutline) -> str:
+def describe_loop(observation: Observation | None, loop: LoopOutline) -> str:
     """Describe a loop's iterations, stop reason and duration, or return an empty text without observation."""
     if observation is None:
         return ""
@@ -31,7 +31,9 @@ def loop_words(observation: Observation | None, loop: LoopOutline) -> str:
     if loop_observation is not None:
         descriptions += [loop_observation.iterations, loop_observation.stopped_by]
         descriptions.append(
-            "" if loop_observation.seconds is None else _milliseconds(loop_observation.seconds)
+            ""
+            if loop_observation.seconds is None
+            else _format_milliseconds(loop_observation.seconds)
         )
         descriptions.append(
             f"{MARKS['native'].sign}\u00a0native" if loop_observation.is_native else ""
@@ -39,7 +41,7 @@ def loop_words(observation: Observation | None, loop: LoopOutline) -> str:
     return " · ".join(filter(None, descriptions))
 
 
-def run_words(observation: Observation | None) -> list[str]:
+def describe_run(observation: Observation | None) -> list[str]:
     """Return texts about the whole run: member, stop reason and duration."""
     if observation is None:
         return []
@@ -47,19 +49,19 @@ def run_words(observation: Observation | None) -> list[str]:
     duration = (
         ""
         if evaluation is None or evaluation.seconds is None
-        else _milliseconds(evaluation.seconds)
+        else _format_milliseconds(evaluation.seconds)
     )
     descriptions = ["after a run", observation.member_text, observation.stopped_by, duration]
     return [" · ".join(filter(None, descriptions))]
 
 
-def value_words(observation: Observation | None, node: str, port: str) -> str:
+def describe_value(observation: Observation | None, node: str, port: str) -> str:
     """Format the last value of a port and its trace, or return an empty text without observation."""
     value_observation = None if observation is None else _find_value(observation, node, port)
     if value_observation is None:
         return ""
     unit = f" {value_observation.unit}" if value_observation.unit else ""
-    trace = trace_text(
+    trace = draw_trace(
         value_observation.last if value_observation.rows is None else value_observation.rows
     )
     if value_observation.rows is None and trace:
@@ -67,13 +69,13 @@ def value_words(observation: Observation | None, node: str, port: str) -> str:
     return f"= {value_text(value_observation.last, 24)}{unit}" + (f"  {trace}" if trace else "")
 
 
-def terminal_words(observation: Observation | None, loop: LoopOutline, port: str) -> str:
+def describe_terminal(observation: Observation | None, loop: LoopOutline, port: str) -> str:
     """Format the last value and the trace of a loop's result at a port."""
     if loop.kind == "over time" and loop.body is not None:
         for output in loop.body.outputs:
             if output.name == f"{port}[t]" and output.node is not None:
-                return value_words(observation, output.node, output.port)
-    return value_words(observation, loop.owner, port)
+                return describe_value(observation, output.node, output.port)
+    return describe_value(observation, loop.owner, port)
 
 
 def _find_value(observation: Observation, node: str, port: str) -> ValueObservation | None:
@@ -89,12 +91,12 @@ def _find_value(observation: Observation, node: str, port: str) -> ValueObservat
     return value
 
 
-def _milliseconds(seconds: float) -> str:
+def _format_milliseconds(seconds: float) -> str:
     """Format a duration in seconds as milliseconds."""
     return f"{value_text(float(f'{1000 * seconds:.3g}'))} ms"
 
 
-def trace_text(rows: Array) -> str:
+def draw_trace(rows: Array) -> str:
     """Draw the first element of each row as a letter of corresponding height (a sparkline).
 
     A single row has an empty text.

@@ -16,7 +16,13 @@ from mdf_loop.drawing.labels import small_text, stack_lines, style_text
 from mdf_loop.drawing.nodes import read_targets
 from mdf_loop.drawing.owners import draw_owner
 from mdf_loop.drawing.small import draw_small
-from mdf_loop.drawing.theme import IMPORTED_FUNCTION_ID, LINE, PAPER, SMALL, STROKES
+from mdf_loop.drawing.theme import (
+    IMPORTED_FUNCTION_ID,
+    LINE_COLOR,
+    PAPER_COLOR,
+    SMALL_FONT_SIZE,
+    STROKES,
+)
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import EdgeOutline, GraphOutline, NodeOutline
 from mdf_loop.outline.text import shorten_name
@@ -116,7 +122,7 @@ def _draw_run(
 ) -> dict[str, NodeConnections]:
     """Draw a box with a line for each node of a run. A tooltip has the names of the nodes."""
     name = canvas.name(run[0].id)
-    operator_lines = [style_text(operator_name(node), size=SMALL) for node in run]
+    operator_lines = [style_text(operator_name(node), size=SMALL_FONT_SIZE) for node in run]
     canvas.node(
         name,
         stack_lines(*operator_lines),
@@ -124,8 +130,8 @@ def _draw_run(
         " · ".join(node.id for node in run),
         shape="box",
         style="rounded,filled",
-        fillcolor=PAPER,
-        color=LINE,
+        fillcolor=PAPER_COLOR,
+        color=LINE_COLOR,
         margin="0.07,0.03",
         width="0.3",
         height="0.2",
@@ -138,7 +144,7 @@ def _draw_run(
             last=name,
             inputs={port.id: targets for port in node.inputs},
             outputs={port.id: End(name) for port in node.outputs},
-            reads=read_targets(node, targets) if is_body else {},
+            targets_by_name=read_targets(node, targets) if is_body else {},
         )
         for node in run
     }
@@ -162,7 +168,7 @@ def _draw_edges(
                 draw_edge(canvas, edge, connections, banded_graph.view)
             continue
         run = banded_graph.run_of_node[edge.sender]
-        number = banded_graph.bands.stubs[run]
+        number = banded_graph.bands.stub_of_run[run]
         side = "leaves" if sender_band == band else "arrives"
         if (run, side) not in stubs:
             stubs[run, side] = _draw_stub(canvas, number, side)
@@ -184,7 +190,7 @@ def _draw_stub(canvas: Canvas, number: int, side: str) -> str:
     label = f"{number} ▸" if side == "leaves" else f"▸ {number}"
     canvas.point(
         name,
-        style_text(label, size=SMALL, color=STROKES["cut"].attributes["color"], tag="B"),
+        style_text(label, size=SMALL_FONT_SIZE, color=STROKES["cut"].attributes["color"], tag="B"),
         shape="plaintext",
         margin="0.02,0.0",
         width="0.1",

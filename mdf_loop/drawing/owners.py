@@ -11,7 +11,7 @@ from mdf_loop.drawing.formulas import OwnFormula, own_formulas
 from mdf_loop.drawing.frames import Frame, GraphDrawer, draw_frame
 from mdf_loop.drawing.labels import cell, row, stack_lines, style_text, table
 from mdf_loop.drawing.nodes import draw_box, formula_cell, title_lines
-from mdf_loop.drawing.theme import HEADER, LINE, NORMAL, PAPER
+from mdf_loop.drawing.theme import HEADER_COLOR, LINE_COLOR, NORMAL_FONT_SIZE, PAPER_COLOR
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in
 from mdf_loop.outline import Block, ChoiceOutline, LoopOutline, NodeOutline
@@ -21,7 +21,7 @@ from mdf_loop.outline.words import closed_headline
 
 Drawer: TypeAlias = Callable[[Canvas, Any, View, GraphDrawer], Frame]
 
-ELEMENTS: Mapping[type[Block], Drawer] = {LoopOutline: draw_frame, ChoiceOutline: draw_choice}
+BLOCK_DRAWERS: Mapping[type[Block], Drawer] = {LoopOutline: draw_frame, ChoiceOutline: draw_choice}
 """Function that draws a block, by the class of the block's outline."""
 
 
@@ -41,7 +41,7 @@ def draw_owner(
         "node",
         node.path,
         style="rounded",
-        pencolor=LINE,
+        pencolor=LINE_COLOR,
         margin="12",
     ):
         return _draw_frames_and_formulas(canvas, node, formulas, view, draw_graph)
@@ -52,7 +52,7 @@ def _closed_block_lines(block: Block) -> str:
     source_text = ", ".join(value_text(name, 24) for name in block.source_expressions)
     result_text = ", ".join(port for ports in block.result_ports for port in ports)
     return stack_lines(
-        style_text(closed_headline(block), size=NORMAL),
+        style_text(closed_headline(block), size=NORMAL_FONT_SIZE),
         style_text(shorten(f"({source_text}) → ({result_text})", 80)),
     )
 
@@ -69,7 +69,8 @@ def _draw_frames_and_formulas(
 ) -> NodeConnections:
     """Draw the frames and formulas of a node with the edges between them."""
     frames = {
-        block.id: ELEMENTS[type(block)](canvas, block, view, draw_graph) for block in node.blocks
+        block.id: BLOCK_DRAWERS[type(block)](canvas, block, view, draw_graph)
+        for block in node.blocks
     }
     ends, targets = _draw_formulas(canvas, node, formulas, view)
     formula_table_names = tuple(dict.fromkeys(end.name for end in ends.values()))
@@ -80,7 +81,7 @@ def _draw_frames_and_formulas(
     )
     input_names = {part.id for part in node.inputs}
     for target in (
-        *(frame_target for frame in frames.values() for frame_target in frame.reads),
+        *(frame_target for frame in frames.values() for frame_target in frame.edge_targets),
         *targets,
     ):
         for name in sorted({n for text in target.expressions for n in names_in(text)}):
@@ -89,7 +90,7 @@ def _draw_frames_and_formulas(
             elif name in ends:
                 canvas.edge(ends[name], target.end, target.kind, node.path)
             elif name not in frames:
-                connections.reads.setdefault(name, []).append(target)
+                connections.targets_by_name.setdefault(name, []).append(target)
         _wire_results(canvas, node, target, frames)
     if len(frames) > 1:
         canvas.add_invisible_edge(first_names[0], last_names[-1], STRAIGHT_LINE_WEIGHT)
@@ -97,7 +98,7 @@ def _draw_frames_and_formulas(
         if not canvas.has_edge(name):
             canvas.add_invisible_edge(first_names[0], name)
             canvas.add_invisible_edge(name, last_names[-1])
-    connections.outputs = _outputs(node, formulas, frames, ends, connections)
+    connections.outputs = _source_ends(node, formulas, frames, ends, connections)
     return connections
 
 
@@ -123,7 +124,7 @@ def _draw_formulas(
     targets: list[EdgeTarget] = []
     for stage in sorted(set(stages.values())):
         name = canvas.name(node.id, "formulas")
-        rows = [row([cell(style_text(node.id), BGCOLOR=HEADER)])]
+        rows = [row([cell(style_text(node.id), BGCOLOR=HEADER_COLOR)])]
         for k, formula in enumerate(f for f in formulas if stages[f.id] == stage):
             rows += [
                 row([formula_cell(text, formula.item.type, view.detail, f"f{k}")])
@@ -133,7 +134,7 @@ def _draw_formulas(
             targets.append(EdgeTarget(End(name, f"f{k}", input_side), "data", formula.expressions))
         canvas.node(
             name,
-            table(rows, BORDER=1, COLOR=LINE, BGCOLOR=PAPER, CELLPADDING=4),
+            table(rows, BORDER=1, COLOR=LINE_COLOR, BGCOLOR=PAPER_COLOR, CELLPADDING=4),
             "node",
             node.path,
         )
@@ -153,11 +154,11 @@ def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, 
             visited_names = visiting | {name}
             if name in blocks:
                 stages[name] = 1 + max(
-                    (stage(n, visited_names) for n in _read_names(blocks[name])), default=0
+                    (stage(n, visited_names) for n in _names_read(blocks[name])), default=0
                 )
             elif name in formulas_by_id:
                 stages[name] = max(
-                    (stage(n, visited_names) for n in formulas_by_id[name].reads), default=0
+                    (stage(n, visited_names) for n in formulas_by_id[name].names_read), default=0
                 )
             else:
                 return 0
@@ -166,13 +167,13 @@ def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, 
     return {formula.id: stage(formula.id, frozenset()) for formula in formulas}
 
 
-def _read_names(block: Block) -> set[str]:
+def _names_read(block: Block) -> set[str]:
     """Return the names that the expressions and captures of a block read."""
     texts = [*block.expressions, *(capture.name for capture in block.captures)]
     return {name for text in texts for name in names_in(text)}
 
 
-def _outputs(
+def _source_ends(
     node: NodeOutline,
     formulas: list[OwnFormula],
     frames: dict[str, Frame],

@@ -14,10 +14,10 @@ from mdf_loop.drawing.focus import check_ids, focus_graph
 from mdf_loop.drawing.graphs import draw_graph
 from mdf_loop.drawing.labels import bold_text, small_text, stack_lines
 from mdf_loop.drawing.legend import draw_legend
-from mdf_loop.drawing.observed import run_words
+from mdf_loop.drawing.observed import describe_run
 from mdf_loop.drawing.page import Page
 from mdf_loop.drawing.render import format_of, render
-from mdf_loop.drawing.theme import BIG, DIRECTIONS, LEVELS, OPERATORS
+from mdf_loop.drawing.theme import BIG_FONT_SIZE, DIRECTIONS, LEVELS, OPERATORS_DETAIL
 from mdf_loop.drawing.view import View
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, write_whole
@@ -144,10 +144,10 @@ def draw(
         depth=_check_depth(depth),
         bands=_check_bands(bands),
         view=View(
-            detail=OPERATORS,
+            detail=OPERATORS_DETAIL,
             captures=shows_all_constants or flag(captures, "captures"),
             collapse=collapse_ids,
-            weights=shows_all_constants,
+            draws_all_constants=shows_all_constants,
             observation=observation,
         ),
     )
@@ -169,7 +169,7 @@ def _draw_canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
     view = form.view
     hidden_kinds = frozenset() if view.captures else frozenset({"capture"})
     canvas = Canvas(graph.id, DIRECTIONS[form.rankdir], hidden_kinds, dense=view.detail.operators)
-    title = _picture_title(graph, [*run_words(view.observation), form.note])
+    title = _picture_title(graph, [*describe_run(view.observation), form.note])
     with canvas.cluster("model", title, "model", graph.path, pencolor="none", margin="8"):
         connections = draw_graph(canvas, graph, view)
         if not view.detail.operators:
@@ -182,7 +182,9 @@ def _picture_title(graph: GraphOutline, notes: list[str]) -> str:
     title_lines = [graph.source] if graph.source and graph.source != graph.id else []
     title_lines += [*_termination_texts(graph), *filter(None, notes)]
     return stack_lines(
-        bold_text(graph.id, BIG + 2), *(small_text(text) for text in title_lines), align="LEFT"
+        bold_text(graph.id, BIG_FONT_SIZE + 2),
+        *(small_text(text) for text in title_lines),
+        align="LEFT",
     )
 
 
@@ -219,7 +221,7 @@ def _node_ids(ids: str | Iterable[str], argument: str) -> frozenset[str]:
 
 def _check_level(level: int | str | None, bands: int | None) -> int | str | None:
     """Return the level of detail, or "operators" if the number of bands is given."""
-    known_levels = (*range(len(LEVELS)), OPERATORS.level)
+    known_levels = (*range(len(LEVELS)), OPERATORS_DETAIL.level)
     if level is not None and not (isinstance(level, int | str) and level in known_levels):
         raise InputError(
             f"there is no level {level}"[:200], hint="levels are 0, 1, 2 and 3, and 'operators'"
@@ -230,7 +232,7 @@ def _check_level(level: int | str | None, bands: int | None) -> int | str | None
         raise InputError(
             f"level {level} has no bands", hint="leave the level out, or ask for level='operators'"
         )
-    return OPERATORS.level
+    return OPERATORS_DETAIL.level
 
 
 def _check_bands(bands: int | None) -> int | None:

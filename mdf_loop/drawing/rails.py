@@ -22,12 +22,12 @@ from mdf_loop.drawing.labels import (
     style_text,
     table,
 )
-from mdf_loop.drawing.observed import terminal_words
+from mdf_loop.drawing.observed import describe_terminal
 from mdf_loop.drawing.theme import (
     BADGE_SIZE,
-    CHIP_BORDER,
+    CHIP_BORDER_COLOR,
     IMPORTED_FUNCTION_ID,
-    PAPER,
+    PAPER_COLOR,
     ROW_HEIGHT,
     Detail,
 )
@@ -51,7 +51,7 @@ class Terminal(Struct, frozen=True):
     kind: str
     key: str
     name: str
-    below: str = ""
+    remark: str = ""
 
 
 MAX_REMARK_LENGTH = 64
@@ -113,7 +113,7 @@ def _selector_terminal(choice: ChoiceOutline) -> Terminal:
 def _join_terminal(choice: ChoiceOutline, k: int, detail: Detail) -> Terminal:
     """Return the right terminal of the `k`-th result of a choice."""
     join = choice.joins[k]
-    type_text = join.type if detail.types else ""
+    type_text = join.type if detail.shows_types else ""
     if choice.id == IMPORTED_FUNCTION_ID and join.ports:
         return Terminal("join", f"r{k}", ", ".join(join.ports), type_text)
     return Terminal("join", f"r{k}", join.name, _ports_text(join.ports, type_text))
@@ -154,9 +154,9 @@ def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
     """Return the left terminal of the `k`-th carried value."""
     carried = loop.carried[k]
     initial_value = "?" if carried.initial is None else _initial_text(carried.initial)
-    if detail.types and carried.initial is not None:
+    if detail.shows_types and carried.initial is not None:
         initial_value = argument_text(ArgumentOutline(carried.initial, carried.initial_value))
-    type_text = f" · {carried.type}" if detail.types and carried.type else ""
+    type_text = f" · {carried.type}" if detail.shows_types and carried.type else ""
     return Terminal(
         "enter", f"v{k}", carried.enter or f"carried {k}", f"← {initial_value}{type_text}"
     )
@@ -174,7 +174,7 @@ def _leave_terminal(
 ) -> Terminal:
     """Return the right terminal of the `k`-th carried value."""
     carried = loop.carried[k]
-    type_text = carried.type if detail.types else ""
+    type_text = carried.type if detail.shows_types else ""
     remark = _ports_text(
         carried.ports, type_text, _observed_value(observation, loop, carried.ports)
     )
@@ -186,9 +186,9 @@ def _recording_terminals(
 ) -> Iterable[Terminal]:
     """Yield the terminals of recorded values."""
     for k, recorded in enumerate(loop.recorded):
-        type_text = recorded.type if detail.types else ""
+        type_text = recorded.type if detail.shows_types else ""
         observed_value = _observed_value(observation, loop, recorded.ports)
-        remark = _ports_text(recorded.ports, recorded.how, type_text, observed_value)
+        remark = _ports_text(recorded.ports, recorded.remark, type_text, observed_value)
         yield Terminal("recorded", f"r{k}", recorded.name, remark)
 
 
@@ -203,7 +203,7 @@ def _observed_value(
     observation: Observation | None, loop: LoopOutline, ports: tuple[str, ...]
 ) -> str:
     """Return the observed value of the first of these ports, as text."""
-    return terminal_words(observation, loop, ports[0]) if ports else ""
+    return describe_terminal(observation, loop, ports[0]) if ports else ""
 
 
 def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
@@ -214,7 +214,9 @@ def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
 def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
     """Yield the terminals of slices."""
     for k, row_slice in enumerate(loop.slices):
-        remark = ", ".join(text for text in (f"= {slice_text(row_slice)}", row_slice.how) if text)
+        remark = ", ".join(
+            text for text in (f"= {slice_text(row_slice)}", row_slice.remark) if text
+        )
         yield Terminal("sliced", f"s{k}", row_slice.name or f"input {k}", remark)
 
 
@@ -229,7 +231,7 @@ def _capture_terminals(captures: Iterable[CaptureOutline], detail: Detail) -> It
     """Yield the terminals of captures."""
     for k, capture in enumerate(captures):
         value_remark = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
-        remark = capture.type if detail.types else ""
+        remark = capture.type if detail.shows_types else ""
         yield Terminal("captured", f"o{k}", f"{capture.name}{value_remark}", remark)
 
 
@@ -334,16 +336,16 @@ def _name_cell(terminal: Terminal, align: str, **size: int) -> str:
     """Build the cell with the name and the remark of a terminal."""
     content = stack_lines(
         style_text(shorten_name(terminal.name, 40)),
-        small_text(shorten(terminal.below, MAX_REMARK_LENGTH)) if terminal.below else "",
+        small_text(shorten(terminal.remark, MAX_REMARK_LENGTH)) if terminal.remark else "",
         align=align,
     )
     return cell(
         content,
         PORT=f"{terminal.key}_o",
         ALIGN=align,
-        BGCOLOR=PAPER,
+        BGCOLOR=PAPER_COLOR,
         BORDER=1,
-        COLOR=CHIP_BORDER,
+        COLOR=CHIP_BORDER_COLOR,
         **size,
     )
 
@@ -358,7 +360,7 @@ def _column_widths(rows: Rows) -> list[int]:
             int(
                 max(
                     _LETTER_WIDTH * len(terminal.name),
-                    5.8 * min(len(terminal.below), MAX_REMARK_LENGTH),
+                    5.8 * min(len(terminal.remark), MAX_REMARK_LENGTH),
                 )
             )
             + 14

@@ -43,7 +43,7 @@ def renderer() -> str:
         UnsupportedError: No drawing program is installed.
     """
     program = shutil.which("dot")
-    return program or f"pygraphviz {_pygraphviz().__version__}"
+    return program or f"pygraphviz {_import_pygraphviz().__version__}"
 
 
 def render(dot: str, target_format: str) -> bytes:
@@ -70,7 +70,7 @@ def _render_with_dot(dot: str, target_format: str) -> bytes:
 
 def _render_with_pygraphviz(dot: str, target_format: str) -> bytes:
     """Render DOT text with the Graphviz library of pygraphviz."""
-    pygraphviz = _pygraphviz()
+    pygraphviz = _import_pygraphviz()
     try:
         with warnings.catch_warnings(), _mute_stderr():
             warnings.simplefilter("ignore")
@@ -93,7 +93,7 @@ def _mute_stderr() -> Iterator[None]:
         os.close(saved_descriptor)
 
 
-def _pygraphviz() -> Any:
+def _import_pygraphviz() -> Any:
     """Import pygraphviz, or raise an UnsupportedError with the ways to install a drawing program."""
     try:
         import pygraphviz

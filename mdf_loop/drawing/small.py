@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mdf_loop.drawing.canvas import Canvas, EdgeTarget, End, NodeConnections
 from mdf_loop.drawing.labels import small_text, stack_lines, style_text
-from mdf_loop.drawing.theme import HEADER, PAPER, REMARK_COLOR
+from mdf_loop.drawing.theme import HEADER_COLOR, PAPER_COLOR, REMARK_COLOR
 from mdf_loop.drawing.view import View
 from mdf_loop.ir import Array
 from mdf_loop.outline import GraphOutline, NodeOutline
@@ -86,8 +86,8 @@ def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
             node.path,
             shape="box",
             style="filled",
-            fillcolor=HEADER,
-            color=HEADER,
+            fillcolor=HEADER_COLOR,
+            color=HEADER_COLOR,
             margin="0.08,0.03",
             height="0.2",
         )
@@ -112,7 +112,7 @@ def draw_pill(
 ) -> None:
     """Draw an input or an output of the model, with its observed value."""
     canvas.kinds.add(role)
-    type_line = small_text(type_text) if view.detail.types and type_text else ""
+    type_line = small_text(type_text) if view.detail.shows_types and type_text else ""
     canvas.node(
         name,
         stack_lines(
@@ -124,7 +124,7 @@ def draw_pill(
         path,
         shape="box",
         style="rounded,filled",
-        fillcolor=PAPER,
+        fillcolor=PAPER_COLOR,
         color=REMARK_COLOR,
         margin="0.12,0.05",
         height="0.3",

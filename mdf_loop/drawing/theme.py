@@ -13,26 +13,26 @@ from msgspec import Struct
 
 _T = TypeVar("_T")
 
-FONT = "Helvetica,Arial,DejaVu Sans,sans-serif"
-INK = "#1b1f24"
+FONT_FAMILIES = "Helvetica,Arial,DejaVu Sans,sans-serif"
+TEXT_COLOR = "#1b1f24"
 REMARK_COLOR = "#57606a"
-PAPER = "#ffffff"
-LINE = "#8c959f"
-CHIP_BORDER = "#c8d1da"
-WARNING = "#a40e26"
-HEADER = "#eaeef2"
-LOOP_LINE = "#0b5394"
-FRAME_FILLS = ("#f3f7fb", "#e6eff8", "#d9e6f3")
+PAPER_COLOR = "#ffffff"
+LINE_COLOR = "#8c959f"
+CHIP_BORDER_COLOR = "#c8d1da"
+WARNING_COLOR = "#a40e26"
+HEADER_COLOR = "#eaeef2"
+LOOP_LINE_COLOR = "#0b5394"
+FRAME_FILL_COLORS = ("#f3f7fb", "#e6eff8", "#d9e6f3")
 """Backgrounds of nested loop frames, outermost first. Deeper frames repeat these colours."""
 
-CHOICE_LINE = "#9a6700"
-CHOICE_FILL, BRANCH_FILL = "#fdf6e3", "#fffdf7"
+CHOICE_LINE_COLOR = "#9a6700"
+CHOICE_FILL_COLOR, BRANCH_FILL_COLOR = "#fdf6e3", "#fffdf7"
 """Backgrounds of a choice and of its branches."""
 
 IMPORTED_FUNCTION_ID = "result"
 """Id of a node's function in a model that was imported from another system."""
 
-BIG, NORMAL, SMALL = 13, 11, 9
+BIG_FONT_SIZE, NORMAL_FONT_SIZE, SMALL_FONT_SIZE = 13, 11, 9
 ROW_HEIGHT = 40
 """Height of a terminal in points. It has space for two lines, so that the rows of both rails are equal."""
 BADGE_SIZE = 24
@@ -42,30 +42,32 @@ class Mark(Struct, frozen=True):
     """Sign on a coloured background, with the text of its legend entry."""
 
     sign: str
-    ground: str
-    ink: str
-    words: str
+    background: str
+    text_color: str
+    legend_text: str
 
 
 MARKS: dict[str, Mark] = {
-    "trip_count": Mark("N", "#4d4d4d", PAPER, "trip count"),
-    "iteration": Mark("i", "#4d4d4d", PAPER, "iteration number"),
-    "start": Mark("?", "#b34700", PAPER, "runs only if true"),
-    "stop": Mark("■", "#b34700", PAPER, "stops when false"),
-    "enter": Mark("▼", "#0072b2", PAPER, "carried value enters"),
-    "leave": Mark("▲", "#0072b2", PAPER, "leaves for t+1, at last the result"),
-    "delayed": Mark("−k", "#0072b2", PAPER, "value of k iterations ago"),
-    "sliced": Mark("[i]", "#00725a", PAPER, "sliced, one part per iteration"),
-    "recorded": Mark("[ ]", "#00725a", PAPER, "recorded, one row per iteration"),
-    "choose": Mark("?", CHOICE_LINE, PAPER, "chooses the branch"),
-    "join": Mark("Y", CHOICE_LINE, PAPER, "result of the branch that was taken"),
-    "captured": Mark("◇", PAPER, INK, "read from outside"),
-    "result": Mark("#", "#4d4d4d", PAPER, "report on the run"),
-    "before_test": Mark("+1", "#f7dcc8", INK, "before the test: runs once more than the rest"),
-    "native": Mark("⚡", "#f6e7a8", INK, "ran as machine code"),
-    "state": Mark("↻", "#f6e7a8", INK, "state, kept between evaluations"),
-    "noise": Mark("~", "#f7dcc8", INK, "draws random numbers"),
-    "schedule": Mark("◷", "#f7dcc8", INK, "when the scheduler lets it run"),
+    "trip_count": Mark("N", "#4d4d4d", PAPER_COLOR, "trip count"),
+    "iteration": Mark("i", "#4d4d4d", PAPER_COLOR, "iteration number"),
+    "start": Mark("?", "#b34700", PAPER_COLOR, "runs only if true"),
+    "stop": Mark("■", "#b34700", PAPER_COLOR, "stops when false"),
+    "enter": Mark("▼", "#0072b2", PAPER_COLOR, "carried value enters"),
+    "leave": Mark("▲", "#0072b2", PAPER_COLOR, "leaves for t+1, at last the result"),
+    "delayed": Mark("−k", "#0072b2", PAPER_COLOR, "value of k iterations ago"),
+    "sliced": Mark("[i]", "#00725a", PAPER_COLOR, "sliced, one part per iteration"),
+    "recorded": Mark("[ ]", "#00725a", PAPER_COLOR, "recorded, one row per iteration"),
+    "choose": Mark("?", CHOICE_LINE_COLOR, PAPER_COLOR, "chooses the branch"),
+    "join": Mark("Y", CHOICE_LINE_COLOR, PAPER_COLOR, "result of the branch that was taken"),
+    "captured": Mark("◇", PAPER_COLOR, TEXT_COLOR, "read from outside"),
+    "result": Mark("#", "#4d4d4d", PAPER_COLOR, "report on the run"),
+    "before_test": Mark(
+        "+1", "#f7dcc8", TEXT_COLOR, "before the test: runs once more than the rest"
+    ),
+    "native": Mark("⚡", "#f6e7a8", TEXT_COLOR, "ran as machine code"),
+    "state": Mark("↻", "#f6e7a8", TEXT_COLOR, "state, kept between evaluations"),
+    "noise": Mark("~", "#f7dcc8", TEXT_COLOR, "draws random numbers"),
+    "schedule": Mark("◷", "#f7dcc8", TEXT_COLOR, "when the scheduler lets it run"),
 }
 
 
@@ -74,11 +76,11 @@ class Stroke(Struct, frozen=True):
 
     attributes: dict[str, str]
     sample: str
-    words: str
+    legend_text: str
 
 
 STROKES: dict[str, Stroke] = {
-    "data": Stroke({"color": INK}, "", ""),
+    "data": Stroke({"color": TEXT_COLOR}, "", ""),
     "capture": Stroke(
         {"color": "#6e7781", "style": "dotted", "penwidth": "1.4", "arrowhead": "vee"},
         "···▸",
@@ -139,29 +141,43 @@ DIRECTIONS = {
 
 
 class Detail(Struct, frozen=True):
-    """Level of detail. `rows` and `width` limit the formulas of a node.
+    """Level of detail. `max_formulas` and `line_width` limit the formulas of a node.
 
     With `operators`, nodes show only their operators, and chains of operators share a box.
     """
 
     level: int | str
-    frames: bool
-    bodies: bool
-    types: bool
-    rows: int
-    width: int
+    shows_frames: bool
+    shows_bodies: bool
+    shows_types: bool
+    max_formulas: int
+    line_width: int
     operators: bool = False
 
 
 LEVELS = (
-    Detail(0, frames=False, bodies=False, types=False, rows=0, width=32),
-    Detail(1, frames=True, bodies=False, types=False, rows=0, width=32),
-    Detail(2, frames=True, bodies=True, types=False, rows=6, width=40),
-    Detail(3, frames=True, bodies=True, types=True, rows=200, width=64),
+    Detail(
+        0, shows_frames=False, shows_bodies=False, shows_types=False, max_formulas=0, line_width=32
+    ),
+    Detail(
+        1, shows_frames=True, shows_bodies=False, shows_types=False, max_formulas=0, line_width=32
+    ),
+    Detail(
+        2, shows_frames=True, shows_bodies=True, shows_types=False, max_formulas=6, line_width=40
+    ),
+    Detail(
+        3, shows_frames=True, shows_bodies=True, shows_types=True, max_formulas=200, line_width=64
+    ),
 )
-OPERATORS = Detail(
-    "operators", frames=True, bodies=True, types=False, rows=0, width=32, operators=True
+OPERATORS_DETAIL = Detail(
+    "operators",
+    shows_frames=True,
+    shows_bodies=True,
+    shows_types=False,
+    max_formulas=0,
+    line_width=32,
+    operators=True,
 )
 """Level of detail for large graphs."""
-BAND_LINE, BAND_FILL = "#d8dee4", "#fbfcfd"
+BAND_LINE_COLOR, BAND_FILL_COLOR = "#d8dee4", "#fbfcfd"
 """Colours of the border and of the background of a band."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mdf_loop.drawing.theme import LEVELS, OPERATORS, Detail
+from mdf_loop.drawing.theme import LEVELS, OPERATORS_DETAIL, Detail
 from mdf_loop.outline import GraphOutline, NodeOutline, Observation
 
 
@@ -19,7 +19,7 @@ class View(Struct, frozen=True):
         captures: True if captured values are drawn.
         nesting: Number of frames around the current graph.
         bands: Number of bands for the operators of a large graph.
-        weights: True if each of many captured constants is drawn.
+        draws_all_constants: True if each of many captured constants is drawn.
         observation: Observation of a run.
     """
 
@@ -29,13 +29,13 @@ class View(Struct, frozen=True):
     collapse: frozenset[str] = frozenset()
     nesting: int = 0
     bands: int = 1
-    weights: bool = False
+    draws_all_constants: bool = False
     observation: Observation | None = None
 
     def opens(self, node: NodeOutline) -> bool:
         """Return True if the loops and choices of a node are drawn as frames rather than as one box."""
         depth_allows = self.depth is None or self.depth > 0
-        return self.detail.frames and depth_allows and node.id not in self.collapse
+        return self.detail.shows_frames and depth_allows and node.id not in self.collapse
 
     def inner(self) -> View:
         """Return the view of the graph inside a frame."""
@@ -59,4 +59,4 @@ def default_level(graph: GraphOutline) -> int:
 
 def detail_of(level: int | str) -> Detail:
     """Return the detail of a level."""
-    return OPERATORS if isinstance(level, str) else LEVELS[level]
+    return OPERATORS_DETAIL if isinstance(level, str) else LEVELS[level]

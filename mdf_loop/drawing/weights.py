@@ -19,7 +19,7 @@ MAX_SEPARATE_CONSTANTS = 8
 
 def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:
     """Merge many captured constants of a loop or choice into one terminal."""
-    if view.weights or not any(node.blocks for node in graph.nodes):
+    if view.draws_all_constants or not any(node.blocks for node in graph.nodes):
         return graph
     constant_ids = {node.id for node in graph.nodes if node.constant is not None}
     constant_ports: dict[str, set[str]] = {}
@@ -30,7 +30,7 @@ def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:
     merged_nodes = []
     for node in graph.nodes:
         merged_names = _mergeable_names(node, constant_ports.get(node.id, set()))
-        merged_nodes.append(_without_names(node, merged_names) if merged_names else node)
+        merged_nodes.append(_remove_names(node, merged_names) if merged_names else node)
         merged_ports |= {(node.id, port) for port in merged_names}
     if not merged_ports:
         return graph
@@ -49,7 +49,7 @@ def _mergeable_names(node: NodeOutline, constant_names: set[str]) -> frozenset[s
     return mergeable_names if len(mergeable_names) > MAX_SEPARATE_CONSTANTS else frozenset()
 
 
-def _without_names(node: NodeOutline, names: frozenset[str]) -> NodeOutline:
+def _remove_names(node: NodeOutline, names: frozenset[str]) -> NodeOutline:
     """Remove the input ports and captures with these names from a node."""
     return replace(
         node,

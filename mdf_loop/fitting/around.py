@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from mdf_loop.fitting.search import Optimum
-from mdf_loop.fitting.uncertainty import Uncertainty, with_undetermined_directions
+from mdf_loop.fitting.uncertainty import Uncertainty, uncertainty_with_undetermined_directions
 from mdf_loop.ir import Array
 
 MIN_ROUNDS, MAX_ROUNDS = 3, 5
@@ -87,7 +87,9 @@ def refine_noisy_minimum(
         )
         if round_number >= MIN_ROUNDS and is_known.all():
             break
-    return best, with_undetermined_directions(inverse_hessian, directions[:, ~is_known].T)
+    return best, uncertainty_with_undetermined_directions(
+        inverse_hessian, directions[:, ~is_known].T
+    )
 
 
 def _project_spread(indices: Array, spread: Array) -> Array:

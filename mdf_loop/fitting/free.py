@@ -17,7 +17,7 @@ from mdf_loop.cached_property import cached_property
 from mdf_loop.errors import Finding, InputError, raise_findings
 from mdf_loop.ir import Array
 
-_HINT = "give the least and the largest value: free={'cell.a': (0.2, 1.2)}"
+_BOUNDS_HINT = "give the least and the largest value: free={'cell.a': (0.2, 1.2)}"
 
 
 class Parameter(Struct, frozen=True):
@@ -115,7 +115,7 @@ def free_names(free: Any) -> tuple[str, ...]:
     """
     bounds = arguments.mapping(free, "free", "free={'node.parameter': (0.0, 1.0)}")
     if not bounds:
-        raise InputError("nothing is free", hint=_HINT)
+        raise InputError("nothing is free", hint=_BOUNDS_HINT)
     return tuple(bounds)
 
 
@@ -129,16 +129,16 @@ def parameter_space(
     """
     parameters, findings = [], []
     for name, bounds in free.items():
-        parameter = _parameter(name, bounds, shapes[name])
+        parameter = _build_parameter(name, bounds, shapes[name])
         if isinstance(parameter, str):
-            findings.append(Finding("InputError", parameter, "", _HINT))
+            findings.append(Finding("InputError", parameter, "", _BOUNDS_HINT))
         else:
             parameters.append(parameter)
     raise_findings(findings)
     return ParameterSpace(tuple(parameters))
 
 
-def _parameter(name: str, bounds: Any, shape: tuple[int, ...]) -> Parameter | str:
+def _build_parameter(name: str, bounds: Any, shape: tuple[int, ...]) -> Parameter | str:
     """Build a free parameter, or return a message about invalid bounds."""
     subject_text = f"the bounds of '{name}', {bounds!r},"[:200]
     try:

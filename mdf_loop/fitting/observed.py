@@ -23,7 +23,7 @@ from mdf_loop.paths import noted, path_of
 TIME, STEP, TRIAL, WEIGHT, DEVIATION = "time", "step", "trial", "weight", "sd"
 """Names of data columns that are not outputs: time or step, trial number, weight, standard deviation."""
 
-NO_OUTPUTS = (TIME, STEP, TRIAL, WEIGHT, DEVIATION)
+RESERVED_COLUMNS = (TIME, STEP, TRIAL, WEIGHT, DEVIATION)
 """All columns that are not outputs."""
 
 Table = Mapping[str, Array]
@@ -76,10 +76,10 @@ class Observations(Struct, frozen=True):
     @property
     def dropped(self) -> int:
         """Number of rows with a nan or infinite value."""
-        return not_finite_rows(*(part.values for part in self.parts))
+        return count_nonfinite_rows(*(part.values for part in self.parts))
 
 
-def not_finite_rows(*columns: Array) -> int:
+def count_nonfinite_rows(*columns: Array) -> int:
     """Count the rows in which a column is nan or infinite."""
     nonfinite_masks = [
         ~np.isfinite(column).reshape(len(column), -1).all(axis=1) for column in columns
@@ -172,7 +172,7 @@ def match_to_steps(
         InputError: A row matches no step. The message names the row.
     """
     row_steps = _row_steps(table, steps, dt, len(next(iter(columns.values()))))
-    factors, exact = _factors(table, len(row_steps))
+    factors, exact = _residual_factors(table, len(row_steps))
     has_time = dt is not None or TIME in table or STEP in table
     step_count = int(row_steps.max()) + 1 if steps is None and has_time else steps
     parts = tuple(
@@ -200,11 +200,11 @@ def _row_steps(table: Table, steps: int | None, dt: float | None, rows: int) -> 
         raise InputError(f"the column '{column_name}' is no column of finite numbers")
     step_length = 1.0 if dt is None or column_name == STEP else dt
     row_steps = np.floor(times / step_length + 0.5)
-    raise_findings(_out_of_range(times, row_steps, steps, step_length))
+    raise_findings(_range_findings(times, row_steps, steps, step_length))
     return row_steps.astype(np.int64)
 
 
-def _out_of_range(
+def _range_findings(
     times: Array, row_steps: Array, steps: int | None, step_length: float
 ) -> Iterator[Finding]:
     """Yield a finding about the first row of the data that is outside of the run."""
@@ -221,7 +221,7 @@ def _out_of_range(
         )
 
 
-def _factors(table: Table, rows: int) -> tuple[Array, bool]:
+def _residual_factors(table: Table, rows: int) -> tuple[Array, bool]:
     """Return the factor of each residual, and True if the factors scale residuals to unit variance."""
     if WEIGHT in table and DEVIATION in table:
         raise InputError("the data have both 'weight' and 'sd'", hint="leave one of them out")
@@ -240,4 +240,4 @@ def _factors(table: Table, rows: int) -> tuple[Array, bool]:
 
 def output_columns(table: Table) -> Sequence[str]:
     """Return the names of the columns that may be outputs of the model."""
-    return [name for name in table if name not in NO_OUTPUTS]
+    return [name for name in table if name not in RESERVED_COLUMNS]

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.around import Term
-from mdf_loop.fitting.observed import not_finite_rows
+from mdf_loop.fitting.observed import count_nonfinite_rows
 from mdf_loop.fitting.summands import ObjectiveTerm, SumObjective
 from mdf_loop.ir import Array
 
@@ -98,7 +98,7 @@ class ReactionTimeData(Struct, frozen=True):
         if not is_finite.any():
             raise InputError("the data have no reaction time")
         dropped_count = (
-            not_finite_rows(times) if choices is None else not_finite_rows(times, choices)
+            count_nonfinite_rows(times) if choices is None else count_nonfinite_rows(times, choices)
         )
         if choices is None:
             return cls((Bins.of(None, times[is_finite]),), times[is_finite], dropped_count)

@@ -20,7 +20,7 @@ from mdf_loop.fitting.watch import FitMonitor, SearchStopped
 from mdf_loop.ir import Array, StopReason
 from mdf_loop.signals import count_interrupt
 
-TOLERANCE = 1e-13
+SEARCH_TOLERANCE = 1e-13
 """Relative change of the sum, the point and the gradient below which least squares end."""
 
 COST_AGREEMENT = 1e-6
@@ -29,7 +29,7 @@ COST_AGREEMENT = 1e-6
 POINT_AGREEMENT = 1e-3
 """Distance below which two starts have ended at the same point, as a share of the bounds."""
 
-MAX_POINTS_WITHOUT_NUMBER = 256
+MAX_POINTS_WITHOUT_FINITE_COST = 256
 """Number of points with nan or infinite costs after which differential evolution gives up."""
 
 Costs = Callable[[Array], Array]
@@ -59,11 +59,11 @@ def rank_points(points: Array, costs: Costs) -> Array:
     cost_order = np.argsort(point_costs, kind="stable")
     finite_points: Array = points[cost_order[np.isfinite(point_costs[cost_order])]]
     if not len(finite_points):
-        raise _no_number(len(points))
+        raise _no_finite_cost_error(len(points))
     return finite_points
 
 
-def _no_number(points: int) -> InputError:
+def _no_finite_cost_error(points: int) -> InputError:
     """Return the error for a model whose costs are nan or infinite at all points."""
     return InputError(
         f"the model gives no number at any of {points} points within the bounds",
@@ -81,9 +81,9 @@ def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunctio
         interior_start,
         jacobian,
         bounds=(0.0, 1.0),
-        xtol=TOLERANCE,
-        ftol=TOLERANCE,
-        gtol=TOLERANCE,
+        xtol=SEARCH_TOLERANCE,
+        ftol=SEARCH_TOLERANCE,
+        gtol=SEARCH_TOLERANCE,
         max_nfev=200,
     )
     optimum = Optimum(
@@ -99,7 +99,9 @@ def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunctio
     return optimum
 
 
-def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Array]]) -> Optimum:
+def minimize_along_gradient(
+    start: Array, value_and_gradient: Callable[[Array], tuple[float, Array]]
+) -> Optimum:
     """Search a local minimum of a function from a start point along its gradient (L-BFGS-B)."""
     from scipy.optimize import minimize
 
@@ -109,14 +111,14 @@ def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Arr
         jac=True,
         method="L-BFGS-B",
         bounds=[(0.0, 1.0)] * len(start),
-        options={"ftol": TOLERANCE, "gtol": 1e-10, "maxiter": 1000},
+        options={"ftol": SEARCH_TOLERANCE, "gtol": 1e-10, "maxiter": 1000},
     )
     return Optimum(
         solution.x, float(solution.fun), start, bool(solution.success), str(solution.message)
     )
 
 
-def evolution(
+def minimize_by_evolution(
     costs: Costs, size: int, seed: int, generations: int = 1000, population: Array | None = None
 ) -> Optimum:
     """Search the minimum of the costs by differential evolution, where each generation is one call.
@@ -143,10 +145,10 @@ def evolution(
             generation_energies = costs(members)
             point_count, has_finite_cost = (
                 point_count + len(members),
-                has_finite_cost or _any_number(generation_energies),
+                has_finite_cost or _has_finite_cost(generation_energies),
             )
-            if point_count >= MAX_POINTS_WITHOUT_NUMBER and not has_finite_cost:
-                raise _no_number(point_count)
+            if point_count >= MAX_POINTS_WITHOUT_FINITE_COST and not has_finite_cost:
+                raise _no_finite_cost_error(point_count)
         except (TypeError, ValueError) as error:
             raise _CostError(error) from None
         return generation_energies
@@ -170,7 +172,7 @@ def evolution(
     )
 
 
-def _any_number(costs: Array) -> bool:
+def _has_finite_cost(costs: Array) -> bool:
     return bool(np.isfinite(costs).any())
 
 

@@ -79,10 +79,12 @@ def uncertainty_from_jacobian(jacobian: Array, variance: float, freedom: int | N
         / np.where(norms > 0, norms, np.inf)
     )
     covariance = variance * (scaled_rows.T @ scaled_rows)
-    return with_undetermined_directions(covariance, right_singular_vectors[~is_known], freedom)
+    return uncertainty_with_undetermined_directions(
+        covariance, right_singular_vectors[~is_known], freedom
+    )
 
 
-def with_undetermined_directions(
+def uncertainty_with_undetermined_directions(
     covariance: Array, undetermined: Array, freedom: int | None = None
 ) -> Uncertainty:
     """Return the uncertainty of elements that the data do not determine in some directions.

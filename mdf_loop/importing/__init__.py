@@ -140,7 +140,7 @@ def from_onnx(source: Any, *, loop_condition: str = "document") -> Any:
         ModelError: The file is damaged. The message states the fault.
         UnsupportedError: The model has a part that MDF or ONNX Runtime cannot represent.
     """
-    from mdf_loop.importing.onnx_file import checked_onnx
+    from mdf_loop.importing.onnx_file import check_onnx
     from mdf_loop.importing.onnx_model import import_onnx
 
     word(loop_condition, "loop_condition", LOOP_CONDITIONS)
@@ -154,7 +154,7 @@ def from_onnx(source: Any, *, loop_condition: str = "document") -> Any:
         )
     else:
         name = source.graph.name or "model"
-        imported = import_onnx(checked_onnx(source), name, loop_condition)
+        imported = import_onnx(check_onnx(source), name, loop_condition)
     for sentence in imported.warnings:
         warn_user(sentence)
     return model_of(imported.content)

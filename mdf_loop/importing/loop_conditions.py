@@ -27,7 +27,7 @@ DOCUMENT, RUNTIME = READINGS = ("document", "runtime")
 LOOP_CONDITION = "loop_condition"
 """Metadata key for the reading of an ambiguous loop, at the node and at the body in MDF."""
 
-_TRUTH_PRESERVING = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
+_TRUTH_PRESERVING_OPERATORS = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
 """Operators whose result is true if the first input is true."""
 
 
@@ -88,13 +88,13 @@ class _TrueValues(Struct, frozen=True):
     facts: Facts
     true_names: frozenset[str] = frozenset()
 
-    def inside(self, body: onnx.GraphProto, *true_names: str) -> _TrueValues:
+    def for_body(self, body: onnx.GraphProto, *true_names: str) -> _TrueValues:
         """Return the true values of a body of this graph. The body's inputs `true_names` are true."""
         input_names = {value.name for value in body.input}
         names = (self.true_names - input_names) | frozenset(true_names)
         return _TrueValues(Facts(body, self.facts.version, self.facts), names)
 
-    def always_true(self, name: str) -> bool:
+    def is_always_true(self, name: str) -> bool:
         """Return True if the value is true in every run."""
         defining_facts = self.facts.defining_facts(name)
         if name in self.true_names and (
@@ -108,16 +108,17 @@ class _TrueValues(Struct, frozen=True):
         return node is not None and not node.domain and self._returns_true(node, name)
 
     def _returns_true(self, node: onnx.NodeProto, name: str) -> bool:
-        if node.op_type in _TRUTH_PRESERVING:
-            return self.always_true(node.input[0])
+        if node.op_type in _TRUTH_PRESERVING_OPERATORS:
+            return self.is_always_true(node.input[0])
         if node.op_type in ("And", "Or"):
-            inputs_are_true = map(self.always_true, node.input)
+            inputs_are_true = map(self.is_always_true, node.input)
             return all(inputs_are_true) if node.op_type == "And" else any(inputs_are_true)
         if node.op_type == "If":
             position = list(node.output).index(name)
             branches = (attribute.g for attribute in node.attribute)
             return all(
-                self.inside(branch).always_true(branch.output[position].name) for branch in branches
+                self.for_body(branch).is_always_true(branch.output[position].name)
+                for branch in branches
             )
         return False
 
@@ -129,9 +130,11 @@ def _mark_loops(graph: onnx.GraphProto, truths: _TrueValues, reading: str) -> No
         typed_bodies = (a.g for a in typed_node.attribute if a.HasField("g"))
         for body, typed_body in zip(bodies, typed_bodies, strict=True):
             condition_inputs = [body.input[1].name] if node.op_type == "Loop" else []
-            body_truths = truths.inside(typed_body, *condition_inputs)
-            if _has_no_condition_input(node) and not body_truths.always_true(body.output[0].name):
-                body_truths = truths.inside(typed_body)
+            body_truths = truths.for_body(typed_body, *condition_inputs)
+            if _has_no_condition_input(node) and not body_truths.is_always_true(
+                body.output[0].name
+            ):
+                body_truths = truths.for_body(typed_body)
                 if not _runs_once(node, truths.facts):
                     node.metadata_props.add(key=LOOP_CONDITION, value=reading)
             _mark_loops(body, body_truths, reading)

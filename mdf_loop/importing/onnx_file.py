@@ -36,7 +36,7 @@ def open_onnx(path: Path) -> onnx.ModelProto:
         raise ModelError(f"'{path}' nests its bodies too deep to be read", str(path)) from None
 
 
-def checked_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
+def check_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
     """Check a model without external data, and return a repaired copy.
 
     Raises:

@@ -47,7 +47,7 @@ _ONNX_DEFAULTS: dict[str, Content] = {
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
-def main_graph(proto: onnx.GraphProto, graph_id: str, metadata: Content) -> Content:
+def convert_main_graph(proto: onnx.GraphProto, graph_id: str, metadata: Content) -> Content:
     """Convert the main graph of an ONNX model. Inputs become nodes, and outputs keep their names."""
     writer = GraphWriter(graph_id)
     writer.reserve(_value_names(proto))
@@ -63,7 +63,7 @@ def main_graph(proto: onnx.GraphProto, graph_id: str, metadata: Content) -> Cont
     return writer.content(outputs=outputs, metadata=metadata)
 
 
-def body_graph(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Content:
+def convert_body(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Content:
     """Convert the body of an If, Scan or SequenceMap. The metadata state the order of inputs and outputs."""
     writer = GraphWriter(proto.name or "body", outer)
     writer.reserve(_value_names(proto))
@@ -73,7 +73,7 @@ def body_graph(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Cont
     return writer.content(inputs=input_names, outputs=output_names, metadata=_BRANCH_METADATA)
 
 
-def loop_body(
+def convert_loop_body(
     proto: onnx.GraphProto, outer: GraphWriter | None = None, reading: str | None = None
 ) -> Content:
     """Convert the body of a Loop, with iteration number and condition cast to their declared types.
@@ -172,7 +172,7 @@ def _write_graph(proto: onnx.GraphProto, writer: GraphWriter) -> None:
     if proto.sparse_initializer:
         raise UnsupportedError(f"the graph '{proto.name}' has sparse initializers")
     for tensor in proto.initializer:
-        writer.constant(tensor.name, array_of(tensor))
+        writer.constant(tensor.name, tensor_to_array(tensor))
     for node in proto.node:
         if node.domain not in OWN_DOMAINS:
             raise UnsupportedError(
@@ -184,7 +184,7 @@ def _write_graph(proto: onnx.GraphProto, writer: GraphWriter) -> None:
             _write_node(node, writer)
 
 
-def array_of(tensor: onnx.TensorProto) -> Array:
+def tensor_to_array(tensor: onnx.TensorProto) -> Array:
     """Return the numbers or strings of a tensor as an array of the tensor's dtype."""
     if tensor.data_type == onnx.TensorProto.UNDEFINED:
         raise ModelError(f"the tensor '{tensor.name}' has no element type and no numbers")
@@ -215,13 +215,13 @@ def _constant_array(node: onnx.NodeProto) -> Array:
     if attribute.name not in _CONSTANT_DTYPES:
         raise UnsupportedError(f"onnx::Constant with '{attribute.name}' cannot be read")
     if attribute.name == "value":
-        return array_of(attribute.t)
+        return tensor_to_array(attribute.t)
     value = _to_python(onnx.helper.get_attribute_value(attribute))
     return np.asarray(value, _CONSTANT_DTYPES[attribute.name])
 
 
 def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
-    captured_names = [name for body in _bodies_of(node) for name in captures(body)]
+    captured_names = [name for body in _bodies_of(node) for name in find_captured_names(body)]
     input_names = [*node.input, *captured_names]
     attributes = {a.name: _convert_attribute(node, a, writer) for a in node.attribute}
     args = {**_input_arguments(node), **_ONNX_DEFAULTS.get(node.op_type, {}), **attributes}
@@ -258,7 +258,7 @@ def _bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     return [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
 
 
-def captures(graph: onnx.GraphProto) -> list[str]:
+def find_captured_names(graph: onnx.GraphProto) -> list[str]:
     """Return the names of outer values that a body or its nested bodies read."""
     local_names = {value.name for value in graph.input} | {
         tensor.name for tensor in graph.initializer
@@ -266,7 +266,10 @@ def captures(graph: onnx.GraphProto) -> list[str]:
     local_names |= {name for node in graph.node for name in node.output}
     names_read = [name for node in graph.node for name in node.input]
     names_read += [
-        name for node in graph.node for body in _bodies_of(node) for name in captures(body)
+        name
+        for node in graph.node
+        for body in _bodies_of(node)
+        for name in find_captured_names(body)
     ]
     names_read += [value.name for value in graph.output]
     return [name for name in dict.fromkeys(names_read) if name and name not in local_names]
@@ -295,10 +298,10 @@ def _convert_attribute(
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, onnx.GraphProto):
         if node.op_type == "Loop":
-            return loop_body(value, writer, reading_of(node))
-        return body_graph(value, writer)
+            return convert_loop_body(value, writer, reading_of(node))
+        return convert_body(value, writer)
     if isinstance(value, onnx.TensorProto):
-        return array_of(value)
+        return tensor_to_array(value)
     if isinstance(value, onnx.TypeProto):
         return _read_type(value)[0]
     if isinstance(value, onnx.SparseTensorProto):

@@ -14,7 +14,7 @@ import onnx
 from mdf_loop.errors import CycleError, ModelError, ScopeError
 from mdf_loop.importing.onnx_library import Library, function_path, library_of_function
 from mdf_loop.importing.onnx_nodes import check_node
-from mdf_loop.importing.onnx_places import in_body, node_place
+from mdf_loop.importing.onnx_places import body_path, node_place
 from mdf_loop.importing.onnx_tensors import check_dtype
 
 _MAX_NESTING = 100
@@ -107,7 +107,7 @@ def _check_and_sort(
                     body,
                     visible_names | outer,
                     library,
-                    in_body(node_path, attribute.name),
+                    body_path(node_path, attribute.name),
                     depth + 1,
                 )
     _sort_nodes(nodes, dependencies, where)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.loop_conditions import DOCUMENT, ambiguous_loops, mark_ambiguous_loops
-from mdf_loop.importing.onnx_graph import OWN_DOMAINS, main_graph
+from mdf_loop.importing.onnx_graph import OWN_DOMAINS, convert_main_graph
 from mdf_loop.importing.onnx_references import UNBOUND_KEY
 from mdf_loop.importing.opsets import convert_to_package_opset
 from mdf_loop.importing.origin import origin_of
@@ -50,7 +50,7 @@ def import_onnx(proto: onnx.ModelProto, name: str, loop_condition: str) -> Impor
     graph_id = proto.graph.name or name
     model = convert_to_package_opset(proto)
     mark_ambiguous_loops(model, loop_condition)
-    graph = main_graph(model.graph, graph_id, {"onnx": onnx_metadata})
+    graph = convert_main_graph(model.graph, graph_id, {"onnx": onnx_metadata})
     content: Content = {name: {"format": "ModECI MDF v0.4", "graphs": graph}}
     loops = ambiguous_loops(content) if loop_condition == DOCUMENT else ()
     return ImportedModel(content, tuple(loop.warning for loop in loops))

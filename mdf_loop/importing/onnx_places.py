@@ -10,6 +10,6 @@ def node_place(graph: str, node: onnx.NodeProto, index: int) -> str:
     return f"{graph}.node['{node.name or f'{node.op_type}_{index}'}']"
 
 
-def in_body(node: str, attribute: str) -> str:
+def body_path(node: str, attribute: str) -> str:
     """Return the path of a node's body in the ONNX file."""
     return f"{node}.{attribute}"

@@ -13,33 +13,33 @@ import onnx
 from onnx import external_data_helper
 
 from mdf_loop.errors import ModelError, UnsupportedError
-from mdf_loop.importing.onnx_places import in_body, node_place
+from mdf_loop.importing.onnx_places import body_path, node_place
 from mdf_loop.ir.types import dtype_of
 from mdf_loop.paths import noted
 
-T = onnx.TensorProto
+TensorProto = onnx.TensorProto
 _DATA_FIELDS: dict[int, str] = {
-    T.FLOAT: "float_data", T.COMPLEX64: "float_data", T.DOUBLE: "double_data",
-    T.COMPLEX128: "double_data", T.INT64: "int64_data", T.UINT32: "uint64_data",
-    T.UINT64: "uint64_data", T.STRING: "string_data",
+    TensorProto.FLOAT: "float_data", TensorProto.COMPLEX64: "float_data", TensorProto.DOUBLE: "double_data",
+    TensorProto.COMPLEX128: "double_data", TensorProto.INT64: "int64_data", TensorProto.UINT32: "uint64_data",
+    TensorProto.UINT64: "uint64_data", TensorProto.STRING: "string_data",
 }  # fmt: skip
 """Field with the numbers of an element type in a tensor without raw_data. The default is int32_data."""
 _ELEMENT_BYTES: dict[int, int] = {
-    T.FLOAT: 4, T.DOUBLE: 8, T.FLOAT16: 2, T.BFLOAT16: 2, T.COMPLEX64: 8, T.COMPLEX128: 16,
-    T.INT8: 1, T.INT16: 2, T.INT32: 4, T.INT64: 8, T.UINT8: 1, T.UINT16: 2, T.UINT32: 4,
-    T.UINT64: 8, T.BOOL: 1,
+    TensorProto.FLOAT: 4, TensorProto.DOUBLE: 8, TensorProto.FLOAT16: 2, TensorProto.BFLOAT16: 2, TensorProto.COMPLEX64: 8, TensorProto.COMPLEX128: 16,
+    TensorProto.INT8: 1, TensorProto.INT16: 2, TensorProto.INT32: 4, TensorProto.INT64: 8, TensorProto.UINT8: 1, TensorProto.UINT16: 2, TensorProto.UINT32: 4,
+    TensorProto.UINT64: 8, TensorProto.BOOL: 1,
 }  # fmt: skip
-_NUMBERS_PER_ELEMENT: dict[int, int] = {T.COMPLEX64: 2, T.COMPLEX128: 2}
+_NUMBERS_PER_ELEMENT: dict[int, int] = {TensorProto.COMPLEX64: 2, TensorProto.COMPLEX128: 2}
 
 
 def check_dtype(code: int, where: str, what: str) -> None:
     """Raise an error if a tensor's element type is invalid or unsupported."""
-    if code not in T.DataType.values() or code == T.UNDEFINED:
+    if code not in TensorProto.DataType.values() or code == TensorProto.UNDEFINED:
         raise ModelError(f"{what} has element type number {code}, which ONNX does not have", where)
     try:
         dtype_of(code)
     except KeyError:
-        dtype_name = T.DataType.Name(code).lower()
+        dtype_name = TensorProto.DataType.Name(code).lower()
         raise UnsupportedError(
             f"{what} has element type {dtype_name}, which is not supported",
             where,
@@ -69,7 +69,7 @@ def tensors_in(graph: onnx.GraphProto, where: str) -> Iterator[tuple[onnx.Tensor
 def _attributes_with_paths(
     node: onnx.NodeProto, node_path: str
 ) -> Iterator[tuple[onnx.AttributeProto, str]]:
-    return ((attribute, in_body(node_path, attribute.name)) for attribute in node.attribute)
+    return ((attribute, body_path(node_path, attribute.name)) for attribute in node.attribute)
 
 
 def _graph_attribute(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:
@@ -86,9 +86,9 @@ def check_tensor(tensor: onnx.TensorProto, where: str) -> None:
         )
     if tensor.HasField("segment"):
         raise UnsupportedError(f"{subject} is stored in segments", where)
-    if tensor.data_location == T.EXTERNAL:
+    if tensor.data_location == TensorProto.EXTERNAL:
         return
-    if tensor.HasField("raw_data") and tensor.data_type == T.STRING:
+    if tensor.HasField("raw_data") and tensor.data_type == TensorProto.STRING:
         raise ModelError(f"{subject} has its texts as raw data, which ONNX does not allow", where)
     actual_size, expected_size, unit = _data_size(tensor)
     if actual_size != expected_size:
@@ -113,7 +113,7 @@ def _data_size(tensor: onnx.TensorProto) -> tuple[int, int, str]:
 
 
 def _format_type(tensor: onnx.TensorProto) -> str:
-    dtype_name = T.DataType.Name(tensor.data_type).lower()
+    dtype_name = TensorProto.DataType.Name(tensor.data_type).lower()
     return f"{dtype_name}[{', '.join(str(extent) for extent in tensor.dims)}]"
 
 
@@ -176,7 +176,7 @@ def _find_data_file(location: str, name: str, where: str, folder: Path) -> Path:
 
 
 def _declared_bytes(tensor: onnx.TensorProto, entries: dict[str, str], where: str) -> int:
-    if tensor.data_type == T.STRING:
+    if tensor.data_type == TensorProto.STRING:
         raise ModelError(f"texts of tensor '{tensor.name}' cannot lie in another file", where)
     byte_count: int = math.prod(tensor.dims) * _ELEMENT_BYTES[tensor.data_type]
     declared_length = _parse_count(entries, "length", where) if "length" in entries else byte_count

@@ -27,7 +27,7 @@ from mdf_loop.document.content import content_of
 from mdf_loop.document.document import Document
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.lifting import ExtractedArray, extract_arrays, insert_arrays
-from mdf_loop.importing.onnx_graph import array_of
+from mdf_loop.importing.onnx_graph import tensor_to_array
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import MAX_FILE_BYTES, dtype_name
 
@@ -126,7 +126,7 @@ def _read_arrays(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator
     }
     for path, location, is_list in json.loads(entries.get(ARRAYS, "[]")):
         is_transposed = isinstance(location, dict)
-        array = array_of(tensors[location["turned"] if is_transposed else location])
+        array = tensor_to_array(tensors[location["turned"] if is_transposed else location])
         array = np.ascontiguousarray(array.T) if is_transposed else array
         yield ExtractedArray(path, array if array.flags.writeable else array.copy(), is_list)
 

@@ -36,7 +36,7 @@ def write_model(content: Content, path: str | Path) -> list[Path]:
     target = check_model_file(path)
     array_file = target.with_suffix(".npz")
     large_arrays: dict[str, Array] = {}
-    text = _to_text(plain(content, array_file.name, large_arrays), target.suffix.lower())
+    text = _to_text(to_plain_content(content, array_file.name, large_arrays), target.suffix.lower())
     written_paths = [target]
     if large_arrays:
         checked_place(array_file)
@@ -84,56 +84,63 @@ def _dumper_class(dumper: Any) -> Any:
     return Dumper
 
 
-def plain(content: Any, array_file: str, large_arrays: dict[str, Array], name: str = "") -> Any:
+def to_plain_content(
+    content: Any, array_file: str, large_arrays: dict[str, Array], name: str = ""
+) -> Any:
     """Convert a model's content to plain data: small arrays become lists, the others move to `large_arrays`."""
     if isinstance(content, np.ndarray):
         return {
-            "value": _written_value(content, array_file, large_arrays, name),
+            "value": _convert_array(content, array_file, large_arrays, name),
             **array_metadata(content),
         }
     if isinstance(content, Mapping):
         is_parameter = isinstance(content.get("value"), np.ndarray)
         remaining_content = {**content, "value": None} if is_parameter else content
         sections = {
-            _json_key(key): plain(part, array_file, large_arrays, _child_name(name, key))
+            _to_json_key(key): to_plain_content(
+                part, array_file, large_arrays, _nested_array_name(name, key)
+            )
             for key, part in remaining_content.items()
             if key != "args"
         }
         if is_parameter:
-            sections |= _plain_parameter(content, array_file, large_arrays, name)
+            sections |= _convert_parameter(content, array_file, large_arrays, name)
         if "args" in content:
-            sections["args"] = _plain_arguments(content["args"], array_file, large_arrays, name)
+            sections["args"] = _convert_arguments(content["args"], array_file, large_arrays, name)
         return sections
     if isinstance(content, list | tuple):
         if contains_only_numbers(content):
             return list(content)
         return [
-            plain(part, array_file, large_arrays, f"{name}[{k}]") for k, part in enumerate(content)
+            to_plain_content(part, array_file, large_arrays, f"{name}[{k}]")
+            for k, part in enumerate(content)
         ]
     return content.item() if isinstance(content, np.generic) else content
 
 
-def _json_key(key: Any) -> Any:
+def _to_json_key(key: Any) -> Any:
     """Convert a mapping's key to a valid JSON key. A key from YAML may be a date."""
     return key if isinstance(key, str | int | float) else str(key)
 
 
-def _plain_arguments(args: Any, array_file: str, large_arrays: dict[str, Array], name: str) -> Any:
+def _convert_arguments(
+    args: Any, array_file: str, large_arrays: dict[str, Array], name: str
+) -> Any:
     """Convert a function's arguments to plain data. An argument `value` is not a parameter's value."""
     if not isinstance(args, Mapping):
-        return plain(args, array_file, large_arrays, name)
+        return to_plain_content(args, array_file, large_arrays, name)
     return {
-        key: plain(part, array_file, large_arrays, _child_name(name, key))
+        key: to_plain_content(part, array_file, large_arrays, _nested_array_name(name, key))
         for key, part in args.items()
     }
 
 
-def _plain_parameter(
+def _convert_parameter(
     content: Mapping[str, Any], array_file: str, large_arrays: dict[str, Array], name: str
 ) -> Content:
     """Convert a parameter's array to plain data, with its dtype in the metadata."""
     array = content["value"]
-    value = _written_value(array, array_file, large_arrays, name)
+    value = _convert_array(array, array_file, large_arrays, name)
     metadata = {**array_metadata(array), **(content.get("metadata") or {})}
     if isinstance(value, Mapping):
         metadata["shape"] = list(array.shape)
@@ -143,12 +150,12 @@ def _plain_parameter(
 _UNNAMED_SECTIONS = {"graphs", "nodes", "functions", "parameters", "args", "value"}
 
 
-def _child_name(name: str, key: Any) -> str:
+def _nested_array_name(name: str, key: Any) -> str:
     """Return the name of a nested array: the ids on its path, without section names."""
     return name if key in _UNNAMED_SECTIONS else f"{name}.{key}".lstrip(".")
 
 
-def _written_value(array: Array, array_file: str, large_arrays: dict[str, Array], name: str) -> Any:
+def _convert_array(array: Array, array_file: str, large_arrays: dict[str, Array], name: str) -> Any:
     if (array.size <= MAX_INLINE_ELEMENTS and not _needs_bits(array)) or _needs_text(array):
         return array.tolist()
     key, k = name or "array", 1

@@ -42,7 +42,7 @@ def outline_case(context: BlockContext) -> ChoiceOutline:
         for k, (key, body) in enumerate(graphs_by_key.items())
     ]
     if default_graph is None:
-        branches.append(_pass_through_branch(context))
+        branches.append(_outline_pass_through_branch(context))
     elif default_graph.value is not None:
         branches.append(_outline_branch(context, "else", default_graph, "default"))
     return _build_choice(context, "case", "index", branches)
@@ -64,8 +64,8 @@ def _build_choice(
         kind=kind,
         selector=outline_argument(selector_expression, node, None),
         branches=tuple(branches),
-        joins=_joins(context, max((len(branch.outputs) for branch in branches), default=0)),
-        captures=_captures(context, branches),
+        joins=_outline_joins(context, max((len(branch.outputs) for branch in branches), default=0)),
+        captures=_outline_captures(context, branches),
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -89,7 +89,7 @@ def _outline_branch(
     return BranchOutline(title, body, body.outputs)
 
 
-def _pass_through_branch(context: BlockContext) -> BranchOutline:
+def _outline_pass_through_branch(context: BlockContext) -> BranchOutline:
     """Return a branch without a graph, which returns the values of the argument `default`."""
     default_value = written_body(context.item, context.node, "default").value
     path = f"{context.where}.args.default"
@@ -100,7 +100,7 @@ def _pass_through_branch(context: BlockContext) -> BranchOutline:
 # --- joins and captures -----------------------------------------------------------------------
 
 
-def _joins(context: BlockContext, count: int) -> tuple[JoinOutline, ...]:
+def _outline_joins(context: BlockContext, count: int) -> tuple[JoinOutline, ...]:
     """Return the results of a choice, each of which joins one output of every branch."""
     item, node = context.item, context.node
     ports_of_results = [result_ports(node, item.id, k) for k in range(count)]
@@ -114,7 +114,7 @@ def _joins(context: BlockContext, count: int) -> tuple[JoinOutline, ...]:
     )
 
 
-def _captures(
+def _outline_captures(
     context: BlockContext, branches: Iterable[BranchOutline]
 ) -> tuple[CaptureOutline, ...]:
     """Return the captured values of all branches, each name once."""

@@ -34,7 +34,7 @@ from mdf_loop.outline.values import CaptureOutline
 from mdf_loop.reading import open_ports
 from mdf_loop.reading.parameters import condition_fields
 
-BLOCKS: dict[str, Callable[[BlockContext], Block]] = {
+BLOCK_OUTLINERS: dict[str, Callable[[BlockContext], Block]] = {
     "onnx::Loop": outline_loop,
     "onnx::Scan": outline_scan,
     "onnx::SequenceMap": outline_map,
@@ -164,7 +164,7 @@ class _Reader:
             function = graph_function(item.function)
             if function is not None:
                 where = f"{path}.{list_name}['{item.id}']"
-                yield BLOCKS[function](
+                yield BLOCK_OUTLINERS[function](
                     BlockContext(
                         item, node, path, where, self.document, self.notes, scope, self._body
                     )

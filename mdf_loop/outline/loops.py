@@ -57,8 +57,10 @@ def outline_loop(context: BlockContext) -> LoopOutline:
         loop_arguments = loop_form(item, node, context.where, context.document)
     except LoopError as error:
         messages = tuple(finding.what for finding in error.findings)
-        return replace(unknown_loop(context, ""), **_arguments(context, None), notes=messages)
-    initial_expressions, signature = _signature(loop_arguments, node)
+        return replace(
+            unknown_loop(context, ""), **_outline_arguments(context, None), notes=messages
+        )
+    initial_expressions, signature = _read_signature(loop_arguments, node)
     slices = tuple(
         outline_slice(row_slice, signature.iteration) for row_slice in loop_arguments.slices
     )
@@ -72,13 +74,15 @@ def outline_loop(context: BlockContext) -> LoopOutline:
     loop = notes.loops.get(context.where)
     return replace(
         unknown_loop(context, ""),
-        **_arguments(context, loop),
+        **_outline_arguments(context, loop),
         iteration=signature.iteration,
         condition_in=signature.condition_in,
         continue_name=signature.condition_out,
         condition_text=_condition_text(loop_arguments.body, signature.condition_out),
-        carried=_carried(initial_expressions, signature, node, item.id, notes, loop),
-        recorded=_recorded(context, loop_arguments, signature, len(initial_expressions), loop),
+        carried=_outline_carried_values(initial_expressions, signature, node, item.id, notes, loop),
+        recorded=_outline_recorded_values(
+            context, loop_arguments, signature, len(initial_expressions), loop
+        ),
         captures=tuple(
             replace(capture, type=notes.type_of(capture.path))
             for capture in find_captures(body.inputs, scope)
@@ -107,29 +111,29 @@ def unknown_loop(context: BlockContext, kind: str) -> LoopOutline:
         condition_text="",
         carried=(),
         recorded=(),
-        results=_report_results(context.node, context.item.id),
+        results=_outline_report_results(context.node, context.item.id),
         captures=(),
         body=None,
     )
 
 
-def _arguments(context: BlockContext, loop: ir.Loop | None) -> dict[str, Any]:
+def _outline_arguments(context: BlockContext, loop: ir.Loop | None) -> dict[str, Any]:
     """Return the trip count, the start condition and the operating mode of a loop."""
     args, node = context.args, context.node
     fixed_trip_count = context.notes.fixed_value(loop.trip_count) if loop else None
     trip_count = outline_argument(args.get("M"), node, fixed_trip_count)
     if trip_count is not None and literal_value(str(trip_count.expression)) == -1:
         trip_count = None
-    start_condition = _start_condition(context, loop)
+    start_condition = _outline_start_condition(context, loop)
     kind = loop_kind(trip_count, start_condition, has_slices=bool(args.get("slices")))
     if start_condition is None and args.get("exit") == "middle":
-        kind = _WITH_CONDITION[kind]  # the body's condition is tested though `cond` is absent
+        kind = _KINDS_WITH_CONDITION[kind]  # the body's condition is tested though `cond` is absent
     elif loop is not None and context.notes.always_true(loop):
-        kind = _WITHOUT_CONDITION.get(kind, kind)
+        kind = _KINDS_WITHOUT_CONDITION.get(kind, kind)
     return {"trip_count": trip_count, "start": start_condition, "kind": kind}
 
 
-def _start_condition(context: BlockContext, loop: ir.Loop | None) -> ArgumentOutline | None:
+def _outline_start_condition(context: BlockContext, loop: ir.Loop | None) -> ArgumentOutline | None:
     """Return the start condition of a loop, with the value of a constant that an edge feeds."""
     expression = context.args.get("cond")
     comes_from_edge = isinstance(expression, str) and expression in {
@@ -140,8 +144,8 @@ def _start_condition(context: BlockContext, loop: ir.Loop | None) -> ArgumentOut
     return start_argument and replace(start_argument, comes_from_edge=comes_from_edge)
 
 
-_WITH_CONDITION = {"for": "for-while", "sliced": "sliced-while", "endless": "while"}
-_WITHOUT_CONDITION = {"for-while": "for", "sliced-while": "sliced"}
+_KINDS_WITH_CONDITION = {"for": "for-while", "sliced": "sliced-while", "endless": "while"}
+_KINDS_WITHOUT_CONDITION = {"for-while": "for", "sliced-while": "sliced"}
 """Kinds of loops by the corresponding kind with or without a condition."""
 
 
@@ -202,7 +206,9 @@ def outline_argument(
 # --- signature --------------------------------------------------------------------------------
 
 
-def _signature(loop_arguments: LoopForm, node: Any) -> tuple[tuple[Any, ...], PartialSignature]:
+def _read_signature(
+    loop_arguments: LoopForm, node: Any
+) -> tuple[tuple[Any, ...], PartialSignature]:
     """Return the initial values of a loop and the signature of its body."""
     try:
         initial_expressions = carried_expressions(loop_arguments)
@@ -263,7 +269,7 @@ def result_positions(expression: Any, loop_id: str) -> tuple[int | None, ...]:
 def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
     """Return the output ports whose value is exactly the `k`-th result of a loop."""
     ports_with_bare_name = [
-        port.id for port in node.output_ports if _without_spaces(port.value) == loop_id
+        port.id for port in node.output_ports if _remove_spaces(port.value) == loop_id
     ]
     port_of_position = (
         [ports_with_bare_name[k]]
@@ -273,29 +279,29 @@ def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
         else []
     )
     indexed_ports = [
-        p.id for p in node.output_ports if _without_spaces(p.value) == f"{loop_id}[{k}]"
+        p.id for p in node.output_ports if _remove_spaces(p.value) == f"{loop_id}[{k}]"
     ]
     return (*port_of_position, *indexed_ports)
 
 
-def _without_spaces(value: Any) -> str:
+def _remove_spaces(value: Any) -> str:
     """Remove white space from an expression. The result is empty for a value that is no text."""
     return re.sub(r"\s+", "", value) if isinstance(value, str) else ""
 
 
-def _report_results(node: Any, loop_id: str) -> tuple[ResultOutline, ...]:
+def _outline_report_results(node: Any, loop_id: str) -> tuple[ResultOutline, ...]:
     """Return the results that report on the run of a loop, such as its iterations, with their ports."""
     report_results = []
     for name in RESULT_NAMES:
         port_ids = [
-            p.id for p in node.output_ports if _without_spaces(p.value) == f"{loop_id}.{name}"
+            p.id for p in node.output_ports if _remove_spaces(p.value) == f"{loop_id}.{name}"
         ]
         if port_ids:
             report_results.append(ResultOutline(name, tuple(port_ids)))
     return tuple(report_results)
 
 
-def _carried(
+def _outline_carried_values(
     initial_expressions: Sequence[Any],
     signature: PartialSignature,
     node: Any,
@@ -323,7 +329,7 @@ def _carried(
     return tuple(carried_values)
 
 
-def _recorded(
+def _outline_recorded_values(
     context: BlockContext,
     loop_arguments: LoopForm,
     signature: PartialSignature,

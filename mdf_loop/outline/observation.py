@@ -20,9 +20,9 @@ from mdf_loop.run.outputs import LoopReport, Outputs
 
 OVER_TIME = "time"
 """Name of the loop over time steps among the loops of a run."""
-MAX_ROWS = 400
+MAX_OBSERVED_ROWS = 400
 """Maximum number of observed rows. A longer run is observed at evenly spaced rows from the first to the last."""
-MAX_NUMBERS = 100_000
+MAX_OBSERVED_NUMBERS = 100_000
 """Maximum number of elements in all observed rows together. Larger outputs are observed at fewer rows."""
 
 
@@ -101,8 +101,8 @@ def observe(results: Outputs) -> Observation:
         coordinates = np.asarray(axis_values)[row_numbers]
     member_text = "".join(f", {axis.name} 1 of {axis.length}" for axis in other_axes)
     return Observation(
-        loops=dict(_loops(results)),
-        values=dict(_values(results, row_numbers)),
+        loops=dict(_observe_loops(results)),
+        values=dict(_observe_values(results, row_numbers)),
         axis_name=axis_name,
         unit=results.units.get(axis_name, ""),
         coordinates=coordinates,
@@ -113,7 +113,7 @@ def observe(results: Outputs) -> Observation:
     )
 
 
-def _loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
+def _observe_loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
     """Yield the observation of each loop that has a report, a choice of native code or a duration."""
     names = dict.fromkeys((*results.native, *results.seconds))
     reports: dict[str, LoopReport | None] = {**names, **results.loops}
@@ -129,7 +129,7 @@ def _loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
         )
 
 
-def _values(results: Outputs, row_numbers: Array) -> Iterator[tuple[str, ValueObservation]]:
+def _observe_values(results: Outputs, row_numbers: Array) -> Iterator[tuple[str, ValueObservation]]:
     """Yield the observation of each output that is an array."""
     for name in results:
         values = results[name]
@@ -154,7 +154,7 @@ def _row_numbers(results: Outputs, count: int) -> Array:
         for name, data in results.items()
         if hasattr(data, "shape")
     ]
-    row_limit = max(2, min(MAX_ROWS, MAX_NUMBERS // max([1, *row_sizes])))
+    row_limit = max(2, min(MAX_OBSERVED_ROWS, MAX_OBSERVED_NUMBERS // max([1, *row_sizes])))
     if count <= row_limit:
         return np.arange(count)
     return np.unique(np.linspace(0, count - 1, row_limit).round().astype(np.int64))

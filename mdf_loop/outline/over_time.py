@@ -46,7 +46,7 @@ def outline_over_time(source: Source) -> GraphOutline:
 
 def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
     """Return an outline whose only node contains the whole graph inside a loop over time."""
-    loop = _time_loop(graph, document)
+    loop = _build_time_loop(graph, document)
     port_names = [row.ports[0] for row in loop.recorded]
     owner = NodeOutline(
         id=loop.owner,
@@ -68,10 +68,10 @@ def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
     )
 
 
-def _time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
+def _build_time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
     """Return the loop over time with its states, recordings and captures."""
-    states = _states(graph, document)
-    recorded_values = _recorded(graph)
+    states = _collect_states(graph, document)
+    recorded_values = _outline_recorded_values(graph)
     has_derivatives = any(item.derivative is not None for n in graph.nodes for item in n.items)
     name = f"{graph.id} over time"
     return LoopOutline(
@@ -85,27 +85,27 @@ def _time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
         condition_in="",
         continue_name="",
         condition_text="",
-        carried=tuple(state.pair for state in states),
+        carried=tuple(state.carried_value for state in states),
         recorded=recorded_values,
         results=(),
         captures=(
             *(CaptureOutline(i.name, "input", "", i.path, type=i.type) for i in graph.inputs),
-            *([CaptureOutline(_DT, "argument", "", graph.path)] if has_derivatives else []),
+            *([CaptureOutline(_STEP_NAME, "argument", "", graph.path)] if has_derivatives else []),
         ),
-        body=_body(graph, states, recorded_values),
+        body=_build_body(graph, states, recorded_values),
     )
 
 
-_DT = "dt"
+_STEP_NAME = "dt"
 """Name of the time step as an argument of the loop over time."""
 
 
-def _body(
+def _build_body(
     graph: GraphOutline, states: list[_State], recorded_values: tuple[RecordedOutline, ...]
 ) -> GraphOutline:
     """Return the body of the loop over time: the graph, with outputs in the order of a signature."""
     condition_output = OutputOutline("", None, "", graph.path)
-    state_outputs = [OutputOutline(s.pair.leave, s.node, s.port, s.path) for s in states]
+    state_outputs = [OutputOutline(s.carried_value.leave, s.node, s.port, s.path) for s in states]
     recorded_outputs = [
         OutputOutline(row.name, output.node, output.port, output.path)
         for row, output in zip(recorded_values, graph.outputs, strict=True)
@@ -114,7 +114,7 @@ def _body(
         graph,
         edges=tuple(e for e in graph.edges if not e.feedback or graph.scheduled),
         inputs=(
-            *(entry for state in states for entry in state.entries),
+            *(entry for state in states for entry in state.body_inputs),
             *(replace(graph_input, source="captured") for graph_input in graph.inputs),
         ),
         outputs=(condition_output, *state_outputs, *recorded_outputs),
@@ -122,17 +122,17 @@ def _body(
     )
 
 
-def _recorded(graph: GraphOutline) -> tuple[RecordedOutline, ...]:
+def _outline_recorded_values(graph: GraphOutline) -> tuple[RecordedOutline, ...]:
     """Return the recorded value of each output of a graph."""
     name_counts = Counter(output.name for output in graph.outputs)
     names = [o.name if name_counts[o.name] == 1 else f"{o.node}.{o.port}" for o in graph.outputs]
     return tuple(
-        RecordedOutline(f"{name}[t]", (name,), _stacked_type(output.type))
+        RecordedOutline(f"{name}[t]", (name,), _prepend_time_axis(output.type))
         for name, output in zip(names, graph.outputs, strict=True)
     )
 
 
-def _stacked_type(type_: str) -> str:
+def _prepend_time_axis(type_: str) -> str:
     """Prepend the time axis to a type. The result is empty for an unknown shape."""
     dtype, bracket, shape = type_.partition("[")
     if not bracket:
@@ -146,19 +146,19 @@ def _stacked_type(type_: str) -> str:
 class _State(Struct, frozen=True):
     """Carried value of the loop over time, with its inputs in the body and its origin in the graph."""
 
-    pair: CarriedOutline
-    entries: tuple[InputOutline, ...]
+    carried_value: CarriedOutline
+    body_inputs: tuple[InputOutline, ...]
     node: str
     port: str
     path: str
 
 
-def _states(graph: GraphOutline, document: Document) -> list[_State]:
+def _collect_states(graph: GraphOutline, document: Document) -> list[_State]:
     """Return the states of a graph: stateful parameters first, then outputs that feed back."""
     stateful_items = [(n, item) for n in graph.nodes for item in n.items if item.stateful]
     name_counts = Counter(item.id for _, item in stateful_items)
-    name_counts.update([_DT, *(graph_input.name for graph_input in graph.inputs)])
-    used_names = {_DT, *(graph_input.name for graph_input in graph.inputs)}
+    name_counts.update([_STEP_NAME, *(graph_input.name for graph_input in graph.inputs)])
+    used_names = {_STEP_NAME, *(graph_input.name for graph_input in graph.inputs)}
     states = []
     for node, item in stateful_items:
         name = (
@@ -166,11 +166,11 @@ def _states(graph: GraphOutline, document: Document) -> list[_State]:
             if name_counts[item.id] == 1
             else _unused_name(f"{node.id}.{item.id}", used_names)
         )
-        states.append(_parameter_state(name, node, item, document))
+        states.append(_build_parameter_state(name, node, item, document))
         used_names.add(name)
-    for edges in _feedback_groups(graph):
+    for edges in _group_feedback_edges(graph):
         name = _unused_name(f"{edges[0].sender}.{edges[0].sender_port}", used_names)
-        states.append(_output_state(name, edges, graph))
+        states.append(_build_output_state(name, edges, graph))
         used_names.add(name)
     return states
 
@@ -180,7 +180,9 @@ def _unused_name(name: str, used_names: set[str]) -> str:
     return name if name not in used_names else _unused_name(f"{name} sent", used_names)
 
 
-def _parameter_state(name: str, node: NodeOutline, item: ItemOutline, document: Document) -> _State:
+def _build_parameter_state(
+    name: str, node: NodeOutline, item: ItemOutline, document: Document
+) -> _State:
     """Return the state that a stateful parameter carries from step to step."""
     document_node = next(n for n in document.graph.nodes if n.id == node.id)
     starts_at_zero = item.initial is None and item.derivative is None
@@ -200,7 +202,7 @@ def _parameter_state(name: str, node: NodeOutline, item: ItemOutline, document: 
     )
 
 
-def _feedback_groups(graph: GraphOutline) -> Iterator[list[EdgeOutline]]:
+def _group_feedback_edges(graph: GraphOutline) -> Iterator[list[EdgeOutline]]:
     """Yield lists of feedback edges that leave the same output port."""
     node_ids = {node.id for node in graph.nodes}
     groups: dict[tuple[str, str], list[EdgeOutline]] = {}
@@ -210,7 +212,7 @@ def _feedback_groups(graph: GraphOutline) -> Iterator[list[EdgeOutline]]:
     yield from groups.values()
 
 
-def _output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline) -> _State:
+def _build_output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline) -> _State:
     """Return the state of an output that feeds back. Its initial value is the receivers' default."""
     nodes_by_id = {node.id: node for node in graph.nodes}
     first_edge = edges[0]

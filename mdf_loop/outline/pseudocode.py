@@ -66,7 +66,7 @@ def with_remark(line: str, remark: str) -> str:
     return f"{line:<{REMARK_COLUMN}}  # {remark}" if remark else line
 
 
-_TESTED_FIRST = ("while", "for-while", "sliced-while")
+_KINDS_TESTED_FIRST = ("while", "for-while", "sliced-while")
 """Kinds of loops that test their condition before the first iteration."""
 
 
@@ -78,7 +78,7 @@ def _initial_lines(loop: LoopOutline) -> Iterator[str]:
         remark = f"carried, starts as {value_literal}" if value_literal else "carried"
         initial_text = "?" if carried.initial is None else value_text(carried.initial)
         yield with_remark(f"{carried.enter or f'carried_{k}'} = {initial_text}", remark)
-    if loop.start is not None and loop.kind in _TESTED_FIRST:
+    if loop.start is not None and loop.kind in _KINDS_TESTED_FIRST:
         remark = "start condition" + (
             f", {fixed_text(loop.start)}" if fixed_text(loop.start) else ""
         )
@@ -86,7 +86,7 @@ def _initial_lines(loop: LoopOutline) -> Iterator[str]:
             f"{_condition_variable(loop)} = {value_text(loop.start.expression)}", remark
         )
     for recorded in loop.recorded:
-        remark = ", ".join(part for part in ("recorded", recorded.how) if part)
+        remark = ", ".join(part for part in ("recorded", recorded.remark) if part)
         yield with_remark(f"{_list_name(recorded.name, recorded.ports)} = []", remark)
 
 
@@ -132,7 +132,7 @@ def _body_lines(loop: LoopOutline) -> Iterator[str]:
     if loop.kind in ("for-while", "sliced-while") and loop.start is not None:
         yield f"if not {_condition_variable(loop)}: break"
     for row_slice in loop.slices:
-        yield with_remark(f"{row_slice.name or '?'} = {slice_text(row_slice)}", row_slice.how)
+        yield with_remark(f"{row_slice.name or '?'} = {slice_text(row_slice)}", row_slice.remark)
     for delay in loop.delays:
         initial_remark = (
             "" if delay.initial is None else f"; before that, {value_text(delay.initial)}"
@@ -159,7 +159,7 @@ def _update_lines(loop: LoopOutline) -> Iterator[str]:
     enter_and_leave_names = [
         (pair.enter, pair.leave) for pair in loop.carried if pair.enter and pair.leave
     ]
-    is_tested_first = loop.kind in _TESTED_FIRST and not loop.has_mid_exit
+    is_tested_first = loop.kind in _KINDS_TESTED_FIRST and not loop.has_mid_exit
     if is_tested_first and loop.continue_name:
         enter_and_leave_names.append((_condition_variable(loop), loop.continue_name))
     if enter_and_leave_names:

@@ -31,7 +31,7 @@ def outline_scan(context: BlockContext) -> LoopOutline:
             context.item, context.node, context.where, context.document
         )
     except LoopError as error:
-        return _unknown_scan(context, error)
+        return _outline_unknown_scan(context, error)
     initial_expressions, state_count = carried_expressions(scan_arguments), len(signature.enters)
     slices = tuple(map(outline_slice, scan_arguments.slices))
     bound_names = tuple(scan_arguments.bindings)
@@ -39,13 +39,13 @@ def outline_scan(context: BlockContext) -> LoopOutline:
     return replace(
         unknown_loop(context, "scan"),
         carried=tuple(
-            _state(context, k, *state_names)
+            _outline_state(context, k, *state_names)
             for k, state_names in enumerate(
                 zip(initial_expressions, signature.enters, signature.leaves, strict=True)
             )
         ),
         recorded=tuple(
-            _recorded(
+            _outline_recorded_value(
                 context,
                 state_count + k,
                 name,
@@ -54,7 +54,7 @@ def outline_scan(context: BlockContext) -> LoopOutline:
             for k, name in enumerate(signature.rows)
         ),
         slices=slices,
-        captures=_captures(context, body, bound_names),
+        captures=_outline_captures(context, body, bound_names),
         body=body,
     )
 
@@ -72,18 +72,18 @@ def outline_map(context: BlockContext) -> LoopOutline:
         (owned_body.inputs or ())[: len(sequence_expressions)], sequence_expressions, fillvalue=""
     )
     slices = tuple(
-        _map_slice(context, k, *name_and_sequence)
+        _outline_map_slice(context, k, *name_and_sequence)
         for k, name_and_sequence in enumerate(names_and_sequences)
     )
     body = _outline_body(context, owned_body, bound_names, (), slices)
     return replace(
         unknown_loop(context, "map"),
         recorded=tuple(
-            _recorded(context, k, name, "a sequence")
+            _outline_recorded_value(context, k, name, "a sequence")
             for k, name in enumerate(output_names(owned_body))
         ),
         slices=slices,
-        captures=_captures(context, body, bound_names),
+        captures=_outline_captures(context, body, bound_names),
         body=body,
     )
 
@@ -91,7 +91,7 @@ def outline_map(context: BlockContext) -> LoopOutline:
 # --- parts ------------------------------------------------------------------------------------
 
 
-def _map_slice(context: BlockContext, k: int, name: str, source: Any) -> SliceOutline:
+def _outline_map_slice(context: BlockContext, k: int, name: str, source: Any) -> SliceOutline:
     """Return the slice of a SequenceMap's `k`-th input.
 
     A further input that is a tensor is the same for every element.
@@ -103,13 +103,17 @@ def _map_slice(context: BlockContext, k: int, name: str, source: Any) -> SliceOu
     return SliceOutline(name, source, "i", remark)
 
 
-def _recorded(context: BlockContext, k: int, name: str, remark: str) -> RecordedOutline:
+def _outline_recorded_value(
+    context: BlockContext, k: int, name: str, remark: str
+) -> RecordedOutline:
     """Return a stacked output of a Scan with its ports and type."""
     port_ids = result_ports(context.node, context.item.id, k)
     return RecordedOutline(name, port_ids, port_type(context, port_ids), remark)
 
 
-def _state(context: BlockContext, k: int, initial: Any, enter: str, leave: str) -> CarriedOutline:
+def _outline_state(
+    context: BlockContext, k: int, initial: Any, enter: str, leave: str
+) -> CarriedOutline:
     """Return a carried state of a Scan with its final value's ports."""
     port_ids = result_ports(context.node, context.item.id, k)
     return CarriedOutline(
@@ -131,7 +135,7 @@ def _read_owned_graph(context: BlockContext, role: Role) -> OwnedGraph:
     return owned_graph(written_graph, context.item, context.where, role, context.document)
 
 
-def _unknown_scan(context: BlockContext, error: LoopError) -> LoopOutline:
+def _outline_unknown_scan(context: BlockContext, error: LoopError) -> LoopOutline:
     """Return the outline of a Scan with invalid arguments, with its body if one is found."""
     loop = replace(unknown_loop(context, "scan"), notes=tuple(f.what for f in error.findings))
     with contextlib.suppress(LoopError):
@@ -160,7 +164,7 @@ def _outline_body(
     )
 
 
-def _captures(
+def _outline_captures(
     context: BlockContext, body: GraphOutline, bound_names: Sequence[str]
 ) -> tuple[CaptureOutline, ...]:
     """Return the values that a Scan's body captures, with their types."""

@@ -9,7 +9,7 @@ from mdf_loop.reading.graph import waiting_for
 from mdf_loop.reading.schedule.arguments import node_id, scale_name
 from mdf_loop.reading.schedule.table import condition_text, is_kind
 
-_SCALES = {
+_TIME_SCALE_NAMES = {
     "ENVIRONMENT_STATE_UPDATE": "evaluation",
     "TRIAL": "evaluation",
     "ENVIRONMENT_SEQUENCE": "sequence of evaluations",
@@ -17,7 +17,7 @@ _SCALES = {
 }
 """Name of each time scale in texts."""
 
-_DEFAULTS = {"evaluation": "AllHaveRun", "sequence of evaluations": "Never"}
+_DEFAULT_TERMINATIONS = {"evaluation": "AllHaveRun", "sequence of evaluations": "Never"}
 """Default termination condition of each time scale."""
 
 
@@ -45,7 +45,7 @@ def termination_texts(graph: Any) -> tuple[str, ...]:
     texts = []
     for scale_key, condition in written_conditions.items():
         scale = scale_name(scale_key)
-        name = _SCALES.get(scale, scale.replace("_", " ").lower())
-        if not is_kind(condition, _DEFAULTS.get(name, "")):
+        name = _TIME_SCALE_NAMES.get(scale, scale.replace("_", " ").lower())
+        if not is_kind(condition, _DEFAULT_TERMINATIONS.get(name, "")):
             texts.append(f"each {name} ends {condition_text(condition)}")
     return tuple(texts)

@@ -39,25 +39,25 @@ class CarriedOutline(Struct, frozen=True):
 class RecordedOutline(Struct, frozen=True):
     """Recorded value: an output of the body, stacked over iterations on a new first axis.
 
-    `how` is a remark on options: `axis 1`, `last iteration first`, `padded to 10`.
+    `remark` is a remark on options: `axis 1`, `last iteration first`, `padded to 10`.
     """
 
     name: str
     ports: tuple[str, ...] = ()
     type: str = ""
-    how: str = ""
+    remark: str = ""
 
 
 class SliceOutline(Struct, frozen=True):
     """Sliced value. In iteration i, `name` is `source[indices]`, such as `x[:, i]`.
 
-    `how` is a remark on options: `backwards`, `parts of 2`.
+    `remark` is a remark on options: `backwards`, `parts of 2`.
     """
 
     name: str
     source: Any
     indices: str
-    how: str = ""
+    remark: str = ""
 
 
 class DelayOutline(Struct, frozen=True):

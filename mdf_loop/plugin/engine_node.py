@@ -13,13 +13,13 @@ from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function, is_loop
 from mdf_loop.errors import ArityError
 from mdf_loop.plugin.loop_call import LoopCall
-from mdf_loop.plugin.models import siblings_of
-from mdf_loop.plugin.stand_in import StandIn, stand_in
+from mdf_loop.plugin.models import find_sibling_graphs
+from mdf_loop.plugin.stand_in import StandIn, build_stand_in
 from mdf_loop.reading.names_read import item_path
 from mdf_loop.reading.node import LOOP_RESULTS
 
 
-def names_of(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
+def accept_any_names(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
     """Wrap the engine's search for names so that it accepts texts that are not Python.
 
     A text that is not Python (`x.3`, `/A/Add`) is one name. `(a, b[0])` contains the names a and b.
@@ -43,7 +43,7 @@ def names_of(scan: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
     return names
 
 
-def with_loops(engine: Any) -> Callable[..., None]:
+def accept_loops(engine: Any) -> Callable[..., None]:
     """Wrap the `EvaluableNode.__init__` of an engine so that it accepts nodes with loops."""
     initialize = engine.EvaluableNode.__init__
 
@@ -55,23 +55,25 @@ def with_loops(engine: Any) -> Callable[..., None]:
         if not loops:
             initialize(self, node, verbose)
             return
-        document = Document(None, "$", siblings_of(node), node.id)
-        substitute = stand_in(node, loops, document)
+        document = Document(None, "$", find_sibling_graphs(node), node.id)
+        substitute = build_stand_in(node, loops, document)
         initialize(self, substitute.node, verbose)
         self.node = node
         for loop in loops:
             call = LoopCall(loop, node, item_path(loop, node), document)
             if any(loop is function for function in node.functions):
-                _insert_loop(self.evaluable_functions, loop.id, EvaluableLoop(call), substitute)
+                _insert_evaluable_loop(
+                    self.evaluable_functions, loop.id, EvaluableLoop(call), substitute
+                )
             else:
                 parameter = EvaluableLoopParameter(call, engine, verbose)
-                _insert_loop(self.evaluable_parameters, loop.id, parameter, substitute)
+                _insert_evaluable_loop(self.evaluable_parameters, loop.id, parameter, substitute)
         _select_by_position(self, {loop.id for loop in loops})
 
     return initialize_with_loops
 
 
-def _insert_loop(
+def _insert_evaluable_loop(
     table: dict[str, Any], loop_id: str, loop: EvaluableLoop, substitute: StandIn
 ) -> None:
     """Replace a loop's constant by the loop, followed by the references to its results."""
@@ -154,7 +156,7 @@ class EvaluableReference:
         """Return the referenced result of the loop's last run."""
         loop_result = self.loop.curr_value
         if isinstance(self.key, str):
-            self.curr_value = self.loop.call.named[self.key]
+            self.curr_value = self.loop.call.loop_reports[self.key]
         elif not isinstance(loop_result, tuple) and np.ndim(loop_result) == 0 and self.key == 0:
             self.curr_value = loop_result
         else:

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import importlib.machinery
 
-_undo: list[Callable[[], None]] = []
+_restorers: list[Callable[[], None]] = []
 """Functions that revert the patches of modeci_mdf, to be called from the last to the first."""
 
-_patched: set[str] = set()
+_patched_modules: set[str] = set()
 """Names of the patched modules of modeci_mdf."""
 
 
@@ -35,16 +35,18 @@ def register() -> None:
         if name in sys.modules:
             # import_module waits for an import in another thread.
             _patch(importlib.import_module(name))
-    if _PATCHES.keys() - _patched and not any(isinstance(f, _Finder) for f in sys.meta_path):
+    if _PATCHES.keys() - _patched_modules and not any(
+        isinstance(f, _Finder) for f in sys.meta_path
+    ):
         sys.meta_path.insert(0, _Finder())
 
 
 def unregister() -> None:
     """Undo all changes of `register` to modeci_mdf."""
     _remove_finder()
-    while _undo:
-        _undo.pop()()
-    _patched.clear()
+    while _restorers:
+        _restorers.pop()()
+    _patched_modules.clear()
 
 
 def _remove_finder() -> None:
@@ -59,7 +61,7 @@ class _Finder:
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the spec of a module to patch, or None for any other module."""
-        if fullname not in _PATCHES or fullname in _patched:
+        if fullname not in _PATCHES or fullname in _patched_modules:
             return None
         spec = self._spec_of_later_finders(fullname, path, target)
         if spec is None or spec.loader is None:
@@ -94,11 +96,11 @@ class _Finder:
 
 def _patch(module: ModuleType) -> None:
     """Patch a module of modeci_mdf once, and remove the finder after the last module."""
-    if module.__name__ in _patched:
+    if module.__name__ in _patched_modules:
         return
     _PATCHES[module.__name__](module)
-    _patched.add(module.__name__)
-    if _patched == _PATCHES.keys():
+    _patched_modules.add(module.__name__)
+    if _patched_modules == _PATCHES.keys():
         _remove_finder()
 
 
@@ -107,11 +109,11 @@ def _patch(module: ModuleType) -> None:
 
 def _patch_model(module: Any) -> None:
     """Wrap the methods that create a Model, so that each new Model is registered."""
-    from mdf_loop.plugin.models import forget, remembering
+    from mdf_loop.plugin.models import clear_registry, wrap_to_register
 
-    _undo.append(forget)
+    _restorers.append(clear_registry)
     for name in ("__init__", "__setstate__"):
-        _set(module.Model, name, remembering(getattr(module.Model, name)))
+        _patch_attribute(module.Model, name, wrap_to_register(getattr(module.Model, name)))
 
 
 def _patch_engine(engine: Any) -> None:
@@ -119,7 +121,7 @@ def _patch_engine(engine: Any) -> None:
     from modeci_mdf.functions import onnx as onnx_functions
     from modeci_mdf.functions import standard
 
-    from mdf_loop.plugin.engine_node import names_of, with_loops
+    from mdf_loop.plugin.engine_node import accept_any_names, accept_loops
     from mdf_loop.plugin.loop_call import loop
 
     function_entry = {
@@ -128,11 +130,11 @@ def _patch_engine(engine: Any) -> None:
         "expression_string": "onnx_ops.loop(M, cond, v_initial, body)",
         "function": loop,
     }
-    _set(onnx_functions, "loop", loop)
-    _set_item(standard.mdf_functions, "onnx::Loop", function_entry)
-    _set(engine.EvaluableNode, "__init__", with_loops(engine))
+    _patch_attribute(onnx_functions, "loop", loop)
+    _patch_item(standard.mdf_functions, "onnx::Loop", function_entry)
+    _patch_attribute(engine.EvaluableNode, "__init__", accept_loops(engine))
     function_name = "get_required_variables_from_expression"
-    _set(engine, function_name, names_of(getattr(engine, function_name)))
+    _patch_attribute(engine, function_name, accept_any_names(getattr(engine, function_name)))
 
 
 _PATCHES: dict[str, Callable[[Any], None]] = {
@@ -142,17 +144,17 @@ _PATCHES: dict[str, Callable[[Any], None]] = {
 """Functions that patch the modules of modeci_mdf, by module name."""
 
 
-def _set(owner: Any, name: str, value: Any) -> None:
+def _patch_attribute(owner: Any, name: str, value: Any) -> None:
     """Set an attribute of a modeci_mdf object, and record how to restore it."""
     is_new = name not in vars(owner)
     old_value = getattr(owner, name, None)
     setattr(owner, name, value)
-    _undo.append(lambda: delattr(owner, name) if is_new else setattr(owner, name, old_value))
+    _restorers.append(lambda: delattr(owner, name) if is_new else setattr(owner, name, old_value))
 
 
-def _set_item(table: dict[str, Any], key: str, value: Any) -> None:
+def _patch_item(table: dict[str, Any], key: str, value: Any) -> None:
     """Set an entry of a modeci_mdf dict, and record how to restore it."""
     is_new = key not in table
     old_value = table.get(key)
     table[key] = value
-    _undo.append(lambda: table.pop(key) if is_new else table.__setitem__(key, old_value))
+    _restorers.append(lambda: table.pop(key) if is_new else table.__setitem__(key, old_value))

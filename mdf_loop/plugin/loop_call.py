@@ -22,15 +22,15 @@ from mdf_loop.lower import Scope, Term, names_in
 from mdf_loop.lower.builder import ModelBuilder, Options
 from mdf_loop.lru_cache import LRUCache
 from mdf_loop.pipeline import prepare
-from mdf_loop.plugin.models import graph_with
+from mdf_loop.plugin.models import find_graph_id
 from mdf_loop.plugin.values import (
-    array_of,
-    content_of,
+    hashable_key,
     is_python_int,
     is_python_number,
-    part_of,
+    remove_unit,
+    select_part,
+    to_array,
     type_of,
-    without_unit,
 )
 from mdf_loop.public_call import public_call
 from mdf_loop.reading.draws import with_streams_going_on
@@ -41,10 +41,10 @@ from mdf_loop.reading.streams import Streams
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Runnable
 from mdf_loop.run.modeci import seeds
 
-SESSIONS_KEPT = 64
+MAX_CACHED_SESSIONS = 64
 """Maximum number of sessions in the cache of one loop. Each session is for one set of types."""
 
-BODIES_KEPT = 128
+MAX_CACHED_BODIES = 128
 """Maximum number of bodies in the cache of `loop(...)`."""
 
 
@@ -69,7 +69,7 @@ class LoopCall:
     """Loop function of a node, which runs repeatedly on the node's values.
 
     Attributes:
-        named: Iterations, condition and stop reason of the last run, by name.
+        loop_reports: Iterations, condition and stop reason of the last run, by name.
     """
 
     def __init__(
@@ -80,16 +80,16 @@ class LoopCall:
         self.where = where
         self.document = document
         self.options = options or Options()
-        self.graph = graph_with(node)
-        self.named: dict[str, Array] = {}
+        self.graph = find_graph_id(node)
+        self.loop_reports: dict[str, Array] = {}
         self._counts: dict[str, Array] = {}
         self._names_read: tuple[str, ...] = ()
-        self._compiled_loops: LRUCache[_CompiledLoop] = LRUCache(SESSIONS_KEPT)
+        self._compiled_loops: LRUCache[_CompiledLoop] = LRUCache(MAX_CACHED_SESSIONS)
 
     def run(self, values: Mapping[str, Any]) -> Any:
         """Run the loop, and return its results: a tuple, or the bare array if there is only one.
 
-        `named` contains iterations, condition and stop reason afterwards.
+        `loop_reports` contains iterations, condition and stop reason afterwards.
         """
         compiled = self._compiled_loops.get(self._key(values))
         if compiled is None:
@@ -101,7 +101,7 @@ class LoopCall:
         arrays = compiled.session.run(feeds)
         state_outputs = compiled.session.program.output_names(OutputRole.STATE)
         self._counts |= {name: arrays[output] for name, output in state_outputs.items()}
-        self.named = {name: arrays[name] for name in LOOP_RESULTS if name in arrays}
+        self.loop_reports = {name: arrays[name] for name in LOOP_RESULTS if name in arrays}
         results = tuple(arrays[f"result{k}"] for k in range(compiled.n_results))
         return results[0] if len(results) == 1 else results
 
@@ -114,7 +114,7 @@ class LoopCall:
                 return self._counts.get(entry.of, np.array(0))
         name, positions = compiled.sources[entry.value.name]
         value = float(values[name]) if name in compiled.floats else values[name]
-        return array_of(part_of(value, positions), name)
+        return to_array(select_part(value, positions), name)
 
     def _key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the cache key of a call: the types of all values that the loop reads."""
@@ -218,7 +218,7 @@ class _Inputs:
                 self._create(name, tuple_part, (*positions, k))
                 for k, tuple_part in enumerate(value)
             )
-        array = array_of(float(value) if name in self.floats else value, name)
+        array = to_array(float(value) if name in self.floats else value, name)
         label = name + "".join(f"[{k}]" for k in positions)
         entry = self.b.new(str(array.dtype), array.shape, label)
         self.entries.append(Input(entry))
@@ -261,39 +261,43 @@ def loop(
         raise ModelError(
             "the loop has no body", hint="give body: a graph, its dict or a GraphProto"
         )
-    M = without_unit(M, _TRIP_COUNT)  # noqa: N806 - ONNX's name
+    M = remove_unit(M, _TRIP_COUNT_NAME)  # noqa: N806 - ONNX's name
     initial_values = () if v_initial is None else v_initial
     initial_values = initial_values if isinstance(initial_values, tuple) else (initial_values,)
     is_unbounded = M is None or (np.size(M) == 1 and np.all(np.asarray(M) == -1))
-    values = {_INITIAL.format(k): value for k, value in enumerate(initial_values)}
-    values |= {} if is_unbounded else {_TRIP_COUNT: M}
-    values |= {} if cond is None else {_CONDITION: cond}
-    cache_key = (content_of(body), len(initial_values), is_unbounded, cond is None)
+    values = {_INITIAL_NAME_FORMAT.format(k): value for k, value in enumerate(initial_values)}
+    values |= {} if is_unbounded else {_TRIP_COUNT_NAME: M}
+    values |= {} if cond is None else {_CONDITION_NAME: cond}
+    cache_key = (hashable_key(body), len(initial_values), is_unbounded, cond is None)
     call = _calls.get(cache_key)
     if call is None:
-        call = _call_for(body, len(initial_values), values.keys())
+        call = _build_call(body, len(initial_values), values.keys())
         _calls.put(cache_key, call)
     values |= outer
-    return call.run({name: without_unit(value, name) for name, value in values.items()})
+    return call.run({name: remove_unit(value, name) for name, value in values.items()})
 
 
-_calls: LRUCache[LoopCall] = LRUCache(BODIES_KEPT)
-_TRIP_COUNT, _CONDITION, _INITIAL = "the trip count", "the condition", "initial value {}"
+_calls: LRUCache[LoopCall] = LRUCache(MAX_CACHED_BODIES)
+_TRIP_COUNT_NAME, _CONDITION_NAME, _INITIAL_NAME_FORMAT = (
+    "the trip count",
+    "the condition",
+    "initial value {}",
+)
 """Names of the arguments of a call. The spaces in them exclude clashes with names in a body."""
 
 
-def _call_for(body: Any, n_carried: int, arguments: Collection[str]) -> LoopCall:
+def _build_call(body: Any, n_carried: int, arguments: Collection[str]) -> LoopCall:
     """Build the call of a loop body. `arguments` are the names of the arguments that have a value."""
     if hasattr(body, "SerializeToString"):
-        from mdf_loop.importing.onnx_graph import loop_body
+        from mdf_loop.importing.onnx_graph import convert_loop_body
 
-        body = graph_of(loop_body(body), "$.loop.args.body")
+        body = graph_of(convert_loop_body(body), "$.loop.args.body")
     else:
         body = copy.deepcopy(body)  # the caller may change the body before a call with other types
     args = {
-        "M": _TRIP_COUNT if _TRIP_COUNT in arguments else None,
-        "cond": _CONDITION if _CONDITION in arguments else None,
-        "v_initial": [_INITIAL.format(k) for k in range(n_carried)],
+        "M": _TRIP_COUNT_NAME if _TRIP_COUNT_NAME in arguments else None,
+        "cond": _CONDITION_NAME if _CONDITION_NAME in arguments else None,
+        "v_initial": [_INITIAL_NAME_FORMAT.format(k) for k in range(n_carried)],
         "body": body,
     }
     item = SimpleNamespace(id="loop", function="onnx::Loop", args=args, value=None)

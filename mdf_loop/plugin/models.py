@@ -17,50 +17,50 @@ from typing import Any
 from mdf_loop.document.bodies import owned_graph_ids, owned_graph_ids_of_node
 from mdf_loop.errors import ModelError
 
-_live: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_live_models: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Models created since the plugin was registered, by order of creation."""
 
-_named: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+_bodies_of_graph: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 """Graphs that the loops of a Graph name, directly or through other graphs, by Graph and by id.
 
 The keys are not nodes, because graph_scheduler keeps nodes alive after their graph.
 """
 
-_order = itertools.count()
+_model_numbers = itertools.count()
 """Counter of the created models."""
 
 
-def forget() -> None:
+def clear_registry() -> None:
     """Remove all models from the registry."""
-    _live.clear()
-    _named.clear()
+    _live_models.clear()
+    _bodies_of_graph.clear()
 
 
-def remembering(method: Callable[..., None]) -> Callable[..., None]:
+def wrap_to_register(method: Callable[..., None]) -> Callable[..., None]:
     """Wrap `Model.__init__` or `Model.__setstate__` (copies) so that it registers the model."""
 
     @functools.wraps(method)
     def call_and_remember(self: Any, *args: Any, **kwargs: Any) -> None:
         method(self, *args, **kwargs)
-        remember(self)
+        register_model(self)
 
     return call_and_remember
 
 
-def remember(model: Any) -> None:
+def register_model(model: Any) -> None:
     """Register a model while it exists. Its bodies stay while the graphs that name them exist."""
     from modeci_mdf.mdf import Graph
 
-    _live[next(_order)] = model
+    _live_models[next(_model_numbers)] = model
     graphs_by_id = {graph.id: graph for graph in model.graphs or () if isinstance(graph, Graph)}
     for graph in graphs_by_id.values():
-        reachable_bodies = _reachable(owned_graph_ids(graph), graphs_by_id)
+        reachable_bodies = _find_reachable_graphs(owned_graph_ids(graph), graphs_by_id)
         # An entry that refers to its own key is never freed.
         if reachable_bodies and graph not in reachable_bodies.values():
-            _named[graph] = reachable_bodies
+            _bodies_of_graph[graph] = reachable_bodies
 
 
-def _reachable(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
+def _find_reachable_graphs(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
     """Return the graphs with these ids and all graphs that their loops name."""
     reachable_graphs: dict[str, Any] = {}
     unvisited_ids = list(ids)
@@ -72,15 +72,20 @@ def _reachable(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
     return reachable_graphs
 
 
-def graph_with(node: Any) -> str:
+def find_graph_id(node: Any) -> str:
     """Return the id of the graph that contains a node, or an empty text if no known model contains it."""
-    known_graphs = (graph for model in list(_live.values()) for graph in model.graphs or ())
+    known_graphs = (graph for model in list(_live_models.values()) for graph in model.graphs or ())
     return next(
-        (str(graph.id) for graph in (*known_graphs, *list(_named)) if _has(graph, node)), ""
+        (
+            str(graph.id)
+            for graph in (*known_graphs, *list(_bodies_of_graph))
+            if _contains_node(graph, node)
+        ),
+        "",
     )
 
 
-def siblings_of(node: Any) -> dict[str, Any]:
+def find_sibling_graphs(node: Any) -> dict[str, Any]:
     """Return the graphs that loops of a node may name, by id. The result is {} if the loops name none.
 
     Raises:
@@ -89,9 +94,11 @@ def siblings_of(node: Any) -> dict[str, Any]:
     body_ids = owned_graph_ids_of_node(node)
     if not body_ids:
         return {}
-    candidate_graphs = _graphs_around(node, _latest_first())
-    candidate_graphs += [bodies for graph, bodies in list(_named.items()) if _has(graph, node)]
-    candidate_graphs = candidate_graphs or _graphs_around(node, _unregistered_models())
+    candidate_graphs = _graphs_of_models_with(node, _models_latest_first())
+    candidate_graphs += [
+        bodies for graph, bodies in list(_bodies_of_graph.items()) if _contains_node(graph, node)
+    ]
+    candidate_graphs = candidate_graphs or _graphs_of_models_with(node, _unregistered_models())
     if not candidate_graphs:
         raise ModelError(
             f"the loop body '{min(body_ids)}' is another graph of the model, but the model of node "
@@ -103,21 +110,21 @@ def siblings_of(node: Any) -> dict[str, Any]:
     )
 
 
-def _latest_first() -> list[Any]:
+def _models_latest_first() -> list[Any]:
     """Return the registered models, the latest model first."""
-    return [model for _, model in sorted(_live.items(), reverse=True)]
+    return [model for _, model in sorted(_live_models.items(), reverse=True)]
 
 
-def _graphs_around(node: Any, models: Iterable[Any]) -> list[dict[str, Any]]:
+def _graphs_of_models_with(node: Any, models: Iterable[Any]) -> list[dict[str, Any]]:
     """Return the graphs, by id, of each model that contains a node."""
     return [
         {graph.id: graph for graph in model.graphs}
         for model in models
-        if any(_has(graph, node) for graph in model.graphs or ())
+        if any(_contains_node(graph, node) for graph in model.graphs or ())
     ]
 
 
-def _has(graph: Any, node: Any) -> bool:
+def _contains_node(graph: Any, node: Any) -> bool:
     """Return True if a graph contains this node object."""
     return any(candidate is node for candidate in graph.nodes)
 

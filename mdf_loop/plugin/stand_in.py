@@ -43,7 +43,7 @@ class StandIn(Struct):
     references: dict[str, Reference] = field(default_factory=dict)
 
 
-def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
+def build_stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
     """Build the substitute for a node with loops.
 
     Raises:
@@ -52,18 +52,18 @@ def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
     loops = list(loops)
     body_parameters = {name for loop in loops for name in parameters_with_bodies(loop, node)}
     namer = _ReferenceNamer(node, loops)
-    functions = [_renamed(f, namer) for f in in_order(node, document)]
-    parameters = [_renamed(p, namer) for p in node.parameters if p.id not in body_parameters]
+    functions = [_rename_in_item(f, namer) for f in sort_functions(node, document)]
+    parameters = [_rename_in_item(p, namer) for p in node.parameters if p.id not in body_parameters]
     substitute = replace_fields(
         node,
-        output_ports=[_renamed(port, namer) for port in node.output_ports],
-        functions=list(_with_constants(functions, loops, namer.references)),
-        parameters=list(_with_constants(parameters, loops, namer.references)),
+        output_ports=[_rename_in_item(port, namer) for port in node.output_ports],
+        functions=list(_replace_loops_by_constants(functions, loops, namer.references)),
+        parameters=list(_replace_loops_by_constants(parameters, loops, namer.references)),
     )
     return StandIn(substitute, namer.references)
 
 
-def _with_constants(
+def _replace_loops_by_constants(
     items: Iterable[Any], loops: list[Any], references: Mapping[str, Reference]
 ) -> Iterator[Any]:
     """Yield functions or parameters in which constants replace each loop and its references."""
@@ -100,7 +100,7 @@ class _ReferenceNamer(ast.NodeTransformer):
         """Replace references to loop results in an expression by names."""
         if text in self.used_names:
             return text
-        match = _REFERENCE.fullmatch(text.strip())
+        match = _REFERENCE_PATTERN.fullmatch(text.strip())
         if match and match["loop"] in self.loops:
             key = match["key"] or int(match["position"])
             if key == 0 or match["key"] or not match["loop"].isidentifier():
@@ -140,13 +140,13 @@ class _ReferenceNamer(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-_REFERENCE = re.compile(
+_REFERENCE_PATTERN = re.compile(
     rf"(?P<loop>.+?)(\.(?P<key>{'|'.join(LOOP_RESULTS)})|\[(?P<position>\d+)\])"
 )
 """Expression that consists of one reference to a result of a loop."""
 
 
-def _renamed(item: Any, namer: _ReferenceNamer) -> Any:
+def _rename_in_item(item: Any, namer: _ReferenceNamer) -> Any:
     """Return a function, parameter or output port with the new names in its expressions."""
     if graph_function(getattr(item, "function", None)):
         return item
@@ -156,23 +156,23 @@ def _renamed(item: Any, namer: _ReferenceNamer) -> Any:
         if isinstance(expression, str):
             replaced_fields[name] = namer.text(expression)
     args = getattr(item, "args", None) or {}
-    renamed_args = {name: _renamed_expression(arg, namer) for name, arg in args.items()}
+    renamed_args = {name: _rename_in_expression(arg, namer) for name, arg in args.items()}
     if renamed_args != args:
         replaced_fields["args"] = renamed_args
     if getattr(item, "conditions", None):
-        replaced_fields["conditions"] = [_renamed_condition(c, namer) for c in item.conditions]
+        replaced_fields["conditions"] = [_rename_in_condition(c, namer) for c in item.conditions]
     return replace_fields(item, **replaced_fields)
 
 
-def _renamed_condition(condition: Any, namer: _ReferenceNamer) -> Any:
+def _rename_in_condition(condition: Any, namer: _ReferenceNamer) -> Any:
     """Return a parameter's condition with the new names in its expressions."""
-    test, value = (_renamed_expression(part, namer) for part in condition_fields(condition))
+    test, value = (_rename_in_expression(part, namer) for part in condition_fields(condition))
     if isinstance(condition, dict):
         return {**condition, "test": test, "value": value}
     return replace_fields(condition, test=test, value=value)
 
 
-def _renamed_expression(expression: Any, namer: _ReferenceNamer) -> Any:
+def _rename_in_expression(expression: Any, namer: _ReferenceNamer) -> Any:
     """Return an expression with the new names. Numbers and arrays are returned unchanged."""
     return namer.text(expression) if isinstance(expression, str) else expression
 
@@ -180,7 +180,7 @@ def _renamed_expression(expression: Any, namer: _ReferenceNamer) -> Any:
 # --- order ------------------------------------------------------------------------------------
 
 
-def in_order(node: Any, document: Document) -> list[Any]:
+def sort_functions(node: Any, document: Document) -> list[Any]:
     """Return a node's functions in an order in which each function follows the functions that it reads.
 
     A loop reads the values that its body captures.
@@ -192,7 +192,7 @@ def in_order(node: Any, document: Document) -> list[Any]:
     functions_read: dict[str, set[str]] = {}
     for function in functions.values():
         names = names_read_by(function, node, document)
-        owners = {_owner(name, functions) for name in names} & functions.keys()
+        owners = {_find_owner(name, functions) for name in names} & functions.keys()
         functions_read[function.id] = owners - {function.id}
     try:
         order = TopologicalSorter(functions_read).static_order()
@@ -206,7 +206,7 @@ def in_order(node: Any, document: Document) -> list[Any]:
         ) from None
 
 
-def _owner(name: str, functions: Mapping[str, Any]) -> str:
+def _find_owner(name: str, functions: Mapping[str, Any]) -> str:
     """Return the function that a name refers to, such as the loop in `loop.iterations` or `loop[1]`."""
-    reference_match = None if name in functions else _REFERENCE.fullmatch(name)
+    reference_match = None if name in functions else _REFERENCE_PATTERN.fullmatch(name)
     return reference_match["loop"] if reference_match else name

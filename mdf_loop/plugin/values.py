@@ -26,7 +26,7 @@ def is_python_int(value: Any) -> bool:
     return is_python_number(value) and isinstance(value, int) and not isinstance(value, bool)
 
 
-def array_of(value: Any, name: str) -> Array:
+def to_array(value: Any, name: str) -> Array:
     """Return a value as an array that ONNX Runtime accepts.
 
     An integer beyond 64 bits becomes a float, because the engine converts 1e30 to an integer.
@@ -46,7 +46,7 @@ def array_of(value: Any, name: str) -> Array:
     return array
 
 
-def without_unit(value: Any, name: str) -> Any:
+def remove_unit(value: Any, name: str) -> Any:
     """Replace dimensionless Quantities in a value by plain numbers.
 
     Raises:
@@ -55,7 +55,7 @@ def without_unit(value: Any, name: str) -> Any:
     return convert(value, NO_UNIT, f"'{name}'")
 
 
-def part_of(value: Any, positions: tuple[int, ...]) -> Any:
+def select_part(value: Any, positions: tuple[int, ...]) -> Any:
     """Return `value[p][q]...` for the positions p, q, ..."""
     for position in positions:
         value = value[position]
@@ -79,19 +79,19 @@ def type_of(value: Any) -> Any:
     return (array.dtype, array.shape)
 
 
-def content_of(body: Any) -> Any:
+def hashable_key(body: Any) -> Any:
     """Return a hashable key of a loop body. Equal documents have equal keys."""
     if hasattr(body, "SerializeToString"):
         return body.SerializeToString(deterministic=True)
     if isinstance(body, Mapping):
-        return ("dict", *((str(k), content_of(v)) for k, v in body.items()))
+        return ("dict", *((str(k), hashable_key(v)) for k, v in body.items()))
     if isinstance(body, list | tuple):
-        return ("list", *(content_of(list_item) for list_item in body))
+        return ("list", *(hashable_key(list_item) for list_item in body))
     if isinstance(body, np.ndarray) and body.dtype == object:
-        return content_of(body.tolist())
+        return hashable_key(body.tolist())
     if isinstance(body, np.ndarray):
         return (str(body.dtype), body.shape, array_digest(body))
     if hasattr(body, "__attrs_attrs__"):
         field_names = (attribute.name for attribute in body.__attrs_attrs__)
-        return (type(body).__name__, *(content_of(getattr(body, name)) for name in field_names))
+        return (type(body).__name__, *(hashable_key(getattr(body, name)) for name in field_names))
     return (type(body).__name__, repr(body))

@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 
 from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function, is_loop
-from mdf_loop.drawing.owners import ELEMENTS
+from mdf_loop.drawing.owners import BLOCK_DRAWERS
 from mdf_loop.outline import Block
-from mdf_loop.outline.graphs import BLOCKS
+from mdf_loop.outline.graphs import BLOCK_OUTLINERS
 from mdf_loop.reading.readers import READERS
 
 
@@ -26,8 +26,8 @@ def test_other_functions_own_no_graphs() -> None:
 
 def test_each_graph_function_has_a_reader_and_an_outline() -> None:
     assert READERS.keys() == GRAPH_ARGUMENTS.keys()
-    assert BLOCKS.keys() == GRAPH_ARGUMENTS.keys()
+    assert BLOCK_OUTLINERS.keys() == GRAPH_ARGUMENTS.keys()
 
 
 def test_each_kind_of_outline_has_an_element() -> None:
-    assert ELEMENTS.keys() == set(get_args(Block))
+    assert BLOCK_DRAWERS.keys() == set(get_args(Block))

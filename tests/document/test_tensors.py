@@ -12,7 +12,7 @@ import pytest
 from mdf_loop.document.tensors import array_parameter, with_arrays
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.opening import open_document
-from mdf_loop.importing.writing import MAX_INLINE_ELEMENTS, plain, write_model
+from mdf_loop.importing.writing import MAX_INLINE_ELEMENTS, to_plain_content, write_model
 
 ARRAYS = {
     "float32": np.array([[1.5, -0.0], [np.inf, 1e-45]], np.float32),
@@ -97,7 +97,7 @@ def test_texts_that_end_in_zeros_stay_in_the_document(tmp_path: Path) -> None:
 def test_an_array_is_collected_once() -> None:
     arrays: dict[str, Any] = {}
     entry = array_parameter(np.arange(100.0))
-    plain_content = plain(
+    plain_content = to_plain_content(
         parameter({**entry, "default_initial_value": np.arange(99.0)}), "s", arrays
     )
     parameter_content = plain_content["m"]["graphs"]["g"]["nodes"]["A"]["parameters"]["w"]
@@ -110,7 +110,7 @@ def test_an_array_is_collected_once() -> None:
 
 def test_arrays_in_args_keep_their_dtype() -> None:
     content = {"function": "f", "args": {"value": np.array([0], np.float32), "axis": 1}}
-    plain_content = plain(content, "side.npz", {})
+    plain_content = to_plain_content(content, "side.npz", {})
     assert plain_content["args"] == {"value": {"value": [0.0], "dtype": "float32"}, "axis": 1}
     check_identical(with_arrays(plain_content, None)["args"]["value"], content["args"]["value"])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.drawing.observed import MAX_TRACE_LENGTH, TRACE_LETTERS, trace_text
+from mdf_loop.drawing.observed import MAX_TRACE_LENGTH, TRACE_LETTERS, draw_trace
 from mdf_loop.errors import InputError
 from tests.drawing.dot_text import visible_text
 
@@ -133,24 +133,24 @@ def test_results_without_a_model_cannot_be_drawn():
 
 
 def test_traces_range_from_lowest_to_highest():
-    assert trace_text(np.arange(8.0)) == TRACE_LETTERS
-    assert trace_text(np.arange(8.0)[::-1]) == TRACE_LETTERS[::-1]
-    assert len(trace_text(np.arange(10_000))) == MAX_TRACE_LENGTH
+    assert draw_trace(np.arange(8.0)) == TRACE_LETTERS
+    assert draw_trace(np.arange(8.0)[::-1]) == TRACE_LETTERS[::-1]
+    assert len(draw_trace(np.arange(10_000))) == MAX_TRACE_LENGTH
 
 
 def test_a_trace_shows_a_single_true_value():
     spikes = np.zeros(1000, bool)
     spikes[500] = True
-    assert trace_text(spikes).count(TRACE_LETTERS[-1]) == 1
+    assert draw_trace(spikes).count(TRACE_LETTERS[-1]) == 1
 
 
 def test_traces_of_nan_and_of_constants():
-    assert trace_text(np.array([0.0, np.nan, 1.0])) == f"{TRACE_LETTERS[0]}×{TRACE_LETTERS[-1]}"
-    assert trace_text(np.ones(3)) == TRACE_LETTERS[0] * 3
+    assert draw_trace(np.array([0.0, np.nan, 1.0])) == f"{TRACE_LETTERS[0]}×{TRACE_LETTERS[-1]}"
+    assert draw_trace(np.ones(3)) == TRACE_LETTERS[0] * 3
 
 
 @pytest.mark.parametrize(
     "rows", [np.ones(()), np.ones(1), np.array(["a", "b"]), np.ones((3, 0)), np.full(3, np.inf)]
 )
 def test_scalars_and_texts_have_no_trace(rows):
-    assert trace_text(rows) == ""
+    assert draw_trace(rows) == ""

@@ -9,9 +9,9 @@ from msgspec.structs import asdict
 from mdf_loop.document.loading import model_of
 from mdf_loop.drawing import draw
 from mdf_loop.drawing.frames import draw_frame
-from mdf_loop.drawing.owners import ELEMENTS
+from mdf_loop.drawing.owners import BLOCK_DRAWERS
 from mdf_loop.outline import LoopOutline
-from mdf_loop.outline.graphs import BLOCKS
+from mdf_loop.outline.graphs import BLOCK_OUTLINERS
 from mdf_loop.outline.loops import outline_loop
 from tests.drawing.dot_text import edges, visible_text
 
@@ -34,8 +34,8 @@ def test_blocks_are_drawn_by_their_element(models, monkeypatch):
         elements.append(repeat.full_name)
         return draw_frame(canvas, repeat, view, draw_graph)
 
-    monkeypatch.setitem(BLOCKS, "onnx::Loop", outline_repeat)
-    monkeypatch.setitem(ELEMENTS, Repeat, draw_repeat)
+    monkeypatch.setitem(BLOCK_OUTLINERS, "onnx::Loop", outline_repeat)
+    monkeypatch.setitem(BLOCK_DRAWERS, Repeat, draw_repeat)
     draw(models / "sample.yaml")
     assert elements == ["halving.halve"]
 

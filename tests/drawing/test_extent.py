@@ -5,7 +5,13 @@ import importlib
 import pytest
 
 from mdf_loop.drawing import draw
-from mdf_loop.drawing.extent import DENSE, ROOMY, UnplacedNode, estimate_extent, label_size
+from mdf_loop.drawing.extent import (
+    DENSE_SPACING,
+    ROOMY_SPACING,
+    UnplacedNode,
+    estimate_extent,
+    label_size,
+)
 from tests.drawing.layout import layout_of
 
 canvas_module = importlib.import_module("mdf_loop.drawing.canvas")
@@ -35,33 +41,38 @@ def unplaced_nodes(names, band=0):
 
 def test_extents_of_chains_and_of_unconnected_nodes():
     chain_extent = estimate_extent(
-        unplaced_nodes("abc"), [("a", "b"), ("b", "c")], ROOMY, sideways=True
+        unplaced_nodes("abc"), [("a", "b"), ("b", "c")], ROOMY_SPACING, sideways=True
     )
-    row_extent = estimate_extent(unplaced_nodes("abc"), [], ROOMY, sideways=True)
+    row_extent = estimate_extent(unplaced_nodes("abc"), [], ROOMY_SPACING, sideways=True)
     assert chain_extent.width > row_extent.width
     assert chain_extent.height < row_extent.height
     downward_extent = estimate_extent(
-        unplaced_nodes("abc"), [("a", "b"), ("b", "c")], ROOMY, sideways=False
+        unplaced_nodes("abc"), [("a", "b"), ("b", "c")], ROOMY_SPACING, sideways=False
     )
     assert downward_extent.height > downward_extent.width
     assert (
-        estimate_extent(unplaced_nodes("abc"), [("a", "b"), ("b", "c")], DENSE, sideways=True).width
+        estimate_extent(
+            unplaced_nodes("abc"), [("a", "b"), ("b", "c")], DENSE_SPACING, sideways=True
+        ).width
         < chain_extent.width
     )
 
 
 def test_bands_stand_beside_each_other():
     banded_extent = estimate_extent(
-        unplaced_nodes("ab") | unplaced_nodes("cd", band=1), [], DENSE, sideways=False
+        unplaced_nodes("ab") | unplaced_nodes("cd", band=1), [], DENSE_SPACING, sideways=False
     )
     assert (
-        banded_extent.width > estimate_extent(unplaced_nodes("ab"), [], DENSE, sideways=False).width
+        banded_extent.width
+        > estimate_extent(unplaced_nodes("ab"), [], DENSE_SPACING, sideways=False).width
     )
 
 
 def test_a_cycle_has_an_extent():
     assert (
-        estimate_extent(unplaced_nodes("ab"), [("a", "b"), ("b", "a")], ROOMY, sideways=True).width
+        estimate_extent(
+            unplaced_nodes("ab"), [("a", "b"), ("b", "a")], ROOMY_SPACING, sideways=True
+        ).width
         > 0
     )
 
@@ -84,9 +95,9 @@ def test_the_estimate_is_near_the_layout(name, rankdir, models, monkeypatch):
 def test_sources_stand_just_before_their_readers():
     chain = [("a", "b"), ("b", "c"), ("c", "d")]
     late_sources = estimate_extent(
-        unplaced_nodes("abcdxy"), [*chain, ("x", "c"), ("y", "d")], ROOMY, sideways=False
+        unplaced_nodes("abcdxy"), [*chain, ("x", "c"), ("y", "d")], ROOMY_SPACING, sideways=False
     )
     early_sources = estimate_extent(
-        unplaced_nodes("abcdxy"), [*chain, ("x", "b"), ("y", "b")], ROOMY, sideways=False
+        unplaced_nodes("abcdxy"), [*chain, ("x", "b"), ("y", "b")], ROOMY_SPACING, sideways=False
     )
     assert late_sources.width < early_sources.width

@@ -56,11 +56,11 @@ def test_a_long_chain_is_several_runs():
 def test_nodes_without_inputs_fold():
     flow = flow_of(graph(["ab", "wv", "vb"]))
     assert runs(flow) == ["ab"]
-    assert flow.folded == 2
+    assert flow.folded_count == 2
 
 
 def test_a_graph_without_inputs_is_not_folded():
-    assert flow_of(graph(["ab", "wv", "vb"], input_nodes=())).folded == 0
+    assert flow_of(graph(["ab", "wv", "vb"], input_nodes=())).folded_count == 0
 
 
 def test_outputs_and_states_do_not_fold():
@@ -78,13 +78,13 @@ def test_an_input_has_its_own_box():
 
 def test_feedback_joins_no_run():
     flow = flow_of(graph(["ab"], feedback=[("b", "a")]))
-    assert (runs(flow), flow.back) == (["ab"], ((0, 0),))
+    assert (runs(flow), flow.back_links) == (["ab"], ((0, 0),))
 
 
 def test_a_constant_folds():
     item = ItemOutline("value", "$", value=np.zeros(3))
     constant = NodeOutline("k", "k", items=(item,), outputs=(PortOutline("k", "k", value="value"),))
-    assert flow_of(graph(["ab", "kb"], extra_nodes=[constant])).folded == 1
+    assert flow_of(graph(["ab", "kb"], extra_nodes=[constant])).folded_count == 1
 
 
 def test_senders_come_before_receivers():
@@ -112,12 +112,12 @@ def test_bands_have_about_equal_length():
 
 def test_each_cut_sender_has_one_number():
     bands = cut_into_bands(ladder(12), 3)
-    assert sorted(bands.stubs.values()) == list(range(1, len(bands.stubs) + 1))
+    assert sorted(bands.stub_of_run.values()) == list(range(1, len(bands.stub_of_run) + 1))
 
 
 def test_one_band_is_not_cut():
     bands = cut_into_bands(ladder(3), 1)
-    assert (bands.count, bands.stubs) == (1, {})
+    assert (bands.count, bands.stub_of_run) == (1, {})
 
 
 def test_a_source_stands_in_the_band_of_its_reader():

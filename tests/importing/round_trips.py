@@ -12,7 +12,7 @@ import onnxruntime
 from onnx import parser
 
 import mdf_loop
-from mdf_loop.importing.onnx_file import checked_onnx
+from mdf_loop.importing.onnx_file import check_onnx
 from mdf_loop.importing.onnx_model import content_of_onnx
 from mdf_loop.importing.writing import write_model
 
@@ -68,7 +68,7 @@ def assert_same(actual: Any, expected: Any, rtol: float = 1e-5) -> None:
 
 def compile_by_yaml(model: onnx.ModelProto, folder: Path, **options: Any) -> mdf_loop.CompiledModel:
     """Import the model, write it as a YAML file, and compile the file."""
-    content = content_of_onnx(checked_onnx(model), "model")
+    content = content_of_onnx(check_onnx(model), "model")
     path, *_ = write_model(content, folder / "model.yaml")
     return mdf_loop.compile(path, device="cpu", **options)
 

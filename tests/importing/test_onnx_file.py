@@ -25,7 +25,7 @@ from mdf_loop.errors import (
     UnsupportedError,
 )
 from mdf_loop.importing import onnx_file
-from mdf_loop.importing.onnx_file import checked_onnx, open_onnx
+from mdf_loop.importing.onnx_file import check_onnx, open_onnx
 from mdf_loop.importing.opsets import convert_to_package_opset
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
@@ -46,7 +46,7 @@ def plain(nodes: str, head: str = PLAIN) -> onnx.ModelProto:
 
 def refused(proto: onnx.ModelProto, kind: type[LoopError], sentence: str, where: str = "") -> None:
     with pytest.raises(kind) as error:
-        checked_onnx(proto)
+        check_onnx(proto)
     (finding,) = error.value.findings
     assert sentence in finding.what, finding.what
     assert where in finding.where, finding.where
@@ -189,7 +189,7 @@ def test_functions_of_exponential_size_are_refused() -> None:
 )
 def test_names(nodes: str, kind: type[LoopError], sentence: str) -> None:
     with pytest.raises(kind) as error:
-        checked_onnx(plain(nodes))
+        check_onnx(plain(nodes))
     text = str(error.value)
     assert sentence in text or (kind is CycleError and "circle: 'b' -> 'a'" in text)
 
@@ -201,13 +201,13 @@ def test_body_values_are_not_visible_outside() -> None:
 
 def test_nodes_in_any_order_are_put_in_order() -> None:
     proto = plain("y = Abs(t) t = Neg(x)")
-    assert [node.op_type for node in checked_onnx(proto).graph.node] == ["Neg", "Abs"]
+    assert [node.op_type for node in check_onnx(proto).graph.node] == ["Neg", "Abs"]
 
 
 def test_bodies_count_when_nodes_are_put_in_order() -> None:
     proto = parser.parse_model(LOOP.replace("Add(v, x)", "Add(v, late)"))
     proto.graph.node.append(helper.make_node("Neg", ["x"], ["late"]))
-    kinds = [node.op_type for node in checked_onnx(proto).graph.node]
+    kinds = [node.op_type for node in check_onnx(proto).graph.node]
     assert kinds.index("Neg") < kinds.index("Loop")
 
 
@@ -323,7 +323,7 @@ def test_types_of_values() -> None:
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -5
     refused(proto, ModelError, "negative extent")
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1  # an unknown extent
-    dim = checked_onnx(proto).graph.input[0].type.tensor_type.shape.dim[0]
+    dim = check_onnx(proto).graph.input[0].type.tensor_type.shape.dim[0]
     assert dim.WhichOneof("value") is None
 
 

@@ -14,7 +14,7 @@ import mdf_loop
 from mdf_loop import LoopError
 from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import ModelError, ScopeError, UnknownFunctionError, UnsupportedError
-from mdf_loop.importing.onnx_graph import loop_body
+from mdf_loop.importing.onnx_graph import convert_loop_body
 
 F = np.float32
 ROW = np.array([1.0, -2.0, 3.5, 0.25], F)
@@ -342,17 +342,17 @@ def test_sparse_initializers_are_refused() -> None:
         )
     )
     with pytest.raises(UnsupportedError, match="sparse"):
-        loop_body(body)
+        convert_loop_body(body)
 
 
 @pytest.mark.parametrize("thing", [onnx.ModelProto(), onnx.NodeProto(), 5, None, {"nodes": {}}])
 def test_only_graphs_are_read(thing: Any) -> None:
     with pytest.raises(ModelError, match="is a GraphProto, not"):
-        loop_body(thing)
+        convert_loop_body(thing)
 
 
 def test_the_imported_graph() -> None:
-    graph = graph_of(loop_body(onnx.parser.parse_graph(BODIES["variadic inputs"])), "$")
+    graph = graph_of(convert_loop_body(onnx.parser.parse_graph(BODIES["variadic inputs"])), "$")
     assert graph.id == "b"
     assert graph.metadata == {
         "semantics": "onnx",

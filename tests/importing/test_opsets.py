@@ -12,7 +12,7 @@ from onnx import defs, helper, numpy_helper, parser
 
 from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.importing.opsets import convert_to_package_opset
-from mdf_loop.importing.opsets.table import DOWNGRADES, EXPANDED_IF, UPGRADES
+from mdf_loop.importing.opsets.table import DOWNGRADES, EXPANSION_CONDITIONS, UPGRADES
 from mdf_loop.ir import OPSET
 from tests.importing.opset_models import is_close, model, results, run_converted
 from tests.onnx_cases import node_cases
@@ -281,7 +281,7 @@ def _only_grew(before: Any, now: Any) -> bool:
 
 
 def test_the_tables_contain_only_real_changes() -> None:
-    for op_type, version in (*UPGRADES, *DOWNGRADES, *EXPANDED_IF):
+    for op_type, version in (*UPGRADES, *DOWNGRADES, *EXPANSION_CONDITIONS):
         assert defs.get_schema(op_type, version, "").since_version == version or (
             defs.get_schema(op_type, version, "").deprecated
         )

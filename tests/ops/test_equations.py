@@ -10,7 +10,7 @@ from onnx import parser
 
 import mdf_loop
 from mdf_loop.errors import LoopError, ModelError, OperandError
-from mdf_loop.importing.onnx_file import checked_onnx
+from mdf_loop.importing.onnx_file import check_onnx
 from mdf_loop.ops.einsum_equation import equation_fault
 from tests.ops.op_running import program_of
 
@@ -63,7 +63,7 @@ def test_a_file_with_a_nonterminating_equation_is_refused(nodes: str) -> None:
     head = '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3, 4] x) => (float[N] y)'
     text = nodes.replace("EQUATION", '"...a...->a"')
     with pytest.raises(ModelError, match="more than one ellipsis") as refusal:
-        checked_onnx(parser.parse_model(f"{head} {{ {text} }}"))
+        check_onnx(parser.parse_model(f"{head} {{ {text} }}"))
     assert refusal.value.findings[0].where.startswith("$.graph.node['")
 
 

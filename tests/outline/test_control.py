@@ -131,11 +131,11 @@ def test_outline_of_a_scan():
     (scan,) = node_of("scans", "reader").loops
     assert (scan.kind, headline(scan)) == ("scan", "scan over x, z")
     assert [(p.enter, p.leave, p.ports) for p in scan.carried] == [("s", "s_next", ("s_final",))]
-    assert [(p.name, slice_text(p), p.how) for p in scan.slices] == [
+    assert [(p.name, slice_text(p), p.remark) for p in scan.slices] == [
         ("x_t", "x[i]", ""),
         ("z_t", "z[:, i]", "backwards"),
     ]
-    assert [(r.name, r.ports, r.how) for r in scan.recorded] == [
+    assert [(r.name, r.ports, r.remark) for r in scan.recorded] == [
         ("both", ("products",), "on axis 1"),
         ("seen", ("states",), "last iteration first"),
     ]
@@ -179,7 +179,7 @@ def test_slices_delays_and_recordings_of_a_loop():
         "z_t": "sliced",
     }
     assert [delay_text(delay) for delay in loop.delays] == ["v_out, 2 iterations ago"]
-    assert [r.how for r in loop.recorded] == [
+    assert [r.remark for r in loop.recorded] == [
         "on axis 1",
         "joined along axis 0, last iteration first",
         "only the last one",
@@ -203,7 +203,7 @@ def test_slices_delays_and_recordings_of_a_loop():
 )
 def test_words_for_slices(form, text):
     row_slice = outline_slice(form)
-    assert ", ".join(word for word in (slice_text(row_slice), row_slice.how) if word) == text
+    assert ", ".join(word for word in (slice_text(row_slice), row_slice.remark) if word) == text
 
 
 def test_a_plain_recording_has_no_remark():

@@ -6,7 +6,7 @@ import numpy as np
 
 from mdf_loop.ir import StopReason
 from mdf_loop.outline import observe
-from mdf_loop.outline.observation import MAX_ROWS
+from mdf_loop.outline.observation import MAX_OBSERVED_ROWS
 from mdf_loop.run.outputs import Axis, LoopReport, Outputs
 
 
@@ -43,7 +43,12 @@ def test_rows_over_time_are_evenly_spaced():
     time = Axis("time", {"time": np.arange(10_000) * 0.1})
     observation = observe(make_outputs({"n.y": np.arange(10_000)}, axes=(time,)))
     rows = observation.value("n", "y").rows
-    assert len(rows) == len(observation.coordinates) == len(observation.row_numbers) == MAX_ROWS
+    assert (
+        len(rows)
+        == len(observation.coordinates)
+        == len(observation.row_numbers)
+        == MAX_OBSERVED_ROWS
+    )
     assert (rows[0], rows[-1], observation.value("n", "y").last) == (0, 9999, 9999)
     assert (observation.axis_name, observation.count) == ("time", 10_000)
     assert np.array_equal(observation.coordinates, observation.row_numbers * 0.1)

@@ -288,10 +288,10 @@ def test_the_cache_of_bodies_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_keys_of_bodies_are_equal_for_equal_content() -> None:
     """Check equal content in different containers, and content that differs."""
-    from mdf_loop.plugin.values import content_of
+    from mdf_loop.plugin.values import hashable_key
 
     equal = [{"a": [1, (2.0, None)]}, {"a": (1, [2.0, None])}]
-    assert content_of(equal[0]) == content_of(equal[1])
+    assert hashable_key(equal[0]) == hashable_key(equal[1])
     different = [1, 1.0, True, "1", None, [1], {"1": 1}, np.array(1), np.array(1.0), np.array([1])]
     different += [
         np.array([1], np.int32),
@@ -299,9 +299,9 @@ def test_keys_of_bodies_are_equal_for_equal_content() -> None:
         np.array([1, None], object),
         float("nan"),
     ]
-    assert len({content_of(body) for body in different}) == len(different)
-    assert content_of(graph_of(SAMPLE)) == content_of(graph_of(SAMPLE))
-    assert content_of(graph_of(SAMPLE)) != content_of(graph_of(DOUBLING))
+    assert len({hashable_key(body) for body in different}) == len(different)
+    assert hashable_key(graph_of(SAMPLE)) == hashable_key(graph_of(SAMPLE))
+    assert hashable_key(graph_of(SAMPLE)) != hashable_key(graph_of(DOUBLING))
 
 
 # --- errors -----------------------------------------------------------------------------------

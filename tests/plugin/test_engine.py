@@ -250,7 +250,7 @@ def test_compiled_once_for_each_set_of_types(mdf: Mdf, monkeypatch: pytest.Monke
 
 
 def test_the_cache_of_sessions_is_bounded(mdf: Mdf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_call, "SESSIONS_KEPT", 2)
+    monkeypatch.setattr(loop_call, "MAX_CACHED_SESSIONS", 2)
     model = mdf(
         node("""
     input_ports: {x0: {}, drive: {}}

@@ -22,11 +22,11 @@ class NodeEnds(Struct):
     box_id: int
     inputs: dict[str, list[End]] = field(default_factory=dict)
     outputs: dict[str, int] = field(default_factory=dict)
-    reads: dict[str, list[End]] = field(default_factory=dict)
+    targets_by_name: dict[str, list[End]] = field(default_factory=dict)
 
     def targets(self, port: str | None, name: str) -> list[End]:
         """Return the targets of a value: by its input port, or by its name if it has no port."""
-        ends = self.inputs.get(port) if port is not None else self.reads.get(name)
+        ends = self.inputs.get(port) if port is not None else self.targets_by_name.get(name)
         return ends or [(self.box_id, "data")]
 
     def source(self, port: str) -> int:
@@ -67,7 +67,7 @@ class Numbering(Struct):
         """Return an unused number for a box or a port."""
         return next(self.counter)
 
-    def end(self, name: str) -> int:
+    def value_source(self, name: str) -> int:
         """Return the number of the port or box that provides the value `node.port`."""
         return self.box_of_run.get(self.values[name], self.values[name])
 
@@ -81,7 +81,7 @@ class BoxPorts:
         self.right: dict[str, Port] = {}
         self.wires: list[Wire] = []
 
-    def enter(self, name: str, ends: list[End], port: Port | None = None) -> End:
+    def entry_port(self, name: str, ends: list[End], port: Port | None = None) -> End:
         """Return the port through which a value enters. Add wires from the port to the targets `ends`."""
         if name not in self.left:
             port_template = port or Port(0, name)
@@ -90,7 +90,7 @@ class BoxPorts:
         self.wires += [Wire(self.left[name].id, end, kind) for end, kind in ends]
         return self.left[name].id, "capture" if stroke_kinds == {"capture"} else "data"
 
-    def leave(self, name: str, source: int, port: Port | None = None) -> int:
+    def exit_port(self, name: str, source: int, port: Port | None = None) -> int:
         """Return the port through which a value leaves. Add a wire from `source` to the port."""
         if name not in self.right:
             port_template = port or Port(0, name)

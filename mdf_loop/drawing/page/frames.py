@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from mdf_loop.drawing.frames import block_name, schedule_words
+from mdf_loop.drawing.frames import block_name, describe_schedule
 from mdf_loop.drawing.page.ends import BoxPorts, End, NodeEnds, Numbering, Recording
 from mdf_loop.drawing.page.fitting import simplify_scene
-from mdf_loop.drawing.page.nodes import pill_box
+from mdf_loop.drawing.page.nodes import build_pill_box
 from mdf_loop.drawing.page.scene import Box, Port, Scene, Wire
-from mdf_loop.drawing.page.terminals import terminals
+from mdf_loop.drawing.page.terminals import build_terminals
 from mdf_loop.drawing.rails import Terminal
 from mdf_loop.drawing.theme import MARKS
 from mdf_loop.outline import (
@@ -39,7 +39,7 @@ class FrameBuilder:
     def __init__(self, block: Block, numbers: Numbering) -> None:
         self.block = block
         self.numbers = numbers
-        self.terminals = terminals(block)
+        self.terminals = build_terminals(block)
         self.left = {t.key: self._port(t) for t, _ in self.terminals.rows if t is not None}
         self.right = {t.key: self._port(t) for _, t in self.terminals.rows if t is not None}
 
@@ -48,7 +48,7 @@ class FrameBuilder:
         return Port(
             self.numbers.next(),
             shorten_name(terminal.name, MAX_NAME_LENGTH),
-            shorten(terminal.below, MAX_REMARK_LENGTH),
+            shorten(terminal.remark, MAX_REMARK_LENGTH),
             terminal.kind,
             passes=terminal.kind in ("captured", "join"),
         )
@@ -63,7 +63,7 @@ class FrameBuilder:
             id=number,
             kind=self.block.word,
             title=shorten(headline(self.block), MAX_TITLE_LENGTH),
-            below=block_name(self.block),
+            remark=block_name(self.block),
             left=tuple(left_ports[t.key] if t else None for t, _ in self.terminals.rows),
             right=tuple(self.right[t.key] if t else None for _, t in self.terminals.rows),
             inner=self._inner_scene(build_graph),
@@ -82,12 +82,12 @@ class FrameBuilder:
                 Recording(self.right[f"r{k}"].id, number, loop.full_name, f"{loop.owner}.{port}")
                 for k, row in enumerate(loop.recorded)
                 for port in row.ports[:1]
-                if not row.how
+                if not row.remark
             ]
 
     def _back_wires(self) -> Iterator[Wire]:
         """Yield the wires that carry values to the next iteration."""
-        for source, target, label in self.terminals.back:
+        for source, target, label in self.terminals.back_edges:
             if source in self.right and target in self.left:
                 yield Wire(self.right[source].id, self.left[target].id, "back", label)
 
@@ -96,10 +96,12 @@ class FrameBuilder:
         yield "id", self.block.full_name
         yield from (("note", note) for note in self.block.notes)
         if isinstance(self.block, LoopOutline):
-            yield from (("schedule", terminal_text) for terminal_text in schedule_words(self.block))
+            yield from (
+                ("schedule", terminal_text) for terminal_text in describe_schedule(self.block)
+            )
         for terminal in (t for pair in self.terminals.rows for t in pair if t is not None):
-            terminal_text = " ".join(part for part in (terminal.name, terminal.below) if part)
-            yield MARKS[terminal.kind].words, terminal_text
+            terminal_text = " ".join(part for part in (terminal.name, terminal.remark) if part)
+            yield MARKS[terminal.kind].legend_text, terminal_text
         yield "code", "\n".join(pseudocode(self.block))
 
     def _inner_scene(self, build_graph: GraphBuilder) -> Scene | None:
@@ -118,7 +120,7 @@ class FrameBuilder:
     def _input_wires(self, body: GraphOutline, ends: dict[str, NodeEnds]) -> Iterator[Wire]:
         """Yield wires from the left rail to the readers in the body."""
         for body_input in body.inputs:
-            terminal_key, kind = self.terminals.inner.get(body_input.name, ("", ""))
+            terminal_key, kind = self.terminals.key_of_name.get(body_input.name, ("", ""))
             if terminal_key in self.left and body_input.node in ends:
                 for end, target_kind in ends[body_input.node].targets(
                     body_input.port, body_input.name
@@ -130,14 +132,14 @@ class FrameBuilder:
         self, outputs: tuple[OutputOutline, ...], ends: dict[str, NodeEnds]
     ) -> Iterator[Wire]:
         """Yield wires to the right rail from the body, or from the left rail for a passed-through value."""
-        for terminal_key, output in zip(self.terminals.leaving, outputs, strict=False):
+        for terminal_key, output in zip(self.terminals.output_keys, outputs, strict=False):
             target_port = self.right.get(terminal_key)
             if target_port is None:
                 continue
             if output.node in ends:
                 yield Wire(ends[output.node].source(output.port), target_port.id)
-            elif output.port in self.terminals.inner:
-                source_key, kind = self.terminals.inner[output.port]
+            elif output.port in self.terminals.key_of_name:
+                source_key, kind = self.terminals.key_of_name[output.port]
                 if source_key in self.left:
                     yield Wire(self.left[source_key].id, target_port.id, kind)
 
@@ -154,10 +156,10 @@ class FrameBuilder:
             for name, pass_through_box in pass_through_boxes.items()
         }
         outer_wires = list(self._branch_input_wires(branch, ends, box_ports))
-        for key, output in zip(self.terminals.leaving, branch.outputs, strict=False):
+        for key, output in zip(self.terminals.output_keys, branch.outputs, strict=False):
             source_ends = ends.get(output.node or f"passed {output.port}")
             if key in self.right and source_ends is not None:
-                leaving_port = box_ports.leave(
+                leaving_port = box_ports.exit_port(
                     f"{key} {output.port}", source_ends.source(output.port), Port(0)
                 )
                 outer_wires.append(Wire(leaving_port, self.right[key].id))
@@ -179,7 +181,7 @@ class FrameBuilder:
     def _pass_through_boxes(self, branch: BranchOutline) -> dict[str, Box]:
         """Return a pill for each value that a branch passes through."""
         return {
-            output.port: pill_box(
+            output.port: build_pill_box(
                 self.numbers, "passed", output.port, "passed through", output.path
             )
             for output in branch.outputs
@@ -201,9 +203,9 @@ class FrameBuilder:
                 pill_id = ends[f"passed {output.port}"].box_id
                 targets_by_name.setdefault(output.port, []).append((pill_id, "data"))
         for name, targets in targets_by_name.items():
-            terminal_key, kind = self.terminals.inner.get(name, ("", ""))
+            terminal_key, kind = self.terminals.key_of_name.get(name, ("", ""))
             if terminal_key in self.left:
-                end, _ = box_ports.enter(name, list(dict.fromkeys(targets)), Port(0))
+                end, _ = box_ports.entry_port(name, list(dict.fromkeys(targets)), Port(0))
                 yield Wire(self.left[terminal_key].id, end, kind)
 
 

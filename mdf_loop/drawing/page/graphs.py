@@ -8,12 +8,12 @@ from mdf_loop.drawing.page.ends import NodeEnds, Numbering
 from mdf_loop.drawing.page.fitting import simplify_scene
 from mdf_loop.drawing.page.nodes import (
     MAX_TITLE_LENGTH,
-    node_box,
+    build_node_box,
+    build_pill_box,
+    build_small_box,
     operator_name,
-    pill_box,
-    small_box,
 )
-from mdf_loop.drawing.page.owners import owner_box
+from mdf_loop.drawing.page.owners import build_owner_box
 from mdf_loop.drawing.page.scene import Box, Scene, Wire
 from mdf_loop.drawing.page.terminals import FULL_VIEW
 from mdf_loop.drawing.small import inline_constants
@@ -28,7 +28,7 @@ In a simplified graph, imported operators are single words in runs, and constant
 """
 
 
-def model_scene(graph: GraphOutline, numbers: Numbering) -> Scene:
+def build_model_scene(graph: GraphOutline, numbers: Numbering) -> Scene:
     """Build the scene of the whole model."""
     scene, ends = _SceneBuilder(numbers).build(graph)
     boxes, wires = [*scene.boxes], [*scene.wires]
@@ -38,7 +38,7 @@ def model_scene(graph: GraphOutline, numbers: Numbering) -> Scene:
             default_text = (
                 "" if model_input.default is None else f" = {value_text(model_input.default, 24)}"
             )
-            box = pill_box(
+            box = build_pill_box(
                 numbers, "input", model_input.name, model_input.type, model_input.path, default_text
             )
             boxes.append(box)
@@ -46,7 +46,7 @@ def model_scene(graph: GraphOutline, numbers: Numbering) -> Scene:
             wires += [Wire(box.id, end, kind) for end, kind in targets]
     for output in graph.outputs:
         if output.node in ends:
-            box = pill_box(numbers, "output", output.name, output.type, output.path)
+            box = build_pill_box(numbers, "output", output.name, output.type, output.path)
             boxes.append(box)
             wires.append(Wire(ends[output.node].source(output.port), box.id))
     return simplify_scene(Scene(tuple(boxes), tuple(wires)), numbers)
@@ -70,12 +70,12 @@ class _SceneBuilder(Struct, frozen=True):
                 continue
             if node.blocks:
                 outer_names = frozenset(i.name for i in graph.inputs if i.node == node.id)
-                box, node_ends = owner_box(node, outer_names, self.numbers, self.build)
+                box, node_ends = build_owner_box(node, outer_names, self.numbers, self.build)
             else:
                 box, node_ends = self._node_box(node, node.id in fed_ids, is_large)
             ends[node.id] = node_ends
             boxes.append(box)
-        wires = tuple(_wires(graph, ends))
+        wires = tuple(_edge_wires(graph, ends))
         if self.numbers.depth == self.numbers.level:
             self.numbers.values |= {
                 f"{name}.{port}": end
@@ -88,16 +88,18 @@ class _SceneBuilder(Struct, frozen=True):
     def _node_box(self, node: NodeOutline, is_fed: bool, is_large: bool) -> tuple[Box, NodeEnds]:
         """Return the box of a node without loops and choices, and its ends."""
         if node.is_input and not is_fed:
-            return small_box(node, self.numbers, "input", shorten_name(node.id, MAX_TITLE_LENGTH))
+            return build_small_box(
+                node, self.numbers, "input", shorten_name(node.id, MAX_TITLE_LENGTH)
+            )
         if node.constant is not None:
             label = f"{shorten_name(node.id, MAX_TITLE_LENGTH)} = {value_text(node.constant, 24)}"
-            return small_box(node, self.numbers, "constant", label)
+            return build_small_box(node, self.numbers, "constant", label)
         if is_large and operator_name(node):
-            return small_box(node, self.numbers, "operator", operator_name(node))
-        return node_box(node, self.numbers)
+            return build_small_box(node, self.numbers, "operator", operator_name(node))
+        return build_node_box(node, self.numbers)
 
 
-def _wires(graph: GraphOutline, ends: dict[str, NodeEnds]) -> list[Wire]:
+def _edge_wires(graph: GraphOutline, ends: dict[str, NodeEnds]) -> list[Wire]:
     """Return the wires for the edges of a graph."""
     graph_wires = []
     for edge in graph.edges:

@@ -52,14 +52,14 @@ def group_boxes(scene: Scene, numbers: Numbering) -> Scene:
     if len(pills) > MAX_PART_SIZE:
         pills = ()
     pill_ids = {box.id for box in pills}
-    flow = _box_flow(scene)
+    flow = _build_box_flow(scene)
     parts = _group_by_scopes(tuple(box for box in scene.boxes if box.id not in pill_ids), flow)
     if len(parts) > MAX_PARTS:
         parts = list(_merge_neighbours(parts, flow))
     return _replace_parts(scene, [_Part((box,)) for box in pills] + parts, numbers)
 
 
-def _box_flow(scene: Scene) -> nx.DiGraph:
+def _build_box_flow(scene: Scene) -> nx.DiGraph:
     """Build the directed graph of boxes and wires, without feedback wires."""
     box_of_end = {end: box.id for box in scene.boxes for end in box.ends}
     flow = nx.DiGraph()
@@ -249,13 +249,15 @@ def _replace_parts(scene: Scene, parts: list[_Part], numbers: Numbering) -> Scen
             inner_wires[target_part].append(Wire(wire_target, wire.target, wire.kind))
         outer_wires[Wire(wire_source, wire_target, wire.kind, wire.label)] = None
     boxes = [
-        part.boxes[0] if part.is_single else _group_box(part, k, ports, inner_wires[k], numbers)
+        part.boxes[0]
+        if part.is_single
+        else _build_group_box(part, k, ports, inner_wires[k], numbers)
         for k, part in enumerate(parts)
     ]
     return Scene(tuple(boxes), tuple(outer_wires))
 
 
-def _group_box(
+def _build_group_box(
     part: _Part,
     k: int,
     ports: dict[tuple[int, str, int], Port],
@@ -276,7 +278,7 @@ def _group_box(
         id=numbers.next(),
         kind="group",
         title=shorten_name(title, MAX_NAME_LENGTH) + (f" ({part.remark})" if part.remark else ""),
-        below=f"{inner_scene.count} boxes",
+        remark=f"{inner_scene.count} boxes",
         left=ports_by_side["left"],
         right=ports_by_side["right"],
         inner=group_boxes(inner_scene, numbers),

@@ -29,7 +29,7 @@ def operator_name(node: NodeOutline) -> str:
     return items_with_function[0].function.rpartition("::")[2]
 
 
-def node_box(node: NodeOutline, numbers: Numbering) -> tuple[Box, NodeEnds]:
+def build_node_box(node: NodeOutline, numbers: Numbering) -> tuple[Box, NodeEnds]:
     """Build the box of a node with ports on both sides and formulas below them."""
     left = {port.id: Port(numbers.next(), _input_text(port)) for port in node.inputs}
     right = {
@@ -40,7 +40,7 @@ def node_box(node: NodeOutline, numbers: Numbering) -> tuple[Box, NodeEnds]:
         id=numbers.next(),
         kind="node",
         title=shorten_name(node.id, MAX_TITLE_LENGTH),
-        below=node_remarks(node),
+        remark=node_remarks(node),
         lines=tuple(_box_lines(node)),
         left=tuple(left.values()),
         right=tuple(right.values()),
@@ -51,12 +51,14 @@ def node_box(node: NodeOutline, numbers: Numbering) -> tuple[Box, NodeEnds]:
         box.id,
         inputs={name: [(port.id, "data")] for name, port in left.items()},
         outputs={name: port.id for name, port in right.items()},
-        reads=_read_ends(node, [(box.id, "data")]),
+        targets_by_name=_read_ends(node, [(box.id, "data")]),
     )
     return box, ends
 
 
-def small_box(node: NodeOutline, numbers: Numbering, kind: str, title: str) -> tuple[Box, NodeEnds]:
+def build_small_box(
+    node: NodeOutline, numbers: Numbering, kind: str, title: str
+) -> tuple[Box, NodeEnds]:
     """Build the box of a node as one word: operator, input or constant. All wires end at the box."""
     box = Box(
         id=numbers.next(),
@@ -70,12 +72,12 @@ def small_box(node: NodeOutline, numbers: Numbering, kind: str, title: str) -> t
         box.id,
         inputs={port.id: box_ends for port in node.inputs},
         outputs={port.id: box.id for port in node.outputs},
-        reads=_read_ends(node, box_ends),
+        targets_by_name=_read_ends(node, box_ends),
     )
     return box, ends
 
 
-def pill_box(
+def build_pill_box(
     numbers: Numbering, kind: str, title: str, type_: str, path: str, suffix: str = ""
 ) -> Box:
     """Build the box of a model's input or output, or of a value that a branch passes through."""
@@ -84,7 +86,7 @@ def pill_box(
         id=numbers.next(),
         kind=kind,
         title=shorten_name(title, MAX_TITLE_LENGTH) + suffix,
-        below=type_,
+        remark=type_,
         details=details,
         path=path,
     )

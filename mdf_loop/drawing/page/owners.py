@@ -27,7 +27,7 @@ Reader = tuple[int, str, tuple[Any, ...]]
 """Target of wires that reads expressions: its number, its stroke and the expressions."""
 
 
-def owner_box(
+def build_owner_box(
     node: NodeOutline,
     outer: frozenset[str],
     numbers: Numbering,
@@ -41,12 +41,12 @@ def owner_box(
     frames = {block.id: FrameBuilder(block, numbers) for block in node.blocks}
     if len(frames) == 1 and not formulas and not node.condition:
         (frame,) = frames.values()
-        return _single_frame_box(node, frame, build_graph)
+        return _build_single_frame_box(node, frame, build_graph)
     known_names = outer | {port.id for port in node.inputs}
-    return _box_around_frames(node, frames, formulas, known_names, numbers, build_graph)
+    return _build_box_around_frames(node, frames, formulas, known_names, numbers, build_graph)
 
 
-def _single_frame_box(
+def _build_single_frame_box(
     node: NodeOutline, frame: FrameBuilder, build_graph: GraphBuilder
 ) -> tuple[Box, NodeEnds]:
     """Build the frame of a node with one frame and no formulas."""
@@ -56,7 +56,7 @@ def _single_frame_box(
     input_names = {port.id for port in node.inputs}
     for number, kind, expressions in _frame_readers(frame):
         for name in _sorted_names(expressions):
-            ends_by_name = ends.inputs if name in input_names else ends.reads
+            ends_by_name = ends.inputs if name in input_names else ends.targets_by_name
             ends_by_name.setdefault(name, []).append((number, kind))
     return box, ends
 
@@ -66,7 +66,7 @@ def _details_without_id(node: NodeOutline) -> Iterator[tuple[str, str]]:
     return (detail for detail in node_details(node) if detail[0] != "id")
 
 
-def _box_around_frames(
+def _build_box_around_frames(
     node: NodeOutline,
     frames: dict[str, FrameBuilder],
     formulas: list[OwnFormula],
@@ -75,22 +75,22 @@ def _box_around_frames(
     build_graph: GraphBuilder,
 ) -> tuple[Box, NodeEnds]:
     """Build a box that contains the frames and formulas of a node."""
-    boxes = {formula.id: _formula_box(formula, numbers) for formula in formulas}
+    boxes = {formula.id: _build_formula_box(formula, numbers) for formula in formulas}
     readers: list[Reader] = [
         (boxes[formula.id].id, "data", formula.expressions) for formula in formulas
     ]
     for frame in frames.values():
         readers += _frame_readers(frame)
-    wires, outer_ends = _inner_wires(node, frames, boxes, readers)
+    wires, outer_ends = _build_inner_wires(node, frames, boxes, readers)
     box_ports, ends = BoxPorts(numbers), NodeEnds(numbers.next())
     input_names = {port.id for port in node.inputs}
     for name in (name for name in outer_ends if name in known_names):
-        entry_port = box_ports.enter(
+        entry_port = box_ports.entry_port(
             name, outer_ends[name], Port(0, shorten_name(name, MAX_PORT_LENGTH))
         )
-        (ends.inputs if name in input_names else ends.reads)[name] = [entry_port]
-    for port, source in _outputs(node, frames, formulas, boxes).items():
-        ends.outputs[port] = box_ports.leave(
+        (ends.inputs if name in input_names else ends.targets_by_name)[name] = [entry_port]
+    for port, source in _source_numbers(node, frames, formulas, boxes).items():
+        ends.outputs[port] = box_ports.exit_port(
             port, source, Port(0, shorten_name(port, MAX_PORT_LENGTH))
         )
     inner_boxes = (*boxes.values(), *(frame.box(build_graph) for frame in frames.values()))
@@ -98,7 +98,7 @@ def _box_around_frames(
         id=ends.box_id,
         kind="owner",
         title=shorten_name(node.id, MAX_TITLE_LENGTH),
-        below=node_remarks(node),
+        remark=node_remarks(node),
         inner=Scene(inner_boxes, (*wires, *box_ports.wires)),
         details=tuple(node_details(node)),
         path=node.path,
@@ -108,7 +108,7 @@ def _box_around_frames(
     return box, ends
 
 
-def _formula_box(formula: OwnFormula, numbers: Numbering) -> Box:
+def _build_formula_box(formula: OwnFormula, numbers: Numbering) -> Box:
     """Build the box of a formula."""
     type_text = formula.item.type
     return Box(
@@ -128,7 +128,7 @@ def _frame_readers(frame: FrameBuilder) -> list[Reader]:
     """Return the left terminals of a frame with the expressions that they read."""
     return [
         (frame.left[terminal.key].id, terminal.kind, terminal.expressions)
-        for terminal in frame.terminals.takes
+        for terminal in frame.terminals.input_terminals
         if terminal.key in frame.left
     ]
 
@@ -138,7 +138,7 @@ def _sorted_names(expressions: tuple[Any, ...]) -> list[str]:
     return sorted({name for text in expressions for name in names_in(text)})
 
 
-def _inner_wires(
+def _build_inner_wires(
     node: NodeOutline,
     frames: dict[str, FrameBuilder],
     boxes: dict[str, Box],
@@ -162,7 +162,7 @@ def _inner_wires(
 
 def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
     """Return the port numbers of a frame's results at these positions, or of all results for None."""
-    keys = frame.terminals.results
+    keys = frame.terminals.result_keys
     selected_keys = (
         keys if None in positions else [keys[k] for k in positions if k and k < len(keys)]
     )
@@ -173,11 +173,11 @@ def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
 
 def _port_ends(frame: FrameBuilder) -> dict[str, int]:
     """Return the number of the frame's port for each output port of the node."""
-    port_keys = frame.terminals.ports.items()
+    port_keys = frame.terminals.key_of_port.items()
     return {port: frame.right[key].id for port, key in port_keys if key in frame.right}
 
 
-def _outputs(
+def _source_numbers(
     node: NodeOutline,
     frames: dict[str, FrameBuilder],
     formulas: list[OwnFormula],

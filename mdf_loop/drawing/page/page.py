@@ -8,16 +8,16 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.drawing.page.ends import Numbering
-from mdf_loop.drawing.page.graphs import model_scene
+from mdf_loop.drawing.page.graphs import build_model_scene
 from mdf_loop.drawing.page.html import embed_in_frame, page_html
-from mdf_loop.drawing.page.replay import run_data
+from mdf_loop.drawing.page.replay import pack_run
 from mdf_loop.drawing.page.scene import Box, Scene, pack_scene, safe_text
 from mdf_loop.drawing.theme import MARKS, STROKES
 from mdf_loop.outline import GraphOutline, Observation
 
 MAX_INITIAL_BOXES = 50
 """Maximum number of visible boxes at first. Further frames are closed."""
-_VALUE_WORDS = "a value"
+_VALUE_LEGEND_TEXT = "a value"
 
 
 class Page(Struct, frozen=True):
@@ -47,20 +47,24 @@ class Page(Struct, frozen=True):
     def data(self) -> dict[str, Any]:
         """Return the content of the page as plain data, which can be written as JSON."""
         numbers = Numbering(level=2 if _is_over_time(self.graph) else 1)
-        scene = model_scene(self.graph, numbers)
+        scene = build_model_scene(self.graph, numbers)
         graph = self.graph
         source_text = [graph.source] if graph.source and graph.source != graph.id else []
-        strokes = {"data": _VALUE_WORDS} | {k: s.words for k, s in STROKES.items() if s.words}
-        run_content = run_data(self.observation, numbers) if self.observation else None
+        strokes = {"data": _VALUE_LEGEND_TEXT} | {
+            k: s.legend_text for k, s in STROKES.items() if s.legend_text
+        }
+        run_content = pack_run(self.observation, numbers) if self.observation else None
         return {
             "run": run_content,
             "title": safe_text(graph.id),
             "said": safe_text(" · ".join((*source_text, *graph.termination, *graph.notes))),
             "file": _file_name(graph.id),
             "g": pack_scene(scene),
-            "open": list(_initially_open(scene, self.depth, self.collapse)),
+            "open": list(_boxes_open_at_first(scene, self.depth, self.collapse)),
             "captures": self.captures,
-            "marks": {k: [m.sign, m.ground, m.ink, m.words] for k, m in MARKS.items()},
+            "marks": {
+                k: [m.sign, m.background, m.text_color, m.legend_text] for k, m in MARKS.items()
+            },
             "strokes": strokes,
         }
 
@@ -76,7 +80,9 @@ def _file_name(name: str) -> str:
     return "".join(c if c.isalnum() and c.isascii() else "_" for c in name)[:60] or "model"
 
 
-def _initially_open(scene: Scene, depth: int | None, collapse: frozenset[str]) -> Iterator[int]:
+def _boxes_open_at_first(
+    scene: Scene, depth: int | None, collapse: frozenset[str]
+) -> Iterator[int]:
     """Yield the boxes to open at first, outer boxes first, until `MAX_INITIAL_BOXES` are visible."""
     visible_count = len(scene.boxes)
     box_queue = [(box, 0) for box in scene.boxes]

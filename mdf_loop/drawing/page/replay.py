@@ -25,7 +25,7 @@ MAX_TAPE_ROWS = 400
 """Maximum number of rows of a tape, evenly spaced from the first to the last."""
 
 
-def run_data(observation: Observation, numbers: Numbering) -> dict[str, Any]:
+def pack_run(observation: Observation, numbers: Numbering) -> dict[str, Any]:
     """Convert the observed run to plain data for JSON."""
     loop_observations = {
         name: loop_observation
@@ -38,36 +38,39 @@ def run_data(observation: Observation, numbers: Numbering) -> dict[str, Any]:
     duration = (
         ""
         if evaluation is None or evaluation.seconds is None
-        else _milliseconds(evaluation.seconds)
+        else _format_milliseconds(evaluation.seconds)
     )
     loop_observation = (observation.stopped_by, observation.member_text, duration)
     return {
         "said": safe_text(" · ".join(part for part in loop_observation if part)),
         "loops": [
-            [numbers.loops[name], safe_text(loop_text(loop_observations[name]))]
+            [numbers.loops[name], safe_text(describe_loop(loop_observations[name]))]
             for name in loop_observations
         ],
         "values": [
-            [numbers.end(name), safe_text(_with_unit(value_text(value.last, 120), value.unit))]
+            [
+                numbers.value_source(name),
+                safe_text(_append_unit(value_text(value.last, 120), value.unit)),
+            ]
             for name, value in values.items()
         ],
         "tapes": tapes,
     }
 
 
-def loop_text(loop: LoopObservation) -> str:
+def describe_loop(loop: LoopObservation) -> str:
     """Describe an observed loop: `6 iterations · its condition became false · native · 3.1 ms`."""
-    duration = "" if loop.seconds is None else _milliseconds(loop.seconds)
+    duration = "" if loop.seconds is None else _format_milliseconds(loop.seconds)
     descriptions = (loop.iterations, loop.stopped_by, loop.native, duration)
     return " · ".join(text for text in descriptions if text)
 
 
-def _milliseconds(seconds: float) -> str:
+def _format_milliseconds(seconds: float) -> str:
     """Format a duration in seconds as milliseconds."""
     return f"{1000 * seconds:.3g} ms"
 
 
-def _with_unit(text: str, unit: str) -> str:
+def _append_unit(text: str, unit: str) -> str:
     """Append the unit to a text, if there is a unit."""
     return f"{text} {unit}" if unit else text
 
@@ -91,7 +94,7 @@ def _time_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[s
             "places": observation.row_numbers.tolist(),
             "series": [
                 _tape_series(
-                    numbers.end(name), name, value_observation.rows, value_observation.unit
+                    numbers.value_source(name), name, value_observation.rows, value_observation.unit
                 )
                 for name, value_observation in recorded_values.items()
                 if value_observation.rows is not None

@@ -84,7 +84,7 @@ def _join_runs(scene: Scene, numbers: Numbering) -> Scene:
             first_of_run[box.id] = box.id
             runs[box.id] = [box]
     joined_boxes = [
-        _run_box(runs[box_id]) if box_id in runs else boxes[box_id]
+        _build_run_box(runs[box_id]) if box_id in runs else boxes[box_id]
         for box_id in boxes
         if first_of_run.get(box_id, box_id) == box_id
     ]
@@ -121,7 +121,7 @@ def _topological_order(scene: Scene, links: _Links) -> list[Box]:
     return order + [box for box in scene.boxes if box.id not in ordered_ids]
 
 
-def _run_box(boxes: list[Box]) -> Box:
+def _build_run_box(boxes: list[Box]) -> Box:
     """Build one box that represents a run of operators."""
     if len(boxes) == 1:
         return boxes[0]

@@ -24,7 +24,7 @@ class Port(Struct, frozen=True):
 
     id: int
     name: str = ""
-    below: str = ""
+    remark: str = ""
     kind: str = ""
     passes: bool = False
 
@@ -51,7 +51,7 @@ class Box(Struct, frozen=True):
     id: int
     kind: str
     title: str
-    below: str = ""
+    remark: str = ""
     lines: tuple[str, ...] = ()
     left: tuple[Port | None, ...] = ()
     right: tuple[Port | None, ...] = ()
@@ -101,7 +101,7 @@ def _pack_box(box: Box) -> dict[str, Any]:
         "i": box.id,
         "k": box.kind,
         "t": safe_text(box.title),
-        "s": safe_text(box.below),
+        "s": safe_text(box.remark),
         "x": [safe_text(line) for line in box.lines],
         "L": [_pack_port(port) for port in box.left],
         "R": [_pack_port(port) for port in box.right],
@@ -121,7 +121,7 @@ def _pack_port(port: Port | None) -> list[Any] | int:
     """Convert a port to plain data for JSON. No port is 0."""
     if port is None:
         return 0
-    return [port.id, safe_text(port.name), safe_text(port.below), port.kind, int(port.passes)]
+    return [port.id, safe_text(port.name), safe_text(port.remark), port.kind, int(port.passes)]
 
 
 def _pack_wire(wire: Wire) -> list[Any]:

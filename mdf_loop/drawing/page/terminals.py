@@ -2,10 +2,10 @@
 
     for i in range(n): x' = f(x, a)        # M, cond, carried, captured
 
-    takes   N: n    v0: the initial x    o0: a
-    inner   i: i    x: v0                a: o0
-    leaving v0 <- x'
-    back    v0 -> v0
+    input_terminals  N: n    v0: the initial x    o0: a
+    key_of_name      i: i    x: v0                a: o0
+    output_keys      v0 <- x'
+    back_edges       v0 -> v0
 
 Keys of inputs are N (trip count), i (iteration), c (condition), v (carried), s (sliced), d (delayed) and o
 (captured). Keys of outputs are r (recorded) and x (report). The number of the value follows the letter.
@@ -40,33 +40,33 @@ class Terminals(Struct, frozen=True):
 
     Attributes:
         rows: Left and right terminals of each row.
-        takes: Expressions that each left terminal reads.
-        ports: Key of the right terminal of each output port.
-        results: Keys of the right terminals by position of the result.
-        inner: Key of the left terminal and stroke of each name in the body.
-        leaving: Keys of the right terminals in the order of the body's outputs.
-        back: Right key, left key and label of each value that a later iteration reads.
+        input_terminals: Left terminals, with the expressions that each terminal reads.
+        key_of_port: Key of the right terminal of each output port.
+        result_keys: Keys of the right terminals by position of the result.
+        key_of_name: Key of the left terminal and stroke of each name in the body.
+        output_keys: Keys of the right terminals in the order of the body's outputs.
+        back_edges: Right key, left key and label of each value that a later iteration reads.
     """
 
     rows: Rows
-    takes: tuple[InputTerminal, ...]
-    ports: dict[str, str]
-    results: tuple[str, ...]
-    inner: dict[str, tuple[str, str]]
-    leaving: tuple[str, ...] = ()
-    back: tuple[tuple[str, str, str], ...] = ()
+    input_terminals: tuple[InputTerminal, ...]
+    key_of_port: dict[str, str]
+    result_keys: tuple[str, ...]
+    key_of_name: dict[str, tuple[str, str]]
+    output_keys: tuple[str, ...] = ()
+    back_edges: tuple[tuple[str, str, str], ...] = ()
 
 
-def terminals(block: Block) -> Terminals:
+def build_terminals(block: Block) -> Terminals:
     """Return the terminals of a block (loop or choice) and their connections."""
     match block:
         case LoopOutline():
-            return _loop_terminals(block)
+            return _build_loop_terminals(block)
         case ChoiceOutline():
-            return _choice_terminals(block)
+            return _build_choice_terminals(block)
 
 
-def _loop_terminals(loop: LoopOutline) -> Terminals:
+def _build_loop_terminals(loop: LoopOutline) -> Terminals:
     """Return the terminals of a loop and their connections."""
     carried_keys = tuple(f"v{k}" for k in range(len(loop.carried)))
     recorded_keys = tuple(f"r{k}" for k in range(len(loop.recorded)))
@@ -101,12 +101,12 @@ def _loop_terminals(loop: LoopOutline) -> Terminals:
     )
     return Terminals(
         rows=rail_rows(loop, FULL_VIEW),
-        takes=(*input_terminals, *_capture_terminals(loop.captures)),
-        ports=key_of_port,
-        results=result_keys,
-        inner=key_of_name,
-        leaving=("c" if tests_condition(loop) else "", *result_keys),
-        back=(*((key, key, "t+1") for key in carried_keys), *_delay_edges(loop)),
+        input_terminals=(*input_terminals, *_capture_terminals(loop.captures)),
+        key_of_port=key_of_port,
+        result_keys=result_keys,
+        key_of_name=key_of_name,
+        output_keys=("c" if tests_condition(loop) else "", *result_keys),
+        back_edges=(*((key, key, "t+1") for key in carried_keys), *_delay_edges(loop)),
     )
 
 
@@ -121,16 +121,19 @@ def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
     ]
 
 
-def _choice_terminals(choice: ChoiceOutline) -> Terminals:
+def _build_choice_terminals(choice: ChoiceOutline) -> Terminals:
     """Return the terminals of a choice and their connections."""
     result_keys = tuple(f"r{k}" for k in range(len(choice.joins)))
     return Terminals(
         rows=choice_rows(choice, FULL_VIEW.detail, FULL_VIEW.captures),
-        takes=(InputTerminal("c", tuple(choice.expressions)), *_capture_terminals(choice.captures)),
-        ports=dict(_keys_by_port(zip(choice.result_ports, result_keys, strict=True))),
-        results=result_keys,
-        inner=_capture_keys(choice.captures),
-        leaving=result_keys,
+        input_terminals=(
+            InputTerminal("c", tuple(choice.expressions)),
+            *_capture_terminals(choice.captures),
+        ),
+        key_of_port=dict(_keys_by_port(zip(choice.result_ports, result_keys, strict=True))),
+        result_keys=result_keys,
+        key_of_name=_capture_keys(choice.captures),
+        output_keys=result_keys,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.graph_writer import Content, GraphWriter
 from mdf_loop.importing.openvino.graph import body_layer, write_layers
-from mdf_loop.importing.openvino.network import Layer, child, read_network
+from mdf_loop.importing.openvino.network import Layer, read_network, require_child
 from mdf_loop.importing.openvino.place import NetworkWriter
 from mdf_loop.importing.openvino.ports import read_bindings
 
@@ -36,8 +36,8 @@ def _build_branch(
     layer: Layer, outer_writer: NetworkWriter, key: str, names_read: list[str]
 ) -> Content:
     where = f"{layer.where}, {key}"
-    network = read_network(child(layer.element, f"{key}_body", where), where)
-    port_map = child(layer.element, f"{key}_port_map", where)
+    network = read_network(require_child(layer.element, f"{key}_body", where), where)
+    port_map = require_child(layer.element, f"{key}_port_map", where)
     writer = GraphWriter(f"{layer.name}_{key}", outer_writer.writer)
     inner_writer = NetworkWriter(network, writer, outer_writer.weights)
     bound_ids: set[int] = set()
@@ -45,11 +45,11 @@ def _build_branch(
         outer_name = outer_writer.read(
             outer_writer.names[outer_writer.network.sources[layer.id, binding.port]]
         )
-        inner_writer.names[binding.inner.id, binding.inner.outputs[0].id] = outer_name
+        inner_writer.names[binding.layer.id, binding.layer.outputs[0].id] = outer_name
         if outer_name in outer_writer.constants:
             inner_writer.constants[outer_name] = outer_writer.constants[outer_name]
         names_read.append(outer_name)
-        bound_ids.add(binding.inner.id)
+        bound_ids.add(binding.layer.id)
     for parameter in network.of_type("Parameter"):
         if parameter.id not in bound_ids:
             raise ModelError(
@@ -58,7 +58,7 @@ def _build_branch(
     inner_writer.name_values()
     write_layers(inner_writer)
     results_by_port = {
-        binding.port: binding.inner for binding in read_bindings(port_map, "output", layer, network)
+        binding.port: binding.layer for binding in read_bindings(port_map, "output", layer, network)
     }
     for port in layer.outputs:
         if port.id not in results_by_port:

@@ -37,12 +37,12 @@ def _clip(call: LayerCall, x: Term) -> Term:
     return op("Clip", x, call.number(-clip_bound), call.number(clip_bound)) if clip_bound else x
 
 
-def _times_transposed(x: Term, weights: Term) -> OnnxOp:
+def _multiply_by_transposed(x: Term, weights: Term) -> OnnxOp:
     """Multiply a value by the transpose of a weight matrix."""
     return op("MatMul", x, op("Transpose", weights, perm=[1, 0]))
 
 
-def _gates(call: LayerCall, value: Term, count: int, axis: int) -> list[Term]:
+def _split_gates(call: LayerCall, value: Term, count: int, axis: int) -> list[Term]:
     """Split a value into the blocks of its gates, with `hidden_size` elements each."""
     hidden_size = call.read_integer("hidden_size")
     if not 0 < hidden_size <= 2**31:
@@ -57,7 +57,7 @@ def _rnn_cell(call: LayerCall) -> Result:
     (activate,) = _activations(call, "tanh")
     x, state, weights, recurrence = call.required_inputs(4)
     preactivation: Term = op(
-        "Add", _times_transposed(x, weights), _times_transposed(state, recurrence)
+        "Add", _multiply_by_transposed(x, weights), _multiply_by_transposed(state, recurrence)
     )
     if call.count > 4:
         preactivation = op("Add", preactivation, call.input(4))
@@ -74,12 +74,12 @@ def _lstm_cell(call: LayerCall) -> Result:
     gate_function, candidate_function, output_activation = _activations(call, "sigmoid,tanh,tanh")
     x, state, cell, weights, recurrence = call.required_inputs(5)
     preactivation: Term = op(
-        "Add", _times_transposed(x, weights), _times_transposed(state, recurrence)
+        "Add", _multiply_by_transposed(x, weights), _multiply_by_transposed(state, recurrence)
     )
     if call.count > 5:
         preactivation = op("Add", preactivation, call.input(5))
     forget_gate, input_gate, candidate_gate, output_gate = (
-        _clip(call, t) for t in _gates(call, preactivation, 4, 1)
+        _clip(call, t) for t in _split_gates(call, preactivation, 4, 1)
     )
     retained_cell = op("Mul", gate_function(forget_gate), cell)
     next_cell = op(
@@ -101,24 +101,30 @@ def _gru_cell(call: LayerCall) -> Result:
     linear_before_reset = call.read_bool("linear_before_reset", False)
     x, state, weights, recurrence = call.required_inputs(4)
     biases = (
-        _gates(call, call.input(4), 4 if linear_before_reset else 3, 0) if call.count > 4 else []
+        _split_gates(call, call.input(4), 4 if linear_before_reset else 3, 0)
+        if call.count > 4
+        else []
     )
-    xz, xr, xh = _gates(call, _times_transposed(x, weights), 3, 1)
-    wz, wr, wh = _gates(call, recurrence, 3, 0)
+    xz, xr, xh = _split_gates(call, _multiply_by_transposed(x, weights), 3, 1)
+    wz, wr, wh = _split_gates(call, recurrence, 3, 0)
     update_gate, reset_gate = (
-        gate_function(_clip(call, _sum(a, _times_transposed(state, w), *biases[k : k + 1])))
+        gate_function(
+            _clip(call, _add_terms(a, _multiply_by_transposed(state, w), *biases[k : k + 1]))
+        )
         for k, (a, w) in enumerate(((xz, wz), (xr, wr)))
     )
     if linear_before_reset:
-        state_part: Term = op("Mul", reset_gate, _sum(_times_transposed(state, wh), *biases[3:4]))
+        state_part: Term = op(
+            "Mul", reset_gate, _add_terms(_multiply_by_transposed(state, wh), *biases[3:4])
+        )
     else:
-        state_part = _times_transposed(op("Mul", reset_gate, state), wh)
-    candidate_state = candidate_function(_clip(call, _sum(xh, state_part, *biases[2:3])))
+        state_part = _multiply_by_transposed(op("Mul", reset_gate, state), wh)
+    candidate_state = candidate_function(_clip(call, _add_terms(xh, state_part, *biases[2:3])))
     one_minus_update = op("Sub", call.number(1), update_gate)
     return op("Add", op("Mul", one_minus_update, candidate_state), op("Mul", update_gate, state))
 
 
-def _sum(total: Term, *other_terms: Term) -> Term:
+def _add_terms(total: Term, *other_terms: Term) -> Term:
     for term in other_terms:
         total = op("Add", total, term)
     return total

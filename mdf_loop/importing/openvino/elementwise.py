@@ -135,10 +135,10 @@ def _divide(call: LayerCall) -> Result:
         return quotient
     remainder = op("Sub", x, op("Mul", quotient, y))
     quotient_minus_one = op("Sub", quotient, call.number(1))
-    return op("Where", _has_other_sign(call, remainder, y), quotient_minus_one, quotient)
+    return op("Where", _signs_differ(call, remainder, y), quotient_minus_one, quotient)
 
 
-def _has_other_sign(call: LayerCall, remainder: Term, y: Term) -> OnnxOp:
+def _signs_differ(call: LayerCall, remainder: Term, y: Term) -> OnnxOp:
     """Return a mask of nonzero remainders whose sign differs from that of the divisor."""
     zero = call.number(0)
     signs_differ = op("Xor", op("Less", remainder, zero), op("Less", y, zero))

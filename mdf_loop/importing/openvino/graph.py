@@ -36,7 +36,7 @@ _TRANSLATOR_MODULES = (
 )
 """Modules of this package that register translators."""
 
-_WITHOUT_TRANSLATOR = ("Parameter", "Result", "Const")
+_LAYERS_WITHOUT_TRANSLATOR = ("Parameter", "Result", "Const")
 
 
 def body_layer(*types: str) -> Callable[[BodyLayerWriter], BodyLayerWriter]:
@@ -63,7 +63,7 @@ def write_layers(network_writer: NetworkWriter) -> None:
     for layer in network_writer.network.layers:
         if layer.type in BODY_LAYER_WRITERS:
             BODY_LAYER_WRITERS[layer.type](layer, network_writer)
-        elif layer.type not in _WITHOUT_TRANSLATOR:
+        elif layer.type not in _LAYERS_WITHOUT_TRANSLATOR:
             _write_layer(layer, network_writer)
 
 

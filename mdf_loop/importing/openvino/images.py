@@ -9,7 +9,7 @@ from mdf_loop.importing.openvino.call import LayerCall, Result, int64_array, lay
 from mdf_loop.importing.openvino.place import op
 from mdf_loop.importing.openvino.shapes import concatenate_lists
 
-_AUTO_PAD = {
+_AUTO_PAD_MODES = {
     "explicit": "NOTSET",
     "notset": "NOTSET",
     "same_upper": "SAME_UPPER",
@@ -20,7 +20,7 @@ _AUTO_PAD = {
 
 def _window_attributes(call: LayerCall) -> dict[str, object]:
     """Return the strides and pads of a layer as ONNX attributes."""
-    auto_pad = call.choice("auto_pad", _AUTO_PAD, "explicit")
+    auto_pad = call.choice("auto_pad", _AUTO_PAD_MODES, "explicit")
     attributes: dict[str, object] = {
         "strides": list(call.read_integers("strides")),
         "auto_pad": auto_pad,

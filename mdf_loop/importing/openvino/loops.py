@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from mdf_loop.errors import ConditionError, EndlessLoopError, ModelError
 from mdf_loop.importing.graph_writer import Content, GraphWriter
 from mdf_loop.importing.openvino.graph import body_layer, write_layers
-from mdf_loop.importing.openvino.network import Layer, Network, child, read_network
+from mdf_loop.importing.openvino.network import Layer, Network, read_network, require_child
 from mdf_loop.importing.openvino.place import NetworkWriter
 from mdf_loop.importing.openvino.ports import BodyPorts, PortBinding, read_ports
 from mdf_loop.ir.types import element_type
@@ -39,7 +39,7 @@ _RESERVED_NAMES = (
 @body_layer("Loop", "TensorIterator")
 def write_loop(layer: Layer, network_writer: NetworkWriter) -> None:
     """Write a Loop or TensorIterator layer as a node, with its body in the arguments."""
-    network = read_network(child(layer.element, "body", layer.where), layer.where)
+    network = read_network(require_child(layer.element, "body", layer.where), layer.where)
     ports = read_ports(layer, network)
     _LoopWriter(layer, network_writer, network, ports).write()
 
@@ -49,11 +49,11 @@ class _LoopParts(Struct):
 
     args: Content = field(default_factory=dict)
     names_read: list[str] = field(default_factory=list)
-    initial: list[str] = field(default_factory=list)
+    initial_names: list[str] = field(default_factory=list)
     carried_inputs: list[str] = field(default_factory=list)
     carried_outputs: list[str] = field(default_factory=list)
     recorded_outputs: list[str] = field(default_factory=list)
-    finals: list[str] = field(default_factory=list)
+    final_names: list[str] = field(default_factory=list)
     stacked_names: list[str] = field(default_factory=list)
     used_outputs: set[str] = field(default_factory=set)
     slices: Content = field(default_factory=dict)
@@ -65,17 +65,17 @@ class _LoopWriter:
         self, layer: Layer, network_writer: NetworkWriter, network: Network, ports: BodyPorts
     ) -> None:
         self.layer = layer
-        self.outer = network_writer
+        self.outer_writer = network_writer
         self.network = network
         self.ports = ports
-        self.inner = NetworkWriter(
+        self.inner_writer = NetworkWriter(
             network, GraphWriter(f"{layer.name}_body"), network_writer.weights
         )
         self.parts = _LoopParts()
 
     def write(self) -> None:
         """Write the body, the arguments and the node of the loop."""
-        body_network_writer = self.inner
+        body_network_writer = self.inner_writer
         self._name_values()
         self._copy_types()
         self._copy_constants()
@@ -98,21 +98,21 @@ class _LoopWriter:
     def _metadata(self) -> Content:
         """Return the metadata of the loop's body: no captures, and whether carried shapes may change."""
         metadata: Content = {"strict": True}
-        carried_shapes = [self.inner.shapes[name] for name in self.parts.carried_inputs]
+        carried_shapes = [self.inner_writer.shapes[name] for name in self.parts.carried_inputs]
         if any(shape is None or None in shape for shape in carried_shapes):
             metadata["shapes"] = "dynamic"
         return metadata
 
     def _node(self, body: Content) -> None:
         parts = self.parts
-        args: Content = {**self._limits(), "v_initial": parts.initial}
+        args: Content = {**self._limits(), "v_initial": parts.initial_names}
         if parts.slices:
             args["slices"] = parts.slices
         if parts.recordings:
             args["recordings"] = parts.recordings
-        self.outer.writer.node(
+        self.outer_writer.writer.node(
             "onnx::Loop",
-            [*parts.finals, *parts.stacked_names],
+            [*parts.final_names, *parts.stacked_names],
             args={**args, **parts.args, "body": body},
             reads=parts.names_read,
             node_id=self.layer.name,
@@ -122,40 +122,44 @@ class _LoopWriter:
 
     def _read_outer(self, binding: PortBinding) -> str:
         """Add the outer value at a port of the loop to the node's inputs, and return its name."""
-        name = self.outer.read(self._outer_source(binding))
+        name = self.outer_writer.read(self._outer_source(binding))
         self.parts.names_read.append(name)
         return name
 
     def _name_values(self) -> None:
         """Name the values of the body, and avoid names of loop arguments such as `arg_0`."""
-        body_network_writer = self.inner
+        body_network_writer = self.inner_writer
         body_network_writer.writer.reserve(_RESERVED_NAMES)
-        for binding in self.ports.invariant:
-            (port,) = binding.inner.outputs
-            base = (*port.names, binding.inner.name)[0]
+        for binding in self.ports.invariant_inputs:
+            (port,) = binding.layer.outputs
+            base = (*port.names, binding.layer.name)[0]
             if base.startswith("arg_"):
-                body_network_writer.names[binding.inner.id, port.id] = (
+                body_network_writer.names[binding.layer.id, port.id] = (
                     body_network_writer.writer.unique_name(f"outer_{base}")
                 )
         body_network_writer.name_values()
 
     def _outer_source(self, binding: PortBinding) -> str:
         """Return the name of the outer value at a port of the loop."""
-        return self.outer.names[self.outer.network.sources[self.layer.id, binding.port]]
+        return self.outer_writer.names[
+            self.outer_writer.network.sources[self.layer.id, binding.port]
+        ]
 
     def _copy_types(self) -> None:
         """Copy the type of the outer value to each body Parameter that declares no type."""
         ports = self.ports
         for binding in (
-            *ports.sliced,
-            *ports.invariant,
-            *(binding for binding, _ in ports.carried),
+            *ports.sliced_inputs,
+            *ports.invariant_inputs,
+            *(binding for binding, _ in ports.carried_pairs),
         ):
-            name, outer_name = self._inner_name(binding.inner), self._outer_source(binding)
-            self.inner.dtypes[name] = self.inner.dtypes[name] or self.outer.dtypes[outer_name]
+            name, outer_name = self._parameter_name(binding.layer), self._outer_source(binding)
+            self.inner_writer.dtypes[name] = (
+                self.inner_writer.dtypes[name] or self.outer_writer.dtypes[outer_name]
+            )
 
-    def _inner_name(self, layer: Layer) -> str:
-        return self.inner.names[layer.id, layer.outputs[0].id]
+    def _parameter_name(self, layer: Layer) -> str:
+        return self.inner_writer.names[layer.id, layer.outputs[0].id]
 
     def _limits(self) -> Content:
         """Return the trip count and the condition, which are the first two inputs of an ONNX Loop."""
@@ -165,12 +169,12 @@ class _LoopWriter:
             raise ModelError("a Loop needs a trip count and a condition", self.layer.where)
         limits: Content = {}
         for key, position in (("M", 0), ("cond", 1)):
-            name = self.outer.source(self.layer, position)
-            constant = self.outer.constants.get(name)
+            name = self.outer_writer.source(self.layer, position)
+            constant = self.outer_writer.constants.get(name)
             if constant is not None and constant.size == 1:
                 limits[key] = constant.reshape(()).item()
                 continue
-            scalar = self._scalar(self.outer, name)
+            scalar = self._scalar(self.outer_writer, name)
             self.parts.names_read.append(scalar)
             limits[key] = scalar
         return limits
@@ -188,24 +192,24 @@ class _LoopWriter:
 
     def _copy_constants(self) -> None:
         """Copy the constants among the loop-invariant outer values to the body."""
-        for binding in self.ports.invariant:
-            constant = self.outer.constants.get(self._outer_source(binding))
+        for binding in self.ports.invariant_inputs:
+            constant = self.outer_writer.constants.get(self._outer_source(binding))
             if constant is not None:
-                self.inner.constants[self._inner_name(binding.inner)] = constant
+                self.inner_writer.constants[self._parameter_name(binding.layer)] = constant
 
     def _bind_invariants(self, condition: str) -> None:
         """Bind the loop-invariant Parameters that the body reads to values outside the loop."""
-        nodes = self.inner.writer.nodes.values()
+        nodes = self.inner_writer.writer.nodes.values()
         names_read = {name for node in nodes for name in node.get("input_ports", {})} | {condition}
         names_read |= self.parts.used_outputs
-        for binding in self.ports.invariant:
-            name = self._inner_name(binding.inner)
+        for binding in self.ports.invariant_inputs:
+            name = self._parameter_name(binding.layer)
             if name in names_read:
                 self.parts.args[name] = self._read_outer(binding)
 
     def _slices(self) -> None:
-        for binding in self.ports.sliced:
-            name = self._inner_name(binding.inner)
+        for binding in self.ports.sliced_inputs:
+            name = self._parameter_name(binding.layer)
             self.parts.slices[name] = {
                 "of": self._read_outer(binding),
                 **binding.slice_entry(self.layer),
@@ -220,12 +224,12 @@ class _LoopWriter:
 
     def _iteration(self) -> str:
         """Return the name of the iteration number, converted to the type and shape that the body declares."""
-        body_writer = self.inner.writer
-        layer = self.ports.iteration
+        body_writer = self.inner_writer.writer
+        layer = self.ports.iteration_parameter
         if layer is None:
             return body_writer.unique_name("iteration")
-        name = self._inner_name(layer)
-        dtype, shape = self.inner.dtypes[name], self.inner.shapes[name]
+        name = self._parameter_name(layer)
+        dtype, shape = self.inner_writer.dtypes[name], self.inner_writer.shapes[name]
         if dtype not in ("int64", "int32"):
             raise ModelError(
                 f"the current iteration must be int64 or int32, not {dtype}", layer.where
@@ -245,7 +249,7 @@ class _LoopWriter:
                 reads=[number_name],
             )
         if is_vector:
-            axes = self.inner.value(np.ones(1, np.int64), name)
+            axes = self.inner_writer.value(np.ones(1, np.int64), name)
             args = {"data": typed_name, "shape": axes}
             body_writer.node("onnx::Reshape", [name], args=args, reads=[typed_name, axes])
         return number_name
@@ -255,39 +259,43 @@ class _LoopWriter:
     def _condition(self) -> str:
         """Return the name of the body's condition. The condition of a TensorIterator is always true."""
         if self.layer.type == "TensorIterator":
-            return self.inner.value(np.array(True), "condition")
-        if self.ports.condition is None:
+            return self.inner_writer.value(np.array(True), "condition")
+        if self.ports.condition_result is None:
             raise ConditionError(
                 "the body of the Loop gives no condition for the next iteration",
                 self.layer.where,
                 'port_map needs <output external_port_id="-1" purpose="execution_condition" .../>',
             )
-        return self._scalar(self.inner, self.inner.source(self.ports.condition, 0))
+        return self._scalar(
+            self.inner_writer, self.inner_writer.source(self.ports.condition_result, 0)
+        )
 
     def _output_name(self, result: Layer) -> str:
         """Return the value name of a Result. Copy the value first if another output has this name."""
-        name = self.inner.read(self.inner.source(result, 0))
+        name = self.inner_writer.read(self.inner_writer.source(result, 0))
         if name not in self.parts.used_outputs:
             self.parts.used_outputs.add(name)
             return name
-        copy_name = self.inner.writer.unique_name(f"{name}_again")
-        self.inner.writer.node("onnx::Identity", [copy_name], args={"input": name}, reads=[name])
+        copy_name = self.inner_writer.writer.unique_name(f"{name}_again")
+        self.inner_writer.writer.node(
+            "onnx::Identity", [copy_name], args={"input": name}, reads=[name]
+        )
         return copy_name
 
     def _carried(self) -> None:
-        final_bindings = {binding.inner.id: binding for binding in self.ports.last_outputs}
-        for binding, result in self.ports.carried:
-            self.parts.initial.append(self._read_outer(binding))
-            self.parts.carried_inputs.append(self._inner_name(binding.inner))
+        final_bindings = {binding.layer.id: binding for binding in self.ports.last_outputs}
+        for binding, result in self.ports.carried_pairs:
+            self.parts.initial_names.append(self._read_outer(binding))
+            self.parts.carried_inputs.append(self._parameter_name(binding.layer))
             self.parts.carried_outputs.append(self._output_name(result))
             final_binding = final_bindings.pop(result.id, None)
-            self.parts.finals.append(
+            self.parts.final_names.append(
                 "" if final_binding is None else self._outer_name(final_binding)
             )
 
     def _outer_name(self, binding: PortBinding) -> str:
         """Return the name of the value at an output port of the loop."""
-        return self.outer.names[self.layer.id, binding.port]
+        return self.outer_writer.names[self.layer.id, binding.port]
 
     def _outputs(self) -> None:
         """Write the recorded outputs of the loop, concatenated along their axis or with the last row only."""
@@ -298,17 +306,17 @@ class _LoopWriter:
                 raise ModelError(
                     f"no entry of port_map gives the output {port.id}", self.layer.where
                 )
-        carried_result_ids = {result.id for _, result in self.ports.carried}
+        carried_result_ids = {result.id for _, result in self.ports.carried_pairs}
         written_finals: set[int] = set()
         for binding in bindings:
             if (
                 binding.axis is None
-                and binding.inner.id in carried_result_ids
-                and binding.inner.id not in written_finals
+                and binding.layer.id in carried_result_ids
+                and binding.layer.id not in written_finals
             ):
-                written_finals.add(binding.inner.id)
+                written_finals.add(binding.layer.id)
                 continue
-            row_name = self._output_name(binding.inner)
+            row_name = self._output_name(binding.layer)
             self.parts.recorded_outputs.append(row_name)
             self.parts.stacked_names.append(self._outer_name(binding))
             self.parts.recordings[row_name] = (

@@ -52,7 +52,7 @@ class Network(Struct, frozen=True, eq=False):
     """Layers in topological order, layers by id, and the output port that feeds each input port."""
 
     layers: tuple[Layer, ...]
-    by_id: Mapping[int, Layer]
+    layers_by_id: Mapping[int, Layer]
     sources: Mapping[PortKey, PortKey]
 
     def layer(self, layer_id: int, what: str, where: str) -> Layer:
@@ -61,16 +61,16 @@ class Network(Struct, frozen=True, eq=False):
         Raises:
             ModelError: The network has no such layer.
         """
-        if layer_id not in self.by_id:
+        if layer_id not in self.layers_by_id:
             raise ModelError(f"{what} names the layer {layer_id}, which does not exist", where)
-        return self.by_id[layer_id]
+        return self.layers_by_id[layer_id]
 
     def of_type(self, kind: str) -> tuple[Layer, ...]:
         """Return the layers of a type, in the order of the file."""
-        return tuple(layer for layer in self.by_id.values() if layer.type == kind)
+        return tuple(layer for layer in self.layers_by_id.values() if layer.type == kind)
 
 
-def child(element: Element, tag: str, where: str) -> Element:
+def require_child(element: Element, tag: str, where: str) -> Element:
     """Return the child of an XML element with this tag, or raise ModelError if it is missing."""
     subelement = element.find(tag)
     if subelement is None:
@@ -86,11 +86,13 @@ def read_network(element: Element, where: str = "") -> Network:
         CycleError: The layers depend on each other in a cycle.
     """
     parsed_layers = [
-        _parse_layer(e, where) for e in child(element, "layers", where).findall("layer")
+        _parse_layer(e, where) for e in require_child(element, "layers", where).findall("layer")
     ]
-    layers = _with_unique_names(parsed_layers)
+    layers = _make_names_unique(parsed_layers)
     by_id = _unique_dict(((layer.id, layer) for layer in layers), "layer id", where)
-    edges = [_parse_edge(e, by_id, where) for e in child(element, "edges", where).findall("edge")]
+    edges = [
+        _parse_edge(e, by_id, where) for e in require_child(element, "edges", where).findall("edge")
+    ]
     sources = _unique_dict(((to, source) for source, to in edges), "input port with an edge", where)
     for layer in layers:
         for port in layer.inputs:
@@ -132,7 +134,7 @@ def _parse_layer(element: Element, outside: str) -> Layer:
     return Layer(layer_id, name or kind, kind, opset, attributes, inputs, outputs, element, where)
 
 
-def _with_unique_names(layers: list[Layer]) -> list[Layer]:
+def _make_names_unique(layers: list[Layer]) -> list[Layer]:
     """Return the layers with unique names, by appending the layer's id to a repeated name."""
     used_names: set[str] = set()
     renamed_layers: list[Layer] = []

@@ -35,12 +35,12 @@ MAX_FOLDED_ELEMENTS = 4096
 
 
 class OnnxOp(Struct, frozen=True, eq=False):
-    """Application of an ONNX operator to values. `outputs` is the number of its outputs."""
+    """Application of an ONNX operator to values. `output_count` is the number of its outputs."""
 
     type: str
     inputs: tuple[Term | None, ...]
     attributes: Mapping[str, object]
-    outputs: int = 1
+    output_count: int = 1
 
     def __getitem__(self, index: int) -> OutputTerm:
         return OutputTerm(self, index)
@@ -90,7 +90,7 @@ class NetworkWriter:
     def name_values(self) -> None:
         """Name each value by the first name of its port in the file, or else by its layer."""
         used_names: set[str] = set()
-        for layer in self.network.by_id.values():
+        for layer in self.network.layers_by_id.values():
             for position, port in enumerate(layer.outputs):
                 name = self.names.get((layer.id, port.id))
                 if name is None:
@@ -160,7 +160,7 @@ class NetworkWriter:
         output_term = term[0] if isinstance(term, OnnxOp) else term
         if output_term.op not in self._written:
             self._written.add(output_term.op)
-            outputs = [OutputTerm(output_term.op, k) for k in range(output_term.op.outputs)]
+            outputs = [OutputTerm(output_term.op, k) for k in range(output_term.op.output_count)]
             for output in outputs:
                 if output not in self._output_names:
                     self._output_names[output] = self.writer.unique_name(

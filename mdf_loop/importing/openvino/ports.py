@@ -12,14 +12,14 @@ from msgspec import Struct
 
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.openvino.elements import read_integer
-from mdf_loop.importing.openvino.network import Layer, Network, child
+from mdf_loop.importing.openvino.network import Layer, Network, require_child
 
 
 class PortBinding(Struct, frozen=True):
     """Binding of a loop's port to a Parameter or Result layer of its body. Port -1 means no port."""
 
     port: int
-    inner: Layer
+    layer: Layer
     axis: int | None = None
     start: int | None = None
     end: int | None = None
@@ -77,13 +77,13 @@ class PortBinding(Struct, frozen=True):
 class BodyPorts(Struct, frozen=True):
     """Values that enter and leave the body of a loop, by their role."""
 
-    sliced: tuple[PortBinding, ...]
-    invariant: tuple[PortBinding, ...]
-    carried: tuple[tuple[PortBinding, Layer], ...]
-    iteration: Layer | None
+    sliced_inputs: tuple[PortBinding, ...]
+    invariant_inputs: tuple[PortBinding, ...]
+    carried_pairs: tuple[tuple[PortBinding, Layer], ...]
+    iteration_parameter: Layer | None
     concatenated_outputs: tuple[PortBinding, ...]
     last_outputs: tuple[PortBinding, ...]
-    condition: Layer | None
+    condition_result: Layer | None
 
 
 def read_bindings(
@@ -109,18 +109,18 @@ def _parse_binding(element: Element, kind: str, owner: Layer, network: Network) 
         number_text = element.get(key)
         return None if number_text is None else read_integer(number_text, key, owner.where)
 
-    inner_id = read_integer(element.get("internal_layer_id"), "internal_layer_id", owner.where)
-    inner = network.layer(inner_id, "port_map", owner.where)
-    if inner.type != kind:
-        raise ModelError(f"port_map names a {inner.type} where a {kind} must be", inner.where)
-    if kind == "Parameter" and len(inner.outputs) != 1:
-        raise ModelError("a Parameter has one output", inner.where)
-    if kind == "Result" and len(inner.inputs) != 1:
-        raise ModelError("a Result has one input", inner.where)
+    layer_id = read_integer(element.get("internal_layer_id"), "internal_layer_id", owner.where)
+    layer = network.layer(layer_id, "port_map", owner.where)
+    if layer.type != kind:
+        raise ModelError(f"port_map names a {layer.type} where a {kind} must be", layer.where)
+    if kind == "Parameter" and len(layer.outputs) != 1:
+        raise ModelError("a Parameter has one output", layer.where)
+    if kind == "Result" and len(layer.inputs) != 1:
+        raise ModelError("a Result has one input", layer.where)
     stride, part_size = number("stride"), number("part_size")
     return PortBinding(
         port=read_integer(element.get("external_port_id"), "external_port_id", owner.where),
-        inner=inner,
+        layer=layer,
         axis=number("axis"),
         start=number("start"),
         end=number("end"),
@@ -136,7 +136,7 @@ def read_ports(owner: Layer, network: Network) -> BodyPorts:
     Raises:
         ModelError: An id is unknown or repeated, or a Parameter has no value.
     """
-    element = child(owner.element, "port_map", owner.where)
+    element = require_child(owner.element, "port_map", owner.where)
     inputs = read_bindings(element, "input", owner, network, ("current_iteration",))
     outputs = read_bindings(element, "output", owner, network, ("execution_condition", ""))
     back_edges = _back_edges(owner, network)
@@ -149,30 +149,30 @@ def read_ports(owner: Layer, network: Network) -> BodyPorts:
         [binding.port for binding in mapped_outputs], "the output port {} twice", owner
     )
     return BodyPorts(
-        sliced=tuple(binding for binding in value_inputs if binding.axis is not None),
-        invariant=tuple(
+        sliced_inputs=tuple(binding for binding in value_inputs if binding.axis is not None),
+        invariant_inputs=tuple(
             unsliced
             for unsliced in value_inputs
-            if unsliced.axis is None and unsliced.inner.id not in back_edges
+            if unsliced.axis is None and unsliced.layer.id not in back_edges
         ),
-        carried=tuple(
-            (binding, back_edges[binding.inner.id])
+        carried_pairs=tuple(
+            (binding, back_edges[binding.layer.id])
             for binding in value_inputs
-            if binding.inner.id in back_edges
+            if binding.layer.id in back_edges
         ),
-        iteration=iteration,
+        iteration_parameter=iteration,
         concatenated_outputs=tuple(
             binding for binding in mapped_outputs if binding.axis is not None
         ),
         last_outputs=tuple(binding for binding in mapped_outputs if binding.axis is None),
-        condition=condition,
+        condition_result=condition,
     )
 
 
 def _layer_with_purpose(
     bindings: Iterable[PortBinding], purpose: str, owner: Layer
 ) -> Layer | None:
-    layers = [binding.inner for binding in bindings if binding.purpose == purpose]
+    layers = [binding.layer for binding in bindings if binding.purpose == purpose]
     if len(layers) > 1:
         raise ModelError(f"port_map has the purpose {purpose} twice", owner.where)
     return layers[0] if layers else None
@@ -212,8 +212,8 @@ def _back_edges(owner: Layer, network: Network) -> dict[int, Layer]:
 def _check_all_fed(
     owner: Layer, network: Network, inputs: tuple[PortBinding, ...], edges: dict[int, Layer]
 ) -> None:
-    _check_not_repeated([binding.inner.id for binding in inputs], "the layer {} twice", owner)
-    binding_of_layer = {binding.inner.id: binding for binding in inputs}
+    _check_not_repeated([binding.layer.id for binding in inputs], "the layer {} twice", owner)
+    binding_of_layer = {binding.layer.id: binding for binding in inputs}
     for layer in network.of_type("Parameter"):
         binding = binding_of_layer.get(layer.id)
         if binding is None:

@@ -26,8 +26,12 @@ def _lstm(call: LayerCall) -> Result:
     if call.read_bool("input_forget", False) or call.count > 7:
         raise call.unsupported("with peepholes or coupled gates cannot be read")
     gate_order = (1, 3, 0, 2)
-    weights, recurrence = (_gates(call, k, 4, gate_order) for k in (4, 5))
-    bias = _with_state_bias(call, _gates(call, 6, 4, gate_order), 4) if call.count > 6 else None
+    weights, recurrence = (_reorder_gates(call, k, 4, gate_order) for k in (4, 5))
+    bias = (
+        _append_state_bias(call, _reorder_gates(call, 6, 4, gate_order), 4)
+        if call.count > 6
+        else None
+    )
     x, *states = (_swap_first_axes(call.input(k)) for k in (0, 1, 2))
     attributes = _attributes(call, "sigmoid,tanh,tanh")
     lengths = cast(call.int64(3), "int32")
@@ -44,10 +48,10 @@ def _gru(call: LayerCall) -> Result:
     bias: Term | None = None
     if call.count > 5 and linear_before_reset:
         update, reset, candidate, candidate_state = _split(call, 5, 4)
-        zeros = _zeros(call, 2)
+        zeros = _zero_bias(call, 2)
         bias = op("Concat", update, reset, candidate, zeros, candidate_state, axis=1)
     elif call.count > 5:
-        bias = _with_state_bias(call, call.input(5), 3)
+        bias = _append_state_bias(call, call.input(5), 3)
     attributes = {
         **_attributes(call, "sigmoid,tanh"),
         "linear_before_reset": int(linear_before_reset),
@@ -57,7 +61,7 @@ def _gru(call: LayerCall) -> Result:
 
 @layer("RNNSequence")
 def _rnn(call: LayerCall) -> Result:
-    bias = _with_state_bias(call, call.input(5), 1) if call.count > 5 else None
+    bias = _append_state_bias(call, call.input(5), 1) if call.count > 5 else None
     return _convert_without_cell(call, "RNN", bias, _attributes(call, "tanh"))
 
 
@@ -101,18 +105,18 @@ def _split(call: LayerCall, position: int, count: int) -> tuple[Term, ...]:
     return op_outputs(count, "Split", call.input(position), lengths, axis=1)
 
 
-def _gates(call: LayerCall, position: int, count: int, order: tuple[int, ...]) -> Term:
+def _reorder_gates(call: LayerCall, position: int, count: int, order: tuple[int, ...]) -> Term:
     """Return a weight matrix with its gates in another order."""
     gates = _split(call, position, count)
     return op("Concat", *(gates[k] for k in order), axis=1)
 
 
-def _zeros(call: LayerCall, gates: int) -> Term:
+def _zero_bias(call: LayerCall, gates: int) -> Term:
     _, directions = call.choice("direction", _DIRECTIONS, "forward")
     zero_bias = np.zeros((1, 1), numpy_dtype(call.dtype()))
     return op("Expand", zero_bias, int64_array(directions, gates * _hidden_size(call)))
 
 
-def _with_state_bias(call: LayerCall, bias: Term, gates: int) -> Term:
+def _append_state_bias(call: LayerCall, bias: Term, gates: int) -> Term:
     """Append a zero bias for the state to the bias of the input."""
-    return op("Concat", bias, _zeros(call, gates), axis=1)
+    return op("Concat", bias, _zero_bias(call, gates), axis=1)

@@ -12,7 +12,7 @@ from mdf_loop.importing.openvino.call import LayerCall, Result, cast, int64_arra
 from mdf_loop.importing.openvino.elements import dtype_of_type
 from mdf_loop.importing.openvino.place import Term, op, op_outputs
 
-_END_BEFORE_FIRST = np.iinfo(np.int64).min
+_INDEX_BEFORE_FIRST = np.iinfo(np.int64).min
 """End of a backward slice that includes the first element."""
 
 
@@ -235,7 +235,12 @@ def _reverse(call: LayerCall) -> Result:
         return call.input(0)
     steps = np.full(axes.size, -1, np.int64)
     return op(
-        "Slice", call.input(0), steps, np.full(axes.size, _END_BEFORE_FIRST, np.int64), axes, steps
+        "Slice",
+        call.input(0),
+        steps,
+        np.full(axes.size, _INDEX_BEFORE_FIRST, np.int64),
+        axes,
+        steps,
     )
 
 

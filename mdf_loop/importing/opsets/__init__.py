@@ -31,7 +31,7 @@ from mdf_loop.importing.opsets.machine_learning import DOMAIN as MACHINE_LEARNIN
 from mdf_loop.importing.opsets.machine_learning import ML_CONVERSIONS
 from mdf_loop.importing.opsets.names import NameGenerator
 from mdf_loop.importing.opsets.rewrite import Rewrite
-from mdf_loop.importing.opsets.steps import downgrade, opset_of, upgrade, with_opset
+from mdf_loop.importing.opsets.steps import downgrade, opset_of, set_opset, upgrade
 from mdf_loop.importing.opsets.weights import graphs_of
 from mdf_loop.ir import OPSET
 
@@ -70,7 +70,7 @@ def convert_to_package_opset(model: onnx.ModelProto) -> onnx.ModelProto:
     del converted_model.functions[:]
     del converted_model.opset_import[:]
     converted_model.opset_import.add(domain="", version=OPSET)
-    return with_opset(converted_model, OPSET)
+    return set_opset(converted_model, OPSET)
 
 
 def _normalize_domains(model: onnx.ModelProto) -> None:

@@ -18,13 +18,13 @@ from mdf_loop.errors import ModelError
 from mdf_loop.importing.inference_process import infer_shapes
 from mdf_loop.importing.onnx_nodes import attribute_fault_of
 from mdf_loop.importing.onnx_places import node_place
-from mdf_loop.importing.opsets.weights import graphs_of, without_weights
+from mdf_loop.importing.opsets.weights import graphs_of, remove_weights
 from mdf_loop.ir import Array
 from mdf_loop.ops import row_of
 
 _MAX_CONSTANT_DEPTH = 40
 _MAX_CONSTANT_ELEMENTS = 100_000
-_NEVER_CONSTANT = ("Loop", "Scan", "If", "SequenceMap")
+_OPERATORS_NEVER_CONSTANT = ("Loop", "Scan", "If", "SequenceMap")
 
 
 class Facts:
@@ -90,7 +90,7 @@ class Facts:
         node = self.producers.get(name)
         if (
             node is None
-            or node.op_type in _NEVER_CONSTANT
+            or node.op_type in _OPERATORS_NEVER_CONSTANT
             or row_of(node.op_type).random
             or node.domain
             or depth > _MAX_CONSTANT_DEPTH
@@ -170,7 +170,7 @@ def infer_types(model: onnx.ModelProto) -> onnx.ModelProto:
             function.
     """
     _refuse_faults(model.graph)
-    light_model, restore_weights = without_weights(model)
+    light_model, restore_weights = remove_weights(model)
     _write_missing_defaults(light_model.graph)
     typed_model = infer_shapes(light_model)
     return (

@@ -24,7 +24,7 @@ def definition_of(node: onnx.NodeProto, version: int, facts: Facts) -> onnx.Func
     if schema.has_function:
         usable_versions = [v for v in schema.function_opset_versions if v <= version]
         if usable_versions:
-            return _without_onnx_faults(
+            return _correct_onnx_faults(
                 parse_function(schema.get_function_with_opset_version(max(usable_versions)))
             )
     if schema.has_context_dependent_function:
@@ -43,7 +43,7 @@ def definition_of(node: onnx.NodeProto, version: int, facts: Facts) -> onnx.Func
     return None
 
 
-def _without_onnx_faults(function: onnx.FunctionProto) -> onnx.FunctionProto:
+def _correct_onnx_faults(function: onnx.FunctionProto) -> onnx.FunctionProto:
     """Correct onnx's definition of AffineGrid, which is wrong for a batch of one image.
 
     The Squeeze of the rows of theta has no axes, so that it also removes the axis of a batch of one image.

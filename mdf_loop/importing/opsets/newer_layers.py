@@ -7,13 +7,13 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 
 def average_pool_19(r: Rewrite) -> None:
     """Downgrade AveragePool: remove `dilations`, which is new in 19, if all dilations are 1."""
-    r.keep(drop=() if _is_dilated(r) else ("dilations",))
+    r.add_copy(drop=() if _is_dilated(r) else ("dilations",))
 
 
 def lp_pool_18(r: Rewrite) -> None:
     """Downgrade LpPool: remove `dilations` and `ceil_mode`, which are new in 18, if they have no effect."""
     uses_new_attributes = _is_dilated(r) or r.get("ceil_mode", 0)
-    r.keep(drop=() if uses_new_attributes else ("dilations", "ceil_mode"))
+    r.add_copy(drop=() if uses_new_attributes else ("dilations", "ceil_mode"))
 
 
 def _is_dilated(r: Rewrite) -> bool:
@@ -23,10 +23,10 @@ def _is_dilated(r: Rewrite) -> bool:
 def grid_sample_20(r: Rewrite) -> None:
     """Downgrade GridSample: translate the mode names of images. Inputs of other ranks are new in 20."""
     if r.rank(r.input(0)) != 4:
-        r.keep()
+        r.add_copy()
         return
     mode = str(r.get("mode", "linear"))
-    r.keep(mode={"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode))
+    r.add_copy(mode={"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode))
 
 
 def dft_20(r: Rewrite) -> None:
@@ -37,9 +37,9 @@ def dft_20(r: Rewrite) -> None:
     axis = -2
     is_variable = r.input(2) and r.facts.value(r.input(2)) is None
     if is_variable or (r.get("onesided", 0) and r.get("inverse", 0)):
-        r.keep()
+        r.add_copy()
         return
     if r.input(2):
         (axis,) = r.numbers(r.input(2))
     rank = r.rank(r.input(0))
-    r.keep([r.input(0), r.input(1)], axis=axis % rank)
+    r.add_copy([r.input(0), r.input(1)], axis=axis % rank)

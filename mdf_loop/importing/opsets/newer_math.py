@@ -27,15 +27,15 @@ def axes_to_attribute(r: Rewrite) -> None:
     """
     axes = r.input(1)
     if axes and r.facts.value(axes) is None:
-        r.keep()
+        r.add_copy()
         return
     axis_numbers = r.numbers(axes) if axes else []
     if not axis_numbers and r.get("noop_with_empty_axes", 0):
         r.add("Identity", [r.input(0)], to=r.output())
     elif axis_numbers:
-        r.keep([r.input(0)], drop=("noop_with_empty_axes",), axes=axis_numbers)
+        r.add_copy([r.input(0)], drop=("noop_with_empty_axes",), axes=axis_numbers)
     else:
-        r.keep([r.input(0)], drop=("noop_with_empty_axes",))
+        r.add_copy([r.input(0)], drop=("noop_with_empty_axes",))
 
 
 def reduce_mean(r: Rewrite) -> None:
@@ -59,7 +59,7 @@ def reduce_mean(r: Rewrite) -> None:
 def reduce_bool(r: Rewrite) -> None:
     """Reduce booleans as the numbers 0 and 1."""
     if r.dtype(r.input(0)) != T.BOOL:
-        r.keep()
+        r.add_copy()
         return
     numbers = r.add_cast(r.input(0), T.UINT8)
     inputs = [numbers, *r.node.input[1:]]
@@ -146,13 +146,13 @@ _REDUCTIONS: dict[str, Callable[[Rewrite, str, list[str]], str]] = {
 
 def cast(r: Rewrite) -> None:
     """Downgrade Cast: remove `saturate` and `round_mode`, which affect only 8-bit floats."""
-    r.keep(drop=("saturate", "round_mode"))
+    r.add_copy(drop=("saturate", "round_mode"))
 
 
 def equal_text(r: Rewrite) -> None:
     """Compare strings through their indices in the list of distinct strings."""
     if r.dtype(r.input(0)) != T.STRING:
-        r.keep()
+        r.add_copy()
         return
     flat_shape = r.add_ints([-1])
     flat_texts = [r.add("Reshape", [name, flat_shape]) for name in r.node.input]
@@ -249,7 +249,7 @@ def bit_shift_28(r: Rewrite) -> None:
     """
     dtype = r.dtype(r.input(0))
     if dtype not in _UNSIGNED_TYPES:
-        r.keep()
+        r.add_copy()
         return
     unsigned, width = _UNSIGNED_TYPES[dtype], _BIT_WIDTHS[dtype]
     numpy_dtype = helper.tensor_dtype_to_np_dtype(dtype)
@@ -284,7 +284,7 @@ def has_new_mode(r: Rewrite) -> bool:
 
 def space_to_depth(r: Rewrite) -> None:
     """Downgrade SpaceToDepth: remove the mode DCR, the only block order before opset 28."""
-    r.keep(drop=("mode",))
+    r.add_copy(drop=("mode",))
 
 
 def is_half_range(r: Rewrite) -> bool:
@@ -294,7 +294,7 @@ def is_half_range(r: Rewrite) -> bool:
 
 def range_27(r: Rewrite) -> None:
     """Downgrade Range: remove `stash_type`, which affects only half-precision floats."""
-    r.keep(drop=("stash_type",))
+    r.add_copy(drop=("stash_type",))
 
 
 def cum_prod(r: Rewrite) -> None:

@@ -25,7 +25,7 @@ def quantize_19(r: Rewrite) -> None:
 
     Scales with other dtypes than float32 are new in 19.
     """
-    r.keep(drop=("saturate",))
+    r.add_copy(drop=("saturate",))
 
 
 def quantize_21(r: Rewrite) -> None:
@@ -42,7 +42,7 @@ def quantize_21(r: Rewrite) -> None:
         dtype = helper.tensor_dtype_to_np_dtype(dtype_out)
         known_extents = [extent for extent in shape if extent is not None]
         inputs = [*inputs[:2], r.add_constant(np.zeros(known_extents, dtype=dtype))]
-    r.keep(inputs, drop=("block_size", "output_dtype"))
+    r.add_copy(inputs, drop=("block_size", "output_dtype"))
 
 
 def quantize_23(r: Rewrite) -> None:
@@ -51,13 +51,13 @@ def quantize_23(r: Rewrite) -> None:
         r.refuse("precision is new in opset 23")
     if r.dtype(r.input(0)) != r.dtype(r.input(1)):
         r.refuse("data and scale of different dtypes are new in opset 23")
-    r.keep(drop=("precision",))
+    r.add_copy(drop=("precision",))
 
 
 def dequantize_21(r: Rewrite) -> None:
     """Downgrade DequantizeLinear: expand blocks and 16-bit integers, which are new in 21."""
     if not r.get("block_size", 0) and r.dtype(r.input(0)) not in (T.INT16, T.UINT16):
-        r.keep(drop=("block_size",))
+        r.add_copy(drop=("block_size",))
         return
     numbers = r.add_cast(r.input(0), T.INT32)
     if r.input(2):
@@ -72,7 +72,7 @@ def dequantize_23(r: Rewrite) -> None:
     dtype_out = r.get("output_dtype", 0)
     if dtype_out and dtype_out != r.dtype(r.input(1)):
         r.refuse("a result of another dtype than the scale is new in opset 23")
-    r.keep(drop=("output_dtype",))
+    r.add_copy(drop=("output_dtype",))
 
 
 def q_linear_mat_mul_21(r: Rewrite) -> None:
@@ -81,7 +81,7 @@ def q_linear_mat_mul_21(r: Rewrite) -> None:
     for position in (1, 4, 6):
         if r.dtype(inputs[position]) == T.FLOAT16:
             inputs[position] = r.add_cast(inputs[position], T.FLOAT)
-    r.keep(inputs)
+    r.add_copy(inputs)
 
 
 def _quantize(r: Rewrite, dtype_out: int) -> None:

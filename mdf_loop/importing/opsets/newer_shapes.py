@@ -14,7 +14,7 @@ def split_18(r: Rewrite) -> None:
     """Replace `num_outputs` of Split by a list of lengths, in which the last part may be shorter."""
     part_count = r.get("num_outputs")
     if part_count is None:
-        r.keep()
+        r.add_copy()
         return
     if part_count != len(r.node.output):
         r.refuse(f"num_outputs is {part_count}, but there are {len(r.node.output)} outputs")
@@ -22,7 +22,7 @@ def split_18(r: Rewrite) -> None:
     shape = r.facts.shape(r.input(0))
     extent = shape[axis] if shape is not None else None
     if extent is not None and extent % part_count == 0:
-        r.keep([r.input(0)], drop=("num_outputs",))
+        r.add_copy([r.input(0)], drop=("num_outputs",))
         return
     if extent is not None:
         part_length = -(-extent // part_count)
@@ -31,7 +31,7 @@ def split_18(r: Rewrite) -> None:
         )
     else:
         lengths = _part_lengths(r, axis, part_count)
-    r.keep([r.input(0), lengths], drop=("num_outputs",))
+    r.add_copy([r.input(0), lengths], drop=("num_outputs",))
 
 
 def _part_lengths(r: Rewrite, axis: int, count: int) -> str:
@@ -55,7 +55,7 @@ def pad_18(r: Rewrite) -> None:
     """Downgrade Pad: extend the padding of some axes by zeros for the other axes."""
     axes = r.input(3)
     if not axes:
-        r.keep([r.input(i) for i in range(3)])
+        r.add_copy([r.input(i) for i in range(3)])
         return
     rank = r.rank(r.input(0))
     if r.facts.value(axes) is None:
@@ -69,13 +69,13 @@ def pad_18(r: Rewrite) -> None:
         positions = r.add_ints([*axis_numbers, *(axis + rank for axis in axis_numbers)])
     zeros = r.add_ints([0] * (2 * rank))
     pads = r.add("ScatterElements", [zeros, positions, r.input(1)], axis=0)
-    r.keep([r.input(0), pads, r.input(2)])
+    r.add_copy([r.input(0), pads, r.input(2)])
 
 
 def pad_19(r: Rewrite) -> None:
     """Replace the mode `wrap` of Pad by a Gather for each axis, with indices modulo the extent."""
     if r.get("mode", "constant") != "wrap":
-        r.keep()
+        r.add_copy()
         return
     rank = r.rank(r.input(0))
     axes = r.numbers(r.input(3)) if r.input(3) else list(range(rank))
@@ -101,7 +101,7 @@ def resize_18(r: Rewrite) -> None:
     A node that keeps the aspect ratio of its own axes keeps its form.
     """
     if r.input(3) and r.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        r.keep()
+        r.add_copy()
         return
     axes = r.get("axes")
     inputs = [r.input(i) for i in range(4)]
@@ -111,7 +111,7 @@ def resize_18(r: Rewrite) -> None:
         inputs[1:] = _extend_to_all_axes(r, axis_numbers, rank)
     is_antialiased = r.get("antialias", 0) and r.get("mode", "nearest") != "nearest"
     dropped_attributes = () if is_antialiased else ("antialias",)
-    r.keep(inputs, drop=("axes", "keep_aspect_ratio_policy", *dropped_attributes))
+    r.add_copy(inputs, drop=("axes", "keep_aspect_ratio_policy", *dropped_attributes))
 
 
 def _extend_to_all_axes(r: Rewrite, axis_numbers: list[int], rank: int) -> list[str]:
@@ -139,7 +139,7 @@ def optional_get_element_18(r: Rewrite) -> None:
     if type_proto is None:
         r.refuse(f"the type of '{r.input(0)}' is not known")
     if type_proto.HasField("optional_type"):
-        r.keep()
+        r.add_copy()
     else:
         r.add("Identity", [r.input(0)], to=r.output())
 
@@ -150,7 +150,7 @@ def optional_has_element_18(r: Rewrite) -> None:
     if r.input(0) and type_proto is None:
         r.refuse(f"the type of '{r.input(0)}' is not known")
     if type_proto is not None and type_proto.HasField("optional_type"):
-        r.keep()
+        r.add_copy()
     else:
         r.add("Identity", [r.add_constant(np.array(type_proto is not None))], to=r.output())
 

@@ -11,7 +11,7 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 
 def drop_consumed(r: Rewrite) -> None:
     """Remove `consumed_inputs`, a hint of opset 1 that does not affect results."""
-    r.keep(drop=("consumed_inputs",))
+    r.add_copy(drop=("consumed_inputs",))
 
 
 def broadcast(r: Rewrite) -> None:
@@ -25,7 +25,7 @@ def broadcast(r: Rewrite) -> None:
         if trailing_axis_count > 0:
             axes = list(range(second_rank, second_rank + trailing_axis_count))
             second_input = r.add("Unsqueeze", [second_input], axes=axes)
-    r.keep([r.input(0), second_input], drop=("axis", "broadcast"))
+    r.add_copy([r.input(0), second_input], drop=("axis", "broadcast"))
 
 
 def prelu_7(r: Rewrite) -> None:
@@ -36,12 +36,12 @@ def prelu_7(r: Rewrite) -> None:
         trailing_axis_count = r.rank(r.input(0)) - 2
         if r.rank(slope) == 1 and trailing_axis_count > 0:
             slope = r.add("Unsqueeze", [slope], axes=list(range(1, trailing_axis_count + 1)))
-    r.keep([r.input(0), slope])
+    r.add_copy([r.input(0), slope])
 
 
 def gemm_7(r: Rewrite) -> None:
     """Upgrade Gemm: remove `broadcast`, which is always on from 7."""
-    r.keep(drop=("broadcast",))
+    r.add_copy(drop=("broadcast",))
 
 
 def cast_6(r: Rewrite) -> None:
@@ -49,7 +49,7 @@ def cast_6(r: Rewrite) -> None:
     type_name = str(r.get("to", "")).upper()
     if type_name not in onnx.TensorProto.DataType.keys():  # noqa: SIM118 - no mapping
         r.refuse(f"there is no element type '{r.get('to')}'")
-    r.keep(to=onnx.TensorProto.DataType.Value(type_name))
+    r.add_copy(to=onnx.TensorProto.DataType.Value(type_name))
 
 
 def clip_6(r: Rewrite) -> None:
@@ -58,7 +58,7 @@ def clip_6(r: Rewrite) -> None:
     The defaults of opset 6 are the limits of float32.
     """
     low, high = float(r.get("min", -np.inf)), float(r.get("max", np.inf))
-    r.keep(drop=("consumed_inputs",), min=low, max=high)
+    r.add_copy(drop=("consumed_inputs",), min=low, max=high)
 
 
 def clip_11(r: Rewrite) -> None:
@@ -72,13 +72,13 @@ def clip_11(r: Rewrite) -> None:
         "" if np.isinf(limit) and (limit > 0) == is_upper else r.add_constant(limit)
         for limit, is_upper in ((low, False), (high, True))
     ]
-    r.keep([r.input(0), *limit_names], drop=("min", "max"))
+    r.add_copy([r.input(0), *limit_names], drop=("min", "max"))
 
 
 def selu_6(r: Rewrite) -> None:
     """Upgrade Selu: write the default attributes of opset 1, which opset 6 changed."""
     alpha, gamma = r.get("alpha", 1.6732), r.get("gamma", 1.0507)
-    r.keep(drop=("consumed_inputs",), alpha=alpha, gamma=gamma)
+    r.add_copy(drop=("consumed_inputs",), alpha=alpha, gamma=gamma)
 
 
 def softmax_13(r: Rewrite) -> None:
@@ -87,7 +87,7 @@ def softmax_13(r: Rewrite) -> None:
     data = r.input(0)
     shape = r.facts.shape(data)
     if axis == -1 or (shape is not None and axis == len(shape) - 1):
-        r.keep(axis=-1)
+        r.add_copy(axis=-1)
         return
     flat_data = r.add("Flatten", [data], axis=axis)
     flat_softmax = r.add(r.node.op_type, [flat_data], axis=-1)
@@ -101,4 +101,4 @@ def axes_to_input(r: Rewrite) -> None:
     inputs = [r.input(0)]
     if axes is not None:
         inputs.append(r.add_constant(np.array(axes, dtype=np.int64)))
-    r.keep(inputs, drop=("axes",))
+    r.add_copy(inputs, drop=("axes",))

@@ -11,12 +11,12 @@ from mdf_loop.importing.opsets.rewrite import Rewrite
 def reshape_5(r: Rewrite) -> None:
     """Upgrade Reshape: turn the shape into an input."""
     shape = r.add_constant(np.array(r.get("shape", ()), dtype=np.int64))
-    r.keep([r.input(0), shape], drop=("shape", "consumed_inputs"))
+    r.add_copy([r.input(0), shape], drop=("shape", "consumed_inputs"))
 
 
 def concat_4(r: Rewrite) -> None:
     """Upgrade Concat: write axis 1, the default of opset 1."""
-    r.keep(axis=r.get("axis", 1))
+    r.add_copy(axis=r.get("axis", 1))
 
 
 def split_2(r: Rewrite) -> None:
@@ -25,7 +25,7 @@ def split_2(r: Rewrite) -> None:
     if r.input(1):
         lengths = r.numbers(r.input(1))
     split_attribute = {} if lengths is None else {"split": list(lengths)}
-    r.keep([r.input(0)], axis=r.get("axis", 0), **split_attribute)
+    r.add_copy([r.input(0)], axis=r.get("axis", 0), **split_attribute)
 
 
 def split_13(r: Rewrite) -> None:
@@ -34,12 +34,12 @@ def split_13(r: Rewrite) -> None:
     inputs = [r.input(0)]
     if lengths is not None:
         inputs.append(r.add_constant(np.array(lengths, dtype=np.int64)))
-    r.keep(inputs, drop=("split",))
+    r.add_copy(inputs, drop=("split",))
 
 
 def pad_2(r: Rewrite) -> None:
     """Upgrade Pad: rename `paddings` to `pads`."""
-    r.keep(drop=("paddings",), pads=r.get("paddings"))
+    r.add_copy(drop=("paddings",), pads=r.get("paddings"))
 
 
 def pad_11(r: Rewrite) -> None:
@@ -49,14 +49,14 @@ def pad_11(r: Rewrite) -> None:
     if value:
         dtype = helper.tensor_dtype_to_np_dtype(r.dtype(r.input(0)))
         inputs.append(r.add_constant(np.array(value).astype(dtype)))
-    r.keep(inputs, drop=("pads", "value"))
+    r.add_copy(inputs, drop=("pads", "value"))
 
 
 def slice_10(r: Rewrite) -> None:
     """Upgrade Slice: turn starts, ends and axes into inputs."""
     names = ("starts", "ends", "axes")
     lists = [r.get(name) for name in names if r.get(name) is not None]
-    r.keep([r.input(0), *(r.add_ints(numbers) for numbers in lists)], drop=names)
+    r.add_copy([r.input(0), *(r.add_ints(numbers) for numbers in lists)], drop=names)
 
 
 def tile_6(r: Rewrite) -> None:
@@ -64,13 +64,13 @@ def tile_6(r: Rewrite) -> None:
     (tiles,), (axis,) = r.numbers(r.input(1)), r.numbers(r.input(2))
     repeats = np.ones(r.rank(r.input(0)), dtype=np.int64)
     repeats[axis] = tiles
-    r.keep([r.input(0), r.add_constant(repeats)])
+    r.add_copy([r.input(0), r.add_constant(repeats)])
 
 
 def top_k_10(r: Rewrite) -> None:
     """Upgrade TopK: turn the count into an input."""
     count = r.add_constant(np.array([r.get("k")], dtype=np.int64))
-    r.keep([r.input(0), count], drop=("k",))
+    r.add_copy([r.input(0), count], drop=("k",))
 
 
 def scatter_11(r: Rewrite) -> None:
@@ -81,13 +81,13 @@ def scatter_11(r: Rewrite) -> None:
 def upsample_7(r: Rewrite) -> None:
     """Upgrade Upsample: turn the two scales into one list of scales for all axes."""
     scales = [1.0, 1.0, r.get("height_scale"), r.get("width_scale")]
-    r.keep(drop=("height_scale", "width_scale"), scales=scales)
+    r.add_copy(drop=("height_scale", "width_scale"), scales=scales)
 
 
 def upsample_9(r: Rewrite) -> None:
     """Upgrade Upsample: turn the scales into an input."""
     scales = r.add_constant(np.array(r.get("scales"), dtype=np.float32))
-    r.keep([r.input(0), scales], drop=("scales",))
+    r.add_copy([r.input(0), scales], drop=("scales",))
 
 
 def upsample_10(r: Rewrite) -> None:
@@ -103,7 +103,7 @@ def resize_11(r: Rewrite) -> None:
     The mode `nearest` rounds down for an enlargement, and up for a reduction.
     """
     if r.get("coordinate_transformation_mode") is not None:
-        r.keep()  # converted from an Upsample, in the new form already
+        r.add_copy()  # converted from an Upsample, in the new form already
         return
     constant_scales = r.facts.value(r.input(1))
     if constant_scales is None and _resize_mode(r) == "nearest":

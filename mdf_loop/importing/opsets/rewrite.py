@@ -114,7 +114,7 @@ class Rewrite:
         self.replacement.append(helper.make_node("Cast", [name], [name_out], node_name, to=dtype))
         return name_out
 
-    def keep(
+    def add_copy(
         self,
         inputs: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,

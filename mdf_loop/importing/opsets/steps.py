@@ -16,12 +16,12 @@ import onnx
 from onnx import defs
 
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.importing.onnx_places import in_body, node_place
+from mdf_loop.importing.onnx_places import body_path, node_place
 from mdf_loop.importing.opsets.facts import Facts, infer_types
 from mdf_loop.importing.opsets.functions import definition_of, inline_call
 from mdf_loop.importing.opsets.names import NameGenerator
 from mdf_loop.importing.opsets.rewrite import Rewrite
-from mdf_loop.importing.opsets.table import DOWNGRADES, EXPANDED_IF, UPGRADES
+from mdf_loop.importing.opsets.table import DOWNGRADES, EXPANSION_CONDITIONS, UPGRADES
 from mdf_loop.importing.opsets.weights import graphs_of
 from mdf_loop.ir import OPSET
 
@@ -36,7 +36,7 @@ def opset_of(model: onnx.ModelProto) -> int:
     return next((int(o.version) for o in model.opset_import if o.domain == ""), OPSET)
 
 
-def with_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+def set_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
     """Set the opset of the model, and return the model."""
     for opset in model.opset_import:
         if opset.domain == "":
@@ -50,7 +50,7 @@ def upgrade(model: onnx.ModelProto) -> onnx.ModelProto:
     converted_model = _convert_nodes(
         model, lambda node: (node.op_type, version) in UPGRADES, _upgrade_by_table(version)
     )
-    return with_opset(converted_model or model, version)
+    return set_opset(converted_model or model, version)
 
 
 def downgrade(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -68,7 +68,7 @@ def downgrade(model: onnx.ModelProto) -> onnx.ModelProto:
         )
         or model
     )
-    return with_opset(model, version - 1)
+    return set_opset(model, version - 1)
 
 
 def _upgrade_by_table(version: int) -> NodeConversion:
@@ -96,8 +96,8 @@ def _downgrade_by_table(version: int) -> NodeConversion:
 def _expand_definition(version: int) -> NodeConversion:
     def convert(r: Rewrite) -> Nodes | None:
         key = (r.node.op_type, version)
-        if key in EXPANDED_IF:
-            is_expanded = EXPANDED_IF[key](r)
+        if key in EXPANSION_CONDITIONS:
+            is_expanded = EXPANSION_CONDITIONS[key](r)
         elif key in DOWNGRADES or not _is_definition_new(r.node, version):
             return None
         else:
@@ -219,7 +219,7 @@ class _GraphConverter:
             node_path = node_place(where, node, index)
             for attribute in node.attribute:
                 if attribute.HasField("g"):
-                    self.convert_graph(attribute.g, facts, in_body(node_path, attribute.name))
+                    self.convert_graph(attribute.g, facts, body_path(node_path, attribute.name))
             nodes.extend(self._convert_node(node, facts, node_path))
         del graph.node[:]
         graph.node.extend(nodes)

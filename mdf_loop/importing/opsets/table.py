@@ -22,15 +22,15 @@ from mdf_loop.importing.opsets import (
 )
 from mdf_loop.importing.opsets.rewrite import Conversion, Predicate
 
-_WITH_CONSUMED_INPUTS = (
+_OPERATORS_WITH_CONSUMED_INPUTS = (
     "Abs Add Div Mul Sub Ceil Floor Exp Log Sqrt Neg Reciprocal Relu Sigmoid Tanh Elu HardSigmoid "
     "LeakyRelu Max Min Mean Sum PRelu InstanceNormalization BatchNormalization Dropout"
 )
-_WITH_BROADCAST = "Add Sub Mul Div Pow And Or Xor Equal Greater Less"
+_OPERATORS_WITH_BROADCAST = "Add Sub Mul Div Pow And Or Xor Equal Greater Less"
 
 UPGRADES: dict[tuple[str, int], Conversion] = {
-    **{(name, 6): older_math.drop_consumed for name in _WITH_CONSUMED_INPUTS.split()},
-    **{(name, 7): older_math.broadcast for name in _WITH_BROADCAST.split()},
+    **{(name, 6): older_math.drop_consumed for name in _OPERATORS_WITH_CONSUMED_INPUTS.split()},
+    **{(name, 7): older_math.broadcast for name in _OPERATORS_WITH_BROADCAST.split()},
     **{(name, 13): older_math.softmax_13 for name in ("Softmax", "LogSoftmax", "Hardmax")},
     **{(name, 13): older_math.axes_to_input for name in ("Squeeze", "Unsqueeze", "ReduceSum")},
     **{(name, 7): older_layers.recurrent_7 for name in ("RNN", "LSTM", "GRU")},
@@ -104,7 +104,7 @@ DOWNGRADES: dict[tuple[str, int], Conversion] = {
     ("TensorScatter", 24): newer_shapes.tensor_scatter,
 }
 
-EXPANDED_IF: dict[tuple[str, int], Predicate] = {
+EXPANSION_CONDITIONS: dict[tuple[str, int], Predicate] = {
     ("Range", 27): newer_math.is_half_range,
     ("SpaceToDepth", 28): newer_math.has_new_mode,
 }

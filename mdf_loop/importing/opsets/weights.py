@@ -42,7 +42,7 @@ def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
                     yield attribute.t
 
 
-def without_weights(
+def remove_weights(
     model: onnx.ModelProto,
 ) -> tuple[onnx.ModelProto, Callable[[onnx.ModelProto], onnx.ModelProto]]:
     """Return the model without large weights, and a function that restores the weights."""

@@ -28,7 +28,7 @@ from mdf_loop.document.content import content_of
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.files import ARCHIVE_ERRORS, checked_place, write_arrays, write_whole
-from mdf_loop.importing.writing import plain
+from mdf_loop.importing.writing import to_plain_content
 from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
 from mdf_loop.run.control.snapshot import ANEW, OBJECT, Snapshot, damaged
@@ -299,6 +299,6 @@ def _chunks(array: Array) -> Iterator[Array]:
 def digest_of_document(document: Document) -> str:
     """Return a digest of the whole content of a model file."""
     large: dict[str, Array] = {}
-    content = [document.graph.id, plain(content_of(document), "", large)]
+    content = [document.graph.id, to_plain_content(content_of(document), "", large)]
     text = json.dumps(content, default=str)
     return digest_of_arrays({"": _bytes(text), **{f"array {k}": a for k, a in large.items()}})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mdf_loop.drawing.page.ends import Numbering
-from mdf_loop.drawing.page.graphs import model_scene
+from mdf_loop.drawing.page.graphs import build_model_scene
 from mdf_loop.drawing.page.page import Page
 from mdf_loop.drawing.page.scene import MAX_TEXT_LENGTH, Scene, pack_scene, safe_text
 from mdf_loop.outline import outline, outline_over_time
@@ -20,7 +20,7 @@ ALL = sorted([*EXAMPLES.glob("*/model.yaml"), *MODELS.glob("*.yaml")])
 
 def scene_of(model) -> Scene:
     """Return the scene of a model."""
-    return model_scene(outline(model), Numbering())
+    return build_model_scene(outline(model), Numbering())
 
 
 def all_scenes(scene):
@@ -60,7 +60,7 @@ def test_numbers_are_unique_and_wires_stay_within_frames(model):
             graph = make_outline(model)
         except Exception:  # noqa: BLE001 - not every model can be run over time
             continue
-        scene = model_scene(graph, Numbering())
+        scene = build_model_scene(graph, Numbering())
         numbers = Counter()
         for around, inner_scene in all_scenes(scene):
             known_ends = {end for box in inner_scene.boxes for end in box.ends}
@@ -176,7 +176,7 @@ def test_details_have_paths_types_formulas_and_code():
 
 
 def test_details_have_end_and_counted_events():
-    scene = model_scene(outline_over_time(MODELS / "conditions.yaml"), Numbering())
+    scene = build_model_scene(outline_over_time(MODELS / "conditions.yaml"), Numbering())
     schedule_texts = [text for title, text in scene.boxes[0].details if title == "schedule"]
     assert schedule_texts[0].startswith("an evaluation ends")
     assert schedule_texts[1].startswith("counted: ")
