@@ -232,9 +232,9 @@ class Differentiated:
         if spec.steps is None:
             program = self.named.program(spec, bound)
             data = Data.of(self.losses, terms, program, None, trials)
-            return GradientInOne(program, differentiation, data, bound.swept_in(program))
+            return GradientInOne(program, differentiation, data, bound.inputs_with_members(program))
         programs = self.named.over_time(spec, bound)
-        swept = bound.swept_in(programs.later)
+        swept = bound.inputs_with_members(programs.later)
         session = TimeSession(programs, self.named.options, prepared.placement, swept)
         data = Data.of(self.losses, terms, programs.later, spec.steps, trials)
         over_time = frozenset(bound.inputs.over_time)

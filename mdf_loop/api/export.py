@@ -49,7 +49,7 @@ def run_as_onnx(prepared: Prepared, spec: RunSpecification) -> Any:
     program = whole_run(programs.first, programs.later, recorded, rows)
     program = check_row_counts(program, {name: name for name in sorted(rows)}, "steps")
     state_values = {
-        **bound.drawing(program).arrays,
+        **bound.with_random_keys(program).arrays,
         **control_inputs(spec.steps, spec.dt, prepared.options.precision),
     }
     known = [e.value.name for e in program.inputs if e.role is not InputRole.PORT]

@@ -164,7 +164,7 @@ def free_parameters(model: Derivable, request: FitRequest) -> ParameterSpace:
     ports = {
         name: port
         for port in open_ports(prepared.document)
-        if (name := port.given_as(names)) is not None
+        if (name := port.name_among(names)) is not None
     }
     shapes = {name: _shape(prepared, name, request) for name in names if name not in ports}
     shapes |= {name: np.shape(port.port.default_value) for name, port in ports.items()}

@@ -61,7 +61,7 @@ def seed_of(bound: Bound) -> int | None:
 def member_axes(bound: Bound) -> tuple[Axis, ...]:
     """Return the leading axes of the results: members of a sweep, then trials."""
     swept = (Axis("batch", bound.members, is_swept=True),) if bound.members else ()
-    trials = bound.streams.numbers
+    trials = bound.streams.trial_numbers
     return swept if trials is None else (*swept, Axis("trial", {"trial": trials}))
 
 

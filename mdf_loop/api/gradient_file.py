@@ -43,7 +43,7 @@ def program_of_file(
     """
     if most is not None and spec.steps is not None:
         raise InputError("a file has no truncated derivatives over time", hint="leave truncate out")
-    if bound.streams.vary:
+    if bound.streams.has_members:
         raise InputError("a file computes one run", hint="leave trials out")
     source = named.program(spec, bound)
     terms = tuple(
@@ -55,7 +55,11 @@ def program_of_file(
         source, backward_for_onnxruntime
     )
     data = Data.of(losses, terms, source, spec.steps)
-    default_values = {**bound.drawing(source).arrays, **data.arrays, **named.controls(spec)}
+    default_values = {
+        **bound.with_random_keys(source).arrays,
+        **data.arrays,
+        **named.controls(spec),
+    }
     names |= _names_of_data(terms)
     if spec.steps is not None:
         input_names = {

@@ -89,7 +89,7 @@ class Jacobian:
             ready = self._made(spec, bound)
             self._ready.put(bound.types, ready)
         source, forms = ready
-        return forms.run({**bound.drawing(source).arrays, **self.named.controls(spec)})
+        return forms.run({**bound.with_random_keys(source).arrays, **self.named.controls(spec)})
 
     def _made(self, spec: RunSpecification, bound: Bound) -> tuple[Program, _Forward | _Reverse]:
         """Return the model's program, and its derivatives in the mode with fewer directions."""
@@ -143,7 +143,7 @@ def hessian(
     targets = tuple(named.inputs.values())
     program = differentiate(add_objective(source, terms), OBJECTIVE_OUTPUT, targets)
     data = Data.of(losses, terms, source, spec.steps)
-    feeds = {**bound.drawing(source).arrays, **named.controls(spec), **data.arrays}
+    feeds = {**bound.with_random_keys(source).arrays, **named.controls(spec), **data.arrays}
     changes = {name: change_of(target) for name, target in named.inputs.items()}
     by = {name: array.shape for name, array in named.at(bound).items()}
     derivatives = _Forward(named, program, changes, by).run(feeds)
@@ -157,7 +157,7 @@ def hessian(
 def _of_one_run(named: DifferentiatedNames, spec: RunSpecification) -> Bound:
     """Return the bound values of a run, or raise an error for a sweep or trials."""
     bound = named.bound(spec)
-    if bound.members or bound.streams.vary:
+    if bound.members or bound.streams.has_members:
         raise InputError("a Jacobian, or a Hessian, is of one run", hint="leave trials out")
     return bound
 

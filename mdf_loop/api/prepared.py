@@ -115,7 +115,7 @@ class Prepared:
         Raises:
             InputError: A name is unknown or occurs twice, a value does not fit, or a sweep is invalid.
         """
-        return self._inputs.bound(specification.values, specification.steps)
+        return self._inputs.bind(specification.values, specification.steps)
 
     def evaluation(self, specification: RunSpecification, bound: Bound) -> Evaluation:
         """Return the cached or new evaluation for the types of bound values."""
@@ -128,7 +128,7 @@ class Prepared:
                 program = read_once(self.document, bound, options, selection).program
                 refuse_without_outputs(self.document, program.outputs)
                 backend = PROGRAM_BACKENDS[specification.engine]
-                swept = bound.swept_in(program)
+                swept = bound.inputs_with_members(program)
                 run = SingleRun(program, self.placement, swept, backend)
                 ready = Evaluation.of(program, run)
                 self._evaluations.put(key, ready)
@@ -146,7 +146,7 @@ class Prepared:
                 programs = read_over_time(self.document, bound, options, specification)
                 refuse_without_outputs(self.document, programs.recorded)
                 backend = PROGRAM_BACKENDS[specification.engine]
-                swept = bound.swept_in(programs.later)
+                swept = bound.inputs_with_members(programs.later)
                 session = TimeSession(programs, options, self.placement, swept, backend)
                 self._over_time.put(key, session)
             return session

@@ -203,7 +203,7 @@ def _run_once(
     """Return the results of one evaluation, and the error that ended the evaluation, or None."""
     bound = prepared.bound(spec)
     ready = prepared.evaluation(spec, bound)
-    bound = bound.drawing(ready.program)
+    bound = bound.with_random_keys(ready.program)
     program, controls = ready.program, spec.controls
     names = [output.name for output in program.outputs]
     run = None if lease is None else lease.run
@@ -268,7 +268,7 @@ def _run_over_time(
     plan = plan_recording(prepared.document, spec.selection)
     bound = prepared.bound(spec)
     session = prepared.over_time(spec, bound)
-    bound = bound.drawing(session.programs.later)
+    bound = bound.with_random_keys(session.programs.later)
     stepper = TimeStepper(session, spec, bound, plan)
     plan = replace(plan, open=session.row_shapes.open)
     _refuse_members(bound, plan)

@@ -85,7 +85,7 @@ class Bound(Struct, frozen=True):
     ) -> Bound:
         """Build a `Bound` from values by input name, and derive the input types."""
         settings, swept = settings or _NO_SETTINGS, swept or _NOTHING
-        types = InputTypes(inputs, settings, (*swept, *(("random keys",) * streams.vary)))
+        types = InputTypes(inputs, settings, (*swept, *(("random keys",) * streams.has_members)))
         return cls(inputs, settings, swept, members or _NOTHING, types, streams)
 
     @property
@@ -96,7 +96,7 @@ class Bound(Struct, frozen=True):
         return {**self.inputs.arrays, **self.settings.inputs, **self.swept, **self.keys}
 
     @property
-    def drawn_with(self) -> Array:
+    def random_keys(self) -> Array:
         """Random keys of a program that draws random numbers."""
         (array,) = self.keys.values()
         return array
@@ -104,15 +104,15 @@ class Bound(Struct, frozen=True):
     @property
     def has_members(self) -> bool:
         """True if several runs are computed together: members of a sweep, or trials."""
-        return bool(self.swept) or self.streams.vary
+        return bool(self.swept) or self.streams.has_members
 
-    def swept_in(self, program: Program) -> tuple[str, ...]:
+    def inputs_with_members(self, program: Program) -> tuple[str, ...]:
         """Return the names of the program inputs that have one row per member.
 
         Raises:
             InputError: If the program draws no random numbers, so that all trials would be equal.
         """
-        if not self.streams.vary:
+        if not self.streams.has_members:
             return tuple(self.swept)
         if not program.sites:
             raise InputError(
@@ -121,7 +121,7 @@ class Bound(Struct, frozen=True):
             )
         return (*self.swept, *program.input_names(InputRole.KEYS).values())
 
-    def drawing(self, program: Program) -> Bound:
+    def with_random_keys(self, program: Program) -> Bound:
         """Return a copy with the keys of all random streams of a program."""
         if not program.sites:
             return self
@@ -142,9 +142,9 @@ class Inputs:
         self._document = document
         self._options = options
         self._ports = open_ports(document)
-        self._known: LRUCache[_CachedBinding] = LRUCache(_MOST)
+        self._cache: LRUCache[_CachedBinding] = LRUCache(_MOST)
 
-    def bound(self, values: Values, steps: int | None = None) -> Bound:
+    def bind(self, values: Values, steps: int | None = None) -> Bound:
         """Bind the values of a run to the inputs of the model. `steps` is the number of steps of a run over time.
 
         Raises:
@@ -155,23 +155,23 @@ class Inputs:
             streams = Streams(values.draws.seed, values.draws.trials)
         # The inputs of a run over time may have one row per step.
         over_time = steps is not None and bool(values.inputs)
-        if values.sweep or values.set or over_time or streams.vary:
-            return self._looked_at(values, steps)
+        if values.sweep or values.set or over_time or streams.has_members:
+            return self._bind_uncached(values, steps)
         key = _types_of(values.inputs)
-        cached = None if key is None else self._known.get(key)
+        cached = None if key is None else self._cache.get(key)
         bound_values = (
-            None if cached is None else cached.bound(values.inputs, self._options.precision)
+            None if cached is None else cached.bind(values.inputs, self._options.precision)
         )
         if bound_values is not None:
             return bound_values if streams is ONE_STREAM else replace(bound_values, streams=streams)
-        bound_values = self._looked_at(values, steps)
+        bound_values = self._bind_uncached(values, steps)
         if key is not None and (
             cached := _CachedBinding.of(self._ports, values.inputs, bound_values)
         ):
-            self._known.put(key, cached)
+            self._cache.put(key, cached)
         return bound_values
 
-    def _looked_at(self, values: Values, steps: int | None) -> Bound:
+    def _bind_uncached(self, values: Values, steps: int | None) -> Bound:
         """Bind the values of a run without the cache."""
         members = {name: _members(name, member_rows) for name, member_rows in values.sweep.items()}
         refuse_uneven(members)
@@ -200,7 +200,7 @@ class Inputs:
             input_key = input_name(name)
             dtype = dtype_name(settings.arrays[name])
             swept[input_key] = cast_checked(members[name], dtype, f"the value of '{name}'")
-        member_rows = {name: streams.for_each_trial(each) for name, each in swept.items()}
+        member_rows = {name: streams.repeat_for_trials(each) for name, each in swept.items()}
         return Bound.of(bound_inputs, settings, member_rows, members, streams)
 
 
@@ -223,19 +223,19 @@ class _CachedBinding(Struct, frozen=True):
     """Binding of arrays with certain names, dtypes and shapes to the inputs of a program.
 
     Attributes:
-        names: Names of the given inputs in the program, in the order of the arguments. The tuple is empty if
+        program_names: Names of the given inputs in the program, in the order of the arguments. The tuple is empty if
             these names equal the names that the caller uses.
-        rest: Values of the inputs that the caller does not pass, except the arrays in `lists`.
-        written: Ports whose default_value is a number, a text or None, each with this default_value.
-        lists: Ports whose default_value is a list or an array, each with its array when the binding was cached.
+        other_values: Values of the inputs that the caller does not pass, except the arrays in `default_arrays`.
+        default_values: Ports whose default_value is a number, a text or None, each with this default_value.
+        default_arrays: Ports whose default_value is a list or an array, each with its array when the binding was cached.
         dtypes: Dtypes of the inputs that are not arrays.
         types: Input types for which a program is specialized.
     """
 
-    names: tuple[str, ...]
-    rest: Mapping[str, Data]
-    written: tuple[tuple[Any, Any], ...]
-    lists: tuple[tuple[OpenPort, Array], ...]
+    program_names: tuple[str, ...]
+    other_values: Mapping[str, Data]
+    default_values: tuple[tuple[Any, Any], ...]
+    default_arrays: tuple[tuple[OpenPort, Array], ...]
     dtypes: Mapping[str, str]
     types: InputTypes
 
@@ -247,7 +247,11 @@ class _CachedBinding(Struct, frozen=True):
         arrays, program_names = bound.inputs.arrays, {}
         default_values, default_arrays = [], []
         for port in ports:
-            name, default, array = port.given_as(inputs), port.port.default_value, arrays[port.name]
+            name, default, array = (
+                port.name_among(inputs),
+                port.port.default_value,
+                arrays[port.name],
+            )
             if name is not None:
                 program_names[name] = port.name
                 if array is not inputs[name] or array.dtype.kind in "OUST":
@@ -273,15 +277,17 @@ class _CachedBinding(Struct, frozen=True):
             bound.types,
         )
 
-    def bound(self, inputs: Mapping[str, Any], precision: str) -> Bound | None:
+    def bind(self, inputs: Mapping[str, Any], precision: str) -> Bound | None:
         """Bind arrays of the cached types. Return None if a default_value in the document has changed its type."""
-        for port, default in self.written:
+        for port, default in self.default_values:
             if port.default_value is not default:
                 return None
-        named_arrays = zip(self.names, inputs.values(), strict=True) if self.names else inputs
+        named_arrays = (
+            zip(self.program_names, inputs.values(), strict=True) if self.program_names else inputs
+        )
         arrays: dict[str, Data] = dict(named_arrays)
-        arrays.update(self.rest)
-        for open_port, cached_array in self.lists:
+        arrays.update(self.other_values)
+        for open_port, cached_array in self.default_arrays:
             array = default_data(open_port.port, precision, open_port.where)
             if array.dtype != cached_array.dtype or array.shape != cached_array.shape:
                 return None
@@ -327,10 +333,10 @@ def _swept_ports(
     if not members:
         return []
     names = {*inputs, *members}
-    swept = [(p, name) for p in ports if (name := p.given_as(names)) in members and name]
+    swept = [(p, name) for p in ports if (name := p.name_among(names)) in members and name]
     for name in members:
-        matching_ports = [p for p in ports if p.given_as({name})]
+        matching_ports = [p for p in ports if p.name_among({name})]
         if matching_ports and name not in {port_name for _, port_name in swept}:
-            other_name = matching_ports[0].given_as(names)
+            other_name = matching_ports[0].name_among(names)
             raise InputError(f"'{name}' is swept, but '{other_name}' means the same input")
     return swept

@@ -26,11 +26,11 @@ class Scopes(Struct, frozen=True):
     """Names that are visible in a loop body: names of the loop's node, and names that the loop binds."""
 
     node: Scope
-    bound: Mapping[str, Term]
+    loop_names: Mapping[str, Term]
 
-    def seen_by(self, form: LoopForm) -> Scope:
+    def select_for_body(self, form: LoopForm) -> Scope:
         """Return the names that are visible in the body. A strict body sees bound names only."""
-        return Scope(self.bound) if form.owned.strict else self.node.inner(self.bound)
+        return Scope(self.loop_names) if form.owned.strict else self.node.inner(self.loop_names)
 
 
 class UnrolledIteration(Struct, frozen=True):
@@ -38,14 +38,14 @@ class UnrolledIteration(Struct, frozen=True):
 
     Attributes:
         number: Number of the iteration, counted from 0.
-        most: Maximum number of iterations.
+        max_iterations: Maximum number of iterations.
         iteration: Iteration number as a value of the program.
         condition: Condition that enters the iteration.
         carried: Carried values that enter the iteration.
     """
 
     number: int
-    most: int
+    max_iterations: int
     iteration: Value
     condition: Value
     carried: tuple[Value, ...]
@@ -60,14 +60,14 @@ class BodyInputs(Struct, frozen=True):
         rows: Slices that the loop scans, with their rows. The body computes the other slices from the
             iteration number.
         histories: Delay histories.
-        known: Input values of an iteration of an unrolled loop, else None.
+        unrolled_iteration: Input values of an iteration of an unrolled loop, else None.
     """
 
     carried: tuple[RowType, ...]
     slices: tuple[Slice, ...]
     rows: Mapping[Slice, SlicedRows]
     histories: tuple[History, ...]
-    known: UnrolledIteration | None = None
+    unrolled_iteration: UnrolledIteration | None = None
 
 
 class ReadBody(Struct, frozen=True):
@@ -85,7 +85,7 @@ class ReadBody(Struct, frozen=True):
         scanned: Arrays that the loop scans row by row.
         ops: Operations of the body.
         delayed: For each delay history, the body's value that the history records.
-        early: Values that are available when the condition of a loop with a mid-body exit is tested.
+        available_at_test: Values that are available when the condition of a loop with a mid-body exit is tested.
     """
 
     iteration: Value
@@ -99,7 +99,7 @@ class ReadBody(Struct, frozen=True):
     scanned: tuple[Scanned, ...]
     ops: tuple[Operation, ...]
     delayed: tuple[Value, ...]
-    early: tuple[Value, ...]
+    available_at_test: tuple[Value, ...]
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -108,7 +108,7 @@ class ReadBody(Struct, frozen=True):
         return (self.iteration, self.condition_in, *self.enters, *rows)
 
     @property
-    def outside(self) -> Extents:
+    def outer_extents(self) -> Extents:
         """Named extents of the outer values that the body reads or the loop scans."""
         inner_operations = list(walk(self.ops))
         inner_values = {
@@ -134,7 +134,11 @@ def read_body(
 ) -> ReadBody:
     """Read the body graph of a loop, specialized for the types of its inputs and carried values."""
     return _BodyReader(
-        _inside(b, entering.known), form, signature, scopes.seen_by(form), document
+        _inside(b, entering.unrolled_iteration),
+        form,
+        signature,
+        scopes.select_for_body(form),
+        document,
     ).read(entering)
 
 
@@ -144,7 +148,8 @@ def _inside(b: ModelBuilder, unrolled_iteration: UnrolledIteration | None) -> Mo
         return b.loop_body()
     body_builder = b.body()
     body_builder.place = replace(
-        body_builder.place, turn=b.place.turn * unrolled_iteration.most + unrolled_iteration.number
+        body_builder.place,
+        turn=b.place.turn * unrolled_iteration.max_iterations + unrolled_iteration.number,
     )
     body_builder.in_loop = True
     return body_builder
@@ -164,7 +169,7 @@ class _BodyReader:
         self.b = b
         self.form = form
         self.signature = signature
-        self.enclosing = scope
+        self.outer_scope = scope
         self.document = document
         self.inputs: dict[str, Term] = {}
         self.scanned: list[Scanned] = []
@@ -173,17 +178,17 @@ class _BodyReader:
         """Read the body graph, specialized for the types of its inputs."""
         b, signature, where = self.b, self.signature, self.form.body_where
         with b.at(where):
-            iteration, condition_in = self._control(entering.known)
+            iteration, condition_in = self._define_control(entering.unrolled_iteration)
             history_names = [n for history in entering.histories for n in history.names]
-            enters = self._carried(entering, history_names)
-            carried_by_history = self._take(iteration, enters, entering)
-        scope, strict = self.enclosing.inner(self.inputs), self.form.owned.strict
+            enters = self._define_carried(entering, history_names)
+            carried_by_history = self._define_slices_and_delays(iteration, enters, entering)
+        scope, strict = self.outer_scope.inner(self.inputs), self.form.owned.strict
         inner = InnerGraph(
             b, self.form.owned, scope, self.document, strict=strict, iteration=iteration
         )
-        condition_out, *outputs = self._outputs(inner)
+        condition_out, *outputs = self._read_outputs(inner)
         carried_count = len(signature.leaves)
-        delayed, next_carried = self._delayed(carried_by_history, inner)
+        delayed, next_carried = self._update_histories(carried_by_history, inner)
         return ReadBody(
             iteration=iteration,
             condition_in=condition_in,
@@ -195,16 +200,18 @@ class _BodyReader:
             row_names=signature.rows,
             delayed=delayed,
             scanned=tuple(self.scanned),
-            early=tuple(self._early(inner)) if self.form.mid_exit else (),
+            available_at_test=tuple(self._find_available_values(inner))
+            if self.form.mid_exit
+            else (),
             ops=tuple(b.ops),
         )
 
-    def _control(self, unrolled_iteration: UnrolledIteration | None) -> tuple[Value, Value]:
+    def _define_control(self, unrolled_iteration: UnrolledIteration | None) -> tuple[Value, Value]:
         """Define the iteration number and the entering condition as inputs of the body, and return both."""
         signature = self.signature
         if unrolled_iteration is None:
-            iteration = self._input(signature.iteration, "iteration", "int64", ())
-            return iteration, self._input(signature.condition_in, "condition", "bool", ())
+            iteration = self._create_input(signature.iteration, "iteration", "int64", ())
+            return iteration, self._create_input(signature.condition_in, "condition", "bool", ())
         values_by_name = {
             signature.iteration: unrolled_iteration.iteration,
             signature.condition_in: unrolled_iteration.condition,
@@ -212,14 +219,14 @@ class _BodyReader:
         self.inputs.update((name, value) for name, value in values_by_name.items() if name)
         return unrolled_iteration.iteration, unrolled_iteration.condition
 
-    def _carried(self, entering: BodyInputs, histories: list[str]) -> tuple[Value, ...]:
+    def _define_carried(self, entering: BodyInputs, histories: list[str]) -> tuple[Value, ...]:
         """Define the carried values that enter an iteration, and return them. Values of delay histories are last."""
         names = self.signature.enters
-        if entering.known is not None:
-            self.inputs.update(zip(names, entering.known.carried, strict=True))
-            return entering.known.carried
+        if entering.unrolled_iteration is not None:
+            self.inputs.update(zip(names, entering.unrolled_iteration.carried, strict=True))
+            return entering.unrolled_iteration.carried
         return tuple(
-            self._input(name, label, row.dtype, row.shape)
+            self._create_input(name, label, row.dtype, row.shape)
             for name, label, row in zip(
                 (*names, *(None for _ in histories)),
                 (*names, *histories),
@@ -228,14 +235,14 @@ class _BodyReader:
             )
         )
 
-    def _take(
+    def _define_slices_and_delays(
         self, iteration: Value, enters: tuple[Value, ...], entering: BodyInputs
     ) -> list[tuple[History, tuple[Value, ...]]]:
         """Define slices and delays as inputs of the body. Return each delay history with its carried values."""
         for part in entering.slices:
             with self.b.at(part.form.where, part.form.name):
-                row = self._row(part, entering.rows.get(part), iteration)
-                self._define(part.form.name, row, part.form.where)
+                row = self._read_slice(part, entering.rows.get(part), iteration)
+                self._define_input(part.form.name, row, part.form.where)
         carried_by_history = []
         start = len(self.signature.enters)
         for history in entering.histories:
@@ -244,17 +251,17 @@ class _BodyReader:
             carried_by_history.append((history, carried_values))
             with self.b.at(history.where, history.of):
                 for name, value in history.delayed(self.b, carried_values).items():
-                    self._define(name, value, history.where)
+                    self._define_input(name, value, history.where)
         return carried_by_history
 
-    def _row(self, part: Slice, rows: SlicedRows | None, iteration: Value) -> Value:
+    def _read_slice(self, part: Slice, rows: SlicedRows | None, iteration: Value) -> Value:
         """Return the value of a slice in one iteration: a scanned row, or the part at the iteration number."""
         if rows is None:
-            return part.row(self.b, iteration)
-        self.scanned.append(rows.scanned(self.b, part.form.name))
+            return part.select_part(self.b, iteration)
+        self.scanned.append(rows.create_scanned(self.b, part.form.name))
         return self.scanned[-1].row
 
-    def _define(self, name: str, value: Value, where: str) -> None:
+    def _define_input(self, name: str, value: Value, where: str) -> None:
         """Define an input of the body. Raise SignatureError if the name is already defined."""
         if name in self.inputs:
             raise SignatureError(
@@ -264,7 +271,7 @@ class _BodyReader:
             )
         self.inputs[name] = value
 
-    def _delayed(
+    def _update_histories(
         self,
         carried_by_history: list[tuple[History, tuple[Value, ...]]],
         inner: InnerGraph,
@@ -280,7 +287,7 @@ class _BodyReader:
             values.append(value)
         return tuple(values), tuple(leaves)
 
-    def _early(self, inner: InnerGraph) -> list[Value]:
+    def _find_available_values(self, inner: InnerGraph) -> list[Value]:
         """Return the values that precede the test of the condition: inputs of the body, and outputs of earlier nodes."""
         graph, name = self.form.body, self.signature.condition_out
         nodes = {node for node, port in output_ports(graph) if name in (port, f"{node}.{port}")}
@@ -296,7 +303,7 @@ class _BodyReader:
         ]
         return [value for term in available_terms for value in _values(term)]
 
-    def _input(self, name: str | None, label: str, dtype: str, shape: Shape) -> Value:
+    def _create_input(self, name: str | None, label: str, dtype: str, shape: Shape) -> Value:
         """Create a value for an input of the body, and define the input's name if there is one."""
         named_shape = shape and tuple(
             self.b.name("d") if str(d).startswith("?") else d for d in shape
@@ -306,12 +313,12 @@ class _BodyReader:
             self.inputs[name] = value
         return value
 
-    def _outputs(self, inner: InnerGraph) -> list[Value]:
+    def _read_outputs(self, inner: InnerGraph) -> list[Value]:
         """Return the body's condition, leaving carried values and recorded values. Raise all errors in them together."""
         b, signature, where = self.b, self.signature, self.form.body_where
         outputs: list[Value] = []
         with b.findings.catch(), b.at(where):
-            outputs.append(self._condition(inner))
+            outputs.append(self._read_condition(inner))
         for name in (*signature.leaves, *signature.rows):
             with b.findings.catch(), b.at(where):
                 outputs.append(inner.value(name))
@@ -319,7 +326,7 @@ class _BodyReader:
             raise Poisoned
         return outputs
 
-    def _condition(self, inner: InnerGraph) -> Value:
+    def _read_condition(self, inner: InnerGraph) -> Value:
         """Return the body's condition as one truth value, or a constant True if the body has no condition."""
         name = self.signature.condition_out
         if not name:

@@ -49,15 +49,17 @@ def read_if(
 ) -> Reading:
     """Read an `onnx::If`, and return the results of the branch that its condition selects."""
     choice = _Choice(b, item, node, where, scope, document, "cond")
-    condition = choice.condition()
-    then = choice.graph("then_branch")
-    otherwise = choice.graph("else_branch")
+    condition = choice.lower_condition()
+    then = choice.create_graph_branch("then_branch")
+    otherwise = choice.create_graph_branch("else_branch")
     constant = b.constant_of(condition)
     if constant is not None:
         outputs = (then if constant else otherwise).read(b, choice.scope)
-        return choice.results([b.as_late_as(condition, value) for value in outputs])
-    choice.prepare([then, otherwise])
-    return choice.results(choice.between(b, condition, then, otherwise, choice.scope))
+        return choice.build_reading([b.as_late_as(condition, value) for value in outputs])
+    choice.check_outputs([then, otherwise])
+    return choice.build_reading(
+        choice.select_by_condition(b, condition, then, otherwise, choice.scope)
+    )
 
 
 @reads("case_of")
@@ -66,20 +68,20 @@ def read_case(
 ) -> Reading:
     """Read a `case_of`, and return the results of the branch that its index selects."""
     choice = _Choice(b, item, node, where, scope, document, "index")
-    index = choice.index()
+    index = choice.lower_index()
     count = sum(argument.startswith("branches[") for argument in choice.written)
     if not count:
         raise ModelError(
             f"'{choice.name}' has no branches", where, "add branches: [a graph, another one, ...]"
         )
-    branches = [choice.graph(f"branches[{k}]") for k in range(count)]
-    default = choice.default()
+    branches = [choice.create_graph_branch(f"branches[{k}]") for k in range(count)]
+    default = choice.create_default()
     constant = b.constant_of(index)
     if constant is not None:
-        outputs = choice.taken(int(constant), branches, default).read(b, choice.scope)
-        return choice.results([b.as_late_as(index, value) for value in outputs])
-    choice.prepare([*branches, *([] if default is None else [default])])
-    return choice.results(choice.among(index, branches, default))
+        outputs = choice.find_branch(int(constant), branches, default).read(b, choice.scope)
+        return choice.build_reading([b.as_late_as(index, value) for value in outputs])
+    choice.check_outputs([*branches, *([] if default is None else [default])])
+    return choice.build_reading(choice.select_by_index(index, branches, default))
 
 
 class _Branch(Protocol):
@@ -160,18 +162,18 @@ class _Choice:
         self.node = node
         self.where = where
         self.document = document
-        self.chooser = chooser
+        self.selector = chooser
         self.name = f"{node.id}.{item.id}"
         self.args = dict(item.args or {})
         self.written = written_bodies(item, node)
-        self.join: Join = join_shapes
-        self.count = 0
+        self.join_rule: Join = join_shapes
+        self.output_count = 0
         self.scope = scope.inner()
-        self._bind(scope)
+        self._define_arguments(scope)
 
-    def _bind(self, scope: Scope) -> None:
+    def _define_arguments(self, scope: Scope) -> None:
         """Define the function's further arguments as names that the branches can read."""
-        own_arguments = (self.chooser, *GRAPH_ARGUMENTS[graph_function(self.item.function) or ""])
+        own_arguments = (self.selector, *GRAPH_ARGUMENTS[graph_function(self.item.function) or ""])
         location = (f"'{self.name}'", "its branches do")
         for key, expression in self.args.items():
             if key in own_arguments:
@@ -193,20 +195,20 @@ class _Choice:
 
     # --- condition and index --------------------------------------------------------------------
 
-    def _chooser(self, thing: str) -> Value:
+    def _lower_selector(self, thing: str) -> Value:
         """Lower the condition or index of the function. `thing` is its name in error messages."""
-        expression = self.args.get(self.chooser)
+        expression = self.args.get(self.selector)
         if expression is None or (isinstance(expression, str) and not expression.strip()):
             raise ConditionError(
-                f"'{self.name}' has no {thing}", hint=f"add '{self.chooser}' to its args"
+                f"'{self.name}' has no {thing}", hint=f"add '{self.selector}' to its args"
             )
         if isinstance(expression, str) and expression.strip() in ("true", "false"):
             expression = (
                 expression.strip() == "true" if self.scope.find(expression) is None else expression
             )
-        return tensor(self.b, lower_expression(self.b, expression, self.scope, self.chooser))
+        return tensor(self.b, lower_expression(self.b, expression, self.scope, self.selector))
 
-    def _one_element(self, value: Value, thing: str) -> Value:
+    def _reduce_to_scalar(self, value: Value, thing: str) -> Value:
         """Return a value of one element without its axes. A run fails if the value has more elements."""
         if value.shape is not None and any(d != 1 for d in value.shape if isinstance(d, int)):
             raise ConditionError(
@@ -218,11 +220,11 @@ class _Choice:
             )
         return as_scalar(self.b, value)
 
-    def condition(self) -> Value:
+    def lower_condition(self) -> Value:
         """Return the condition of an If as a boolean value."""
-        path = f"{self.where}.args.{self.chooser}"
-        with self.b.at(path, f"{self.name}.{self.chooser}"):
-            value = self._one_element(self._chooser("condition"), "condition")
+        path = f"{self.where}.args.{self.selector}"
+        with self.b.at(path, f"{self.name}.{self.selector}"):
+            value = self._reduce_to_scalar(self._lower_selector("condition"), "condition")
             try:
                 test = truths(self.b, value)
             except OperandError as error:
@@ -233,11 +235,11 @@ class _Choice:
             self.b.types[path] = test
             return test
 
-    def index(self) -> Value:
+    def lower_index(self) -> Value:
         """Return the index of a case_of as an int64 value. A run fails if the index is not a whole number."""
-        b, path = self.b, f"{self.where}.args.{self.chooser}"
-        with b.at(path, f"{self.name}.{self.chooser}"):
-            value = self._one_element(self._chooser("index"), "index")
+        b, path = self.b, f"{self.where}.args.{self.selector}"
+        with b.at(path, f"{self.name}.{self.selector}"):
+            value = self._reduce_to_scalar(self._lower_selector("index"), "index")
             if value.dtype == "string":
                 raise ConditionError(f"the index of '{self.name}' must be a whole number, not text")
             integer = cast(b, value, "int64")
@@ -253,21 +255,21 @@ class _Choice:
 
     # --- branches -------------------------------------------------------------------------------
 
-    def graph(self, argument: str) -> _GraphBranch:
+    def create_graph_branch(self, argument: str) -> _GraphBranch:
         """Return the branch for an argument that is a graph."""
         return _GraphBranch(self, branch_role(self.name, argument))
 
-    def default(self) -> _Branch | None:
+    def create_default(self) -> _Branch | None:
         """Return the default branch of a case_of: a graph, values that are passed through, or None."""
         if "default" in self.written:
             if self.written["default"].value is None:
                 return None
-            return self.graph("default")
+            return self.create_graph_branch("default")
         return _PassedDefault(
             self, expressions(written_body(self.item, self.node, "default").value)
         )
 
-    def prepare(self, branches: Sequence[_Branch]) -> None:
+    def check_outputs(self, branches: Sequence[_Branch]) -> None:
         """Look up all branches, and refuse branches with different numbers of outputs."""
         names: list[tuple[str, ...]] = []
         for branch in branches:
@@ -287,36 +289,36 @@ class _Choice:
                 f"must give the same number of values, not {len(shortest)} and {len(longest)}",
                 hint="name it in metadata.outputs of each; a value from outside can be named too",
             )
-        self.count = len(longest)
+        self.output_count = len(longest)
         graphs = [branch.graph() for branch in branches if isinstance(branch, _GraphBranch)]
         stated_shapes = [graph.shapes for graph in graphs if graph.shapes]
         if (*stated_shapes, self.b.options.shapes)[0] == "dynamic":
-            self.join = any_shape
+            self.join_rule = any_shape
 
-    def results(self, values: Sequence[Value]) -> Reading:
+    def build_reading(self, values: Sequence[Value]) -> Reading:
         """Return the outputs of the selected branch as results of the function."""
         if not values:
             raise ArityError(f"the branches of '{self.name}' give nothing")
         return Reading(values[0] if len(values) == 1 else tuple(values))
 
-    def _called(self, k: int) -> str:
+    def _name_result(self, k: int) -> str:
         """Return the name of the function's result number k."""
-        return self.name if self.count == 1 else f"{self.name}[{k}]"
+        return self.name if self.output_count == 1 else f"{self.name}[{k}]"
 
     # --- selection of a branch ------------------------------------------------------------------
 
-    def between(
+    def select_by_condition(
         self, b: ModelBuilder, condition: Value, then: _Branch, otherwise: _Branch, scope: Scope
     ) -> tuple[Value, ...]:
         """Return `then if condition else otherwise`. Only the branch that a run selects must fit the shapes."""
-        branch_names = BranchNames((then.word, otherwise.word), self._called)
+        branch_names = BranchNames((then.word, otherwise.word), self._name_result)
         open_branches = [
             OpenBranch(side.word, side.read, scope, condition, is_then=is_then)
             for side, is_then in ((then, True), (otherwise, False))
         ]
 
         def join(first: Shape, second: Shape) -> Shape:
-            return (any_shape if any(side.is_open for side in open_branches) else self.join)(
+            return (any_shape if any(side.is_open for side in open_branches) else self.join_rule)(
                 first, second
             )
 
@@ -326,23 +328,25 @@ class _Choice:
                 b, condition, read_then, read_otherwise, self.name, names=branch_names, join=join
             )
 
-    def taken(self, index: int, branches: Sequence[_Branch], default: _Branch | None) -> _Branch:
+    def find_branch(
+        self, index: int, branches: Sequence[_Branch], default: _Branch | None
+    ) -> _Branch:
         """Return the branch that a constant index selects."""
         if 0 <= index < len(branches):
             return branches[index]
         if default is None:
             raise ConditionError(
-                f"the index of '{self.name}' is {index}: {self._outside(len(branches))}",
+                f"the index of '{self.name}' is {index}: {self._describe_branches(len(branches))}",
                 f"{self.where}.args.index",
                 "add a default: a graph, or the names of values that pass through",
             )
         return default
 
-    def _outside(self, count: int) -> str:
+    def _describe_branches(self, count: int) -> str:
         """Return the error text for an index beyond the branches."""
         return f"it has {count} branches, counted from 0, and no default"
 
-    def among(
+    def select_by_index(
         self, index: Value, branches: Sequence[_Branch], default: _Branch | None
     ) -> tuple[Value, ...]:
         """Append operations that select a branch by its index at run time, and return the results."""
@@ -351,14 +355,14 @@ class _Choice:
             zero, branch_count = (b.constant(np.array(k)) for k in (0, count))
             is_in_range = b.op("And", greater_equal(b, index, zero), less(b, index, branch_count))
             if default is None:
-                message = f"the index of '{self.name}' is outside: {self._outside(count)}"
+                message = f"the index of '{self.name}' is outside: {self._describe_branches(count)}"
                 is_in_range = guard_value(b, is_in_range, is_in_range, message)
                 index = guard_value(b, index, is_in_range, message)
         all_branches = _BisectedBranches(self, index, branches, 0, count)
         if default is not None:
-            return self.between(b, is_in_range, all_branches, default, self.scope)
+            return self.select_by_condition(b, is_in_range, all_branches, default, self.scope)
         if count == 1:
-            return self.between(b, is_in_range, branches[0], branches[0], self.scope)
+            return self.select_by_condition(b, is_in_range, branches[0], branches[0], self.scope)
         return tuple(all_branches.read(b, self.scope))
 
 
@@ -390,4 +394,6 @@ class _BisectedBranches(Struct, frozen=True):
             _BisectedBranches(self.choice, self.index, self.branches, *ends)
             for ends in ((self.first, middle), (middle, self.end))
         )
-        return list(self.choice.between(b, is_in_lower_half, lower_half, upper_half, scope))
+        return list(
+            self.choice.select_by_condition(b, is_in_lower_half, lower_half, upper_half, scope)
+        )

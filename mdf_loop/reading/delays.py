@@ -61,7 +61,7 @@ def delay_forms(value: Any, where: str) -> tuple[DelayForm, ...]:
 
 def _form(entry: NamedEntry) -> DelayForm:
     """Parse one entry of the loop argument `delays`. Raise ModelError if a field is wrong."""
-    of, back = entry.expression("of"), entry.whole("back", 1)
+    of, back = entry.expression("of"), entry.integer("back", 1)
     if not isinstance(of, str):
         raise ModelError(
             f"'of' of the delay '{entry.name}' is the name of a value of the body, not {of!r}",
@@ -87,14 +87,14 @@ class History(Struct, frozen=True, eq=False):
         of: Name of the value in the body.
         depth: Number of values.
         taps: Name of each delay, with its number of iterations.
-        before: Values before the loop, oldest first: [depth, *row].
+        values_before: Values before the loop, oldest first: [depth, *row].
         where: Path in the document.
     """
 
     of: str
     depth: int
     taps: tuple[tuple[str, int], ...]
-    before: Value
+    values_before: Value
     where: str
 
     @property
@@ -107,7 +107,7 @@ class History(Struct, frozen=True, eq=False):
     @property
     def row(self) -> Shape:
         """Shape of the delayed value in one iteration."""
-        return extents(self.before)[1:]
+        return extents(self.values_before)[1:]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,9 +119,9 @@ class History(Struct, frozen=True, eq=False):
     def initial(self, b: ModelBuilder) -> tuple[Value, ...]:
         """Return the initial carried values. A chain has the newest value first."""
         if not self.is_chain:
-            return (self.before,)
+            return (self.values_before,)
         positions = (b.constant(np.array(self.depth - k)) for k in range(1, self.depth + 1))
-        return tuple(b.op("Gather", self.before, position, axis=0) for position in positions)
+        return tuple(b.op("Gather", self.values_before, position, axis=0) for position in positions)
 
     def delayed(self, b: ModelBuilder, enters: Sequence[Value]) -> dict[str, Value]:
         """Return the delayed values by name, read from the carried values `enters` of the history."""
@@ -167,12 +167,12 @@ class SharedDelays(Struct, frozen=True, eq=False):
             initial = self.initial
             if row is not None and _takes_dtype(b, initial, row.dtype):
                 initial = cast(b, initial, row.dtype)
-            before = self._before(b, initial, row)
+            before = self._read_values_before(b, initial, row)
             if row is not None:
-                before = self._of_type(b, before, row, outside)
+                before = self._broadcast_to_rows(b, before, row, outside)
         return History(self.of, self.depth, taps, before, where)
 
-    def _before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
+    def _read_values_before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
         """Return the values before the loop, as an array of the shape [depth, *row]."""
         initial_extents = extents(initial)
         if not initial_extents:  # one number stands for all values
@@ -192,7 +192,9 @@ class SharedDelays(Struct, frozen=True, eq=False):
         )
         return b.op("Gather", initial, last_positions, axis=0)
 
-    def _of_type(self, b: ModelBuilder, before: Value, row: RowType, outside: Extents) -> Value:
+    def _broadcast_to_rows(
+        self, b: ModelBuilder, before: Value, row: RowType, outside: Extents
+    ) -> Value:
         """Broadcast scalar values before the loop to whole rows. Raise CarryTypeError if their dtype is not the rows'."""
         row_extents = extents(before)[1:]
         if before.dtype != row.dtype:
@@ -235,19 +237,19 @@ class RowType(Struct, frozen=True):
         """Return True if a history can store values of this type. An unknown extent fits every extent."""
         row_shape = history.row
         if self.shape is None or row_shape is None:
-            return self.dtype == history.before.dtype
+            return self.dtype == history.values_before.dtype
         extent_pairs = zip(self.shape, row_shape, strict=False)
         return (
-            self.dtype == history.before.dtype
+            self.dtype == history.values_before.dtype
             and len(self.shape) == len(row_shape)
             and all(p == q or isinstance(p, str) or isinstance(q, str) for p, q in extent_pairs)
         )
 
-    def refused(self, history: History) -> LoopError:
+    def type_error(self, history: History) -> LoopError:
         """Return the error for a history whose initial values do not have this type."""
         names = " and ".join(f"'{name}'" for name, _ in history.taps)
         return CarryShapeError(
-            f"{names} would be {type_text(history.before.dtype, history.row)} before the loop, but "
+            f"{names} would be {type_text(history.values_before.dtype, history.row)} before the loop, but "
             f"'{history.of}' is {self}",
             history.where,
             "give the initial values the shape of the value, oldest first",

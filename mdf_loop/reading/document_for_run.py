@@ -22,9 +22,9 @@ def as_run(document: Document, values: Values, steps: int | None) -> Document:
 
     An input over time gets the type of its rows and no default_value, since it has many values.
     """
-    bound = Inputs(document, Options()).bound(values, steps)
+    bound = Inputs(document, Options()).bind(values, steps)
     inputs, names = bound.inputs, {*values.inputs, *values.sweep}
-    ports = [port for port in open_ports(document) if port.given_as(names) is not None]
+    ports = [port for port in open_ports(document) if port.name_among(names) is not None]
     varying_inputs = {(p.node, p.port.id): p.name for p in ports if p.name in inputs.over_time}
     constant_inputs = {p.name for p in ports if p.name not in inputs.over_time}
     arrays = {

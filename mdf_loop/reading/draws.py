@@ -55,8 +55,8 @@ def with_streams(program: Program) -> Program:
         return program
     rewriter = _Placing(program, sites)
     zero = scalar(rewriter.b, 0, "int64")
-    rewriter.place(dict.fromkeys(_graphs(program.ops), zero))
-    return rewriter.program()
+    rewriter.rewrite(dict.fromkeys(_graphs(program.ops), zero))
+    return rewriter.build_program()
 
 
 def with_streams_over_time(
@@ -68,11 +68,11 @@ def with_streams_over_time(
         return first, later, ()
     graphs, first_rewriter = tuple(_graphs(later.ops)), _Placing(first, sites)
     zero = scalar(first_rewriter.b, 0, "int64")
-    counts = first_rewriter.place(dict.fromkeys((*graphs, *_graphs(first.ops)), zero))
+    counts = first_rewriter.rewrite(dict.fromkeys((*graphs, *_graphs(first.ops)), zero))
     if first.name in graphs and counts[first.name] is zero:
         # The graph draws only in later evaluations.
         counts[first.name] = scalar(first_rewriter.b, 1, "int64")
-    first_program = first_rewriter.program(
+    first_program = first_rewriter.build_program(
         outputs=[after(_state(graph), counts[graph]) for graph in graphs]
     )
     return first_program, with_streams_going_on(later, sites), tuple(map(_state, graphs))
@@ -86,8 +86,8 @@ def with_streams_going_on(program: Program, sites: tuple[str, ...] | None = None
     rewriter = _Placing(program, sites)
     input_names = {graph: f"{label(_state(graph))} before" for graph in _graphs(program.ops)}
     counters = {graph: rewriter.b.new("int64", (), name) for graph, name in input_names.items()}
-    counts_after = rewriter.place(dict(counters))
-    return rewriter.program(
+    counts_after = rewriter.rewrite(dict(counters))
+    return rewriter.build_program(
         [before(_state(graph), count) for graph, count in counters.items()],
         [after(_state(graph), counts_after[graph]) for graph in counters],
     )
@@ -155,25 +155,27 @@ class _Placing:
         self.b = Builder.resume(program)
         self._program = program
         self._sites = sites
-        self._input = self.b.new("uint64", (len(sites),), KEYS)
+        self._keys_input = self.b.new("uint64", (len(sites),), KEYS)
         drawn_sites = {draw.attributes["site"] for draw in _draws(program.ops)}
         self._keys = {
-            site: self._key(site, k) for k, site in enumerate(sites) if site in drawn_sites
+            site: self._read_key(site, k) for k, site in enumerate(sites) if site in drawn_sites
         }
 
-    def _key(self, site: str, k: int) -> Value:
+    def _read_key(self, site: str, k: int) -> Value:
         """Append an operation that reads the key of random site `k` from the key input."""
         with self.b.at(self._program.name, f"key of {site}"):
-            return self.b.op("Gather", self._input, scalar(self.b, k, "int64"), axis=0)
+            return self.b.op("Gather", self._keys_input, scalar(self.b, k, "int64"), axis=0)
 
-    def place(self, counts: _Counts) -> _Counts:
+    def rewrite(self, counts: _Counts) -> _Counts:
         """Rewrite all draws of the program. `counts` are the turn counts before the program, the result those after it."""
-        return self._scope(self.b, self._program.ops, counts)
+        return self._rewrite_scope(self.b, self._program.ops, counts)
 
-    def program(self, inputs: Iterable[Input] = (), outputs: Iterable[Output] = ()) -> Program:
+    def build_program(
+        self, inputs: Iterable[Input] = (), outputs: Iterable[Output] = ()
+    ) -> Program:
         """Build the rewritten program, with further inputs and outputs."""
         default = streams.keys(0, streams.sites(self._sites))
-        keys_input = Input(self._input, default=default, role=InputRole.KEYS)
+        keys_input = Input(self._keys_input, default=default, role=InputRole.KEYS)
         return replace(
             self._program,
             inputs=(*self._program.inputs, keys_input, *inputs),
@@ -182,30 +184,30 @@ class _Placing:
             sites=self._sites,
         )
 
-    def _scope(self, b: Builder, ops: Iterable[Operation], counts: _Counts) -> _Counts:
+    def _rewrite_scope(self, b: Builder, ops: Iterable[Operation], counts: _Counts) -> _Counts:
         """Append the rewritten operations of a program or loop body, and return the turn counts after them."""
         ops = tuple(ops)
         counts = dict(counts)
-        self._ops(b, ops, counts)
+        self._rewrite_operations(b, ops, counts)
         for graph, turns in _turns(ops).items():
             counts[graph] = b.op("Add", counts[graph], scalar(b, turns, "int64"))
         return counts
 
-    def _ops(self, b: Builder, ops: Iterable[Operation], counts: _Counts) -> None:
+    def _rewrite_operations(self, b: Builder, ops: Iterable[Operation], counts: _Counts) -> None:
         """Append the rewritten operations. Update the turn counts `counts` after each loop or choice with draws."""
         for operation in ops:
             if isinstance(operation, Constant):
                 b.adopt(operation)
             elif isinstance(operation, Op):
-                b.ops.append(self._op(b, operation, counts))
+                b.ops.append(self._rewrite_operation(b, operation, counts))
             elif isinstance(operation, Loop) and any(_draws(operation.ops)):
-                self._loop(b, operation, counts)
+                self._rewrite_loop(b, operation, counts)
             elif isinstance(operation, If) and any(_draws((operation,))):
-                self._choice(b, operation, counts)
+                self._rewrite_choice(b, operation, counts)
             else:
                 b.append(operation)
 
-    def _op(self, b: Builder, op: Op, counts: _Counts) -> Op:
+    def _rewrite_operation(self, b: Builder, op: Op, counts: _Counts) -> Op:
         """Rewrite one operation. A `Draw` becomes an operation on a turn number and a key."""
         if op.op_type != "Draw":
             return op
@@ -224,13 +226,13 @@ class _Placing:
         key = self._keys[attributes["site"]]
         return replace(op, op_type=attributes["kind"], inputs=(counter, key), attributes={})
 
-    def _loop(self, b: Builder, loop: Loop, counts: _Counts) -> None:
+    def _rewrite_loop(self, b: Builder, loop: Loop, counts: _Counts) -> None:
         """Append a loop that carries the turn counts of the draws inside it."""
         body_builder = b.body()
         graphs = _graphs(loop.ops)
         with b.at(loop.where, loop.name):
             enters = {graph: body_builder.new("int64", (), f"{_CALLED}{graph}") for graph in graphs}
-            leaves = self._scope(body_builder, loop.ops, enters)
+            leaves = self._rewrite_scope(body_builder, loop.ops, enters)
             finals = {graph: b.new("int64", (), f"{_CALLED}{graph}") for graph in graphs}
         carried = tuple(
             Carried(counts[graph], enters[graph], leaves[graph], finals[graph], f"{_CALLED}{graph}")
@@ -239,12 +241,12 @@ class _Placing:
         b.append(replace(loop, carried=(*loop.carried, *carried), ops=tuple(body_builder.ops)))
         counts.update(finals)
 
-    def _choice(self, b: Builder, choice: If, counts: _Counts) -> None:
+    def _rewrite_choice(self, b: Builder, choice: If, counts: _Counts) -> None:
         """Append a choice whose two branches return the turn counts of the loops inside them."""
         branches = []
         for branch in (choice.then, choice.otherwise):
             branch_builder, branch_counts = b.body(), dict(counts)
-            self._ops(branch_builder, branch.ops, branch_counts)
+            self._rewrite_operations(branch_builder, branch.ops, branch_counts)
             branches.append((branch_builder, branch, branch_counts))
         changed_graphs = [
             g

@@ -27,7 +27,7 @@ class NamedEntry(Struct, frozen=True):
     fields: Mapping[str, Any]
     where: str
 
-    def whole(self, key: str, default: int) -> int:
+    def integer(self, key: str, default: int) -> int:
         """Return a field as an integer, or `default` if it is missing. An expression is refused."""
         value = self.fields.get(key)
         number = parse_number(value) if isinstance(value, str) else value
@@ -44,7 +44,7 @@ class NamedEntry(Struct, frozen=True):
             )
         return number
 
-    def truth(self, key: str) -> bool:
+    def boolean(self, key: str) -> bool:
         """Return a field as a bool. A missing field is False."""
         value = self.fields.get(key, False)
         if not isinstance(value, bool):

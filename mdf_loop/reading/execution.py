@@ -38,7 +38,9 @@ class Executor:
                     where,
                     "rename one",
                 )
-            ports[port.id] = self._port(memory, node, port, f"{where}.input_ports['{port.id}']")
+            ports[port.id] = self._read_port(
+                memory, node, port, f"{where}.input_ports['{port.id}']"
+            )
 
         def old(parameter: str) -> Term:
             return memory.get(("parameter", node_id, parameter))
@@ -51,13 +53,15 @@ class Executor:
             memory.put(("parameter", node_id, item.id), partial(reader.scope.get, item.id))
         for item in node.functions:
             memory.put(("function", node_id, item.id), partial(reader.scope.get, item.id))
-        memory.has_run(node_id)
+        memory.record_run(node_id)
 
-    def _port(self, memory: Memory, node: Any, port: Any, path: str) -> Term | Callable[[], Term]:
+    def _read_port(
+        self, memory: Memory, node: Any, port: Any, path: str
+    ) -> Term | Callable[[], Term]:
         """Return the value of an input port, or a function that raises `Poisoned` if the port has an error."""
         b = memory.b
         with b.findings.catch(), b.at(path, f"{node.id}.{port.id}"):
-            term = self.ports.term(memory, node, port, path)
+            term = self.ports.read_port(memory, node, port, path)
             b.types[path] = term
             return term
         return _raise_poisoned
@@ -72,7 +76,7 @@ class Executor:
             with memory.b.findings.catch():
                 self.execute(node, scratch_memory)
         memory.b.findings.raise_any()
-        for state in list(scratch_memory.held_values):
+        for state in list(scratch_memory.stored_values):
             try:
                 memory.types.widen(state, tensor(scratch_memory.b, scratch_memory.get(state)))
             except (LoopError, Poisoned):

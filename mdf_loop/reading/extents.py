@@ -15,23 +15,23 @@ class Extents:
     """Named extents, each with a value and an axis that have this extent."""
 
     def __init__(self, values: Iterable[Value]) -> None:
-        self._at: dict[str, tuple[Value, int]] = {}
+        self._axis_sources: dict[str, tuple[Value, int]] = {}
         for value in values:
             for axis, extent in enumerate(value.shape or ()):
                 if isinstance(extent, str):
-                    self._at.setdefault(extent, (value, axis))
+                    self._axis_sources.setdefault(extent, (value, axis))
 
     def tensor(self, b: ModelBuilder, shape: Shape) -> Value | None:
         """Return a shape as an int64 tensor, or None if no value provides one of its named extents."""
-        if shape is None or any(isinstance(e, str) and e not in self._at for e in shape):
+        if shape is None or any(isinstance(e, str) and e not in self._axis_sources for e in shape):
             return None
         if all(isinstance(extent, int) for extent in shape):
             return b.constant(np.array(shape, np.int64).reshape(-1))
-        return b.op("Concat", *(self._extent(b, extent) for extent in shape), axis=0)
+        return b.op("Concat", *(self._read_extent(b, extent) for extent in shape), axis=0)
 
-    def _extent(self, b: ModelBuilder, extent: int | str) -> Value:
+    def _read_extent(self, b: ModelBuilder, extent: int | str) -> Value:
         """Return one extent as a tensor of one element."""
         if isinstance(extent, int):
             return ints(b, extent)
-        value, axis = self._at[extent]
+        value, axis = self._axis_sources[extent]
         return b.op("Gather", b.op("Shape", value), ints(b, axis), axis=0)

@@ -19,7 +19,7 @@ class GeneralShapes:
 
     def __init__(self, b: ModelBuilder) -> None:
         self.b = b
-        self._known: dict[Value, Shape] = dict(b.stated_shapes)
+        self._shapes: dict[Value, Shape] = dict(b.stated_shapes)
 
     def of(self, value: Value) -> Shape:
         """Return the general shape of a value."""
@@ -27,33 +27,33 @@ class GeneralShapes:
         while pending:
             current = pending[-1]
             op = self.b.makers.get(current)
-            unknown_operands = [v for v in operands(op) if v not in self._known] if op else []
-            if current in self._known or not unknown_operands:
-                self._find(current, op)
+            unknown_operands = [v for v in operands(op) if v not in self._shapes] if op else []
+            if current in self._shapes or not unknown_operands:
+                self._record_shape(current, op)
                 pending.pop()
-            pending += unknown_operands if current not in self._known else []
-        return self._known[value]
+            pending += unknown_operands if current not in self._shapes else []
+        return self._shapes[value]
 
-    def _find(self, value: Value, op: Op | Guard | None) -> None:
+    def _record_shape(self, value: Value, op: Op | Guard | None) -> None:
         """Record the general shape of a value, whose operands have known general shapes."""
-        if value in self._known:
+        if value in self._shapes:
             return
         if is_settled(self.b, value):
-            self._known[value] = value.shape
+            self._shapes[value] = value.shape
         elif op is None:
-            self._known[value] = _open(value)
+            self._shapes[value] = _open(value)
         elif isinstance(op, Guard):
-            self._known[value] = self._known[op.value]
+            self._shapes[value] = self._shapes[op.value]
         else:
-            self._known.update(zip(op.outputs, self._made(op), strict=True))
+            self._shapes.update(zip(op.outputs, self._infer_outputs(op), strict=True))
 
-    def _made(self, op: Op) -> list[Shape]:
+    def _infer_outputs(self, op: Op) -> list[Shape]:
         """Infer the general shapes of the outputs of an operation."""
         b, operand_types = (
             self.b,
-            [None if v is None else (v.dtype, self._known[v]) for v in op.inputs],
+            [None if v is None else (v.dtype, self._shapes[v]) for v in op.inputs],
         )
-        if not any(is_specialised(b, v, self._known[v]) for v in op.inputs if v is not None):
+        if not any(is_specialised(b, v, self._shapes[v]) for v in op.inputs if v is not None):
             return [value.shape for value in op.outputs]
         small_constants = b.small(
             v if v is not None and is_settled(b, v) else None for v in op.inputs

@@ -62,11 +62,11 @@ class GraphReader:
         self.recorded = tuple(recorded)
         self.nodes = {node.id: node for node in graph.nodes}
         self.plan: Sets | None = ()
-        self.complete = False
+        self.is_complete = False
 
     def read(self) -> GraphReader:
         """Read all nodes. Errors are added to the builder's findings."""
-        edges = self._usable_edges()
+        edges = self._find_usable_edges()
         edges_by_port: dict[tuple[str, str], list[Any]] = {
             (edge.receiver, edge.receiver_port): [] for edge in self.graph.edges
         }
@@ -75,23 +75,23 @@ class GraphReader:
         ports = Ports(edges_by_port, self.where, self.supply)
         self.executor = Executor(self.graph, self.where, ports, self.context, self.dt)
         with self.b.findings.catch():
-            self._refuse_clashes()
+            self._refuse_repeated_ids()
             required_senders = waiting_for(self.graph, edges)
             layers = layers_of(self.graph, required_senders, self.where)
             self.schedule = read_schedule(self.graph, layers, required_senders, self.where)
             self._evaluate(self.schedule)
-            self.complete = True
+            self.is_complete = True
         return self
 
     def _evaluate(self, schedule: Schedule) -> None:
         """Execute the nodes in the planned order, or as a loop over passes if the run decides the order."""
-        start_counts = self._kept_counts(schedule)
+        start_counts = self._read_start_counts(schedule)
         known_counts: dict[Key, Number | Truth | None] = {
             key: None if isinstance(count, Value) else count for key, count in start_counts.items()
         }
         counters = Counters(self.b, known_counts)
         passes = schedule.plan(counters, max(_MOST, 4 * len(self.nodes)))
-        if passes is None or any(counters.counts[key] is None for key in schedule.persistent):
+        if passes is None or any(counters.counts[key] is None for key in schedule.persistent_keys):
             self.plan = None
             self._note_kept_inputs(self.nodes)
             PassesLoop(self.executor, schedule, self.memory, self.recorded).read(start_counts)
@@ -105,7 +105,7 @@ class GraphReader:
                 turn=place.turn * len(passes) + k, turns=place.turns * len(passes)
             ):
                 self._execute(sets)
-        for key in schedule.persistent:
+        for key in schedule.persistent_keys:
             count = counters.counts[key]
             assert count is not None
             self.memory.put(count_state(key), value_of(self.b, count))
@@ -129,17 +129,17 @@ class GraphReader:
                     port.where,
                 )
 
-    def _kept_counts(self, schedule: Schedule) -> dict[Key, Number | Truth]:
+    def _read_start_counts(self, schedule: Schedule) -> dict[Key, Number | Truth]:
         """Return the schedule's counts at the start of the evaluation: counts of the previous evaluation, or zero."""
         start_counts: dict[Key, Number | Truth] = {}
-        persistent_keys = frozenset(schedule.persistent)
-        for key in schedule.keys:
+        persistent_keys = frozenset(schedule.persistent_keys)
+        for key in schedule.count_keys:
             term = self.memory.find(count_state(key)) if key in persistent_keys else None
             zero: Number | Truth = False if isinstance(key, JustRan) else 0
             start_counts[key] = zero if term is None else tensor(self.b, term)
         return start_counts
 
-    def _refuse_clashes(self) -> None:
+    def _refuse_repeated_ids(self) -> None:
         """Raise ScopeError if two nodes have the same id."""
         ids = [node.id for node in self.graph.nodes]
         for repeated in [i for k, i in enumerate(ids) if i in ids[:k]]:
@@ -156,7 +156,7 @@ class GraphReader:
             Poisoned: If the graph could not be read.
             UnsupportedError: If the port's node never runs.
         """
-        if not self.complete:
+        if not self.is_complete:
             raise Poisoned
         has_run = self.memory.ran(node)
         if has_run is False:
@@ -173,7 +173,7 @@ class GraphReader:
 
     # --- edges ----------------------------------------------------------------------------------
 
-    def _usable_edges(self) -> list[Any]:
+    def _find_usable_edges(self) -> list[Any]:
         """Return the edges whose ends exist. The other edges are added to the findings."""
         usable_edges = []
         for edge in self.graph.edges:

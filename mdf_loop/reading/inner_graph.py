@@ -52,7 +52,9 @@ class InnerGraph:
         place = b.place
         graph = f"{place.graph}.{place.item}.{owned.role.argument}"
         context = Context(document, scope, graph)
-        self.reader = GraphReader(self.graph, self.where, self._supply, context, Memory(b)).read()
+        self.reader = GraphReader(
+            self.graph, self.where, self._read_free_port, context, Memory(b)
+        ).read()
 
     def value(self, name: str) -> Value:
         """Return the value of an output name: an output port, or a value that is passed through.
@@ -62,9 +64,9 @@ class InnerGraph:
             ScopeError: If several ports have the name.
             UnknownNameError: If no port or outer value has the name.
         """
-        return tensor(self.b, self._find(name))
+        return tensor(self.b, self._find_output(name))
 
-    def _find(self, name: str) -> Term:
+    def _find_output(self, name: str) -> Term:
         """Return the term that an output name refers to."""
         ports = output_ports(self.graph)
         matches = [key for key in ports if name in (key[1], ".".join(key))]
@@ -84,19 +86,19 @@ class InnerGraph:
             )
         return term
 
-    def _supply(self, node: Any, port: Any, where: str) -> Term:
+    def _read_free_port(self, node: Any, port: Any, where: str) -> Term:
         """Return the value of an input port that no edge feeds."""
         term = self.scope.find(port.id)
         if term is None and port.default_value is not None:
             return default_value(self.b, port, where)
         if term is None:
-            raise self._unbound(node, port, where)
+            raise self._unbound_error(node, port, where)
         if isinstance(term, tuple):
             return term
         convert = as_counted if term is self.iteration else as_held
         return convert(self.b, port, term)
 
-    def _unbound(self, node: Any, port: Any, where: str) -> ScopeError:
+    def _unbound_error(self, node: Any, port: Any, where: str) -> ScopeError:
         """Return the error for an input port without an edge and without a value."""
         subject = f"the input port '{port.id}' of node '{node.id}' in {self.role.word}"
         if self.strict:

@@ -35,7 +35,7 @@ class OpenPort(Struct, frozen=True):
         port: Port of the document.
         where: Path in the document.
         imported: True for an input of an ONNX or OpenVINO file. Its shape is always exact.
-        others: Further names of the port in the imported file.
+        other_names: Further names of the port in the imported file.
         required: True if the port has no default, so that a run must set it.
     """
 
@@ -44,13 +44,13 @@ class OpenPort(Struct, frozen=True):
     port: Any
     where: str
     imported: bool = False
-    others: tuple[str, ...] = ()
+    other_names: tuple[str, ...] = ()
     required: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """All names by which a run can refer to this port."""
-        return (self.full_name, self.name, self.port.id, *self.others)
+        return (self.full_name, self.name, self.port.id, *self.other_names)
 
     @property
     def full_name(self) -> str:
@@ -62,7 +62,7 @@ class OpenPort(Struct, frozen=True):
         stated_extents = enumerate(self.port.shape or ())
         return tuple(f"?{k}" if extent < 0 else extent for k, extent in stated_extents) or None
 
-    def given_as(self, names: Container[str]) -> str | None:
+    def name_among(self, names: Container[str]) -> str | None:
         """Return the name among `names` that refers to this port, or None."""
         return next((name for name in self.names if name in names), None)
 
@@ -84,7 +84,7 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
             port=port,
             where=f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
             imported=imported,
-            others=tuple(
+            other_names=tuple(
                 name
                 for name in other_names[port.id]
                 if other_name_counts[name] == 1 and not name_counts[name]
@@ -130,18 +130,18 @@ class BoundInputs(Struct, frozen=True):
         arrays: Values by input name. None for an open type.
         over_time: Inputs that have one row per step.
         dtypes: Dtypes of the inputs that are not arrays (texts, sequences, optional values).
-        open: Types of the inputs without a value whose shape is open.
+        open_types: Types of the inputs without a value whose shape is open.
     """
 
     arrays: Mapping[str, Data]
     over_time: frozenset[str] = field(default_factory=frozenset)
     dtypes: Mapping[str, str] = field(default_factory=dict)
-    open: Mapping[str, tuple[str, Shape]] = field(default_factory=dict)
+    open_types: Mapping[str, tuple[str, Shape]] = field(default_factory=dict)
 
     def type(self, name: str) -> tuple[str, Shape]:
         """Return the dtype and the shape of an input in one step."""
-        if name in self.open:
-            return self.open[name]
+        if name in self.open_types:
+            return self.open_types[name]
         if name in self.dtypes:
             return self.dtypes[name], None
         shape = self.arrays[name].shape
@@ -152,7 +152,7 @@ class BoundInputs(Struct, frozen=True):
         """Dtype and shape of every input in one step."""
         return {name: self.type(name) for name in self.arrays}
 
-    def at_first(self, name: str) -> Data:
+    def first_value(self, name: str) -> Data:
         """Return the value of an input in the first step."""
         return self.arrays[name][0] if name in self.over_time else self.arrays[name]
 
@@ -184,12 +184,14 @@ def bind(
             f"the model has no input '{unknown_names[0]}'",
             hint=_unknown_input_hint(unknown_names[0], document, known_names),
         )
-    raise_findings(_missing(port) for port in ports if port.required and not port.given_as(inputs))
+    raise_findings(
+        _missing(port) for port in ports if port.required and not port.name_among(inputs)
+    )
     arrays: dict[str, Data] = {}
     over_time: set[str] = set()
     for port in ports:
         _refuse_twice(port, inputs)
-        name = port.given_as(inputs)
+        name = port.name_among(inputs)
         if name is None:
             arrays[port.name] = default_data(port.port, options.precision, port.where)
             continue
@@ -217,7 +219,7 @@ def _missing(port: OpenPort) -> Finding:
 
 def _refuse_twice(port: OpenPort, given_names: Container[str]) -> None:
     """Raise InputError if an input is given under two of its names."""
-    used_names = [name for name in (port.name, *port.others) if name in given_names]
+    used_names = [name for name in (port.name, *port.other_names) if name in given_names]
     if len(used_names) > 1:
         first, second, *_ = used_names
         raise InputError(f"'{first}' and '{second}' mean the same input", hint="give it once")
@@ -275,7 +277,7 @@ def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) 
 
     The names are those of the port's `metadata.dims`, or are formed from the port and the axis.
     """
-    ports = {p.name: p for p in open_ports(document) if p.given_as(inputs) is None}
+    ports = {p.name: p for p in open_ports(document) if p.name_among(inputs) is None}
     types = {n: _open_type(p.port, options) for n, p in ports.items() if -1 in (p.port.shape or ())}
     placeholder_ports = (port for name, port in ports.items() if port.required or name in types)
     placeholders = {port.name: _stand_in(port, options.precision) for port in placeholder_ports}

@@ -31,7 +31,7 @@ class LoopForm(Struct, frozen=True):
         initial: Tuple of expressions, or mapping from names of body inputs to expressions.
         mid_exit: True if the condition is tested as soon as it is known, and not after the iteration.
         equal_slices: True if all slices must have the same number of parts.
-        as_onnx: True for the loop of an ONNX file. Its trip count of -1 means no iterations, not no limit.
+        has_onnx_semantics: True for the loop of an ONNX file. Its trip count of -1 means no iterations, not no limit.
     """
 
     name: str
@@ -47,7 +47,7 @@ class LoopForm(Struct, frozen=True):
     recordings: Mapping[str, RecordingForm] = field(default_factory=dict)
     mid_exit: bool = False
     equal_slices: bool = False
-    as_onnx: bool = False
+    has_onnx_semantics: bool = False
 
     @property
     def body(self) -> Any:
@@ -88,7 +88,7 @@ def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
         delays=delay_forms(args.get("delays"), f"{where}.args.delays"),
         recordings=recording_forms(args.get("recordings"), f"{where}.args.recordings"),
         mid_exit=_mid_exit(args.get("exit"), where),
-        as_onnx=as_onnx,
+        has_onnx_semantics=as_onnx,
     )
 
 

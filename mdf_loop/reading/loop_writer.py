@@ -73,32 +73,34 @@ class LoopWriter:
         self.document = document
         self.name = f"{_owner(form.where)}.{form.name}"
         self.rows: dict[Slice, SlicedRows] = {}
-        self.dynamic = (form.shapes or b.options.shapes) == "dynamic"
+        self.has_dynamic_shapes = (form.shapes or b.options.shapes) == "dynamic"
 
     def write(self) -> Reading:
         """Append the loop and return its results."""
-        scan_inputs = ((part, part.rows(self.b)) for part in self.arguments.slices)
+        scan_inputs = ((part, part.find_rows(self.b)) for part in self.arguments.slices)
         self.rows = {part: row_types for part, row_types in scan_inputs if row_types is not None}
-        histories, outer_extents = self._histories({}, Extents(())), Extents(())
-        initial, body = self._settle(histories)
+        histories, outer_extents = self._build_histories({}, Extents(())), Extents(())
+        initial, body = self._read_stable_body(histories)
         row_types = {
             history.of: RowType(value.dtype, value.shape)
             for history, value in zip(histories, body.delayed, strict=True)
         }
         if not all(row_types[history.of].fits(history) for history in histories):
-            outer_extents = body.outside
-            histories = self._histories(row_types, outer_extents)
+            outer_extents = body.outer_extents
+            histories = self._build_histories(row_types, outer_extents)
             for history in histories:
                 if not row_types[history.of].fits(history):
-                    raise row_types[history.of].refused(history)
+                    raise row_types[history.of].type_error(history)
             self._discard(body)
-            initial, body = self._settle(histories)
+            initial, body = self._read_stable_body(histories)
         body_with_exit = (
             split(self.b, self.form, body) if self.form.mid_exit else BodyWithExit(body)
         )
-        return self._appended(initial, body_with_exit)
+        return self._append_loop(initial, body_with_exit)
 
-    def _histories(self, rows: Mapping[str, RowType], outside: Extents) -> tuple[History, ...]:
+    def _build_histories(
+        self, rows: Mapping[str, RowType], outside: Extents
+    ) -> tuple[History, ...]:
         """Build the delay histories. `rows` are the known types of delayed values."""
         row_types = dict(rows)
         for name, value in zip(self.signature.leaves, self.arguments.initial, strict=True):
@@ -107,16 +109,16 @@ class LoopWriter:
 
     # --- types that hold for all iterations -------------------------------------------------------
 
-    def _settle(self, histories: tuple[History, ...]) -> tuple[list[Value], ReadBody]:
+    def _read_stable_body(self, histories: tuple[History, ...]) -> tuple[list[Value], ReadBody]:
         """Read the body for carried shapes that no iteration changes. Return the initial values and the body."""
-        positions = () if self.dynamic else range(len(self.arguments.initial))
-        initial, body = self._read_until_same(histories, positions)
+        positions = () if self.has_dynamic_shapes else range(len(self.arguments.initial))
+        initial, body = self._read_to_fixed_point(histories, positions)
         broadcast_positions = [k for k in positions if initial[k] is not self.arguments.initial[k]]
         if any(
             body.leaves[k].shape != initial[k].shape for k in broadcast_positions
         ):  # the shape still changes
             self._discard(body)
-            return self._read_until_same(histories, ())
+            return self._read_to_fixed_point(histories, ())
         for k in broadcast_positions:
             self.b.note(
                 f"'{body.leave_names[k]}' starts as one number, and is {initial[k].type} after one "
@@ -125,7 +127,7 @@ class LoopWriter:
             )
         return initial, body
 
-    def _read_until_same(
+    def _read_to_fixed_point(
         self, histories: tuple[History, ...], positions: Sequence[int]
     ) -> tuple[list[Value], ReadBody]:
         """Read the body until the carried shapes are a fixed point.
@@ -140,12 +142,14 @@ class LoopWriter:
         body = self._read_body(initial, entering_shapes, histories)
         for _ in range(3 + len(positions)):  # a round generalizes or broadcasts a shape
             broadcast_positions = [
-                k for k in positions if self._spread(initial, k, entering_shapes[k], body)
+                k
+                for k in positions
+                if self._broadcast_initial(initial, k, entering_shapes[k], body)
             ]
             joined_shapes = [
                 initial[k].shape
                 if k in broadcast_positions
-                else _joined(shape, v.shape, self.dynamic)
+                else _joined(shape, v.shape, self.has_dynamic_shapes)
                 for k, (shape, v) in enumerate(zip(entering_shapes, body.leaves, strict=True))
             ]
             if joined_shapes == entering_shapes:
@@ -155,7 +159,9 @@ class LoopWriter:
             body = self._read_body(initial, entering_shapes, histories)
         return initial, body
 
-    def _spread(self, initial: list[Value], k: int, entering_shape: Shape, body: ReadBody) -> bool:
+    def _broadcast_initial(
+        self, initial: list[Value], k: int, entering_shape: Shape, body: ReadBody
+    ) -> bool:
         """Broadcast initial value `k` if it is a scalar that becomes an array in the body. Return True if broadcast.
 
         For elementwise operations the result is the same. Other operations are refused later
@@ -189,37 +195,48 @@ class LoopWriter:
 
     # --- the loop ---------------------------------------------------------------------------------
 
-    def _appended(self, initial: Sequence[Value], body_with_exit: BodyWithExit) -> Reading:
+    def _append_loop(self, initial: Sequence[Value], body_with_exit: BodyWithExit) -> Reading:
         """Append the loop and the operations on its results, and return the results."""
         b, body = self.b, as_entered(self.b, body_with_exit.body)
         with b.at(self.form.where, self.name):
             carried = [
-                Carried(start, enter, leave, b.new(enter.dtype, enter.shape, self._named(n)), n)
+                Carried(
+                    start, enter, leave, b.new(enter.dtype, enter.shape, self._qualify_name(n)), n
+                )
                 for start, enter, leave, n in zip(
                     initial, body.enters, body.leaves, body.leave_names, strict=True
                 )
             ]
-            last_rows = {k: self._last(body_with_exit, k) for k in range(len(body.rows))}
+            last_rows = {k: self._carry_last_row(body_with_exit, k) for k in range(len(body.rows))}
             recorded = {
                 k: Recorded(
-                    row, b.new(row.dtype, self._stacked(row.shape, body), self._named(name)), name
+                    row,
+                    b.new(
+                        row.dtype, self._stacked_shape(row.shape, body), self._qualify_name(name)
+                    ),
+                    name,
                 )
                 for k, (row, name) in enumerate(zip(body.rows, body.row_names, strict=True))
                 if last_rows[k] is None
             }
             carried += [last_row for last_row in last_rows.values() if last_row is not None]
-            loop = b.append(self._loop(body, carried, list(recorded.values())))
+            loop = b.append(self._build_loop(body, carried, list(recorded.values())))
             pairs = list(zip(carried, body_with_exit.body.leaves, strict=False))
             finals = [as_left(b, c.final, v) for c, v in pairs[: len(self.signature.leaves)]]
-            iterations = self._rounds(loop, body_with_exit)
+            iterations = self._count_complete(loop, body_with_exit)
             rows = [
-                self._row(k, last_rows[k], recorded.get(k), loop, iterations, body_with_exit)
+                self._build_recording(
+                    k, last_rows[k], recorded.get(k), loop, iterations, body_with_exit
+                )
                 for k in last_rows
             ]
         outputs = (*finals, *rows)
-        return Reading(outputs[0] if len(outputs) == 1 else outputs, self._others(loop, iterations))
+        return Reading(
+            outputs[0] if len(outputs) == 1 else outputs,
+            self._build_named_results(loop, iterations),
+        )
 
-    def _loop(self, body: ReadBody, carried: list[Carried], recorded: list[Recorded]) -> Loop:
+    def _build_loop(self, body: ReadBody, carried: list[Carried], recorded: list[Recorded]) -> Loop:
         """Build the `Loop` operation."""
         b = self.b
         return Loop(
@@ -234,17 +251,17 @@ class LoopWriter:
             scanned=body.scanned,
             ops=body.ops,
             bound=b.options.max_iterations if self.arguments.trip_count is None else None,
-            dynamic_shapes=self.dynamic,
+            dynamic_shapes=self.has_dynamic_shapes,
             count=b.new("int64", (), f"{self.name}.iterations"),
             last_condition=b.new("bool", (), f"{self.name}.condition"),
             where=self.form.where,
         )
 
-    def _named(self, name: str) -> str:
+    def _qualify_name(self, name: str) -> str:
         """Return the program's name for a value of the loop."""
         return f"{self.name}.{name}"
 
-    def _stacked(self, shape: Shape, body: ReadBody) -> Shape:
+    def _stacked_shape(self, shape: Shape, body: ReadBody) -> Shape:
         """Return the shape of a recording: the number of iterations, if it is known, before the shape of a row."""
         trip_count = self.b.constant_of(self.arguments.trip_count)
         if shape is None:
@@ -269,19 +286,21 @@ class LoopWriter:
 
     # --- results of the loop ----------------------------------------------------------------------
 
-    def _last(self, body_with_exit: BodyWithExit, k: int) -> Carried | None:
+    def _carry_last_row(self, body_with_exit: BodyWithExit, k: int) -> Carried | None:
         """Build a carried value for a recording of the last row. Return None if the loop must record all rows."""
         row, name = body_with_exit.body.rows[k], body_with_exit.body.row_names[k]
         form = self.form.recordings.get(name)
-        if form is None or not form.last or k in body_with_exit.late or row.dtype == "string":
+        if form is None or not form.last or k in body_with_exit.late_rows or row.dtype == "string":
             return None
         if row.shape is None or any(isinstance(extent, str) for extent in row.shape):
             return None
         zeros = self.b.constant(np.zeros(row.shape, numpy_dtype(row.dtype)))
-        enter, final = (self.b.new(row.dtype, row.shape, self._named(name)) for _ in range(2))
+        enter, final = (
+            self.b.new(row.dtype, row.shape, self._qualify_name(name)) for _ in range(2)
+        )
         return Carried(zeros, enter, row, final, name)
 
-    def _row(
+    def _build_recording(
         self,
         k: int,
         last_row_carried: Carried | None,
@@ -293,7 +312,7 @@ class LoopWriter:
         """Return the result of recording `k`: the arranged rows, or the last row."""
         b = self.b
         form = self.form.recordings.get(body_with_exit.body.row_names[k])
-        iteration_count = iterations if k in body_with_exit.late else self._count(loop)
+        iteration_count = iterations if k in body_with_exit.late_rows else self._count_started(loop)
         if last_row_carried is not None:
             assert form is not None
             one = b.constant(np.array(1))
@@ -305,21 +324,21 @@ class LoopWriter:
             return last_row(b, form, recorded.stack, iteration_count)
         stack = (
             rows_of_rounds(b, recorded.stack, iterations)
-            if k in body_with_exit.late
+            if k in body_with_exit.late_rows
             else recorded.stack
         )
         if form is None:
             return stack
         return arranged(b, form, stack, self.scopes.node)
 
-    def _count(self, loop: Loop) -> Value:
+    def _count_started(self, loop: Loop) -> Value:
         """Return the number of executions of the body."""
         assert loop.count is not None
         if loop.condition is None and loop.trip_count is not None:
             return self.b.op("Max", loop.trip_count, self.b.constant(np.array(0)))
         return loop.count
 
-    def _rounds(self, loop: Loop, body_with_exit: BodyWithExit) -> Value:
+    def _count_complete(self, loop: Loop, body_with_exit: BodyWithExit) -> Value:
         """Return the number of complete iterations."""
         assert loop.count is not None
         assert loop.last_condition is not None
@@ -327,17 +346,17 @@ class LoopWriter:
             return loop.count
         return full_rounds(self.b, loop.count, loop.last_condition)
 
-    def _others(self, loop: Loop, iterations: Value) -> dict[str, Callable[[], Term]]:
+    def _build_named_results(self, loop: Loop, iterations: Value) -> dict[str, Callable[[], Term]]:
         """Return functions that compute the further results of the loop by name: iterations, condition, stopped_by."""
         assert loop.last_condition is not None
         last_condition = loop.last_condition
         return {
             "iterations": lambda: iterations,
             "condition": lambda: last_condition,
-            "stopped_by": lambda: self._stopped_by(loop, last_condition),
+            "stopped_by": lambda: self._stop_code(loop, last_condition),
         }
 
-    def _stopped_by(self, loop: Loop, last_condition: Value) -> Value:
+    def _stop_code(self, loop: Loop, last_condition: Value) -> Value:
         """Return the code of the loop's `StopReason`."""
 
         def code(reason: StopReason) -> Value:

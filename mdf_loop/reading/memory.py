@@ -67,11 +67,11 @@ class CarriedTypes(Struct):
 
     Attributes:
         of: Dtype and shape by state.
-        widened: Number of times that each type was widened.
+        widening_counts: Number of times that each type was widened.
     """
 
     of: dict[State, tuple[str, Shape]] = field(default_factory=dict)
-    widened: Counter[State] = field(default_factory=Counter)
+    widening_counts: Counter[State] = field(default_factory=Counter)
 
     def type(self, state: State) -> tuple[str, Shape]:
         """Return the dtype and shape of a carried state."""
@@ -90,8 +90,8 @@ class CarriedTypes(Struct):
         """
         old_type = self.of.get(state)
         new_type = _joined(state, old_type or (value.dtype, value.shape), value)
-        self.widened[state] += new_type != old_type
-        if self.widened[state] > _WIDENINGS:
+        self.widening_counts[state] += new_type != old_type
+        if self.widening_counts[state] > _WIDENINGS:
             raise CarryShapeError(
                 f"'{state[2]}' gets another shape with every step: {list(value.shape or ())} is not "
                 "the last",
@@ -109,12 +109,12 @@ class Memory:
         self.b = b
         self.outside = outside
         self.types: CarriedTypes = outside.types if outside is not None else types or CarriedTypes()
-        self.held_values: dict[State, Held] = {}
+        self.stored_values: dict[State, Held] = {}
         self._has_run: dict[str, Truth] = {}
 
     def put(self, state: State, held_value: Held) -> None:
         """Store the value of a state. A function is called when the value is read."""
-        self.held_values[state] = held_value
+        self.stored_values[state] = held_value
 
     def get(self, state: State) -> Term:
         """Return the value of a state.
@@ -122,7 +122,7 @@ class Memory:
         Raises:
             Poisoned: If the state has no value, since its node could not be read.
         """
-        held_value = self.held_values.get(state)
+        held_value = self.stored_values.get(state)
         if held_value is None:
             return self._absent(state)
         return held_value if isinstance(held_value, Value | tuple) else held_value()
@@ -135,7 +135,7 @@ class Memory:
 
     def find(self, state: State) -> Term | None:
         """Return the value of a state, or None if the state has no value."""
-        if state in self.held_values:
+        if state in self.stored_values:
             return self.get(state)
         return None if self.outside is None else self.outside.find(state)
 
@@ -145,7 +145,7 @@ class Memory:
             return self._has_run[node]
         return False if self.outside is None else self.outside.ran(node)
 
-    def has_run(self, node: str, truth: Truth = True) -> None:
+    def record_run(self, node: str, truth: Truth = True) -> None:
         """Record the truth value that tells whether a node has run."""
         self._has_run[node] = truth
 
@@ -175,13 +175,13 @@ class LoopMemory(Memory):
         self._has_run = dict.fromkeys(nodes_that_ran, True)
 
     def _absent(self, state: State) -> Term:
-        return self.enter(state)
+        return self.carry(state)
 
     def find(self, state: State) -> Term | None:
         """Return the value of a state, as a carried value if necessary."""
         return self.get(state)
 
-    def enter(self, state: State) -> Value:
+    def carry(self, state: State) -> Value:
         """Make a state a carried value of the loop, and return the entering value."""
         if state not in self.enters:
             self.initials[state] = self.initial(state)
@@ -192,17 +192,17 @@ class LoopMemory(Memory):
     def ran(self, node: str) -> Truth:
         """Return the truth value that tells whether the node has run, carried if it is not known."""
         if node not in self._has_run:
-            self._has_run[node] = self.enter(("ran", node, ""))
+            self._has_run[node] = self.carry(("ran", node, ""))
         return self._has_run[node]
 
-    def leave(self, where: str) -> bool:
+    def find_leaving_values(self, where: str) -> bool:
         """Find the leaving value of each carried state. Return True if a carried type was widened.
 
         The computation of a leaving value may carry further states.
         """
         while pending := [state for state in self.enters if state not in self.leaves]:
             for state in pending:
-                self.leaves[state] = value = self._left(state)
+                self.leaves[state] = value = self._find_leaving_value(state)
                 if PLACES.get(state[0]) is None:
                     continue
                 with self.b.at(f"{where}.nodes['{state[1]}'].{PLACES[state[0]]}['{state[2]}']"):
@@ -210,11 +210,11 @@ class LoopMemory(Memory):
         entered_types = {s: (enter.dtype, enter.shape) for s, enter in self.enters.items()}
         return any(self.types.type(state) != type_ for state, type_ in entered_types.items())
 
-    def _left(self, state: State) -> Value:
+    def _find_leaving_value(self, state: State) -> Value:
         """Return the leaving value of a carried state."""
         if state[0] == "ran":
             return value_of(self.b, self._has_run[state[1]])
-        held_value = self.held_values.get(state)
+        held_value = self.stored_values.get(state)
         if held_value is None:
             return self.enters[state]
         return tensor(self.b, held_value if isinstance(held_value, Value | tuple) else held_value())

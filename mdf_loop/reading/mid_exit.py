@@ -45,12 +45,14 @@ class BodyWithExit(Struct, frozen=True, eq=False):
     """Loop body, and the positions of the recorded values that only complete iterations compute."""
 
     body: ReadBody
-    late: frozenset[int] = frozenset()
+    late_rows: frozenset[int] = frozenset()
 
 
 def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
     """Return the body with all operations after the test in an `If`."""
-    early_operations, late_operations = _divided(body.ops, (body.condition_out, *body.early))
+    early_operations, late_operations = _divided(
+        body.ops, (body.condition_out, *body.available_at_test)
+    )
     late_values = {value for operation in late_operations for value in results(operation)}
     rows = [row for row in dict.fromkeys(body.rows) if row in late_values]
     changed_carried = [

@@ -38,11 +38,11 @@ class ModelUnits:
 
     def convert_inputs(self, values: Any) -> Any:
         """Return input values, by port id, in the units of their ports."""
-        return _convert_by_name(values, self._of_input, "the input '{}'")
+        return _convert_by_name(values, self._input_unit, "the input '{}'")
 
     def convert_settings(self, values: Any) -> Any:
         """Return parameter values, by `node.parameter`, in the units of the parameters."""
-        return _convert_by_name(values, self._of_parameter, "the value of '{}'")
+        return _convert_by_name(values, self._parameter_unit, "the value of '{}'")
 
     def convert_sweep(self, values: Any) -> Any:
         """Return the values of a sweep, or a computed sweep, in the units of its inputs and parameters."""
@@ -50,27 +50,27 @@ class ModelUnits:
             return None
         if isinstance(values, ComputedSweep):
             return values.convert(self.convert_sweep)
-        return _convert_by_name(values, self._of_varied, "the sweep of '{}'")
+        return _convert_by_name(values, self._varied_unit, "the sweep of '{}'")
 
     def convert_bounds(self, free: Any) -> Any:
         """Return bounds of free parameters and inputs in the units of these parameters and inputs."""
-        return _convert_by_name(free, self._of_varied, "a bound of '{}'")
+        return _convert_by_name(free, self._varied_unit, "a bound of '{}'")
 
     def convert_start(self, values: Any) -> Any:
         """Return the start values of a search in the units of its parameters and inputs."""
-        return _convert_by_name(values, self._of_varied, "the start of '{}'")
+        return _convert_by_name(values, self._varied_unit, "the start of '{}'")
 
     def convert_state(self, values: Any) -> Any:
         """Return the state of an earlier run in the units of its parameters and of time."""
-        return _convert_by_name(values, self._of_state, "'{}' of the state")
+        return _convert_by_name(values, self._state_unit, "'{}' of the state")
 
     def convert_losses(self, of: Any) -> Any:
         """Return loss specifications of `differentiate`, with their arrays in the units of their outputs."""
-        return self._convert_words(of, "sse", "the array for {} of '{}'")
+        return self._convert_specifications(of, "sse", "the array for {} of '{}'")
 
     def convert_over_trials(self, specifications: Any) -> Any:
         """Return specifications of `over_trials`, with the edges of histograms in the units of their outputs."""
-        return self._convert_words(specifications, "histogram", "{} over trials of '{}'")
+        return self._convert_specifications(specifications, "histogram", "{} over trials of '{}'")
 
     def convert_time_step(self, dt: Any) -> Any:
         """Return the time step as a number in the model's unit of time.
@@ -85,7 +85,9 @@ class ModelUnits:
             dt = text if unit_of_step(text) in UNITS else convert(dt, unit, "dt")
         return step_in(dt, unit.text)
 
-    def _convert_words(self, specifications: Any, in_unit_of_output: str, description: str) -> Any:
+    def _convert_specifications(
+        self, specifications: Any, in_unit_of_output: str, description: str
+    ) -> Any:
         """Convert the numbers in specifications of outputs to the units of the outputs.
 
         Only numbers under the key `in_unit_of_output` may have a unit.
@@ -133,9 +135,9 @@ class ModelUnits:
             UnknownNameError: If no part of the model has the name.
         """
         item = find_item(self._document, name)
-        return self._of_part(item.node, item.kind, item.id)
+        return self._part_unit(item.node, item.kind, item.id)
 
-    def _of_input(self, name: str, names: Container[str]) -> Unit | None:
+    def _input_unit(self, name: str, names: Container[str]) -> Unit | None:
         """Return the unit of the ports that a name refers to, or None if no port has the name.
 
         `names` are all given names. A port that has several of them is meant by the first in `OpenPort.names`.
@@ -143,8 +145,8 @@ class ModelUnits:
         Raises:
             InputError: If the ports have different units.
         """
-        ports = [port for port in open_ports(self._document) if port.given_as(names) == name]
-        units = [self._of_part(port.node, "input_ports", port.port.id) for port in ports]
+        ports = [port for port in open_ports(self._document) if port.name_among(names) == name]
+        units = [self._part_unit(port.node, "input_ports", port.port.id) for port in ports]
         if len({unit.text for unit in units}) > 1:
             port_list = ", ".join(f"'{port.full_name}'" for port in ports)
             raise InputError(
@@ -153,7 +155,7 @@ class ModelUnits:
             )
         return units[0] if units else None
 
-    def _of_parameter(self, name: str, names: Container[str] = ()) -> Unit:
+    def _parameter_unit(self, name: str, names: Container[str] = ()) -> Unit:
         """Return the unit of a parameter by `node.parameter`.
 
         Raises:
@@ -161,20 +163,20 @@ class ModelUnits:
         """
         return unit_of(self._document, *parameter_of(self._document, name))
 
-    def _of_varied(self, name: str, names: Container[str]) -> Unit:
+    def _varied_unit(self, name: str, names: Container[str]) -> Unit:
         """Return the unit of an input or a parameter that is varied."""
-        unit = self._of_input(name, names)
+        unit = self._input_unit(name, names)
         if unit is None:
-            unit = NO_UNIT if name == SEED else self._of_parameter(name)
+            unit = NO_UNIT if name == SEED else self._parameter_unit(name)
         return unit
 
-    def _of_state(self, name: str, names: Container[str]) -> Unit | None:
+    def _state_unit(self, name: str, names: Container[str]) -> Unit | None:
         """Return the unit of a value of a state, or None if the value cannot have a unit."""
         if name == TIME:
             return unit_of_time(self._document)
-        return self._of_parameter(name.removeprefix(_STATE)) if name.startswith(_STATE) else None
+        return self._parameter_unit(name.removeprefix(_STATE)) if name.startswith(_STATE) else None
 
-    def _of_part(self, node_id: str, kind: str, part_id: str) -> Unit:
+    def _part_unit(self, node_id: str, kind: str, part_id: str) -> Unit:
         """Return the unit of a part of a node."""
         node = next(node for node in self._document.graph.nodes if node.id == node_id)
         part = next(part for part in getattr(node, kind) if part.id == part_id)

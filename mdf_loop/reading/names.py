@@ -71,20 +71,20 @@ class _Index:
     def __init__(self, document: Document) -> None:
         self._where = document.where
         self.outputs: dict[str, Item] = {}
-        self._known: dict[str, Item] = {}
-        self._ports: list[str] = []
+        self._items_by_name: dict[str, Item] = {}
+        self._port_names: list[str] = []
         for item in items(document):
-            self._known.setdefault(item.name, item)
+            self._items_by_name.setdefault(item.name, item)
             if item.kind == "output_ports":
-                self._known.setdefault(item.id, item)
-                self._ports.append(item.name)
+                self._items_by_name.setdefault(item.id, item)
+                self._port_names.append(item.name)
 
     def find(self, name: str) -> Item:
         """Return the item with a name. Raise UnknownNameError if no item has the name."""
-        if name not in self._known:
-            hint = suggest(name, self._ports)
+        if name not in self._items_by_name:
+            hint = suggest(name, self._port_names)
             raise UnknownNameError(f"the model has no output '{name}'", self._where, hint)
-        return self._known[name]
+        return self._items_by_name[name]
 
 
 _INDEXES: dict[int, tuple[ref[Document], _Index]] = {}

@@ -98,24 +98,26 @@ class NodeReader:
     ) -> None:
         self.b = b
         self.node = node
-        self.moment = point
+        self.point = point
         self.where = where
         self.context = context
         self.inputs = Scope(ports, context.outer, is_node=True)
         self.parameters = {p.id: p for p in node.parameters}
         self.functions = {f.id: f for f in node.functions}
-        self.fixed = fixed_parameters(node)
-        self.memo: dict[tuple[str, str], Term | LoopError | None] = {}
-        self.under_way: list[tuple[str, str]] = []
+        self.fixed_ids = fixed_parameters(node)
+        self.computed: dict[tuple[str, str], Term | LoopError | None] = {}
+        self.pending: list[tuple[str, str]] = []
         self.reads: dict[str | None, set[str]] = {}
         self.reader: str | None = None
         self.loop_results: dict[str, Mapping[str, Callable[[], Term]]] = {}
-        self._refuse_clashes(ports)
-        self.old = self._with_old(self.inputs)
-        self.as_texts: set[str] = set()
-        self.inputs.texts = {p.id: partial(self._text, p) for p in node.parameters if is_text(p)}
+        self._refuse_repeated_ids(ports)
+        self.old_scope = self._build_old_scope(self.inputs)
+        self.text_parameters: set[str] = set()
+        self.inputs.texts = {
+            p.id: partial(self._read_text, p) for p in node.parameters if is_text(p)
+        }
 
-    def _refuse_clashes(self, ports: dict[str, Any]) -> None:
+    def _refuse_repeated_ids(self, ports: dict[str, Any]) -> None:
         """Raise ScopeError if two parts of the node have the same id."""
         ids = [*ports, *(p.id for p in self.node.parameters), *(f.id for f in self.node.functions)]
         for repeated in [i for k, i in enumerate(ids) if i in ids[:k]]:
@@ -125,59 +127,63 @@ class NodeReader:
                 "rename one of them",
             )
 
-    def _with_old(self, scope: Scope) -> Scope:
+    def _build_old_scope(self, scope: Scope) -> Scope:
         """Return a scope in which parameters have their old values, and functions their results."""
         inner = scope.inner()
         for parameter_id in self.parameters:
             inner.define(
-                parameter_id, partial(self._once, "old", parameter_id, self._old_parameter)
+                parameter_id,
+                partial(self._compute_once, "old", parameter_id, self._read_old_parameter),
             )
         for function_id in self.functions:
-            inner.define(function_id, partial(self._once, "function", function_id, self._function))
+            inner.define(
+                function_id,
+                partial(self._compute_once, "function", function_id, self._compute_function),
+            )
         for item in (*self.node.functions, *self.node.parameters):
             for key in LOOP_RESULTS if is_loop(item.function) else ():
-                inner.define(f"{item.id}.{key}", partial(self._loop_result, item.id, key))
+                inner.define(f"{item.id}.{key}", partial(self._read_loop_result, item.id, key))
         return inner
 
-    def _text(self, parameter: Any) -> Any:
+    def _read_text(self, parameter: Any) -> Any:
         """Return the text of a text parameter, and record that the parameter needs no numeric value."""
-        self.as_texts.add(parameter.id)
+        self.text_parameters.add(parameter.id)
         return parameter.value
 
-    def _loop_result(self, name: str, key: str) -> Term:
+    def _read_loop_result(self, name: str, key: str) -> Term:
         """Return a further result of a loop, such as `loop.iterations`."""
         if name in self.functions:
-            self._once("function", name, self._function)
+            self._compute_once("function", name, self._compute_function)
         if name not in self.loop_results:
             raise Poisoned
-        return self._once(key, name, lambda i: self.loop_results[i][key]())
+        return self._compute_once(key, name, lambda i: self.loop_results[i][key]())
 
     # --- memoization ----------------------------------------------------------------------------
 
-    def _once(self, kind: str, name: str, compute: Callable[[str], Term]) -> Term:
+    def _compute_once(self, kind: str, name: str, compute: Callable[[str], Term]) -> Term:
         """Compute a value of the node at its first use. Raise CycleError if the value depends on itself.
 
         The method also records which parameter reads the value.
         """
         key = (kind, name)
         self.reads.setdefault(self.reader, set()).add(name)
-        if key in self.under_way:
-            cycle = " -> ".join(n for _, n in [*self.under_way[self.under_way.index(key) :], key])
+        if key in self.pending:
+            cycle = " -> ".join(n for _, n in [*self.pending[self.pending.index(key) :], key])
             raise CycleError(
                 f"the values of node '{self.node.id}' need each other: {cycle}",
                 self.where,
                 "give a parameter a default_initial_value to make it a state",
             )
-        if key not in self.memo:
-            self.under_way.append(key)
-            self.memo[key] = None
+        if key not in self.computed:
+            self.pending.append(key)
+            self.computed[key] = None
             try:
-                self.memo[key] = compute(name)
+                self.computed[key] = compute(name)
             except LoopError as error:
-                self.memo[key] = error
+                self.computed[key] = error
             finally:
-                self.under_way.pop()
-        term = self.memo[key]
+                self.pending.pop()
+        term = self.computed[key]
         if term is None:
             raise Poisoned
         if isinstance(term, LoopError):
@@ -185,7 +191,7 @@ class NodeReader:
         return term
 
     @contextmanager
-    def _place(self, kind: str, name: str) -> Iterator[str]:
+    def _enter_part(self, kind: str, name: str) -> Iterator[str]:
         """Set the path and the random site for a part of the node. The context value is the path."""
         where = f"{self.where}.{kind}['{name}']"
         item = f"{self.node.id}.{name}"
@@ -195,59 +201,59 @@ class NodeReader:
         with self.b.at(where, f"{self.node.id}.{name}"), place:
             yield where
 
-    def _note(self, where: str, term: Term) -> Term:
+    def _record_value(self, where: str, term: Term) -> Term:
         """Record the value of a path in the document, and return the value."""
         self.b.types[where] = term
         return term
 
     # --- B: old values of parameters ------------------------------------------------------------
 
-    def _old_parameter(self, name: str) -> Term:
+    def _read_old_parameter(self, name: str) -> Term:
         """Return the value of a parameter before this execution."""
-        has_run = self.moment.has_run
-        if has_run is False or name in self.fixed:
-            return self._initial(name)
-        old = self.moment.old(name)
+        has_run = self.point.has_run
+        if has_run is False or name in self.fixed_ids:
+            return self._read_initial(name)
+        old = self.point.old(name)
         if has_run is True:
             return old
-        return selected(self.b, has_run, old, self._initial(name))
+        return selected(self.b, has_run, old, self._read_initial(name))
 
-    def _initial(self, name: str) -> Term:
+    def _read_initial(self, name: str) -> Term:
         """Return the value of a parameter before the first execution of the node."""
         parameter = self.parameters[name]
-        with self._place("parameters", name) as where:
+        with self._enter_part("parameters", name) as where:
             if is_stateful(parameter):
                 initial = parameter.default_initial_value
                 if initial is None:
                     return literal(self.b, 0.0)
-                return self._expression(initial, self.old, "default_initial_value")
+                return self._lower_expression(initial, self.old_scope, "default_initial_value")
             if is_empty(parameter):
                 raise no_value(parameter)
-            if (
-                parameter.conditions
-                and parameter.value is None
-                and self.moment.has_run is not False
-            ):
+            if parameter.conditions and parameter.value is None and self.point.has_run is not False:
                 return literal(self.b, 0.0)
             if parameter.value is None:
                 raise ExpressionError(
                     f"the parameter '{name}' has no value yet when a function reads it",
                     hint=f"make '{name}' a function, or give it a value",
                 )
-            return self._note(where, self._expression(parameter.value, self.old))
+            return self._record_value(
+                where, self._lower_expression(parameter.value, self.old_scope)
+            )
 
-    def _expression(self, expression: Any, scope: Scope, part: str = "") -> Term:
+    def _lower_expression(self, expression: Any, scope: Scope, part: str = "") -> Term:
         """Lower an expression of the node. `part` is the field of the expression in the document."""
         return lower_expression(self.b, expression, scope, part)
 
     # --- C: functions ---------------------------------------------------------------------------
 
-    def _function(self, name: str) -> Term:
+    def _compute_function(self, name: str) -> Term:
         """Return the result of a function of the node."""
-        with self._place("functions", name) as where:
-            return self._note(where, self._call(self.functions[name], where, self.old))
+        with self._enter_part("functions", name) as where:
+            return self._record_value(
+                where, self._call_function(self.functions[name], where, self.old_scope)
+            )
 
-    def _call(self, item: Any, where: str, scope: Scope) -> Term:
+    def _call_function(self, item: Any, where: str, scope: Scope) -> Term:
         """Return the result of a Function, or of a Parameter that has a function."""
         if graph_function(item.function):
             reading = read_graph_function(
@@ -260,13 +266,13 @@ class NodeReader:
         if item.value is None:
             raise ExpressionError(f"'{item.id}' has neither a function nor a value")
         with with_arguments(self.b, item.args or {}, scope) as inner:
-            return self._expression(item.value, inner)
+            return self._lower_expression(item.value, inner)
 
     # --- D: new values of parameters ------------------------------------------------------------
 
-    def _new_parameters(self) -> Scope:
+    def _build_new_scope(self) -> Scope:
         """Return a scope in which parameters have their new values."""
-        scope = self.old.inner()
+        scope = self.old_scope.inner()
         changed_ids: set[str] = set()
         items = (*self.node.functions, *self.node.parameters)
         graph_parameters = set().union(*(parameters_with_bodies(item, self.node) for item in items))
@@ -274,22 +280,24 @@ class NodeReader:
             if parameter.id in graph_parameters or is_document_part(parameter.value):
                 continue
             if self._keeps_old_value(parameter, changed_ids):
-                compute: Callable[[str], Term] = self._kept
+                compute: Callable[[str], Term] = self._keep_parameter
             else:
                 changed_ids.add(parameter.id)
-                compute = self._renewed(scope)
+                compute = self._create_update(scope)
             self.reader = parameter.id
             # Each reader of the parameter raises the error again.
             with suppress(LoopError, Poisoned):
-                self._once("new", parameter.id, compute)
-            scope.define(parameter.id, partial(self._once, "new", parameter.id, self._kept))
+                self._compute_once("new", parameter.id, compute)
+            scope.define(
+                parameter.id, partial(self._compute_once, "new", parameter.id, self._keep_parameter)
+            )
         self.reader = None
         return scope
 
     def _keeps_old_value(self, parameter: Any, changed_ids: set[str]) -> bool:
         """Return True if the new value of a parameter is its old value."""
-        if self.moment.has_run is not False:
-            return parameter.id in self.fixed
+        if self.point.has_run is not False:
+            return parameter.id in self.fixed_ids
         names_read = names_in(parameter.value)
         return (
             parameter.value is not None
@@ -298,55 +306,59 @@ class NodeReader:
             and not names_read & changed_ids
         )
 
-    def _kept(self, name: str) -> Term:
+    def _keep_parameter(self, name: str) -> Term:
         """Return the old value of a parameter as its new value."""
-        return self._once("old", name, self._old_parameter)
+        return self._compute_once("old", name, self._read_old_parameter)
 
-    def _renewed(self, scope: Scope) -> Callable[[str], Term]:
+    def _create_update(self, scope: Scope) -> Callable[[str], Term]:
         """Return a function that computes the new value of a parameter. Names are looked up in `scope`."""
 
         def compute(name: str) -> Term:
             parameter = self.parameters[name]
-            with self._place("parameters", name) as where:
-                return self._note(
+            with self._enter_part("parameters", name) as where:
+                return self._record_value(
                     where,
-                    self._conditioned(parameter, self._update(parameter, where, scope), scope),
+                    self._apply_conditions(
+                        parameter, self._compute_new_value(parameter, where, scope), scope
+                    ),
                 )
 
         return compute
 
-    def _update(self, parameter: Any, where: str, scope: Scope) -> Term:
+    def _compute_new_value(self, parameter: Any, where: str, scope: Scope) -> Term:
         """Return the new value of a parameter without its conditions."""
         if parameter.value is not None:
-            return self._expression(parameter.value, scope)
+            return self._lower_expression(parameter.value, scope)
         if parameter.function:
-            return self._call(parameter, where, scope)
+            return self._call_function(parameter, where, scope)
         if parameter.time_derivative is not None:
-            if self.moment.dt is not None:
+            if self.point.dt is not None:
                 slope = parameter.time_derivative
-                slope_value = tensor(self.b, self._expression(slope, scope, "time_derivative"))
-                old = tensor(self.b, self._kept(parameter.id))
-                return add(self.b, old, multiply(self.b, slope_value, self.moment.dt))
+                slope_value = tensor(
+                    self.b, self._lower_expression(slope, scope, "time_derivative")
+                )
+                old = tensor(self.b, self._keep_parameter(parameter.id))
+                return add(self.b, old, multiply(self.b, slope_value, self.point.dt))
             if parameter.default_initial_value is None:
                 raise ExpressionError(
                     f"the parameter '{parameter.id}' has a time_derivative, but nothing to start from",
                     hint="give it a default_initial_value",
                 )
             initial = parameter.default_initial_value
-            return self._expression(initial, scope, "default_initial_value")
+            return self._lower_expression(initial, scope, "default_initial_value")
         if parameter.conditions:
-            is_first = self.moment.has_run is False
-            return literal(self.b, 0.0) if is_first else self._kept(parameter.id)
+            is_first = self.point.has_run is False
+            return literal(self.b, 0.0) if is_first else self._keep_parameter(parameter.id)
         raise no_value(parameter)
 
-    def _conditioned(self, parameter: Any, term: Term, scope: Scope) -> Term:
+    def _apply_conditions(self, parameter: Any, term: Term, scope: Scope) -> Term:
         """Apply `where(test, value, current)` for each condition of the parameter in order."""
         for k, condition in enumerate(parameter.conditions):
             test_expression, value_expression = condition_fields(condition)
-            test_value = self._expression(test_expression, scope, f"conditions.{k}.test")
+            test_value = self._lower_expression(test_expression, scope, f"conditions.{k}.test")
             test = truths(self.b, tensor(self.b, test_value))
             value = tensor(
-                self.b, self._expression(value_expression, scope, f"conditions.{k}.value")
+                self.b, self._lower_expression(value_expression, scope, f"conditions.{k}.value")
             )
             then, otherwise = promote(self.b, value, tensor(self.b, term))
             term = self.b.op("Where", test, then, otherwise)
@@ -358,25 +370,25 @@ class NodeReader:
         """Return the value of each output port. A port with an error is omitted, and the error is recorded."""
         for function_id in self.functions:
             with self.b.findings.catch():
-                self._once("function", function_id, self._function)
-        scope = self._new_parameters()
+                self._compute_once("function", function_id, self._compute_function)
+        scope = self._build_new_scope()
         self.scope = scope
         results: dict[str, Term] = {}
-        ports_by_group = self._ports_sharing_a_tuple()
+        ports_by_group = self._group_ports_by_tuple()
         for port in self.node.output_ports:
-            with self.b.findings.catch(), self._place("output_ports", port.id) as where:
+            with self.b.findings.catch(), self._enter_part("output_ports", port.id) as where:
                 if port.value is None:
                     raise ExpressionError(
                         f"the output port '{port.id}' has no value",
                         hint="write what it gives: value: <a parameter, function or expression>",
                     )
                 value = port.value
-                term = self._expression(value, scope)
+                term = self._lower_expression(value, scope)
                 if port.id in ports_by_group and isinstance(term, tuple):
-                    term = self._by_position(term, ports_by_group, port.id)
+                    term = self._select_by_position(term, ports_by_group, port.id)
                 if f"{self.node.id}.{port.id}" in self.b.options.stops:
                     term = self.b.op(STOP_GRADIENT, tensor(self.b, term))
-                results[port.id] = self._note(where, term)
+                results[port.id] = self._record_value(where, term)
         self._find_broken_parameters()
         return results
 
@@ -389,8 +401,8 @@ class NodeReader:
             new_names = (
                 set().union(*(self.reads.get(name, set()) for name in new_names)) - read_names
             )
-        for (kind, name), error in self.memo.items():
-            if kind != "new" or not isinstance(error, LoopError) or name in self.as_texts:
+        for (kind, name), error in self.computed.items():
+            if kind != "new" or not isinstance(error, LoopError) or name in self.text_parameters:
                 continue
             if name in read_names or not self.node.output_ports:
                 self.b.findings.items.extend(error.findings)
@@ -402,7 +414,7 @@ class NodeReader:
                 )
                 self.b.note(message, finding.where)
 
-    def _ports_sharing_a_tuple(self) -> dict[str, list[str]]:
+    def _group_ports_by_tuple(self) -> dict[str, list[str]]:
         """Return the output ports that read one loop or choice by its name alone, each with all ports of the group.
 
         Each of these ports gets the result at its position.
@@ -414,7 +426,7 @@ class NodeReader:
                 groups.setdefault(port.value, []).append(port.id)
         return {port: ports for ports in groups.values() if len(ports) > 1 for port in ports}
 
-    def _by_position(
+    def _select_by_position(
         self, term: tuple[Term, ...], ports_by_group: dict[str, list[str]], port: str
     ) -> Term:
         """Return the result of a loop or choice at the position of a port among the ports that share the results."""

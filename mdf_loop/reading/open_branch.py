@@ -52,7 +52,7 @@ class OpenBranch:
         self, word: str, read_in: ReadIn, scope: Scope, condition: Value, *, is_then: bool
     ) -> None:
         self.word = word
-        self.read_in = read_in
+        self.read_branch = read_in
         self.scope = scope
         self.condition = condition
         self.is_then = is_then
@@ -61,12 +61,14 @@ class OpenBranch:
     def read(self, b: ModelBuilder) -> Sequence[Value]:
         """Read the branch into its own builder `b`, and return the outputs of the branch."""
         if b.constant_of(self.condition) is not None:
-            return self.read_in(b, self.scope)
-        attempt = self._attempt(b, self.scope)
+            return self.read_branch(b, self.scope)
+        attempt = self._try_to_read(b, self.scope)
         if attempt.leaves is not None and not attempt.findings:
             return attempt.leaves
         leaves = (
-            self._opened(b, attempt.findings[0]) if self._may_fit(b, attempt.findings) else None
+            self._read_with_open_shapes(b, attempt.findings[0])
+            if self._may_fit_other_shapes(b, attempt.findings)
+            else None
         )
         if leaves is not None:
             return leaves
@@ -74,18 +76,18 @@ class OpenBranch:
         b.findings.lasting.update(attempt.findings)
         raise Poisoned
 
-    def _may_fit(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
+    def _may_fit_other_shapes(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
         """Return True if the branch may be correct for other shapes."""
         lasting = b.findings.lasting
         return bool(findings) and not any(f in lasting or f.kind in _RULES for f in findings)
 
-    def _opened(self, b: ModelBuilder, finding: Finding) -> Sequence[Value] | None:
+    def _read_with_open_shapes(self, b: ModelBuilder, finding: Finding) -> Sequence[Value] | None:
         """Read the branch for open shapes, and return its outputs. Return None if the branch is wrong for all shapes."""
         for keeps_ranks in (True, False):
             b.discard(b.ops)
             b.ops.clear()
-            scope = _OpenScope(b, self.scope, self._none, keeps_ranks=keeps_ranks)
-            attempt = self._attempt(b, scope)
+            scope = _OpenScope(b, self.scope, self._compute_zero, keeps_ranks=keeps_ranks)
+            attempt = self._try_to_read(b, scope)
             if attempt.leaves is not None and not attempt.findings:
                 self.is_open = True
                 b.note(
@@ -95,15 +97,15 @@ class OpenBranch:
                 return attempt.leaves
         return None
 
-    def _attempt(self, b: ModelBuilder, scope: Scope) -> _Attempt:
+    def _try_to_read(self, b: ModelBuilder, scope: Scope) -> _Attempt:
         """Read the branch, and collect its findings."""
         leaves = None
         finding_count = len(b.findings.items)
         with b.findings.catch():
-            leaves = self.read_in(b, scope)
+            leaves = self.read_branch(b, scope)
         return _Attempt(leaves, b.findings.since(finding_count))
 
-    def _none(self, b: ModelBuilder) -> Value:
+    def _compute_zero(self, b: ModelBuilder) -> Value:
         """Return a tensor that is [0] in every run that selects the branch, but is unknown before the run."""
         is_not_selected = b.op("Not", self.condition) if self.is_then else self.condition
         return b.op("Reshape", cast(b, is_not_selected, "int64"), ints(b, 1))
@@ -132,37 +134,37 @@ class _OpenScope(Scope):
     ) -> None:
         super().__init__(parent=outside)
         self.b = b
-        self.ranks_stay = keeps_ranks
-        self._make_none = make_zero
-        self._none: Value | None = None
-        self._general = GeneralShapes(b)
-        self._opened: dict[Value, Value] = {}
+        self.keeps_ranks = keeps_ranks
+        self._make_zero = make_zero
+        self._zero: Value | None = None
+        self._general_shapes = GeneralShapes(b)
+        self._open_values: dict[Value, Value] = {}
 
     def find(self, name: str) -> Term | None:
         """Return the value of a name, with open shapes."""
         term = super().find(name)
-        return None if term is None else self._open(term)
+        return None if term is None else self._generalize(term)
 
-    def _open(self, term: Term) -> Term:
+    def _generalize(self, term: Term) -> Term:
         """Replace the shapes of the run in a term by general shapes."""
         if isinstance(term, tuple):
-            return type(term)(self._open(part) for part in term)
-        if term not in self._opened:
-            shape = self._general.of(term)
-            if not (self.ranks_stay or term in self.b.stated_shapes or is_settled(self.b, term)):
+            return type(term)(self._generalize(part) for part in term)
+        if term not in self._open_values:
+            shape = self._general_shapes.of(term)
+            if not (self.keeps_ranks or term in self.b.stated_shapes or is_settled(self.b, term)):
                 shape = None
             needs_open_shape = is_tensor(term.dtype) and is_specialised(self.b, term, shape)
-            self._opened[term] = self._hidden(term, shape) if needs_open_shape else term
-        return self._opened[term]
+            self._open_values[term] = self._hide_shape(term, shape) if needs_open_shape else term
+        return self._open_values[term]
 
-    def _hidden(self, value: Value, shape: Shape) -> Value:
+    def _hide_shape(self, value: Value, shape: Shape) -> Value:
         """Append a `Reshape` to a shape that is unknown before the run. The elements do not change."""
         b = self.b
         with b.at(b.where, value.name):
-            if self._none is None:
-                self._none = self._make_none(b)
+            if self._zero is None:
+                self._zero = self._make_zero(b)
             end = ints(b, np.iinfo(np.int64).max)
-            open_extents = b.op("Slice", b.op("Shape", value), self._none, end)
+            open_extents = b.op("Slice", b.op("Shape", value), self._zero, end)
             open_shape = shape and tuple(
                 b.name("d") if str(d).startswith("?") else d for d in shape
             )

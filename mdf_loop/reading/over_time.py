@@ -80,13 +80,13 @@ def read_over_time(
     while (later := _LaterReader(*arguments, first)).read():
         continue  # the type of a state was widened, so the body is read again
     program = later.finish()
-    states = tuple(later.carrying.enters)
-    raise_findings(_not_arrays(document, later.carrying.enters))
+    states = tuple(later.state_memory.enters)
+    raise_findings(_not_arrays(document, later.state_memory.enters))
     first_program, later_program, count_states = with_streams_over_time(
         first.finish(states), program
     )
     programs = (first_program, later_program)
-    first_shapes = {later.carrying.initials[s]: first.state(s).shape for s in states}
+    first_shapes = {later.state_memory.initials[s]: first.read_state(s).shape for s in states}
     shapes = {value: shape for value, shape in first_shapes.items() if shape != value.shape}
     for output_program in programs:
         raise_findings(check(output_program))
@@ -131,22 +131,22 @@ class _FirstReader(ProgramReader):
         self.b.in_loop = True
         self.declare(bound.inputs)
         self.graph = self.read_graph(self.memory)
-        self.recorded = self.outputs(self.graph)
-        self.raise_found()
+        self.recorded = self.collect_outputs(self.graph)
+        self.raise_findings()
         watches = specification.controls.watches
         self.watched = self.watch(self.graph, self.recorded) if watches else {}
         if specification.execution_list and self.graph.plan is None:
             executed = _executed(tensor(self.b, self.memory.get(SETS)))
             self.recorded[executed.name] = executed
 
-    def state(self, state: State) -> Value:
+    def read_state(self, state: State) -> Value:
         """Return the value of a state after the first evaluation."""
         return tensor(self.b, current(self.graph, state))
 
     def finish(self, states: Sequence[State]) -> Program:
         """Build the program of the first evaluation, with these states as further outputs."""
-        final_states = [after(state, self.state(state)) for state in states]
-        return self.program([*self.recorded.values(), *final_states])
+        final_states = [after(state, self.read_state(state)) for state in states]
+        return self.build_program([*self.recorded.values(), *final_states])
 
 
 class _LaterReader(ProgramReader):
@@ -167,27 +167,29 @@ class _LaterReader(ProgramReader):
         self.first = first
         self.scanned: dict[str, Scanned] = {}
         self.declare(bound.inputs, self.over_time)
-        self.steps = self._control("steps", "int64")
+        self.steps = self._declare_control("steps", "int64")
         has_dt = specification.dt is not None
-        self.dt = self._control("dt", self.b.float_dtype) if has_dt else None
+        self.dt = self._declare_control("dt", self.b.float_dtype) if has_dt else None
         self.body = self.b.loop_body()
         self.iteration = self.body.new("int64", (), "step")
         nodes = [node.id for node in document.graph.nodes]
         nodes_that_ran = [node for node in nodes if first.memory.ran(node) is True]
-        self.carrying = LoopMemory(self.body, first.memory.types, self._initial, nodes_that_ran)
+        self.state_memory = LoopMemory(
+            self.body, first.memory.types, self._declare_initial, nodes_that_ran
+        )
 
-    def _initial(self, state: State) -> Value:
+    def _declare_initial(self, state: State) -> Value:
         """Declare the program input for a state before the loop, and return its value."""
-        types = self.carrying.types
+        types = self.state_memory.types
         if state[0] in PLACES and state not in types.of:
-            types.widen(state, self.first.state(state))
+            types.widen(state, self.first.read_state(state))
         name = label(state)
         type_ = types.type(state)
-        return self.declare_one(f"{name} before", *type_, role=InputRole.STATE, of=name)
+        return self.declare_input(f"{name} before", *type_, role=InputRole.STATE, of=name)
 
-    def _control(self, name: str, dtype: str) -> Value:
+    def _declare_control(self, name: str, dtype: str) -> Value:
         """Declare the program input `steps` or `dt`, and return its value."""
-        return self.declare_one(name, dtype, (), role=InputRole.CONTROL, of=name)
+        return self.declare_input(name, dtype, (), role=InputRole.CONTROL, of=name)
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
         """Return the value of an open port: the row of this step for an input over time."""
@@ -202,20 +204,20 @@ class _LaterReader(ProgramReader):
 
     def read(self) -> bool:
         """Read the loop body. Return True if the body must be read again, with wider types."""
-        self.graph: GraphReader = self.read_graph(self.carrying, self.dt)
-        self.rows = self.outputs(self.graph)
+        self.graph: GraphReader = self.read_graph(self.state_memory, self.dt)
+        self.rows = self.collect_outputs(self.graph)
         watches = self.specification.controls.watches
         self.watched = self.watch(self.graph, self.rows) if watches else {}
         if self.specification.execution_list and self.graph.plan is None:
-            executed = _executed(tensor(self.body, self.carrying.get(SETS)))
+            executed = _executed(tensor(self.body, self.state_memory.get(SETS)))
             self.rows[executed.name] = executed
-        self.raise_found()
-        return self.carrying.leave(self.document.where)
+        self.raise_findings()
+        return self.state_memory.find_leaving_values(self.document.where)
 
     def finish(self) -> Program:
         """Build the program of the loop over the later evaluations."""
-        carried = self.carrying.carried(self.b, lambda state: f"{label(state)} after")
-        stacks = [replace(row, value=self._stack(row)) for row in self.rows.values()]
+        carried = self.state_memory.carried(self.b, lambda state: f"{label(state)} after")
+        stacks = [replace(row, value=self._create_stack(row)) for row in self.rows.values()]
         rows = zip(self.rows.values(), stacks, strict=True)
         self.b.append(
             Loop(
@@ -233,10 +235,10 @@ class _LaterReader(ProgramReader):
             )
         )
         self.recorded = tuple(stack.name for stack in stacks)
-        finals = zip(self.carrying.enters, carried, strict=True)
-        return self.program([*stacks, *(after(state, c.final) for state, c in finals)])
+        finals = zip(self.state_memory.enters, carried, strict=True)
+        return self.build_program([*stacks, *(after(state, c.final) for state, c in finals)])
 
-    def _stack(self, row: Output) -> Value:
+    def _create_stack(self, row: Output) -> Value:
         """Create a value for the stacked rows of a recording, with a time axis."""
         shape, dtype = row.value.shape, row.value.dtype
         return self.b.new(dtype, None if shape is None else ("time", *shape), row.name)

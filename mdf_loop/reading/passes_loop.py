@@ -61,8 +61,8 @@ class _Ends(Struct, frozen=True):
     """Results of reading one pass: its number, the condition for a further pass, and the row of executed nodes."""
 
     iteration: Value
-    go_on: Value
-    row: Value
+    continues: Value
+    executed_row: Value
 
 
 class PassesLoop:
@@ -75,7 +75,11 @@ class PassesLoop:
         self.schedule = schedule
         self.memory = memory
         self.b = memory.b
-        threshold_states = [s for reaches in schedule.looked_at for s in self._candidates(reaches)]
+        threshold_states = [
+            s
+            for reaches in schedule.threshold_conditions
+            for s in self._find_threshold_states(reaches)
+        ]
         self.recorded = [*dict.fromkeys((*recorded, *threshold_states))]
         self.types = memory.types
 
@@ -86,41 +90,44 @@ class PassesLoop:
         order = [node for layer in self.schedule.layers for node in layer]
         self.executor.learn_types(self.memory, order)
         while True:
-            counters = Counters(self.b, dict(initial), self._look(self.memory))
-            counters.begin(EVALUATION)
-            is_started = opposite(self.b, self.schedule.done(counters))
-            inner, results = self._body(counters)
-            if not inner.leave(self.executor.where):
+            counters = Counters(self.b, dict(initial), self._create_threshold_test(self.memory))
+            counters.begin_unit(EVALUATION)
+            is_started = opposite(self.b, self.schedule.evaluate_termination(counters))
+            inner, results = self._read_body(counters)
+            if not inner.find_leaving_values(self.executor.where):
                 break
-        loop = self._loop(inner, is_started, results)
+        loop = self._build_loop(inner, is_started, results)
         self.b.append(loop)
-        self._hold(inner, loop)
+        self._store_results(inner, loop)
 
-    def _body(self, counters: Counters) -> tuple[LoopMemory, _Ends]:
+    def _read_body(self, counters: Counters) -> tuple[LoopMemory, _Ends]:
         """Read one pass into a loop body. Its carried values start from the values in the memory."""
         nodes_that_ran = [node for node in self.executor.nodes if self.memory.ran(node) is True]
         inner = LoopMemory(
-            self.b.loop_body(), self.types, lambda s: self._start(s, counters), nodes_that_ran
+            self.b.loop_body(),
+            self.types,
+            lambda s: self._find_initial_value(s, counters),
+            nodes_that_ran,
         )
-        return inner, self._pass(inner)
+        return inner, self._read_pass(inner)
 
-    def _loop(self, inner: LoopMemory, is_started: Truth, results: _Ends) -> Loop:
+    def _build_loop(self, inner: LoopMemory, is_started: Truth, results: _Ends) -> Loop:
         """Build the `Loop` operation over passes. `is_started` is the condition for the first pass."""
-        b, body, row = self.b, inner.b, results.row
+        b, body, row = self.b, inner.b, results.executed_row
         return Loop(
             name=f"{self.executor.where} passes",
             trip_count=None,
             condition=value_of(b, is_started),
             iteration=results.iteration,
             condition_in=body.new("bool", (), "go"),
-            condition_out=results.go_on,
+            condition_out=results.continues,
             carried=inner.carried(b, lambda s: ".".join(filter(None, s[1:]))),
             recorded=(Recorded(row, b.new("bool", ("passes", *(row.shape or ())), "ran"), "ran"),),
             ops=tuple(body.ops),
             where=f"{self.executor.where}.conditions",
         )
 
-    def _start(self, state: State, counters: Counters) -> Value:
+    def _find_initial_value(self, state: State, counters: Counters) -> Value:
         """Return the initial value of a state in the loop."""
         kind, node, _ = state
         if kind in ("flag", "count"):
@@ -136,23 +143,23 @@ class PassesLoop:
             return nothing_yet(self.b, dtype, shape)
         return fitted(self.b, tensor(self.b, self.memory.get(state)), dtype, shape)
 
-    def _hold(self, inner: LoopMemory, loop: Loop) -> None:
+    def _store_results(self, inner: LoopMemory, loop: Loop) -> None:
         """Store the final values of the loop in the memory, and count the evaluation."""
         finals = {s: c.final for s, c in zip(inner.enters, loop.carried, strict=True)}
         for state, final in finals.items():
             if state[0] == "ran":
-                self.memory.has_run(state[1], final)
+                self.memory.record_run(state[1], final)
             elif state[0] not in ("flag", "count"):
                 self.memory.put(state, final)
-        if self.schedule.all_run:
+        if self.schedule.runs_all_nodes:
             for node in self.executor.nodes:
-                self.memory.has_run(node)
+                self.memory.record_run(node)
         final_counts: dict[Key, Number | Truth | None] = {
-            key: finals[count_state(key)] for key in self.schedule.keys
+            key: finals[count_state(key)] for key in self.schedule.count_keys
         }
-        counters = Counters(self.b, final_counts, self._look(self.memory))
-        self.schedule.end(counters)
-        for key in self.schedule.persistent:
+        counters = Counters(self.b, final_counts, self._create_threshold_test(self.memory))
+        self.schedule.end_evaluation(counters)
+        for key in self.schedule.persistent_keys:
             count = counters.counts[key]
             assert count is not None
             self.memory.put(count_state(key), value_of(self.b, count))
@@ -160,53 +167,61 @@ class PassesLoop:
 
     # --- one pass -------------------------------------------------------------------------------
 
-    def _pass(self, memory: LoopMemory) -> _Ends:
+    def _read_pass(self, memory: LoopMemory) -> _Ends:
         """Read one pass: visit the layers in order and execute the nodes whose conditions hold."""
         b, schedule = memory.b, self.schedule
         iteration = b.new("int64", (), "pass")
         counts: dict[Key, Number | Truth | None] = {
-            key: memory.enter(count_state(key)) for key in schedule.keys
+            key: memory.carry(count_state(key)) for key in schedule.count_keys
         }
-        counters = Counters(b, counts, self._look(memory))
+        counters = Counters(b, counts, self._create_threshold_test(memory))
         for node in self.executor.nodes:
             memory.ran(node)
-            for state in self._kept(node, memory):
-                memory.enter(state)
-        counters.begin(PASS)
+            for state in self._find_carried_states(node, memory):
+                memory.carry(state)
+        counters.begin_unit(PASS)
         visited: Truth = True
         any_ran: Truth = False
         visits: list[tuple[Truth, dict[str, Truth]]] = []
         for k, layer in enumerate(schedule.layers):
-            visited = schedule.visits(k, counters, visited)
-            runs = schedule.decide(layer, counters, visited)
+            visited = schedule.evaluate_visit(k, counters, visited)
+            runs = schedule.decide_runs(layer, counters, visited)
             for node in layer:
                 with b.findings.catch():
                     self._execute(node, runs[node], memory)
             any_ran = either(b, any_ran, schedule.end_visit(counters, runs, visited))
             visits.append((visited, runs))
         schedule.end_pass(counters, any_ran)
-        go_on = self._bounded(b, opposite(b, schedule.done(counters)), any_ran, iteration)
+        go_on = self._limit_passes(
+            b, opposite(b, schedule.evaluate_termination(counters)), any_ran, iteration
+        )
         for key, count in counters.counts.items():
             assert count is not None
             memory.put(count_state(key), value_of(b, count))
-        return _Ends(iteration, go_on, self._row(b, visits))
+        return _Ends(iteration, go_on, self._build_executed_row(b, visits))
 
-    def _bounded(self, b: ModelBuilder, go_on: Truth, any_ran: Truth, iteration: Value) -> Value:
+    def _limit_passes(
+        self, b: ModelBuilder, go_on: Truth, any_ran: Truth, iteration: Value
+    ) -> Value:
         """Return the condition for a further pass. A run fails if the passes would never end."""
         schedule = self.schedule
         with b.at(f"{schedule.where}.conditions"):
             limit = b.op("Less", iteration, b.constant(np.array(MOST_PASSES - 1)))
-            go_on = self._unless(b, go_on, limit, schedule.too_long())
-            if schedule.may_wake:
+            go_on = self._guard_condition(b, go_on, limit, schedule.pass_limit_error())
+            if schedule.can_resume:
                 return go_on
-            return self._unless(b, go_on, any_ran, schedule.endless())
+            return self._guard_condition(b, go_on, any_ran, schedule.endless_error())
 
-    def _unless(self, b: ModelBuilder, go_on: Truth, is_allowed: Truth, error: LoopError) -> Value:
+    def _guard_condition(
+        self, b: ModelBuilder, go_on: Truth, is_allowed: Truth, error: LoopError
+    ) -> Value:
         """Guard the condition `go_on`: a run fails if `go_on` is true and `is_allowed` is false."""
         holds = value_of(b, either(b, opposite(b, go_on), is_allowed))
         return guard_value(b, value_of(b, go_on), holds, error.findings[0].what)
 
-    def _row(self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]) -> Value:
+    def _build_executed_row(
+        self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]
+    ) -> Value:
         """Return one flag per layer for its visit, each followed by one flag per node that tells if the node ran."""
         flags = [flag for visited, runs in visits for flag in (visited, *runs.values())]
         single = [b.op("Unsqueeze", value_of(b, flag), ints(b, 0)) for flag in flags]
@@ -226,7 +241,9 @@ class PassesLoop:
             node_memory = Memory(b, memory)
             self.executor.execute(node, node_memory)
             while missing := [
-                state for state in self._kept(node, memory) if state not in new_values
+                state
+                for state in self._find_carried_states(node, memory)
+                if state not in new_values
             ]:
                 for state in missing:
                     new_values[state] = tensor(b, node_memory.get(state))
@@ -243,9 +260,9 @@ class PassesLoop:
             results = choose(memory.b, runs, executed, held, f"{node} runs", names=branch_names)
         for state, result in zip(new_values, results, strict=True):
             memory.put(state, result)
-        memory.has_run(node, either(memory.b, has_run, runs))
+        memory.record_run(node, either(memory.b, has_run, runs))
 
-    def _kept(self, node: str, memory: LoopMemory) -> list[State]:
+    def _find_carried_states(self, node: str, memory: LoopMemory) -> list[State]:
         """Return the states of a node that other parts may read: outputs, recorded values and old parameters.
 
         Parameters with a time derivative are included, since later evaluations integrate from their values.
@@ -262,7 +279,7 @@ class PassesLoop:
 
     # --- Threshold conditions -------------------------------------------------------------------
 
-    def _candidates(self, reaches: Reaches) -> list[State]:
+    def _find_threshold_states(self, reaches: Reaches) -> list[State]:
         """Return the state that a Threshold refers to: a parameter, function or output, in this order."""
         node = self.executor.nodes[reaches.node]
         for kind, items in (
@@ -282,14 +299,14 @@ class PassesLoop:
             "compare an output port of the sender" if is_port else "",
         )
 
-    def _look(self, memory: Memory) -> Callable[[Reaches], Truth]:
+    def _create_threshold_test(self, memory: Memory) -> Callable[[Reaches], Truth]:
         """Return a function that compares values of nodes in a memory with the thresholds of conditions."""
 
         def look(reaches: Reaches) -> Truth:
-            (state,) = self._candidates(reaches)
+            (state,) = self._find_threshold_states(reaches)
             has_run, b = memory.ran(reaches.node), memory.b
             with b.at(reaches.where):
-                initial_value = self._at_first(b, reaches, state)
+                initial_value = self._read_value_before_run(b, reaches, state)
                 constant = b.constant_of(initial_value)
                 if has_run is False and constant is not None:
                     return _met(float(constant), reaches)
@@ -300,7 +317,7 @@ class PassesLoop:
 
         return look
 
-    def _at_first(self, b: ModelBuilder, reaches: Reaches, state: State) -> Value:
+    def _read_value_before_run(self, b: ModelBuilder, reaches: Reaches, state: State) -> Value:
         """Return the value for a Threshold on a node that has not run: its initial value, or 0."""
         if state[0] != "parameter":
             return b.constant(np.array(0.0))
@@ -312,9 +329,9 @@ class PassesLoop:
         )
         if initial_value is not None:  # the run sets the initial value
             return _one_number(b, tensor(b, initial_value), reaches)
-        return b.constant(np.array(self._written(reaches, initial)))
+        return b.constant(np.array(self._parse_initial_value(reaches, initial)))
 
-    def _written(self, reaches: Reaches, initial: Any) -> float:
+    def _parse_initial_value(self, reaches: Reaches, initial: Any) -> float:
         """Return the default_initial_value that a Threshold tests, as a number."""
         try:
             value: Any = 0.0 if initial is None else initial

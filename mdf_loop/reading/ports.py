@@ -34,15 +34,15 @@ _COMBINE: Mapping[str, Callable[[ModelBuilder, Value, Value], Value]] = {
 
 
 class Ports(Struct, frozen=True):
-    """Input ports of a graph. `arriving` are the edges that lead to each port."""
+    """Input ports of a graph. `edges_by_port` are the edges that lead to each port."""
 
-    arriving: Mapping[tuple[str, str], Sequence[Any]]
+    edges_by_port: Mapping[tuple[str, str], Sequence[Any]]
     where: str
     supply: Supply
 
-    def term(self, memory: Memory, node: Any, port: Any, where: str) -> Term:
+    def read_port(self, memory: Memory, node: Any, port: Any, where: str) -> Term:
         """Return the current value of a port."""
-        edges = self.arriving.get((node.id, port.id))
+        edges = self.edges_by_port.get((node.id, port.id))
         if edges is None:
             return self.supply(node, port, where)
         mode = port.reduce or "overwrite"
@@ -58,7 +58,7 @@ class Ports(Struct, frozen=True):
             has_run = memory.ran(edge.sender)
             if has_run is False:
                 continue
-            value = self._sent(memory, edge)
+            value = self._read_edge(memory, edge)
             if term is not None:
                 combined = _COMBINE[mode](b, tensor(b, term), tensor(b, value))
                 value = combined if has_value is True else selected(b, has_value, combined, value)
@@ -72,7 +72,7 @@ class Ports(Struct, frozen=True):
             return _absent(b, port, where, "int64" if is_first_run else b.float_dtype)
         return as_held(b, port, term) if isinstance(term, Value) else term
 
-    def _sent(self, memory: Memory, edge: Any) -> Term:
+    def _read_edge(self, memory: Memory, edge: Any) -> Term:
         """Return the value from an edge: the sender's last output times the edge's weight."""
         term = memory.get(("output", edge.sender, edge.sender_port))
         weight = (edge.parameters or {}).get("weight", 1)

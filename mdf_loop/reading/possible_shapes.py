@@ -34,7 +34,11 @@ def widened_findings(
     if not b.spread_sources and not first_shapes:
         return ()
     shapes = _PossibleShapes(program, b.spread_sources, first_shapes or {})
-    return tuple(dict.fromkeys((*shapes.findings(), *shapes.measured(b.shape_queries))))
+    return tuple(
+        dict.fromkeys(
+            (*shapes.find_dependent_operations(), *shapes.find_shape_queries(b.shape_queries))
+        )
+    )
 
 
 class _PossibleShapes:
@@ -47,29 +51,29 @@ class _PossibleShapes:
         first_shapes: Mapping[Value, Shape],
     ) -> None:
         self.program = program
-        self.stand_for = spread_sources
-        self.known: dict[Value, _Shapes] = {
+        self.spread_sources = spread_sources
+        self.shapes_by_value: dict[Value, _Shapes] = {
             value: frozenset({value.shape, shape}) for value, shape in first_shapes.items()
         }
-        self.changed = True
-        while self.changed:
-            self.changed = False
+        self.has_changed = True
+        while self.has_changed:
+            self.has_changed = False
             for operation in walk(program.ops):
-                self._follow(operation)
+                self._propagate(operation)
 
     def of(self, value: Value) -> _Shapes:
         """Return the possible shapes of a value."""
-        return self.known.get(value, frozenset({value.shape}))
+        return self.shapes_by_value.get(value, frozenset({value.shape}))
 
     def _add(self, value: Value, shapes: Iterable[Shape]) -> None:
         """Add possible shapes of a value."""
         old_shapes = self.of(value)
         new_shapes = old_shapes | frozenset(shapes)
         if new_shapes != old_shapes and not _is_open(value.shape):
-            self.known[value] = new_shapes
-            self.changed = True
+            self.shapes_by_value[value] = new_shapes
+            self.has_changed = True
 
-    def _follow(self, operation: Operation) -> None:
+    def _propagate(self, operation: Operation) -> None:
         """Propagate the possible shapes through one operation."""
         if isinstance(operation, Loop):
             for carried in operation.carried:
@@ -83,12 +87,14 @@ class _PossibleShapes:
             self._add(operation.output, self.of(operation.value))
         elif isinstance(operation, Op):
             output, *further_outputs = operation.outputs
-            if output in self.stand_for:
-                self._add(output, (s for value in self.stand_for[output] for s in self.of(value)))
+            if output in self.spread_sources:
+                self._add(
+                    output, (s for value in self.spread_sources[output] for s in self.of(value))
+                )
             elif _is_by_element(operation) and not further_outputs:
-                self._by_element(operation, output)
+                self._propagate_elementwise(operation, output)
 
-    def _by_element(self, op: Op, output: Value) -> None:
+    def _propagate_elementwise(self, op: Op, output: Value) -> None:
         """Propagate the possible shapes through an elementwise operation."""
         operand_shapes = [self.of(value) for value in operands(op)]
         if all(len(shapes) == 1 for shapes in operand_shapes):
@@ -98,11 +104,11 @@ class _PossibleShapes:
             return
         self._add(output, broadcast_shapes - {None})
 
-    def findings(self) -> Iterable[Finding]:
+    def find_dependent_operations(self) -> Iterable[Finding]:
         """Yield findings about operations whose results depend on the shape of a value with several possible shapes."""
         for operation in walk(self.program.ops):
             if isinstance(operation, Op):
-                if operation.outputs[0] in self.stand_for or _is_by_element(operation):
+                if operation.outputs[0] in self.spread_sources or _is_by_element(operation):
                     continue
                 values: Iterable[Value] = operands(operation)
             elif isinstance(operation, Loop):
@@ -116,7 +122,7 @@ class _PossibleShapes:
                     name = operation.op_type if isinstance(operation, Op) else operation.name
                     yield _finding(value, self.of(value), name, operation.where)
 
-    def measured(self, paths: Mapping[Value, str]) -> Iterable[Finding]:
+    def find_shape_queries(self, paths: Mapping[Value, str]) -> Iterable[Finding]:
         """Yield findings about shapes that the model queries, if the value has several possible shapes."""
         for value, where in paths.items():
             if len(self.of(value)) > 1:

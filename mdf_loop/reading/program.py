@@ -93,8 +93,8 @@ def read_once(
     reader.b.in_loop = bound.has_members
     reader.declare(bound.inputs)
     graph = reader.read_graph(reader.memory)
-    outputs = reader.outputs(graph)
-    program = with_streams(reader.program(outputs.values()))
+    outputs = reader.collect_outputs(graph)
+    program = with_streams(reader.build_program(outputs.values()))
     reading = Reading(program, reader.b.types, reader.b.notes)
     raise_findings(check(reading.program))
     raise_findings(widened_findings(reading.program, reader.b))
@@ -132,12 +132,14 @@ class ProgramReader:
         for port in self.ports.values():
             dtype, shape = inputs.type(port.name)
             data = (
-                inputs.arrays[port.name] if port.name in over_time else inputs.at_first(port.name)
+                inputs.arrays[port.name]
+                if port.name in over_time
+                else inputs.first_value(port.name)
             )
             if port.name in over_time and shape is not None:
                 shape = ("time", *shape)
             with self.b.at(port.where):
-                value = self.declare_one(port.name, dtype, shape, (port.full_name,), data)
+                value = self.declare_input(port.name, dtype, shape, (port.full_name,), data)
             stated_shape = port.stated_shape()
             if stated_shape is not None and shape is not None and len(shape) >= len(stated_shape):
                 self.b.stated_shapes[value] = (
@@ -146,13 +148,13 @@ class ProgramReader:
                 )
         for name, array in self.settings.arrays.items():
             program_name, dtype = input_name(name), dtype_name(array)
-            value = self.declare_one(
+            value = self.declare_input(
                 program_name, dtype, array.shape, (), array, InputRole.SETTING, name
             )
             if self.settings.is_plain(name):
                 self.b.mark_weak(value)
 
-    def declare_one(
+    def declare_input(
         self,
         name: str,
         dtype: str,
@@ -184,9 +186,9 @@ class ProgramReader:
             recorded=[item.state for item in self.items.values()],
         ).read()
 
-    def program(self, outputs: Iterable[Output]) -> Program:
+    def build_program(self, outputs: Iterable[Output]) -> Program:
         """Build the program with these outputs. Raise an error if findings exist."""
-        self.raise_found()
+        self.raise_findings()
         return Program(
             name=self.document.graph.id,
             inputs=tuple(self.inputs.values()),
@@ -194,12 +196,14 @@ class ProgramReader:
             outputs=tuple(outputs),
         )
 
-    def raise_found(self) -> None:
+    def raise_findings(self) -> None:
         """Raise an error with all findings, if findings exist."""
         findings = self.b.findings.items
-        raise_findings(map(self._advised, (*findings, *self.b.findings.unread) if findings else ()))
+        raise_findings(
+            map(self._add_type_hint, (*findings, *self.b.findings.unread) if findings else ())
+        )
 
-    def _advised(self, finding: Finding) -> Finding:
+    def _add_type_hint(self, finding: Finding) -> Finding:
         """Return the finding with a hint about ports that hold whole numbers by default."""
         if finding.kind != "OperandError" or finding.hint or "int64" not in finding.what:
             return finding
@@ -220,7 +224,7 @@ class ProgramReader:
         )
         return replace(finding, hint=hint)
 
-    def outputs(self, graph: GraphReader) -> dict[str, Output]:
+    def collect_outputs(self, graph: GraphReader) -> dict[str, Output]:
         """Return the outputs of the graph and the other recorded values, by `node.port`.
 
         An output whose node may not run is followed by a flag that tells whether the node has run.
@@ -255,7 +259,7 @@ class ProgramReader:
         memory = graph.memory
         steps = {v: step for step, op in enumerate(memory.b.ops) for v in results(op)}
         floats: dict[Value, Item] = {}
-        stored_items = (item for item in items(self.document) if item.state in memory.held_values)
+        stored_items = (item for item in items(self.document) if item.state in memory.stored_values)
         for item in stored_items:  # a read of any other state would carry it from step to step
             with suppress(LoopError, Poisoned):
                 term = current(graph, item.state)

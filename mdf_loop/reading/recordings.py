@@ -75,9 +75,9 @@ def _form(entry: NamedEntry) -> RecordingForm:
         )
     return RecordingForm(
         entry.name,
-        axis=entry.whole("axis", 0),
-        concat=entry.truth("concat"),
-        reverse=entry.truth("reverse"),
+        axis=entry.integer("axis", 0),
+        concat=entry.boolean("concat"),
+        reverse=entry.boolean("reverse"),
         last=keep == "last",
         length=entry.expression("length") if "length" in entry.fields else None,
         pad=entry.fields.get("pad", 0),

@@ -59,7 +59,7 @@ def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[Loo
     owned = owned_graph(written_body(item, node), item, where, BODY, document)
     args = NamedEntry(item.id, dict(item.args or {}), f"{where}.args")
     operands = expressions(args.fields.get("initial_state_and_scan_inputs"))
-    scan_count = args.whole("num_scan_inputs", len(operands))
+    scan_count = args.integer("num_scan_inputs", len(operands))
     state_count = len(operands) - scan_count
     if state_count < 0 or scan_count < 1:
         raise ArityError(
@@ -164,4 +164,4 @@ def _numbers(args: NamedEntry, key: str, count: int) -> list[int]:
             f"{key} of the scan '{args.name}' has {len(numbers)} entries for {count} values",
             args.where,
         )
-    return [NamedEntry(args.name, {key: number}, args.where).whole(key, 0) for number in numbers]
+    return [NamedEntry(args.name, {key: number}, args.where).integer(key, 0) for number in numbers]

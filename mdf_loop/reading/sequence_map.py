@@ -59,7 +59,7 @@ def read_sequence_map(
         )
     operands_by_name = dict(zip(inputs, operands, strict=True))
     mapping = _ReadSequenceMap(name, where, operands_by_name, owned, outputs, inner_scope, document)
-    loop = b.append(mapping.loop(b))
+    loop = b.append(mapping.build_loop(b))
     finals = tuple(carried.final for carried in loop.carried)
     return Reading(finals[0] if len(finals) == 1 else finals)
 
@@ -110,7 +110,7 @@ class _ReadSequenceMap(Struct, frozen=True):
     scope: Scope
     document: Document
 
-    def loop(self, b: ModelBuilder) -> Loop:
+    def build_loop(self, b: ModelBuilder) -> Loop:
         """Build the loop over the members of the first sequence."""
         body_builder = b.loop_body()
         with body_builder.at(self.where, self.name):
@@ -124,7 +124,7 @@ class _ReadSequenceMap(Struct, frozen=True):
             outputs = [body.value(name) for name in self.outputs]
         with b.at(self.where, self.name), body_builder.at(self.where, self.name):
             carried = tuple(
-                self._collected(b, body_builder, member, name)
+                self._build_carried_sequence(b, body_builder, member, name)
                 for member, name in zip(outputs, self.outputs, strict=True)
             )
             count = b.op("SequenceLength", next(iter(self.operands.values())))
@@ -141,7 +141,7 @@ class _ReadSequenceMap(Struct, frozen=True):
             where=self.where,
         )
 
-    def _collected(
+    def _build_carried_sequence(
         self, b: ModelBuilder, body_builder: ModelBuilder, member: Value, name: str
     ) -> Carried:
         """Return the carried sequence to which the body appends one of its outputs."""

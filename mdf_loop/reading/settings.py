@@ -109,7 +109,7 @@ def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
     default_values = {
         (port.node, port.port.id): values[name].tolist()
         for port in open_ports(document)
-        if (name := port.given_as(values)) is not None
+        if (name := port.name_among(values)) is not None
     }
     if not default_values:
         return document

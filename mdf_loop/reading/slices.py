@@ -55,15 +55,15 @@ def slice_forms(value: Any, where: str) -> tuple[SliceForm, ...]:
 
 def _form(entry: NamedEntry) -> SliceForm:
     """Parse one entry of the loop argument `slices`. Raise ModelError if a field is wrong."""
-    stride = entry.whole("stride", 1)
+    stride = entry.integer("stride", 1)
     is_downward = stride < 0
-    part = entry.whole("part_size", 0)
+    part = entry.integer("part_size", 0)
     form = SliceForm(
         name=entry.name,
         of=entry.expression("of"),
-        axis=entry.whole("axis", 0),
-        start=entry.whole("start", -1 if is_downward else 0),
-        end=entry.whole("end", 0 if is_downward else -1),
+        axis=entry.integer("axis", 0),
+        start=entry.integer("start", -1 if is_downward else 0),
+        end=entry.integer("end", 0 if is_downward else -1),
         stride=stride,
         part=part if "part_size" in entry.fields else None,
         where=entry.where,
@@ -101,7 +101,7 @@ class SlicedRows(Struct, frozen=True, eq=False):
     axis: int
     backward: bool = False
 
-    def scanned(self, b: ModelBuilder, name: str) -> Scanned:
+    def create_scanned(self, b: ModelBuilder, name: str) -> Scanned:
         """Build the scanned input of the loop. `b` builds the body."""
         shape = extents(self.values)
         row = b.new(self.values.dtype, (*shape[: self.axis], *shape[self.axis + 1 :]), name)
@@ -128,7 +128,7 @@ class Slice(Struct, frozen=True, eq=False):
     first: Value
     parts: Value
 
-    def rows(self, b: ModelBuilder) -> SlicedRows | None:
+    def find_rows(self, b: ModelBuilder) -> SlicedRows | None:
         """Return the rows that a loop scans, or None for longer parts.
 
         The array is cut before the loop unless its rows begin at an end of the axis.
@@ -152,7 +152,7 @@ class Slice(Struct, frozen=True, eq=False):
             )
         return SlicedRows(selected_rows, self.axis)
 
-    def row(self, b: ModelBuilder, iteration: Value) -> Value:
+    def select_part(self, b: ModelBuilder, iteration: Value) -> Value:
         """Return the part of the array that an iteration reads. `b` builds the body."""
         position = iteration
         if self.form.stride != 1:

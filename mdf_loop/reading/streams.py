@@ -32,16 +32,16 @@ class Streams(Struct, frozen=True):
     trials: tuple[int, ...] | range | None = None
 
     @property
-    def vary(self) -> bool:
+    def has_members(self) -> bool:
         """True if the members have different random numbers."""
         return self.trials is not None or isinstance(self.seed, tuple)
 
     @property
-    def numbers(self) -> Array | None:
+    def trial_numbers(self) -> Array | None:
         """Numbers of the trials, or None for a run without trials."""
         return None if self.trials is None else np.array(self.trials, np.int64)
 
-    def for_each_trial(self, rows: Array) -> Array:
+    def repeat_for_trials(self, rows: Array) -> Array:
         """Repeat each row of a sweep for all trials.
 
         Raises:
@@ -61,7 +61,7 @@ class Streams(Struct, frozen=True):
         Raises:
             MemoryLimitError: If the keys of all members and trials would need more memory than the limit.
         """
-        if not self.vary:
+        if not self.has_members:
             return _keys(self.seed, sites)
         count = len(self.trials or (0,)) * (
             members if isinstance(self.seed, int) else len(self.seed)
@@ -76,7 +76,7 @@ class Streams(Struct, frozen=True):
         keys = streams.keys(seeds, streams.sites(sites), trials).reshape(-1, len(sites))
         return np.tile(keys, (members, 1)) if isinstance(self.seed, int) else keys
 
-    def of_one_run(self, sites: tuple[str, ...]) -> Array:
+    def keys_of_one_run(self, sites: tuple[str, ...]) -> Array:
         """Return the keys of the first seed for a run without trials."""
         return _keys(self.seed if isinstance(self.seed, int) else self.seed[0], sites)
 

@@ -45,7 +45,7 @@ def trip_count(
     if constant is None:
         return _bounded(b, form, _run_time(b, form, value, shortest_length), slices)
     count = _known(form, float(constant), int(constant) if constant.dtype.kind in "iu" else None)
-    if count == -1 and not form.as_onnx:
+    if count == -1 and not form.has_onnx_semantics:
         return shortest_length
     return _bounded(b, form, b.constant(np.array(count, np.int64)), slices)
 
@@ -113,7 +113,7 @@ def _run_time(
         round_trip = cast(b, integer, value.dtype)
         message = f"the trip count of '{form.name}' must be a whole number"
         integer = guard_value(b, integer, equal(b, round_trip, value), message)
-    if form.as_onnx:
+    if form.has_onnx_semantics:
         return integer
     minus_one = b.constant(np.array(-1))
     max_iterations = b.options.max_iterations

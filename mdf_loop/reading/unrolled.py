@@ -75,49 +75,51 @@ class _Unroller:
         self.writer = writer
         self.limit = limit
         self.form = writer.form
-        self.conditional = writer.arguments.condition is not None
+        self.has_condition = writer.arguments.condition is not None
         trip_count = self.b.constant_of(writer.arguments.trip_count)
         self.count = None if trip_count is None else int(trip_count)
 
     def write(self) -> Reading | None:
         """Append all iterations and return their results, or None if the condition is not known."""
-        if self.count is not None and self.count > self.limit and not self.conditional:
-            raise self._refused(f"{self.count}")
+        if self.count is not None and self.count > self.limit and not self.has_condition:
+            raise self._limit_error(f"{self.count}")
         initial = [_entering(self.b, value) for value in self.writer.arguments.initial]
-        bodies = self._rounds(initial)
+        bodies = self._read_iterations(initial)
         if bodies is None:
             return None
-        broadcast_values = self._spread(initial, bodies[0])
+        broadcast_values = self._broadcast_initial(initial, bodies[0])
         if broadcast_values is not None:
-            new_bodies = self._rounds(broadcast_values)
+            new_bodies = self._read_iterations(broadcast_values)
             if new_bodies is not None and _settled(broadcast_values, new_bodies):
                 bodies = new_bodies
         for body in bodies:
             self.b.ops.extend(body.ops)
         with self.b.at(self.form.where, self.writer.name):
             finals = bodies[-1].leaves
-            rows = [self._row(k, bodies) for k in range(len(bodies[0].rows))]
+            rows = [self._build_recording(k, bodies) for k in range(len(bodies[0].rows))]
         results = (*finals, *rows)
-        return Reading(results[0] if len(results) == 1 else results, self._others(bodies))
+        return Reading(
+            results[0] if len(results) == 1 else results, self._build_named_results(bodies)
+        )
 
-    def _rounds(self, entering: Sequence[Value]) -> list[ReadBody] | None:
+    def _read_iterations(self, entering: Sequence[Value]) -> list[ReadBody] | None:
         """Read the body once per iteration. Return None if the condition is not known."""
         bodies: list[ReadBody] = []
         continues = True
         while continues and (self.count is None or len(bodies) < self.count):
             if len(bodies) == self.limit:
                 iteration_text = f"up to {self.count}" if self.count else f"more than {self.limit}"
-                raise self._refused(iteration_text)
-            body = self._read(len(bodies), entering)
+                raise self._limit_error(iteration_text)
+            body = self._read_iteration(len(bodies), entering)
             condition = self.b.constant_of(body.condition_out)
-            if self.conditional and condition is None:
+            if self.has_condition and condition is None:
                 return None
-            continues = not self.conditional or bool(condition)
+            continues = not self.has_condition or bool(condition)
             entering = body.leaves
             bodies.append(body)
         return bodies
 
-    def _refused(self, iterations: str) -> TripCountError:
+    def _limit_error(self, iterations: str) -> TripCountError:
         """Return the error for a loop with too many iterations."""
         return TripCountError(
             f"the loop '{self.form.name}' has {iterations} iterations, unroll allows {self.limit}",
@@ -125,7 +127,7 @@ class _Unroller:
             "leave unroll out, or allow more (--unroll); a loop of many iterations is faster",
         )
 
-    def _read(self, k: int, entering: Sequence[Value]) -> ReadBody:
+    def _read_iteration(self, k: int, entering: Sequence[Value]) -> ReadBody:
         """Read the body of iteration `k`."""
         writer, b = self.writer, self.b
         iteration = UnrolledIteration(
@@ -152,19 +154,19 @@ class _Unroller:
                 )
         return body
 
-    def _spread(self, initial: Sequence[Value], first: ReadBody) -> list[Value] | None:
+    def _broadcast_initial(self, initial: Sequence[Value], first: ReadBody) -> list[Value] | None:
         """Broadcast scalar initial values to the shapes after one iteration. Return None if no value is broadcast."""
         broadcast_values = list(initial)
         for k, (value, leave) in enumerate(zip(initial, first.leaves, strict=True)):
             is_fixed_array = leave.shape and all(isinstance(extent, int) for extent in leave.shape)
-            if value.shape == () and is_fixed_array and not self.writer.dynamic:
+            if value.shape == () and is_fixed_array and not self.writer.has_dynamic_shapes:
                 broadcast_values[k] = self.b.op(
                     "Expand", value, self.b.constant(np.array(leave.shape))
                 )
                 self.b.spread_sources[broadcast_values[k]] = (value,)
         return broadcast_values if broadcast_values != list(initial) else None
 
-    def _row(self, k: int, bodies: Sequence[ReadBody]) -> Value:
+    def _build_recording(self, k: int, bodies: Sequence[ReadBody]) -> Value:
         """Return the result of recording `k`: the stacked rows of all iterations, or the last row."""
         b, name = self.b, bodies[0].row_names[k]
         typed_rows = [body.rows[k] for body in bodies if not b.is_weak(body.rows[k])]
@@ -183,11 +185,11 @@ class _Unroller:
         stack = b.op("Concat", *(b.op("Unsqueeze", row, ints(b, 0)) for row in rows), axis=0)
         return stack if form is None else arranged(b, form, stack, self.writer.scopes.node)
 
-    def _others(self, bodies: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:
+    def _build_named_results(self, bodies: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:
         """Return functions that compute the further results of the loop by name: iterations, condition, stopped_by."""
         b, last_condition = self.b, bodies[-1].condition_out
         constant = b.constant_of(last_condition)
-        was_stopped = self.conditional and constant is not None and not constant
+        was_stopped = self.has_condition and constant is not None and not constant
         reason = StopReason.CONDITION if was_stopped else StopReason.TRIP_COUNT
         return {
             "iterations": lambda: b.constant(np.array(len(bodies))),

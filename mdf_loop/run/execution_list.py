@@ -116,8 +116,8 @@ def sets_that_ran(flags: Array, schedule: Schedule) -> Sets:
         for layer in schedule.layers:
             visited = next(flag)
             together = tuple(node for node in layer if next(flag))
-            if together or (schedule.absolute and visited):
+            if together or (schedule.has_absolute_time and visited):
                 sets.append(together)
-        if len(sets) == before and not schedule.absolute:
+        if len(sets) == before and not schedule.has_absolute_time:
             sets.append(())
     return tuple(sets)

@@ -234,8 +234,8 @@ class TimeSession:
         (members,) = self._members(bound) or (None,)
         checked = checked_state(state, self.carried, members, self._per_member)
         if bound.keys:  # all trials may start from the state of one run
-            of_one = bound.streams.of_one_run(self.programs.later.sites)
-            check_keys(state.get(KEYS), bound.drawn_with, of_one)
+            of_one = bound.streams.keys_of_one_run(self.programs.later.sites)
+            check_keys(state.get(KEYS), bound.random_keys, of_one)
         return checked
 
     # --- inputs of the programs -----------------------------------------------------------------

@@ -115,7 +115,7 @@ class TimeStepper:
             return None
         number = self.first + self.done
         at = {"step": np.array(number), "time": np.array(float(clock.at(number - 1)))}
-        drawn = {} if not self._bound.keys else {KEYS: self._bound.drawn_with}
+        drawn = {} if not self._bound.keys else {KEYS: self._bound.random_keys}
         return {**at, **drawn, **self._position.state}
 
     # --- execution ----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ def prepare(prepared: Prepared, spec: RunSpecification) -> Bound:
     """
     bound = prepared.bound(spec)
     programs = _programs(prepared, spec, bound)
-    return bound.drawing(programs[0]) if programs else bound
+    return bound.with_random_keys(programs[0]) if programs else bound
 
 
 def _programs(prepared: Prepared, spec: RunSpecification, bound: Bound) -> tuple[Program, ...]:

@@ -162,7 +162,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
     if steps is None:
         inputs = spec.values.inputs
         program = read(document, inputs, record=record, options=compiled.options)
-        arrays = bound.drawing(program).arrays
+        arrays = bound.with_random_keys(program).arrays
         computed = interpret(program, arrays, limits.of_interpreter)
         interpreter_results = with_missing(computed, program.output_names(OutputRole.HAS_RUN))
         engines = {
@@ -192,7 +192,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
         comparisons += (compare_order(order, theirs.execution_list),)
     if tolerance == ENGINE_ONNX_TOLERANCE:
         notes.append("modeci_mdf's engine computes onnx:: functions in float32")
-    first = {name: inputs_given.at_first(name) for name in inputs_given.arrays}
+    first = {name: inputs_given.first_value(name) for name in inputs_given.arrays}
     types = read_annotated(document, first, options=compiled.options).types
     notes += [f"{note.what} (at {note.where})" for note in remaining_differences(document, types)]
     return Verification(comparisons, tolerance, tuple(notes))

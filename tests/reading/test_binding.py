@@ -42,7 +42,7 @@ class Watched:
         monkeypatch.setattr(binding, "bind", counted)
 
     def bound(self, inputs: dict[str, Any], **more: Any) -> binding.Bound:
-        return self._inputs.bound(Values(inputs), **more)
+        return self._inputs.bind(Values(inputs), **more)
 
 
 def test_known_array_types_skip_the_full_check(monkeypatch):
@@ -120,9 +120,9 @@ def test_defaults_are_checked_in_runs_over_time_without_inputs(monkeypatch):
     model = graph(y={"default_value": 1.5})
     compiled = mdf_loop.compile(model, device="cpu")
     looked = []
-    look = Inputs._looked_at
+    look = Inputs._bind_uncached
     monkeypatch.setattr(
-        Inputs, "_looked_at", lambda *arguments: looked.append(1) or look(*arguments)
+        Inputs, "_bind_uncached", lambda *arguments: looked.append(1) or look(*arguments)
     )
     for steps in (2, 3, 2):
         assert compiled.run(steps=steps)["A.sum"].tolist() == [1.5] * steps

@@ -36,9 +36,9 @@ def test_executed_nodes_are_recorded() -> None:
     outside = Memory(b)
     inside = Memory(b.body(), outside)
     assert inside.ran("A") is False
-    outside.has_run("A")
+    outside.record_run("A")
     assert inside.ran("A") is True
-    inside.has_run("B", b.new("bool", (), "ran"))
+    inside.record_run("B", b.new("bool", (), "ran"))
     assert outside.ran("B") is False
 
 
@@ -53,7 +53,7 @@ def test_values_read_before_assignment_are_carried() -> None:
     entered = memory.get(V)
     assert memory.get(V) is entered
     memory.put(V, _constant(memory.b, 2))
-    assert not memory.leave("$")
+    assert not memory.find_leaving_values("$")
     (carried,) = memory.carried(b, lambda state: state[2])
     assert carried.enter is entered
     assert memory.ran("B") is True
@@ -69,11 +69,11 @@ def test_a_type_that_became_wider_is_too_narrow() -> None:
     constant = _constant(memory.b, 0.5)
     types.widen(V, constant)
     memory.put(V, constant)
-    assert memory.leave("$")
+    assert memory.find_leaving_values("$")
     again = _loop(b, types)
     again.get(V)
     again.put(V, _constant(again.b, 0.5))
-    assert not again.leave("$")
+    assert not again.find_leaving_values("$")
     (carried,) = again.carried(b, lambda state: state[2])
     assert carried.enter.dtype == carried.final.dtype == "float64"
 

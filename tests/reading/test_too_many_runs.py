@@ -57,7 +57,7 @@ def test_the_keys_of_members_with_seeds_of_their_own() -> None:
     with pytest.raises(MemoryLimitError, match="random numbers of 8589934592 runs"):
         Streams((1, 2), range(2**32)).keys(("a", "b"), 2)
     assert Streams(1, range(4)).keys(("a", "b"), 3).shape == (12, 2)
-    np.testing.assert_array_equal(Streams(1, range(2)).for_each_trial(np.eye(2))[:2, 0], [1, 1])
+    np.testing.assert_array_equal(Streams(1, range(2)).repeat_for_trials(np.eye(2))[:2, 0], [1, 1])
 
 
 def test_ranges_are_checked_without_a_walk_through_them() -> None:

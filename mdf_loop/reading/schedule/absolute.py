@@ -45,7 +45,7 @@ class Points(Struct, frozen=True):
     end_inclusive: bool
 
     @property
-    def fixed(self) -> list[Fraction]:
+    def inclusive_times(self) -> list[Fraction]:
         """Inclusive start and end times."""
         limits = ((self.start, self.start_inclusive), (self.end, self.end_inclusive))
         return [time for time, inclusive in limits if inclusive and time is not None]
@@ -55,23 +55,23 @@ class AbsoluteTime(Struct, frozen=True):
     """Clock of a graph with conditions on absolute time, in milliseconds.
 
     Attributes:
-        used: True if the graph has such conditions.
+        is_used: True if the graph has such conditions.
         start: Time of the first visit.
         interval: Time of one visit of a layer.
         layers: Layers of nodes.
     """
 
-    used: bool
+    is_used: bool
     start: Fraction
     interval: Fraction
     layers: Sequence[Sequence[str]]
 
-    def condition(self, written: WrittenCondition) -> Condition:
+    def convert(self, written: WrittenCondition) -> Condition:
         """Convert a TimeInterval or TimeTermination to a condition on the number of visits."""
         points = _points(written.type, written.arguments, written.where)
         parts: list[Condition] = []
         if points.repeat is not None:
-            parts.append(self._repeated(points, written))
+            parts.append(self._convert_repetition(points, written))
         if points.start is not None:
             visits = (points.start - self.start) / self.interval
             first = math.ceil(visits) if points.start_inclusive else math.floor(visits) + 1
@@ -82,17 +82,17 @@ class AbsoluteTime(Struct, frozen=True):
             parts.append(Compare((_VISITS,), "<=", last))
         return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
-    def _repeated(self, points: Points, written: WrittenCondition) -> Condition:
+    def _convert_repetition(self, points: Points, written: WrittenCondition) -> Condition:
         """Return the condition that a whole number of periods has passed since the offset."""
         assert points.repeat is not None
-        offset = self._offset(points, written)
+        offset = self._find_offset(points, written)
         period_visits = points.repeat / self.interval
         offset_visits = (offset - self.start) / self.interval
         if offset_visits.denominator != 1:
             return ConstantCondition(False)
         return EveryNth(_VISITS, int(period_visits), int(offset_visits))
 
-    def _offset(self, points: Points, written: WrittenCondition) -> Fraction:
+    def _find_offset(self, points: Points, written: WrittenCondition) -> Fraction:
         """Return the time from which repetitions are counted: the time of the layer's first visit."""
         if len(self.layers) == 1 and points.start is not None:
             return points.start
@@ -114,7 +114,7 @@ def absolute_time(
     times_by_condition = [points for points in all_times if points]
     intervals = [p.repeat for points in times_by_condition for p in points if p.repeat is not None]
     start_times = [
-        min((t for p in points for t in p.fixed), default=Fraction(0))
+        min((t for p in points for t in p.inclusive_times), default=Fraction(0))
         for points in times_by_condition
     ]
     interval = _greatest_divisor(intervals) / len(layers) if intervals else Fraction(1)

@@ -26,29 +26,29 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
     Attributes:
         type: Type of the condition.
         arguments: Arguments by name.
-        unread: Names of the arguments that were read so far.
+        read_names: Names of the arguments that were read so far.
     """
 
     type: str
     arguments: Mapping[str, Any]
-    unread: dict[str, None] = field(default_factory=dict)
+    read_names: dict[str, None] = field(default_factory=dict)
 
     def get(self, *names: str) -> Any:
         """Return the argument of the first of these names that exists, or None."""
         for name in names:
-            self.unread[name] = None
+            self.read_names[name] = None
             if self.arguments.get(name) is not None:
                 return self.arguments[name]
         return None
 
-    def about(self) -> list[Any]:
+    def node_arguments(self) -> list[Any]:
         """Return the nodes that the condition refers to."""
         return _listed(self.get(*ABOUT))
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Yield the parts of a composite condition, each with its place in the condition."""
         for name, value in self.arguments.items():
-            self.unread[name] = None
+            self.read_names[name] = None
             for k, part in enumerate(_listed(value)):
                 yield f"{name}[{k}]" if isinstance(value, list | tuple) else name, part
 

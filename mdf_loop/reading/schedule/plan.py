@@ -56,8 +56,8 @@ class Schedule(Struct, frozen=True):
     conditions: Mapping[str, Condition]
     update: Condition  # ends an evaluation
     sequence: Condition  # ends all evaluations, and with them the current one
-    absolute: bool  # True if the graph has conditions on absolute time
-    plain: bool  # True if the graph has only default conditions
+    has_absolute_time: bool  # True if the graph has conditions on absolute time
+    has_only_defaults: bool  # True if the graph has only default conditions
     where: str
 
     @property
@@ -71,43 +71,47 @@ class Schedule(Struct, frozen=True):
         return (*self.conditions.values(), self.termination)
 
     @property
-    def keys(self) -> tuple[Key, ...]:
+    def count_keys(self) -> tuple[Key, ...]:
         """Counts that determine which conditions hold."""
         counts = (count for condition in self.all_conditions for count in counts_in(condition))
         count_keys = (*counts, *all_in(self.all_conditions, FirstTimes))
         return tuple(dict.fromkeys((*count_keys, *all_in(self.all_conditions, JustRan))))
 
     @property
-    def persistent(self) -> tuple[Key, ...]:
+    def persistent_keys(self) -> tuple[Key, ...]:
         """Counts that are kept from one evaluation to the next."""
-        return tuple(k for k in self.keys if isinstance(k, FirstTimes | JustRan) or k.persists)
+        return tuple(
+            k for k in self.count_keys if isinstance(k, FirstTimes | JustRan) or k.persists
+        )
 
     @property
-    def looked_at(self) -> tuple[Reaches, ...]:
+    def threshold_conditions(self) -> tuple[Reaches, ...]:
         """Comparisons of values of nodes in the graph's conditions."""
         return all_in(self.all_conditions, Reaches)
 
     @property
-    def may_wake(self) -> bool:
+    def can_resume(self) -> bool:
         """True if a condition may begin to hold in a pass although no node ran in the pass before."""
-        return self.absolute or any(map(_changes_alone, self.keys))
+        return self.has_absolute_time or any(map(_changes_alone, self.count_keys))
 
     @property
-    def all_run(self) -> bool:
+    def runs_all_nodes(self) -> bool:
         """True if every node is certain to have run at the end of an evaluation."""
         return self.termination == _all_have_run(self.conditions)
 
     # --- one pass -------------------------------------------------------------------------------
 
-    def done(self, counters: Counters, is_needed: Truth = True) -> Truth:
+    def evaluate_termination(self, counters: Counters, is_needed: Truth = True) -> Truth:
         """Return the truth value of the termination condition. `is_needed` tells whether the scheduler evaluates it."""
-        return counters.holds(self.termination, is_needed)
+        return counters.evaluate(self.termination, is_needed)
 
-    def visits(self, layer: int, counters: Counters, visited: Truth) -> Truth:
+    def evaluate_visit(self, layer: int, counters: Counters, visited: Truth) -> Truth:
         """Return the truth value that a pass visits a layer. `visited` tells whether it visited the layer before."""
         if layer == 0 and not any(map(_changes_by_asking, self._ending_keys)):
             return visited  # the end of the last pass has tested the same condition
-        return both(counters.b, visited, opposite(counters.b, self.done(counters, visited)))
+        return both(
+            counters.b, visited, opposite(counters.b, self.evaluate_termination(counters, visited))
+        )
 
     @property
     def _ending_keys(self) -> tuple[Key, ...]:
@@ -115,7 +119,9 @@ class Schedule(Struct, frozen=True):
         conditions = (self.termination,)
         return (*counts_in(self.termination), *all_in(conditions, FirstTimes))
 
-    def decide(self, layer: Sequence[str], counters: Counters, visited: Truth) -> dict[str, Truth]:
+    def decide_runs(
+        self, layer: Sequence[str], counters: Counters, visited: Truth
+    ) -> dict[str, Truth]:
         """Return the truth value, for each node of a layer, that the node runs, and count the runs.
 
         `visited` tells whether the layer is visited.
@@ -123,14 +129,16 @@ class Schedule(Struct, frozen=True):
         b = counters.b
         runs: dict[str, Truth] = dict.fromkeys(layer, False)
         is_needed: Truth = visited
-        for _ in range(self._rounds(layer)):
+        for _ in range(self._count_tests(layer)):
             any_started: Truth = False
             for node in layer:
                 is_waiting = both(b, is_needed, opposite(b, runs[node]))
                 if is_waiting is False:
                     continue
-                is_started = both(b, is_waiting, counters.holds(self.conditions[node], is_waiting))
-                counters.call(node, is_started)
+                is_started = both(
+                    b, is_waiting, counters.evaluate(self.conditions[node], is_waiting)
+                )
+                counters.count_run(node, is_started)
                 runs[node] = either(b, runs[node], is_started)
                 any_started = either(b, any_started, is_started)
             is_needed = any_started
@@ -138,7 +146,7 @@ class Schedule(Struct, frozen=True):
                 break
         return runs
 
-    def _rounds(self, layer: Sequence[str]) -> int:
+    def _count_tests(self, layer: Sequence[str]) -> int:
         """Return the maximum number of tests of a layer's nodes. A node that runs may enable another node."""
         may_enable_others = any(
             isinstance(part, FirstTimes) or _counts_calls(part, layer, node)
@@ -153,24 +161,24 @@ class Schedule(Struct, frozen=True):
         any_ran: Truth = False
         for node in runs:
             any_ran = either(b, any_ran, runs[node])
-        is_counted = visited if self.absolute else any_ran
-        counters.ran(runs, is_counted)
-        counters.pass_time(SET, is_counted)
+        is_counted = visited if self.has_absolute_time else any_ran
+        counters.record_set(runs, is_counted)
+        counters.count_unit(SET, is_counted)
         return any_ran
 
     def end_pass(self, counters: Counters, any_ran: Truth) -> None:
         """End a pass. `any_ran` tells whether any node has run in the pass."""
-        if not self.absolute:
+        if not self.has_absolute_time:
             is_empty = opposite(counters.b, any_ran)
-            counters.ran({}, is_empty)
-            counters.pass_time(SET, is_empty)
-        counters.pass_time(PASS, True)
+            counters.record_set({}, is_empty)
+            counters.count_unit(SET, is_empty)
+        counters.count_unit(PASS, True)
 
-    def end(self, counters: Counters) -> None:
+    def end_evaluation(self, counters: Counters) -> None:
         """End the evaluation, and test the condition that ends all evaluations once more."""
-        counters.pass_time(EVALUATION, True)
+        counters.count_unit(EVALUATION, True)
         if all_in((self.sequence,), FirstTimes):
-            counters.holds(self.sequence)
+            counters.evaluate(self.sequence)
 
     # --- one evaluation that is known while the model is read ------------------------------------
 
@@ -179,16 +187,16 @@ class Schedule(Struct, frozen=True):
 
         The counters are changed as by the evaluation.
         """
-        if self.plain:
+        if self.has_only_defaults:
             return (self.layers,)
         passes: list[Sets] = []
         execution_count = 0
         try:
-            counters.begin(EVALUATION)
+            counters.begin_unit(EVALUATION)
             for _ in range(MOST_PASSES):
                 counts = dict(counters.counts)
-                if self.done(counters):
-                    self.end(counters)
+                if self.evaluate_termination(counters):
+                    self.end_evaluation(counters)
                     return tuple(passes)
                 sets = self._plan_pass(counters)
                 passes.append(sets)
@@ -196,37 +204,37 @@ class Schedule(Struct, frozen=True):
                 if execution_count > max_executions:
                     return None
                 if not any(sets) and counts == counters.counts:
-                    raise self.endless()
+                    raise self.endless_error()
         except NotKnown:
             return None
-        raise self.too_long()
+        raise self.pass_limit_error()
 
     def _plan_pass(self, counters: Counters) -> Sets:
         """Return the sets of nodes of one pass."""
         sets: list[tuple[str, ...]] = []
-        counters.begin(PASS)
+        counters.begin_unit(PASS)
         for k, layer in enumerate(self.layers):
-            if not self.visits(k, counters, True):
+            if not self.evaluate_visit(k, counters, True):
                 break
-            runs = self.decide(layer, counters, True)
+            runs = self.decide_runs(layer, counters, True)
             node_set = tuple(node for node in layer if runs[node])
-            if node_set or self.absolute:
+            if node_set or self.has_absolute_time:
                 sets.append(node_set)
             self.end_visit(counters, runs, True)
         self.end_pass(counters, any(sets))
-        return tuple(sets) if sets or self.absolute else ((),)
+        return tuple(sets) if sets or self.has_absolute_time else ((),)
 
-    def endless(self) -> EndlessLoopError:
+    def endless_error(self) -> EndlessLoopError:
         """Return the error about an evaluation in which no count can change any more."""
-        return self._never_ends(
+        return self._build_endless_error(
             "no node can run any more, and the termination condition does not hold"
         )
 
-    def too_long(self) -> EndlessLoopError:
+    def pass_limit_error(self) -> EndlessLoopError:
         """Return the error about an evaluation with more than `MOST_PASSES` passes."""
-        return self._never_ends(f"it is not over after {MOST_PASSES} passes")
+        return self._build_endless_error(f"it is not over after {MOST_PASSES} passes")
 
-    def _never_ends(self, reason: str) -> EndlessLoopError:
+    def _build_endless_error(self, reason: str) -> EndlessLoopError:
         """Return the error about an evaluation that never ends."""
         return EndlessLoopError(
             f"an evaluation of the graph never ends: {reason}",
@@ -291,20 +299,20 @@ def read_schedule(
                     path,
                     suggest(node, nodes),
                 )
-            conditions[node] = read_condition(condition, node, path, nodes, clock.condition)
+            conditions[node] = read_condition(condition, node, path, nodes, clock.convert)
     conditions_by_scale: dict[str, Condition] = {}
     for scale, condition in termination_conditions.items():
         path = f"{conditions_path}.termination['{scale}']"
         with findings.catch():
             ended_scale = _ended(scale, path)
             conditions_by_scale[ended_scale] = read_condition(
-                condition, None, path, nodes, clock.condition
+                condition, None, path, nodes, clock.convert
             )
     findings.raise_any()
     update = conditions_by_scale.get("ENVIRONMENT_STATE_UPDATE", _all_have_run(nodes))
     sequence = conditions_by_scale.get("ENVIRONMENT_SEQUENCE", NEVER)
     return Schedule(
-        layers, conditions, update, sequence, clock.used, not conditions_with_paths, where
+        layers, conditions, update, sequence, clock.is_used, not conditions_with_paths, where
     )
 
 

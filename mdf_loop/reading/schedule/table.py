@@ -44,7 +44,7 @@ _SETS = "execution set"
 
 def _sequence(compare: Callable[[int | float], bool]) -> Callable[[WrittenCondition], Condition]:
     """Return a reader of conditions on the number of the environment sequence, which is always 0 in MDF."""
-    return lambda w: ConstantCondition(compare(w.number()))
+    return lambda w: ConstantCondition(compare(w.read_number()))
 
 
 class Type(Struct, frozen=True):
@@ -77,65 +77,73 @@ _CHANGES_GRAPH = Type(_refused("changes the order of the graph itself; use edges
 COMPILED: dict[str, Type] = {
     "Always": Type(lambda w: ALWAYS, say.fixed("always")),
     "Never": Type(lambda w: NEVER, say.fixed("never")),
-    "All": Type(lambda w: AllOf(w.conditions()), say.joined("and")),
-    "And": Type(lambda w: AllOf(w.conditions()), say.joined("and")),
-    "Any": Type(lambda w: AnyOf(w.conditions()), say.joined("or")),
-    "Or": Type(lambda w: AnyOf(w.conditions()), say.joined("or")),
-    "Not": Type(lambda w: Not(w.part()), say.opposite),
+    "All": Type(lambda w: AllOf(w.read_all_inner()), say.joined("and")),
+    "And": Type(lambda w: AllOf(w.read_all_inner()), say.joined("and")),
+    "Any": Type(lambda w: AnyOf(w.read_all_inner()), say.joined("or")),
+    "Or": Type(lambda w: AnyOf(w.read_all_inner()), say.joined("or")),
+    "Not": Type(lambda w: Not(w.read_inner_argument()), say.opposite),
     "NWhen": Type(
-        lambda w: FirstTimes(w.part(), math.ceil(w.number(default=1)), w.where), say.first_times
+        lambda w: FirstTimes(w.read_inner_argument(), math.ceil(w.read_number(default=1)), w.where),
+        say.first_times,
     ),
-    "BeforeConsiderationSetExecution": Type(lambda w: w.times(CSE, "<"), say.at(f"before {_SETS}")),
-    "AtConsiderationSetExecution": Type(lambda w: w.times(CSE, "=="), say.at(f"at {_SETS}")),
-    "AfterConsiderationSetExecution": Type(lambda w: w.times(CSE, ">"), say.at(f"after {_SETS}")),
-    "AfterNConsiderationSetExecutions": Type(lambda w: w.times(CSE, ">="), say.after(_SETS)),
-    "BeforePass": Type(lambda w: w.times(PASS, "<"), say.at("before pass")),
-    "AtPass": Type(lambda w: w.times(PASS, "=="), say.at("at pass")),
-    "AfterPass": Type(lambda w: w.times(PASS, ">"), say.at("after pass")),
-    "AfterNPasses": Type(lambda w: w.times(PASS, ">="), say.after("pass")),
-    "EveryNPasses": Type(lambda w: w.every_pass(), say.every_pass),
+    "BeforeConsiderationSetExecution": Type(
+        lambda w: w.compare_time(CSE, "<"), say.at(f"before {_SETS}")
+    ),
+    "AtConsiderationSetExecution": Type(lambda w: w.compare_time(CSE, "=="), say.at(f"at {_SETS}")),
+    "AfterConsiderationSetExecution": Type(
+        lambda w: w.compare_time(CSE, ">"), say.at(f"after {_SETS}")
+    ),
+    "AfterNConsiderationSetExecutions": Type(lambda w: w.compare_time(CSE, ">="), say.after(_SETS)),
+    "BeforePass": Type(lambda w: w.compare_time(PASS, "<"), say.at("before pass")),
+    "AtPass": Type(lambda w: w.compare_time(PASS, "=="), say.at("at pass")),
+    "AfterPass": Type(lambda w: w.compare_time(PASS, ">"), say.at("after pass")),
+    "AfterNPasses": Type(lambda w: w.compare_time(PASS, ">="), say.after("pass")),
+    "EveryNPasses": Type(lambda w: w.repeat_in_passes(), say.every_pass),
     "BeforeEnvironmentStateUpdate": Type(
-        lambda w: w.times(UPDATE, "<"), say.at("before evaluation", say.SEQUENCE)
+        lambda w: w.compare_time(UPDATE, "<"), say.at("before evaluation", say.SEQUENCE)
     ),
     "AtEnvironmentStateUpdate": Type(
-        lambda w: w.times(UPDATE, "=="), say.at("in evaluation", say.SEQUENCE)
+        lambda w: w.compare_time(UPDATE, "=="), say.at("in evaluation", say.SEQUENCE)
     ),
     "AfterEnvironmentStateUpdate": Type(
-        lambda w: w.times(UPDATE, ">"), say.at("after evaluation", say.SEQUENCE)
+        lambda w: w.compare_time(UPDATE, ">"), say.at("after evaluation", say.SEQUENCE)
     ),
     "AfterNEnvironmentStateUpdates": Type(
-        lambda w: w.times(UPDATE, ">="), say.after("evaluation", say.SEQUENCE)
+        lambda w: w.compare_time(UPDATE, ">="), say.after("evaluation", say.SEQUENCE)
     ),
     "AtEnvironmentSequence": Type(_sequence(lambda n: n == 0), say.at("in sequence")),
     "AfterEnvironmentSequence": Type(_sequence(lambda n: n < 0), say.at("after sequence")),
     "AfterNEnvironmentSequences": Type(_sequence(lambda n: n <= 0), say.after("sequence")),
-    "BeforeNCalls": Type(lambda w: w.calls("<"), say.calls("before")),
-    "AtNCalls": Type(lambda w: w.calls("=="), say.calls("at")),
-    "AfterCall": Type(lambda w: w.calls(">"), say.calls("after more than")),
-    "AfterNCalls": Type(lambda w: w.calls(">="), say.calls("after")),
-    "AfterNCallsCombined": Type(lambda w: w.calls_of_all(), say.calls_together),
-    "EveryNCalls": Type(lambda w: w.unused(), say.every_call),
-    "JustRan": Type(lambda w: JustRan(w.node()), say.just_ran),
-    "AllHaveRun": Type(lambda w: w.all_have_run(), say.all_have_run),
+    "BeforeNCalls": Type(lambda w: w.compare_runs("<"), say.calls("before")),
+    "AtNCalls": Type(lambda w: w.compare_runs("=="), say.calls("at")),
+    "AfterCall": Type(lambda w: w.compare_runs(">"), say.calls("after more than")),
+    "AfterNCalls": Type(lambda w: w.compare_runs(">="), say.calls("after")),
+    "AfterNCallsCombined": Type(lambda w: w.compare_total_runs(), say.calls_together),
+    "EveryNCalls": Type(lambda w: w.compare_runs_since_owner(), say.every_call),
+    "JustRan": Type(lambda w: JustRan(w.read_node()), say.just_ran),
+    "AllHaveRun": Type(lambda w: w.require_runs(), say.all_have_run),
     "AtEnvironmentStateUpdateStart": Type(
         lambda w: Compare((TimeCount(PASS),), "==", 0), say.fixed("at the start of each evaluation")
     ),
     "AtEnvironmentStateUpdateNStart": Type(
-        lambda w: AllOf((Compare((TimeCount(PASS),), "==", 0), w.times(UPDATE, "=="))),
+        lambda w: AllOf((Compare((TimeCount(PASS),), "==", 0), w.compare_time(UPDATE, "=="))),
         say.at("at the start of evaluation", say.SEQUENCE),
     ),
     "AtEnvironmentSequenceStart": Type(
-        lambda w: w.times(UPDATE, "==", 0), say.fixed("in evaluation 0")
+        lambda w: w.compare_time(UPDATE, "==", 0), say.fixed("in evaluation 0")
     ),
     "AtEnvironmentSequenceNStart": Type(
         lambda w: AllOf(
-            (Compare((TimeCount(UPDATE, SEQUENCE),), "==", 0), ConstantCondition(w.number() == 0))
+            (
+                Compare((TimeCount(UPDATE, SEQUENCE),), "==", 0),
+                ConstantCondition(w.read_number() == 0),
+            )
         ),
         say.at("in evaluation 0 of sequence"),
     ),
-    "Threshold": Type(lambda w: w.threshold(), say.threshold),
-    "TimeInterval": Type(lambda w: w.on_absolute_time(), say.interval),
-    "TimeTermination": Type(lambda w: w.on_absolute_time(), say.from_time),
+    "Threshold": Type(lambda w: w.compare_threshold(), say.threshold),
+    "TimeInterval": Type(lambda w: w.convert_absolute_time(), say.interval),
+    "TimeTermination": Type(lambda w: w.convert_absolute_time(), say.from_time),
 }
 """Types of conditions that a program can express."""
 

@@ -17,33 +17,35 @@ from mdf_loop.reading.schedule.arguments import INSIDE, Arguments, node_id, scal
 
 
 class ConditionPhrase(Arguments, frozen=True, eq=False):
-    """Condition whose text is composed. `say` returns the text of an inner condition.
+    """Condition whose text is composed. `describe_inner` returns the text of an inner condition.
 
     The condition may be one that cannot be compiled. A missing argument is shown as a question mark.
     """
 
-    say: Callable[[Any], str]
+    describe_inner: Callable[[Any], str]
 
-    def name(self, value: Any) -> str:
+    def format_argument(self, value: Any) -> str:
         """Return the text of an argument: a node's id, a condition, a list, or a value."""
         if isinstance(value, list | tuple):
-            return f"[{', '.join(map(self.name, value))}]"
+            return f"[{', '.join(map(self.format_argument, value))}]"
         if hasattr(value, "kwargs") or (isinstance(value, Mapping) and "type" in value):
-            return self.say(value)
+            return self.describe_inner(value)
         return str(node_id(value))
 
-    def nodes(self, word: str = "and") -> str:
+    def format_nodes(self, word: str = "and") -> str:
         """Return the nodes of the condition as text: `A, B and C`."""
-        return _listed([self.name(part) for part in self.about()] or ["?"], word)
+        return _listed(
+            [self.format_argument(part) for part in self.node_arguments()] or ["?"], word
+        )
 
-    def number(self, default: Any = "?") -> Any:
+    def read_number(self, default: Any = "?") -> Any:
         """Return the argument `n`, as an integer if it is whole."""
         n = self.get("n")
         return int(n) if isinstance(n, float) and n.is_integer() else default if n is None else n
 
-    def grouped(self, condition: Any) -> str:
+    def format_group(self, condition: Any) -> str:
         """Return the text of an inner condition, in brackets if the condition has several parts."""
-        text = self.name(condition)
+        text = self.format_argument(condition)
         return f"({text})" if " and " in text or " or " in text else text
 
 
@@ -53,7 +55,7 @@ Words: TypeAlias = Callable[[ConditionPhrase], str]
 def as_call(phrase: ConditionPhrase) -> str:
     """Return the text of a condition of unknown wording, in the form `when Mine(a=1)`."""
     argument_list = ", ".join(
-        f"{key}={phrase.name(value)}" for key, value in phrase.arguments.items()
+        f"{key}={phrase.format_argument(value)}" for key, value in phrase.arguments.items()
     )
     return f"when {phrase.type}({argument_list})"
 
@@ -104,34 +106,34 @@ def _over(phrase: ConditionPhrase, usual: str = UPDATE) -> str:
 def calls(word: str) -> Words:
     """Return a text function for conditions such as `after 2 calls of A`."""
     return lambda phrase: (
-        f"{word} {_several(phrase.number(), 'call')} of {phrase.nodes()}{_over(phrase)}"
+        f"{word} {_several(phrase.read_number(), 'call')} of {phrase.format_nodes()}{_over(phrase)}"
     )
 
 
 def calls_together(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `after 2 calls of A and B together`."""
-    subject = phrase.nodes() if phrase.about() else "no node"
-    return f"after {_several(phrase.number(), 'call')} of {subject}{_over(phrase)} together"
+    subject = phrase.format_nodes() if phrase.node_arguments() else "no node"
+    return f"after {_several(phrase.read_number(), 'call')} of {subject}{_over(phrase)} together"
 
 
 def every_call(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `every 2 calls of A`."""
-    return f"{_every(phrase.number(), 'call')} of {phrase.nodes()}"
+    return f"{_every(phrase.read_number(), 'call')} of {phrase.format_nodes()}"
 
 
 def at(words: str, usual: str = UPDATE) -> Words:
     """Return a text function for conditions such as `after pass 3`."""
-    return lambda phrase: f"{words} {phrase.number()}{_over(phrase, usual)}"
+    return lambda phrase: f"{words} {phrase.read_number()}{_over(phrase, usual)}"
 
 
 def after(noun: str, usual: str = UPDATE) -> Words:
     """Return a text function for conditions such as `after 3 passes`."""
-    return lambda phrase: f"after {_several(phrase.number(), noun)}{_over(phrase, usual)}"
+    return lambda phrase: f"after {_several(phrase.read_number(), noun)}{_over(phrase, usual)}"
 
 
 def every_pass(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `every 3 passes`."""
-    return f"{_every(phrase.number(), 'pass')}{_over(phrase)}"
+    return f"{_every(phrase.read_number(), 'pass')}{_over(phrase)}"
 
 
 # --- conditions about conditions --------------------------------------------------------------
@@ -143,8 +145,8 @@ def joined(word: str) -> Words:
     def text(phrase: ConditionPhrase) -> str:
         parts = [part for _, part in phrase.parts()]
         if len(parts) == 1:
-            return phrase.name(parts[0])
-        return f" {word} ".join(map(phrase.grouped, parts)) or _NONE[word]
+            return phrase.format_argument(parts[0])
+        return f" {word} ".join(map(phrase.format_group, parts)) or _NONE[word]
 
     return text
 
@@ -155,14 +157,14 @@ _NONE = {"and": "always", "or": "never"}
 
 def opposite(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `not at pass 0`."""
-    return f"not {phrase.grouped(phrase.arguments.get(INSIDE, '?'))}"
+    return f"not {phrase.format_group(phrase.arguments.get(INSIDE, '?'))}"
 
 
 def first_times(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `3 times at most, after pass 2`."""
-    n = phrase.number(1)
+    n = phrase.read_number(1)
     count_text = "once" if str(n) == "1" else f"{n} times"
-    return f"{count_text} at most, {phrase.name(phrase.arguments.get(INSIDE, '?'))}"
+    return f"{count_text} at most, {phrase.format_argument(phrase.arguments.get(INSIDE, '?'))}"
 
 
 # --- nodes and values -------------------------------------------------------------------------
@@ -170,13 +172,13 @@ def first_times(phrase: ConditionPhrase) -> str:
 
 def just_ran(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `just after A`."""
-    return f"just after {phrase.nodes()}"
+    return f"just after {phrase.format_nodes()}"
 
 
 def all_have_run(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `once A and B have run`."""
-    verb = "have" if len(phrase.about()) > 1 else "has"
-    subject = f"{phrase.nodes()} {verb}" if phrase.about() else "all have"
+    verb = "have" if len(phrase.node_arguments()) > 1 else "has"
+    subject = f"{phrase.format_nodes()} {verb}" if phrase.node_arguments() else "all have"
     return f"once {subject} run{_over(phrase)}"
 
 
@@ -184,8 +186,8 @@ def finished(word: str, all_of_them: str) -> Words:
     """Return a text function for conditions such as `when A and B are finished`."""
 
     def text(phrase: ConditionPhrase) -> str:
-        subject = phrase.nodes(word) if phrase.about() else all_of_them
-        is_plural = word == "and" and len(phrase.about()) != 1
+        subject = phrase.format_nodes(word) if phrase.node_arguments() else all_of_them
+        is_plural = word == "and" and len(phrase.node_arguments()) != 1
         return f"when {subject} {'are' if is_plural else 'is'} finished"
 
     return text
@@ -197,7 +199,7 @@ def threshold(phrase: ConditionPhrase) -> str:
     index = arguments.get("indices")
     indices = index if isinstance(index, list | tuple) else [] if index is None else [index]
     index_text = "".join(f"[{i}]" for i in indices)
-    operand = f"{phrase.nodes()}.{arguments.get('parameter', '?')}{index_text}"
+    operand = f"{phrase.format_nodes()}.{arguments.get('parameter', '?')}{index_text}"
     sign = arguments.get("comparator", "?")
     tolerances = [f"{key} {arguments[key]}" for key in ("atol", "rtol") if arguments.get(key)]
     tolerance_text = f" within {_listed(tolerances)}" if tolerances and sign in ("==", "!=") else ""

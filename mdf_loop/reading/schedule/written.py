@@ -60,19 +60,19 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         owner: Node that the condition governs, or None for a termination condition.
         where: Path of the condition.
         nodes: Ids of all nodes of the graph.
-        absolute: Function that converts conditions on absolute time.
-        read: Function that reads inner conditions.
+        convert_time: Function that converts conditions on absolute time.
+        read_condition: Function that reads inner conditions.
     """
 
     owner: str | None
     where: str
     nodes: Sequence[str]
-    absolute: Intervals
-    read: Read
+    convert_time: Intervals
+    read_condition: Read
 
     # --- arguments ------------------------------------------------------------------------------
 
-    def needed(self, *names: str) -> Any:
+    def get_required(self, *names: str) -> Any:
         """Return the argument of the first of these names that exists. Raise ConditionError if none exists."""
         value = self.get(*names)
         if value is None:
@@ -86,10 +86,10 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
             )
         return value
 
-    def number(self, *, default: int | None = None) -> int | float:
+    def read_number(self, *, default: int | None = None) -> int | float:
         """Return the argument `n` as a number."""
         n = self.get("n")
-        n = self.needed("n") if n is None and default is None else default if n is None else n
+        n = self.get_required("n") if n is None and default is None else default if n is None else n
         if isinstance(n, int | float) and LARGEST < abs(n) != math.inf:
             raise ConditionError(
                 f"'n' of the condition '{self.type}' does not fit into 64 bits", self.where
@@ -100,9 +100,9 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
             )
         return int(n) if n == int(n) else n
 
-    def nth(self) -> int:
+    def read_period(self) -> int:
         """Return the argument `n` as a period, which is a positive integer."""
-        n = self.number()
+        n = self.read_number()
         if not isinstance(n, int) or n < 1:
             raise ConditionError(
                 f"'n' of the condition '{self.type}' must be a whole number above 0, not {n}",
@@ -110,15 +110,15 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
             )
         return n
 
-    def node(self) -> str:
+    def read_node(self) -> str:
         """Return the node that the condition refers to."""
-        return self._known(self.needed(*ABOUT))
+        return self._check_node(self.get_required(*ABOUT))
 
-    def several(self) -> tuple[str, ...]:
+    def read_nodes(self) -> tuple[str, ...]:
         """Return the ids of the nodes that the condition refers to."""
-        return tuple(self._known(node) for node in self.about())
+        return tuple(self._check_node(node) for node in self.node_arguments())
 
-    def _known(self, node: Any) -> str:
+    def _check_node(self, node: Any) -> str:
         """Return the id of a node of the graph. Raise UnknownNameError if the node does not exist."""
         name = node_id(node)
         if not isinstance(name, str) or name not in self.nodes:
@@ -129,7 +129,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
             )
         return name
 
-    def scale(self, default: TimeScale = UPDATE) -> TimeScale:
+    def read_scale(self, default: TimeScale = UPDATE) -> TimeScale:
         """Return the argument `time_scale`, or the default."""
         time_scale = self.get("time_scale")
         if time_scale is None:
@@ -145,46 +145,50 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     # --- inner conditions -----------------------------------------------------------------------
 
-    def inner(self, written: Any, path: str) -> Condition:
+    def read_inner(self, written: Any, path: str) -> Condition:
         """Return an inner condition. `path` is its path in this condition."""
-        return self.read(written, self.owner, f"{self.where}.{path}", self.nodes, self.absolute)
+        return self.read_condition(
+            written, self.owner, f"{self.where}.{path}", self.nodes, self.convert_time
+        )
 
-    def conditions(self) -> tuple[Condition, ...]:
+    def read_all_inner(self) -> tuple[Condition, ...]:
         """Return all inner conditions."""
-        return tuple(self.inner(part, path) for path, part in self.parts())
+        return tuple(self.read_inner(part, path) for path, part in self.parts())
 
-    def part(self) -> Condition:
+    def read_inner_argument(self) -> Condition:
         """Return the inner condition of `Not` or `NWhen`."""
-        return self.inner(self.needed(INSIDE), INSIDE)
+        return self.read_inner(self.get_required(INSIDE), INSIDE)
 
     def refuse_unread(self) -> None:
         """Refuse arguments that the conversion of the condition has not read."""
-        unread_names = (name for name in self.arguments if name not in self.unread)
+        unread_names = (name for name in self.arguments if name not in self.read_names)
         raise_findings(
             Finding(
                 "ConditionError",
                 f"the condition '{self.type}' has the argument '{name}', which nothing reads",
                 self.where,
-                _advice(name, self.unread),
+                _advice(name, self.read_names),
             )
             for name in unread_names
         )
 
     # --- conversion to data ---------------------------------------------------------------------
 
-    def on_absolute_time(self) -> Condition:
+    def convert_absolute_time(self) -> Condition:
         """Return a condition on absolute time. graph-scheduler itself checks the arguments."""
-        self.unread.update(dict.fromkeys(self.arguments))
-        return self.absolute(self)
+        self.read_names.update(dict.fromkeys(self.arguments))
+        return self.convert_time(self)
 
-    def times(self, unit: TimeScale, sign: str, n: float | None = None) -> Condition:
+    def compare_time(self, unit: TimeScale, sign: str, n: float | None = None) -> Condition:
         """Return a condition that compares the number of elapsed time units with `n`."""
         default = SEQUENCE if unit is UPDATE else UPDATE
-        return Compare((self._passed(unit, default),), sign, self.number() if n is None else n)
+        return Compare(
+            (self._read_time_count(unit, default),), sign, self.read_number() if n is None else n
+        )
 
-    def _passed(self, unit: TimeScale, default: TimeScale = UPDATE) -> TimeCount:
+    def _read_time_count(self, unit: TimeScale, default: TimeScale = UPDATE) -> TimeCount:
         """Return the count of elapsed time units within the argument `time_scale`."""
-        within = self.scale(default)
+        within = self.read_scale(default)
         if (unit, within) == (CSE, PASS):
             raise ConditionError(
                 f"the condition '{self.type}' counts within a pass, where graph-scheduler keeps no "
@@ -194,20 +198,20 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
             )
         return TimeCount(unit, within if within > unit else TimeScale.LIFE)
 
-    def every_pass(self) -> Condition:
+    def repeat_in_passes(self) -> Condition:
         """Return the condition that holds in every n-th pass."""
-        return EveryNth(self._passed(PASS), self.nth())
+        return EveryNth(self._read_time_count(PASS), self.read_period())
 
-    def calls(self, sign: str) -> Condition:
+    def compare_runs(self, sign: str) -> Condition:
         """Return a condition that compares the number of runs of a node with `n`."""
-        return Compare((RunCount(self.node(), self.scale()),), sign, self.number())
+        return Compare((RunCount(self.read_node(), self.read_scale()),), sign, self.read_number())
 
-    def calls_of_all(self) -> Condition:
+    def compare_total_runs(self) -> Condition:
         """Return the condition that the runs of several nodes add up to at least `n`. The sum of no nodes is 0."""
-        scale, n = self.scale(), self.number()
-        return Compare(tuple(RunCount(node, scale) for node in self.several()), ">=", n)
+        scale, n = self.read_scale(), self.read_number()
+        return Compare(tuple(RunCount(node, scale) for node in self.read_nodes()), ">=", n)
 
-    def unused(self) -> Condition:
+    def compare_runs_since_owner(self) -> Condition:
         """Return the condition that a node has run at least `n` times since the owner ran last."""
         if self.owner is None:
             raise ConditionError(
@@ -216,14 +220,14 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
                 self.where,
                 "use AfterNCalls",
             )
-        return Compare((RunsSinceReader(self.node(), self.owner),), ">=", self.number())
+        return Compare((RunsSinceReader(self.read_node(), self.owner),), ">=", self.read_number())
 
-    def all_have_run(self) -> Condition:
+    def require_runs(self) -> Condition:
         """Return the condition that every named node has run. Without names, all nodes of the graph are meant."""
-        scale, nodes = self.scale(), self.several() or self.nodes
+        scale, nodes = self.read_scale(), self.read_nodes() or self.nodes
         return AllOf(tuple(Compare((RunCount(n, scale),), ">=", 1) for n in nodes))
 
-    def _float(self, name: str, number: int | float) -> float:
+    def _to_float(self, name: str, number: int | float) -> float:
         """Return a number as a float. Raise ConditionError if the number is too large."""
         try:
             return float(number)
@@ -232,9 +236,9 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
                 f"'{name}' of a Threshold is larger than a number with a point can be", self.where
             ) from None
 
-    def threshold(self) -> Condition:
+    def compare_threshold(self) -> Condition:
         """Return the condition that compares a value of a node with a number."""
-        sign, threshold = self.needed("comparator"), self.needed("threshold")
+        sign, threshold = self.get_required("comparator"), self.get_required("threshold")
         if sign not in SIGNS:
             raise ConditionError(
                 f"'{sign}' is no comparator of a Threshold", self.where, f"use {', '.join(SIGNS)}"
@@ -252,13 +256,13 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
                 f"'indices' of a Threshold must be whole numbers, not {indices!r}", self.where
             )
         return Reaches(
-            self.node(),
-            str(self.needed("parameter")),
+            self.read_node(),
+            str(self.get_required("parameter")),
             tuple(index_list),
             sign,
-            self._float("threshold", threshold),
-            self._float("atol", numbers["atol"] or 0),
-            self._float("rtol", numbers["rtol"] or 0),
+            self._to_float("threshold", threshold),
+            self._to_float("atol", numbers["atol"] or 0),
+            self._to_float("rtol", numbers["rtol"] or 0),
             self.where,
         )
 

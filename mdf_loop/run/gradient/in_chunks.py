@@ -72,7 +72,7 @@ class GradientOverTime:
 
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
         """Compute the objective and its derivative by each requested input."""
-        bound = bound.drawing(self._programs.later)
+        bound = bound.with_random_keys(self._programs.later)
         state_size = self._held(max(self._session.members(bound), 1))
         most = max(FEWEST, math.isqrt(self._steps), AT_ONCE // state_size)
         if self._steps <= max(most, IN_ONE * AT_ONCE // state_size) and not self._constant:

@@ -54,7 +54,7 @@ class GradientInOne:
 
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
         """Compute the objective and its derivative by each requested input."""
-        feeds = {**bound.drawing(self._program).arrays, **self._data_feeds}
+        feeds = {**bound.with_random_keys(self._program).arrays, **self._data_feeds}
         if not self._swept or self._at_once:
             return self._one(self._runnable, feeds)
         members = len(feeds[min(self._swept)])

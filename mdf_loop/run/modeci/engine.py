@@ -38,7 +38,7 @@ NOTHING_GIVEN = BoundInputs({})
 
 def only_given(document: Document, names: Container[str], inputs: BoundInputs) -> BoundInputs:
     """Select the inputs in `names`. Other ports have the engine's own defaults."""
-    port_names = [p.name for p in open_ports(document) if p.given_as(names) is not None]
+    port_names = [p.name for p in open_ports(document) if p.name_among(names) is not None]
     arrays = {name: inputs.arrays[name] for name in port_names}
     return BoundInputs(arrays, inputs.over_time, inputs.dtypes)
 

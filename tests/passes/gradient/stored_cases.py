@@ -57,7 +57,7 @@ def program_of(case: dict[str, Any]) -> tuple[Program, dict[str, np.ndarray], di
         more = {"steps": np.array(case["steps"])}
         more |= {"dt": np.array(case["dt"])} if case["dt"] else {}
     assert check(program) == ()
-    bound = bound.drawing(program)
+    bound = bound.with_random_keys(program)
     terms, data = [], {}
     for k, entry in enumerate(case["of"]):
         parameters = entry.get("target", entry.get("weights"))

@@ -30,15 +30,15 @@ def _clock(layers: list[str], *written: dict[str, Any]) -> AbsoluteTime:
 
 
 def _read(clock: AbsoluteTime, owner: str, kind: str = "TimeInterval", **written: Any) -> Condition:
-    return clock.condition(
+    return clock.convert(
         WrittenCondition(
-            owner, "here", "AB", clock.condition, read_condition, type=kind, arguments=written
+            owner, "here", "AB", clock.convert, read_condition, type=kind, arguments=written
         )
     )
 
 
 def test_no_absolute_condition_no_clock() -> None:
-    assert not absolute_time([({"type": "Always"}, "here")], [("A",)]).used
+    assert not absolute_time([({"type": "Always"}, "here")], [("A",)]).is_used
 
 
 def test_an_interval_is_divided_among_layers() -> None:

@@ -25,7 +25,9 @@ def _schedule(source: Model) -> Schedule:
 
 
 def _counters(schedule: Schedule) -> Counters:
-    return Counters(ModelBuilder(), {k: not isinstance(k, JustRan) and 0 for k in schedule.keys})
+    return Counters(
+        ModelBuilder(), {k: not isinstance(k, JustRan) and 0 for k in schedule.count_keys}
+    )
 
 
 def flat(passes: tuple[Sets, ...] | None) -> Sets | None:
@@ -40,8 +42,8 @@ def _plan(source: Model, most: int = 64) -> Sets | None:
 
 def test_without_conditions_layers_run_once() -> None:
     schedule = _schedule(model("diamond"))
-    assert schedule.plain
-    assert schedule.all_run
+    assert schedule.has_only_defaults
+    assert schedule.runs_all_nodes
     assert _plan(model("diamond")) == schedule.layers == (("A",), ("B", "C"), ("D",))
 
 
@@ -87,7 +89,7 @@ def test_counters_continue_in_the_next_evaluation() -> None:
     counters = _counters(schedule)
     assert flat(schedule.plan(counters, 64)) == ((), (), ())
     assert flat(schedule.plan(counters, 64)) == (("A",), ("A",), ("A",))
-    (key,) = schedule.persistent
+    (key,) = schedule.persistent_keys
     assert counters.counts[key] == 2
 
 
@@ -118,7 +120,7 @@ def test_a_condition_that_changes_when_evaluated() -> None:
     ],
 )
 def test_conditions_that_can_become_true_without_runs(written: Model, wakes: bool) -> None:
-    assert _schedule(model("chain", {"B": written})).may_wake is wakes
+    assert _schedule(model("chain", {"B": written})).can_resume is wakes
 
 
 @pytest.mark.parametrize(
