@@ -136,7 +136,7 @@ def _terminals_by_name(choice: ChoiceOutline) -> dict[str, tuple[str, str]]:
 def _draw_pass_through(
     canvas: Canvas, choice: ChoiceOutline, branch: BranchOutline
 ) -> dict[str, str]:
-    """Draw a pill for each value that a branch passes through."""
+    """Draw a pill for each value that a branch returns unchanged."""
     pills: dict[str, str] = {}
     for output in branch.outputs:
         if output.node is None and output.port and output.port not in pills:
@@ -166,7 +166,7 @@ def _wire_outputs(
     left_rail: Rail,
     right_rail: Rail,
 ) -> None:
-    """Draw edges from a branch to the results in the right rail."""
+    """Draw edges from the outputs of a branch to the results in the right rail."""
     for name in pills.values():
         _keep_between_rails(canvas, left_rail, name, right_rail)
     terminals = _terminals_by_name(choice)
@@ -185,6 +185,6 @@ def _wire_outputs(
 
 
 def _keep_between_rails(canvas: Canvas, left_rail: Rail, name: str, right_rail: Rail) -> None:
-    """Keep a drawn node between both rails."""
+    """Draw invisible edges that keep a node between both rails."""
     canvas.add_invisible_edge(left_rail.name, name)
     canvas.add_invisible_edge(name, right_rail.name)

@@ -134,7 +134,7 @@ def argument_text(argument: ArgumentOutline) -> str:
 
 
 def _start_terminal(loop: LoopOutline) -> Terminal | None:
-    """Return the left terminal of the start condition, or None."""
+    """Return the left terminal of the start condition, or None if the loop has no start condition to show."""
     if loop.start is not None:
         remark = f"← {argument_text(loop.start)}"
         return Terminal("start", "c", loop.condition_in or "condition", remark)

@@ -9,7 +9,7 @@ from mdf_loop.ir import Array
 
 
 class Model(Protocol):
-    """Model with free parameters and outputs."""
+    """Interface of a model that a fit evaluates and differentiates."""
 
     def outputs(self, members: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the outputs of the model for each member (set of parameter values), along a leading axis.

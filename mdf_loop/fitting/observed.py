@@ -75,7 +75,7 @@ class Observations(Struct, frozen=True):
 
     @property
     def dropped(self) -> int:
-        """Number of rows with a nan or infinite value."""
+        """Number of data rows that are dropped, because a value is nan or infinite."""
         return count_nonfinite_rows(*(part.values for part in self.parts))
 
 

@@ -111,7 +111,7 @@ class ReactionTimeData(Struct, frozen=True):
 
     @property
     def observed(self) -> Array:
-        """Number of data in each bin."""
+        """Observed number of data in each bin."""
         return np.concatenate([bins_of_choice.observed for bins_of_choice in self.bins])
 
     @property

@@ -114,7 +114,7 @@ class _ReferenceNamer(ast.NodeTransformer):
         return ast.unparse(tree) if refers_to_results else text
 
     def _name(self, loop: str, key: str | int) -> str:
-        """Return the name of a reference, which is created on first use."""
+        """Return the name that replaces a reference. A new reference receives a new name."""
         for name, reference in self.references.items():
             if reference == Reference(loop, key):
                 return name
@@ -125,14 +125,17 @@ class _ReferenceNamer(ast.NodeTransformer):
         return name
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """Replace `loop.iterations`."""
+        """Replace a reference such as `loop.iterations` by a name."""
         loop = node.value
         if isinstance(loop, ast.Name) and loop.id in self.loops and node.attr in LOOP_RESULTS:
             return ast.Name(self._name(loop.id, node.attr), ast.Load())
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """Replace `loop[0]`, which may also refer to the only result of a loop if it is a scalar."""
+        """Replace a reference such as `loop[0]` by a name.
+
+        `loop[0]` may also refer to the only result of a loop if that result is a scalar.
+        """
         loop, index = node.value, node.slice
         is_zero = isinstance(index, ast.Constant) and type(index.value) is int and index.value == 0
         if isinstance(loop, ast.Name) and loop.id in self.loops and is_zero:

@@ -118,7 +118,7 @@ class FrameBuilder:
         return simplify_scene(Scene(scene.boxes, (*scene.wires, *wires)), self.numbers)
 
     def _input_wires(self, body: GraphOutline, ends: dict[str, NodeEnds]) -> Iterator[Wire]:
-        """Yield wires from the left rail to the readers in the body."""
+        """Yield wires from the terminals of the left rail to their readers in the body."""
         for body_input in body.inputs:
             terminal_key, kind = self.terminals.key_of_name.get(body_input.name, ("", ""))
             if terminal_key in self.left and body_input.node in ends:
@@ -179,7 +179,7 @@ class FrameBuilder:
         return Scene((box,), tuple(outer_wires))
 
     def _pass_through_boxes(self, branch: BranchOutline) -> dict[str, Box]:
-        """Return a pill for each value that a branch passes through."""
+        """Return a pill for each value that a branch returns unchanged."""
         return {
             output.port: build_pill_box(
                 self.numbers, "passed", output.port, "passed through", output.path

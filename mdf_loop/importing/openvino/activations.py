@@ -30,7 +30,7 @@ TRANSLATORS.update(
 
 @layer("Elu")
 def _elu(call: LayerCall) -> Result:
-    """Convert `x` where x > 0, else `alpha (exp(x) - 1)`."""
+    """Convert Elu: `x` where x > 0, else `alpha (exp(x) - 1)`."""
     x = call.input(0)
     negative_part = op("Min", x, call.number(0))
     negative_branch = op(
@@ -43,7 +43,7 @@ def _elu(call: LayerCall) -> Result:
 
 @layer("PReLU", "PRelu")
 def _prelu(call: LayerCall) -> Result:
-    """Convert `x` where x > 0, else `slope x`, with a slope of one axis along axis 1."""
+    """Convert PReLU: `x` where x > 0, else `slope x`. A slope with one axis lies along axis 1."""
     slope: Term = call.input(1)
     if call.rank(1) == 1 and call.rank(0) > 2 and call.shape(1) != (1,):
         slope = op("Reshape", slope, int64_array(-1, *(1,) * (call.rank(0) - 2)))
@@ -67,7 +67,7 @@ def _log_softmax(call: LayerCall) -> Result:
 
 @layer("HardSigmoid")
 def _hard_sigmoid(call: LayerCall) -> Result:
-    """Convert `max(0, min(1, alpha x + beta))`."""
+    """Convert HardSigmoid: `max(0, min(1, alpha x + beta))`."""
     linear_part = op("Add", op("Mul", call.input(1), call.input(0)), call.input(2))
     return op("Clip", linear_part, call.number(0), call.number(1))
 
@@ -89,7 +89,7 @@ def _hswish(call: LayerCall) -> Result:
 
 @layer("Swish")
 def _swish(call: LayerCall) -> Result:
-    """Convert `x sigmoid(beta x)`."""
+    """Convert Swish: `x sigmoid(beta x)`."""
     beta = call.optional(1)
     x: Term = call.input(0)
     argument = x if beta is None else op("Mul", x, beta)
@@ -103,7 +103,7 @@ def _mish(call: LayerCall) -> Result:
 
 @layer("Selu")
 def _selu(call: LayerCall) -> Result:
-    """Convert `lambda x` where x > 0, else `lambda alpha (exp(x) - 1)`."""
+    """Convert Selu: `lambda x` where x > 0, else `lambda alpha (exp(x) - 1)`."""
     x, alpha, scale = call.required_inputs(3)
     negative_part = op("Min", x, call.number(0))
     negative_branch = op("Mul", alpha, op("Sub", op("Exp", negative_part), call.number(1)))
@@ -112,7 +112,7 @@ def _selu(call: LayerCall) -> Result:
 
 @layer("Gelu")
 def _gelu(call: LayerCall) -> Result:
-    """Convert `x Phi(x)` as `0.5 x (1 + erf(x / sqrt(2)))`, or as its approximation with tanh."""
+    """Convert Gelu: `x Phi(x)` as `0.5 x (1 + erf(x / sqrt(2)))`, or as its approximation with tanh."""
     x = call.input(0)
     half = op("Mul", call.number(0.5), x)
     if call.choice("approximation_mode", {"erf": True, "tanh": False}, "erf"):
@@ -126,7 +126,7 @@ def _gelu(call: LayerCall) -> Result:
 
 @layer("MVN")
 def _mvn(call: LayerCall) -> Result:
-    """Convert `(x - mean) / sqrt(variance + eps)` along axes. `eps` may be outside of the root.
+    """Convert MVN: `(x - mean) / sqrt(variance + eps)` along axes. `eps` may be outside of the root.
 
     Source: OpenVINO operation sets, MVN-6.
     """

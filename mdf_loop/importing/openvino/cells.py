@@ -53,7 +53,7 @@ def _split_gates(call: LayerCall, value: Term, count: int, axis: int) -> list[Te
 
 @layer("RNNCell")
 def _rnn_cell(call: LayerCall) -> Result:
-    """Convert `f(X W' + H R' + B)`."""
+    """Convert RNNCell: `f(X W' + H R' + B)`."""
     (activate,) = _activations(call, "tanh")
     x, state, weights, recurrence = call.required_inputs(4)
     preactivation: Term = op(
@@ -66,7 +66,7 @@ def _rnn_cell(call: LayerCall) -> Result:
 
 @layer("LSTMCell")
 def _lstm_cell(call: LayerCall) -> Result:
-    """Convert a cell with gates f, i, c, o: new cell `f C + i c`, new state `o h(new cell)`."""
+    """Convert LSTMCell, whose gates are f, i, c, o: new cell `f C + i c`, new state `o h(new cell)`."""
     if call.text("weights_format", "fico") != "fico":
         raise call.unsupported("with weights in another order than fico cannot be read")
     if call.read_bool("input_forget", False) or call.count > 6:
@@ -93,7 +93,7 @@ def _lstm_cell(call: LayerCall) -> Result:
 
 @layer("GRUCell")
 def _gru_cell(call: LayerCall) -> Result:
-    """Convert a cell with gates z, r and candidate h(X, r H): new state `(1 - z) h + z H`.
+    """Convert GRUCell, with gates z, r and candidate h(X, r H): new state `(1 - z) h + z H`.
 
     With `linear_before_reset`, r multiplies H R' + B instead of H.
     """

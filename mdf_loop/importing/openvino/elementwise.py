@@ -127,7 +127,7 @@ def _convert_like(call: LayerCall) -> Result:
 
 @layer("Divide")
 def _divide(call: LayerCall) -> Result:
-    """Convert a division. Integers are rounded down, or towards zero if `m_pythondiv` is false."""
+    """Convert Divide. Integers are rounded down, or towards zero if `m_pythondiv` is false."""
     _check_broadcast(call)
     x, y = call.input(0), call.input(1)
     quotient = op("Div", x, y)
@@ -147,14 +147,14 @@ def _signs_differ(call: LayerCall, remainder: Term, y: Term) -> OnnxOp:
 
 @layer("Mod")
 def _mod(call: LayerCall) -> Result:
-    """Convert the remainder of a division that rounds towards zero."""
+    """Convert Mod, the remainder of a division that rounds towards zero."""
     _check_broadcast(call)
     return op("Mod", call.input(0), call.input(1), fmod=1)
 
 
 @layer("FloorMod")
 def _floor_mod(call: LayerCall) -> Result:
-    """Convert the remainder of a division that rounds down, which has the divisor's sign."""
+    """Convert FloorMod, the remainder of a division that rounds down. It has the divisor's sign."""
     _check_broadcast(call)
     return op("Mod", call.input(0), call.input(1), fmod=0)
 

@@ -39,7 +39,7 @@ def axes_to_attribute(r: Rewrite) -> None:
 
 
 def reduce_mean(r: Rewrite) -> None:
-    """Replace a mean over variable axes by the sum divided by the number of summed elements."""
+    """Replace ReduceMean over variable axes by the sum divided by the number of summed elements."""
     axes = r.input(1)
     if not axes or r.facts.value(axes) is not None:
         axes_to_attribute(r)
@@ -57,7 +57,7 @@ def reduce_mean(r: Rewrite) -> None:
 
 
 def reduce_bool(r: Rewrite) -> None:
-    """Reduce booleans as the numbers 0 and 1."""
+    """Replace a reduction of booleans by a reduction of the numbers 0 and 1."""
     if r.dtype(r.input(0)) != T.BOOL:
         r.add_copy()
         return
@@ -150,7 +150,7 @@ def cast(r: Rewrite) -> None:
 
 
 def equal_text(r: Rewrite) -> None:
-    """Compare strings through their indices in the list of distinct strings."""
+    """Replace Equal of strings by a comparison of their indices among the distinct strings."""
     if r.dtype(r.input(0)) != T.STRING:
         r.add_copy()
         return
@@ -179,7 +179,7 @@ def equal_text(r: Rewrite) -> None:
 
 
 def bit_not(r: Rewrite) -> None:
-    """Invert every bit: ~x = -1 - x, or largest - x for unsigned integers."""
+    """Replace BitwiseNot by ~x = -1 - x, or largest - x for unsigned integers."""
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(r.dtype(r.input(0))))
     largest = np.iinfo(dtype).max if dtype.kind == "u" else -1
     r.add("Sub", [r.add_constant(np.array(largest, dtype)), r.input(0)], to=r.output())
@@ -242,7 +242,7 @@ def _common_bits(r: Rewrite) -> str:
 
 
 def bit_shift_28(r: Rewrite) -> None:
-    """Shift signed integers as unsigned ones.
+    """Replace BitShift of signed integers by BitShift of unsigned integers.
 
     The bits of a negative number are inverted before a right shift, and inverted back after the
     shift. A shift by a negative number, or by the bit width or more, shifts all bits out.
@@ -298,7 +298,7 @@ def range_27(r: Rewrite) -> None:
 
 
 def cum_prod(r: Rewrite) -> None:
-    """Replace a cumulative product by a Scan along the axis.
+    """Replace CumProd by a Scan along the axis.
 
     If the axis is not constant, the data are reshaped to three axes: all axes before the axis, the
     axis itself, and all axes after it. The Scan then runs along the second axis.

@@ -46,7 +46,7 @@ def _part_lengths(r: Rewrite, axis: int, count: int) -> str:
 
 
 def extent_of(r: Rewrite, name: str, axis: int) -> str:
-    """Return one extent of a value, as a list with one number."""
+    """Return one extent of a value's shape, as a list with one number."""
     end = axis + 1 if axis != -1 else None
     return r.add("Shape", [name], start=axis, end=end)
 

@@ -15,7 +15,7 @@ def drop_consumed(r: Rewrite) -> None:
 
 
 def broadcast(r: Rewrite) -> None:
-    """Replace `axis`, the axis of the first input at which the second one begins, by Unsqueeze."""
+    """Replace the attribute `axis`, where the second input begins in the first, by an Unsqueeze."""
     axis = r.get("axis")
     second_input = r.input(1)
     if r.get("broadcast", 0) and axis is not None:
@@ -96,7 +96,7 @@ def softmax_13(r: Rewrite) -> None:
 
 
 def axes_to_input(r: Rewrite) -> None:
-    """Turn the axes of Squeeze, Unsqueeze and ReduceSum into an input."""
+    """Turn the attribute `axes` of Squeeze, Unsqueeze and ReduceSum into an input."""
     axes = r.get("axes")
     inputs = [r.input(0)]
     if axes is not None:
