@@ -101,7 +101,7 @@ def this_process(run: str, region: Region | None = None) -> Owner:
 
 @cache
 def _host() -> str:
-    """Return the name of this host without special characters, or '' if it is unknown."""
+    """Return the name of this host without special characters, or an empty text if it is unknown."""
     return re.sub(r"[^\w.-]", "_", platform.node())[:100]
 
 

@@ -27,7 +27,7 @@ class WriteBuffer:
         self._usual = min(usual, shutil.disk_usage(folder).free // 8)
 
     def covers(self, size: int) -> bool:
-        """Enlarge the reserve to `size` bytes if necessary. Return False if the disk is full."""
+        """Return True if the reserve has `size` bytes, or can be enlarged to `size` bytes."""
         if size <= self._size:
             return True
         return self._grows_to(max(size, self._usual)) or self._grows_to(size)
