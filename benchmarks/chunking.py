@@ -121,7 +121,7 @@ def unbroken(compiled: CompiledModel, steps: int, every: int = 1) -> Callable[[]
         state = session.state_of(session.first.run(session.given(bound, 0)))
         later = session.later(state, brief=brief, thinned=every > 1)
         inputs = session.given(bound, 1, steps)
-        arrays = later.run(session.going_on(later, inputs, state, rows * every, rows, DT))
+        arrays = later.run(session.loop_feeds(later, inputs, state, rows * every, rows, DT))
         return {name: arrays[name] for name in session.programs.recorded}
 
     return run

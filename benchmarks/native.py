@@ -132,7 +132,7 @@ def loop_only(case: Case, model: CompiledModel, steps: int) -> Way:
     brief = session.begin_run(steps, session.members(bound))
     later = session.later(initial_state, brief=brief, thinned=False)
     inputs = session.given(bound, 1, steps)
-    feeds = session.going_on(later, inputs, initial_state, steps - 1, steps - 1, case.dt)
+    feeds = session.loop_feeds(later, inputs, initial_state, steps - 1, steps - 1, case.dt)
     never = Stopping()  # a run shares one object among its calls
 
     def run() -> NamedArrays:

@@ -65,7 +65,7 @@ def test_every_model_has_a_numpy_loop(numpy_loops) -> None:
 
 
 def test_runs_with_and_without_chunks_are_equal(chunking, monkeypatch) -> None:
-    monkeypatch.setattr(chunks, "SECONDS", 0.001)
+    monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0.001)
     compiled = mdf_loop.compile(chunking.MODEL, device="cpu")
     whole = chunking.unbroken(compiled, 2000)()
     assert sorted(whole) == ["FNpop.V", "FNpop.W", "FNpop.spike"]

@@ -13,7 +13,7 @@ from mdf_loop.cluster.partition import MemberBlock, Partition
 from mdf_loop.errors import RunError
 from mdf_loop.ir import StopReason
 from mdf_loop.run.control.stopping import Stopping
-from mdf_loop.run.recording.zarr_folder import CHUNK
+from mdf_loop.run.recording.zarr_folder import CHUNK_BYTES
 from mdf_loop.signals import ending
 
 BLOCK = 10.0
@@ -76,7 +76,7 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
         if computed.pieces:
             size = block or int(min(BLOCK / took * first.members, members / PARTS))
             whole = PilotRun(Partition.of(job.shape, target, size), first, computed)
-            most = min(most, max(1, CHUNK // _bytes(computed)))
+            most = min(most, max(1, CHUNK_BYTES // _bytes(computed)))
             enough = took >= (ENOUGH if warm else BLOCK) or target >= _power(most)
             if is_all or enough or stopping.reason is not None:
                 break

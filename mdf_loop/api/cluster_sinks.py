@@ -27,7 +27,7 @@ from mdf_loop.ir import Array, StopReason
 from mdf_loop.memory_limit import check
 from mdf_loop.results.data import Results
 from mdf_loop.run.outputs import Axis, LoopReport
-from mdf_loop.run.recording.missing import common_shape, padded
+from mdf_loop.run.recording.missing import common_shape, pad_rows
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
 from mdf_loop.run.recording.over_trials import TrialStatistics
 from mdf_loop.specification import RunSpecification
@@ -137,8 +137,8 @@ class MemorySink:
         if stored is None:
             stored = np.zeros((self.members, *array.shape[1:]), array.dtype)
         shape = common_shape(key[1], stored.shape[1:], array.shape[1:])
-        stored = padded(key[1], stored, (self.members, *shape))
-        array = padded(key[1], array, (len(array), *shape))
+        stored = pad_rows(key[1], stored, (self.members, *shape))
+        array = pad_rows(key[1], array, (len(array), *shape))
         stored = stored.astype(np.result_type(stored.dtype, array.dtype), copy=False)
         stored[rows] = array
         self._arrays[key] = stored

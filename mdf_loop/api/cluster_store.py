@@ -25,9 +25,9 @@ from mdf_loop.run.control.checkpoint import digest_of_arrays
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.environment import environment
 from mdf_loop.run.outputs import Axis
-from mdf_loop.run.recording.labels import ENDS, coordinates
+from mdf_loop.run.recording.labels import END_ATTRIBUTES, coordinates
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
-from mdf_loop.run.recording.regions import Along, Regions, create_regions
+from mdf_loop.run.recording.regions import CoordinateFunction, Regions, create_regions
 from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.run.recording.stored import stored_axes
 from mdf_loop.specification import RunSpecification
@@ -163,7 +163,7 @@ class StoreSink:
         if stopped_by is StopReason.COMPLETED:
             ends: dict[str, Any] = {}
         else:
-            ends = dict(zip(ENDS, (stopped_by.word, reason), strict=True))
+            ends = dict(zip(END_ATTRIBUTES, (stopped_by.word, reason), strict=True))
         for failure in self.failures:
             self._failed[failure.who] = failure.finding.what
         self._store.note(self._lease, self._said, ends)
@@ -262,13 +262,13 @@ def _of_one(template: Results, spec: RunSpecification) -> Results:
     return laid_out(results, Grid(first) if first else {})
 
 
-def _along(template: Results, spec: RunSpecification) -> dict[str, Along]:
+def _along(template: Results, spec: RunSpecification) -> dict[str, CoordinateFunction]:
     """Return a function for each coordinate along an axis of members, by the coordinate's name in the store.
 
     The function returns the coordinate values of a range of members.
     """
     sweep, trials = spec.values.sweep, spec.values.draws.trials
-    known: dict[str, Along] = {}
+    known: dict[str, CoordinateFunction] = {}
     for name in sweep:
         if isinstance(sweep, Grid):
             known[name] = _listed(sweep.along[name])
@@ -277,7 +277,7 @@ def _along(template: Results, spec: RunSpecification) -> dict[str, Along]:
     if trials is not None:
         known["trial"] = lambda first, last: np.asarray(trials[first:last])
     dims = {axis.name for axis in template.axes if axis.name != "time"}
-    axes: dict[str, Along] = {}
+    axes: dict[str, CoordinateFunction] = {}
     for item in coordinates(template):
         plain = item.name.removesuffix(" (swept)")
         if item.dims[0] not in dims or item.dims[0] in ("step",):
@@ -286,11 +286,11 @@ def _along(template: Results, spec: RunSpecification) -> dict[str, Along]:
     return axes
 
 
-def _listed(values: Array) -> Along:
+def _listed(values: Array) -> CoordinateFunction:
     """Return a function that returns a range of the coordinate `values`."""
     return lambda first, last: values[first:last]
 
 
-def _swept(sweep: Mapping[str, Any], name: str) -> Along:
+def _swept(sweep: Mapping[str, Any], name: str) -> CoordinateFunction:
     """Return a function that returns the swept values of one name for a range of members."""
     return lambda first, last: np.asarray(part_of(sweep, first, last)[name])

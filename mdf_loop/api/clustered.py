@@ -30,7 +30,7 @@ from mdf_loop.cluster.tasks import Outcome, SchedulerGoneError, Tasks, WorkerDie
 from mdf_loop.errors import Finding, InputError, LoopError, RunError
 from mdf_loop.ir import StopReason
 from mdf_loop.results.data import Results
-from mdf_loop.run.control.progress import Reporter, reporting
+from mdf_loop.run.control.progress import Reporter, open_reporter
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.specification import RunSpecification
@@ -84,7 +84,7 @@ def _computed(
         sink = _sink(job, prepared, spec, lease, stopping)
         connecting.begin()
         run = _Run(job, sink, stopping)
-        with reporting(
+        with open_reporter(
             spec.controls.progress, sink.members, sink.done, "members", prepared.document.graph.id
         ) as reporter:
             if run.reason_to_end(reporter) is None and sink.done < sink.members:

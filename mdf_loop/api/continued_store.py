@@ -10,15 +10,15 @@ from msgspec import Struct
 from mdf_loop.cluster.partition import Partition, boxes
 from mdf_loop.errors import InputError
 from mdf_loop.files import sync
-from mdf_loop.run.control.checkpoint import difference
+from mdf_loop.run.control.checkpoint import describe_difference
 from mdf_loop.run.environment import check_environment
 from mdf_loop.run.recording import zarr_folder as folder
-from mdf_loop.run.recording.labels import Labelled, safe_name
+from mdf_loop.run.recording.labels import Labelled, escape_name
 from mdf_loop.run.recording.metadata import DamagedError
 from mdf_loop.run.recording.region_check import BlockState, RegionCheck
-from mdf_loop.run.recording.region_layout import SWEEP, RegionLayout, read_layout
-from mdf_loop.run.recording.regions import Along, Regions
-from mdf_loop.run.recording.store_files import plain_files
+from mdf_loop.run.recording.region_layout import SWEEP_ATTRIBUTE, RegionLayout, read_layout
+from mdf_loop.run.recording.regions import CoordinateFunction, Regions
+from mdf_loop.run.recording.store_files import list_files
 from mdf_loop.run.recording.store_lease import StoreLease
 
 _ANEW = "begin anew: overwrite=True (--overwrite) without resume"
@@ -54,14 +54,14 @@ class ContinuedStore(Struct, frozen=True):
             InputError: The store cannot be written.
         """
         place = self.store.place
-        with folder.writing(place):
+        with folder.convert_os_errors(place):
             for file in self.leftovers:
                 file.unlink(missing_ok=True)
             for parent in {file.parent for file in self.leftovers}:
                 sync(parent)
 
     def write_coordinates(
-        self, lease: StoreLease, items: Iterable[Labelled], along: Mapping[str, Along]
+        self, lease: StoreLease, items: Iterable[Labelled], along: Mapping[str, CoordinateFunction]
     ) -> None:
         """Write the damaged coordinates again.
 
@@ -71,9 +71,9 @@ class ContinuedStore(Struct, frozen=True):
         checksums = dict(self.layout.record.checksums or {})
         names = set(self.damaged_coordinates)
         for item in items:
-            if safe_name(item.name) in names:
+            if escape_name(item.name) in names:
                 checksums |= self.store.write_coordinate(item, along.get(item.name))
-                names.remove(safe_name(item.name))
+                names.remove(escape_name(item.name))
         if names:
             raise InputError(
                 f"cannot continue '{lease.path}': '{min(names)}' is damaged, which is no "
@@ -99,33 +99,33 @@ def continued_store(
     Raises:
         InputError: The store belongs to another run, or is damaged.
     """
-    attributes = folder.attributes_of(lease.place)
-    if SWEEP not in attributes:
+    attributes = folder.read_own_attributes(lease.place)
+    if SWEEP_ATTRIBUTE not in attributes:
         return None
     try:
         layout = read_layout(lease.place)
         run = {word: text for word, text in layout.record.run.items() if word != _VERSION}
-        if apart := difference(run, identity):
+        if apart := describe_difference(run, identity):
             raise InputError(
                 f"the store '{lease.path}' is of {apart}",
                 hint="give the same command, or begin anew without resume",
             )
         check_environment(f"the store '{lease.path}'", layout.record.environment, _ANEW)
-        files = dict(plain_files(lease.place))
+        files = dict(list_files(lease.place))
         cut = _cut(layout, shape)
     except DamagedError as error:
         raise InputError(f"cannot continue '{lease.path}': {error}", hint=_REMEDY) from None
     record = layout.record
     store = Regions(
         lease.place,
-        str(attributes.get(folder.RUN)),
+        str(attributes.get(folder.RUN_ATTRIBUTE)),
         record.shape,
         record.outputs,
         record.flags,
         has_checksums=record.checksums is not None,
     )
     computed, leftovers = set(), [lease.place / f for f in files if f.endswith(".partial")]
-    with folder.writing(lease.place):
+    with folder.convert_os_errors(lease.place):
         layout.mend(lease.place)  # the check needs these metadata to read chunks
         check = RegionCheck(lease.place, layout, files)
         for block in cut.blocks():

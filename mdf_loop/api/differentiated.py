@@ -34,7 +34,7 @@ from mdf_loop.results.gradient import Gradient, GradientCheck
 from mdf_loop.run.gradient.in_chunks import GradientOverTime
 from mdf_loop.run.gradient.in_one import GradientInOne
 from mdf_loop.run.gradient.loaded import Differentiation
-from mdf_loop.run.gradient.terms import Data, terms_of
+from mdf_loop.run.gradient.terms import Data, make_terms
 from mdf_loop.run.time_session import TimeSession
 from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid
@@ -223,7 +223,7 @@ class Differentiated:
     ) -> GradientInOne | GradientOverTime:
         """Read the model and prepare its derivatives for the types of bound values."""
         prepared = self.named.prepared
-        terms = terms_of(self.losses, self.named.outputs)
+        terms = make_terms(self.losses, self.named.outputs)
         targets = tuple(self.named.inputs.values())
         differentiation = Differentiation(
             terms, targets, prepared.placement, self._most, through_kernels

@@ -18,7 +18,7 @@ from mdf_loop.reading.names import Item, named_items
 from mdf_loop.results.data import Results
 from mdf_loop.run.backend import DocumentBackend
 from mdf_loop.run.modeci import seeds
-from mdf_loop.run.modeci.engine import EngineRun, drive
+from mdf_loop.run.modeci.engine import EngineRun, run_evaluations
 from mdf_loop.run.outputs import Axis
 from mdf_loop.specification import RunSpecification
 
@@ -46,8 +46,8 @@ def engine_results(
     steps, dt, every = spec.steps, spec.dt, spec.selection.every
     items = named_items(document, spec.selection)
     names = [item.name for item in items.values()]
-    seed = spec.values.draws.seed or seeds.current
-    engine_run = drive(backend.load(document, names, dt, seed), inputs, steps)
+    seed = spec.values.draws.seed or seeds.current_seed
+    engine_run = run_evaluations(backend.load(document, names, dt, seed), inputs, steps)
     if engine_run.failure is not None:
         raise engine_run.failure
     units, dims = units_of(document), dims_of(document)

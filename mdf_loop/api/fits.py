@@ -28,7 +28,7 @@ from mdf_loop.fitting.observed import read_table
 from mdf_loop.ir import StopReason
 from mdf_loop.paths import noting
 from mdf_loop.results.fit import Fit, Fits
-from mdf_loop.run.control.progress import reporting
+from mdf_loop.run.control.progress import open_reporter
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.sharing import RETRIES
 from mdf_loop.signals import count_interrupt, ending
@@ -115,7 +115,7 @@ def _side_by_side(model: Derivable, request: FitRequest, free: ParameterSpace) -
         shared = (model, free, environment_versions())
         tasks: Tasks[_Subject, Fit] = Tasks(request.connection, _on_worker, shared, RETRIES)
         name = model.prepared.document.graph.id
-        with reporting(request.progress, len(items), 0, "subjects", name) as reporter:
+        with open_reporter(request.progress, len(items), 0, "subjects", name) as reporter:
             for outcome in tasks.outcomes(items, lambda: stopping.reason):
                 subject = outcome.item[0]
                 if outcome.error is not None:

@@ -9,7 +9,7 @@ from mdf_loop.api.prepared import Prepared
 from mdf_loop.reading.binding import Bound
 from mdf_loop.results.data import Results
 from mdf_loop.run.device import Device
-from mdf_loop.run.outputs import Axis, LoopReport, with_each_axis
+from mdf_loop.run.outputs import Axis, LoopReport, split_first_axis
 from mdf_loop.sweeps import Grid
 
 
@@ -39,12 +39,12 @@ def results_of(
     members = member_axes(bound)
     lengths = more.pop("lengths", None)
     return Results(
-        with_each_axis(outputs, members),
+        split_first_axis(outputs, members),
         {name: report.apart(members) for name, report in (loops or {}).items()},
         device.name,
         prepared.options.precision,
         axes=(*members, *axes),
-        lengths=None if lengths is None else with_each_axis(lengths, members),
+        lengths=None if lengths is None else split_first_axis(lengths, members),
         units=prepared.units if units is None else {**prepared.units, **units},
         seed=seed_of(bound),
         draws=bool(bound.keys),

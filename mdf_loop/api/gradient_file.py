@@ -18,7 +18,7 @@ from mdf_loop.passes.gradient.objective import Term
 from mdf_loop.reading.binding import Bound
 from mdf_loop.run.device import USUAL
 from mdf_loop.run.gradient.loaded import Differentiation
-from mdf_loop.run.gradient.terms import Data, whole_terms
+from mdf_loop.run.gradient.terms import Data, make_unscaled_terms
 from mdf_loop.specification import RunSpecification
 
 
@@ -48,7 +48,7 @@ def program_of_file(
     source = named.program(spec, bound)
     terms = tuple(
         replace(term, alike=loss.data is not None and np.ndim(loss.data) == 0)
-        for term, loss in zip(whole_terms(losses, named.outputs), losses, strict=True)
+        for term, loss in zip(make_unscaled_terms(losses, named.outputs), losses, strict=True)
     )
     names = {target: name for name, target in named.inputs.items()}
     gradient_program = Differentiation(terms, tuple(names), USUAL, most).program(

@@ -38,8 +38,8 @@ from mdf_loop.pipeline import prepare
 from mdf_loop.reading.binding import Bound
 from mdf_loop.results.derivatives import Derivatives
 from mdf_loop.run.backend import PROGRAM_BACKENDS
-from mdf_loop.run.gradient.terms import Data, whole_terms
-from mdf_loop.run.members import members_in_front
+from mdf_loop.run.gradient.terms import Data, make_unscaled_terms
+from mdf_loop.run.members import move_members_first
 from mdf_loop.specification import RunSpecification
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
@@ -139,7 +139,7 @@ def hessian(
     """
     bound = _of_one_run(named, spec)
     source = named.program(spec, bound)
-    terms = whole_terms(losses, named.outputs)
+    terms = make_unscaled_terms(losses, named.outputs)
     targets = tuple(named.inputs.values())
     program = differentiate(add_objective(source, terms), OBJECTIVE_OUTPUT, targets)
     data = Data.of(losses, terms, source, spec.steps)
@@ -240,7 +240,7 @@ class _UnitChanges:
         """Return the selected outputs, with a leading axis of unit directions."""
         fed = {**feeds, **self._units}
         outputs = self._loaded.run({e.value.name: fed[e.value.name] for e in self._program.inputs})
-        return members_in_front(self._program, outputs, self._total)
+        return move_members_first(self._program, outputs, self._total)
 
 
 def _apart(array: Array, shapes: Shapes) -> dict[str, Array]:

@@ -9,7 +9,7 @@ import numpy as np
 from mdf_loop.api.prepared import Evaluation
 from mdf_loop.ir import Array, Data, Loop, StopReason
 from mdf_loop.run.outputs import LoopReport
-from mdf_loop.run.recording.missing import padded_members
+from mdf_loop.run.recording.missing import pad_members
 from mdf_loop.run.segments import PartialRun
 
 
@@ -57,5 +57,5 @@ def padded(
     for name, length in ready.lengths.items():
         if name in arrays and length in partial_run.outputs:
             counts = partial_run.outputs[length]
-            outputs[name], lengths[name] = padded_members(name, arrays[name], counts)
+            outputs[name], lengths[name] = pad_members(name, arrays[name], counts)
     return outputs, lengths

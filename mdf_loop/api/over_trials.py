@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.ir import StopReason
 from mdf_loop.results.data import Results
-from mdf_loop.run.recording.lengths import is_padding
+from mdf_loop.run.recording.lengths import padding_mask
 from mdf_loop.run.recording.not_finite import earliest
 from mdf_loop.run.recording.over_trials import TrialStatistics
 from mdf_loop.signals import count_interrupt
@@ -199,7 +199,7 @@ def refuse_padding(results: Results, names: Iterable[str]) -> None:
         if full not in results.lengths:
             continue
         front = len(results.axes_of(full))
-        if is_padding(results.lengths[full], np.shape(results[full]), front).any():
+        if padding_mask(results.lengths[full], np.shape(results[full]), front).any():
             raise InputError(
                 f"'{full}' has another number of rows in some trials than in others",
                 hint="choose outputs of one shape, e.g. a reaction time",

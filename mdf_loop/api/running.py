@@ -31,14 +31,14 @@ from mdf_loop.results.saving import check_results_path, check_texts
 from mdf_loop.run.backend import BACKENDS, DocumentBackend
 from mdf_loop.run.control.controller import RunController
 from mdf_loop.run.control.stepper import RowSink
-from mdf_loop.run.modeci.engine import only_given
+from mdf_loop.run.modeci.engine import select_inputs
 from mdf_loop.run.outputs import Axis, LoopReport
-from mdf_loop.run.recording.missing import with_missing
+from mdf_loop.run.recording.missing import fill_missing_rows
 from mdf_loop.run.recording.recording_plan import RecordingPlan, plan_recording
 from mdf_loop.run.recording.rows import Rows
 from mdf_loop.run.recording.store_lease import StoreLease, lease_store
 from mdf_loop.run.recording.streamed_rows import StreamedRows
-from mdf_loop.run.recording.zarr_folder import complete, create
+from mdf_loop.run.recording.zarr_folder import complete_store, create_store
 from mdf_loop.run.run_id import new_run_id
 from mdf_loop.run.segments import PartialRun
 from mdf_loop.run.time_run import CompletedRun, run_over_time
@@ -163,9 +163,9 @@ def _save(
     if spec.shares_store:
         return
     if spec.streams:
-        complete(lease.place, results)
+        complete_store(lease.place, results)
     else:
-        create(lease.place, results, run=lease.run)
+        create_store(lease.place, results, run=lease.run)
 
 
 def _ended_by(
@@ -219,7 +219,7 @@ def _run_once(
     results = results_of(
         prepared,
         bound,
-        with_missing(outputs, ready.flags, lengths),
+        fill_missing_rows(outputs, ready.flags, lengths),
         ready.run.device,
         loops=reports,
         lengths=lengths,
@@ -273,7 +273,7 @@ def _run_over_time(
     plan = replace(plan, open=session.row_shapes.open)
     _refuse_members(bound, plan)
     ends = spec.controls.time_limit is None  # with a time limit the number of rows is unknown
-    expected = plan.expected(stepper.first, stepper.total) if ends else None
+    expected = plan.count_recorded_rows(stepper.first, stepper.total) if ends else None
     controller = RunController(
         spec.controls,
         lambda: identity(prepared, spec, bound, plan.names),
@@ -381,7 +381,7 @@ def _run_in_engine(prepared: Prepared, spec: RunSpecification, backend: Document
     return engine_results(
         backend,
         with_values(prepared.document, bound.settings),
-        only_given(prepared.document, spec.values.inputs, bound.inputs),
+        select_inputs(prepared.document, spec.values.inputs, bound.inputs),
         spec,
         device=prepared.placement.device,
         precision=prepared.options.precision,

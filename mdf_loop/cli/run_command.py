@@ -177,7 +177,7 @@ def _check_files(options: Mapping[str, Any]) -> None:
         if not any(options[option] for option in ("steps", "trials", "sweep", "grid")):
             raise missing_axis_error()
     if options["final_state"] is not None:
-        from mdf_loop.run.states import check_state_file, no_state
+        from mdf_loop.run.states import check_state_file, missing_state_error
 
         if options["cluster"] is not None:
             raise InputError(
@@ -186,7 +186,7 @@ def _check_files(options: Mapping[str, Any]) -> None:
             )
         check_state_file(options["final_state"])
         if options["steps"] is None or options["engine"] == "modeci":
-            raise no_state()
+            raise missing_state_error()
     _check_distinct_files(options)
 
 

@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 
 from mdf_loop.ir import Array, StopReason
-from mdf_loop.run.control.progress import reporting
+from mdf_loop.run.control.progress import open_reporter
 
 
 class SearchStopped(Exception):  # noqa: N818 - not an error: the fit returns its best point
@@ -63,7 +63,7 @@ class FitMonitor(AbstractContextManager["FitMonitor"]):
         self.ended: StopReason | None = None
         self._callback = progress if callable(progress) else None
         show_bar = False if callable(progress) else progress
-        self._reporting = reporting(show_bar, None, 0, "evaluations", name)
+        self._reporting = open_reporter(show_bar, None, 0, "evaluations", name)
         self._limit = time_limit
         self._began = perf_counter()
 

@@ -109,7 +109,7 @@ class LoopCall:
         """Return the array that a program input receives."""
         match entry.role:
             case InputRole.KEYS:
-                return Streams(seeds.current).keys_of_one_run(compiled.session.program.sites)
+                return Streams(seeds.current_seed).keys_of_one_run(compiled.session.program.sites)
             case InputRole.STATE:
                 return self._counts.get(entry.of, np.array(0))
         name, positions = compiled.sources[entry.value.name]

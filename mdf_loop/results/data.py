@@ -19,7 +19,7 @@ from mdf_loop.public_call import public_calls
 from mdf_loop.renamed import renamed_attributes
 from mdf_loop.results.json_text import json_chunks, results_content, to_json_types
 from mdf_loop.run.outputs import Outputs
-from mdf_loop.run.recording.lengths import without_padding
+from mdf_loop.run.recording.lengths import remove_padding
 from mdf_loop.run.recording.not_finite import NotFinite
 from mdf_loop.specification import Values
 from mdf_loop.text_escaping import escape_to_one_line
@@ -81,14 +81,14 @@ class Results(Outputs):
             )
         arrays = (self._arrays[full], *(self.lengths[n] for n in (full,) if n in self.lengths))
         rows, *lengths = (np.moveaxis(np.asarray(a), front.index("time"), 0) for a in arrays)
-        return without_padding(rows, lengths[0], len(front)) if lengths else list(rows)
+        return remove_padding(rows, lengths[0], len(front)) if lengths else list(rows)
 
     def _rows_of_members(self, name: str, front: int) -> list[Array]:
         """Return the recorded rows of all members or trials of one evaluation, without padding."""
         padded, lengths = np.asarray(self._arrays[name]), np.asarray(self.lengths[name])
         members = math.prod(padded.shape[:front])
         rows = padded.reshape(members, *padded.shape[front:])
-        return without_padding(rows, lengths.reshape(members, *lengths.shape[front:]))
+        return remove_padding(rows, lengths.reshape(members, *lengths.shape[front:]))
 
     def __repr__(self) -> str:
         types = ", ".join(f"{name}: {_type_text(array)}" for name, array in self._arrays.items())

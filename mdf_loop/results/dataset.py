@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Outputs
-from mdf_loop.run.recording.labels import Labelled, about, coordinates, variables
+from mdf_loop.run.recording.labels import Labelled, coordinates, run_attributes, variables
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -29,7 +29,7 @@ def to_dataset(results: Outputs) -> Dataset:
     return xarray.Dataset(
         {item.name: variable(item) for item in variables(results)},
         {item.name: variable(item) for item in coordinates(results)},
-        about(results),
+        run_attributes(results),
     )
 
 

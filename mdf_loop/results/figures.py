@@ -19,8 +19,8 @@ from msgspec import Struct
 from mdf_loop.files import checked_place, checked_target, write_whole
 from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Outputs
-from mdf_loop.run.recording.labels import storable
-from mdf_loop.run.recording.lengths import padding_as_nan
+from mdf_loop.run.recording.labels import convert_to_storable
+from mdf_loop.run.recording.lengths import replace_padding_by_nan
 from mdf_loop.text_escaping import escape_to_one_line, shorten_middle
 
 MAX_LABEL_LENGTH = 60
@@ -120,8 +120,8 @@ def plottable_array(results: Outputs, name: str) -> Array:
     """Return an output with nan in place of padding and of numbers that are too large for an axis."""
     full = results.full_name(name)
     front = len(results.axes_of(full))
-    array = storable(np.asarray(results[full]))
-    return mask_huge_numbers(padding_as_nan(array, results.lengths.get(full), front))
+    array = convert_to_storable(np.asarray(results[full]))
+    return mask_huge_numbers(replace_padding_by_nan(array, results.lengths.get(full), front))
 
 
 def axis_label(name: str, unit: str) -> str:

@@ -21,7 +21,7 @@ from mdf_loop.run.recording.labels import (
     outputs,
     variables,
 )
-from mdf_loop.run.recording.lengths import is_padding
+from mdf_loop.run.recording.lengths import padding_mask
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -74,7 +74,7 @@ def _masks(results: Outputs, axes: tuple[Axis, ...]) -> dict[str, Labelled]:
         lengths = results.lengths.get(labelled.name)
         if lengths is not None and labelled.array.dtype.kind in "biu":
             front = len(results.axes_of(labelled.name))
-            mask = is_padding(np.asarray(lengths), labelled.array.shape, front)
+            mask = padding_mask(np.asarray(lengths), labelled.array.shape, front)
             if mask.any():
                 masks[labelled.name] = replace(labelled, array=mask)
     return masks

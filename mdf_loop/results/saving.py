@@ -27,20 +27,20 @@ from mdf_loop.files import (
 from mdf_loop.ir import Array
 from mdf_loop.results.dataset import to_dataset
 from mdf_loop.results.json_text import json_chunks, results_content
-from mdf_loop.run.certain_rows import without_failing
+from mdf_loop.run.certain_rows import defer_stream_errors
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import (
     Labelled,
-    about,
-    attributes,
+    array_attributes,
     coordinates,
     element_names,
+    escape_name,
     lengths,
-    safe_name,
+    run_attributes,
     seed,
     variables,
 )
-from mdf_loop.run.recording.lengths import is_padding
+from mdf_loop.run.recording.lengths import padding_mask
 from mdf_loop.run.run_id import new_run_id
 
 _CSV_BLOCK_ROWS = 4096
@@ -140,7 +140,7 @@ def _columns(
     if row_lengths is None:
         yield from map(_cells, columns)
         return
-    mask = is_padding(_block(row_lengths, position, count), block.shape, 1)
+    mask = padding_mask(_block(row_lengths, position, count), block.shape, 1)
     for column, is_missing in zip(columns, mask.reshape(columns.shape[::-1]).T, strict=True):
         yield [
             "" if is_padded else cell
@@ -171,10 +171,10 @@ def _h5(results: Outputs, stream: BinaryIO) -> None:
     import h5py
 
     with (
-        without_failing(stream) as safe_stream,
+        defer_stream_errors(stream) as safe_stream,
         h5py.File(safe_stream, "w", track_order=True) as file,
     ):
-        file.attrs.update(about(results))
+        file.attrs.update(run_attributes(results))
         scales: dict[str, list[Any]] = {}
         for coordinate in coordinates(results):
             h5_dataset = _h5_dataset(file, coordinate)
@@ -203,10 +203,10 @@ def _h5_dataset(file: Any, labelled: Labelled) -> Any:
 
     is_text = labelled.array.dtype.kind == "U"
     dtype = h5py.string_dtype() if is_text else labelled.array.dtype
-    h5_dataset = file.create_dataset(safe_name(labelled.name), labelled.array.shape, dtype)
+    h5_dataset = file.create_dataset(escape_name(labelled.name), labelled.array.shape, dtype)
     for position, block in in_blocks(labelled.array):
         h5_dataset[position] = block.astype(object) if is_text else block
-    h5_dataset.attrs.update(attributes(labelled.name, labelled.unit))
+    h5_dataset.attrs.update(array_attributes(labelled.name, labelled.unit))
     return h5_dataset
 
 
@@ -214,19 +214,19 @@ def _nc(results: Outputs, stream: BinaryIO) -> None:
     """Write the xarray dataset as netCDF 4."""
     dataset = to_dataset(results)
     for name, variable in dataset.variables.items():
-        variable.attrs.update(attributes(str(name), ""))
-    names = {str(name): safe_name(str(name)) for name in (*dataset.variables, *dataset.dims)}
-    with without_failing(stream) as safe_stream:
+        variable.attrs.update(array_attributes(str(name), ""))
+    names = {str(name): escape_name(str(name)) for name in (*dataset.variables, *dataset.dims)}
+    with defer_stream_errors(stream) as safe_stream:
         dataset.rename(names).to_netcdf(safe_stream, engine="h5netcdf")
 
 
 def _zarr(results: Outputs, target: Path) -> None:
     """Write the results as a Zarr store."""
     from mdf_loop.run.recording.store_lease import lease_store
-    from mdf_loop.run.recording.zarr_folder import create
+    from mdf_loop.run.recording.zarr_folder import create_store
 
     with lease_store(target, new_run_id(), overwrite=True) as lease:
-        create(target, results, run=lease.run)
+        create_store(target, results, run=lease.run)
 
 
 # --- formats ----------------------------------------------------------------------------------
@@ -260,9 +260,9 @@ def check_results_path(path: str | Path) -> Path:
     """
     target = checked_target(path, FORMATS, "results")
     if target.suffix.lower() == ".zarr":
-        from mdf_loop.run.recording.zarr_folder import checked_store
+        from mdf_loop.run.recording.zarr_folder import check_target
 
-        checked_store(target)
+        check_target(target)
     else:
         checked_place(target)
     return target

@@ -29,28 +29,30 @@ class Incomplete(Struct):
     short: set[Value] = field(default_factory=set)
     errors: list[LoopError] = field(default_factory=list)
 
-    def stopped(self, loop: Loop, computed: Mapping[Value, Data]) -> None:
+    def record_stopped_loop(self, loop: Loop, computed: Mapping[Value, Data]) -> None:
         """Record the stacks of a stopped loop that have fewer rows than declared."""
         stacks = (recorded.stack for recorded in loop.recorded if recorded.stack in computed)
-        self.short.update(v for v in stacks if _is_sized(v) and v.shape != computed[v].shape)
+        self.short.update(
+            v for v in stacks if _has_fixed_length(v) and v.shape != computed[v].shape
+        )
 
     def outputs(self, program: Program) -> tuple[Output, ...]:
         """Return the outputs of a straight segment that do not depend on missing rows."""
-        resting: set[Value] = set()
+        unavailable: set[Value] = set()
         for operation in program.ops:
-            if not (self.short | resting).isdisjoint(reads(operation)):
-                resting.update(results(operation))
-        return tuple(output for output in program.outputs if output.value not in resting)
+            if not (self.short | unavailable).isdisjoint(reads(operation)):
+                unavailable.update(results(operation))
+        return tuple(output for output in program.outputs if output.value not in unavailable)
 
 
-def _is_sized(rows: Value) -> bool:
+def _has_fixed_length(rows: Value) -> bool:
     """Return True if the program states a fixed number of rows."""
     return bool(rows.shape) and isinstance((rows.shape or ("",))[0], int)
 
 
-def what_can_be(
+def compute_available_values(
     program: Program,
-    known: Mapping[Value, Data],
+    known_values: Mapping[Value, Data],
     incomplete: Incomplete,
     session_of: Callable[[Program], Runnable],
 ) -> dict[Value, Data]:
@@ -59,35 +61,37 @@ def what_can_be(
     All outputs are computed together, or one by one if the joint run fails.
     """
     outputs = incomplete.outputs(program)
-    part = _only(program, outputs)
-    if outputs and _inputs(part) <= known.keys():
+    joint_program = _select_outputs(program, outputs)
+    if outputs and _input_values(joint_program) <= known_values.keys():
         try:
-            return _run(session_of(part), known)
+            return _compute_outputs(session_of(joint_program), known_values)
         except LoopError as error:
             incomplete.errors.append(error)
     computed: dict[Value, Data] = {}
     for output in outputs if len(outputs) > 1 else ():
-        alone = _only(program, (output,))
-        if _inputs(alone) <= known.keys():
+        single_program = _select_outputs(program, (output,))
+        if _input_values(single_program) <= known_values.keys():
             try:
-                computed |= _run(session_of(alone), known)
+                computed |= _compute_outputs(session_of(single_program), known_values)
             except LoopError as error:
                 incomplete.errors.append(error)
     return computed
 
 
-def _run(session: Runnable, known: Mapping[Value, Data]) -> dict[Value, Data]:
+def _compute_outputs(session: Runnable, known: Mapping[Value, Data]) -> dict[Value, Data]:
     program = session.program
-    outputs = session.run({value.name: known[value] for value in _inputs(program)})
+    outputs = session.run({value.name: known[value] for value in _input_values(program)})
     return {output.value: outputs[output.name] for output in program.outputs}
 
 
-def _inputs(program: Program) -> set[Value]:
+def _input_values(program: Program) -> set[Value]:
     return {entry.value for entry in program.inputs}
 
 
-def _only(program: Program, outputs: tuple[Output, ...]) -> Program:
+def _select_outputs(program: Program, outputs: tuple[Output, ...]) -> Program:
     """Return the program with only the given outputs and the inputs that these outputs need."""
-    small = eliminate_dead_code(replace(program, outputs=outputs))
-    read = {output.value for output in outputs} | {v for op in small.ops for v in reads(op)}
-    return replace(small, inputs=tuple(entry for entry in small.inputs if entry.value in read))
+    pruned = eliminate_dead_code(replace(program, outputs=outputs))
+    read_values = {output.value for output in outputs} | {v for op in pruned.ops for v in reads(op)}
+    return replace(
+        pruned, inputs=tuple(entry for entry in pruned.inputs if entry.value in read_values)
+    )

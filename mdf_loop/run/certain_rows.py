@@ -15,46 +15,48 @@ from typing import Any, BinaryIO
 
 
 @contextmanager
-def without_failing(stream: BinaryIO) -> Iterator[io.BufferedIOBase]:
+def defer_stream_errors(stream: BinaryIO) -> Iterator[io.BufferedIOBase]:
     """Yield a wrapper that hides write errors of a stream, and raise the first error at exit."""
     stream.flush()
-    sure = _CertainRows(getattr(stream, "raw", stream))  # a buffer would raise again at each flush
+    wrapper = _ErrorHidingStream(
+        getattr(stream, "raw", stream)
+    )  # a buffer would raise again at each flush
     try:
-        yield sure
+        yield wrapper
     finally:
-        if sure.error is not None:
-            raise sure.error
+        if wrapper.error is not None:
+            raise wrapper.error
 
 
-class _CertainRows(io.BufferedIOBase):
+class _ErrorHidingStream(io.BufferedIOBase):
     def __init__(self, stream: Any) -> None:
         self.error: OSError | None = None
         self._stream = stream
 
-    def _done(self, act: Callable[[Any], Any]) -> Any:
+    def _apply(self, operation: Callable[[Any], Any]) -> Any:
         """Apply an operation to the file, or to a copy of the file in memory after the first error."""
-        place = self._stream.tell()
+        position = self._stream.tell()
         try:
-            return act(self._stream)
+            return operation(self._stream)
         except OSError as error:
             self.error = error
-            self._stream = _copied(self._stream, place)
-            return act(self._stream)
+            self._stream = _copy_to_memory(self._stream, position)
+            return operation(self._stream)
 
     def write(self, data: Any, /) -> int:
         """Write all of the data and return its number of bytes."""
-        rest = memoryview(data).cast("B")
-        while rest:
-            rest = rest[self._done(methodcaller("write", rest)) :]
+        remaining = memoryview(data).cast("B")
+        while remaining:
+            remaining = remaining[self._apply(methodcaller("write", remaining)) :]
         return memoryview(data).nbytes
 
     def truncate(self, size: int | None = None, /) -> int:
         """Truncate the stream to `size` bytes and return the size."""
-        return int(self._done(methodcaller("truncate", size)))
+        return int(self._apply(methodcaller("truncate", size)))
 
-    def readinto(self, room: Any, /) -> int:
+    def readinto(self, buffer: Any, /) -> int:
         """Read bytes into a buffer and return their number."""
-        return int(self._stream.readinto(room))
+        return int(self._stream.readinto(buffer))
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Set the position of the stream and return the position."""
@@ -77,10 +79,10 @@ class _CertainRows(io.BufferedIOBase):
         return True
 
 
-def _copied(stream: Any, place: int) -> io.BytesIO:
+def _copy_to_memory(stream: Any, position: int) -> io.BytesIO:
     """Return a copy of a stream in memory, at the given position."""
     memory = io.BytesIO()
     stream.seek(0)
     shutil.copyfileobj(stream, memory)
-    memory.seek(place)
+    memory.seek(position)
     return memory

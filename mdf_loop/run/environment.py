@@ -35,14 +35,14 @@ def environment(engine: str, forms: Mapping[str, str] | None) -> dict[str, str]:
         engine: Name of the engine that runs the model.
         forms: Form of each loop, as `Results.native`, or None if unknown.
     """
-    words = {"number format", _PROCESSOR}
+    entries = {"number format", _PROCESSOR}
     if engine == "interpreter":
-        words.add("numpy")
+        entries.add("numpy")
     else:
-        words.add("onnxruntime")
-        if forms is None or any(map(_uses_llvmlite, forms.values())):
-            words.add(_LLVMLITE)
-    return {word: _CURRENT[word]() for word in _CURRENT if word in words}
+        entries.add("onnxruntime")
+        if forms is None or any(map(_depends_on_llvmlite, forms.values())):
+            entries.add(_LLVMLITE)
+    return {word: _ENTRY_READERS[word]() for word in _ENTRY_READERS if word in entries}
 
 
 def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str) -> None:
@@ -61,11 +61,11 @@ def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str
             "same ones, since others may change the last bits of numbers"
         )
         return
-    here = {word: _CURRENT[word]() for word in recorded if word in _CURRENT}
+    current = {word: _ENTRY_READERS[word]() for word in recorded if word in _ENTRY_READERS}
     differences = [
-        f"{word} {text} (here: {here.get(word, 'unknown')})"
+        f"{word} {text} (here: {current.get(word, 'unknown')})"
         for word, text in recorded.items()
-        if word != _PROCESSOR and here.get(word) != text
+        if word != _PROCESSOR and current.get(word) != text
     ]
     if differences:
         raise InputError(
@@ -73,26 +73,26 @@ def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str
             "of numbers",
             hint=f"continue it with the versions that it was begun with, or {remedy}",
         )
-    if recorded.get(_PROCESSOR) != here.get(_PROCESSOR):
+    if recorded.get(_PROCESSOR) != current.get(_PROCESSOR):
         warn_user(
-            f"{what} was begun on the processor {recorded[_PROCESSOR]} (here: {here.get(_PROCESSOR)}): "
+            f"{what} was begun on the processor {recorded[_PROCESSOR]} (here: {current.get(_PROCESSOR)}): "
             "the last bits of numbers of standard loops may differ"
         )
 
 
-def _uses_llvmlite(form: str) -> bool:
+def _depends_on_llvmlite(form: str) -> bool:
     """Return True if a loop is native, or would be native if llvmlite were available."""
     return form in (NATIVE, f"standard: {unavailable()}")
 
 
-def _llvmlite() -> str:
+def _llvmlite_version() -> str:
     """Return the version of llvmlite, or the reason why native loops are unavailable."""
     problem = unavailable()
     return importlib.metadata.version("llvmlite") if problem is None else f"off: {problem}"
 
 
 @functools.cache
-def _processor() -> str:
+def _processor_description() -> str:
     """Return the processor type and its vector instructions."""
     flags: set[str] = set()
     with suppress(OSError):
@@ -103,11 +103,11 @@ def _processor() -> str:
     return " ".join((platform.machine(), *(word for word in _VECTOR_INSTRUCTIONS if word in flags)))
 
 
-_CURRENT: Mapping[str, Callable[[], str]] = {
+_ENTRY_READERS: Mapping[str, Callable[[], str]] = {
     "number format": lambda: str(NUMBER_FORMAT),
     "onnxruntime": lambda: importlib.metadata.version("onnxruntime"),
     "numpy": lambda: importlib.metadata.version("numpy"),
-    _LLVMLITE: _llvmlite,
-    _PROCESSOR: _processor,
+    _LLVMLITE: _llvmlite_version,
+    _PROCESSOR: _processor_description,
 }
 """Functions that return the entries of this process's environment, by entry name."""

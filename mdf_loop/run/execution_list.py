@@ -17,11 +17,11 @@ Sets: TypeAlias = tuple[tuple[str, ...], ...]
 ExecutionList: TypeAlias = Sequence[Sets]
 """Sets of nodes of each evaluation, in order of execution."""
 
-Mark: TypeAlias = tuple[int, int]
+EndPosition: TypeAlias = tuple[int, int]
 """End position of an `OrderOfExecution`: the number of groups and the length of the last group."""
 
 
-_SHOWN = 20
+_MAX_PRINTED_EVALUATIONS = 20
 """Maximum number of evaluations in a printed list."""
 
 
@@ -41,40 +41,40 @@ class OrderOfExecution(Sequence[Sets]):
             return None
         return cls((tuple(tuple(nodes) for nodes in sets), times) for sets, times in runs)
 
-    def add(self, sets: Sets, times: int) -> None:
-        """Append `times` evaluations with equal node sets."""
+    def add(self, sets: Sets, repetitions: int) -> None:
+        """Append `repetitions` evaluations with equal node sets."""
         if self.runs and self.runs[-1][0] == sets:
-            self.runs[-1] = (sets, self.runs[-1][1] + times)
+            self.runs[-1] = (sets, self.runs[-1][1] + repetitions)
         else:
-            self.runs.append((sets, times))
+            self.runs.append((sets, repetitions))
 
-    def mark(self) -> Mark:
+    def end_position(self) -> EndPosition:
         """Return the current end position of the list."""
         return len(self.runs), self.runs[-1][1] if self.runs else 0
 
-    def back(self, mark: Mark) -> None:
-        """Remove all evaluations after an end position that `mark` returned."""
-        length, times = mark
+    def truncate(self, position: EndPosition) -> None:
+        """Remove all evaluations after an end position that `position` returned."""
+        length, repetitions = position
         del self.runs[length:]
         if self.runs:
-            self.runs[-1] = (self.runs[-1][0], times)
+            self.runs[-1] = (self.runs[-1][0], repetitions)
 
     def __len__(self) -> int:
         return sum(times for _, times in self.runs)
 
     @overload
-    def __getitem__(self, place: int) -> Sets: ...
+    def __getitem__(self, index: int) -> Sets: ...
 
     @overload
-    def __getitem__(self, place: slice) -> tuple[Sets, ...]: ...
+    def __getitem__(self, index: slice) -> tuple[Sets, ...]: ...
 
-    def __getitem__(self, place: int | slice) -> Sets | tuple[Sets, ...]:
-        if isinstance(place, slice):
-            return tuple(self)[place]
-        if not -len(self) <= place < len(self):
-            raise IndexError(place)
+    def __getitem__(self, index: int | slice) -> Sets | tuple[Sets, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
         ends = list(accumulate(times for _, times in self.runs))
-        return self.runs[bisect_right(ends, place % len(self))][0]
+        return self.runs[bisect_right(ends, index % len(self))][0]
 
     def __iter__(self) -> Iterator[Sets]:
         for sets, times in self.runs:
@@ -88,9 +88,9 @@ class OrderOfExecution(Sequence[Sets]):
     __hash__ = None  # type: ignore[assignment]  # the list is mutable
 
     def __repr__(self) -> str:
-        if len(self) <= _SHOWN:
+        if len(self) <= _MAX_PRINTED_EVALUATIONS:
             return repr(tuple(self))
-        return f"{repr(self[:_SHOWN])[:-1]}, ... {len(self)} evaluations)"
+        return f"{repr(self[:_MAX_PRINTED_EVALUATIONS])[:-1]}, ... {len(self)} evaluations)"
 
 
 def _is_run(run: Any) -> bool:
@@ -104,20 +104,20 @@ def _is_run(run: Any) -> bool:
     return False
 
 
-def sets_that_ran(flags: Array, schedule: Schedule) -> Sets:
+def executed_node_sets(flags: Array, schedule: Schedule) -> Sets:
     """Return the node sets of one evaluation from one row of flags per pass.
 
     Each row has, for every layer, a flag for the visit of the layer and one flag per node that ran.
     """
     sets: list[tuple[str, ...]] = []
     for row in flags.tolist():
-        flag = iter(row)
-        before = len(sets)
+        flag_iterator = iter(row)
+        previous_count = len(sets)
         for layer in schedule.layers:
-            visited = next(flag)
-            together = tuple(node for node in layer if next(flag))
-            if together or (schedule.has_absolute_time and visited):
-                sets.append(together)
-        if len(sets) == before and not schedule.has_absolute_time:
+            visited = next(flag_iterator)
+            executed = tuple(node for node in layer if next(flag_iterator))
+            if executed or (schedule.has_absolute_time and visited):
+                sets.append(executed)
+        if len(sets) == previous_count and not schedule.has_absolute_time:
             sets.append(())
     return tuple(sets)

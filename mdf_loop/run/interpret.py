@@ -30,12 +30,14 @@ from mdf_loop.ir import (
 from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.ops.meaning import evaluate
 
-_GoOn: TypeAlias = Callable[[], None]
+_CheckTermination: TypeAlias = Callable[[], None]
 """Function called before each iteration. An exception from this function ends the computation."""
 
 
 def interpret(
-    program: Program, arrays: Mapping[str, Data], go_on: _GoOn = lambda: None
+    program: Program,
+    arrays: Mapping[str, Data],
+    check_termination: _CheckTermination = lambda: None,
 ) -> dict[str, Data]:
     """Compute the outputs of a program by name from its inputs by name.
 
@@ -44,11 +46,13 @@ def interpret(
     """
     feeds = ((entry.value, arrays[entry.value.name]) for entry in program.inputs)
     values = {v: np.asarray(data) if is_tensor(v.dtype) else data for v, data in feeds}
-    _run(program.ops, values, go_on)
+    _run_operations(program.ops, values, check_termination)
     return {output.name: values[output.value] for output in program.outputs}
 
 
-def _run(ops: Iterable[Operation], values: dict[Value, Data], go_on: _GoOn) -> None:
+def _run_operations(
+    ops: Iterable[Operation], values: dict[Value, Data], check_termination: _CheckTermination
+) -> None:
     for operation in ops:
         if isinstance(operation, Constant):
             values[operation.value] = operation.array
@@ -58,9 +62,9 @@ def _run(ops: Iterable[Operation], values: dict[Value, Data], go_on: _GoOn) -> N
             _run_guard(operation, values)
         elif isinstance(operation, Loop):
             run = _run_loop if operation.members is None else _run_members
-            run(operation, values, go_on)
+            run(operation, values, check_termination)
         else:
-            _run_choice(operation, values, go_on)
+            _run_branch(operation, values, check_termination)
 
 
 def _run_op(op: Op, values: dict[Value, Data]) -> None:
@@ -82,103 +86,118 @@ def _run_guard(guard: Guard, values: dict[Value, Data]) -> None:
     values[guard.output] = values[guard.value]
 
 
-def _run_choice(choice: If, values: dict[Value, Data], go_on: _GoOn) -> None:
+def _run_branch(
+    choice: If, values: dict[Value, Data], check_termination: _CheckTermination
+) -> None:
     branch = choice.then if values[choice.condition] else choice.otherwise
-    inside = dict(values)
-    _run(branch.ops, inside, go_on)
-    values.update((o, inside[leaf]) for o, leaf in zip(choice.outputs, branch.leaves, strict=True))
+    branch_values = dict(values)
+    _run_operations(branch.ops, branch_values, check_termination)
+    values.update(
+        (o, branch_values[leaf]) for o, leaf in zip(choice.outputs, branch.leaves, strict=True)
+    )
 
 
-def _run_loop(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
+def _run_loop(loop: Loop, values: dict[Value, Data], check_termination: _CheckTermination) -> None:
     limit = None if loop.trip_count is None else int(values[loop.trip_count])
     if limit is None:
         limit = loop.bound
-    go = True if loop.condition is None else bool(values[loop.condition])
-    last = go
-    first = 0 if loop.first is None else int(values[loop.first])
-    entering = [values[carried.initial] for carried in loop.carried]
+    condition = True if loop.condition is None else bool(values[loop.condition])
+    last_condition = condition
+    first_iteration = 0 if loop.first is None else int(values[loop.first])
+    carried_arrays = [values[carried.initial] for carried in loop.carried]
     rows: list[list[Array]] = [[] for _ in loop.recorded]
     i = 0
-    while (limit is None or i < limit) and (loop.condition is None or go):
-        go_on()
-        inside = dict(values)
-        inside[loop.iteration] = np.array(first + i, np.int64)
-        inside[loop.condition_in] = np.array(go)
-        inside.update((c.enter, array) for c, array in zip(loop.carried, entering, strict=True))
-        inside.update((scanned.row, _row(values, scanned, i, loop)) for scanned in loop.scanned)
-        _run(loop.ops, inside, go_on)
-        entering = [inside[carried.leave] for carried in loop.carried]
+    while (limit is None or i < limit) and (loop.condition is None or condition):
+        check_termination()
+        body_values = dict(values)
+        body_values[loop.iteration] = np.array(first_iteration + i, np.int64)
+        body_values[loop.condition_in] = np.array(condition)
+        body_values.update(
+            (c.enter, array) for c, array in zip(loop.carried, carried_arrays, strict=True)
+        )
+        body_values.update(
+            (scanned.row, _read_scanned_row(values, scanned, i, loop)) for scanned in loop.scanned
+        )
+        _run_operations(loop.ops, body_values, check_termination)
+        carried_arrays = [body_values[carried.leave] for carried in loop.carried]
         for stack, recorded in zip(rows, loop.recorded, strict=True):
-            stack.append(inside[recorded.row])
+            stack.append(body_values[recorded.row])
         if loop.condition_out is not None:
-            last = bool(inside[loop.condition_out])
-            go = go if loop.condition is None else last
+            last_condition = bool(body_values[loop.condition_out])
+            condition = condition if loop.condition is None else last_condition
         i += 1
-    values.update((c.final, array) for c, array in zip(loop.carried, entering, strict=True))
+    values.update((c.final, array) for c, array in zip(loop.carried, carried_arrays, strict=True))
     for stack, recorded in zip(rows, loop.recorded, strict=True):
-        values[recorded.stack] = _stacked(stack, recorded, loop)
+        values[recorded.stack] = _stack_rows(stack, recorded, loop)
     if loop.count is not None:
         values[loop.count] = np.array(i, np.int64)
     if loop.last_condition is not None:
-        values[loop.last_condition] = np.array(last)
+        values[loop.last_condition] = np.array(last_condition)
 
 
-def _run_members(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
+def _run_members(
+    loop: Loop, values: dict[Value, Data], check_termination: _CheckTermination
+) -> None:
     """Run a loop of a batch whose members have individual termination conditions."""
     limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
     assert loop.condition is not None
     assert loop.condition_out is not None
-    going = np.array(values[loop.condition])
-    counts = np.zeros(going.shape, np.int64)
-    first = 0 if loop.first is None else int(values[loop.first])
-    entering = [values[carried.initial] for carried in loop.carried]
-    read = captures(loop)
+    running = np.array(values[loop.condition])
+    counts = np.zeros(running.shape, np.int64)
+    first_iteration = 0 if loop.first is None else int(values[loop.first])
+    carried_arrays = [values[carried.initial] for carried in loop.carried]
+    captured = captures(loop)
     rows: list[list[Array]] = [[] for _ in loop.recorded]
     i = 0
-    while (limit is None or i < limit) and going.any():
-        go_on()
-        inside = dict(values)
-        inside.update((c.enter, array) for c, array in zip(loop.carried, entering, strict=True))
-        inside.update((scanned.row, _row(values, scanned, i, loop)) for scanned in loop.scanned)
-        inner_values = (*read, *(c.enter for c in loop.carried), *(s.row for s in loop.scanned))
-        inside.update(
-            (value, _of_going(value, inside[value], going, loop)) for value in inner_values
+    while (limit is None or i < limit) and running.any():
+        check_termination()
+        body_values = dict(values)
+        body_values.update(
+            (c.enter, array) for c, array in zip(loop.carried, carried_arrays, strict=True)
         )
-        inside[loop.iteration] = np.array(first + i, np.int64)
-        inside[loop.condition_in] = going
-        _run(loop.ops, inside, go_on)
-        leaving = [inside[carried.leave] for carried in loop.carried]
-        pairs = zip(entering, leaving, strict=True)
-        entering = [np.where(_along(going, 0, old), new, old) for old, new in pairs]
+        body_values.update(
+            (scanned.row, _read_scanned_row(values, scanned, i, loop)) for scanned in loop.scanned
+        )
+        inner_values = (*captured, *(c.enter for c in loop.carried), *(s.row for s in loop.scanned))
+        body_values.update(
+            (value, _replace_finished_members(value, body_values[value], running, loop))
+            for value in inner_values
+        )
+        body_values[loop.iteration] = np.array(first_iteration + i, np.int64)
+        body_values[loop.condition_in] = running
+        _run_operations(loop.ops, body_values, check_termination)
+        new_arrays = [body_values[carried.leave] for carried in loop.carried]
+        pairs = zip(carried_arrays, new_arrays, strict=True)
+        carried_arrays = [np.where(_align_mask(running, 0, old), new, old) for old, new in pairs]
         for stack, recorded in zip(rows, loop.recorded, strict=True):
-            stack.append(inside[recorded.row])
-        counts = counts + going
-        going = going & inside[loop.condition_out]
+            stack.append(body_values[recorded.row])
+        counts = counts + running
+        running = running & body_values[loop.condition_out]
         i += 1
-    values.update((c.final, array) for c, array in zip(loop.carried, entering, strict=True))
+    values.update((c.final, array) for c, array in zip(loop.carried, carried_arrays, strict=True))
     for stack, recorded in zip(rows, loop.recorded, strict=True):
-        values[recorded.stack] = _stacked(stack, recorded, loop)
+        values[recorded.stack] = _stack_rows(stack, recorded, loop)
     if loop.count is not None:
         values[loop.count] = counts
     if loop.last_condition is not None:
-        values[loop.last_condition] = going
+        values[loop.last_condition] = running
 
 
-def _of_going(value: Value, array: Data, going: Array, loop: Loop) -> Data:
+def _replace_finished_members(value: Value, array: Data, running: Array, loop: Loop) -> Data:
     """Replace the values of each finished member by the values of the first running member."""
     if loop.members not in (value.shape or ()):
         return array
     axis = (value.shape or ()).index(loop.members)
-    first = np.take(array, [int(np.argmax(going))], axis)
-    return np.where(_along(going, axis, array), array, first)
+    first = np.take(array, [int(np.argmax(running))], axis)
+    return np.where(_align_mask(running, axis, array), array, first)
 
 
-def _along(going: Array, axis: int, array: Array) -> Array:
+def _align_mask(mask: Array, axis: int, array: Array) -> Array:
     """Reshape a mask of members so that it broadcasts along an axis of an array."""
-    return going.reshape(*(1,) * axis, -1, *(1,) * (np.ndim(array) - axis - 1))
+    return mask.reshape(*(1,) * axis, -1, *(1,) * (np.ndim(array) - axis - 1))
 
 
-def _row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> Array:
+def _read_scanned_row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> Array:
     """Return the row of a scanned array for one iteration."""
     rows = np.asarray(values[scanned.rows])
     count = rows.shape[scanned.axis]
@@ -188,7 +207,7 @@ def _row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> 
     return np.asarray(row, rows.dtype)
 
 
-def _stacked(rows: list[Array], recorded: Recorded, loop: Loop) -> Array:
+def _stack_rows(rows: list[Array], recorded: Recorded, loop: Loop) -> Array:
     """Stack the recorded rows along a new axis 0, which has length 0 without rows."""
     if not rows:
         shape = tuple(d if isinstance(d, int) else 0 for d in recorded.row.shape or ())

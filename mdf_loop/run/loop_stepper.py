@@ -57,7 +57,7 @@ class LoopStepper:
         at_once: int = sys.maxsize,
     ) -> None:
         loop = segment.loop
-        self._at_once = at_once
+        self._max_iterations = at_once
         self.cadence = Cadence()
         self.session = session
         self.segment = segment
@@ -66,10 +66,12 @@ class LoopStepper:
         self._rows_of = tuple(np.asarray(values[scanned.rows]) for scanned in loop.scanned)
         self._first = 0 if loop.first is None else int(values[loop.first])
         self._limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
-        goes_on = np.array(True if loop.condition is None else values[loop.condition])
+        condition = np.array(True if loop.condition is None else values[loop.condition])
         initial = tuple(values[carried.initial] for carried in loop.carried)
-        self._state = self._begun(LoopState(0, initial, goes_on, np.zeros(goes_on.shape, np.int64)))
-        self._before = self._state
+        self._state = self._make_initial_state(
+            LoopState(0, initial, condition, np.zeros(condition.shape, np.int64))
+        )
+        self._previous_state = self._state
         self._row_shapes: dict[Recorded, tuple[int, ...]] = {}
         self.rows = Rows()
 
@@ -117,7 +119,7 @@ class LoopStepper:
         return self.ended_by is not None
 
     @property
-    def held(self) -> int:
+    def carried_bytes(self) -> int:
         """Bytes of the values that are carried into the next iteration."""
         return sum(map(data_bytes, self._state.carried))
 
@@ -130,46 +132,46 @@ class LoopStepper:
             Stopped: The computation was stopped. The state is the one before the call.
             RecordShapeError: A row differs in shape from earlier rows.
         """
-        most = min(most, self._at_once)
+        most = min(most, self._max_iterations)
         if self._limit is not None:
             most = min(most, self._limit - self.done)
-        outputs = self._made(most, stopping)
+        outputs = self._run_iterations(most, stopping)
         rows = {r.stack.name: outputs[r.stack.name] for r in self.segment.loop.recorded}
-        self._refuse_other_rows(outputs)
+        self._check_row_shapes(outputs)
         segment, state = self.segment, self._state
         iterations = np.array(most) if segment.count is None else outputs[segment.count.name]
-        last = segment.last_condition
-        self._before = state
-        self._state = self._after(
+        last_condition = segment.last_condition
+        self._previous_state = state
+        self._state = self._make_next_state(
             LoopState(
                 state.done + int(iterations.max()),
                 tuple(outputs[carried.final.name] for carried in segment.loop.carried),
-                state.condition if last is None else outputs[last.name],
+                state.condition if last_condition is None else outputs[last_condition.name],
                 np.asarray(state.counts + iterations),
             )
         )
         watched = {name: outputs[value.name] for name, value in segment.watched.items()}
         return Block(range(state.done, self.done), rows, watched)
 
-    def _made(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
+    def _run_iterations(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
         """Run `most` further iterations and return the outputs of the loop program."""
         return self.session.run(self._feeds(most, self._state, self._captured), stopping)
 
-    def _begun(self, state: LoopState) -> LoopState:
+    def _make_initial_state(self, state: LoopState) -> LoopState:
         """Return the loop state before the next iterations, as this stepper represents it."""
         return state
 
-    def _after(self, state: LoopState) -> LoopState:
+    def _make_next_state(self, state: LoopState) -> LoopState:
         """Return the loop state after iterations, as this stepper represents it."""
         return state
 
-    def take(self, block: Block) -> None:
+    def add_block(self, block: Block) -> None:
         """Append the rows of a block to the recorded rows."""
         self.rows.add(block.numbers, block.rows)
 
-    def back(self) -> None:
+    def undo_advance(self) -> None:
         """Restore the loop state before the last `advance`."""
-        self._state = self._before
+        self._state = self._previous_state
 
     def _feeds(self, most: int, state: LoopState, captured: Mapping[str, Data]) -> dict[str, Data]:
         segment = self.segment
@@ -179,12 +181,12 @@ class LoopStepper:
             feeds[segment.first_iteration.name] = np.array(self._first + state.done, np.int64)
         scanning = zip(segment.loop.scanned, segment.rows, self._rows_of, strict=True)
         for scanned, value, rows in scanning:
-            feeds[value.name] = _part(rows, scanned, state.done, most)
+            feeds[value.name] = _slice_scanned_rows(rows, scanned, state.done, most)
         if segment.condition is not None:
             feeds[segment.condition.name] = state.condition
         return feeds
 
-    def _refuse_other_rows(self, outputs: Mapping[str, Array]) -> None:
+    def _check_row_shapes(self, outputs: Mapping[str, Array]) -> None:
         """Raise if a row differs in shape from the first row. The runtime compares rows of one chunk only."""
         for recorded in self.segment.loop.recorded:
             shape = outputs[recorded.stack.name].shape[1:]
@@ -203,7 +205,7 @@ class LoopStepper:
         Before the first iteration, the final values of carried variables that no iteration reads are missing:
         such a variable only holds an output of the last iteration.
         """
-        loop, whole = self.segment.loop, self.whole
+        loop, state = self.segment.loop, self.whole
         loop_results: dict[Value, Data] = {}
         if self.done:
             self.rows.close()
@@ -211,18 +213,20 @@ class LoopStepper:
             loop_results |= {
                 recorded.stack: rows[recorded.stack.name] for recorded in loop.recorded
             }
-            finals = zip(loop.carried, whole.carried, strict=True)
+            finals = zip(loop.carried, state.carried, strict=True)
             loop_results |= {carried.final: data for carried, data in finals}
         else:
-            nothing = self.session.run(self._feeds(0, whole, self._captured))
-            loop_results |= {value: nothing[value.name] for value in self._known_at_first()}
+            outputs = self.session.run(self._feeds(0, state, self._captured))
+            loop_results |= {
+                value: outputs[value.name] for value in self._values_without_iterations()
+            }
         if loop.count is not None:
-            loop_results[loop.count] = whole.counts
+            loop_results[loop.count] = state.counts
         if loop.last_condition is not None:
-            loop_results[loop.last_condition] = whole.condition
+            loop_results[loop.last_condition] = state.condition
         return loop_results
 
-    def _known_at_first(self) -> tuple[Value, ...]:
+    def _values_without_iterations(self) -> tuple[Value, ...]:
         loop = self.segment.loop
         read = {value for operation in loop.ops for value in reads(operation)}
         read.update(body_outputs(loop))
@@ -250,9 +254,9 @@ class LoopStepper:
         loop = self.segment.loop
         carried = tuple(parts.value(f"carried {c.enter.name}", c.enter) for c in loop.carried)
         done = parts.number("iterations", self._limit)
-        condition, counts = self._told(parts, done)
-        self._state = self._begun(LoopState(done, carried, condition, counts))
-        self._before = self._state
+        condition, counts = self._read_progress(parts, done)
+        self._state = self._make_initial_state(LoopState(done, carried, condition, counts))
+        self._previous_state = self._state
         self.rows = Rows()
         stored_rows = parts.under("rows of ")
         recorded = loop.recorded if done else ()
@@ -262,18 +266,18 @@ class LoopStepper:
             stored_rows, done, {each.stack.name: each.stack.dtype for each in recorded}
         )
 
-    def _told(self, parts: Snapshot, done: int) -> tuple[Array, Array]:
+    def _read_progress(self, parts: Snapshot, done: int) -> tuple[Array, Array]:
         """Read the last condition and the iteration counts from a snapshot.
 
         Both have an element for each member if members terminate individually.
         """
         if self.segment.loop.members is None:
             return np.array(parts.flag("condition")), np.array(done)
-        own = self.whole.condition.shape
-        return parts.array("condition", "b", own), parts.array("counts", "i", own)
+        member_shape = self.whole.condition.shape
+        return parts.array("condition", "b", member_shape), parts.array("counts", "i", member_shape)
 
 
-def _part(rows: Array, scanned: Scanned, done: int, most: int) -> Array:
+def _slice_scanned_rows(rows: Array, scanned: Scanned, done: int, most: int) -> Array:
     """Return a view of the rows of a scanned array that the next `most` iterations read."""
     count = rows.shape[scanned.axis]
     first, last = min(done, count), min(done + most, count)

@@ -45,25 +45,27 @@ class Members:
     ) -> dict[str, Data]:
         """Compute the outputs by name, with a leading axis of members."""
         axes = {output.name: output.members for output in self.program.outputs}
-        own = {n: np.moveaxis(r, 0, axis) for n, r in room.items() if (axis := axes[n]) is not None}
-        outputs = self._runnable.run(arrays, stopping, own)
-        return members_in_front(self.program, outputs, len(arrays[self._swept]))
+        inner_room = {
+            n: np.moveaxis(r, 0, axis) for n, r in room.items() if (axis := axes[n]) is not None
+        }
+        outputs = self._runnable.run(arrays, stopping, inner_room)
+        return move_members_first(self.program, outputs, len(arrays[self._swept]))
 
 
-def members_in_front(
+def move_members_first(
     program: Program, outputs: Mapping[str, Data], members: int
 ) -> dict[str, Data]:
     """Return the outputs of a program over a sweep as views with a leading axis of members."""
     axes = {output.name: output.members for output in program.outputs}
-    return {name: _in_front(data, axes[name], members) for name, data in outputs.items()}
+    return {name: _move_axis_first(data, axes[name], members) for name, data in outputs.items()}
 
 
-def _in_front(data: Array, axis: int | None, members: int) -> Array:
+def _move_axis_first(data: Array, axis: int | None, members: int) -> Array:
     """Return a view of an output with the axis of members first, broadcast if the output has no such axis.
 
     A loop without iterations records an array that does not have the number of members.
     """
     if axis is None:
         return np.broadcast_to(data, (members, *data.shape))
-    turned = np.moveaxis(data, axis, 0)
-    return turned if len(turned) == members else np.zeros((members, *turned.shape[1:]), data.dtype)
+    moved = np.moveaxis(data, axis, 0)
+    return moved if len(moved) == members else np.zeros((members, *moved.shape[1:]), data.dtype)

@@ -23,7 +23,7 @@ from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.loop_stepper import LoopState, LoopStepper
 from mdf_loop.run.outputs import LoopReport
 
-ELEMENTS, LEAST = 1 << 17, 4
+CHUNK_MEMBER_ITERATIONS, MIN_CHUNK_ITERATIONS = 1 << 17, 4
 """Member iterations per chunk (members times iterations), and minimum iterations per chunk.
 
 Members that end within a chunk waste few iterations (measured: 4 % of 10 000 drift diffusions). Calls, each of which removes ended members, are
@@ -35,10 +35,10 @@ class MembersStepper(LoopStepper):
 
     def report(self, reason: StopReason | None) -> LoopReport:
         """Return the loop report with the iterations and the stop reason of each member."""
-        state, otherwise = self.whole, self.ended_by or reason
+        state, stop_reason = self.whole, self.ended_by or reason
         codes = np.full(state.condition.shape, StopReason.CONDITION.code)
-        if otherwise is not None:
-            codes[state.condition] = otherwise.code
+        if stop_reason is not None:
+            codes[state.condition] = stop_reason.code
         return LoopReport.of(state.counts, codes)
 
 
@@ -74,36 +74,38 @@ class ShrinkingMembersStepper(MembersStepper):
         """Run at least one iteration and at most `most` iterations of the running members."""
         # Native loops handle ended members themselves.
         if self.session.native.get(self.name) != NATIVE:
-            most = min(most, max(LEAST, ELEMENTS // len(self._state.rows)))
+            most = min(
+                most, max(MIN_CHUNK_ITERATIONS, CHUNK_MEMBER_ITERATIONS // len(self._state.rows))
+            )
         return super().advance(most, stopping)
 
-    def _made(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
+    def _run_iterations(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
         """Run further iterations of the running members. Rows of ended members are zeros."""
         state, segment = self._state, self.segment
         feeds = self._feeds(most, state, state.captured)
         if state.stopped is None:
             return self.session.run(feeds, stopping)
         for value in segment.rows:
-            feeds[value.name] = self._of(value, feeds[value.name], state.rows)
+            feeds[value.name] = self._select_members(value, feeds[value.name], state.rows)
         outputs = dict(self.session.run(feeds, stopping))
         stacks = (recorded.stack for recorded in segment.loop.recorded)
         for value in (*stacks, *segment.watched.values()):
-            outputs[value.name] = self._among(value, ((state.rows, outputs[value.name]),))
+            outputs[value.name] = self._scatter_members(value, ((state.rows, outputs[value.name]),))
         return outputs
 
     # --- removal of ended members, and states of all members ------------------------------------
 
-    def _begun(self, state: LoopState) -> LoopState:
+    def _make_initial_state(self, state: LoopState) -> LoopState:
         """Return the initial loop state without the members that have already ended."""
         self._members = len(state.condition)
-        return self._taken_out(state, np.arange(len(state.condition)), self._captured, None)
+        return self._remove_ended(state, np.arange(len(state.condition)), self._captured, None)
 
-    def _after(self, state: LoopState) -> LoopState:
+    def _make_next_state(self, state: LoopState) -> LoopState:
         """Return the loop state after iterations without the members that ended in them."""
         before = self._state
-        return self._taken_out(state, before.rows, before.captured, before.stopped)
+        return self._remove_ended(state, before.rows, before.captured, before.stopped)
 
-    def _taken_out(
+    def _remove_ended(
         self,
         state: LoopState,
         rows: Array,
@@ -112,54 +114,60 @@ class ShrinkingMembersStepper(MembersStepper):
     ) -> _RunningMembers:
         carried, condition, counts = state.carried, state.condition, state.counts
         if not condition.all():
-            out, stay = np.flatnonzero(~condition), np.flatnonzero(condition)
-            left = self._carried_of(carried, out)
-            stopped = _EndedMembers(stopped, rows[out], left, counts[out])
-            carried = self._carried_of(carried, stay)
-            condition, counts, rows = condition[stay], counts[stay], rows[stay]
-            captured = {v.name: self._of(v, captured[v.name], stay) for v in self.segment.captured}
+            ended, running = np.flatnonzero(~condition), np.flatnonzero(condition)
+            ended_carried = self._select_carried(carried, ended)
+            stopped = _EndedMembers(stopped, rows[ended], ended_carried, counts[ended])
+            carried = self._select_carried(carried, running)
+            condition, counts, rows = condition[running], counts[running], rows[running]
+            captured = {
+                v.name: self._select_members(v, captured[v.name], running)
+                for v in self.segment.captured
+            }
         return _RunningMembers(state.done, carried, condition, counts, rows, captured, stopped)
 
-    def _carried_of(self, carried: tuple[Data, ...], rows: Array) -> tuple[Data, ...]:
+    def _select_carried(self, carried: tuple[Data, ...], rows: Array) -> tuple[Data, ...]:
         values = zip(self.segment.carried, carried, strict=True)
-        return tuple(self._of(value, data, rows) for value, data in values)
+        return tuple(self._select_members(value, data, rows) for value, data in values)
 
-    def _of(self, value: Value, data: Data, rows: Array) -> Data:
+    def _select_members(self, value: Value, data: Data, rows: Array) -> Data:
         """Select the members at positions `rows` from an array. An array without axis of members is unchanged."""
-        axis = self._axis(value)
+        axis = self._members_axis(value)
         return data if axis is None else np.take(data, rows, axis)
 
     @property
     def whole(self) -> LoopState:
         """Loop state of all members, including members that have ended."""
         state = self._state
-        pieces = [(state.rows, state.carried, state.counts)]
+        groups = [(state.rows, state.carried, state.counts)]
         stopped = state.stopped
         while stopped is not None:
-            pieces.append((stopped.rows, stopped.carried, stopped.counts))
+            groups.append((stopped.rows, stopped.carried, stopped.counts))
             stopped = stopped.earlier
         carried = (
-            self._among(value, [(rows, piece[k]) for rows, piece, _ in pieces])
+            self._scatter_members(value, [(rows, piece[k]) for rows, piece, _ in groups])
             for k, value in enumerate(self.segment.carried)
         )
         condition, counts = np.zeros(self._members, np.bool_), np.zeros(self._members, np.int64)
         condition[state.rows] = True
-        for rows, _, some in pieces:
-            counts[rows] = some
+        for rows, _, group_counts in groups:
+            counts[rows] = group_counts
         return LoopState(state.done, tuple(carried), condition, counts)
 
-    def _among(self, value: Value, pieces: Sequence[tuple[Array, Data]]) -> Data:
+    def _scatter_members(self, value: Value, groups: Sequence[tuple[Array, Data]]) -> Data:
         """Scatter the values of some members into an array over all members, with zeros elsewhere."""
-        (_, some), axis = pieces[0], self._axis(value)
+        (_, first_data), axis = groups[0], self._members_axis(value)
         if axis is None:
-            return some
-        whole = np.zeros((*some.shape[:axis], self._members, *some.shape[axis + 1 :]), some.dtype)
-        for rows, data in pieces:
-            place: tuple[Any, ...] = (*(slice(None),) * axis, rows)
-            whole[place] = data
-        return whole
+            return first_data
+        full_array = np.zeros(
+            (*first_data.shape[:axis], self._members, *first_data.shape[axis + 1 :]),
+            first_data.dtype,
+        )
+        for rows, data in groups:
+            index: tuple[Any, ...] = (*(slice(None),) * axis, rows)
+            full_array[index] = data
+        return full_array
 
-    def _axis(self, value: Value) -> int | None:
+    def _members_axis(self, value: Value) -> int | None:
         """Return the position of the axis of members in the shape of a value, or None."""
         shape, members = value.shape or (), self.segment.loop.members
         return shape.index(members) if members in shape else None

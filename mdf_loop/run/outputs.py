@@ -33,7 +33,7 @@ class LoopReport:
 
     def __post_init__(self) -> None:
         if self.codes is None:
-            object.__setattr__(self, "codes", _codes(self.stopped_by))
+            object.__setattr__(self, "codes", _reason_codes(self.stopped_by))
 
     @classmethod
     def of(cls, iterations: int | Array, codes: Array) -> LoopReport:
@@ -57,7 +57,7 @@ class LoopReport:
         if isinstance(self.stopped_by, StopReason):
             return self
         return LoopReport.of(
-            **with_each_axis({"iterations": self.iterations, "codes": self.codes}, axes)
+            **split_first_axis({"iterations": self.iterations, "codes": self.codes}, axes)
         )
 
     @property
@@ -91,7 +91,7 @@ class LoopReport:
         return list(words[self.codes].tolist())
 
 
-def _codes(reasons: StopReason | Array) -> int | Array:
+def _reason_codes(reasons: StopReason | Array) -> int | Array:
     """Return the integer code of a stop reason, or the codes of an array of stop reasons."""
     if isinstance(reasons, StopReason):
         return reasons.code
@@ -118,16 +118,18 @@ class Axis(Struct, frozen=True, eq=False):
         return len(next(iter(self.coordinates.values())))
 
 
-def with_each_axis(arrays: Mapping[str, Data], axes: tuple[Axis, ...]) -> Mapping[str, Data]:
+def split_first_axis(arrays: Mapping[str, Data], axes: tuple[Axis, ...]) -> Mapping[str, Data]:
     """Return arrays whose first axis, over all members, is divided into one axis for each of `axes`.
 
     Data that are not NumPy arrays in memory are returned unchanged.
     """
     if len(axes) < 2:
         return arrays
-    front = tuple(axis.length for axis in axes)
+    leading_shape = tuple(axis.length for axis in axes)
     return {
-        name: data.reshape(*front, *data.shape[1:]) if isinstance(data, np.ndarray) else data
+        name: data.reshape(*leading_shape, *data.shape[1:])
+        if isinstance(data, np.ndarray)
+        else data
         for name, data in arrays.items()
     }
 
@@ -216,16 +218,20 @@ class Outputs(Mapping[str, Data]):
     @property
     def units(self) -> Mapping[str, str]:
         """Unit of each output and coordinate that has one, for example `mV`."""
-        known = {"time": SECONDS, **self._known_units}
-        along = (name for axis in self.axes for name in axis.coordinates)
-        return {name: known[name] for name in (*along, *self._arrays) if name in known}
+        all_units = {"time": SECONDS, **self._known_units}
+        coordinate_names = (name for axis in self.axes for name in axis.coordinates)
+        return {
+            name: all_units[name]
+            for name in (*coordinate_names, *self._arrays)
+            if name in all_units
+        }
 
     def with_first_as(self, axes: tuple[Axis, ...]) -> Self:
         """Return a copy of the outputs whose first axis is divided into the given axes."""
         renamed = copy(self)
         renamed.axes = (*axes, *self.axes[1:])
-        renamed._arrays = dict(with_each_axis(self._arrays, axes))
-        renamed.lengths = dict(with_each_axis(self.lengths, axes))
+        renamed._arrays = dict(split_first_axis(self._arrays, axes))
+        renamed.lengths = dict(split_first_axis(self.lengths, axes))
         renamed.loops = {name: report.apart(axes) for name, report in self.loops.items()}
         return renamed
 

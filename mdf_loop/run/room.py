@@ -24,7 +24,7 @@ def address(array: Array) -> int:
     return place
 
 
-def is_in(array: Array, room: Array | None) -> bool:
+def shares_memory(array: Array, room: Array | None) -> bool:
     """Return True if an array occupies the preallocated memory `room`."""
     return (
         room is not None

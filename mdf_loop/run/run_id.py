@@ -7,7 +7,7 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-_PLAIN = re.compile(r"[\w-]{1,64}", re.ASCII)
+_RUN_ID_PATTERN = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 
 def new_run_id() -> str:
@@ -15,7 +15,7 @@ def new_run_id() -> str:
     return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
 
 
-def run_named(content: Any) -> str:
+def describe_run(content: Any) -> str:
     """Return a run id as text for messages: `run 20261123-012011-9f3c2a71`, or a text for an invalid id."""
-    plain = isinstance(content, str) and _PLAIN.fullmatch(content)
+    plain = isinstance(content, str) and _RUN_ID_PATTERN.fullmatch(content)
     return f"run {content}" if plain else "a run without a name"

@@ -45,9 +45,9 @@ from mdf_loop.passes.segments.pregenerate_random_numbers import (
 )
 from mdf_loop.passes.segments.run_past_termination import MAX_RUN_ITERATIONS, run_past_termination
 from mdf_loop.passes.segments.split_into_segments import Segment, StraightSegment
-from mdf_loop.run.after_stop import Incomplete, what_can_be
+from mdf_loop.run.after_stop import Incomplete, compute_available_values
 from mdf_loop.run.backend import Backend, Runnable
-from mdf_loop.run.control.chunks import follow
+from mdf_loop.run.control.chunks import run_in_chunks
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Cadence
 from mdf_loop.run.control.stopping import Stopped, Stopping
@@ -56,16 +56,16 @@ from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.members_stepper import MembersStepper, ShrinkingMembersStepper
 from mdf_loop.run.outputs import LoopReport
 
-LONG = 100_000
+LONG_ITERATIONS = 100_000
 """Iterations above which a loop is expected to run long."""
 
 Follower: TypeAlias = Callable[[LoopStepper, Stopping], StopReason | None]
-"""Function that runs a stepper until its end or a stop, and adds each block to its rows (`take`)."""
+"""Function that runs a stepper until its end or a stop, and adds each block to its rows (`add_block`)."""
 
 
 def follow_loop(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
     """Run a loop until it ends or `stopping` stops it."""
-    return follow(stepper, stopping, stepper.take)
+    return run_in_chunks(stepper, stopping, stepper.add_block)
 
 
 class Segments:
@@ -83,20 +83,20 @@ class Segments:
     ) -> None:
         self.program = program
         self.segments = segments
-        self.needed = _needed(program, segments)
+        self.needed = _values_needed_by_segment(program, segments)
         self.constants: dict[Value, Data] = {
             op.value: op.array for op in program.ops if isinstance(op, Constant)
         }
         loops = (segment.loop for segment in segments if isinstance(segment, LoopSegment))
         trips = {loop.trip_count for loop in loops if loop.condition is None}
         input_names = {entry.value: entry.value.name for entry in program.inputs}
-        self._given_trips = [input_names[trip] for trip in trips if trip in input_names]
+        self._trip_count_inputs = [input_names[trip] for trip in trips if trip in input_names]
         constants = (self.constants[trip] for trip in trips if trip in self.constants)
-        self._is_long = any(np.max(trip) > LONG for trip in constants)
+        self._has_long_constant_loop = any(np.max(trip) > LONG_ITERATIONS for trip in constants)
         self._backend = backend
         self._placement = placement
         self._sessions: dict[int, Runnable] = {}
-        self._at_once: dict[LoopSegment, int] = {}
+        self._max_chunk_iterations: dict[LoopSegment, int] = {}
         self.cadences: dict[LoopSegment, Cadence] = defaultdict(Cadence)
         self._lock = ForkSafeLock()
 
@@ -115,72 +115,78 @@ class Segments:
 
     def is_long(self, arrays: Mapping[str, Data]) -> bool:
         """Return True if a loop is known in advance to run long."""
-        trips = (arrays[name] for name in self._given_trips)
-        return self._is_long or any(
-            (trip.item() if trip.size == 1 else trip.max()) > LONG for trip in trips
+        trips = (arrays[name] for name in self._trip_count_inputs)
+        return self._has_long_constant_loop or any(
+            (trip.item() if trip.size == 1 else trip.max()) > LONG_ITERATIONS for trip in trips
         )
 
     def session(self, place: int) -> Runnable:
         """Return the session of the segment at an index, which is created on first use."""
         with self._lock:
             if place not in self._sessions:
-                self._sessions[place] = self._loaded(self.segments[place])
+                self._sessions[place] = self._load_segment(self.segments[place])
             return self._sessions[place]
 
-    def _loaded(self, segment: Segment) -> Runnable:
-        session = self.session_of(segment.program)
+    def _load_segment(self, segment: Segment) -> Runnable:
+        session = self.load_part(segment.program)
         if not isinstance(segment, LoopSegment):
             return session
-        of_members = segment.loop.members is not None
-        if of_members and not self.are_apart(segment):
+        has_members = segment.loop.members is not None
+        if has_members and not self.have_independent_members(segment):
             return session
         if session.native.get(segment.loop.name, NATIVE) == NATIVE:
             return session
-        before = pregenerate_random_numbers(segment.program, segment.max_iterations)
-        rows = pregenerated_rows(segment.program, before)
-        if not rows or not (of_members or all(is_fixed(row.shape) for row in rows)):
+        pregenerated = pregenerate_random_numbers(segment.program, segment.max_iterations)
+        rows = pregenerated_rows(segment.program, pregenerated)
+        if not rows or not (has_members or all(is_fixed(row.shape) for row in rows)):
             return session
-        if not of_members:
-            self._at_once[segment] = max(
+        if not has_members:
+            self._max_chunk_iterations[segment] = max(
                 MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // total_elements(rows, 1)
             )
-            return self.session_of(before)
-        running = run_past_termination(before, segment.max_iterations)
-        if running is not before:
-            self._at_once[segment] = MAX_RUN_ITERATIONS
-        return self.session_of(running)
+            return self.load_part(pregenerated)
+        extended = run_past_termination(pregenerated, segment.max_iterations)
+        if extended is not pregenerated:
+            self._max_chunk_iterations[segment] = MAX_RUN_ITERATIONS
+        return self.load_part(extended)
 
-    def most_at_once(self, segment: LoopSegment) -> int:
+    def max_chunk_iterations(self, segment: LoopSegment) -> int:
         """Return the maximum number of loop iterations in one chunk.
 
         Pregenerated random numbers take memory, and members that have ended may run on within a chunk.
         """
-        return self._at_once.get(segment, sys.maxsize)
+        return self._max_chunk_iterations.get(segment, sys.maxsize)
 
-    def are_apart(self, segment: LoopSegment) -> bool:
+    def have_independent_members(self, segment: LoopSegment) -> bool:
         """Return True if each member of a loop can be removed as soon as it has ended."""
         members = segment.loop.members
         if members is None:
             return False
         return member_aggregates(self.program, members).isdisjoint(segment.captured)
 
-    def session_of(self, part: Program) -> Runnable:
+    def load_part(self, part: Program) -> Runnable:
         """Load a part of the program, such as a segment, into a new session."""
         return self._backend.load(part, self._placement, self.program)
 
 
-def _needed(program: Program, segments: tuple[Segment, ...]) -> tuple[frozenset[Value], ...]:
+def _values_needed_by_segment(
+    program: Program, segments: tuple[Segment, ...]
+) -> tuple[frozenset[Value], ...]:
     """Return, for each segment, the values that are read there, in later segments or as outputs."""
     needed = frozenset(output.value for output in program.outputs)
     needed_sets = []
     for segment in reversed(segments):
-        own = reads(segment.loop) if isinstance(segment, LoopSegment) else _inputs(segment.program)
-        needed |= frozenset(own)
+        own_values = (
+            reads(segment.loop)
+            if isinstance(segment, LoopSegment)
+            else _input_values(segment.program)
+        )
+        needed |= frozenset(own_values)
         needed_sets.append(needed)
     return tuple(reversed(needed_sets))
 
 
-def _inputs(program: Program) -> tuple[Value, ...]:
+def _input_values(program: Program) -> tuple[Value, ...]:
     return tuple(entry.value for entry in program.inputs)
 
 
@@ -223,7 +229,7 @@ def run_in_segments(
     run = _Evaluation(segments, arrays, stopping, follower)
     if resume is not None:
         run.restore(resume)
-    return run.reached()
+    return run.run_remaining()
 
 
 class _Evaluation:
@@ -245,33 +251,39 @@ class _Evaluation:
         self.first = 0
         self.resume: Snapshot | None = None
 
-    def reached(self) -> PartialRun:
+    def run_remaining(self) -> PartialRun:
         """Run the remaining segments and return the outputs and loop reports."""
-        for place in range(self.first, len(self.segments.segments)):
-            segment = self.segments.segments[place]
-            self._keep(place)
+        for index in range(self.first, len(self.segments.segments)):
+            segment = self.segments.segments[index]
+            self._discard_unneeded(index)
             if isinstance(segment, StraightSegment):
-                self._run_straight(place, segment.program)
+                self._run_straight(index, segment.program)
             else:
-                self._run_loop(place, segment)
-        whole = {output.name: output.value for output in self.segments.program.outputs}
-        outputs = {n: self.values[value] for n, value in whole.items() if value in self.values}
-        missing = {n: self._why() for n, value in whole.items() if value not in self.values}
+                self._run_loop(index, segment)
+        output_values = {output.name: output.value for output in self.segments.program.outputs}
+        outputs = {
+            n: self.values[value] for n, value in output_values.items() if value in self.values
+        }
+        missing = {
+            n: self._missing_reason()
+            for n, value in output_values.items()
+            if value not in self.values
+        }
         return PartialRun(outputs, self.reports, self.reason, missing)
 
-    def _why(self) -> str:
+    def _missing_reason(self) -> str:
         """Return the reason why outputs are missing: an error, or the stop of the run."""
         if self.incomplete.errors:
             return str(self.incomplete.errors[0])
         assert self.reason is not None
         return self.reason.value
 
-    def _keep(self, place: int) -> None:
+    def _discard_unneeded(self, place: int) -> None:
         """Discard values that neither the remaining segments nor the outputs read."""
         needed = self.segments.needed[place]
         self.values = {value: data for value, data in self.values.items() if value in needed}
 
-    def _known(self) -> dict[Value, Data]:
+    def _known_values(self) -> dict[Value, Data]:
         """Return the computed values, inputs and constants, without incomplete rows of stopped loops."""
         known = {**self.feeds, **self.values}
         return {value: data for value, data in known.items() if value not in self.incomplete.short}
@@ -279,9 +291,11 @@ class _Evaluation:
     # --- straight segments ----------------------------------------------------------------------
 
     def _run_straight(self, place: int, program: Program) -> None:
-        known = self._known()
+        known = self._known_values()
         if self.reason is not None:
-            self.values |= what_can_be(program, known, self.incomplete, self._session_of(place))
+            self.values |= compute_available_values(
+                program, known, self.incomplete, self._make_loader(place)
+            )
             return
         feeds = {entry.value.name: known[entry.value] for entry in program.inputs}
         try:
@@ -291,51 +305,55 @@ class _Evaluation:
         else:
             self.values |= {output.value: outputs[output.name] for output in program.outputs}
 
-    def _session_of(self, place: int) -> Callable[[Program], Runnable]:
+    def _make_loader(self, place: int) -> Callable[[Program], Runnable]:
         """Return a function that loads a segment, or a reduced segment with some of its outputs."""
         outputs = self.segments.segments[place].program.outputs
 
         def session_of(part: Program) -> Runnable:
-            whole = part.outputs == outputs
-            return self.segments.session(place) if whole else self.segments.session_of(part)
+            is_whole = part.outputs == outputs
+            return self.segments.session(place) if is_whole else self.segments.load_part(part)
 
         return session_of
 
     # --- loops ----------------------------------------------------------------------------------
 
     def _run_loop(self, place: int, segment: LoopSegment) -> None:
-        known = self._known()
+        known = self._known_values()
         if not all(value in known for value in reads(segment.loop)):
             return
-        around = {} if self.reason else self._snapshot(place)
-        stepper = self._stepper(place, segment, known, around)
+        outer_arrays = {} if self.reason else self._snapshot(place)
+        stepper = self._make_stepper(place, segment, known, outer_arrays)
         stepper.cadence = self.segments.cadences[segment]
         if self.resume is not None:
             stepper.restore(self.resume)
             self.resume = None
-        begun = self.reason is None
-        if begun:
+        is_started = self.reason is None
+        if is_started:
             self.reason = self.follower(stepper, self.stopping)
         loop_results = stepper.results()
         self.values |= loop_results
         if not stepper.finished:
-            self.incomplete.stopped(segment.loop, loop_results)
-        if begun or stepper.name not in self.reports:
+            self.incomplete.record_stopped_loop(segment.loop, loop_results)
+        if is_started or stepper.name not in self.reports:
             self.reports[stepper.name] = stepper.report(self.reason)
 
-    def _stepper(
+    def _make_stepper(
         self,
         place: int,
         segment: LoopSegment,
         known: Mapping[Value, Data],
-        around: Mapping[str, Array],
+        outer_arrays: Mapping[str, Array],
     ) -> LoopStepper:
         session = self.segments.session(place)
-        at_once = self.segments.most_at_once(segment)
+        at_once = self.segments.max_chunk_iterations(segment)
         if segment.loop.members is None:
-            return LoopStepper(session, segment, known, around, at_once)
-        of_members = ShrinkingMembersStepper if self.segments.are_apart(segment) else MembersStepper
-        return of_members(session, segment, known, around, at_once)
+            return LoopStepper(session, segment, known, outer_arrays, at_once)
+        stepper_class = (
+            ShrinkingMembersStepper
+            if self.segments.have_independent_members(segment)
+            else MembersStepper
+        )
+        return stepper_class(session, segment, known, outer_arrays, at_once)
 
     # --- checkpoints ----------------------------------------------------------------------------
 
@@ -355,14 +373,14 @@ class _Evaluation:
         self.resume = parts
         values = parts.under("value ")
         for segment in segments[: self.first]:
-            for value in _made_by(segment):
+            for value in _segment_results(segment):
                 if value in self.segments.needed[self.first]:
                     self.values[value] = values.value(value.name, value)
             if isinstance(segment, LoopSegment):
-                self.reports[segment.loop.name] = _report(parts, segment.loop)
+                self.reports[segment.loop.name] = _read_report(parts, segment.loop)
 
 
-def _report(parts: Snapshot, loop: Loop) -> LoopReport:
+def _read_report(parts: Snapshot, loop: Loop) -> LoopReport:
     """Read the report of a completed loop from a snapshot."""
     name, own = f"loop {loop.name}", () if loop.members is None else (None,)
     iterations, codes = parts.array(name, "i", (2, *own))
@@ -371,7 +389,7 @@ def _report(parts: Snapshot, loop: Loop) -> LoopReport:
     return LoopReport.of(iterations, codes)
 
 
-def _made_by(segment: Segment) -> tuple[Value, ...]:
+def _segment_results(segment: Segment) -> tuple[Value, ...]:
     if isinstance(segment, LoopSegment):
         return tuple(results(segment.loop))
     return tuple(output.value for output in segment.program.outputs)

@@ -1,6 +1,6 @@
 """Single evaluation of a model, as a whole or with its long loops in chunks.
 
-Most evaluations are short, and are one call of ONNX Runtime. An evaluation that takes longer than `PATIENCE`
+Most evaluations are short, and are one call of ONNX Runtime. An evaluation that takes longer than `MAX_WHOLE_SECONDS`
 is aborted and started again in segments, so that it can be watched, and stopped with partial results.
 """
 
@@ -24,21 +24,21 @@ from mdf_loop.run.control.stepper import Block
 from mdf_loop.run.control.stopping import NeverStopping, Stopped, Stopping
 from mdf_loop.run.device import UNDECIDED, USUAL, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
-from mdf_loop.run.members import members_in_front
+from mdf_loop.run.members import move_members_first
 from mdf_loop.run.segments import Follower, PartialRun, Segments, run_in_segments
 from mdf_loop.signals import ending
 from mdf_loop.specification import RunControls
 
-PATIENCE = 0.1
+MAX_WHOLE_SECONDS = 0.1
 """Seconds after which a whole evaluation is aborted and started in segments, if its duration is unknown."""
 
-LONGEST_PATIENCE = 1.0
+MAX_KNOWN_WHOLE_SECONDS = 1.0
 """Maximum seconds of a whole evaluation whose duration is known. After an abort, its work is lost."""
 
-MANY = 8
+MIN_REMOVED_MEMBERS = 8
 """Minimum number of members for which ended members are removed from the beginning of the evaluation."""
 
-BRIEF = 0.005
+SIGNAL_FREE_SECONDS = 0.005
 """Seconds of an evaluation below which signals are left to Python's own handlers.
 
 Watching for signals costs 10 us per call, since handlers are changed and caches lose their contents."""
@@ -60,10 +60,10 @@ class SingleRun:
         self._placement = placement
         self.session = self._backend.load(self._program, placement)
         self._segments: dict[bool, Segments | None] = {}
-        self._takes_alike = _takes_alike(self._program)
+        self._has_constant_duration = _has_constant_duration(self._program)
         self._members_end_individually = any(loop.members for loop in loops(self._program))
-        self._took = math.inf
-        self._longer_patience: float | None = None
+        self._last_seconds = math.inf
+        self._known_patience: float | None = None
         self._lock = ForkSafeLock()
 
     @property
@@ -77,8 +77,10 @@ class SingleRun:
     def native(self) -> dict[str, str]:
         """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
         loaded_segments = [segments for segments in self._segments.values() if segments is not None]
-        pieces = {name: form for each in loaded_segments for name, form in each.native.items()}
-        return {**self.session.native, **pieces}
+        segment_forms = {
+            name: form for each in loaded_segments for name, form in each.native.items()
+        }
+        return {**self.session.native, **segment_forms}
 
     def run(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
         """Evaluate the model. `controller` must not be entered yet.
@@ -86,26 +88,29 @@ class SingleRun:
         Raises:
             KeyboardInterrupt, RunError, MemoryLimitError: The evaluation was stopped without partial results.
         """
-        partial_run = self._reached(arrays, controller)
+        partial_run = self._evaluate(arrays, controller)
         if self._swept is None:
             return partial_run
-        outputs = members_in_front(self._program, partial_run.outputs, len(arrays[self._swept]))
+        outputs = move_members_first(self._program, partial_run.outputs, len(arrays[self._swept]))
         return replace(partial_run, outputs=outputs)
 
-    def _reached(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
+    def _evaluate(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
         controls = controller.controls
-        segments = self._segments_of(controls.watches)
+        segments = self._load_segments(controls.watches)
         if segments is None:
-            return self._whole(arrays, controller)
+            return self._run_whole(arrays, controller)
         signalled = None
-        patience = self._patience(controls)
-        if patience > 0 and not segments.is_long(arrays) and not self._many(arrays):
+        patience = self._patience_seconds(controls)
+        if patience > 0 and not segments.is_long(arrays) and not self._has_many_members(arrays):
             outputs = None
-            trouble = (Stopped, MemoryLimitError)  # all rows of a loop at once may exceed memory
-            begun = time.perf_counter()
-            with Stopping(patience, grace=0.0) as attempt, contextlib.suppress(*trouble):
+            expected_errors = (
+                Stopped,
+                MemoryLimitError,
+            )  # all rows of a loop at once may exceed memory
+            start = time.perf_counter()
+            with Stopping(patience, grace=0.0) as attempt, contextlib.suppress(*expected_errors):
                 outputs = self.session.run(arrays, attempt)
-                controller.seconds[""] = time.perf_counter() - begun
+                controller.seconds[""] = time.perf_counter() - start
             signalled = attempt.signalled
             if outputs is not None:
                 return PartialRun(outputs, {}, signalled, {})
@@ -113,57 +118,61 @@ class SingleRun:
                 self.session = self._backend.load(self._program, self._placement)  # with new memory
         with controller:
             if signalled is not None:
-                controller.stopping.hears(signalled)
+                controller.stopping.receive_signal(signalled)
             resumed = None if controller.resumed is None else controller.resumed["course"]
-            begun = time.perf_counter()
+            start = time.perf_counter()
             partial_run = run_in_segments(
-                segments, arrays, controller.stopping, _follower(controller), resumed
+                segments, arrays, controller.stopping, _make_follower(controller), resumed
             )
             if partial_run.stopped_by is None and resumed is None:
-                self._longer_patience = _patience(time.perf_counter() - begun)
+                self._known_patience = _whole_run_seconds(time.perf_counter() - start)
             return partial_run
 
-    def _patience(self, controls: RunControls) -> float:
+    def _patience_seconds(self, controls: RunControls) -> float:
         """Return the maximum number of seconds of a whole evaluation before it is started in segments."""
         if not controls.is_patient:
             return 0.0
-        known = self._longer_patience
+        known = self._known_patience
         if known is None or (known and controls.time_limit is not None):
-            return PATIENCE
+            return MAX_WHOLE_SECONDS
         return known
 
-    def _many(self, arrays: Mapping[str, Data]) -> bool:
+    def _has_many_members(self, arrays: Mapping[str, Data]) -> bool:
         """Return True if enough members end individually to make their removal worthwhile."""
         if not self._members_end_individually or self._swept is None:
             return False
-        return len(arrays[self._swept]) >= MANY
+        return len(arrays[self._swept]) >= MIN_REMOVED_MEMBERS
 
-    def _segments_of(self, watch: bool) -> Segments | None:
+    def _load_segments(self, watch: bool) -> Segments | None:
         if watch in self._segments:
             return self._segments[watch]
         with self._lock:
             if watch not in self._segments:
-                cut = split_into_segments(self._program, watch)
+                segments = split_into_segments(self._program, watch)
                 self._segments[watch] = (
                     None
-                    if cut is None
-                    else Segments(self._program, cut, self._backend, self._placement)
+                    if segments is None
+                    else Segments(self._program, segments, self._backend, self._placement)
                 )
             return self._segments[watch]
 
-    def _whole(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
+    def _run_whole(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
         """Evaluate a model that has no loops to divide into chunks."""
         controls = controller.controls
-        is_asked = controls.time_limit is not None or controls.saved_at is not None
-        begun = time.perf_counter()
-        if self._takes_alike and self._took < BRIEF and not is_asked:
+        is_controlled = controls.time_limit is not None or controls.saved_at is not None
+        start = time.perf_counter()
+        if (
+            self._has_constant_duration
+            and self._last_seconds < SIGNAL_FREE_SECONDS
+            and not is_controlled
+        ):
             partial_run = PartialRun(self.session.run(arrays, NeverStopping()), {}, None, {})
         else:
-            partial_run = self._watched(arrays, controller)
-        self._took = controller.seconds[""] = time.perf_counter() - begun
+            partial_run = self._run_controlled(arrays, controller)
+        self._last_seconds = controller.seconds[""] = time.perf_counter() - start
         return partial_run
 
-    def _watched(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
+    def _run_controlled(self, arrays: Mapping[str, Data], controller: RunController) -> PartialRun:
         """Evaluate the whole program under the control of signals and limits."""
         outputs = None
         with controller, contextlib.suppress(Stopped):
@@ -180,30 +189,34 @@ class SingleRun:
         )
 
 
-def _patience(seconds: float) -> float:
+def _whole_run_seconds(seconds: float) -> float:
     """Return the seconds allowed for a whole evaluation, from the duration of an evaluation in segments.
 
     An evaluation in segments takes longer than a whole evaluation. 0 means that segments are used at once.
     """
-    return 0.0 if seconds > LONGEST_PATIENCE else max(PATIENCE, min(2 * seconds, LONGEST_PATIENCE))
+    return (
+        0.0
+        if seconds > MAX_KNOWN_WHOLE_SECONDS
+        else max(MAX_WHOLE_SECONDS, min(2 * seconds, MAX_KNOWN_WHOLE_SECONDS))
+    )
 
 
-def _takes_alike(program: Program) -> bool:
+def _has_constant_duration(program: Program) -> bool:
     """Return True if a program has no loops, branches or unknown shapes, and so a constant duration."""
     result_values = (value for operation in program.ops for value in results(operation))
     values = (*(entry.value for entry in program.inputs), *result_values)
     return not any(map(bodies, program.ops)) and all(is_fixed(value.shape) for value in values)
 
 
-class _Rows:
+class _StepperRowRecorder:
     """Adapter that records the rows of a loop in its stepper."""
 
     def __init__(self, stepper: LoopStepper) -> None:
         self._stepper = stepper
 
-    def take(self, block: Block) -> None:
+    def add_block(self, block: Block) -> None:
         """Append the rows of a block to the rows of the stepper."""
-        self._stepper.take(block)
+        self._stepper.add_block(block)
 
     def flush(self) -> None:
         """Do nothing, since rows are never buffered."""
@@ -217,8 +230,8 @@ class _Rows:
         return True
 
 
-def _follower(controller: RunController) -> Follower:
+def _make_follower(controller: RunController) -> Follower:
     def follow(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
-        return controller.follow(stepper, _Rows(stepper), "iterations", stepper.name)
+        return controller.follow(stepper, _StepperRowRecorder(stepper), "iterations", stepper.name)
 
     return follow

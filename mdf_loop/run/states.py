@@ -23,27 +23,33 @@ from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, checked_target, write_arrays, write_whole
 from mdf_loop.ir import Array, Value
 from mdf_loop.ir.types import numpy_dtype
-from mdf_loop.run.recording.labels import storable
+from mdf_loop.run.recording.labels import convert_to_storable
 
 State: TypeAlias = Mapping[str, Array]
 
-MOST = 1 << 62
+MAX_STEP = 1 << 62
 """Maximum step number."""
 
 _HINT = "give results.state of a run of this model that took the same inputs and gave the same"
 
 
-def in_type(array: Array, value: Value, front: int = 0) -> Array:
+def convert_to_type(array: Array, value: Value, front: int = 0) -> Array:
     """Convert an array to the dtype and shape of a carried value, after `front` leading axes."""
-    wide = array if value.dtype == "string" else array.astype(numpy_dtype(value.dtype), copy=False)
-    if value.shape is None or wide.shape[front:] == value.shape:
-        return wide
-    missing = len(value.shape) - (wide.ndim - front)
-    deep = wide.reshape((*wide.shape[:front], *(1,) * missing, *wide.shape[front:]))
-    extents = zip(value.shape, deep.shape[front:], strict=True)
-    fixed = (extent if isinstance(extent, int) else own for extent, own in extents)
-    shape = (*deep.shape[:front], *fixed)
-    return deep if deep.shape == shape else np.array(np.broadcast_to(deep, shape))
+    converted = (
+        array if value.dtype == "string" else array.astype(numpy_dtype(value.dtype), copy=False)
+    )
+    if value.shape is None or converted.shape[front:] == value.shape:
+        return converted
+    missing = len(value.shape) - (converted.ndim - front)
+    expanded = converted.reshape(
+        (*converted.shape[:front], *(1,) * missing, *converted.shape[front:])
+    )
+    extents = zip(value.shape, expanded.shape[front:], strict=True)
+    fixed_extents = (
+        extent if isinstance(extent, int) else array_extent for extent, array_extent in extents
+    )
+    shape = (*expanded.shape[:front], *fixed_extents)
+    return expanded if expanded.shape == shape else np.array(np.broadcast_to(expanded, shape))
 
 
 def is_swept(array: Array, value: Value) -> bool:
@@ -51,12 +57,12 @@ def is_swept(array: Array, value: Value) -> bool:
     return value.shape is not None and array.ndim > len(value.shape)
 
 
-def without_members(array: Array) -> Array:
+def drop_equal_members(array: Array) -> Array:
     """Remove the axis of members from an array if all members are equal."""
     return array[0, ...] if (array == array[:1]).all() else array
 
 
-KEYS = "random keys"
+KEYS_NAME = "random keys"
 """Name of the keys of the random streams in a state."""
 
 
@@ -83,11 +89,14 @@ def checked_state(
         raise InputError(
             f"the state is not one of this model: it has no '{missing[0]}'", hint=_HINT
         )
-    checked: dict[str, Array] = {"step": _step(state["step"]), "time": _time(state["time"])}
+    checked: dict[str, Array] = {
+        "step": _check_step(state["step"]),
+        "time": _check_time(state["time"]),
+    }
     for name, value in carried.items():
-        array = _fitting(name, state[name], value, members)
+        array = _check_fit(name, state[name], value, members)
         front = int(is_swept(array, value))
-        typed_array = in_type(array, value, front)
+        typed_array = convert_to_type(array, value, front)
         if members is not None and not front and name in per_member:
             typed_array = np.repeat(typed_array[None], members, axis=0)
         checked[name] = typed_array
@@ -107,16 +116,16 @@ def check_keys(written_keys: Any, *allowed: Array) -> None:
         )
 
 
-def _step(written_step: Any) -> Array:
+def _check_step(written_step: Any) -> Array:
     step = as_supported_array(written_step, "'step' of the state")
-    if step.shape != () or step.dtype.kind not in "iu" or not 1 <= step <= MOST:
+    if step.shape != () or step.dtype.kind not in "iu" or not 1 <= step <= MAX_STEP:
         raise InputError(
             f"'step' of the state is no whole number above 0: {written_step!r}", hint=_HINT
         )
     return step
 
 
-def _time(written_time: Any) -> Array:
+def _check_time(written_time: Any) -> Array:
     time = as_supported_array(written_time, "'time' of the state")
     if time.shape != () or time.dtype.kind not in "iuf" or not np.isfinite(time):
         raise InputError(
@@ -125,21 +134,21 @@ def _time(written_time: Any) -> Array:
     return time
 
 
-def _fitting(name: str, content: Any, value: Value, members: int | None) -> Array:
+def _check_fit(name: str, content: Any, value: Value, members: int | None) -> Array:
     """Convert a state entry to an array, and raise if the carried value cannot represent it exactly."""
     try:
         array = as_supported_array(content, f"'{name}' of the state")
     except Ragged:
         array = np.empty(0, object)
-    own = array.shape
+    member_shape = array.shape
     if members is not None and is_swept(array, value):
-        if own[0] != members:
+        if member_shape[0] != members:
             raise InputError(
-                f"the state is of a sweep of {own[0]} members, but this sweep has {members}",
+                f"the state is of a sweep of {member_shape[0]} members, but this sweep has {members}",
                 hint="sweep the same values again, or start from the state of one run",
             )
-        own = own[1:]
-    if not _holds(value.dtype, array) or not _fits(own, value):
+        member_shape = member_shape[1:]
+    if not _can_represent(value.dtype, array) or not _can_broadcast(member_shape, value):
         raise InputError(
             f"'{name}' of the state is {array.dtype}{list(array.shape)}, "
             f"but this model carries {value.type}",
@@ -148,17 +157,19 @@ def _fitting(name: str, content: Any, value: Value, members: int | None) -> Arra
     return array
 
 
-def _holds(dtype: str, array: Array) -> bool:
+def _can_represent(dtype: str, array: Array) -> bool:
     if dtype == "string":
         return array.dtype.kind in "OUS"
     if dtype == "bfloat16":
-        there = array.astype(numpy_dtype(dtype))
-        return np.array_equal(there.astype(np.float64), array.astype(np.float64), equal_nan=True)
-    widens = array.dtype.kind in "biu" and np.dtype(dtype).kind == "f"
-    return array.dtype.kind in "biuf" and (widens or np.can_cast(array.dtype, dtype, "safe"))
+        converted = array.astype(numpy_dtype(dtype))
+        return np.array_equal(
+            converted.astype(np.float64), array.astype(np.float64), equal_nan=True
+        )
+    is_widening = array.dtype.kind in "biu" and np.dtype(dtype).kind == "f"
+    return array.dtype.kind in "biuf" and (is_widening or np.can_cast(array.dtype, dtype, "safe"))
 
 
-def _fits(shape: tuple[int, ...], value: Value) -> bool:
+def _can_broadcast(shape: tuple[int, ...], value: Value) -> bool:
     """Return True if an array has the shape of a carried value, or can be broadcast to it."""
     if value.shape is None:
         return True
@@ -178,7 +189,7 @@ def check_state_file(path: str | Path) -> Path:
     return target
 
 
-def no_state() -> InputError:
+def missing_state_error() -> InputError:
     """Return the error about a run that has no final state."""
     return InputError(
         "only a compiled model run over time ends in a state",
@@ -193,9 +204,9 @@ def save_state(path: str | Path, state: State | None) -> None:
         InputError: There is no state, or the file cannot be written. No partial file remains.
     """
     if state is None:
-        raise no_state()
-    plain = {name: storable(array) for name, array in state.items()}
-    write_whole(check_state_file(path), lambda stream: write_arrays(stream, plain))
+        raise missing_state_error()
+    storable_arrays = {name: convert_to_storable(array) for name, array in state.items()}
+    write_whole(check_state_file(path), lambda stream: write_arrays(stream, storable_arrays))
 
 
 def load_state(path: str | Path) -> State:

@@ -81,7 +81,7 @@ def run_over_time(
     stopped_by = controller.follow(stepper, recorder, "steps", name)
     state = stepper.state(recorder.clock)
     if state is None:
-        raise controller.failure or _nothing_reached(stopped_by)
+        raise controller.failure or _no_evaluation_error(stopped_by)
     sink.close()
     sink_rows = sink.arrays()
     return CompletedRun(
@@ -99,7 +99,7 @@ def run_over_time(
     )
 
 
-def _nothing_reached(reason: StopReason | None) -> BaseException:
+def _no_evaluation_error(reason: StopReason | None) -> BaseException:
     assert reason is not None
     if reason.is_asked:
         return ending(reason)

@@ -32,18 +32,18 @@ from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend, Runnable
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Cadence
 from mdf_loop.run.device import USUAL, Device, Placement
-from mdf_loop.run.execution_list import Sets, sets_that_ran
+from mdf_loop.run.execution_list import Sets, executed_node_sets
 from mdf_loop.run.members import Members
 from mdf_loop.run.recording.lengths import RowShapes
 from mdf_loop.run.recording.recording_plan import RecordingPlan
 from mdf_loop.run.states import (
-    KEYS,
+    KEYS_NAME,
     State,
     check_keys,
     checked_state,
-    in_type,
+    convert_to_type,
+    drop_equal_members,
     is_swept,
-    without_members,
 )
 from mdf_loop.specification import RunControls, RunSpecification
 
@@ -51,7 +51,7 @@ SMALL_ROWS = 4096
 """Bytes of a step's rows, over all members, up to which recording all rows is cheaper than skipping some
 (measured: FitzHugh-Nagumo, one number to 100 000)."""
 
-AS_LONG = 10 * LITTLE
+COMPILATION_MICROSECONDS = 10 * LITTLE
 """Total microseconds of short runs after which native loops are compiled. Compilation takes about as long."""
 
 LAST_ONLY = sys.maxsize
@@ -85,21 +85,21 @@ class TimeSession:
         self._backend = backend
         self._placement = placement
         self._sessions: dict[tuple[Which, frozenset[str], bool], Runnable] = {}
-        self._ready: dict[tuple[Which, frozenset[str]], Program] = {}
-        self._drawn: dict[Program, tuple[Value, ...]] = {}
+        self._prepared_programs: dict[tuple[Which, frozenset[str]], Program] = {}
+        self._pregenerated_rows: dict[Program, tuple[Value, ...]] = {}
         self.cadence = Cadence()
         self._lock = ForkSafeLock()
-        self._work = _work(programs.later)
-        self._done = 0.0
+        self._work = _step_microseconds(programs.later)
+        self._total_work = 0.0
         rows = (o.value for o in programs.later.outputs if o.name in programs.recorded)
-        self._row = sum(map(_row_bytes, rows))
-        self._after = programs.later.output_names(OutputRole.STATE)
-        self._before = programs.later.input_names(InputRole.STATE)
+        self._bytes_per_row = sum(map(_row_bytes, rows))
+        self._state_outputs = programs.later.output_names(OutputRole.STATE)
+        self._state_inputs = programs.later.input_names(InputRole.STATE)
         self.has_run = programs.later.output_names(OutputRole.HAS_RUN)
         """Name of the flags of each output's node, which are True in rows in which the node ran."""
         inputs = {entry.value.name: entry.value for entry in programs.later.inputs}
         names = map(label, programs.states)
-        self.carried = {name: inputs[self._before[name]] for name in names}
+        self.carried = {name: inputs[self._state_inputs[name]] for name in names}
         """Carried values by name, with a type that is common to all steps of one run."""
         self._per_member = frozenset(
             label(state) for state in programs.states if state[0] in PLACES
@@ -109,7 +109,7 @@ class TimeSession:
     @property
     def first(self) -> Runnable:
         """Loaded program of the first evaluation."""
-        return self._made("first", self.swept)
+        return self._get_program("first", self.swept)
 
     def begin_run(self, steps: int, members: int, runs: int = 1) -> bool:
         """Count a run. Return True if native loops are not worthwhile for all runs so far.
@@ -117,22 +117,24 @@ class TimeSession:
         `runs` is the expected number of runs of this kind.
         """
         work = steps * members * self._work
-        self._done += work
-        return work * runs < LITTLE and self._done < AS_LONG
+        self._total_work += work
+        return work * runs < LITTLE and self._total_work < COMPILATION_MICROSECONDS
 
     def later(self, state: State, *, brief: bool, thinned: bool) -> Runnable:
         """Return the loaded loop over all evaluations after the first, for a carried state."""
-        swept = {
-            self._before[name]
+        swept_states = {
+            self._state_inputs[name]
             for name, value in self.carried.items()
             if is_swept(state[name], value)
         }
-        return self._made("thinned" if thinned else "later", self.swept | swept, brief)
+        return self._get_program(
+            "thinned" if thinned else "later", self.swept | swept_states, brief
+        )
 
-    def make_ready(self) -> None:
+    def load_programs(self) -> None:
         """Load the programs of the first and of later evaluations, so that errors precede a run."""
         for which in ("first", "later"):
-            self._made(which, self.swept)
+            self._get_program(which, self.swept)
 
     def refuse_standard_loops(self) -> None:
         """Raise before the first step if the loop over later evaluations must be native and cannot be.
@@ -145,36 +147,38 @@ class TimeSession:
             or self._backend is not PROGRAM_BACKENDS["onnxruntime"]
         ):
             return
-        ready = prepare(self.programs.later, self._backend.order, over_time(self.swept))
-        refuse_standard_loops(prepare(ready, LOADED))
+        program = prepare(self.programs.later, self._backend.order, over_time(self.swept))
+        refuse_standard_loops(prepare(program, LOADED))
 
-    def _made(self, which: Which, swept: frozenset[str], brief: bool = True) -> Runnable:
+    def _get_program(self, which: Which, swept: frozenset[str], brief: bool = True) -> Runnable:
         with self._lock:
             if (which, swept, brief) not in self._sessions:
-                self._sessions[which, swept, brief] = self._loaded(which, swept, brief)
+                self._sessions[which, swept, brief] = self._load_program(which, swept, brief)
             return self._sessions[which, swept, brief]
 
-    def _loaded(self, which: Which, swept: frozenset[str], brief: bool) -> Runnable:
-        ready = self._prepared(which, swept)
+    def _load_program(self, which: Which, swept: frozenset[str], brief: bool) -> Runnable:
+        program = self._prepare_program(which, swept)
         placement = replace(self._placement, brief=brief)
         if which == "first" and not self._backend.is_standard(placement):
-            states = (self._before[name] for name in self._per_member if swept)
+            states = (self._state_inputs[name] for name in self._per_member if swept)
             placement = replace(
-                placement, iteration_of=self._prepared("later", swept.union(states))
+                placement, iteration_of=self._prepare_program("later", swept.union(states))
             )
-        load = self._drawing if which == "later" and ready.sites else self._backend.load
-        loaded = load(ready, placement)
+        load = self._load_drawing_loop if which == "later" and program.sites else self._backend.load
+        loaded = load(program, placement)
         return Members(loaded, swept) if swept else loaded
 
-    def _prepared(self, which: Which, swept: frozenset[str]) -> Program:
+    def _prepare_program(self, which: Which, swept: frozenset[str]) -> Program:
         """Return the program of the first or of later evaluations after all passes of the back end."""
-        if (which, swept) not in self._ready:
+        if (which, swept) not in self._prepared_programs:
             program = self.programs.first if which == "first" else self.programs.later
             over_time_program = over_time(swept, thinned=which == "thinned")
-            self._ready[which, swept] = prepare(program, self._backend.order, over_time_program)
-        return self._ready[which, swept]
+            self._prepared_programs[which, swept] = prepare(
+                program, self._backend.order, over_time_program
+            )
+        return self._prepared_programs[which, swept]
 
-    def _drawing(self, ready: Program, placement: Placement) -> Runnable:
+    def _load_drawing_loop(self, ready: Program, placement: Placement) -> Runnable:
         """Load a loop that draws random numbers, which ONNX Runtime's own kernels need before the loop."""
         loop, load = ready.ops[-1], self._backend.load
         (steps,) = (
@@ -189,30 +193,30 @@ class TimeSession:
         if drawing_program is ready:
             return loaded or load(ready, placement)
         drawing = load(drawing_program, self._placement)
-        self._drawn[drawing.program] = pregenerated_rows(ready, drawing_program)
+        self._pregenerated_rows[drawing.program] = pregenerated_rows(ready, drawing_program)
         return drawing
 
-    def most_at_once(self, session: Runnable, members: int) -> int:
+    def max_evaluations_per_call(self, session: Runnable, members: int) -> int:
         """Return the maximum number of evaluations in one call, limited by the memory for random numbers."""
-        drawn = total_elements(self._drawn.get(session.program, ()), members)
+        drawn = total_elements(self._pregenerated_rows.get(session.program, ()), members)
         return (
             max(MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // drawn)
             if drawn
             else sys.maxsize
         )
 
-    def thinned(self, plan: RecordingPlan, controls: RunControls, members: int) -> int:
+    def record_stride(self, plan: RecordingPlan, controls: RunControls, members: int) -> int:
         """Return the number of steps between two recorded rows, or `LAST_ONLY`."""
         if controls.watches or self._has_small_rows(members):
             return 1
         if not plan.selection.reduce:
             return plan.selection.every
-        alike = not (self.has_run or self.row_shapes.open or self.programs.later.sites)
-        return LAST_ONLY if alike and plan.last_only else 1
+        is_uniform = not (self.has_run or self.row_shapes.open or self.programs.later.sites)
+        return LAST_ONLY if is_uniform and plan.last_only else 1
 
     def _has_small_rows(self, members: int) -> bool:
         """Return True if the recorded rows of all members are known to be small."""
-        return members * self._row <= SMALL_ROWS
+        return members * self._bytes_per_row <= SMALL_ROWS
 
     @property
     def device(self) -> Device:
@@ -227,15 +231,15 @@ class TimeSession:
         Raises:
             InputError: The given state does not fit this model.
         """
-        self._refuse_sets_of_members(specification)
+        self._refuse_member_execution_lists(specification)
         state = specification.values.state
         if state is None:
             return None
         (members,) = self._members(bound) or (None,)
         checked = checked_state(state, self.carried, members, self._per_member)
         if bound.keys:  # all trials may start from the state of one run
-            of_one = bound.streams.keys_of_one_run(self.programs.later.sites)
-            check_keys(state.get(KEYS), bound.random_keys, of_one)
+            single_run_keys = bound.streams.keys_of_one_run(self.programs.later.sites)
+            check_keys(state.get(KEYS_NAME), bound.random_keys, single_run_keys)
         return checked
 
     # --- inputs of the programs -----------------------------------------------------------------
@@ -248,7 +252,7 @@ class TimeSession:
             feeds[name] = feeds[name][(*front, first if last is None else slice(first, last))]
         return feeds
 
-    def going_on(
+    def loop_feeds(
         self,
         session: Runnable,
         arrays: dict[str, Array],
@@ -258,18 +262,18 @@ class TimeSession:
         dt: float | None,
     ) -> dict[str, Array]:
         """Return the inputs of the loop over the next evaluations, including steps, dt and carried values."""
-        how = {
+        controls = {
             "steps": np.array(rows, np.int64),
             "every": np.array(steps // rows, np.int64),
         }
         if dt is not None:
-            how["dt"] = np.array(dt, self.options.precision)
+            controls["dt"] = np.array(dt, self.options.precision)
         feeds: dict[str, Array] = {}
         for entry in session.program.inputs:
             name = entry.value.name
             match entry.role:
                 case InputRole.CONTROL:
-                    feeds[name] = how[entry.of]
+                    feeds[name] = controls[entry.of]
                 case InputRole.STATE:
                     feeds[name] = state[entry.of]
                 case _:
@@ -279,38 +283,38 @@ class TimeSession:
     # --- outputs of the programs ----------------------------------------------------------------
 
     @property
-    def decided_while_running(self) -> bool:
+    def is_schedule_dynamic(self) -> bool:
         """True if only the run determines which nodes run after the first evaluation."""
         return self.programs.plans[1] is None
 
     def sets(self, outputs: Mapping[str, Array], which: int) -> Sets | None:
         """Return the nodes that ran in the first evaluation (0), or in each later evaluation (1)."""
-        plan = self.programs.plans[which]
+        planned_sets = self.programs.plans[which]
         program = self.programs.later if which else self.programs.first
         executed = program.output_names(OutputRole.EXECUTED)
-        if plan is not None or not executed:
-            return plan
+        if planned_sets is not None or not executed:
+            return planned_sets
         (name,) = executed.values()
         flags = outputs[name]
-        return sets_that_ran(flags.reshape(-1, flags.shape[-1]), self.programs.schedule)
+        return executed_node_sets(flags.reshape(-1, flags.shape[-1]), self.programs.schedule)
 
     def rows(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the values that have a row for each evaluation, without carried values."""
-        carried = set(self._after.values())
+        carried = set(self._state_outputs.values())
         return {name: array for name, array in outputs.items() if name not in carried}
 
     def state_of(self, outputs: Mapping[str, Array]) -> State:
         """Return the carried values among outputs. Equal schedule counters of all members become one counter."""
         state = {}
         for name, value in self.carried.items():
-            array = outputs[self._after[name]]
+            array = outputs[self._state_outputs[name]]
             if self.swept and name not in self._per_member:
-                array = without_members(array)
-            swept = bool(self.swept) and (name in self._per_member or is_swept(array, value))
-            state[name] = in_type(array, value, int(swept))
+                array = drop_equal_members(array)
+            has_members = bool(self.swept) and (name in self._per_member or is_swept(array, value))
+            state[name] = convert_to_type(array, value, int(has_members))
         return state
 
-    def restored(self, parts: Snapshot, bound: Bound) -> State:
+    def read_state(self, parts: Snapshot, bound: Bound) -> State:
         """Read the carried values from a checkpoint."""
         members = self._members(bound)
         return {
@@ -326,7 +330,7 @@ class TimeSession:
         """Return the shape of the axis of members, which is empty without a sweep."""
         return (len(bound.arrays[min(self.swept)]),) if self.swept else ()
 
-    def _refuse_sets_of_members(self, specification: RunSpecification) -> None:
+    def _refuse_member_execution_lists(self, specification: RunSpecification) -> None:
         if self.swept and specification.execution_list and None in self.programs.plans:
             raise InputError(
                 "a sweep has no execution_list where that is decided while running: "
@@ -335,7 +339,7 @@ class TimeSession:
             )
 
 
-def _work(program: Program) -> float:
+def _step_microseconds(program: Program) -> float:
     """Return a lower bound of the microseconds that the loops of a step take."""
     known = constants_in(program)
     return sum(work_of(loop.ops, known) for loop in program.ops if isinstance(loop, Loop))
@@ -354,8 +358,8 @@ def _row_shapes(programs: OverTime) -> RowShapes:
 
 def _row_bytes(stack: Value) -> float:
     """Return the bytes of a row of the recorded values, or infinity if they are unknown."""
-    own = stack.shape[1:] if stack.shape else (stack.name,)
-    known = [extent for extent in own if isinstance(extent, int)]
-    if len(known) < len(own) or stack.dtype == "string":
+    row_shape = stack.shape[1:] if stack.shape else (stack.name,)
+    known_extents = [extent for extent in row_shape if isinstance(extent, int)]
+    if len(known_extents) < len(row_shape) or stack.dtype == "string":
         return math.inf
-    return math.prod(known) * numpy_dtype(stack.dtype).itemsize
+    return math.prod(known_extents) * numpy_dtype(stack.dtype).itemsize

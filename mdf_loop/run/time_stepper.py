@@ -21,11 +21,11 @@ from mdf_loop.native.loop_decisions import BRIEF, NATIVE
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Block, data_bytes
 from mdf_loop.run.control.stopping import Stopping
-from mdf_loop.run.execution_list import Mark, OrderOfExecution, Sets
-from mdf_loop.run.recording.lengths import with_axes
+from mdf_loop.run.execution_list import EndPosition, OrderOfExecution, Sets
+from mdf_loop.run.recording.lengths import insert_axes
 from mdf_loop.run.recording.ticks import Clock
-from mdf_loop.run.room import NO_ROOM, Room, is_in
-from mdf_loop.run.states import KEYS, State
+from mdf_loop.run.room import NO_ROOM, Room, shares_memory
+from mdf_loop.run.states import KEYS_NAME, State
 from mdf_loop.run.time_session import LAST_ONLY, TimeSession
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class _Position(Struct, frozen=True):
 
     done: int
     state: State | None
-    execution_mark: Mark | None
+    execution_mark: EndPosition | None
     alike: int
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ class TimeStepper:
         if self.total > int(state is None):  # beyond the first evaluation
             session.refuse_standard_loops()
         self.first = 0 if start is None else int(start["step"])
-        self.clock = _clock(start, specification.dt)
+        self.clock = _make_clock(start, specification.dt)
         self.native: dict[str, str] = {}
         self._later_forms: dict[str, str] = {}
         self.room: Callable[[range], Room] = lambda numbers: NO_ROOM
@@ -83,10 +83,10 @@ class TimeStepper:
         self._bound = bound
         self._members = session.members(bound)
         self._brief = session.begin_run(self.total, self._members, specification.runs)
-        self._every = session.thinned(plan, specification.controls, self._members)
+        self._record_stride = session.record_stride(plan, specification.controls, self._members)
         self._execution_order: OrderOfExecution | None = OrderOfExecution()
-        self._position = self._before = _Position(
-            0, state, self._execution_order.mark(), self.total
+        self._position = self._previous_position = _Position(
+            0, state, self._execution_order.end_position(), self.total
         )
 
     @property
@@ -100,7 +100,7 @@ class TimeStepper:
         return self.done >= self.total
 
     @property
-    def held(self) -> int:
+    def carried_bytes(self) -> int:
         """Bytes of the values that are carried into the next evaluation."""
         return sum(map(data_bytes, (self._position.state or {}).values()))
 
@@ -114,58 +114,63 @@ class TimeStepper:
         if self._position.state is None:
             return None
         number = self.first + self.done
-        at = {"step": np.array(number), "time": np.array(float(clock.at(number - 1)))}
-        drawn = {} if not self._bound.keys else {KEYS: self._bound.random_keys}
-        return {**at, **drawn, **self._position.state}
+        position_entries = {"step": np.array(number), "time": np.array(float(clock.at(number - 1)))}
+        key_entries = {} if not self._bound.keys else {KEYS_NAME: self._bound.random_keys}
+        return {**position_entries, **key_entries, **self._position.state}
 
     # --- execution ----------------------------------------------------------------------------
 
     def advance(self, most: int, stopping: Stopping) -> Block:
         """Run at least one evaluation, and at most the given number."""
         if self._position.state is None:
-            return self._first_one(stopping)
-        return self._further(min(most, self.total - self.done), stopping)
+            return self._run_first(stopping)
+        return self._run_later(min(most, self.total - self.done), stopping)
 
-    def back(self) -> None:
+    def undo_advance(self) -> None:
         """Restore the state before the last `advance`."""
-        self._position = self._before
+        self._position = self._previous_position
         if self._execution_order is not None:
             assert self._position.execution_mark is not None
-            self._execution_order.back(self._position.execution_mark)
+            self._execution_order.truncate(self._position.execution_mark)
 
-    def _first_one(self, stopping: Stopping) -> Block:
+    def _run_first(self, stopping: Stopping) -> Block:
         session = self._session
         outputs = session.first.run(session.given(self._bound, 0), stopping)
         self.native.update(session.first.native)
-        rows = {name: self._first_row(name, of) for name, of in session.rows(outputs).items()}
-        self._go_to(1, session.state_of(outputs), rows, session.sets(outputs, 0))
-        return self._block(range(1), rows, 0)
+        rows = {
+            name: self._convert_first_row(name, array)
+            for name, array in session.rows(outputs).items()
+        }
+        self._advance_position(1, session.state_of(outputs), rows, session.sets(outputs, 0))
+        return self._make_block(range(1), rows, 0)
 
-    def _first_row(self, name: str, array: Array) -> Array:
+    def _convert_first_row(self, name: str, array: Array) -> Array:
         """Return a row of the first evaluation in the common shape and dtype of all rows."""
         front = self._session.axis
         row = array[(slice(None),) * front + (np.newaxis,)]
         if self.total > 1:
-            row = _widened(row, self._session.dtypes.get(name))
+            row = _convert_to_common_dtype(row, self._session.dtypes.get(name))
         shape = self._session.row_shapes.spread.get(name)
         if shape is None:
             return row
-        deep = with_axes(row, len(shape), front + 1)
-        return np.broadcast_to(deep, (*deep.shape[: front + 1], *shape))
+        expanded = insert_axes(row, len(shape), front + 1)
+        return np.broadcast_to(expanded, (*expanded.shape[: front + 1], *shape))
 
-    def _further(self, most: int, stopping: Stopping) -> Block:
-        number, every = self.first + self.done, self._every
-        if self._specification.execution_list and self._session.decided_while_running:
+    def _run_later(self, most: int, stopping: Stopping) -> Block:
+        number, every = self.first + self.done, self._record_stride
+        if self._specification.execution_list and self._session.is_schedule_dynamic:
             most = 1
         state = self._position.state
         assert state is not None
         session = self._session.later(state, brief=self._brief, thinned=every > 1)
-        most = min(most, self._session.most_at_once(session, self._members))
-        steps, rows = _cut(number, min(most, self._position.alike * every), every)
+        most = min(most, self._session.max_evaluations_per_call(session, self._members))
+        steps, rows = _plan_steps(number, min(most, self._position.alike * every), every)
         arrays = self._session.given(self._bound, self.done, self.done + steps)
-        feeds = self._session.going_on(session, arrays, state, steps, rows, self._specification.dt)
+        feeds = self._session.loop_feeds(
+            session, arrays, state, steps, rows, self._specification.dt
+        )
         first = number + steps // max(rows, 1) - 1
-        numbers = range(first, number + steps, every) if _is_kept(first, every) else range(0)
+        numbers = range(first, number + steps, every) if _is_recorded(first, every) else range(0)
         room = self.room(numbers)
         try:
             outputs = session.run(feeds, stopping, room)
@@ -173,24 +178,30 @@ class TimeStepper:
             if rows == 1:
                 raise
             self._position = replace(self._position, alike=1)
-            return self._further(most, stopping)
+            return self._run_later(most, stopping)
         self._check_forms(session.native)
-        self._go_to(steps, self._session.state_of(outputs), outputs, self._session.sets(outputs, 1))
-        return self._block(numbers, outputs, 1, room)
+        self._advance_position(
+            steps, self._session.state_of(outputs), outputs, self._session.sets(outputs, 1)
+        )
+        return self._make_block(numbers, outputs, 1, room)
 
-    def _go_to(
+    def _advance_position(
         self, steps: int, state: State, rows: Mapping[str, Array], sets: Sets | None
     ) -> None:
-        self._before = self._position
+        self._previous_position = self._position
         if self._execution_order is not None and sets is not None:
             self._execution_order.add(sets, steps)
         else:
             self._execution_order = None
-        mark = None if self._execution_order is None else self._execution_order.mark()
-        alike, shapes = self._expected(rows)
-        self._position = _Position(self.done + steps, state, mark, alike, shapes)
+        end_position = (
+            None if self._execution_order is None else self._execution_order.end_position()
+        )
+        alike, shapes = self._expect_row_shapes(rows)
+        self._position = _Position(self.done + steps, state, end_position, alike, shapes)
 
-    def _expected(self, rows: Mapping[str, Array]) -> tuple[int, Mapping[str, tuple[int, ...]]]:
+    def _expect_row_shapes(
+        self, rows: Mapping[str, Array]
+    ) -> tuple[int, Mapping[str, tuple[int, ...]]]:
         """Return the expected number of further rows with equal shapes, and these shapes."""
         front = self._session.axis + 1
         shapes = {name: rows[name].shape[front:] for name in self._session.row_shapes.open}
@@ -198,22 +209,26 @@ class TimeStepper:
             return min(2 * self._position.alike, self.total), shapes
         return 1, shapes
 
-    def _block(
+    def _make_block(
         self, numbers: range, outputs: Mapping[str, Array], which: int, room: Room = NO_ROOM
     ) -> Block:
         """Return the block of rows that the first evaluation (0) or later evaluations (1) computed."""
-        cut = (slice(None),) * self._session.axis + (slice(len(numbers)),)
+        row_index = (slice(None),) * self._session.axis + (slice(len(numbers)),)
         rows = {
-            name: outputs[name][cut] for name in self._session.programs.recorded if name in outputs
+            name: outputs[name][row_index]
+            for name in self._session.programs.recorded
+            if name in outputs
         }
         watched = {
-            output_name: _where_run(
+            output_name: _zero_unrun_rows(
                 outputs[name], outputs.get(self._session.has_run.get(name, "")), self._session.axis
             )
             for output_name, name in self._session.programs.watched[which].items()
         }
-        there = frozenset(name for name, array in rows.items() if is_in(array, room.get(name)))
-        return Block(numbers, rows, watched, there)
+        owned_names = frozenset(
+            name for name, array in rows.items() if shares_memory(array, room.get(name))
+        )
+        return Block(numbers, rows, watched, owned_names)
 
     def _check_forms(self, forms: Mapping[str, str]) -> None:
         """Check and record whether each loop is native in evaluations after the first one.
@@ -248,17 +263,19 @@ class TimeStepper:
         """Restore the completed evaluations and carried values from a snapshot."""
         done = parts.number("done")
         # The carried values may be empty.
-        begun = done > 0 or self._specification.values.state is not None
-        state = self._session.restored(parts.under("state "), self._bound) if begun else None
-        self._execution_order = _ran(parts, done) if "ran" in parts else None
-        self.native = _native(parts)
-        has_first = self._specification.values.state is None
-        self._later_forms = dict(self.native) if done > has_first else {}
-        mark = None if self._execution_order is None else self._execution_order.mark()
-        self._position = self._before = _Position(done, state, mark, self.total)
+        has_state = done > 0 or self._specification.values.state is not None
+        state = self._session.read_state(parts.under("state "), self._bound) if has_state else None
+        self._execution_order = _read_execution_order(parts, done) if "ran" in parts else None
+        self.native = _read_forms(parts)
+        has_first_evaluation = self._specification.values.state is None
+        self._later_forms = dict(self.native) if done > has_first_evaluation else {}
+        end_position = (
+            None if self._execution_order is None else self._execution_order.end_position()
+        )
+        self._position = self._previous_position = _Position(done, state, end_position, self.total)
 
 
-def _native(parts: Snapshot) -> dict[str, str]:
+def _read_forms(parts: Snapshot) -> dict[str, str]:
     """Read the form of each loop from a snapshot."""
     content = parts.content("native") if "native" in parts else {}
     if not isinstance(content, dict) or not all(isinstance(text, str) for text in content.values()):
@@ -266,7 +283,7 @@ def _native(parts: Snapshot) -> dict[str, str]:
     return content
 
 
-def _ran(parts: Snapshot, done: int) -> OrderOfExecution:
+def _read_execution_order(parts: Snapshot, done: int) -> OrderOfExecution:
     """Read the order of execution of `done` evaluations from a snapshot."""
     order = OrderOfExecution.read(parts.content("ran"))
     if order is None or len(order) != done:
@@ -274,39 +291,39 @@ def _ran(parts: Snapshot, done: int) -> OrderOfExecution:
     return order
 
 
-def _clock(start: State | None, dt: float | None) -> Clock:
+def _make_clock(start: State | None, dt: float | None) -> Clock:
     """Return the clock of a run from its beginning, or from a state."""
     if start is None:
         return Clock(0, 0.0, dt)
     return Clock(int(start["step"]) - 1, float(start["time"]), dt)
 
 
-def _cut(number: int, most: int, every: int) -> tuple[int, int]:
+def _plan_steps(number: int, most: int, every: int) -> tuple[int, int]:
     """Return the numbers of evaluations and of recorded rows for the next call of the loop.
 
     A row is that of the last of `steps / rows` evaluations. A row whose number is not a multiple of `every`
     is not recorded.
     """
-    lead = -number % every + 1
-    if lead > most or lead < every:
-        return min(lead, most), 1
+    steps_to_row = -number % every + 1
+    if steps_to_row > most or steps_to_row < every:
+        return min(steps_to_row, most), 1
     return most // every * every, most // every
 
 
-def _is_kept(number: int, every: int) -> bool:
+def _is_recorded(number: int, every: int) -> bool:
     return every == LAST_ONLY or number % every == 0
 
 
-def _widened(row: Array, dtype: str | None) -> Array:
+def _convert_to_common_dtype(row: Array, dtype: str | None) -> Array:
     """Convert a row to the common dtype of the row and `dtype`, unless `dtype` is None."""
     if dtype is None or dtype_name(row) == dtype:
         return row
     return row.astype(np.result_type(row.dtype, numpy_dtype(dtype)))
 
 
-def _where_run(rows: Array, flags: Array | None, axis: int) -> Array:
+def _zero_unrun_rows(rows: Array, flags: Array | None, axis: int) -> Array:
     """Replace the rows of steps in which the node had not run by zeros."""
     if flags is None or np.all(flags):
         return rows
-    deep = flags.reshape(*flags.shape, *(1,) * (rows.ndim - flags.ndim))
-    return np.where(deep, rows, np.zeros((), rows.dtype))
+    expanded_flags = flags.reshape(*flags.shape, *(1,) * (rows.ndim - flags.ndim))
+    return np.where(expanded_flags, rows, np.zeros((), rows.dtype))

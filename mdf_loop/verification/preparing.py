@@ -30,5 +30,5 @@ def _programs(prepared: Prepared, spec: RunSpecification, bound: Bound) -> tuple
     if spec.steps is None:
         return (prepared.evaluation(spec, bound).program,)
     session = prepared.over_time(spec, bound)
-    session.make_ready()
+    session.load_programs()
     return (session.programs.first, session.programs.later)

@@ -25,10 +25,15 @@ from mdf_loop.reading.names import items, named_items
 from mdf_loop.reading.settings import with_values
 from mdf_loop.results.data import Results
 from mdf_loop.run.interpret import interpret
-from mdf_loop.run.modeci.engine import EngineRun, drive, only_given
-from mdf_loop.run.modeci.engine_graph import EngineGraph, unformatted, with_copies, with_kept
+from mdf_loop.run.modeci.engine import EngineRun, run_evaluations, select_inputs
+from mdf_loop.run.modeci.engine_graph import (
+    EngineGraph,
+    copy_port_values,
+    keep_port_values,
+    skip_debug_texts,
+)
 from mdf_loop.run.modeci.evaluations import Evaluations
-from mdf_loop.run.recording.missing import with_missing
+from mdf_loop.run.recording.missing import fill_missing_rows
 from mdf_loop.signals import ending
 from mdf_loop.specification import RunSpecification, specify
 from mdf_loop.trials import draws
@@ -144,7 +149,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
     bound = prepare(compiled.prepared, spec)
     inputs_given, document = bound.inputs, with_values(document, bound.settings)
     notes: list[str] = []
-    engine_inputs = only_given(document, spec.values.inputs, inputs_given)
+    engine_inputs = select_inputs(document, spec.values.inputs, inputs_given)
     theirs = _run_engine(document, engine_inputs, spec, notes, limits)
     if theirs.stopped_by is not None and not theirs.execution_list:
         raise time_limit_error()
@@ -164,7 +169,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
         program = read(document, inputs, record=record, options=compiled.options)
         arrays = bound.with_random_keys(program).arrays
         computed = interpret(program, arrays, limits.of_interpreter)
-        interpreter_results = with_missing(computed, program.output_names(OutputRole.HAS_RUN))
+        interpreter_results = fill_missing_rows(computed, program.output_names(OutputRole.HAS_RUN))
         engines = {
             "interpreter": interpreter_results,
             "modeci_mdf": _with_result_names(document, theirs.arrays),
@@ -232,17 +237,19 @@ def _run_engine(
     limits: Limits,
 ) -> EngineRun:
     """Run modeci_mdf's engine until its end, an error or a limit, and append remarks to `notes`."""
-    with unformatted():
+    with skip_debug_texts():
         try:
             engine = EngineGraph(document, spec.values.draws.seed)
         except LoopError as error:
             notes.append(_engine_note(error))
             return EngineRun({}, (), {}, error)
-        copied_ports = with_copies(engine)
+        copied_ports = copy_port_values(engine)
         input_ports = [port for port in open_ports(document) if port.name in inputs.arrays]
-        with_kept(engine, ((port.node, port.port.id) for port in input_ports))
+        keep_port_values(engine, ((port.node, port.port.id) for port in input_ports))
         limits.begin()
-        engine_run = drive(Evaluations(engine, dt=spec.dt), inputs, spec.steps, limits.of_engine)
+        engine_run = run_evaluations(
+            Evaluations(engine, dt=spec.dt), inputs, spec.steps, limits.of_engine
+        )
     if engine_run.failure is not None:
         completed = len(engine_run.execution_list)
         until = (

@@ -17,7 +17,7 @@ import xarray
 import mdf_loop
 from mdf_loop.api.compiled import CompiledModel
 from mdf_loop.errors import InputError
-from mdf_loop.run.recording.region_layout import digest_of
+from mdf_loop.run.recording.region_layout import metadata_digest
 from tests.models.timed import graph
 from tests.soak import soaking, times
 from tests.strategies.file_damages import damages
@@ -91,7 +91,7 @@ def edit(file: Path, change: Callable[[Any], Any]) -> None:
     document = json.loads(file.read_text())
     change(document)
     if "sweep" in document["attributes"]:
-        document["attributes"]["sweep"]["digest"] = digest_of(document)
+        document["attributes"]["sweep"]["digest"] = metadata_digest(document)
     file.write_text(json.dumps(document))
 
 

@@ -72,8 +72,8 @@ def derivative_by_a(weights: Any, a: float = 0.5) -> float:
 def whole_and_in_chunks(request, monkeypatch) -> None:
     """Run the test in one program and again chunk by chunk."""
     if request.param == "in chunks":
-        monkeypatch.setattr(in_chunks, "AT_ONCE", 1)
-        monkeypatch.setattr(in_chunks, "FEWEST", 9)
+        monkeypatch.setattr(in_chunks, "CHUNK_STATE_BYTES", 1)
+        monkeypatch.setattr(in_chunks, "MIN_CHUNK_STEPS", 9)
 
 
 # --- the number ---------------------------------------------------------------------------------------

@@ -71,11 +71,11 @@ def test_in_chunks(name: str, native: str, monkeypatch) -> None:
 
     Most cases have several chunks and a shorter last chunk.
     """
-    monkeypatch.setattr(in_chunks, "AT_ONCE", 1)
-    monkeypatch.setattr(in_chunks, "FEWEST", 7)
+    monkeypatch.setattr(in_chunks, "CHUNK_STATE_BYTES", 1)
+    monkeypatch.setattr(in_chunks, "MIN_CHUNK_STEPS", 7)
     case = load(name)
     chunk_lengths = []
-    chunks = in_chunks.GradientOverTime._in_chunks
+    chunks = in_chunks.GradientOverTime._run_in_chunks
     monkeypatch.setattr(
         *(in_chunks.GradientOverTime, "_in_chunks"),
         lambda self, bound, most: (chunk_lengths.append(most), chunks(self, bound, most))[1],

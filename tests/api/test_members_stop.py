@@ -69,8 +69,8 @@ def test_chunks_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = mdf_loop.compile(diffusion(recorded="trace steps"), device="cpu")
     unbroken_results = compiled.run(trials=30)
     for elements, least in ((1, 1), (100, 2), (1 << 20, 1 << 20)):
-        monkeypatch.setattr(members_stepper, "ELEMENTS", elements)
-        monkeypatch.setattr(members_stepper, "LEAST", least)
+        monkeypatch.setattr(members_stepper, "CHUNK_MEMBER_ITERATIONS", elements)
+        monkeypatch.setattr(members_stepper, "MIN_CHUNK_ITERATIONS", least)
         results = compiled.run(trials=30, progress=in_chunks)
         for name in unbroken_results:
             np.testing.assert_array_equal(results[name], unbroken_results[name])

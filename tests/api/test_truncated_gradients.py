@@ -58,7 +58,7 @@ def by_hand(steps, truncate):
 @pytest.mark.parametrize("truncate", [1, 3, 70, 99, 100, 300])
 def test_over_time_the_last_steps(truncate, at_once, monkeypatch):
     if at_once is not None:
-        monkeypatch.setattr(in_chunks, "AT_ONCE", at_once)
+        monkeypatch.setattr(in_chunks, "CHUNK_STATE_BYTES", at_once)
     drive = np.full(100, 0.25)
     gradient = mdf_loop.compile(DECAY).gradient(
         {"n.y": "last"},

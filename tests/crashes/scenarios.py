@@ -21,23 +21,23 @@ SMALL = mdf_loop.Results({"A.x": np.arange(3.0)}, {}, "cpu", "float64")
 OTHER = mdf_loop.Results({"A.x": np.arange(4.0), "A.n": np.array(3)}, {}, "cpu", "float64")
 
 
-class Thirty(chunks.Lengths):
+class Thirty(chunks.ChunkLengths):
     """Chunk lengths that are always thirty steps."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.next = 30
+        self.next_steps = 30
 
-    def took(self, steps: int, seconds: float, size: int) -> None:
+    def record_duration(self, steps: int, seconds: float, size: int) -> None:
         """Ignore the measured time, and keep the chunk length."""
 
 
 def small_chunks() -> None:
     """Make chunk lengths, checkpoints and writes independent of time; a chunk has a hundred rows."""
-    chunks.Lengths = Thirty  # type: ignore[misc]
+    chunks.ChunkLengths = Thirty  # type: ignore[misc]
     turns = iter(range(10**9))
     checkpoint.Checkpoints.due = lambda _: next(turns) % 4 == 3  # type: ignore[method-assign]
-    zarr_folder.CHUNK, zarr_folder.LEAST, stream.INTERVAL = 800, 1, 1e9
+    zarr_folder.CHUNK_BYTES, zarr_folder.MIN_CHUNK_BYTES, stream.BUFFER_SECONDS = 800, 1, 1e9
 
 
 def streamed() -> None:

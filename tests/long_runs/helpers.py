@@ -48,7 +48,7 @@ class Case:
 
 def unbroken(case: Case, compiled: CompiledModel | None = None) -> mdf_loop.Results:
     """Run the case without interruption."""
-    with lengths(lambda: ENDLESS), patch.object(once, "PATIENCE", 1e6):
+    with lengths(lambda: ENDLESS), patch.object(once, "MAX_WHOLE_SECONDS", 1e6):
         return (compiled or case.compiled()).run(**case.arguments)
 
 
@@ -141,15 +141,15 @@ def _drawn(rng: np.random.Generator) -> Callable[[], int]:
 def lengths(next_one: Callable[[], int]) -> Iterator[None]:
     """Set the lengths of the chunks to the return values of `next_one`."""
 
-    class Lengths(chunks.Lengths):
+    class Lengths(chunks.ChunkLengths):
         def __init__(self) -> None:
             super().__init__()
-            self.next = next_one()
+            self.next_steps = next_one()
 
-        def took(self, steps: int, seconds: float, size: int) -> None:
-            self.next = next_one()
+        def record_duration(self, steps: int, seconds: float, size: int) -> None:
+            self.next_steps = next_one()
 
-    with patch.object(chunks, "Lengths", Lengths):
+    with patch.object(chunks, "ChunkLengths", Lengths):
         yield
 
 
@@ -173,7 +173,7 @@ def thinned_by_chance(rng: np.random.Generator) -> Iterator[None]:
 @contextmanager
 def report_every_chunk() -> Iterator[None]:
     """Call the progress callback after each chunk, however short."""
-    with patch.object(progress, "SAMPLED", 0.0):
+    with patch.object(progress, "SAMPLE_SECONDS", 0.0):
         yield
 
 

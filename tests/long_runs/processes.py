@@ -242,7 +242,7 @@ def _serve() -> None:
     mdf_loop.compile(WALK["g"]).to_onnx()  # imports all required modules
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    mdf_loop.run.control.progress.SAMPLED = 0.0  # each chunk is reported
+    mdf_loop.run.control.progress.SAMPLE_SECONDS = 0.0  # each chunk is reported
     for line in sys.stdin:
         request = json.loads(line)
         process = os.fork()

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from msgspec.structs import asdict, replace
 
 from mdf_loop.cli import cli
-from mdf_loop.run.recording.lock import SILENT, this_process
+from mdf_loop.run.recording.lock import SILENT_SECONDS, describe_this_process
 from tests.long_runs.processes import Forks, Process, forks, saved
 from tests.models.timed import ADDING
 from tests.soak import times
@@ -133,8 +133,8 @@ def test_the_store_of_a_run_on_another_host(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     saved(tmp_path, ADDING)
     words = ["run", "model.yaml", "--device", "cpu", "--output", "x.zarr", "--steps", "10"]
-    far = replace(this_process("20260101-000000-00000000"), host="far", system="far 1 2")
-    for silent, code in ((SILENT - 10, 2), (SILENT + 1, 0)):
+    far = replace(describe_this_process("20260101-000000-00000000"), host="far", system="far 1 2")
+    for silent, code in ((SILENT_SECONDS - 10, 2), (SILENT_SECONDS + 1, 0)):
         there = {"mdf_loop_lock": [asdict(replace(far, heard=time.time() - silent))]}
         Path("x.zarr.lock").write_text(json.dumps(there))
         ended = CliRunner().invoke(cli, words)

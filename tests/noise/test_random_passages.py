@@ -93,7 +93,7 @@ def test_random_passages_have_the_same_bits_in_any_form_and_batch(
         assert_equal_outputs(
             mdf_loop.compile(model, device="cpu").run(trials=TRIALS, **options), many
         )
-    with patch.object(members_stepper, "ELEMENTS", elements):
+    with patch.object(members_stepper, "CHUNK_MEMBER_ITERATIONS", elements):
         assert_equal_outputs(standard.run(trials=TRIALS, **options), many)
         assert_equal_outputs(standard.run(trials=7, **options), many, slice(7))
         assert_equal_outputs(standard.run(trials=range(30, 51), **options), many, slice(30, 51))

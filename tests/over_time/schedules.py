@@ -29,8 +29,8 @@ from mdf_loop.reading.inputs import bind
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.schedule import plan
 from mdf_loop.run.modeci import engine_graph
-from mdf_loop.run.modeci.engine import EngineRun, drive
-from mdf_loop.run.modeci.engine_graph import EngineGraph, unformatted, with_copies
+from mdf_loop.run.modeci.engine import EngineRun, run_evaluations
+from mdf_loop.run.modeci.engine_graph import EngineGraph, copy_port_values, skip_debug_texts
 from mdf_loop.run.modeci.evaluations import Evaluations
 from mdf_loop.specification import specify
 
@@ -160,10 +160,10 @@ def _pass_on(graph: EvaluableGraph, edge: Any, **options: Any) -> None:
 
 def by_engine(source: Model, steps: int, dt: float | None = None) -> EngineRun:
     """Run the engine with the changes in semantics.md: sums in place, edges of a node to itself."""
-    with unformatted(), patch.object(EvaluableGraph, "evaluate_edge", _pass_on):
+    with skip_debug_texts(), patch.object(EvaluableGraph, "evaluate_edge", _pass_on):
         engine = EngineGraph(opened(source))
-        with_copies(engine)
-        return drive(Evaluations(engine, dt=dt), steps=steps)
+        copy_port_values(engine)
+        return run_evaluations(Evaluations(engine, dt=dt), steps=steps)
 
 
 def _keeping_floats(value: Any) -> Any:
@@ -235,7 +235,7 @@ def _equal(left: Any, right: Any) -> bool:
 
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reduce the limits at which evaluations count as endless, in both engines."""
-    monkeypatch.setattr(engine_graph, "MOST_IDLE", 60)
+    monkeypatch.setattr(engine_graph, "MAX_IDLE_PASSES", 60)
     monkeypatch.setattr(engine_graph, "MOST_PASSES", 400)
     monkeypatch.setattr(plan, "MOST_PASSES", 400)
     monkeypatch.setattr(passes_loop, "MOST_PASSES", 400)

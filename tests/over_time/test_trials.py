@@ -361,7 +361,9 @@ def repeated(name: str, rows: Any, shape: tuple[int, ...]) -> Any:
 
 def test_verify_finds_rows_that_were_not_computed(monkeypatch):
     """Check that `verify` detects a recorder that repeats short rows."""
-    monkeypatch.setattr(rows_module, "padded", lambda _, rows, shape: np.broadcast_to(rows, shape))
+    monkeypatch.setattr(
+        rows_module, "pad_rows", lambda _, rows, shape: np.broadcast_to(rows, shape)
+    )
     monkeypatch.setattr("mdf_loop.run.recording.recording_plan.length_names", lambda *_: {})
     verification = mdf_loop.verify(trials(), {"M": np.array([1, 3, 1, 3])}, steps=4)
     assert not verification.equal

@@ -11,7 +11,7 @@ from mdf_loop.ir.check import check
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.pipeline import LEGAL, ONNXRUNTIME, SIMPLIFY, prepare
 from mdf_loop.run.interpret import interpret
-from mdf_loop.run.members import members_in_front
+from mdf_loop.run.members import move_members_first
 from tests.ops.op_running import session_of
 
 RUNS = 3
@@ -34,7 +34,7 @@ def on_runtime(program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
 
 def batched_outputs_of(engine: Engine, program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
     """Return the outputs of a batched program, with the run axis in front."""
-    return members_in_front(program, engine(program, arrays), RUNS)
+    return move_members_first(program, engine(program, arrays), RUNS)
 
 
 def assert_same(

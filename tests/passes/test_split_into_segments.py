@@ -164,7 +164,7 @@ def watched(program: Program, arrays: Mapping[str, Any], most: int = 3) -> dict[
             block = stepper.advance(most, stopping)
             assert all(len(rows) == len(block.numbers) for rows in block.watched.values())
             chunks.append(block.watched)
-            stepper.take(block)
+            stepper.add_block(block)
 
     outputs = run(segments, arrays, follower)
     same_outputs(outputs.outputs, Session(program, STANDARD).run(arrays))

@@ -178,8 +178,8 @@ def test_r3_27_blocks_of_a_run_over_time_have_the_same_gradient(native: str, mon
     names = ["fn.a", "fn.b", "fn.start"]
     neuron = mdf_loop.compile({"m": {"graphs": NEURON}}, native=native, device="cpu")
     whole = neuron.gradient({"fn.v": "mean"}, names, steps=200, dt=0.1)
-    monkeypatch.setattr(in_chunks, "AT_ONCE", 1)
-    monkeypatch.setattr(in_chunks, "FEWEST", 10)
+    monkeypatch.setattr(in_chunks, "CHUNK_STATE_BYTES", 1)
+    monkeypatch.setattr(in_chunks, "MIN_CHUNK_STEPS", 10)
     blocks = neuron.gradient({"fn.v": "mean"}, names, steps=200, dt=0.1)
     for name in names:
         assert blocks[name] == pytest.approx(whole[name], rel=1e-11)

@@ -15,8 +15,9 @@ import xarray
 
 from mdf_loop.errors import InputError
 from mdf_loop.results.data import Results
-from mdf_loop.results.saving import FORMATS, safe_name
+from mdf_loop.results.saving import FORMATS
 from mdf_loop.run.outputs import Axis
+from mdf_loop.run.recording.labels import escape_name
 
 NAMES = ("A.v", "A.n", "/A/Add.x.11", "A.100%2F", "A.yes", "A.word", "A.small", "A.none", "ä.µ x")
 
@@ -176,9 +177,9 @@ def test_csv_of_a_sweep_begins_with_the_time(tmp_path):
 def test_h5(tmp_path, results):
     results.save(tmp_path / "r.h5")
     with h5py.File(tmp_path / "r.h5") as file:
-        assert list(file) == [safe_name(name) for name in (*coordinates(results), *results)]
+        assert list(file) == [escape_name(name) for name in (*coordinates(results), *results)]
         for name, array in {**coordinates(results), **results}.items():
-            read = file[safe_name(name)]
+            read = file[escape_name(name)]
             check_equal(read.asstr()[()] if array.dtype == object else read[()], array)
             assert read.attrs.get("units", "") == results.units.get(name, "")
             assert read.attrs.get("long_name", name) == name
@@ -189,10 +190,10 @@ def test_h5(tmp_path, results):
 
 
 def check_dataset(dataset, results):
-    assert list(dataset.data_vars) == [safe_name(name) for name in results]
+    assert list(dataset.data_vars) == [escape_name(name) for name in results]
     assert set(dataset.coords) == set(coordinates(results))
     for name, array in {**coordinates(results), **results}.items():
-        read = dataset[safe_name(name)]
+        read = dataset[escape_name(name)]
         check_equal(read.values, array)
         assert read.attrs.get("units", "") == results.units.get(name, "")
         assert read.attrs.get("long_name", name) == name
@@ -216,8 +217,8 @@ def test_zarr(tmp_path, results):
 
 def test_different_names_have_different_safe_names():
     names = ["a/b", "a%2Fb", "a.b", "a%b", "/", "a\0b"]
-    assert [safe_name(name) for name in names[:3]] == ["a%2Fb", "a%252Fb", "a.b"]
-    assert len({safe_name(name) for name in names}) == len(names)
+    assert [escape_name(name) for name in names[:3]] == ["a%2Fb", "a%252Fb", "a.b"]
+    assert len({escape_name(name) for name in names}) == len(names)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

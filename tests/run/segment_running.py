@@ -103,12 +103,12 @@ def by_chance(rng: np.random.Generator, longest: int = 5, *, breaks: bool = Fals
             length = int(rng.integers(1, longest + 1))
             if rng.random() < 0.2:
                 stepper.advance(int(rng.integers(1, longest + 1)), stopping)
-                stepper.back()
+                stepper.undo_advance()
             before = stepper.done
             block = stepper.advance(length, stopping)
             assert 1 <= len(block.numbers) <= length
             assert list(block.numbers) == list(range(before, stepper.done))
-            stepper.take(block)
+            stepper.add_block(block)
             if breaks and rng.random() < 0.5:
                 raise Break(copied(stepper.snapshot()))
 
@@ -128,7 +128,7 @@ def after(iterations: int, reason: StopReason = StopReason.INTERRUPTED) -> Follo
         while not stepper.finished:
             if stepper.done == iterations:
                 return reason
-            stepper.take(stepper.advance(iterations - stepper.done, stopping))
+            stepper.add_block(stepper.advance(iterations - stepper.done, stopping))
         return None
 
     return follower

@@ -33,7 +33,7 @@ SWEEP: dict[str, Any] = {
 
 def other(monkeypatch: pytest.MonkeyPatch, word: str, value: str) -> None:
     """Change one part of the environment."""
-    monkeypatch.setattr(module, "_CURRENT", {**module._CURRENT, word: lambda: value})
+    monkeypatch.setattr(module, "_ENTRY_READERS", {**module._ENTRY_READERS, word: lambda: value})
 
 
 def model() -> mdf_loop.CompiledModel:

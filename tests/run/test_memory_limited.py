@@ -144,7 +144,7 @@ def test_a_loop_that_is_stopped_before_it_is_begun_in_pieces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Check that the memory of the first attempt does not count against the run in chunks."""
-    monkeypatch.setattr(once, "PATIENCE", 60.0)
+    monkeypatch.setattr(once, "MAX_WHOLE_SECONDS", 60.0)
     compiled = mdf_loop.compile(doubling_loop(60), device="cpu", shapes="dynamic")
     with pytest.raises(MemoryLimitError, match=STOPPED) as caught:
         compiled.run({"x": [1.0]}, memory_limit=resident() + 5 * 10**8)
@@ -180,7 +180,7 @@ def appending_loop(count: int, size: int) -> dict[str, Any]:
 @pytest.mark.parametrize("first", [0, 1, 1000])
 def test_a_loop_that_appends_is_not_refused(first: int, native: str, monkeypatch: Any) -> None:
     """Check that strong growth in the first step is no growth factor for later steps."""
-    monkeypatch.setattr(once, "PATIENCE", 0.0)
+    monkeypatch.setattr(once, "MAX_WHOLE_SECONDS", 0.0)
     compiled = mdf_loop.compile(appending_loop(6, 200_000), native=native, shapes="dynamic")
     results = compiled.run({"x": np.ones(first)}, memory_limit=resident() + 10**9)
     assert (results["y"], results["n"]) == (first, first + 6 * 200_000)
@@ -200,7 +200,7 @@ class Growing:
         return self.done == self.total
 
     @property
-    def held(self) -> int:
+    def carried_bytes(self) -> int:
         return int(self.sizes[self.done])
 
     def advance(self, most: int, stopping: Any) -> Any:
@@ -231,8 +231,8 @@ def test_growth_is_known_from_several_steps(
     monkeypatch.setattr(memory_limit, "resident", lambda: 0)
     stepper = Growing(sizes)
     with stopping.Stopping() as alone:
-        alone._most = 10**9
-        reason = chunks.follow(stepper, alone, lambda block: None)  # type: ignore[arg-type]
+        alone._memory_limit = 10**9
+        reason = chunks.run_in_chunks(stepper, alone, lambda block: None)  # type: ignore[arg-type]
     assert stepper.done == steps
     if steps < stepper.total:
         assert reason is StopReason.MEMORY_LIMIT
@@ -259,7 +259,7 @@ class SlowGrowth:
         self.lengths: list[int] = []
 
     @property
-    def held(self) -> int:
+    def carried_bytes(self) -> int:
         return int(1000 * self.growth**self.done)
 
     def advance(self, most: int, stopping: Any) -> Any:
@@ -276,20 +276,20 @@ def test_growing_values_at_most_double_in_a_chunk(
     monkeypatch.setattr(memory_limit, "resident", lambda: 0)
     stepper = SlowGrowth(growth)
     with stopping.Stopping() as alone:
-        alone._most = 10**9
-        reason = chunks.follow(stepper, alone, lambda block: None)  # type: ignore[arg-type]
+        alone._memory_limit = 10**9
+        reason = chunks.run_in_chunks(stepper, alone, lambda block: None)  # type: ignore[arg-type]
     assert reason is StopReason.MEMORY_LIMIT
-    assert 10**9 / growth**2 < stepper.held < 10**9
+    assert 10**9 / growth**2 < stepper.carried_bytes < 10**9
     sizes = [1000 * growth**done for done in np.cumsum(stepper.lengths)]
     for before, after in itertools.pairwise(sizes):
-        assert after <= max(2 * before, chunks.BYTES) * 1.001
+        assert after <= max(2 * before, chunks.MAX_CHUNK_BYTES) * 1.001
 
 
 def test_values_of_constant_size_have_normal_chunks() -> None:
     stepper = SlowGrowth(1.0)
     with stopping.Stopping() as alone:
-        assert chunks.follow(stepper, alone, lambda block: None) is None  # type: ignore[arg-type]
-    assert stepper.lengths[:2] == [1, chunks.GROWTH]
+        assert chunks.run_in_chunks(stepper, alone, lambda block: None) is None  # type: ignore[arg-type]
+    assert stepper.lengths[:2] == [1, chunks.MAX_LENGTH_RATIO]
 
 
 @pytest.mark.slow
@@ -301,7 +301,7 @@ def test_a_stopped_run_over_time_saves_partial_results(
     options = ["run", path, "--steps", "300000", "--every", "100", "--quiet", "--native", "off"]
     options += ["--checkpoint", saved, "--output", store]
     looks = itertools.count()
-    monkeypatch.setattr(stopping, "LOOKS", 0.02)
+    monkeypatch.setattr(stopping, "MEMORY_CHECK_SECONDS", 0.02)
     monkeypatch.setattr(memory_limit, "resident", lambda: 10**12 * (next(looks) > 4))
     invocation = CliRunner().invoke(cli, [*options, "--memory-limit", "100GB"])
     assert invocation.exit_code == 2, invocation.output
@@ -326,7 +326,7 @@ def test_a_model_without_loops_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -
 
     def looked(self: stopping.Stopping) -> stopping.Stopping:
         enter(self)
-        self.look_at_memory()
+        self.check_memory()
         self.look(time.monotonic(), ())
         return self
 

@@ -11,7 +11,7 @@ import mdf_loop
 from mdf_loop.run.onnxruntime import session
 from mdf_loop.run.recording.recorder import Recorder
 from mdf_loop.run.recording.rows import Rows
-from mdf_loop.run.room import NO_ROOM, is_in
+from mdf_loop.run.room import NO_ROOM, shares_memory
 
 CELLS = 40
 STEPS = 2000
@@ -70,7 +70,7 @@ def test_rows_are_written_where_they_are_kept(monkeypatch: pytest.MonkeyPatch) -
 
     def spied(self: Rows, coordinate: Any, added: Any) -> None:
         room = self.room(len(coordinate))
-        is_in_room.append(all(is_in(part, room.get(name)) for name, part in added.items()))
+        is_in_room.append(all(shares_memory(part, room.get(name)) for name, part in added.items()))
         add(self, coordinate, added)
 
     monkeypatch.setattr(Rows, "add", spied)

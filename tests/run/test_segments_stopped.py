@@ -174,7 +174,7 @@ def test_stopped_in_a_straight_segment_dependent_outputs_are_missing() -> None:
     def follower(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
         reason = follow_loop(stepper, Stopping())
         stopping.ask(StopReason.TIME_LIMIT)
-        while not stopping._over:
+        while not stopping._is_terminated:
             pass
         return reason
 

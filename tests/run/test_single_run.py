@@ -37,7 +37,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
         return enter(stopping)
 
     monkeypatch.setattr(Stopping, "__enter__", noted)
-    monkeypatch.setattr(single_run, "BRIEF", 60.0)
+    monkeypatch.setattr(single_run, "SIGNAL_FREE_SECONDS", 60.0)
     return entered
 
 
@@ -60,7 +60,7 @@ def test_the_first_call_of_unknown_duration_is_watched(watched) -> None:
 
 
 def test_calls_after_a_long_call_are_watched(watched, monkeypatch) -> None:
-    monkeypatch.setattr(single_run, "BRIEF", 0.0)
+    monkeypatch.setattr(single_run, "SIGNAL_FREE_SECONDS", 0.0)
     assert calls_watched(watched, one_node(), GIVEN, GIVEN) == [True, True]
 
 
@@ -98,9 +98,9 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_evaluations_in_segments_are_tried_whole_for_longer(attempts, monkeypatch) -> None:
-    monkeypatch.setattr(single_run, "PATIENCE", 5.0)
-    monkeypatch.setattr(single_run, "LONGEST_PATIENCE", 60.0)
-    monkeypatch.setattr(single_run, "_patience", lambda seconds: 7.0)
+    monkeypatch.setattr(single_run, "MAX_WHOLE_SECONDS", 5.0)
+    monkeypatch.setattr(single_run, "MAX_KNOWN_WHOLE_SECONDS", 60.0)
+    monkeypatch.setattr(single_run, "_whole_run_seconds", lambda seconds: 7.0)
     compiled = mdf_loop.compile(A_LOOP)
     # The second evaluation runs in segments.
     runs = [compiled.run(), compiled.run(progress=lambda _: None)]
@@ -113,4 +113,4 @@ def test_evaluations_in_segments_are_tried_whole_for_longer(attempts, monkeypatc
 
 @pytest.mark.parametrize(("seconds", "patience"), [(0.01, 0.1), (0.2, 0.4), (0.9, 1.0), (1.5, 0.0)])
 def test_a_long_evaluation_is_not_tried_whole_any_more(seconds, patience) -> None:
-    assert single_run._patience(seconds) == patience
+    assert single_run._whole_run_seconds(seconds) == patience

@@ -31,7 +31,12 @@ from mdf_loop.files import ARCHIVE_ERRORS, checked_place, write_arrays, write_wh
 from mdf_loop.importing.writing import to_plain_content
 from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
-from mdf_loop.run.control.snapshot import ANEW, OBJECT, Snapshot, damaged
+from mdf_loop.run.control.snapshot import (
+    BEGIN_ANEW_HINT,
+    JSON_MEMORY_RATIO,
+    Snapshot,
+    damaged_error,
+)
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Array]]
 Identity: TypeAlias = Mapping[str, str]
@@ -47,12 +52,12 @@ Identity: TypeAlias = Mapping[str, str]
 VERSION = 3
 _CONTENTS = "mdf_loop.checkpoint"
 _DIGEST = "sha256:"
-_MOST_DIFFERENCES = 5
-_TEXTS = "texts"
-_OF_PYTHON = (TypeError, AttributeError, LookupError)
+_MAX_DIFFERENCES = 5
+_TEXT_ENCODING = "texts"
+_PYTHON_ERRORS = (TypeError, AttributeError, LookupError)
 """Python exceptions that indicate a checkpoint entry of an unexpected type."""
 
-_HINT = f"give the same model and options as then, or {ANEW}"
+_HINT = f"give the same model and options as then, or {BEGIN_ANEW_HINT}"
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -93,55 +98,55 @@ class Checkpoints:
         Raises:
             InputError: The file cannot be written (the disk is full). The old file is unchanged.
         """
-        begun = time.monotonic()
-        entries = _entries(parts, self._identity)
+        start = time.monotonic()
+        entries = _file_entries(parts, self._identity)
         write_whole(self._target, lambda stream: write_arrays(stream, entries))
-        ended = time.monotonic()
-        self._next = max(begun + self._every, ended + (ended - begun))
+        end = time.monotonic()
+        self._next = max(start + self._every, end + (end - start))
 
 
-def _entries(parts: Parts, identity: Identity) -> dict[str, Array]:
+def _file_entries(parts: Parts, identity: Identity) -> dict[str, Array]:
     """Return the entries of the file by name: the table of contents, then the arrays."""
     arrays: list[Array] = []
     encodings: dict[str, dict[str, str]] = {}
     for part, named in parts.items():
         encodings[part] = {}
         for name, array in named.items():
-            encodings[part][name], stored = _held(array)
+            encodings[part][name], stored = _encode_array(array)
             arrays.append(stored)
     contents = {"version": VERSION, "identity": dict(identity), "parts": encodings}
     numbered = {str(k): array for k, array in enumerate(arrays)}
-    return {_CONTENTS: _bytes(contents), **numbered}
+    return {_CONTENTS: _encode_json(contents), **numbered}
 
 
-def _bytes(content: Any) -> Array:
+def _encode_json(content: Any) -> Array:
     return np.frombuffer(json.dumps(content).encode("ascii"), np.uint8)
 
 
-def _held(array: Array) -> tuple[str, Array]:
+def _encode_array(array: Array) -> tuple[str, Array]:
     """Encode an array for an `.npz` file, and return the name of the encoding ("" for none) with it."""
     if array.dtype.kind == "O":
         texts = array.reshape(-1).tolist()
         if not all(isinstance(text, str) for text in texts):
             raise TypeError("a checkpoint holds numbers and texts, no other objects")
-        return _TEXTS, _bytes({"shape": array.shape, "texts": texts})
+        return _TEXT_ENCODING, _encode_json({"shape": array.shape, "texts": texts})
     if array.dtype.isbuiltin == 2:  # dtypes of ml_dtypes
         return array.dtype.name, array.view(f"u{array.dtype.itemsize}")
     return "", array
 
 
-def _as_it_was(how: str, stored: Array) -> Array:
-    if how == _TEXTS:
-        return _texts(stored)
-    if how:
-        return stored.view(getattr(ml_dtypes, how))
+def _decode_array(encoding: str, stored: Array) -> Array:
+    if encoding == _TEXT_ENCODING:
+        return _decode_texts(stored)
+    if encoding:
+        return stored.view(getattr(ml_dtypes, encoding))
     if is_too_wide(stored):
         raise ValueError(f"numbers of {stored.dtype} are too wide")
     return stored
 
 
-def _texts(stored: Array) -> Array:
-    check(stored.nbytes * OBJECT, "the texts of a checkpoint")
+def _decode_texts(stored: Array) -> Array:
+    check(stored.nbytes * JSON_MEMORY_RATIO, "the texts of a checkpoint")
     content = json.loads(stored.tobytes())
     shape, texts = content["shape"], content["texts"]
     fits = isinstance(texts, list) and math.prod(shape) == len(texts)
@@ -163,28 +168,28 @@ def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
     """
     source = Path(path)
     if not source.is_file():
-        raise InputError(f"there is no checkpoint '{source}'", hint=ANEW)
+        raise InputError(f"there is no checkpoint '{source}'", hint=BEGIN_ANEW_HINT)
     if not _is_marked(source):
         raise InputError(f"'{source.name}' is no checkpoint", hint="--checkpoint FILE writes one")
     try:
         with zipfile.ZipFile(source) as file:
-            _refuse_packed(file, source.stat().st_size)
+            _refuse_compressed(file, source.stat().st_size)
             archive = Archive(file, source.name)
-            contents = _contents(archive)
-            _check(source.name, contents, identity)
+            contents = _read_contents(archive)
+            _check_identity(source.name, contents, identity)
             if broken := file.testzip():  # check all entries before using any
                 raise zipfile.BadZipFile(f"entry '{broken}'")
-            parts = _parts(archive, contents["parts"])
+            parts = _decode_parts(archive, contents["parts"])
             return {part: Snapshot(named, f"{part}/", source.name) for part, named in parts.items()}
     except LoopError:
         raise
-    except _OF_PYTHON:
-        raise damaged(source.name, "what it says of its parts does not fit them") from None
+    except _PYTHON_ERRORS:
+        raise damaged_error(source.name, "what it says of its parts does not fit them") from None
     except ARCHIVE_ERRORS as error:
-        raise damaged(source.name, str(error)) from None
+        raise damaged_error(source.name, str(error)) from None
 
 
-def _refuse_packed(file: zipfile.ZipFile, size: int) -> None:
+def _refuse_compressed(file: zipfile.ZipFile, size: int) -> None:
     """Refuse a file whose entries exceed its size, since checkpoints are never compressed."""
     if sum(entry.file_size for entry in file.infolist()) > size:
         raise ValueError("it holds more than it has bytes")
@@ -200,7 +205,7 @@ def _is_marked(source: Path) -> bool:
         raise InputError(f"cannot read '{source}': {error.strerror or error}") from None
 
 
-def _contents(archive: Archive) -> dict[str, Any]:
+def _read_contents(archive: Archive) -> dict[str, Any]:
     """Return the table of contents of a checkpoint of any version."""
     contents = json.loads(archive.array(_CONTENTS).tobytes())
     version, identity, parts = (contents[word] for word in ("version", "identity", "parts"))
@@ -214,17 +219,17 @@ def _is_texts_by_name(content: Any) -> bool:
     return isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
 
 
-def _check(name: str, contents: Mapping[str, Any], identity: Identity) -> None:
+def _check_identity(name: str, contents: Mapping[str, Any], identity: Identity) -> None:
     if contents["version"] != VERSION:
         raise InputError(
             f"the checkpoint '{name}' is of another version of mdf_loop",
-            hint=f"go on with that version, or {ANEW}",
+            hint=f"go on with that version, or {BEGIN_ANEW_HINT}",
         )
-    if apart := difference(contents["identity"], identity):
-        raise InputError(f"the checkpoint '{name}' is of {apart}", hint=_HINT)
+    if mismatch := describe_difference(contents["identity"], identity):
+        raise InputError(f"the checkpoint '{name}' is of {mismatch}", hint=_HINT)
 
 
-def _parts(
+def _decode_parts(
     archive: Archive, encodings: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, Array]]:
     """Decode the arrays of each part of a checkpoint."""
@@ -232,7 +237,8 @@ def _parts(
     numbers = itertools.count()
     return {
         part: {
-            name: _as_it_was(how, archive.array(str(next(numbers)))) for name, how in named.items()
+            name: _decode_array(encoding, archive.array(str(next(numbers))))
+            for name, encoding in named.items()
         }
         for part, named in encodings.items()
     }
@@ -241,36 +247,39 @@ def _parts(
 # --- identity of the run --------------------------------------------------------------------------
 
 
-def difference(there: Identity, here: Identity) -> str:
+def describe_difference(recorded: Identity, current: Identity) -> str:
     """Return the difference between the run of a checkpoint and this run, or "" if they are equal."""
-    if there.get("model") != here.get("model"):
+    if recorded.get("model") != current.get("model"):
         return "another model"
-    words = [word for word in {**there, **here} if there.get(word) != here.get(word)]
+    words = [word for word in {**recorded, **current} if recorded.get(word) != current.get(word)]
     if not words:
         return ""
     differences = [
-        _said(word, there.get(word), here.get(word)) for word in words[:_MOST_DIFFERENCES]
+        _describe_entry(word, recorded.get(word), current.get(word))
+        for word in words[:_MAX_DIFFERENCES]
     ]
-    if more := len(words) - len(differences):
-        differences.append(f"{more} more differences")
+    if omitted := len(words) - len(differences):
+        differences.append(f"{omitted} more differences")
     return f"a run {' and '.join(differences)}"
 
 
-def _said(word: str, was: str | None, now: str | None) -> str:
+def _describe_entry(word: str, recorded: str | None, current: str | None) -> str:
     kind, _, name = word.partition(" ")
     if kind == "kept":
-        return f"that kept {was}, not {now}"
-    if (was or now or "").startswith(_DIGEST):
-        return _other_values(word, f"values of the {kind} '{name}'" if name else "", was, now)
-    if was is None:
+        return f"that kept {recorded}, not {current}"
+    if (recorded or current or "").startswith(_DIGEST):
+        return _describe_values(
+            word, f"values of the {kind} '{name}'" if name else "", recorded, current
+        )
+    if recorded is None:
         return f"without {word}"
-    return f"with {word} = {was}" + ("" if now is None else f", not {now}")
+    return f"with {word} = {recorded}" + ("" if current is None else f", not {current}")
 
 
-def _other_values(word: str, values: str, was: str | None, now: str | None) -> str:
-    if was is None:
+def _describe_values(word: str, values: str, recorded: str | None, current: str | None) -> str:
+    if recorded is None:
         return f"without {values or word}"
-    if now is None:
+    if current is None:
         return f"with {values or f'a {word}'}"
     return f"with other {values}" if values else f"with another {word}"
 
@@ -279,14 +288,14 @@ def digest_of_arrays(arrays: Mapping[str, Array]) -> str:
     """Return a digest of arrays that depends on their names, dtypes, shapes and bits."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
-        how, stored = _held(arrays[name])
-        digest.update(json.dumps([name, how, stored.dtype.str, stored.shape]).encode("ascii"))
-        for chunk in _chunks(stored):
+        encoding, stored = _encode_array(arrays[name])
+        digest.update(json.dumps([name, encoding, stored.dtype.str, stored.shape]).encode("ascii"))
+        for chunk in _iterate_elements(stored):
             digest.update(chunk.tobytes())
     return _DIGEST + digest.hexdigest()
 
 
-def _chunks(array: Array) -> Iterator[Array]:
+def _iterate_elements(array: Array) -> Iterator[Array]:
     """Yield the elements of an array in C order, a few megabytes at a time."""
     yield from np.nditer(
         array,
@@ -301,4 +310,4 @@ def digest_of_document(document: Document) -> str:
     large: dict[str, Array] = {}
     content = [document.graph.id, to_plain_content(content_of(document), "", large)]
     text = json.dumps(content, default=str)
-    return digest_of_arrays({"": _bytes(text), **{f"array {k}": a for k, a in large.items()}})
+    return digest_of_arrays({"": _encode_json(text), **{f"array {k}": a for k, a in large.items()}})

@@ -2,7 +2,7 @@
 
     while not finished:
         block = stepper.advance(length)            # about 20 ms
-        take(block)                                # store rows, report progress, write checkpoints
+        process_block(block)                       # store rows, report progress, write checkpoints
 
 Results do not depend on the chunk boundaries. Carried values may grow from step to step. Once they are
 large, their size at most doubles within one chunk, so that they do not exceed the memory limit.
@@ -20,130 +20,145 @@ from mdf_loop.ir import StopReason
 from mdf_loop.run.control.stepper import Block, Stepper
 from mdf_loop.run.control.stopping import Stopped, Stopping
 
-SECONDS = 0.02
+CHUNK_SECONDS = 0.02
 """Target duration of a chunk. Ctrl-C takes effect between chunks, and one call costs 0.1 ms."""
 
-BYTES = 8 << 20
+MAX_CHUNK_BYTES = 8 << 20
 """Maximum bytes of the rows of one chunk."""
 
-GROWTH = 64
+MAX_LENGTH_RATIO = 64
 """Maximum ratio between the lengths of consecutive chunks."""
 
-OBSERVATIONS = 3
+MIN_GROWTH_SAMPLES = 3
 """Number of chunks with similar growth of the carried values before this growth is extrapolated.
 
 An initially small array grows by a large factor when elements are appended for the first time."""
 
 
-class Lengths:
-    """Adaptive number of steps per chunk, so that a chunk takes `SECONDS`.
+class ChunkLengths:
+    """Adaptive number of steps per chunk, so that a chunk takes `CHUNK_SECONDS`.
 
     Attributes:
-        next: Number of steps of the next chunk.
-        known: Number of steps that took half of `SECONDS` in an equal earlier run, or 1 if unknown.
+        next_steps: Number of steps of the next chunk.
+        known_steps: Number of steps that took half of `CHUNK_SECONDS` in an equal earlier run, or 1 if unknown.
     """
 
     def __init__(self) -> None:
-        self.next = self.known = 1
-        self._held_size = 0.0
+        self.next_steps = self.known_steps = 1
+        self._carried_bytes = 0.0
         self._growth = 1.0
         self._increase = 0.0
-        self._factors: deque[float] = deque(maxlen=OBSERVATIONS)
+        self._growth_factors: deque[float] = deque(maxlen=MIN_GROWTH_SAMPLES)
 
-    def took(self, steps: int, seconds: float, size: int) -> None:
+    def record_duration(self, steps: int, seconds: float, size: int) -> None:
         """Record the duration of a chunk of steps, and the bytes of its rows."""
-        if 2 * steps < self.next and seconds < SECONDS:
+        if 2 * steps < self.next_steps and seconds < CHUNK_SECONDS:
             return  # the chunk ended early, so its duration is not representative
-        in_time = int(steps * SECONDS / max(seconds, 1e-9))
-        in_memory = BYTES * steps // max(size, 1)
-        self.next = max(self.known, 1, min(in_time, in_memory, GROWTH * self.next))
-        self.known = 1
+        steps_in_time = int(steps * CHUNK_SECONDS / max(seconds, 1e-9))
+        steps_in_memory = MAX_CHUNK_BYTES * steps // max(size, 1)
+        self.next_steps = max(
+            self.known_steps,
+            1,
+            min(steps_in_time, steps_in_memory, MAX_LENGTH_RATIO * self.next_steps),
+        )
+        self.known_steps = 1
 
-    def holds(self, steps: int, size: int) -> None:
+    def record_carried_bytes(self, steps: int, size: int) -> None:
         """Record the bytes of the carried values after further steps."""
-        before, self._held_size = self._held_size, float(size)
+        previous_size, self._carried_bytes = self._carried_bytes, float(size)
         if steps == 0:
             return
-        self._increase = max(0.0, (size - before) / steps)
-        self._growth = _growth(before, size, steps)
-        self._factors.append(self._growth)
+        self._increase = max(0.0, (size - previous_size) / steps)
+        self._growth = _growth_per_step(previous_size, size, steps)
+        self._growth_factors.append(self._growth)
         if self._growth > 1:
-            room = max(2.0, BYTES / size)
-            self.next = max(1, min(self.next, int(math.log(room) / math.log(self._growth))))
+            max_ratio = max(2.0, MAX_CHUNK_BYTES / size)
+            self.next_steps = max(
+                1, min(self.next_steps, int(math.log(max_ratio) / math.log(self._growth)))
+            )
 
     @property
-    def grows(self) -> bool:
+    def is_growing(self) -> bool:
         """True if the carried values have grown."""
         return self._growth > 1
 
     @property
-    def more(self) -> float:
+    def expected_bytes(self) -> float:
         """Estimated bytes of the carried values after one more step, or 0 if they are small or constant.
 
-        The estimate uses the smallest growth factor of the last `OBSERVATIONS` chunks. With fewer chunks, it
+        The estimate uses the smallest growth factor of the last `MIN_GROWTH_SAMPLES` chunks. With fewer chunks, it
         uses the number of bytes by which the carried values grew per step.
         """
-        if len(self._factors) < OBSERVATIONS:
-            expected = self._held_size + self._increase
+        if len(self._growth_factors) < MIN_GROWTH_SAMPLES:
+            expected = self._carried_bytes + self._increase
         else:
-            expected = self._held_size * min(self._factors)
-        return expected if self._growth > 1 and expected > BYTES else 0.0
+            expected = self._carried_bytes * min(self._growth_factors)
+        return expected if self._growth > 1 and expected > MAX_CHUNK_BYTES else 0.0
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         """Halve the length of the next chunk, to run the steps before a step that failed."""
-        self.next //= 2
+        self.next_steps //= 2
 
 
-def _growth(before: float, size: float, steps: int) -> float:
+def _growth_per_step(before: float, size: float, steps: int) -> float:
     """Return the factor by which a size grew per step, or 1 if the size did not grow."""
     if size <= before:
         return 1.0
     return float((size / before) ** (1 / steps)) if before else math.inf
 
 
-def follow(
-    stepper: Stepper, stopping: Stopping, take: Callable[[Block], StopReason | None]
+def run_in_chunks(
+    stepper: Stepper, stopping: Stopping, process_block: Callable[[Block], StopReason | None]
 ) -> StopReason | None:
     """Run a stepper to its end or until a stop, and return the reason of the stop, or None.
 
     Args:
         stepper: The computation. After a stop, it remains at the last completed step before the stop.
         stopping: Watcher of signals and limits.
-        take: Function that processes the block of each chunk and returns a reason to stop, or None.
+        process_block: Function that processes the block of each chunk and returns a reason to stop, or None.
     """
-    lengths, cadence, sizes = Lengths(), stepper.cadence, None
-    lengths.holds(0, stepper.held)
+    lengths, cadence, sizes = ChunkLengths(), stepper.cadence, None
+    lengths.record_carried_bytes(0, stepper.carried_bytes)
     while not stepper.finished:
-        if lengths.more:
-            stopping.look_at_memory(lengths.more)
+        if lengths.expected_bytes:
+            stopping.check_memory(lengths.expected_bytes)
         if stopping.reason is not None:
             return stopping.reason
-        before, begun = stepper.done, time.perf_counter()
+        previous_done, start = stepper.done, time.perf_counter()
         try:
-            block = stepper.advance(lengths.next, stopping)
+            block = stepper.advance(lengths.next_steps, stopping)
         except Stopped:
             return stopping.reason
         except LoopError as error:
-            if lengths.next == 1:
+            if lengths.next_steps == 1:
                 stopping.failure = error
                 return StopReason.FAILED
-            lengths.failed()
+            lengths.record_failure()
             continue
-        seconds, size, held_state = time.perf_counter() - begun, _size(block), stepper.held
+        seconds, size, carried_bytes = (
+            time.perf_counter() - start,
+            _new_bytes(block),
+            stepper.carried_bytes,
+        )
         if sizes is None:
-            sizes = (held_state, size)
-            lengths.known = cadence.steps if cadence.sizes == sizes else 1
-        lengths.took(stepper.done - before, seconds, size)
-        lengths.holds(stepper.done - before, held_state)
-        if (reason := take(block)) is not None:
+            sizes = (carried_bytes, size)
+            lengths.known_steps = cadence.steps if cadence.sizes == sizes else 1
+        lengths.record_duration(stepper.done - previous_done, seconds, size)
+        lengths.record_carried_bytes(stepper.done - previous_done, carried_bytes)
+        if (reason := process_block(block)) is not None:
             return reason
-    if cadence.sizes != sizes or lengths.next != cadence.steps:  # otherwise the chunk ended early
-        cadence.sizes, cadence.steps = sizes, 1 if lengths.grows else max(1, lengths.next // 2)
+    if (
+        cadence.sizes != sizes or lengths.next_steps != cadence.steps
+    ):  # otherwise the chunk ended early
+        cadence.sizes, cadence.steps = (
+            sizes,
+            1 if lengths.is_growing else max(1, lengths.next_steps // 2),
+        )
     reason = stopping.reason
     return reason if reason is not None and reason.is_asked else None
 
 
-def _size(block: Block) -> int:
+def _new_bytes(block: Block) -> int:
     """Return the bytes of a block's new arrays, except rows that are already at their destination."""
     rows = (array for name, array in block.rows.items() if name not in block.owned_names)
     return sum(array.nbytes for array in (*rows, *block.watched.values()))

@@ -15,9 +15,9 @@ from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitErr
 from mdf_loop.files import real_place, remove_abandoned
 from mdf_loop.ir import Array, StopReason
 from mdf_loop.run.control.checkpoint import Checkpoints, Identity, Parts, load
-from mdf_loop.run.control.chunks import follow
-from mdf_loop.run.control.progress import Reporter, reporting
-from mdf_loop.run.control.snapshot import ANEW, Snapshot, damaged
+from mdf_loop.run.control.chunks import run_in_chunks
+from mdf_loop.run.control.progress import Reporter, open_reporter
+from mdf_loop.run.control.snapshot import BEGIN_ANEW_HINT, Snapshot, damaged_error
 from mdf_loop.run.control.stepper import Block, Stepper
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.environment import check_environment, environment
@@ -29,7 +29,7 @@ from mdf_loop.specification import RunControls
 class RowRecorder(Protocol):
     """Interface of a recorder of the rows of a stepper."""
 
-    def take(self, block: Block) -> None:
+    def add_block(self, block: Block) -> None:
         """Record the rows of a block."""
 
     def flush(self) -> None:
@@ -71,24 +71,24 @@ class RunController:
         self._identity: Identity = {} if controls.saved_at is None else identity()
         self._axis = axis
         self._checkpoints: Checkpoints | None = None
-        self.resumed = self._resumed()
-        begun = run or new_run_id() if controls.saved_at is not None else run or ""
-        self.run = begun if self.resumed is None else _run_of(self.resumed)
+        self.resumed = self._load_resumed()
+        new_id = run or new_run_id() if controls.saved_at is not None else run or ""
+        self.run = new_id if self.resumed is None else _run_id(self.resumed)
         self.checkpoint = None if self.resumed is None else controls.resume
 
-    def _resumed(self) -> Mapping[str, Snapshot] | None:
+    def _load_resumed(self) -> Mapping[str, Snapshot] | None:
         """Load the checkpoint from which the run resumes, or return None for a new run."""
         if self.controls.begins:
             return None
         assert self.controls.resume is not None
         loaded = load(self.controls.resume, self._identity)
         if missing := {"course", "kept"} - set(loaded):
-            raise damaged(self.controls.resume.name, f"it has no '{min(missing)}'")
+            raise damaged_error(self.controls.resume.name, f"it has no '{min(missing)}'")
         recorded = loaded.get(_ENVIRONMENT)
         check_environment(
             f"the checkpoint '{self.controls.resume.name}'",
             None if recorded is None else {word: recorded.text(word) for word in recorded},
-            ANEW,
+            BEGIN_ANEW_HINT,
         )
         return loaded
 
@@ -109,64 +109,66 @@ class RunController:
         self.failure = self.failure or self.stopping.failure
 
     def follow(
-        self, stepper: Stepper, keeper: RowRecorder, unit: str, name: str = ""
+        self, stepper: Stepper, recorder: RowRecorder, unit: str, name: str = ""
     ) -> StopReason | None:
         """Run a stepper to its end or until a stop, and return the reason of the stop, or None.
 
         The elapsed seconds are stored in `seconds` under `name`.
         """
-        begun = perf_counter()
-        with reporting(self.controls.progress, stepper.total, stepper.done, unit, name) as reporter:
-            take = self._taking(stepper, keeper, reporter)
+        start = perf_counter()
+        with open_reporter(
+            self.controls.progress, stepper.total, stepper.done, unit, name
+        ) as reporter:
+            process_block = self._make_block_processor(stepper, recorder, reporter)
             try:
-                reason = follow(stepper, self.stopping, take)
+                reason = run_in_chunks(stepper, self.stopping, process_block)
                 self.failure = self.stopping.failure
                 if reason is not None and reason.is_asked:
                     signals.answer()
-                self._save(stepper, keeper)
+                self._save(stepper, recorder)
             except DiskFullError as error:
                 self.failure, reason = error, StopReason.DISK_FULL
-                self._save_at_last(stepper, keeper)
+                self._save_on_full_disk(stepper, recorder)
             except MemoryLimitError as error:
                 self.failure, reason = error, StopReason.MEMORY_LIMIT
             except LoopError as error:  # rows that cannot be recorded
                 self.failure, reason = error, StopReason.FAILED
-        self.seconds[name] = perf_counter() - begun
+        self.seconds[name] = perf_counter() - start
         return reason
 
-    def _taking(
-        self, stepper: Stepper, keeper: RowRecorder, reporter: Reporter
+    def _make_block_processor(
+        self, stepper: Stepper, recorder: RowRecorder, reporter: Reporter
     ) -> Callable[[Block], StopReason | None]:
         """Return a function that records a block, reports progress and saves checkpoints."""
 
         def take(block: Block) -> StopReason | None:
             not_finite = first_not_finite(block, self._axis) if block.watched else None
             if not_finite is not None:
-                stepper.back()
+                stepper.undo_advance()
                 try:
                     block = stepper.advance(not_finite.row + 1, self.stopping)
                 except Stopped:
                     return self.stopping.reason
                 self.not_finite = not_finite
-            keeper.take(block)
+            recorder.add_block(block)
             if not reporter.update(stepper.done):
                 self.stopping.ask(StopReason.INTERRUPTED)
             if self._checkpoints is not None and self._checkpoints.due():
-                self._save(stepper, keeper)
+                self._save(stepper, recorder)
             return None if not_finite is None else StopReason.NOT_FINITE
 
         return take
 
-    def _save(self, stepper: Stepper, keeper: RowRecorder) -> None:
+    def _save(self, stepper: Stepper, recorder: RowRecorder) -> None:
         """Flush the recorder, and write a checkpoint if the run has a checkpoint file."""
-        keeper.flush()
+        recorder.flush()
         if self._checkpoints is not None:
             course = stepper.snapshot()
             parts: Parts = {
                 "run": {"id": np.array(self.run)},
                 _ENVIRONMENT: self._environment(course),
                 "course": course,
-                "kept": keeper.snapshot(),
+                "kept": recorder.snapshot(),
             }
             self._checkpoints.save(parts)
             self.checkpoint = self.controls.saved_at
@@ -177,13 +179,13 @@ class RunController:
         words = environment(self._identity.get("engine", "onnxruntime"), forms)
         return {word: np.array(text) for word, text in words.items()}
 
-    def _save_at_last(self, stepper: Stepper, keeper: RowRecorder) -> None:
+    def _save_on_full_disk(self, stepper: Stepper, recorder: RowRecorder) -> None:
         """Write a last checkpoint on a full disk, in the space that was reserved for rows."""
-        if keeper.end():
+        if recorder.end():
             with suppress(InputError):  # the first error is the one to report
-                self._save(stepper, keeper)
+                self._save(stepper, recorder)
 
 
-def _run_of(resumed: Mapping[str, Snapshot]) -> str:
+def _run_id(resumed: Mapping[str, Snapshot]) -> str:
     """Return the id of the run in a checkpoint, or "" if the checkpoint has none."""
     return resumed["run"].text("id") if "run" in resumed else ""

@@ -1,6 +1,6 @@
 """Progress of a run: a bar on the terminal, or calls of a function.
 
-    with reporting(None, total=10_000_000, done=0, unit="steps") as reporter:
+    with open_reporter(None, total=10_000_000, done=0, unit="steps") as reporter:
         while done < total and reporter.update(done):
             done += chunk()
 
@@ -28,22 +28,22 @@ from mdf_loop.text_escaping import escape_to_one_line
 if TYPE_CHECKING:
     import rich.progress
 
-WINDOW = 10.0
+RATE_WINDOW_SECONDS = 10.0
 """Seconds over which the rate is averaged."""
 
-SAMPLED = 0.1
+SAMPLE_SECONDS = 0.1
 """Minimum seconds between two samples of the rate, and between two calls of a callback."""
 
-APPEARS = 0.1
+BAR_DELAY_SECONDS = 0.1
 """Delay in seconds before the bar appears. A shorter run shows no bar."""
 
-REFRESHED = 0.2
+BAR_REFRESH_SECONDS = 0.2
 """Seconds between two updates of the bar."""
 
-PARTING = 1.0
+BAR_CLOSE_SECONDS = 1.0
 """Maximum seconds to wait for the last update of the bar: writing to a terminal can block for hours."""
 
-_THE_LINE = ForkSafeLock()
+_BAR_LOCK = ForkSafeLock()
 """Lock of the bar on the terminal, since two bars would overwrite each other."""
 
 
@@ -64,8 +64,8 @@ class Progress:
 
     def __str__(self) -> str:
         of_total = "" if self.total is None else f" of {self.total}"
-        left = f", {as_text(math.ceil(self.remaining))} left" if self.remaining else ""
-        return f"{self.done}{of_total} {self.unit}, {as_text(round(self.elapsed))}{left}"
+        remaining_text = f", {as_text(math.ceil(self.remaining))} left" if self.remaining else ""
+        return f"{self.done}{of_total} {self.unit}, {as_text(round(self.elapsed))}{remaining_text}"
 
 
 class Reporter(Protocol):
@@ -78,7 +78,7 @@ class Reporter(Protocol):
 Callback = Callable[[Progress], object]
 
 
-def reporting(
+def open_reporter(
     progress: bool | Callback | None, total: int | None, done: int, unit: str, name: str = ""
 ) -> AbstractContextManager[Reporter]:
     """Return a reporter for a run of `total` steps, `done` of which are already complete.
@@ -94,13 +94,13 @@ def reporting(
         )
     if callable(progress):
         return _CallbackReporter(progress, Pace(total, done, unit, perf_counter()))
-    if sys.stderr is not None and (progress or (progress is None and _on_a_terminal())):
+    if sys.stderr is not None and (progress or (progress is None and _is_terminal())):
         return _Bar(name, Pace(total, done, unit, perf_counter()))
     return _SilentReporter()
 
 
 class Pace:
-    """Estimator of the rate of a run over the last `WINDOW` seconds, and of its remaining time.
+    """Estimator of the rate of a run over the last `RATE_WINDOW_SECONDS` seconds, and of its remaining time.
 
     Between two samples, the remaining time decreases with the clock, but by no more than the expected time of
     the latest steps: if a step hangs, the estimate stops.
@@ -113,7 +113,7 @@ class Pace:
         self._began = (now, done)
         self._samples = deque([self._began])
         self.rate: float | None = None  # recent steps per second
-        self._left: tuple[float, float, float] | None = (
+        self._remaining_estimate: tuple[float, float, float] | None = (
             None  # seconds left, time of estimate, minimum
         )
 
@@ -121,20 +121,24 @@ class Pace:
         """Update the number of completed steps. Return True if a sample of the rate was taken."""
         self.done = done
         samples = self._samples
-        if now - samples[-1][0] < SAMPLED:
+        if now - samples[-1][0] < SAMPLE_SECONDS:
             return False
-        latest = done - samples[-1][1]
+        new_steps = done - samples[-1][1]
         samples.append((now, done))
         if len(samples) > 2 and samples[0] is self._began:
             samples.popleft()  # the first sample includes the preparation of the model
-        while len(samples) > 2 and samples[1][0] <= now - WINDOW:
+        while len(samples) > 2 and samples[1][0] <= now - RATE_WINDOW_SECONDS:
             samples.popleft()
         rate = (done - samples[0][1]) / (now - samples[0][0])
         if rate > 0:
             self.rate = rate
             if self.total is not None:
-                left = self.total - done
-                self._left = (left / rate, now, max(left - latest, 0) / rate)
+                remaining_steps = self.total - done
+                self._remaining_estimate = (
+                    remaining_steps / rate,
+                    now,
+                    max(remaining_steps - new_steps, 0) / rate,
+                )
         return True
 
     def progress(self, now: float) -> Progress:
@@ -145,16 +149,16 @@ class Pace:
 
     def mean_rate(self, now: float) -> float | None:
         """Return the mean number of steps per second since the start of this run."""
-        began, before = self._began
-        return (self.done - before) / (now - began) if now > began else None
+        start_time, start_done = self._began
+        return (self.done - start_done) / (now - start_time) if now > start_time else None
 
     def _remaining(self, now: float) -> float | None:
         if self.total is not None and self.done >= self.total:
             return 0.0
-        if self._left is None:
+        if self._remaining_estimate is None:
             return None
-        seconds, noted, at_least = self._left
-        return max(seconds - (now - noted), at_least)
+        seconds, estimated_at, minimum = self._remaining_estimate
+        return max(seconds - (now - estimated_at), minimum)
 
 
 class _SilentReporter(AbstractContextManager["_SilentReporter"]):
@@ -174,26 +178,26 @@ class _CallbackReporter(AbstractContextManager["_CallbackReporter"]):
         self._callback = callback
         self._pace = pace
         self._last_reported: int | None = None
-        self._may_go_on = True
+        self._may_continue = True
 
     def __enter__(self) -> _CallbackReporter:
-        self._tell(perf_counter())
+        self._call_callback(perf_counter())
         return self
 
     def update(self, done: int, remark: str = "") -> bool:
         now = perf_counter()
         if self._pace.note(done, now):
-            self._tell(now)
-        return self._may_go_on
+            self._call_callback(now)
+        return self._may_continue
 
     def __exit__(self, error: object, *rest: object) -> None:
         if error is None and self._last_reported != self._pace.done:
-            self._tell(perf_counter())
+            self._call_callback(perf_counter())
 
-    def _tell(self, now: float) -> None:
+    def _call_callback(self, now: float) -> None:
         self._last_reported = self._pace.done
         if self._callback(self._pace.progress(now)) is False:
-            self._may_go_on = False
+            self._may_continue = False
 
 
 class _Bar(AbstractContextManager["_Bar"]):
@@ -223,50 +227,50 @@ class _Bar(AbstractContextManager["_Bar"]):
     def __exit__(self, *error: object) -> None:
         self._ended.set()
         try:
-            self._thread.join(PARTING)
+            self._thread.join(BAR_CLOSE_SECONDS)
         except KeyboardInterrupt:
-            self._thread.join(PARTING)  # the thread ends soon and restores the cursor
+            self._thread.join(BAR_CLOSE_SECONDS)  # the thread ends soon and restores the cursor
             raise
 
     def _show(self) -> None:
-        if self._ended.wait(APPEARS) or not _THE_LINE.acquire(blocking=False):
+        if self._ended.wait(BAR_DELAY_SECONDS) or not _BAR_LOCK.acquire(blocking=False):
             return
         try:
             with suppress(OSError, ValueError):  # the terminal was closed: the run continues
                 self._draw()
         finally:
-            _THE_LINE.release()
+            _BAR_LOCK.release()
 
     def _draw(self) -> None:
-        line = _line(self._pace.total, bool(self._name))
+        line = _make_bar(self._pace.total, bool(self._name))
         task = line.add_task(escape_to_one_line(self._name), total=self._pace.total)
-        line.update(task, **self._picture(ended=False))
+        line.update(task, **self._column_fields(ended=False))
         if self._ended.is_set():
             return
         with line:
-            while not self._ended.wait(REFRESHED):
-                line.update(task, refresh=True, **self._picture(ended=False))
-            line.update(task, **self._picture(ended=True))
+            while not self._ended.wait(BAR_REFRESH_SECONDS):
+                line.update(task, refresh=True, **self._column_fields(ended=False))
+            line.update(task, **self._column_fields(ended=True))
 
-    def _picture(self, *, ended: bool) -> dict[str, Any]:
+    def _column_fields(self, *, ended: bool) -> dict[str, Any]:
         """Return the contents of the bar's columns. At the end, the rate is the mean of the whole run."""
         now = perf_counter()
         progress = self._pace.progress(now)
         rate = self._pace.mean_rate(now) if ended else self._pace.rate
-        left = None if ended else progress.remaining
+        remaining = None if ended else progress.remaining
         total = progress.total
         return {
             "completed": progress.done,
             "percent": "" if not total else f"{100 * progress.done // total}%",
             "counts": f"{progress.done}{'' if total is None else f'/{total}'} {progress.unit}",
             "remark": self._remark,
-            "rate": f"{_three_digits(rate)} {progress.unit}/s" if rate else "",
+            "rate": f"{_format_rate(rate)} {progress.unit}/s" if rate else "",
             "elapsed": as_text(round(progress.elapsed)),
-            "left": f"ETA {as_text(math.ceil(left))}" if left else "",
+            "left": f"ETA {as_text(math.ceil(remaining))}" if remaining else "",
         }
 
 
-def _line(total: int | None, named: bool) -> rich.progress.Progress:
+def _make_bar(total: int | None, has_name: bool) -> rich.progress.Progress:
     """Return a new progress bar. rich is imported here, since most runs end before the bar appears."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -275,10 +279,10 @@ def _line(total: int | None, named: bool) -> rich.progress.Progress:
     def text(template: str) -> TextColumn:
         return TextColumn(f"{{task.{template}}}", markup=False)
 
-    bar = (BarColumn(None, table_column=Column(ratio=1)), text("fields[percent]"))
+    bar_columns = (BarColumn(None, table_column=Column(ratio=1)), text("fields[percent]"))
     return Progress(
-        *([text("description")] if named else []),
-        *([SpinnerColumn("line")] if total is None else bar),
+        *([text("description")] if has_name else []),
+        *([SpinnerColumn("line")] if total is None else bar_columns),
         *(text(f"fields[{field}]") for field in ("counts", "rate", "elapsed", "left", "remark")),
         console=Console(stderr=True, force_terminal=True, force_jupyter=False),
         auto_refresh=False,
@@ -288,11 +292,11 @@ def _line(total: int | None, named: bool) -> rich.progress.Progress:
     )
 
 
-def _three_digits(rate: float) -> str:
+def _format_rate(rate: float) -> str:
     return f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-def _on_a_terminal() -> bool:
+def _is_terminal() -> bool:
     """Return True if stderr is a terminal and the program is not a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return sys.stderr.isatty() and getattr(shell, "kernel", None) is None

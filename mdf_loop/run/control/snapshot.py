@@ -23,12 +23,12 @@ from mdf_loop.ir import Array, Value
 from mdf_loop.ir.types import dtype_name, kind_of, numpy_dtype
 from mdf_loop.memory_limit import check
 
-ANEW = "leave resume (--resume) out to begin anew"
+BEGIN_ANEW_HINT = "leave resume (--resume) out to begin anew"
 
-OBJECT = 20
+JSON_MEMORY_RATIO = 20
 """Ratio between the size of parsed JSON in memory and the length of its text."""
 
-_TEXTS = "OU"
+_TEXT_KINDS = "OU"
 
 
 class Snapshot(Mapping[str, Array]):
@@ -45,7 +45,7 @@ class Snapshot(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._arrays:
-            raise damaged(self._file, f"it has no '{self._part}{name}'")
+            raise damaged_error(self._file, f"it has no '{self._part}{name}'")
         return self._arrays[name]
 
     def __contains__(self, name: object) -> bool:
@@ -65,9 +65,15 @@ class Snapshot(Mapping[str, Array]):
     def wrong(self, name: str, expected: str) -> InputError:
         """Return the error that a part of the checkpoint is invalid."""
         array = self[name]
-        kind = f"{array.dtype}{list(array.shape)}"
-        there = kind if array.ndim or array.dtype.kind in _TEXTS else f"{array} ({array.dtype})"
-        return damaged(self._file, f"'{self._part}{name}' is {there[:80]}, not {expected}")
+        type_text = f"{array.dtype}{list(array.shape)}"
+        description = (
+            type_text
+            if array.ndim or array.dtype.kind in _TEXT_KINDS
+            else f"{array} ({array.dtype})"
+        )
+        return damaged_error(
+            self._file, f"'{self._part}{name}' is {description[:80]}, not {expected}"
+        )
 
     # --- one value ----------------------------------------------------------------------------
 
@@ -95,7 +101,9 @@ class Snapshot(Mapping[str, Array]):
     def content(self, name: str) -> Any:
         """Read a part that is a JSON text, and return its parsed content."""
         text = self.text(name)
-        check(len(text) * OBJECT, f"'{self._part}{name}' of the checkpoint '{self._file}'")
+        check(
+            len(text) * JSON_MEMORY_RATIO, f"'{self._part}{name}' of the checkpoint '{self._file}'"
+        )
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
@@ -109,9 +117,9 @@ class Snapshot(Mapping[str, Array]):
         fits = len(shape) == array.ndim and all(
             extent in (None, own) for extent, own in zip(shape, array.shape, strict=True)
         )
-        if not fits or _kind(array) not in kinds:
-            words = ", ".join("any" if extent is None else str(extent) for extent in shape)
-            raise self.wrong(name, f"an array of {_WORDS[kinds[0]]} [{words}]")
+        if not fits or _array_kind(array) not in kinds:
+            extents_text = ", ".join("any" if extent is None else str(extent) for extent in shape)
+            raise self.wrong(name, f"an array of {_KIND_NAMES[kinds[0]]} [{extents_text}]")
         return array
 
     def value(self, name: str, value: Value, front: tuple[int, ...] = ()) -> Array:
@@ -119,47 +127,47 @@ class Snapshot(Mapping[str, Array]):
         array, dtype = self[name], numpy_dtype(value.dtype)
         is_text = dtype.kind == "O"
         is_of_type = (
-            array.dtype.kind in _TEXTS if is_text else np.can_cast(array.dtype, dtype, "safe")
+            array.dtype.kind in _TEXT_KINDS if is_text else np.can_cast(array.dtype, dtype, "safe")
         )
         expected = value.type if not front else f"{value.type} for each of {list(front)}"
-        if not is_of_type or not _fits(array.shape, value, front):
+        if not is_of_type or not _matches_shape(array.shape, value, front):
             raise self.wrong(name, expected)
         return array.astype(dtype, copy=False)
 
     def rows(self, name: str, length: int, axis: int, dtype: str) -> Array:
         """Read an array with `length` rows of numbers or texts along `axis`."""
         array = self[name]
-        kinds = kinds_like(dtype)
-        if array.ndim <= axis or array.shape[axis] != length or _kind(array) not in kinds:
-            raise self.wrong(name, f"{length} rows of {_WORDS[kinds[0]]}")
+        kinds = kinds_for_dtype(dtype)
+        if array.ndim <= axis or array.shape[axis] != length or _array_kind(array) not in kinds:
+            raise self.wrong(name, f"{length} rows of {_KIND_NAMES[kinds[0]]}")
         return array
 
 
-_WORDS = {"b": "numbers", "i": "whole numbers", "f": "floats", "U": "texts"}
+_KIND_NAMES = {"b": "numbers", "i": "whole numbers", "f": "floats", "U": "texts"}
 
 
-def kinds_like(dtype: str) -> str:
+def kinds_for_dtype(dtype: str) -> str:
     """Return the kinds of arrays that can represent values of a dtype."""
     kind = kind_of(dtype)
     return "U" if kind == "U" else "biufc" if kind == "c" else "biuf"
 
 
-def _kind(array: Array) -> str:
+def _array_kind(array: Array) -> str:
     """Return the NumPy kind of an array's dtype, with `U` for strings and `f` for narrow floats."""
     if array.dtype.isbuiltin == 2:  # dtypes of ml_dtypes
         return "f"
     return "U" if dtype_name(array) == "string" else array.dtype.kind
 
 
-def _fits(shape: tuple[int, ...], value: Value, front: tuple[int, ...]) -> bool:
+def _matches_shape(shape: tuple[int, ...], value: Value, front: tuple[int, ...]) -> bool:
     if value.shape is None:
         return shape[: len(front)] == front
-    ends = zip((*front, *value.shape), shape, strict=False)
+    extent_pairs = zip((*front, *value.shape), shape, strict=False)
     return len(shape) == len(front) + len(value.shape) and all(
-        isinstance(extent, str) or extent == own for extent, own in ends
+        isinstance(extent, str) or extent == own for extent, own in extent_pairs
     )
 
 
-def damaged(file: str, what: str) -> InputError:
+def damaged_error(file: str, what: str) -> InputError:
     """Return the error that a checkpoint file is damaged."""
-    return InputError(f"the checkpoint '{file}' is damaged: {what}"[:300], hint=ANEW)
+    return InputError(f"the checkpoint '{file}' is damaged: {what}"[:300], hint=BEGIN_ANEW_HINT)

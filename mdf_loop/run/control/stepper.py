@@ -12,7 +12,7 @@ from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.room import Room
 
-Numbers: TypeAlias = "range | Array"
+StepNumbers: TypeAlias = "range | Array"
 """Step number of each row. Steps count from 0 over the whole run."""
 
 
@@ -23,7 +23,7 @@ class Block(Struct, frozen=True):
     of rows that are already stored at their destination.
     """
 
-    numbers: Numbers
+    numbers: StepNumbers
     rows: Mapping[str, Array]
     watched: Mapping[str, Array] = field(default_factory=dict)
     owned_names: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ class Stepper(Protocol):
         """True if no steps remain."""
 
     @property
-    def held(self) -> int:
+    def carried_bytes(self) -> int:
         """Bytes of the values that are carried into the next step."""
 
     def advance(self, most: int, stopping: Stopping) -> Block:
@@ -72,7 +72,7 @@ class Stepper(Protocol):
             Stopped: The computation was stopped. The state is the one before the call.
         """
 
-    def back(self) -> None:
+    def undo_advance(self) -> None:
         """Restore the state before the last `advance`."""
 
     def snapshot(self) -> dict[str, Array]:
@@ -82,7 +82,7 @@ class Stepper(Protocol):
         """Restore the state of the computation from a snapshot."""
 
 
-class Along(Protocol):
+class Coordinates(Protocol):
     """Interface of the coordinates of rows: an array, or an object that NumPy converts to an array."""
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class RowSink(Protocol):
     def room(self, count: int) -> Room:
         """Return preallocated memory for the next `count` rows, if the destination has some."""
 
-    def add(self, coordinate: Along, rows: Mapping[str, Array]) -> None:
+    def add(self, coordinate: Coordinates, rows: Mapping[str, Array]) -> None:
         """Append rows, with the time or the step number of each."""
 
     def flush(self) -> None:

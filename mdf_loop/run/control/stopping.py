@@ -2,7 +2,7 @@
 
 While ONNX Runtime computes, Python cannot run its signal handler. A signal therefore also writes to a
 wake-up socket (see `mdf_loop.signals`). One watcher thread per process reads the socket, checks time
-limits and memory, and asks the runtime to stop. The current computation first has `GRACE` seconds to
+limits and memory, and asks the runtime to stop. The current computation first has `GRACE_SECONDS` seconds to
 finish: with short steps, no work is lost. At the memory limit, there is no such delay. The runtime stops
 between two operations, not within one. The cost is some microseconds per run.
 """
@@ -25,13 +25,13 @@ from mdf_loop.ir import StopReason
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.memory_limit import in_use, limit, passed, would_pass
 
-GRACE = 0.03
+GRACE_SECONDS = 0.03
 """Seconds that the current computation has to finish after a request to stop."""
 
-LOOKS = 0.05
+MEMORY_CHECK_SECONDS = 0.05
 """Seconds between two checks of the memory while a computation runs."""
 
-LONGEST_SLEEP = 3600.0
+MAX_SLEEP_SECONDS = 3600.0
 """Maximum seconds that the watcher sleeps, since the operating system does not accept unlimited timeouts."""
 
 
@@ -53,19 +53,19 @@ class Stopping:
         failure: Error that ended the run, or None.
     """
 
-    def __init__(self, time_limit: float | None = None, grace: float = GRACE) -> None:
+    def __init__(self, time_limit: float | None = None, grace: float = GRACE_SECONDS) -> None:
         self.reason: StopReason | None = None
         self.signalled: StopReason | None = None
         self.failure: LoopError | None = None
         self._grace = grace
         self._deadline = None if time_limit is None else time.monotonic() + time_limit
-        self._most = limit()
-        self._end: float | None = None
-        self._over = False
+        self._memory_limit = limit()
+        self._termination_time: float | None = None
+        self._is_terminated = False
         self._running: set[Any] = set()
-        self._main = False
-        self._hung = False
-        self._taken_signals: list[int] = []
+        self._is_in_main_thread = False
+        self._is_bell_installed = False
+        self._intercepted_signals: list[int] = []
 
     can_end = True
     """True if a watcher can stop the run."""
@@ -73,7 +73,7 @@ class Stopping:
     @property
     def is_over(self) -> bool:
         """True if the computations of the run were asked to terminate."""
-        return self._over
+        return self._is_terminated
 
     @property
     def remaining(self) -> float | None:
@@ -82,31 +82,31 @@ class Stopping:
 
     def ask(self, reason: StopReason) -> None:
         """Request a stop of the run, from any thread. The first request determines the reason."""
-        self._set(reason)
+        self._request_stop(reason)
         _watcher().bell.ring()
 
-    def hears(self, reason: StopReason) -> bool:
+    def receive_signal(self, reason: StopReason) -> bool:
         """Record a received signal, and return True if it is the first signal of the run."""
-        first = self.signalled is None
+        is_first = self.signalled is None
         self.signalled = self.signalled or reason
-        self._set(reason)
-        return first
+        self._request_stop(reason)
+        return is_first
 
-    def _set(self, reason: StopReason) -> None:
+    def _request_stop(self, reason: StopReason) -> None:
         if self.reason is None:
-            self._end = time.monotonic() + self._grace
+            self._termination_time = time.monotonic() + self._grace
             self.reason = reason
 
     # --- the run ------------------------------------------------------------------------------
 
     def __enter__(self) -> Stopping:
         watcher = _watcher()
-        self._main = signals.in_main_thread()
+        self._is_in_main_thread = signals.in_main_thread()
         watcher.watched.add(self)
-        if self._main:
-            self._hung = watcher.bell.hang()
-            signals.listen(self.hears)
-            self._taken_signals = signals.take(_SIGINT)
+        if self._is_in_main_thread:
+            self._is_bell_installed = watcher.bell.hang()
+            signals.listen(self.receive_signal)
+            self._intercepted_signals = signals.take(_SIGINT)
         if self._deadline is not None:
             watcher.wake_by(self._deadline)
         return self
@@ -116,10 +116,10 @@ class Stopping:
         if self.signalled is not None:
             signals.answer()
         try:
-            signals.give_back(self._taken_signals)
+            signals.give_back(self._intercepted_signals)
         finally:
-            signals.listen_no_more(self.hears)
-            if self._hung:
+            signals.listen_no_more(self.receive_signal)
+            if self._is_bell_installed:
                 watcher.bell.take_down()
                 if self.signalled is not None:
                     watcher.look()  # a signal of this run must not stop the next one
@@ -128,9 +128,9 @@ class Stopping:
     def begins(self, run_options: Any) -> None:
         """Register a computation of the runtime, which the watcher terminates at the end of the run."""
         self._running.add(run_options)
-        if self._over:
+        if self._is_terminated:
             run_options.terminate = True
-        _watcher().wake_by(time.monotonic() + LOOKS)
+        _watcher().wake_by(time.monotonic() + MEMORY_CHECK_SECONDS)
 
     def ends(self, run_options: Any) -> None:
         """Unregister a computation of the runtime that has finished."""
@@ -140,36 +140,38 @@ class Stopping:
 
     def due(self) -> float | None:
         """Return the time of the next check or deadline of this run, or None."""
-        if self._over:
+        if self._is_terminated:
             return None
-        due = self._deadline if self.reason is None else self._end
+        due = self._deadline if self.reason is None else self._termination_time
         if not self._running:
             return due
-        look = time.monotonic() + LOOKS
-        return look if due is None else min(due, look)
+        next_check = time.monotonic() + MEMORY_CHECK_SECONDS
+        return next_check if due is None else min(due, next_check)
 
-    def look_at_memory(self, more: float = 0.0) -> None:
+    def check_memory(self, more: float = 0.0) -> None:
         """Stop the run at once if its memory, plus `more` bytes, exceeds the limit."""
         if self.reason is not None:
             return
-        there = in_use(more, self._most)
-        if there + more > self._most:
+        used_bytes = in_use(more, self._memory_limit)
+        if used_bytes + more > self._memory_limit:
             self.failure = (
-                passed(self._most) if there > self._most else would_pass(more, there, self._most)
+                passed(self._memory_limit)
+                if used_bytes > self._memory_limit
+                else would_pass(more, used_bytes, self._memory_limit)
             )
-            self._set(StopReason.MEMORY_LIMIT)
-            self._end = time.monotonic()
+            self._request_stop(StopReason.MEMORY_LIMIT)
+            self._termination_time = time.monotonic()
 
-    def look(self, now: float, rung: Collection[StopReason]) -> None:
+    def look(self, now: float, signal_reasons: Collection[StopReason]) -> None:
         """Check signals, the time limit and the memory at time `now`, and terminate computations if due."""
-        for reason in rung if self._main else ():
-            self._set(reason)
+        for reason in signal_reasons if self._is_in_main_thread else ():
+            self._request_stop(reason)
         if self._deadline is not None and now >= self._deadline:
-            self._set(StopReason.TIME_LIMIT)
+            self._request_stop(StopReason.TIME_LIMIT)
         if self._running:
-            self.look_at_memory()
-        if self._end is not None and time.monotonic() >= self._end:
-            self._over = True
+            self.check_memory()
+        if self._termination_time is not None and time.monotonic() >= self._termination_time:
+            self._is_terminated = True
             for run_options in tuple(self._running):
                 run_options.terminate = True
 
@@ -192,40 +194,40 @@ class _Watcher:
     def __init__(self) -> None:
         self.watched: set[Stopping] = set()
         self.bell = signals.WakeupSocket()
-        self._sleeps_until = math.inf
+        self._wake_time = math.inf
         self._requested_wake = -math.inf
-        self._looking = ForkSafeLock()
+        self._check_lock = ForkSafeLock()
         threading.Thread(target=self._watch, name="mdf_loop watcher", daemon=True).start()
 
     def wake_by(self, due: float) -> None:
         """Wake the watcher at `due` at the latest. A watcher that wakes earlier anyway is not disturbed."""
-        if due < self._sleeps_until:
-            self._requested_wake = self._sleeps_until = due  # no earlier wake-up is needed
+        if due < self._wake_time:
+            self._requested_wake = self._wake_time = due  # no earlier wake-up is needed
             self.bell.ring()
 
     def look(self) -> None:
         """Read the received signals, and check each watched run."""
-        with self._looking:
+        with self._check_lock:
             data = self.bell.heard()
-            rung = signals.reasons_in(data or b"")
+            signal_reasons = signals.reasons_in(data or b"")
             now = time.monotonic()
             for stopping in tuple(self.watched):
-                stopping.look(now, rung)
+                stopping.look(now, signal_reasons)
         if data and threading.current_thread() is threading.main_thread():
             self.bell.ring()  # wake the watcher thread, since this thread has read its bytes
 
     def _watch(self) -> None:
         while True:
-            self._sleeps_until = math.inf  # a run that begins from now on wakes this thread
-            dues = [due for s in tuple(self.watched) if (due := s.due()) is not None]
+            self._wake_time = math.inf  # a run that begins from now on wakes this thread
+            due_times = [due for s in tuple(self.watched) if (due := s.due()) is not None]
             # The requesting run may have ended, but other runs rely on this wake-up time.
             if self._requested_wake > time.monotonic():
-                dues.append(self._requested_wake)
-            wait = None
-            if dues:
-                self._sleeps_until = min(dues)
-                wait = min(max(0.0, self._sleeps_until - time.monotonic()), LONGEST_SLEEP)
-            select.select([self.bell.socket], [], [], wait)
+                due_times.append(self._requested_wake)
+            timeout = None
+            if due_times:
+                self._wake_time = min(due_times)
+                timeout = min(max(0.0, self._wake_time - time.monotonic()), MAX_SLEEP_SECONDS)
+            select.select([self.bell.socket], [], [], timeout)
             self.look()
 
 

@@ -38,14 +38,14 @@ class GradientInOne:
         self._wrt = differentiation.wrt
         self._data_feeds = {**data.whole(), **(controls or {})}
         self._swept = frozenset(swept)
-        self._at_once = True
+        self._runs_all_members = True
         try:
-            self._runnable = differentiation.loaded(program, self._swept)
+            self._runnable = differentiation.load(program, self._swept)
         except UnsupportedError:
             if not swept:
                 raise
-            self._at_once = False
-            self._runnable = differentiation.loaded(program)
+            self._runs_all_members = False
+            self._runnable = differentiation.load(program)
 
     @property
     def native(self) -> Mapping[str, str]:
@@ -55,17 +55,21 @@ class GradientInOne:
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
         """Compute the objective and its derivative by each requested input."""
         feeds = {**bound.with_random_keys(self._program).arrays, **self._data_feeds}
-        if not self._swept or self._at_once:
-            return self._one(self._runnable, feeds)
+        if not self._swept or self._runs_all_members:
+            return self._run_program(self._runnable, feeds)
         members = len(feeds[min(self._swept)])
-        derivatives = [self._one(self._runnable, self._member(feeds, k)) for k in range(members)]
+        derivatives = [
+            self._run_program(self._runnable, self._select_member(feeds, k)) for k in range(members)
+        ]
         changes = {name: np.stack([each[name] for _, each in derivatives]) for name in self._wrt}
         return np.stack([value for value, _ in derivatives]), changes
 
-    def _member(self, feeds: Mapping[str, Any], member: int) -> dict[str, Any]:
+    def _select_member(self, feeds: Mapping[str, Any], member: int) -> dict[str, Any]:
         return {n: data[member] if n in self._swept else data for n, data in feeds.items()}
 
-    def _one(self, runnable: Runnable, feeds: Mapping[str, Any]) -> tuple[Array, dict[str, Array]]:
+    def _run_program(
+        self, runnable: Runnable, feeds: Mapping[str, Any]
+    ) -> tuple[Array, dict[str, Array]]:
         names = [entry.value.name for entry in runnable.program.inputs]
         outputs = runnable.run({name: feeds[name] for name in names})
         return outputs[OBJECTIVE_OUTPUT], {name: outputs[change_of(name)] for name in self._wrt}

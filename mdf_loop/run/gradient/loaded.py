@@ -37,7 +37,7 @@ class Differentiation(Struct, frozen=True):
     through_kernels: LoopBackward = backward_for_onnxruntime
 
     @property
-    def before_the_end(self) -> Differentiation:
+    def without_last_terms(self) -> Differentiation:
         """Differentiation for chunks before the last one, without `last` terms."""
         return replace(self, terms=tuple(term for term in self.terms if term.word != "last"))
 
@@ -53,10 +53,10 @@ class Differentiation(Struct, frozen=True):
         Derivatives are by the inputs of the objective and by the further inputs `wrt`.
         """
         input_names = {entry.value.name for entry in program.inputs}
-        known = [name for name in self.wrt if name in input_names]
-        number = add_objective(program, self.terms)
+        known_inputs = [name for name in self.wrt if name in input_names]
+        objective_program = add_objective(program, self.terms)
         gradient_program = differentiate(
-            number, OBJECTIVE_OUTPUT, (*known, *wrt), of, through_loop, self.most
+            objective_program, OBJECTIVE_OUTPUT, (*known_inputs, *wrt), of, through_loop, self.most
         )
         kept_outputs = [
             o
@@ -65,7 +65,7 @@ class Differentiation(Struct, frozen=True):
         ]
         return replace(gradient_program, outputs=tuple(kept_outputs))
 
-    def loaded(
+    def load(
         self,
         program: Program,
         swept: Collection[str] = (),
@@ -74,15 +74,15 @@ class Differentiation(Struct, frozen=True):
     ) -> Runnable:
         """Differentiate a program and load the result. Inputs in `swept` have a leading axis of members."""
         backend = PROGRAM_BACKENDS["onnxruntime"]
-        ready = None
+        prepared = None
         if self.placement.native != "off" and not self.placement.brief and unavailable() is None:
             gradient_program = self.program(program, backward_for_native, wrt, of)
-            ready = prepare(gradient_program, backend.order, over_time(swept))
-            notes = set(said_before(ready).values())
-            if notes != {NATIVE} and self.placement.native != "require":
-                ready = None
-        if ready is None:
+            prepared = prepare(gradient_program, backend.order, over_time(swept))
+            forms = set(said_before(prepared).values())
+            if forms != {NATIVE} and self.placement.native != "require":
+                prepared = None
+        if prepared is None:
             gradient_program = self.program(program, self.through_kernels, wrt, of)
-            ready = prepare(gradient_program, backend.order, over_time(swept))
-        loaded = backend.load(ready, self.placement)
+            prepared = prepare(gradient_program, backend.order, over_time(swept))
+        loaded = backend.load(prepared, self.placement)
         return Members(loaded, swept) if swept else loaded

@@ -15,13 +15,13 @@ from mdf_loop.losses import Loss
 from mdf_loop.passes.gradient.objective import Term
 
 
-def terms_of(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
+def make_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
     """Return the objective terms of losses. The term of a mean has a factor."""
-    terms = whole_terms(losses, names)
+    terms = make_unscaled_terms(losses, names)
     return tuple(replace(term, scaled=term.word == "mean") for term in terms)
 
 
-def whole_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
+def make_unscaled_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
     """Return the objective terms of losses, without factors, for one program that computes all rows."""
     return tuple(Term(names[loss.output], loss.word, number=k) for k, loss in enumerate(losses))
 
@@ -50,7 +50,7 @@ class Data(Struct, frozen=True):
         """
         values = {output.name: output.value for output in program.outputs}
         arrays = {
-            term.data: _fitting(loss, values[term.output], steps, alike=term.alike)
+            term.data: _convert_data(loss, values[term.output], steps, alike=term.alike)
             for loss, term in zip(losses, terms, strict=True)
             if loss.data is not None and term.data is not None
         }
@@ -68,19 +68,19 @@ class Data(Struct, frozen=True):
 
     def _factors(self, share: float) -> dict[str, Array]:
         """Return the factors of mean terms, so that the sum over all chunks and trials is the mean."""
-        part = np.array(share / self.trials)
-        return {t.data: part for t in self.terms if t.scaled and t.data is not None}
+        factor = np.array(share / self.trials)
+        return {t.data: factor for t in self.terms if t.scaled and t.data is not None}
 
 
-def _fitting(loss: Loss, value: Value, steps: int | None, *, alike: bool) -> Array:
+def _convert_data(loss: Loss, value: Value, steps: int | None, *, alike: bool) -> Array:
     """Convert the data of a loss to the dtype and shape of its output."""
-    own = tuple(value.shape or ())
-    shape = own if steps is None else (steps, *own[1:])
+    output_shape = tuple(value.shape or ())
+    shape = output_shape if steps is None else (steps, *output_shape[1:])
     array = np.asarray(loss.data, numpy_dtype(value.dtype))
     if alike:
         return array
-    known = all(isinstance(extent, int) for extent in shape)
-    if array.ndim == 0 and known:
+    has_fixed_shape = all(isinstance(extent, int) for extent in shape)
+    if array.ndim == 0 and has_fixed_shape:
         return np.full([int(extent) for extent in shape], array)
     alike = len(array.shape) == len(shape) and all(
         not isinstance(extent, int) or extent == own_extent

@@ -25,12 +25,12 @@ from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.lower.syntax import dotted_name, drawing_calls, parse
 from mdf_loop.number_check import contains_only_numbers
-from mdf_loop.run.modeci.seeds import seeded
+from mdf_loop.run.modeci.seeds import use_seed
 
-_HOOK = "mdf_loop_draw"
+_HOOK_NAME = "mdf_loop_draw"
 
-_NAMED = ("shape", "mean", "scale", "low", "high", "dtype")
-_READING = ("Like", "Bernoulli")
+_KEYWORD_ARGUMENTS = ("shape", "mean", "scale", "low", "high", "dtype")
+_INPUT_OPERATOR_SUFFIXES = ("Like", "Bernoulli")
 """Suffixes of operators that draw numbers for an input."""
 
 
@@ -46,12 +46,14 @@ class EngineDraws:
         self._calls: list[tuple[str, str]] = []
         self._place = document.graph.id
         self.document = document
-        graph = replace_fields(document.graph, nodes=[*map(self._node, document.graph.nodes)])
+        graph = replace_fields(
+            document.graph, nodes=[*map(self._number_node, document.graph.nodes)]
+        )
         if self._calls:
             self.document = replace(document, graph=graph)
 
     @contextmanager
-    def given(self, turn: Callable[[], int]) -> Iterator[None]:
+    def enable_draws(self, turn: Callable[[], int]) -> Iterator[None]:
         """Enable the drawing calls of the document within this context. `turn` returns the current turn."""
 
         def draw(number: int, *arguments: Any, **named: Any) -> Any:
@@ -62,72 +64,82 @@ class EngineDraws:
                 sentence = f"{error.findings[0].what}, drawn by '{site}'"
                 raise OperandError(sentence) from None
 
-        with seeded(self._seed), _put(draw):
+        with use_seed(self._seed), _install_hook(draw):
             yield
 
     # --- the document -----------------------------------------------------------------------------
 
-    def _node(self, node: Any) -> Any:
+    def _number_node(self, node: Any) -> Any:
         taken_names = {item.id for item in (*node.functions, *node.parameters)}
         return replace_fields(
             node,
-            functions=[self._item(node, item) for item in node.functions],
-            parameters=[self._item(node, item) for item in node.parameters],
+            functions=[self._number_item(node, item) for item in node.functions],
+            parameters=[self._number_item(node, item) for item in node.parameters],
             output_ports=[
                 replace_fields(
-                    port, value=self._text(port.value, self._port(node, port, taken_names))
+                    port,
+                    value=self._number_expression(
+                        port.value, self._port_site(node, port, taken_names)
+                    ),
                 )
                 for port in node.output_ports
             ],
         )
 
-    def _port(self, node: Any, port: Any, taken_names: set[str]) -> str:
+    def _port_site(self, node: Any, port: Any, taken_names: set[str]) -> str:
         name = f"output_ports.{port.id}" if port.id in taken_names else port.id
         return f"{self._place}.{node.id}.{name}"
 
-    def _item(self, node: Any, item: Any) -> Any:
+    def _number_item(self, node: Any, item: Any) -> Any:
         if graph_function(item.function):
             return item
         site = f"{self._place}.{node.id}.{item.id}"
         if item.function in FUNCTIONS:
-            return self._operator(item, site)
-        fields = {"value": self._text(item.value, site)}
+            return self._replace_operator(item, site)
+        fields = {"value": self._number_expression(item.value, site)}
         if item.args:
-            fields["args"] = {k: self._text(v, f"{site}.{k}") for k, v in item.args.items()}
+            fields["args"] = {
+                k: self._number_expression(v, f"{site}.{k}") for k, v in item.args.items()
+            }
         for part in ("default_initial_value", "time_derivative"):
             if getattr(item, part, None) is not None:
-                fields[part] = self._text(getattr(item, part), f"{site}.{part}")
+                fields[part] = self._number_expression(getattr(item, part), f"{site}.{part}")
         if getattr(item, "conditions", None):
             fields["conditions"] = [
-                self._condition(condition, f"{site}.conditions.{k}")
+                self._number_condition(condition, f"{site}.conditions.{k}")
                 for k, condition in enumerate(item.conditions)
             ]
         return replace_fields(item, **fields)
 
-    def _operator(self, item: Any, site: str) -> Any:
+    def _replace_operator(self, item: Any, site: str) -> Any:
         """Replace an ONNX operator that draws by an expression with a numbered drawing call."""
-        args = {k: self._text(v, f"{site}.{k}") for k, v in (item.args or {}).items()}
+        args = {k: self._number_expression(v, f"{site}.{k}") for k, v in (item.args or {}).items()}
         seed = args.pop("seed", None)
-        arguments = [f"{name}={name}" for name in args if name in _NAMED]
-        arguments += ["input=input"] * item.function.endswith(_READING)
-        number = self._numbered(item.function, f"{site}{_seed(seed)}#0")
-        call = f"numpy.random.{_HOOK}({', '.join((str(number), *arguments))})"
+        arguments = [f"{name}={name}" for name in args if name in _KEYWORD_ARGUMENTS]
+        arguments += ["input=input"] * item.function.endswith(_INPUT_OPERATOR_SUFFIXES)
+        number = self._register_call(item.function, f"{site}{_seed_suffix(seed)}#0")
+        call = f"numpy.random.{_HOOK_NAME}({', '.join((str(number), *arguments))})"
         return replace_fields(item, function=None, args=args, value=call)
 
-    def _condition(self, condition: Any, site: str) -> Any:
+    def _number_condition(self, condition: Any, site: str) -> Any:
         if isinstance(condition, dict):
-            return {**condition, **{k: self._text(v, f"{site}.{k}") for k, v in condition.items()}}
+            return {
+                **condition,
+                **{k: self._number_expression(v, f"{site}.{k}") for k, v in condition.items()},
+            }
         fields = {part: getattr(condition, part) for part in ("test", "value")}
         return replace_fields(
-            condition, **{k: self._text(v, f"{site}.{k}") for k, v in fields.items()}
+            condition, **{k: self._number_expression(v, f"{site}.{k}") for k, v in fields.items()}
         )
 
-    def _text(self, expression: Any, site: str) -> Any:
+    def _number_expression(self, expression: Any, site: str) -> Any:
         """Insert the numbers of the call sites into the drawing calls of an expression."""
         if isinstance(expression, list | tuple) and not contains_only_numbers(expression):
-            parts = [self._text(part, f"{site}.{k}") for k, part in enumerate(expression)]
-            same = all(map(lambda new, old: new is old, parts, expression))
-            return expression if same else parts
+            parts = [
+                self._number_expression(part, f"{site}.{k}") for k, part in enumerate(expression)
+            ]
+            is_unchanged = all(map(lambda new, old: new is old, parts, expression))
+            return expression if is_unchanged else parts
         if not isinstance(expression, str) or "random" not in expression:
             return expression
         try:
@@ -136,34 +148,34 @@ class EngineDraws:
             return expression
         calls = drawing_calls(tree)
         for k, call in enumerate(calls):
-            self._number(call, f"{site}#{k}")
+            self._number_call(call, f"{site}#{k}")
         return ast.unparse(tree) if calls else expression
 
-    def _number(self, call: ast.Call, site: str) -> None:
+    def _number_call(self, call: ast.Call, site: str) -> None:
         function = dotted_name(call.func)
         if function not in FUNCTIONS:
             return
-        call.args.insert(0, ast.Constant(self._numbered(function, site)))
-        call.func = ast.parse(f"numpy.random.{_HOOK}", mode="eval").body
+        call.args.insert(0, ast.Constant(self._register_call(function, site)))
+        call.func = ast.parse(f"numpy.random.{_HOOK_NAME}", mode="eval").body
 
-    def _numbered(self, function: str, site: str) -> int:
+    def _register_call(self, function: str, site: str) -> int:
         self._calls.append((function, site))
         return len(self._calls) - 1
 
 
 @contextmanager
-def _put(draw: Callable[..., Any]) -> Iterator[None]:
+def _install_hook(draw: Callable[..., Any]) -> Iterator[None]:
     """Install a drawing function for expressions, and restore the previous function at the end."""
-    before = getattr(np.random, _HOOK, None)
-    setattr(np.random, _HOOK, draw)
+    previous = getattr(np.random, _HOOK_NAME, None)
+    setattr(np.random, _HOOK_NAME, draw)
     try:
         yield
     finally:
-        if before is None:
-            delattr(np.random, _HOOK)
+        if previous is None:
+            delattr(np.random, _HOOK_NAME)
         else:
-            setattr(np.random, _HOOK, before)
+            setattr(np.random, _HOOK_NAME, previous)
 
 
-def _seed(seed: Any) -> str:
+def _seed_suffix(seed: Any) -> str:
     return "" if seed is None else f".seed {float(seed)}"

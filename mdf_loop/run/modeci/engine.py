@@ -30,13 +30,13 @@ from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.modeci.engine_graph import EngineGraph
 from mdf_loop.run.modeci.evaluations import Evaluations
 from mdf_loop.run.outputs import LoopReport
-from mdf_loop.run.recording.lengths import lengths_of, with_axes
+from mdf_loop.run.recording.lengths import insert_axes, row_lengths
 from mdf_loop.run.recording.rows import Column
 
-NOTHING_GIVEN = BoundInputs({})
+NO_INPUTS = BoundInputs({})
 
 
-def only_given(document: Document, names: Container[str], inputs: BoundInputs) -> BoundInputs:
+def select_inputs(document: Document, names: Container[str], inputs: BoundInputs) -> BoundInputs:
     """Select the inputs in `names`. Other ports have the engine's own defaults."""
     port_names = [p.name for p in open_ports(document) if p.name_among(names) is not None]
     arrays = {name: inputs.arrays[name] for name in port_names}
@@ -65,9 +65,9 @@ class EngineRun(Struct, frozen=True):
     lengths: Mapping[str, Array] = field(default_factory=dict)
 
 
-def drive(
+def run_evaluations(
     evaluations: Evaluations,
-    inputs: BoundInputs = NOTHING_GIVEN,
+    inputs: BoundInputs = NO_INPUTS,
     steps: int | None = None,
     reason_to_stop: Callable[[], StopReason | None] = lambda: None,
 ) -> EngineRun:
@@ -93,21 +93,23 @@ def drive(
             break
         arrays = {n: a[step] if n in inputs.over_time else a for n, a in inputs.arrays.items()}
         try:
-            held_values = evaluations.run(arrays)
+            item_values = evaluations.run(arrays)
         except LoopError as error:
             failure = error
             break
         for item, column in columns.items():
-            column.append(held_values[item.name])
+            column.append(item_values[item.name])
     executed = tuple(evaluations.executed_sets)
     executed_nodes = {node for sets in executed for nodes in sets for node in nodes}
-    value_columns = columns.items() if evaluations.by_name else _numbers(columns, executed_nodes)
+    value_columns = (
+        columns.items() if evaluations.by_name else _numeric_columns(columns, executed_nodes)
+    )
     rows = (
-        {i.name: _rows(i, column, engine.document) for i, column in value_columns}
+        {i.name: _convert_column(i, column, engine.document) for i, column in value_columns}
         if executed
         else {}
     )
-    stacks = {name: _stacked(name, column) for name, column in rows.items()}
+    stacks = {name: _stack_rows(name, column) for name, column in rows.items()}
     arrays = {name: array if steps else array[0, ...] for name, (array, _) in stacks.items()}
     lengths = {name: lengths for name, (_, lengths) in stacks.items() if lengths is not None}
     return EngineRun(arrays, executed, _loop_reports(engine), failure, stopped_by, rows, lengths)
@@ -116,19 +118,19 @@ def drive(
 # --- values in the engine -----------------------------------------------------------------------
 
 
-def _numbers(
+def _numeric_columns(
     columns: Mapping[Item, list[Any]], executed_nodes: Collection[str]
 ) -> Iterable[tuple[Item, list[Any]]]:
     """Yield the items whose values are all numbers, and that have a value if their node ran."""
     for item, column in columns.items():
-        valued = [value for value in column if value is not None]
-        if all(_array(value) is not None for value in valued) and (
-            valued or item.node not in executed_nodes
+        present_values = [value for value in column if value is not None]
+        if all(_as_array(value) is not None for value in present_values) and (
+            present_values or item.node not in executed_nodes
         ):
             yield item, column
 
 
-def _array(value: Any) -> Array | None:
+def _as_array(value: Any) -> Array | None:
     """Convert a value to an array, or return None unless it is a number, text or rectangular list."""
     if isinstance(value, tuple | dict):
         return None
@@ -137,11 +139,11 @@ def _array(value: Any) -> Array | None:
     except ValueError:
         return None
     if array.dtype == object:
-        return _wide(array)
+        return _wide_integers_to_float(array)
     return array if array.dtype.kind in "biufUS" else None
 
 
-def _wide(array: Array) -> Array | None:
+def _wide_integers_to_float(array: Array) -> Array | None:
     """Convert integers wider than 64 bits to floats if that is exact. Return None for other objects."""
     entries = list(array.flat)
     if all(isinstance(entry, str) for entry in entries):
@@ -150,13 +152,13 @@ def _wide(array: Array) -> Array | None:
         floats = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         return None
-    same = all(int(f) == e for f, e in zip(floats.flat, entries, strict=True) if np.isfinite(f))
-    return floats if same and np.isfinite(floats).all() else None
+    is_exact = all(int(f) == e for f, e in zip(floats.flat, entries, strict=True) if np.isfinite(f))
+    return floats if is_exact and np.isfinite(floats).all() else None
 
 
-def _rows(item: Item, column: list[Any], document: Document) -> list[Array | None]:
+def _convert_column(item: Item, column: list[Any], document: Document) -> list[Array | None]:
     """Convert the values of an item to arrays, with None for absent values."""
-    rows = [None if value is None else _array(value) for value in column]
+    rows = [None if value is None else _as_array(value) for value in column]
     if any(row is None and value is not None for row, value in zip(rows, column, strict=True)):
         raise RunError(
             f"'{item.name}' is not a number in modeci_mdf's engine",
@@ -166,26 +168,26 @@ def _rows(item: Item, column: list[Any], document: Document) -> list[Array | Non
     return rows
 
 
-def _stacked(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array | None]:
+def _stack_rows(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array | None]:
     """Stack rows along a new first axis, with nan for absent rows, and return the lengths if they vary.
 
     Among arrays of one shape, a scalar row fills all elements of its array.
     """
-    valued = [row for row in rows if row is not None]
-    dtype = _common_dtype(valued, missing=len(valued) < len(rows))
-    shapes = {row.shape for row in valued if row.shape} or {()}
+    present_rows = [row for row in rows if row is not None]
+    dtype = _common_dtype(present_rows, missing=len(present_rows) < len(rows))
+    shapes = {row.shape for row in present_rows if row.shape} or {()}
     if len(shapes) == 1:
         stacked = np.empty((len(rows), *shapes.pop()), dtype)
         for position, row in enumerate(rows):
             stacked[position] = np.nan if row is None else row
         return stacked, None
     rank = max(map(len, shapes))
-    nothing = np.empty((0,) * rank, dtype)
-    deep = [nothing if row is None else with_axes(row, rank, 0) for row in rows]
+    empty_row = np.empty((0,) * rank, dtype)
+    expanded_rows = [empty_row if row is None else insert_axes(row, rank, 0) for row in rows]
     column = Column(name, len(rows))
-    for row in deep:
+    for row in expanded_rows:
         column.add(row[None])
-    return column.rows, np.concatenate([lengths_of(row[None], None, 1) for row in deep])
+    return column.rows, np.concatenate([row_lengths(row[None], None, 1) for row in expanded_rows])
 
 
 def _common_dtype(rows: Sequence[Array], *, missing: bool) -> Any:

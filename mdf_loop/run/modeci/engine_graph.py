@@ -6,7 +6,7 @@ order is that of the document, which is one of the possible orders of the engine
 not affect numbers: a schedule that never ends is an error, and each exception of the engine becomes
 one `LoopError` that names the node.
 
-Only this one graph is changed, not modeci_mdf. `unformatted`, `with_copies` and `with_kept` are for
+Only this one graph is changed, not modeci_mdf. `skip_debug_texts`, `copy_port_values` and `keep_port_values` are for
 `verify`.
 
 Source: modeci_mdf.execution_engine (0.4.15), graph_scheduler.Scheduler.run (1.2.2).
@@ -32,7 +32,7 @@ from mdf_loop.locks import ForkSafeLock
 from mdf_loop.reading.schedule.plan import MOST_PASSES
 from mdf_loop.run.modeci.draws import EngineDraws
 
-MOST_IDLE = 10_000
+MAX_IDLE_PASSES = 10_000
 """Number of consecutive passes without a running node, after which an evaluation counts as endless."""
 
 
@@ -51,11 +51,11 @@ class EngineGraph:
     """
 
     def __init__(self, document: Document, seed: int = 0) -> None:
-        _check_reached(document)
+        _check_edges_reachable(document)
         self._draws = EngineDraws(document, seed)
         self.document = document = self._draws.document
-        with self._draws.given(lambda: 0):
-            self._graph = _made(document)
+        with self._draws.enable_draws(lambda: 0):
+            self._graph = _make_graph(document)
         self.nodes: dict[str, Any] = self._graph.enodes
         for _, call in self.loop_calls():
             call.graph = document.graph.id
@@ -86,26 +86,26 @@ class EngineGraph:
             RunError: The engine failed. The message is the engine's own, with the place.
         """
         self._executed_sets.clear()
-        draws = self._draws.given(lambda: self.turn)
-        with silent(), draws, _at(f"{self.document.where}.conditions"):
+        draws = self._draws.enable_draws(lambda: self.turn)
+        with silence_engine(), draws, _convert_errors(f"{self.document.where}.conditions"):
             self._graph.evaluate(time_increment=time_increment)
         return tuple(self._executed_sets)
 
 
-def _made(document: Document) -> Any:
+def _make_graph(document: Document) -> Any:
     from modeci_mdf.execution_engine import EvaluableGraph
 
-    with silent():
+    with silence_engine():
         try:
             return EvaluableGraph(document.graph)
         except LoopError:
             raise
         except Exception as error:  # noqa: BLE001 - the engine raises exceptions of any type
-            raise engine_error(error, _refused_node(document)) from None
+            raise make_engine_error(error, _refused_node(document)) from None
 
 
 @contextmanager
-def silent() -> Iterator[None]:
+def silence_engine() -> Iterator[None]:
     """Suppress output and warnings of the engine within this context."""
     with suppress_output(), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -115,12 +115,12 @@ def silent() -> Iterator[None]:
 # --- errors -------------------------------------------------------------------------------------
 
 
-def engine_error(error: Exception, where: str) -> RunError:
+def make_engine_error(error: Exception, where: str) -> RunError:
     """Convert an exception of the engine to a RunError with a one-line message."""
     message = _one_line(str(error).partition(" with params ")[0]).removeprefix("Error! ")
-    plain = type(error) in (Exception, ValueError) and message
-    text = message if plain else f"{type(error).__name__}: {message}".removesuffix(": ")
-    if reason := _kept_back(error):
+    has_plain_message = type(error) in (Exception, ValueError) and message
+    text = message if has_plain_message else f"{type(error).__name__}: {message}".removesuffix(": ")
+    if reason := _expression_failure(error):
         text = f"{text}: {reason}"
     return RunError(
         f"modeci_mdf's engine cannot run this model: {text}",
@@ -133,7 +133,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:200]
 
 
-def _kept_back(error: Exception) -> str:
+def _expression_failure(error: Exception) -> str:
     """Return the reason of a failed expression, which the engine prints only in verbose mode."""
     from modelspec.utils import evaluate
 
@@ -160,11 +160,11 @@ def _refused_node(document: Document) -> str:
     return document.where
 
 
-def _check_reached(document: Document) -> None:
+def _check_edges_reachable(document: Document) -> None:
     """Check that all edges can be reached from nodes without incoming edges, as the engine requires."""
     graph = document.graph
-    fed = {edge.receiver for edge in graph.edges}
-    reachable = {node.id for node in graph.nodes if node.id not in fed}
+    receivers = {edge.receiver for edge in graph.edges}
+    reachable = {node.id for node in graph.nodes if node.id not in receivers}
     has_default = {
         n.id for n in graph.nodes if any(p.default_value is not None for p in n.input_ports)
     }
@@ -173,14 +173,14 @@ def _check_reached(document: Document) -> None:
     while size != len(reachable):
         size = len(reachable)
         reachable |= {edge.receiver for edge in graph.edges if edge.sender in reachable}
-    missed = list(dict.fromkeys(e.sender for e in graph.edges if e.sender not in reachable))
-    if missed:
-        names = ", ".join(f"'{name}'" for name in missed)
+    unreachable = list(dict.fromkeys(e.sender for e in graph.edges if e.sender not in reachable))
+    if unreachable:
+        names = ", ".join(f"'{name}'" for name in unreachable)
         raise CycleError(
             f"modeci_mdf's engine never starts: no edges lead from its first nodes to {names}",
             document.where,
             "run the model compiled: only the engine's search for first nodes fails"
-            if has_default.intersection(missed)
+            if has_default.intersection(unreachable)
             else "the nodes wait for each other; give an input port of one a default_value",
         )
 
@@ -191,20 +191,20 @@ def _check_reached(document: Document) -> None:
 def _order_edges(graph: Any, document: Document) -> None:
     """Transfer the values of edges into a node just before the node runs, in document order."""
     order = {id(edge): k for k, edge in enumerate(document.graph.edges)}
-    pass_on = graph.evaluate_edge
-    waiting: list[tuple[Any, dict[str, Any]]] = []
+    evaluate_edge = graph.evaluate_edge
+    pending_edges: list[tuple[Any, dict[str, Any]]] = []
 
     def keep(edge: Any, **arguments: Any) -> None:
-        waiting.append((edge, arguments))
+        pending_edges.append((edge, arguments))
 
     def after_edges(node_id: str, run: Callable[..., None]) -> Callable[..., None]:
         def run_node(**arguments: Any) -> None:
-            edges = sorted(waiting, key=lambda edge_call: order[id(edge_call[0])])
-            waiting.clear()
+            edges = sorted(pending_edges, key=lambda edge_call: order[id(edge_call[0])])
+            pending_edges.clear()
             for edge, options in edges:
-                with _at(f"{document.where}.edges['{edge.id}']"):
-                    pass_on(edge, **options)
-            with _at(f"{document.where}.nodes['{node_id}']"):
+                with _convert_errors(f"{document.where}.edges['{edge.id}']"):
+                    evaluate_edge(edge, **options)
+            with _convert_errors(f"{document.where}.nodes['{node_id}']"):
                 run(**arguments)
 
         return run_node
@@ -215,16 +215,16 @@ def _order_edges(graph: Any, document: Document) -> None:
 
 
 @contextmanager
-def _at(where: str) -> Iterator[None]:
+def _convert_errors(where: str) -> Iterator[None]:
     try:
         yield
     except LoopError:
         raise
     except Exception as error:  # noqa: BLE001 - the engine raises exceptions of any type
-        raise engine_error(error, where) from None
+        raise make_engine_error(error, where) from None
 
 
-def _order_nodes(graph: Any, document: Document, done: list[tuple[str, ...]]) -> None:
+def _order_nodes(graph: Any, document: Document, executed_sets: list[tuple[str, ...]]) -> None:
     """Order simultaneous nodes by document order, and raise if an evaluation never ends."""
     order = {id(node): k for k, node in enumerate(document.graph.nodes)}
     queue = graph.scheduler.consideration_queue
@@ -235,18 +235,18 @@ def _order_nodes(graph: Any, document: Document, done: list[tuple[str, ...]]) ->
         idle = 0
         for count, nodes in enumerate(run(*args, **kwargs)):
             idle = 0 if nodes else idle + 1
-            if idle > MOST_IDLE * len(queue):
-                raise _endless(f"nothing runs for {MOST_IDLE} passes", document)
+            if idle > MAX_IDLE_PASSES * len(queue):
+                raise _endless_error(f"nothing runs for {MAX_IDLE_PASSES} passes", document)
             if count > MOST_PASSES * len(queue):
-                raise _endless(f"it is not over after {MOST_PASSES} passes", document)
+                raise _endless_error(f"it is not over after {MOST_PASSES} passes", document)
             ordered_nodes = sorted(nodes, key=lambda node: order[id(node)])
-            done.append(tuple(node.id for node in ordered_nodes))
+            executed_sets.append(tuple(node.id for node in ordered_nodes))
             yield ordered_nodes
 
     graph.scheduler.run = bounded
 
 
-def _endless(what: str, document: Document) -> RunError:
+def _endless_error(what: str, document: Document) -> RunError:
     return RunError(
         f"an evaluation of this model never ends in modeci_mdf's engine: {what}",
         f"{document.where}.conditions",
@@ -256,20 +256,20 @@ def _endless(what: str, document: Document) -> RunError:
 
 # --- for verify ---------------------------------------------------------------------------------
 
-_UNFORMATTED = ForkSafeLock()
+_FORMATTERS_LOCK = ForkSafeLock()
 
 
 @contextmanager
-def unformatted() -> Iterator[None]:
+def skip_debug_texts() -> Iterator[None]:
     """Replace the engine's unused debug texts within this context. They take most of the engine's time.
 
     modeci_mdf formats every value of every expression as text. The numbers do not depend on these texts.
     Within this context, the texts are empty in all graphs of the process. Contexts of other threads wait.
     """
-    with _UNFORMATTED:
-        formatters = _formatters()
+    with _FORMATTERS_LOCK:
+        formatters = _debug_formatters()
         for module, name, _ in formatters:
-            setattr(module, name, _no_text)
+            setattr(module, name, _return_no_text)
         try:
             yield
         finally:
@@ -278,7 +278,7 @@ def unformatted() -> Iterator[None]:
 
 
 @functools.cache
-def _formatters() -> tuple[tuple[Any, str, Any], ...]:
+def _debug_formatters() -> tuple[tuple[Any, str, Any], ...]:
     """Return the modules, names and functions that format the engine's debug texts.
 
     The functions are those at the first call. In a process that was forked within the context, the texts
@@ -291,11 +291,11 @@ def _formatters() -> tuple[tuple[Any, str, Any], ...]:
     return tuple((m, n, getattr(m, n)) for m in modules for n in ("_params_info", "_val_info"))
 
 
-def _no_text(*_: Any, **__: Any) -> str:
+def _return_no_text(*_: Any, **__: Any) -> str:
     return ""
 
 
-def with_copies(engine: EngineGraph) -> list[str]:
+def copy_port_values(engine: EngineGraph) -> list[str]:
     """Copy the values that arrive at ports that add or multiply, and return the names of these ports.
 
     The engine adds in place, to the array that the first sender still holds.
@@ -304,24 +304,24 @@ def with_copies(engine: EngineGraph) -> list[str]:
     names = []
     for node_id, node in engine.nodes.items():
         for port_id, port in node.evaluable_inputs.items():
-            several = edges.count((node_id, port_id)) > 1
-            if port.input_port.reduce != "overwrite" and several:
+            has_several_edges = edges.count((node_id, port_id)) > 1
+            if port.input_port.reduce != "overwrite" and has_several_edges:
                 names.append(f"{node_id}.{port_id}")
-                port.set_input_value = _copying(port.set_input_value)
+                port.set_input_value = _make_copying_setter(port.set_input_value)
     return names
 
 
-def with_kept(engine: EngineGraph, names: Iterable[tuple[str, str]]) -> None:
+def keep_port_values(engine: EngineGraph, names: Iterable[tuple[str, str]]) -> None:
     """Keep the values of input ports, given as (node, port), after their node has run.
 
     The engine clears the value of a port after its node has run.
     """
     for node_id, port_id in names:
         port = engine.nodes[node_id].evaluable_inputs[port_id]
-        port.evaluate = _keeping(port, port.evaluate)
+        port.evaluate = _make_keeping_evaluate(port, port.evaluate)
 
 
-def _keeping(port: Any, evaluate: Callable[..., Any]) -> Callable[..., Any]:
+def _make_keeping_evaluate(port: Any, evaluate: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate_and_keep(*args: Any, **kwargs: Any) -> Any:
         value = port.curr_value
         evaluated = evaluate(*args, **kwargs)
@@ -331,7 +331,7 @@ def _keeping(port: Any, evaluate: Callable[..., Any]) -> Callable[..., Any]:
     return evaluate_and_keep
 
 
-def _copying(set_value: Callable[[Any], None]) -> Callable[[Any], None]:
+def _make_copying_setter(set_value: Callable[[Any], None]) -> Callable[[Any], None]:
     def set_copy(value: Any) -> None:
         set_value(value.copy() if isinstance(value, np.ndarray) else value)
 

@@ -15,7 +15,7 @@ from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import Device
 from mdf_loop.run.modeci.engine_graph import EngineGraph
 
-_PLACES = {
+_ITEM_TABLES = {
     "output_ports": "evaluable_outputs",
     "parameters": "evaluable_parameters",
     "functions": "evaluable_functions",
@@ -66,10 +66,10 @@ class Evaluations:
             node, port = self._ports[name]
             self.engine.nodes[node].evaluable_inputs[port].curr_value = np.array(array)
         self.executed_sets.append(self.engine.evaluate(self._dt if self.executed_sets else None))
-        return {item.name: self._held(item) for item in self.recorded_items}
+        return {item.name: self._copy_value(item) for item in self.recorded_items}
 
-    def _held(self, item: Item) -> Any:
+    def _copy_value(self, item: Item) -> Any:
         """Return a copy of the current value of an item, since the engine may change the array later."""
-        evaluable = getattr(self.engine.nodes[item.node], _PLACES[item.kind]).get(item.id)
+        evaluable = getattr(self.engine.nodes[item.node], _ITEM_TABLES[item.kind]).get(item.id)
         value = getattr(evaluable, "curr_value", None)
         return value.copy() if isinstance(value, np.ndarray) else value

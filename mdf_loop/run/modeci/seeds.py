@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from mdf_loop.public_call import public_call
 from mdf_loop.trials import draws
 
-current = 0
+current_seed = 0
 
 
 @public_call
@@ -27,17 +27,17 @@ def seed(number: int | str) -> int:
     Raises:
         InputError: `number` is not a valid seed.
     """
-    global current
-    current = draws(number).seed
-    return current
+    global current_seed
+    current_seed = draws(number).seed
+    return current_seed
 
 
 @contextmanager
-def seeded(number: int) -> Iterator[None]:
+def use_seed(number: int) -> Iterator[None]:
     """Set the seed of the engine's loops within this context, and restore the previous seed."""
-    before = current
+    previous_seed = current_seed
     seed(number)
     try:
         yield
     finally:
-        seed(before)
+        seed(previous_seed)

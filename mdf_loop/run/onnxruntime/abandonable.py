@@ -20,7 +20,7 @@ from mdf_loop.run.control.stopping import Stopped, Stopping
 ANSWER_SECONDS = 0.5
 """Seconds that a call has to return after ONNX Runtime was asked to end it."""
 
-LOOK_SECONDS = 0.05
+CHECK_SECONDS = 0.05
 """Seconds between two checks by the main thread for a request to end the call."""
 
 _Result = TypeVar("_Result")
@@ -34,19 +34,19 @@ def call(compute: Callable[[], _Result], stopping: Stopping) -> _Result:
     """
     if not (signals.in_command() and signals.in_main_thread() and stopping.can_end):
         return compute()
-    future = _executor(os.getpid()).submit(compute)
+    future = _get_executor(os.getpid()).submit(compute)
     try:
-        return _answer(future, stopping)
+        return _wait_for_result(future, stopping)
     finally:
         if not future.done():
             signals.abandon_thread()
-            _executor.cache_clear()
+            _get_executor.cache_clear()
 
 
-def _answer(future: Future[_Result], stopping: Stopping) -> _Result:
+def _wait_for_result(future: Future[_Result], stopping: Stopping) -> _Result:
     while not stopping.is_over:
         try:
-            return future.result(LOOK_SECONDS)
+            return future.result(CHECK_SECONDS)
         except TimeoutError:
             continue
     try:
@@ -56,6 +56,6 @@ def _answer(future: Future[_Result], stopping: Stopping) -> _Result:
 
 
 @lru_cache(maxsize=1)
-def _executor(process: int) -> ThreadPoolExecutor:
+def _get_executor(process: int) -> ThreadPoolExecutor:
     """Return the single-thread executor of a process. A forked child has none of its parent's threads."""
     return ThreadPoolExecutor(1, thread_name_prefix="mdf_loop runtime")

@@ -10,10 +10,10 @@ import numpy as np
 from mdf_loop.ir import Array, Data, Program
 from mdf_loop.ir.types import dtype_name, element_type, numpy_dtype
 
-_WORD = "bfloat16"
+_BFLOAT16 = "bfloat16"
 """Dtype whose inputs and outputs are float32 in the session (see `passes.legalize.cast_bfloat16_io`)."""
 
-_NARROW = numpy_dtype(_WORD)
+_BFLOAT16_DTYPE = numpy_dtype(_BFLOAT16)
 
 
 def fed(arrays: Mapping[str, Data], narrow: Collection[str]) -> Mapping[str, Data]:
@@ -22,37 +22,37 @@ def fed(arrays: Mapping[str, Data], narrow: Collection[str]) -> Mapping[str, Dat
     The runtime reads the arrays' own memory, which must be aligned. Arrays that are mapped from a file
     may be unaligned.
     """
-    if not narrow and all(map(_is_ready, arrays.values())):
+    if not narrow and all(map(_needs_no_conversion, arrays.values())):
         return arrays
-    return {name: _fed(data) for name, data in arrays.items()}
+    return {name: _convert_input(data) for name, data in arrays.items()}
 
 
-def _is_ready(data: Data) -> bool:
+def _needs_no_conversion(data: Data) -> bool:
     return type(data) is np.ndarray and data.flags.aligned
 
 
-def _fed(data: Data) -> Data:
+def _convert_input(data: Data) -> Data:
     if data is None:
         return None
     if isinstance(data, list | tuple):
         return [np.asarray(member) for member in data]
     array = np.require(np.asarray(data), requirements="A")
-    return array.astype(np.float32) if array.dtype == _NARROW else array
+    return array.astype(np.float32) if array.dtype == _BFLOAT16_DTYPE else array
 
 
 def narrow_ends(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of a program's bfloat16 inputs and outputs, which are float32 in the session."""
     inputs = (entry.value for entry in program.inputs)
     return (
-        tuple(value.name for value in inputs if value.dtype == _WORD),
-        tuple(output.name for output in program.outputs if output.value.dtype == _WORD),
+        tuple(value.name for value in inputs if value.dtype == _BFLOAT16),
+        tuple(output.name for output in program.outputs if output.value.dtype == _BFLOAT16),
     )
 
 
 def taken(outputs: dict[str, Data], narrow: Collection[str]) -> dict[str, Data]:
     """Convert the outputs named in `narrow` from float32 to bfloat16."""
     for name in narrow:
-        outputs[name] = outputs[name].astype(_NARROW)
+        outputs[name] = outputs[name].astype(_BFLOAT16_DTYPE)
     return outputs
 
 

@@ -33,7 +33,7 @@ CPU, see `emit.transposed_products`."""
 
 _CUDA = "CUDAExecutionProvider"
 
-_EXACT = {"use_tf32": "0"}
+_CUDA_OPTIONS = {"use_tf32": "0"}
 """Provider options for float32 products with full precision instead of 10 bits."""
 
 
@@ -52,7 +52,10 @@ class PlacedModel(Struct, frozen=True, eq=False):
             if feeds.keys().isdisjoint(names):
                 return arrays
             # CUDA returns zeros for a tensor that is an input and an output
-            return [_own(feeds[n]) if n in feeds else m for n, m in zip(names, arrays, strict=True)]
+            return [
+                _copy_input(feeds[n]) if n in feeds else m
+                for n, m in zip(names, arrays, strict=True)
+            ]
         binding = self.session.io_binding()  # for runs over time, whose inputs are no outputs
         for name, array in feeds.items():
             binding.bind_cpu_input(name, array)
@@ -67,7 +70,7 @@ class PlacedModel(Struct, frozen=True, eq=False):
         return [room[name] if name in room else output.numpy() for name, output in outputs]
 
 
-def _own(data: Any) -> Any:
+def _copy_input(data: Any) -> Any:
     """Copy an input that is also an output, unless it is no array."""
     return data.copy() if isinstance(data, np.ndarray) else data
 
@@ -93,17 +96,19 @@ def cuda_problem() -> str | None:
     return f"the package '{runtime_package()}' {onnxruntime.__version__} has none"
 
 
-def _kind_problem(program: Program) -> str | None:
+def _cuda_type_problem(program: Program) -> str | None:
     """Return the reason why CUDA does not support the types of loops and branches, or None.
 
     The runtime's CUDA provider accepts other loops, too, but may abort the process (onnxruntime 1.31).
     """
     for operation in walk(program.ops):
         if isinstance(operation, Loop | If):
-            passed = (*reads(operation), *results(operation))
-            other = next((v for v in passed if not is_tensor(v.dtype) or v.dtype == "string"), None)
-            if other is not None:
-                kind = "texts" if "string" in other.dtype else "values that are no arrays"
+            values = (*reads(operation), *results(operation))
+            unsupported = next(
+                (v for v in values if not is_tensor(v.dtype) or v.dtype == "string"), None
+            )
+            if unsupported is not None:
+                kind = "texts" if "string" in unsupported.dtype else "values that are no arrays"
                 name = operation.name
                 return (
                     f"{kind} go into '{name}' or come out of it: its loops are of arrays of numbers"
@@ -111,7 +116,7 @@ def _kind_problem(program: Program) -> str | None:
     return None
 
 
-def on_cpu(model: SessionModel, options: Any, reason: str) -> PlacedModel:
+def load_on_cpu(model: SessionModel, options: Any, reason: str) -> PlacedModel:
     """Load a model into a CPU session. `reason` explains the choice of the CPU."""
     session = inference_session(
         model.for_cpu.SerializeToString(), options, disabled_optimizers=list(INEXACT_FUSIONS)
@@ -119,21 +124,21 @@ def on_cpu(model: SessionModel, options: Any, reason: str) -> PlacedModel:
     return PlacedModel(session, Device("cpu", reason))
 
 
-def on_cuda(model: SessionModel, options: Any) -> PlacedModel:
+def load_on_cuda(model: SessionModel, options: Any) -> PlacedModel:
     """Load a model into a CUDA session. The device reason names the operators that remain on the CPU.
 
     Raises:
         DeviceError: CUDA would not run the model. The message has the reason.
     """
-    problem = cuda_problem() or _kind_problem(model.program)
+    problem = cuda_problem() or _cuda_type_problem(model.program)
     if problem is not None:
         raise DeviceError(problem)
-    session = _cuda_session(model, options)
-    placed = placement(session)
-    left = placed.get(CPU, ())
-    if left and _CUDA not in placed:
-        raise DeviceError(f"the runtime put all operations on the CPU ({', '.join(left)})")
-    reason = f"on the CPU: {', '.join(left)}" if left else "CUDA is available"
+    session = _open_cuda_session(model, options)
+    operators = operators_by_provider(session)
+    cpu_operators = operators.get(CPU, ())
+    if cpu_operators and _CUDA not in operators:
+        raise DeviceError(f"the runtime put all operations on the CPU ({', '.join(cpu_operators)})")
+    reason = f"on the CPU: {', '.join(cpu_operators)}" if cpu_operators else "CUDA is available"
     return PlacedModel(session, Device("cuda", reason))
 
 
@@ -151,7 +156,7 @@ def _load_libraries() -> None:
             onnxruntime.preload_dlls()
 
 
-def _cuda_session(model: SessionModel, options: Any) -> Any:
+def _open_cuda_session(model: SessionModel, options: Any) -> Any:
     """Return a session with CUDA as first provider, without the runtime's silent fallback."""
     _load_libraries()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
@@ -159,7 +164,7 @@ def _cuda_session(model: SessionModel, options: Any) -> Any:
         session = inference_session(
             model.on_cuda().SerializeToString(),
             options,
-            [(_CUDA, _EXACT), CPU],
+            [(_CUDA, _CUDA_OPTIONS), CPU],
             disabled_optimizers=list(INEXACT_ON_CUDA),
             enable_fallback=0,
         )
@@ -170,13 +175,13 @@ def _cuda_session(model: SessionModel, options: Any) -> Any:
     return session
 
 
-def placement(session: Any) -> dict[str, tuple[str, ...]]:
+def operators_by_provider(session: Any) -> dict[str, tuple[str, ...]]:
     """Return the operator types that each execution provider runs, or {} if the runtime does not report them."""
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return {}
-    placed: dict[str, dict[str, None]] = {}
-    for part in session.get_provider_graph_assignment_info():
-        placed.setdefault(part.ep_name, {}).update(
-            (node.op_type, None) for node in part.get_nodes()
+    operators: dict[str, dict[str, None]] = {}
+    for assignment in session.get_provider_graph_assignment_info():
+        operators.setdefault(assignment.ep_name, {}).update(
+            (node.op_type, None) for node in assignment.get_nodes()
         )
-    return {provider: tuple(op_types) for provider, op_types in placed.items()}
+    return {provider: tuple(op_types) for provider, op_types in operators.items()}

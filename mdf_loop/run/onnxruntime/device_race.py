@@ -19,22 +19,22 @@ from mdf_loop.errors import DeviceError
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.onnx_session import run_options
 from mdf_loop.run.device import UNDECIDED, Device
-from mdf_loop.run.onnxruntime.device import DEVICES, PlacedModel, on_cpu, on_cuda
+from mdf_loop.run.onnxruntime.device import DEVICES, PlacedModel, load_on_cpu, load_on_cuda
 from mdf_loop.run.room import NO_ROOM, Room
 
-MARGIN = 1.1
+MIN_CUDA_SPEEDUP = 1.1
 """Minimum speedup of CUDA over the CPU. Smaller differences are noise."""
 
-PATIENCE = 2.0
+CUDA_EXTRA_SECONDS = 2.0
 """Seconds that CUDA may take longer than the CPU, since its first run includes initialization."""
 
-_RUNS = 4
+_MAX_TIMED_RUNS = 4
 """Maximum number of timed runs of the first call per device. The first run is a warm-up."""
 
-_SHORT = 0.02
+_MAX_TIMED_SECONDS = 0.02
 """Total seconds of timed runs after which a device is not timed again."""
 
-_LOOKS = 0.005
+_CHECK_SECONDS = 0.005
 """Seconds between two checks of the time limit while CUDA computes."""
 
 
@@ -60,18 +60,18 @@ def open_session(model: SessionModel, device: str, options: Any) -> Runner:
     if device not in DEVICES:
         raise DeviceError(f"there is no device '{device}'", hint="use auto, cpu or cuda")
     if device == "cpu":
-        return on_cpu(model, options, "asked for")
+        return load_on_cpu(model, options, "asked for")
     try:
-        cuda = on_cuda(model, options)
+        cuda = load_on_cuda(model, options)
     except DeviceError as error:
         problem = error.findings[0].what
         if device == "auto":
-            return on_cpu(model, options, f"no CUDA: {problem}")
+            return load_on_cpu(model, options, f"no CUDA: {problem}")
         raise DeviceError(
             f"CUDA was asked for, but {problem}",
             hint="use device='cpu' or 'auto', or install onnxruntime-gpu (see docs/gpu.md)",
         ) from None
-    return cuda if device == "cuda" else Race(on_cpu(model, options, ""), cuda)
+    return cuda if device == "cuda" else Race(load_on_cpu(model, options, ""), cuda)
 
 
 class Race:
@@ -85,7 +85,7 @@ class Race:
     """
 
     def __init__(self, cpu: PlacedModel, cuda: PlacedModel) -> None:
-        self._starting: tuple[PlacedModel, PlacedModel] | None = (cpu, cuda)
+        self._candidates: tuple[PlacedModel, PlacedModel] | None = (cpu, cuda)
         self._winner: PlacedModel | None = None
         self._cuda_is_warm = False
         self._lock = ForkSafeLock()
@@ -102,45 +102,47 @@ class Race:
         winner = self._winner
         if winner is None:
             with self._lock:
-                if self._starting is not None:
-                    return self._race(*self._starting, _Work(names, feeds, options))
+                if self._candidates is not None:
+                    return self._run_race(*self._candidates, _ModelCall(names, feeds, options))
                 winner = self._winner
                 assert winner is not None
         return winner.run(names, feeds, options, room)
 
-    def _race(self, cpu: PlacedModel, cuda: PlacedModel, work: _Work) -> list[Any]:
-        slow, outputs = work.timed(cpu, least=1)
+    def _run_race(self, cpu: PlacedModel, cuda: PlacedModel, work: _ModelCall) -> list[Any]:
+        cpu_seconds, outputs = work.time_runs(cpu, least=1)
         if work.is_ended:
             return outputs
-        reason = f"cpu: {_text(slow)} for the first piece of work"
+        reason = f"cpu: {_format_seconds(cpu_seconds)} for the first piece of work"
         try:
-            fast, other = work.timed(cuda, least=2 - self._cuda_is_warm, limit=slow + PATIENCE)
-        except _TooSlow as lost:
+            cuda_seconds, cuda_outputs = work.time_runs(
+                cuda, least=2 - self._cuda_is_warm, limit=cpu_seconds + CUDA_EXTRA_SECONDS
+            )
+        except _TimeExceeded as lost:
             if not work.is_ended or self._cuda_is_warm:
-                self._take(cpu, f"{reason}, cuda: {lost}")
+                self._set_winner(cpu, f"{reason}, cuda: {lost}")
             self._cuda_is_warm = True
             return outputs
         except Exception as error:  # noqa: BLE001 - the runtime raises exceptions of its own types
-            first = (str(error).splitlines() or [type(error).__name__])[0]
-            self._take(cpu, f"{reason}, cuda: {first}")
+            message = (str(error).splitlines() or [type(error).__name__])[0]
+            self._set_winner(cpu, f"{reason}, cuda: {message}")
             return outputs
-        if fast * MARGIN > slow:
-            self._take(cpu, f"{reason}, cuda: {_text(fast)}")
+        if cuda_seconds * MIN_CUDA_SPEEDUP > cpu_seconds:
+            self._set_winner(cpu, f"{reason}, cuda: {_format_seconds(cuda_seconds)}")
             return outputs
-        reason = f"cuda: {_text(fast)} for the first piece of work, cpu: {_text(slow)}"
-        self._take(cuda, f"{reason}; {cuda.device.reason}")
-        return other
+        reason = f"cuda: {_format_seconds(cuda_seconds)} for the first piece of work, cpu: {_format_seconds(cpu_seconds)}"
+        self._set_winner(cuda, f"{reason}; {cuda.device.reason}")
+        return cuda_outputs
 
-    def _take(self, placed: PlacedModel, reason: str) -> None:
+    def _set_winner(self, placed: PlacedModel, reason: str) -> None:
         self._winner = PlacedModel(placed.session, Device(placed.device.name, reason))
-        self._starting = None  # frees the memory of the slower device
+        self._candidates = None  # frees the memory of the slower device
 
 
-class _TooSlow(Exception):  # noqa: N818 - not an error: CUDA is slower
+class _TimeExceeded(Exception):  # noqa: N818 - not an error: CUDA is slower
     """Exception that a timed run exceeded its time limit, which the message states."""
 
 
-class _Work(Struct, frozen=True):
+class _ModelCall(Struct, frozen=True):
     """Arguments of a model call, which is repeated for timing."""
 
     names: Sequence[str]
@@ -152,7 +154,7 @@ class _Work(Struct, frozen=True):
         """True if the call was stopped from outside."""
         return bool(self.options.terminate)
 
-    def timed(
+    def time_runs(
         self, placed: PlacedModel, *, least: int, limit: float | None = None
     ) -> tuple[float, list[Any]]:
         """Time repeated runs, and return the seconds of the fastest warm run with the outputs.
@@ -164,10 +166,12 @@ class _Work(Struct, frozen=True):
         """
         times: list[float] = []
         outputs: list[Any] = []
-        while len(times) < least or (len(times) < _RUNS and sum(times) < _SHORT):
+        while len(times) < least or (
+            len(times) < _MAX_TIMED_RUNS and sum(times) < _MAX_TIMED_SECONDS
+        ):
             start = time.perf_counter()
             try:
-                outputs = self._done(placed, limit)
+                outputs = self._run_once(placed, limit)
             except Exception:
                 if limit is None and times and self.is_ended:
                     break  # the outputs of the previous run are complete
@@ -175,38 +179,40 @@ class _Work(Struct, frozen=True):
             times.append(time.perf_counter() - start)
         return min(times[1:] or times), outputs
 
-    def _done(self, placed: PlacedModel, limit: float | None) -> list[Any]:
+    def _run_once(self, placed: PlacedModel, limit: float | None) -> list[Any]:
         if limit is None:
             return placed.run(self.names, self.feeds, self.options)
-        with self._limited(limit) as own:
-            return placed.run(self.names, self.feeds, own)
+        with self._limit_time(limit) as options:
+            return placed.run(self.names, self.feeds, options)
 
     @contextlib.contextmanager
-    def _limited(self, limit: float) -> Iterator[Any]:
+    def _limit_time(self, limit: float) -> Iterator[Any]:
         """Yield options for a run that ends with the call's own options, or after `limit` seconds."""
-        own, done, begun = run_options(), threading.Event(), time.monotonic()
+        options, done, start = run_options(), threading.Event(), time.monotonic()
 
         def look() -> None:
-            while not (self.is_ended or time.monotonic() > begun + limit):
-                if done.wait(_LOOKS):
+            while not (self.is_ended or time.monotonic() > start + limit):
+                if done.wait(_CHECK_SECONDS):
                     return
-            own.terminate = True
+            options.terminate = True
 
-        looking = threading.Thread(target=look, name="mdf_loop race", daemon=True)
-        looking.start()
+        watcher = threading.Thread(target=look, name="mdf_loop race", daemon=True)
+        watcher.start()
         try:
-            yield own
+            yield options
         except Exception:
-            if not own.terminate:
+            if not options.terminate:
                 raise
-            after = f"ended from outside after {_text(time.monotonic() - begun)}"
-            raise _TooSlow(after if self.is_ended else f"more than {_text(limit)}") from None
+            message = f"ended from outside after {_format_seconds(time.monotonic() - start)}"
+            raise _TimeExceeded(
+                message if self.is_ended else f"more than {_format_seconds(limit)}"
+            ) from None
         finally:
             done.set()
-            looking.join()
+            watcher.join()
 
 
-def _text(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     """Format a duration with three digits, such as `39 us`, `4.1 ms` or `2.3 s`."""
     for unit, factor in (("us", 1e6), ("ms", 1e3)):
         if seconds * factor < 999.5:

@@ -31,14 +31,14 @@ def onnxruntime_errors() -> tuple[type[Exception], ...]:
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     classes = (getattr(state, name, None) for name in dir(state))
-    own = [t for t in classes if isinstance(t, type) and issubclass(t, Exception)]
-    return (*own, RuntimeError, ValueError)
+    exceptions = [t for t in classes if isinstance(t, type) and issubclass(t, Exception)]
+    return (*exceptions, RuntimeError, ValueError)
 
 
-_FAILED = re.compile(r"while running (\w+) node\. Name:'([^\n]*?)' Status Message: ")
-_REFUSED = re.compile(r"(?:Node \(|name ')(\S[^\n]*?) \w+#\d+[)']")
-_CHECK = re.compile(r"Status Message: check (\d+)((?: -?\d+)*)$")
-_PLACE = re.compile(r"(.*?) \w+#\d+$")
+_FAILED_NODE = re.compile(r"while running (\w+) node\. Name:'([^\n]*?)' Status Message: ")
+_REFUSED_NODE = re.compile(r"(?:Node \(|name ')(\S[^\n]*?) \w+#\d+[)']")
+_FAILED_CHECK = re.compile(r"Status Message: check (\d+)((?: -?\d+)*)$")
+_NODE_NAME = re.compile(r"(.*?) \w+#\d+$")
 
 
 def run_error(error: Exception, nodes: Nodes) -> LoopError:
@@ -49,44 +49,44 @@ def run_error(error: Exception, nodes: Nodes) -> LoopError:
     If a node inside a body (Loop, If) fails, the innermost node is reported.
     """
     text = str(error)
-    failed = _FAILED.findall(text)
+    failed = _FAILED_NODE.findall(text)
     for _, name in reversed(failed):
         if guard := nodes.guards.get(name):
             return RunError(guard.sentence, guard.where)
-        if (check := _CHECK.search(text)) and (failures := nodes.failures.get(name)):
+        if (check := _FAILED_CHECK.search(text)) and (failures := nodes.failures.get(name)):
             return failures[int(check[1]) - 1].error(map(int, check[2].split()))
-    at = next((name for _, name in reversed(failed) if _place(name)), "")
-    where = _place(at)
-    if _NO_ROOM.search(text):
-        return _no_room(where)
-    about_rows = row_error(text, at, where, nodes)
-    if about_rows is not None:
-        return about_rows
+    failed_name = next((name for _, name in reversed(failed) if _document_path(name)), "")
+    where = _document_path(failed_name)
+    if _OUT_OF_MEMORY.search(text):
+        return _memory_error(where)
+    rows_error = row_error(text, failed_name, where, nodes)
+    if rows_error is not None:
+        return rows_error
     op_type = failed[-1][0] if failed else ""
-    sentence, hint = _explained(op_type, _reason(error))
+    sentence, hint = _explain(op_type, _clean_message(error))
     return RunError(sentence, where, hint)
 
 
 def load_error(error: Exception) -> LoopError:
     """Convert an exception of ONNX Runtime about a model that it refuses to load."""
-    match = _REFUSED.search(str(error))
-    if _NO_ROOM.search(str(error)):
-        return _no_room(match[1] if match else "")
+    match = _REFUSED_NODE.search(str(error))
+    if _OUT_OF_MEMORY.search(str(error)):
+        return _memory_error(match[1] if match else "")
     return RunError(
         "ONNX Runtime does not take the compiled model",
         match[1] if match else "",
-        f"ONNX Runtime says: {_reason(error)}",
+        f"ONNX Runtime says: {_clean_message(error)}",
     )
 
 
-_NO_ROOM = re.compile(
+_OUT_OF_MEMORY = re.compile(
     r"Failed to allocate memory|bad_alloc|bad allocation|out of memory"
     r"|storage size overflowed|Integer overflow",  # size of an array in bytes
     re.IGNORECASE,
 )
 
 
-def _no_room(where: str) -> MemoryLimitError:
+def _memory_error(where: str) -> MemoryLimitError:
     return MemoryLimitError(
         "there is no memory for what the model computes",
         where,
@@ -94,14 +94,14 @@ def _no_room(where: str) -> MemoryLimitError:
     )
 
 
-def _place(name: str) -> str:
-    match = _PLACE.match(name)
+def _document_path(name: str) -> str:
+    match = _NODE_NAME.match(name)
     return match[1] if match else ""
 
 
 # --- messages of the runtime --------------------------------------------------------------------
 
-_SOURCE = re.compile(
+_MESSAGE_PREFIX = re.compile(
     r"^(\[ONNXRuntimeError\] : \d+ : \w+ : "  # error code
     r"|\S+\.(cc|h|cpp|cu|cuh):\d+ "  # line of its source
     r"|.*\[with [^\]]*\] "  # template function of its source
@@ -111,25 +111,25 @@ _SOURCE = re.compile(
 )
 
 
-def _reason(error: Exception) -> str:
+def _clean_message(error: Exception) -> str:
     """Return the message of a runtime exception without error codes, source lines and signatures."""
     lines = str(error).rpartition("Status Message: ")[2].strip().splitlines()
-    reason, before = lines[0] if lines else "", None
-    while before != reason:
-        before, reason = reason, _SOURCE.sub("", reason).strip()
+    reason, previous = lines[0] if lines else "", None
+    while previous != reason:
+        previous, reason = reason, _MESSAGE_PREFIX.sub("", reason).strip()
     return reason or type(error).__name__
 
 
 # --- explanations -------------------------------------------------------------------------------
 
-_Words: TypeAlias = Callable[[re.Match[str]], tuple[str, str]]
+_Explanation: TypeAlias = Callable[[re.Match[str]], tuple[str, str]]
 """Function that returns a sentence and a hint for a matched message."""
 
 
-def _explained(op_type: str, reason: str) -> tuple[str, str]:
+def _explain(op_type: str, reason: str) -> tuple[str, str]:
     if "operand cannot broadcast" in reason and row_of(op_type).elementwise:  # message of CUDA
-        return "the shapes of two operands do not fit", _ONE_SHAPE
-    for pattern, words in _KNOWN:
+        return "the shapes of two operands do not fit", _SHAPE_HINT
+    for pattern, words in _KNOWN_MESSAGES:
         match = pattern.search(reason)
         if match:
             return words(match)
@@ -141,22 +141,22 @@ def _explained(op_type: str, reason: str) -> tuple[str, str]:
     return sentence, f"ONNX Runtime says: {reason}"
 
 
-def _shape(text: str) -> str:
+def _format_shape(text: str) -> str:
     """Format a shape in a runtime message such as `{2,3}` as `[2, 3]`."""
     return f"[{', '.join(filter(None, text.strip('{}').split(',')))}]"
 
 
-def _no_position(match: re.Match[str]) -> tuple[str, str]:
+def _explain_position(match: re.Match[str]) -> tuple[str, str]:
     return (
         f"position {match[1]} does not exist: the axis has positions {match[2]} to {match[3]}",
-        _NO_POSITION,
+        _POSITION_HINT,
     )
 
 
-_NO_POSITION = "a subscript is outside of its array"
-_ONE_SHAPE = "give both one shape, or one of them an axis of 1 element there"
+_POSITION_HINT = "a subscript is outside of its array"
+_SHAPE_HINT = "give both one shape, or one of them an axis of 1 element there"
 
-_KNOWN: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
+_KNOWN_MESSAGES: tuple[tuple[re.Pattern[str], _Explanation], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), words)
     for pattern, words in (
         (
@@ -165,22 +165,22 @@ _KNOWN: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
         ),
         (
             r"idx=(-?\d+) must be within the inclusive range \[(-?\d+),(-?\d+)\]",
-            _no_position,
+            _explain_position,
         ),
         (
             r"invalid ind(?:ex|ice) found, ind(?:ex|ice) = (-?\d+)",
-            lambda m: (f"position {m[1]} does not exist", _NO_POSITION),
+            lambda m: (f"position {m[1]} does not exist", _POSITION_HINT),
         ),
         (
             r"Out of range value in index tensor",
-            lambda _: ("a position does not exist", _NO_POSITION),
+            lambda _: ("a position does not exist", _POSITION_HINT),
         ),
         (
             r"broadcast an axis by a dimension other than 1\. (\d+) by (\d+)",
             lambda m: (
                 f"the shapes of two operands do not fit: an axis has {m[1]} elements in one and "
                 f"{m[2]} in the other",
-                _ONE_SHAPE,
+                _SHAPE_HINT,
             ),
         ),
         (
@@ -200,7 +200,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
         (
             r"Input shape:(\{[\d,]*\}), requested shape:(\{[-\d,]*\})",
             lambda m: (
-                f"an array of shape {_shape(m[1])} cannot become one of shape {_shape(m[2])}",
+                f"an array of shape {_format_shape(m[1])} cannot become one of shape {_format_shape(m[2])}",
                 "both have the same number of elements",
             ),
         ),

@@ -44,23 +44,23 @@ def sizes(program: Program) -> Sizes:
     inputs = [entry.value for entry in program.inputs]
     operations = tuple(walk(program.ops))
     result_values = (value for operation in operations for value in results(operation))
-    outermost = (value for operation in program.ops for value in results(operation))
-    largest = max((v for v in outermost if _is_known(v)), key=_bytes, default=None)
+    outer_results = (value for operation in program.ops for value in results(operation))
+    largest = max((v for v in outer_results if _is_known(v)), key=_value_bytes, default=None)
     return Sizes(
-        max(map(_elements, (*inputs, *result_values)), default=1),
+        max(map(_count_elements, (*inputs, *result_values)), default=1),
         max((row_of(op.op_type).work(op) for op in operations if isinstance(op, Op)), default=0.0),
         largest,
-        0 if largest is None else _bytes(largest),
+        0 if largest is None else _value_bytes(largest),
     )
 
 
-def _known(value: Value) -> Iterable[int]:
+def _known_extents(value: Value) -> Iterable[int]:
     return (extent for extent in value.shape or () if isinstance(extent, int))
 
 
-def _elements(value: Value) -> int:
+def _count_elements(value: Value) -> int:
     """Return the number of elements, with unknown extents counted as 1."""
-    return math.prod(_known(value))
+    return math.prod(_known_extents(value))
 
 
 def _is_known(value: Value) -> bool:
@@ -68,5 +68,5 @@ def _is_known(value: Value) -> bool:
     return is_tensor(value.dtype) and all(isinstance(extent, int) for extent in extents)
 
 
-def _bytes(value: Value) -> int:
-    return _elements(value) * numpy_dtype(value.dtype).itemsize
+def _value_bytes(value: Value) -> int:
+    return _count_elements(value) * numpy_dtype(value.dtype).itemsize

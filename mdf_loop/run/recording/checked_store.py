@@ -23,7 +23,7 @@ class CheckedStore(LocalStore):
     def __init__(self, root: Path, display_path: Path, *, read_only: bool) -> None:
         super().__init__(root, read_only=read_only)
         self.display_path = display_path
-        self._known: Entry | None = None
+        self._cached_entry: Entry | None = None
 
     async def get(
         self,
@@ -68,23 +68,23 @@ class CheckedStore(LocalStore):
         """Raise InputError if a file is a damaged chunk, or a chunk that is missing without a reason."""
         if key != "c" and not key.startswith("c/"):
             return
-        entry = self._entry_of_array()
+        entry = self._load_entry()
         if content is None:
             if not self.may_be_missing(entry):
-                raise self._damaged(key, "missing")
+                raise self._chunk_error(key, "missing")
         elif not is_intact(entry, content.to_bytes()):
-            raise self._damaged(key, "damaged")
+            raise self._chunk_error(key, "damaged")
 
-    def _entry_of_array(self) -> Entry:
+    def _load_entry(self) -> Entry:
         """Return the dtype, chunk shape and codecs of the array, which never change."""
-        if self._known is None:
+        if self._cached_entry is None:
             try:
-                self._known = Entry.of(self.root.name, self.document())
+                self._cached_entry = Entry.of(self.root.name, self.document())
             except (DamagedError, OSError) as error:
-                raise self._damaged(METADATA, f"damaged: {error}") from None
-        return self._known
+                raise self._chunk_error(METADATA, f"damaged: {error}") from None
+        return self._cached_entry
 
-    def _damaged(self, key: str, word: str) -> InputError:
+    def _chunk_error(self, key: str, word: str) -> InputError:
         return InputError(
             f"'{key}' of '{self.root.name}' in '{self.display_path}' is {word}",
             hint="go on from a checkpoint, or run the model again",

@@ -19,10 +19,10 @@ from mdf_loop.run.recording.metadata import Entry
 CHECKSUM_BYTES = 4
 """Bytes of the checksum at the end of a chunk."""
 
-_BLOSC = struct.Struct("<4B3I")
+_BLOSC_HEAD = struct.Struct("<4B3I")
 """Head of a chunk of numbers: ..., uncompressed bytes, bytes of a block, compressed bytes."""
 
-_ZSTD = b"\x28\xb5\x2f\xfd"
+_ZSTD_HEAD = b"\x28\xb5\x2f\xfd"
 """First bytes of a chunk of texts."""
 
 
@@ -31,7 +31,7 @@ def stored_checksum(chunk: bytes) -> int:
     return int.from_bytes(chunk[-CHECKSUM_BYTES:], "little")
 
 
-def checksum_of_file(file: Path) -> int:
+def read_checksum(file: Path) -> int:
     """Read the checksum at the end of a chunk file."""
     with file.open("rb") as stream:
         stream.seek(-CHECKSUM_BYTES, os.SEEK_END)
@@ -45,9 +45,9 @@ def is_intact(entry: Entry, chunk: bytes) -> bool:
         MemoryLimitError: The chunk is decoded for the check and does not fit into memory.
     """
     if not entry.has_checksums:
-        return _has_head(entry, chunk) and _can_be_decoded(entry, chunk)
+        return _has_valid_head(entry, chunk) and _can_be_decoded(entry, chunk)
     body = chunk[:-CHECKSUM_BYTES]
-    return _has_head(entry, body) and crc32c(body) == stored_checksum(chunk)
+    return _has_valid_head(entry, body) and crc32c(body) == stored_checksum(chunk)
 
 
 def crc32c(content: bytes) -> int:
@@ -57,13 +57,13 @@ def crc32c(content: bytes) -> int:
     return int(google_crc32c.value(content))
 
 
-def _has_head(entry: Entry, body: bytes) -> bool:
+def _has_valid_head(entry: Entry, body: bytes) -> bool:
     """Return True if the head of a chunk states the correct compressed and uncompressed sizes."""
     if entry.is_text:
-        return body.startswith(_ZSTD)
-    if len(body) < _BLOSC.size:
+        return body.startswith(_ZSTD_HEAD)
+    if len(body) < _BLOSC_HEAD.size:
         return False
-    *_, raw, _, compressed = _BLOSC.unpack(body[: _BLOSC.size])
+    *_, raw, _, compressed = _BLOSC_HEAD.unpack(body[: _BLOSC_HEAD.size])
     return (raw, compressed) == (entry.chunk_bytes, len(body))
 
 

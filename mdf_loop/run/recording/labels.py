@@ -51,8 +51,8 @@ def coordinates(results: Outputs) -> list[Labelled]:
             labels.append(Labelled(axis.name, (axis.name,), members, ""))
         for name, array in axis.coordinates.items():
             label_name = f"{name} (swept)" if name in taken_names else name
-            dims = (axis.name, *_own_dims(label_name, array.ndim - 1, taken_names))
-            labels_array = array if isinstance(array, Ticks) else storable(array)
+            dims = (axis.name, *_trailing_dims(label_name, array.ndim - 1, taken_names))
+            labels_array = array if isinstance(array, Ticks) else convert_to_storable(array)
             labels.append(Labelled(label_name, dims, labels_array, results.units.get(name, "")))
     return labels
 
@@ -70,29 +70,29 @@ def outputs(results: Outputs) -> list[Labelled]:
                 f"the output '{name}' is {what}, which only JSON can hold",
                 hint="save as .json, or join the members with onnx::ConcatFromSequence",
             )
-    taken_names, stated = _taken(results), _stated_dims(results)
+    taken_names, stated = _reserved_names(results), _stated_dims(results)
     return [
-        _output(results, name, name, array, taken_names, stated.get(name))
+        _label_output(results, name, name, array, taken_names, stated.get(name))
         for name, array in results.items()
     ]
 
 
 def lengths(results: Outputs) -> dict[str, Labelled]:
     """Return the lengths of the rows of outputs, by the name of the output."""
-    names, taken_names = length_names(results.lengths, results), _taken(results)
+    names, taken_names = length_names(results.lengths, results), _reserved_names(results)
     return {
-        name: _output(results, name, names[name], array, taken_names)
+        name: _label_output(results, name, names[name], array, taken_names)
         for name, array in results.lengths.items()
     }
 
 
 def variables(results: Outputs) -> list[Labelled]:
     """Return the outputs, each followed by its lengths if its rows may vary in length."""
-    beside = lengths(results)
+    lengths_by_name = lengths(results)
     return [
         item
         for output in outputs(results)
-        for item in (output, *(beside[n] for n in (output.name,) if n in beside))
+        for item in (output, *(lengths_by_name[n] for n in (output.name,) if n in lengths_by_name))
     ]
 
 
@@ -101,13 +101,13 @@ def seed(results: Outputs) -> list[Labelled]:
     if results.seed is None or not results.draws:
         return []
     number = np.array(results.seed, np.uint64)
-    return [Labelled(_free("seed", _taken(results)), (), number, "")]
+    return [Labelled(_unused_name("seed", _reserved_names(results)), (), number, "")]
 
 
 def length_names(names: Iterable[str], outputs: Collection[str]) -> dict[str, str]:
     """Return the name for the lengths of rows of each of these outputs: `<name>.length`."""
     taken_names = set(outputs)
-    return {name: _free(f"{name}.length", taken_names) for name in names}
+    return {name: _unused_name(f"{name}.length", taken_names) for name in names}
 
 
 def element_names(name: str, shape: Sequence[int]) -> Iterator[str]:
@@ -116,7 +116,7 @@ def element_names(name: str, shape: Sequence[int]) -> Iterator[str]:
         yield name + (f"[{','.join(map(str, index))}]" if shape else "")
 
 
-def _taken(results: Outputs) -> set[str]:
+def _reserved_names(results: Outputs) -> set[str]:
     """Return the names of outputs, axes and coordinates, which trailing dimensions must not reuse."""
     axes = (axis.name for axis in results.axes)
     return {*results, *axes, *(along.name for along in coordinates(results))}
@@ -132,19 +132,19 @@ def _stated_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
     """
     stated_dims, extents = {}, dict[str, set[int]]()
     for name, array in results.items():
-        of = name.rpartition(".")[0] if name in results.reduced else name
-        dims = results.dims.get(of, ())
-        own = np.shape(array)[len(results.axes_of(name)) :]
-        if dims and len(dims) == len(own):
+        output_name = name.rpartition(".")[0] if name in results.reduced else name
+        dims = results.dims.get(output_name, ())
+        trailing_shape = np.shape(array)[len(results.axes_of(name)) :]
+        if dims and len(dims) == len(trailing_shape):
             stated_dims[name] = dims
-            for dim, extent in zip(dims, own, strict=True):
+            for dim, extent in zip(dims, trailing_shape, strict=True):
                 extents.setdefault(dim, set()).add(extent)
     return {
         name: dims for name, dims in stated_dims.items() if all(len(extents[d]) == 1 for d in dims)
     }
 
 
-def _output(
+def _label_output(
     results: Outputs,
     name: str,
     output_name: str,
@@ -154,58 +154,65 @@ def _output(
 ) -> Labelled:
     """Return an array as `Labelled`, with the leading axes of the output `name`."""
     front = tuple(axis.name for axis in results.axes_of(name))
-    own = _own_dims(output_name, array.ndim - len(front), taken_names)
-    dims = (*front, *(own if stated is None else (_free(dim, taken_names) for dim in stated)))
-    return Labelled(output_name, dims, storable(array), results.units.get(output_name, ""))
+    trailing_dims = _trailing_dims(output_name, array.ndim - len(front), taken_names)
+    dims = (
+        *front,
+        *(trailing_dims if stated is None else (_unused_name(dim, taken_names) for dim in stated)),
+    )
+    return Labelled(
+        output_name, dims, convert_to_storable(array), results.units.get(output_name, "")
+    )
 
 
-def _own_dims(name: str, count: int, taken_names: set[str]) -> tuple[str, ...]:
-    return tuple(_free(f"{name}_{k}", taken_names) for k in range(count))
+def _trailing_dims(name: str, count: int, taken_names: set[str]) -> tuple[str, ...]:
+    return tuple(_unused_name(f"{name}_{k}", taken_names) for k in range(count))
 
 
-def _free(name: str, taken_names: set[str]) -> str:
+def _unused_name(name: str, taken_names: set[str]) -> str:
     while name in taken_names:
         name += "_"
     return name
 
 
-def storable(array: Array) -> Array:
+def convert_to_storable(array: Array) -> Array:
     """Convert texts to NumPy strings and bfloat16 to float32, so that files can store an array."""
     if array.dtype == object:
         return np.asarray(array).astype(str)
     return array.astype(np.float32) if dtype_name(array) == "bfloat16" else array
 
 
-_UNSAFE = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
+_ESCAPES = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 
 
-def safe_name(name: str) -> str:
+def escape_name(name: str) -> str:
     """Escape a name that HDF5 and Zarr would treat as a path of groups: `/` becomes `%2F`.
 
     `..` becomes `%2E%2E`, and `zarr.json`, the name of Zarr's metadata file, becomes `zarr%2Ejson`.
     """
-    safe = name.translate(_UNSAFE)
-    is_taken = safe.startswith("zarr.json") or not safe.strip(".")
-    return safe.replace(".", "%2E") if is_taken else safe
+    escaped = name.translate(_ESCAPES)
+    is_taken = escaped.startswith("zarr.json") or not escaped.strip(".")
+    return escaped.replace(".", "%2E") if is_taken else escaped
 
 
-def attributes(name: str, unit: str) -> dict[str, str]:
+def array_attributes(name: str, unit: str) -> dict[str, str]:
     """Return the file attributes of an array: its unit, and its unescaped name if the name is escaped."""
     return {
         **({"units": unit} if unit else {}),
-        **({"long_name": name} if name != safe_name(name) else {}),
+        **({"long_name": name} if name != escape_name(name) else {}),
     }
 
 
-ENDS = ("stopped_by", "reason")
+END_ATTRIBUTES = ("stopped_by", "reason")
 """Attributes of a run that ended early."""
 
 
-def about(results: Outputs) -> dict[str, str]:
+def run_attributes(results: Outputs) -> dict[str, str]:
     """Return the device, precision, seed and version of a run, and its stop reason if it ended early."""
-    ends = dict(zip(ENDS, (results.stopped_by.word, results.reason), strict=True))
+    end_attributes = dict(
+        zip(END_ATTRIBUTES, (results.stopped_by.word, results.reason), strict=True)
+    )
     return {
-        **({} if results.stopped_by is StopReason.COMPLETED else ends),
+        **({} if results.stopped_by is StopReason.COMPLETED else end_attributes),
         "device": results.device,
         "precision": results.precision,
         **({"seed": str(results.seed)} if results.draws and results.seed is not None else {}),

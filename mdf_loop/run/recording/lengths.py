@@ -39,48 +39,48 @@ class RowShapes(Struct, frozen=True):
         rank: dict[str, int | None] = {}
         spread: dict[str, tuple[int, ...]] = {}
         for name, shape in later.items():
-            at_first = first[name]
-            whole = _spread(at_first, shape)
-            if whole is None:
-                ends = (at_first, shape)
-                rank[name] = None if None in ends else max(len(end or ()) for end in ends)
-            elif whole != at_first:
-                spread[name] = whole
+            first_shape = first[name]
+            common = _common_row_shape(first_shape, shape)
+            if common is None:
+                shapes = (first_shape, shape)
+                rank[name] = None if None in shapes else max(len(end or ()) for end in shapes)
+            elif common != first_shape:
+                spread[name] = common
         return cls(rank, spread)
 
 
-def _spread(first: Shape, later: Shape) -> tuple[int, ...] | None:
+def _common_row_shape(first: Shape, later: Shape) -> tuple[int, ...] | None:
     """Return the common shape of the first row and later rows, or None if it is unknown."""
     if not (is_fixed(first) and is_fixed(later)):
         return None
     try:
-        whole = np.broadcast_shapes(first, later)
+        common = np.broadcast_shapes(first, later)
     except ValueError:
         return None
-    return whole if whole == later else None
+    return common if common == later else None
 
 
-def with_axes(rows: Array, rank: int, front: int) -> Array:
+def insert_axes(rows: Array, rank: int, front: int) -> Array:
     """Insert axes of length 1 so that rows have `rank` axes after the `front` leading axes."""
     missing = (1,) * (rank - (rows.ndim - front))
     return rows.reshape(*rows.shape[:front], *missing, *rows.shape[front:])
 
 
-def lengths_of(rows: Array, flags: Array | None, front: int) -> Array:
+def row_lengths(rows: Array, flags: Array | None, front: int) -> Array:
     """Return the length of each row, or the extents of each row along several axes.
 
     Rows of a node that has not run, according to `flags`, have length 0.
     """
-    own = rows.shape[front:] or (1,)
-    extents = np.array(own[0] if len(own) == 1 else own, np.int64)
-    every = np.broadcast_to(extents, (*rows.shape[:front], *extents.shape))
+    row_shape = rows.shape[front:] or (1,)
+    extents = np.array(row_shape[0] if len(row_shape) == 1 else row_shape, np.int64)
+    lengths = np.broadcast_to(extents, (*rows.shape[:front], *extents.shape))
     if flags is None:
-        return every
+        return lengths
     has_run = flags.reshape(*rows.shape[:front], *(1,) * extents.ndim)
-    return every * has_run
+    return lengths * has_run
 
 
-def without_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:
+def remove_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:
     """Return the rows of an array `[time, ...]` without padding.
 
     With `front=2`, rows `[time, members, ...]` keep the length of the longest member.
@@ -88,11 +88,13 @@ def without_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:
     members = (slice(None),) * (front - 1)
     longest = lengths.max(axis=1) if members else lengths
     shapes = longest if longest.ndim > 1 else longest[:, None]
-    own = shapes[:, : rows.ndim - front]
-    return [row[(*members, *map(slice, shape))] for row, shape in zip(rows, own, strict=True)]
+    row_extents = shapes[:, : rows.ndim - front]
+    return [
+        row[(*members, *map(slice, shape))] for row, shape in zip(rows, row_extents, strict=True)
+    ]
 
 
-def is_padding(lengths: Array, shape: tuple[int, ...], front: int) -> Array:
+def padding_mask(lengths: Array, shape: tuple[int, ...], front: int) -> Array:
     """Return a mask of the elements beyond the end of their row: bool[shape].
 
     Args:
@@ -100,20 +102,20 @@ def is_padding(lengths: Array, shape: tuple[int, ...], front: int) -> Array:
         shape: Shape of the array.
         front: Number of leading axes before the axes of a row.
     """
-    own = shape[front:]
-    ends = lengths if len(own) > 1 else lengths[..., None]
+    row_shape = shape[front:]
+    row_ends = lengths if len(row_shape) > 1 else lengths[..., None]
     mask = np.zeros(shape, bool)
-    if not own:
+    if not row_shape:
         return mask | (lengths < 1)
-    for axis, extent in enumerate(own):
-        places = np.arange(extent).reshape(extent, *(1,) * (len(own) - axis - 1))
-        mask |= places >= ends[..., axis].reshape(*shape[:front], *(1,) * len(own))
+    for axis, extent in enumerate(row_shape):
+        places = np.arange(extent).reshape(extent, *(1,) * (len(row_shape) - axis - 1))
+        mask |= places >= row_ends[..., axis].reshape(*shape[:front], *(1,) * len(row_shape))
     return mask
 
 
-def padding_as_nan(array: Array, lengths: Array | None, front: int) -> Array:
+def replace_padding_by_nan(array: Array, lengths: Array | None, front: int) -> Array:
     """Convert integers and booleans to float64 with nan as padding, if any row is padded."""
     if lengths is None or array.dtype.kind not in "biu":
         return array
-    mask = is_padding(np.asarray(lengths), array.shape, front)
+    mask = padding_mask(np.asarray(lengths), array.shape, front)
     return np.where(mask, np.nan, array) if mask.any() else array

@@ -42,16 +42,16 @@ except ImportError:  # Windows has no fcntl
 Region: TypeAlias = tuple[int, int]
 """Range of rows `first <= row < last`. Both ends are chunk boundaries of all arrays of the store."""
 
-SILENT = 60.0
+SILENT_SECONDS = 60.0
 """Seconds without a renewal after which an owner on another host counts as dead."""
 
-PATIENCE = 10.0
+WAIT_SECONDS = 10.0
 """Seconds to wait for other processes that read or change the file, which takes a millisecond."""
 
-_OWNERS = "mdf_loop_lock"
-_SIZE = 1 << 20
-_TEXT = re.compile(r"[\w.:+\[\] -]{0,200}")
-_NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+_OWNERS_KEY = "mdf_loop_lock"
+_MAX_FILE_BYTES = 1 << 20
+_TEXT_PATTERN = re.compile(r"[\w.:+\[\] -]{0,200}")
+_UNSUPPORTED_ERRORS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 # --- owners ---------------------------------------------------------------------------------------
@@ -77,50 +77,50 @@ class Owner(Struct, frozen=True):
     def __str__(self) -> str:
         return f"run {self.run} (process {self.process} on {self.host}, since {self.since})"
 
-    def is_there(self, now: float) -> bool:
+    def is_alive(self, now: float) -> bool:
         """Return True if the owner's process still runs, or has renewed its entry recently."""
-        if self.system != _system():
-            return abs(now - self.heard) < SILENT
-        began = _began(self.process)
+        if self.system != _system_id():
+            return abs(now - self.heard) < SILENT_SECONDS
+        began = _process_start_time(self.process)
         return began is not None and (began == self.began or "" in (began, self.began))
 
-    def meets(self, region: Region | None) -> bool:
+    def overlaps(self, region: Region | None) -> bool:
         """Return True if the owner's region overlaps `region` (None means the whole store)."""
         if self.region is None or region is None:
             return True
         return max(self.region[0], region[0]) < min(self.region[1], region[1])
 
 
-def this_process(run: str, region: Region | None = None) -> Owner:
+def describe_this_process(run: str, region: Region | None = None) -> Owner:
     """Return an owner for a run of this process."""
     process = os.getpid()
     since = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
-    began = _began(process) or ""
-    return Owner(run, _host(), _system(), process, began, since, region=region)
+    began = _process_start_time(process) or ""
+    return Owner(run, _host_name(), _system_id(), process, began, since, region=region)
 
 
 @cache
-def _host() -> str:
+def _host_name() -> str:
     """Return the name of this host without special characters, or an empty text if it is unknown."""
     return re.sub(r"[^\w.-]", "_", platform.node())[:100]
 
 
 @cache
-def _system() -> str:
+def _system_id() -> str:
     """Return the boot id of this host and the process namespace, which differs between containers."""
     boot, processes = "", ""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         processes = os.readlink("/proc/self/ns/pid")
-    return f"{_host()} {boot} {processes}"
+    return f"{_host_name()} {boot} {processes}"
 
 
-def _began(process: int) -> str | None:
+def _process_start_time(process: int) -> str | None:
     """Return the start time of a process, "" if it is unknown, or None if the process has ended."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text(errors="replace")
-        state, *rest = stat.rpartition(")")[2].split()
-        return None if state in "ZX" else rest[18]
+        state, *fields = stat.rpartition(")")[2].split()
+        return None if state in "ZX" else fields[18]
     except (OSError, ValueError, IndexError):
         with suppress(OverflowError):
             return "" if is_running(process) else None
@@ -141,7 +141,7 @@ class Lock:
         self._store = store
         place = real_place(store)  # a link shares the lock of its target
         self._path = place.with_name(f"{place.name}.lock")
-        self._mark = json.dumps(owner.run).encode()
+        self._encoded_run = json.dumps(owner.run).encode()
 
     def take(self) -> None:
         """Lock the store: add the owner to the list in the lock file.
@@ -149,15 +149,15 @@ class Lock:
         Raises:
             InputError: Another owner already writes the same rows.
         """
-        with self._opened(os.O_CREAT) as file:
+        with self._open_locked(os.O_CREAT) as file:
             assert file is not None
-            now = _now(file)
-            owners = [owner for owner in self._listed(file) if owner.is_there(now)]
+            now = _file_system_time(file)
+            owners = [owner for owner in self._read_owners(file) if owner.is_alive(now)]
             for owner in owners:
-                if owner.meets(self.owner.region):
-                    raise self._refused(owner, now)
+                if owner.overlaps(self.owner.region):
+                    raise self._locked_error(owner, now)
             try:
-                _write(file, [*owners, replace(self.owner, heard=now)])
+                _write_owners(file, [*owners, replace(self.owner, heard=now)])
             except OSError:
                 self._write_or_remove(file, owners)
                 raise
@@ -174,55 +174,55 @@ class Lock:
                 hint="begin a run of its own in the new process, with another output",
             )
         with suppress(OSError):
-            if self._mark in self._path.read_bytes():
+            if self._encoded_run in self._path.read_bytes():
                 return
-        with self._opened() as file:  # an unlocked read may overlap a write
-            owners = [] if file is None else self._listed(file)
+        with self._open_locked() as file:  # an unlocked read may overlap a write
+            owners = [] if file is None else self._read_owners(file)
         if not any(owner.run == self.owner.run for owner in owners):
-            raise self._lost(owners)
+            raise self._lost_error(owners)
 
     def renew(self) -> None:
         """Update the renewal time of the owner in the lock file, unless another run has replaced the owner."""
-        with self._opened() as file:
+        with self._open_locked() as file:
             if file is not None:
-                now = _now(file)
-                owners = self._listed(file)
-                others = [owner for owner in owners if owner.run != self.owner.run]
-                if len(others) < len(owners):
-                    _write(file, [*others, replace(self.owner, heard=now)])
+                now = _file_system_time(file)
+                owners = self._read_owners(file)
+                other_owners = [owner for owner in owners if owner.run != self.owner.run]
+                if len(other_owners) < len(owners):
+                    _write_owners(file, [*other_owners, replace(self.owner, heard=now)])
 
     def give_up(self) -> None:
         """Unlock the store: remove the owner from the lock file, unless this process is a fork."""
         if os.getpid() != self.owner.process:
             return
-        with self._opened() as file:
+        with self._open_locked() as file:
             if file is not None:
-                owners = self._listed(file)
-                others = [owner for owner in owners if owner.run != self.owner.run]
-                if len(others) < len(owners):
-                    self._write_or_remove(file, others)
+                owners = self._read_owners(file)
+                other_owners = [owner for owner in owners if owner.run != self.owner.run]
+                if len(other_owners) < len(owners):
+                    self._write_or_remove(file, other_owners)
 
     def _write_or_remove(self, file: int, owners: Sequence[Owner]) -> None:
         if owners:
-            _write(file, owners)
+            _write_owners(file, owners)
         else:
             self._path.unlink(missing_ok=True)
 
     @contextmanager
-    def _opened(self, flags: int = 0) -> Iterator[int | None]:
+    def _open_locked(self, flags: int = 0) -> Iterator[int | None]:
         """Yield the descriptor of the open, locked file, or None if the file does not exist."""
         try:
-            file = self._reached(flags)
+            file = self._wait_for_lock(flags)
             try:
                 yield file
             finally:
                 if file is not None:
-                    _let_go(file)
+                    _unlock_and_close(file)
         except OSError as error:
             raise not_written(self._path, error) from None
 
-    def _reached(self, flags: int) -> int | None:
-        end = time.monotonic() + PATIENCE
+    def _wait_for_lock(self, flags: int) -> int | None:
+        end = time.monotonic() + WAIT_SECONDS
         while True:
             try:
                 file = os.open(self._path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | flags, 0o666)
@@ -231,12 +231,12 @@ class Lock:
                     raise
                 return None
             try:
-                if _is_held(file) and self._is_at_its_place(file):
+                if _try_lock(file) and self._is_current_file(file):
                     return file
             except BaseException:
                 os.close(file)
                 raise
-            _let_go(file)
+            _unlock_and_close(file)
             if time.monotonic() > end:
                 raise InputError(
                     f"cannot write '{self._store}': another process keeps '{self._path.name}'",
@@ -244,52 +244,56 @@ class Lock:
                 )
             time.sleep(0.002)
 
-    def _is_at_its_place(self, file: int) -> bool:
+    def _is_current_file(self, file: int) -> bool:
         """Return True if the file was not removed before it was locked."""
         try:
             return os.path.samestat(os.fstat(file), os.stat(self._path, follow_symlinks=False))
         except FileNotFoundError:
             return False
 
-    def _listed(self, file: int) -> list[Owner]:
+    def _read_owners(self, file: int) -> list[Owner]:
         """Read the owners from the lock file. An empty new file has no owners."""
         os.lseek(file, 0, os.SEEK_SET)
-        line = os.read(file, _SIZE).split(b"\n")[0].strip(b"\0 ")
+        line = os.read(file, _MAX_FILE_BYTES).split(b"\n")[0].strip(b"\0 ")
         if not line:
             return []
         try:
-            return [_owner(**entry) for entry in json.loads(line)[_OWNERS]]
+            return [_parse_owner(**entry) for entry in json.loads(line)[_OWNERS_KEY]]
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             raise InputError(
                 f"cannot write '{self._store}': '{self._path.name}' beside it is not of mdf_loop",
                 hint="give the output another name, or remove that file",
             ) from None
 
-    def _refused(self, owner: Owner, now: float) -> InputError:
+    def _locked_error(self, owner: Owner, now: float) -> InputError:
         wait = "wait until it has ended, or stop it"
-        if owner.system != _system():
-            rest = max(1, round(owner.heard + SILENT - now))
-            wait += f" (if it was killed, the store is free in {rest} s)"
+        if owner.system != _system_id():
+            seconds = max(1, round(owner.heard + SILENT_SECONDS - now))
+            wait += f" (if it was killed, the store is free in {seconds} s)"
         return InputError(
             f"'{self._store}' is being written by {owner}",
             hint=f"give the output another name; {wait}",
         )
 
-    def _lost(self, owners: Sequence[Owner]) -> InputError:
-        here = [owner for owner in owners if owner.meets(self.owner.region)]
-        what = f"{here[0]} has taken it over" if here else "its lock file is gone or was changed"
+    def _lost_error(self, owners: Sequence[Owner]) -> InputError:
+        overlapping = [owner for owner in owners if owner.overlaps(self.owner.region)]
+        what = (
+            f"{overlapping[0]} has taken it over"
+            if overlapping
+            else "its lock file is gone or was changed"
+        )
         return InputError(
             f"'{self._store}' belongs no more to this run, {self.owner.run}: {what}",
             hint="nothing more is written to it; begin anew with another output",
         )
 
 
-def _owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
+def _parse_owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
     """Parse the entry of an owner in the lock file, and raise for an invalid entry."""
     first, last = (0, 0) if region is None else region
     owner = Owner(**entry, region=None if region is None else (first, last))
     texts = (owner.run, owner.host, owner.system, owner.began, owner.since)
-    if not all(isinstance(text, str) and _TEXT.fullmatch(text) for text in texts):
+    if not all(isinstance(text, str) and _TEXT_PATTERN.fullmatch(text) for text in texts):
         raise ValueError("no plain text")
     if not all(isinstance(number, int) for number in (owner.process, first, last)):
         raise ValueError("no whole number")
@@ -298,23 +302,23 @@ def _owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
     return replace(owner, heard=float(owner.heard))
 
 
-def _write(file: int, owners: Sequence[Owner]) -> None:
+def _write_owners(file: int, owners: Sequence[Owner]) -> None:
     """Replace the content of the lock file. Only the first line counts, so one write is enough."""
-    rest = json.dumps({_OWNERS: [asdict(owner) for owner in owners]}).encode() + b"\n"
-    size = len(rest)
+    content = json.dumps({_OWNERS_KEY: [asdict(owner) for owner in owners]}).encode() + b"\n"
+    size = len(content)
     os.lseek(file, 0, os.SEEK_SET)
-    while rest:
-        rest = rest[os.write(file, rest) :]
+    while content:
+        content = content[os.write(file, content) :]
     os.ftruncate(file, size)
 
 
-def _now(file: int) -> float:
+def _file_system_time(file: int) -> float:
     """Touch the file and return its modification time, by the clock of the file system."""
     os.utime(file)
     return os.fstat(file).st_mtime
 
 
-def _is_held(file: int) -> bool:
+def _try_lock(file: int) -> bool:
     """Try to lock the file. Return True on success, or if the file system has no locks."""
     if fcntl is None:
         return True
@@ -323,12 +327,12 @@ def _is_held(file: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        if error.errno not in _NO_FLOCK:
+        if error.errno not in _UNSUPPORTED_ERRORS:
             raise
     return True
 
 
-def _let_go(file: int) -> None:
+def _unlock_and_close(file: int) -> None:
     """Unlock and close the file. A fork that has the file open does not hold the lock either."""
     with suppress(OSError):
         if fcntl is not None:

@@ -18,26 +18,26 @@ from msgspec import Struct
 
 METADATA = "zarr.json"
 
-OURS = "mdf_loop_version"
+VERSION_ATTRIBUTE = "mdf_loop_version"
 """Attribute that marks a store of this package."""
 
-STREAMED = "streamed_along"
+STREAMED_ATTRIBUTE = "streamed_along"
 """Attribute of a growing store: the name of the coordinate that grows with the rows."""
 
-LARGEST = 1 << 24
+MAX_CHUNK_BYTES = 1 << 24
 """Maximum bytes of a chunk with several rows. This package writes chunks of about 1 MB."""
 
-LONGEST = 1 << 26
+MAX_METADATA_BYTES = 1 << 26
 """Maximum bytes of metadata that are read, enough for about ten thousand arrays."""
 
-_WHOLE = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
-CHECKSUM = "crc32c"
+_INTEGER_DTYPES = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+CHECKSUM_CODEC = "crc32c"
 """Codec that appends a checksum to a chunk."""
 
-_NUMBERS = {"bool", "float16", "float32", "float64", *_WHOLE}
-_TEXT = "string"
-_MOST = 1 << 62
-_FACTS: Mapping[str, Any] = {
+_NUMBER_DTYPES = {"bool", "float16", "float32", "float64", *_INTEGER_DTYPES}
+_TEXT_DTYPE = "string"
+_MAX_EXTENT = 1 << 62
+_FIXED_METADATA: Mapping[str, Any] = {
     "zarr_format": 3,
     "node_type": "array",
     "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
@@ -56,17 +56,17 @@ def read_json(folder: Path) -> Any:
         OSError: The metadata cannot be read.
     """
     with (folder / METADATA).open("rb") as stream:
-        return parsed(stream.read(LONGEST + 1))
+        return parse_json(stream.read(MAX_METADATA_BYTES + 1))
 
 
-def parsed(data: bytes) -> Any:
+def parse_json(data: bytes) -> Any:
     """Parse a JSON text of limited length.
 
     Raises:
         DamagedError: The text is too long or not JSON.
     """
-    if len(data) > LONGEST:
-        raise DamagedError(f"it is longer than {LONGEST >> 20} MB")
+    if len(data) > MAX_METADATA_BYTES:
+        raise DamagedError(f"it is longer than {MAX_METADATA_BYTES >> 20} MB")
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
@@ -75,16 +75,18 @@ def parsed(data: bytes) -> Any:
 
 # --- an array -------------------------------------------------------------------------------------
 
-LENGTHS = "lengths"
+LENGTHS_ATTRIBUTE = "lengths"
 """Attribute of an array whose rows may vary in length: the name of the array of lengths."""
 
 
-def is_open(document: Mapping[str, Any]) -> bool:
+def has_open_rows(document: Mapping[str, Any]) -> bool:
     """Return True if rows of the array with this metadata may vary in length.
 
     Stores of earlier versions lack the attribute. Their unwritten elements are nan.
     """
-    return LENGTHS in document.get("attributes", {}) or document.get("fill_value") == "NaN"
+    return (
+        LENGTHS_ATTRIBUTE in document.get("attributes", {}) or document.get("fill_value") == "NaN"
+    )
 
 
 COMPUTED, FAILED = 1, 2
@@ -119,31 +121,42 @@ class Entry(Struct, frozen=True):
         Raises:
             DamagedError: The metadata differ from the format of this package.
         """
-        _check(is_plain(name), f"{name[:80]!r} is no name of an array")
+        _check(is_plain_name(name), f"{name[:80]!r} is no name of an array")
         _check(isinstance(document, dict), f"of '{name}' it says nothing")
-        for word, fact in _FACTS.items():
+        for word, fact in _FIXED_METADATA.items():
             content = document.get(word)
-            _check(_same(content, fact), f"the {word} of '{name}' is {_short(content)}")
-        dtype = _dtype(name, document.get("data_type"))
-        shape = _extents(name, "shape", document.get("shape"), 0)
-        chunks = _extents(name, "chunk shape", _chunk_shape(document.get("chunk_grid")), 1)
+            _check(
+                _are_equal_json(content, fact), f"the {word} of '{name}' is {_abbreviate(content)}"
+            )
+        dtype = _parse_dtype(name, document.get("data_type"))
+        shape = _parse_extents(name, "shape", document.get("shape"), 0)
+        chunks = _parse_extents(
+            name, "chunk shape", _parse_chunk_shape(document.get("chunk_grid")), 1
+        )
         dims = document.get("dimension_names", None if shape else [])  # a scalar may have no names
-        _check(_are_texts(dims), f"the dimensions of '{name}' are {_short(dims)}")
+        _check(_are_texts(dims), f"the dimensions of '{name}' are {_abbreviate(dims)}")
         _check(
             len(dims) == len(shape) == len(chunks) == len(set(dims)),
             f"the dimensions of '{name}', its shape and that of its chunks do not go together",
         )
-        fill, codecs = document.get("fill_value"), document.get("codecs")
-        _check(_is_fill(fill, dtype), f"the fill value of '{name}' is {_short(fill)}")
-        _check(_are_ours(codecs, dtype), f"the codecs of '{name}' are {_short(codecs)}")
+        fill_value, codecs = document.get("fill_value"), document.get("codecs")
+        _check(
+            _is_fill_value(fill_value, dtype),
+            f"the fill value of '{name}' is {_abbreviate(fill_value)}",
+        )
+        _check(
+            _are_expected_codecs(codecs, dtype), f"the codecs of '{name}' are {_abbreviate(codecs)}"
+        )
         attributes = document.get("attributes")
         _check(
-            _is_about(attributes) or _same(attributes, FLAG_ATTRIBUTES),
-            f"the attributes of '{name}' are {_short(attributes)}",
+            _are_text_attributes(attributes) or _are_equal_json(attributes, FLAG_ATTRIBUTES),
+            f"the attributes of '{name}' are {_abbreviate(attributes)}",
         )
-        long = attributes.get("long_name", name)
-        has_checksums = len(codecs) == len(_codecs(dtype)) + 1
-        return cls(long, dtype, tuple(dims), shape, chunks, is_open(document), has_checksums)
+        output_name = attributes.get("long_name", name)
+        has_checksums = len(codecs) == len(_expected_codecs(dtype)) + 1
+        return cls(
+            output_name, dtype, tuple(dims), shape, chunks, has_open_rows(document), has_checksums
+        )
 
     @property
     def chunk_bytes(self) -> int:
@@ -156,37 +169,39 @@ class Entry(Struct, frozen=True):
         return self.dtype.kind == "T"
 
 
-def is_plain(name: Any) -> bool:
+def is_plain_name(name: Any) -> bool:
     """Return True if a name is a plain file name: no path, and not reserved."""
     if not isinstance(name, str) or name in ("", ".", "..", METADATA) or "\0" in name:
         return False
     return Path(name).name == name
 
 
-def _dtype(name: str, content: Any) -> np.dtype[Any]:
-    if content == _TEXT:
+def _parse_dtype(name: str, content: Any) -> np.dtype[Any]:
+    if content == _TEXT_DTYPE:
         return np.dtypes.StringDType()
     _check(
-        isinstance(content, str) and content in _NUMBERS,
-        f"the dtype of '{name}' is {_short(content)}",
+        isinstance(content, str) and content in _NUMBER_DTYPES,
+        f"the dtype of '{name}' is {_abbreviate(content)}",
     )
     dtype: np.dtype[Any] = np.dtype(content)
     return dtype
 
 
-def _chunk_shape(grid: Any) -> Any:
+def _parse_chunk_shape(grid: Any) -> Any:
     """Return the chunk shape of a regular grid, or None for other grids."""
     if not isinstance(grid, dict) or grid.get("name") != "regular":
         return None
-    about = grid.get("configuration")
-    return about.get("chunk_shape") if isinstance(about, dict) else None
+    configuration = grid.get("configuration")
+    return configuration.get("chunk_shape") if isinstance(configuration, dict) else None
 
 
-def _extents(name: str, what: str, content: Any, least: int) -> tuple[int, ...]:
-    whole = isinstance(content, list) and all(type(extent) is int for extent in content)
+def _parse_extents(name: str, what: str, content: Any, least: int) -> tuple[int, ...]:
+    are_integers = isinstance(content, list) and all(type(extent) is int for extent in content)
     _check(
-        whole and len(content) <= 64 and all(least <= extent <= _MOST for extent in content),
-        f"the {what} of '{name}' is {_short(content)}",
+        are_integers
+        and len(content) <= 64
+        and all(least <= extent <= _MAX_EXTENT for extent in content),
+        f"the {what} of '{name}' is {_abbreviate(content)}",
     )
     return tuple(content)
 
@@ -195,24 +210,26 @@ def _are_texts(content: Any) -> bool:
     return isinstance(content, list) and all(isinstance(text, str) for text in content)
 
 
-def _is_about(content: Any) -> bool:
+def _are_text_attributes(content: Any) -> bool:
     """Return True if attributes are a mapping with texts as values."""
     return isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
 
 
-def _is_fill(content: Any, dtype: np.dtype[Any]) -> bool:
+def _is_fill_value(content: Any, dtype: np.dtype[Any]) -> bool:
     if dtype.kind == "f":
         return content == "NaN" or (type(content) in (int, float) and content == 0)
-    return _same(content, {"T": "", "b": False}.get(dtype.kind, 0))
+    return _are_equal_json(content, {"T": "", "b": False}.get(dtype.kind, 0))
 
 
-def _are_ours(codecs: Any, dtype: np.dtype[Any]) -> bool:
+def _are_expected_codecs(codecs: Any, dtype: np.dtype[Any]) -> bool:
     """Return True if the codecs are those of this package, with or (in old stores) without a checksum."""
-    expected = _codecs(dtype)
-    return _same(codecs, expected) or _same(codecs, [*expected, {"name": CHECKSUM}])
+    expected = _expected_codecs(dtype)
+    return _are_equal_json(codecs, expected) or _are_equal_json(
+        codecs, [*expected, {"name": CHECKSUM_CODEC}]
+    )
 
 
-def _codecs(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
+def _expected_codecs(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
     """Return the metadata of the codecs of an array without checksums."""
     if dtype.kind == "T":
         level = {"level": 0, "checksum": False}
@@ -231,14 +248,14 @@ def _codecs(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
     return [{"name": "bytes", **order}, {"name": "blosc", "configuration": blosc}]
 
 
-def _same(one: Any, other: Any) -> bool:
+def _are_equal_json(first: Any, second: Any) -> bool:
     """Return True if two JSON values are equal. True differs from 1, and False from 0."""
-    return bool(one == other) and json.dumps(one, sort_keys=True) == json.dumps(
-        other, sort_keys=True
+    return bool(first == second) and json.dumps(first, sort_keys=True) == json.dumps(
+        second, sort_keys=True
     )
 
 
-def _short(content: Any) -> str:
+def _abbreviate(content: Any) -> str:
     text = "missing" if content is None else repr(content)
     return text if len(text) <= 80 else f"{text[:60]} ... {text[-15:]}"
 
@@ -270,19 +287,25 @@ class Layout(Struct, frozen=True):
         Raises:
             DamagedError: The metadata differ from the format of this package.
         """
-        attributes = attributes_in(document)
-        _check(OURS in attributes, "it is none of mdf_loop")
-        _check(_is_about(attributes), f"its attributes are {_short(attributes)}")
-        whole = document.get("consolidated_metadata")
-        documents = whole.get("metadata") if isinstance(whole, dict) else None
+        attributes = get_attributes(document)
+        _check(VERSION_ATTRIBUTE in attributes, "it is none of mdf_loop")
+        _check(_are_text_attributes(attributes), f"its attributes are {_abbreviate(attributes)}")
+        consolidated = document.get("consolidated_metadata")
+        documents = consolidated.get("metadata") if isinstance(consolidated, dict) else None
         _check(isinstance(documents, dict), "it does not say what its arrays are")
         assert isinstance(documents, dict)
-        along = attributes.get(STREAMED)
-        _check(along in documents, f"the {STREAMED} of it is {_short(along)}, which it has not")
+        along = attributes.get(STREAMED_ATTRIBUTE)
+        _check(
+            along in documents,
+            f"the {STREAMED_ATTRIBUTE} of it is {_abbreviate(along)}, which it has not",
+        )
         assert along is not None
         arrays = {name: Entry.of(name, entry) for name, entry in documents.items()}
         dims = arrays[along].dims
-        _check(len(dims) == 1, f"the {STREAMED} of it is '{along}', which has {len(dims)} axes")
+        _check(
+            len(dims) == 1,
+            f"the {STREAMED_ATTRIBUTE} of it is '{along}', which has {len(dims)} axes",
+        )
         layout = cls(document, arrays, along, dims[0])
         for name in layout.growing:
             layout._check_chunks(name)
@@ -292,7 +315,7 @@ class Layout(Struct, frozen=True):
         """Check that a chunk has one row, or a limited number of bytes."""
         entry = self.arrays[name]
         _check(
-            entry.chunks[self.axis(name)] == 1 or entry.chunk_bytes <= LARGEST,
+            entry.chunks[self.axis(name)] == 1 or entry.chunk_bytes <= MAX_CHUNK_BYTES,
             f"the chunk shape of '{name}' is {list(entry.chunks)}",
         )
 
@@ -307,7 +330,7 @@ class Layout(Struct, frozen=True):
         return self.arrays[name].dims.index(self.dim)
 
 
-def attributes_in(document: Any) -> dict[str, Any]:
+def get_attributes(document: Any) -> dict[str, Any]:
     """Return the attributes in the metadata of a store, or {} if there are none."""
     attributes = document.get("attributes") if isinstance(document, dict) else None
     return attributes if isinstance(attributes, dict) else {}

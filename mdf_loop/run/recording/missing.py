@@ -18,7 +18,7 @@ from mdf_loop.ir import Array, Data
 from mdf_loop.ir.types import dtype_name, kind_of
 
 
-def with_missing(
+def fill_missing_rows(
     rows: Mapping[str, Data], has_run: Mapping[str, str], open_rows: Collection[str] = ()
 ) -> dict[str, Data]:
     """Replace the rows of outputs whose node has not run by nan or another fill value.
@@ -38,18 +38,20 @@ def with_missing(
     for name in outputs:
         flags = rows.get(has_run.get(name, ""))
         if flags is not None and not np.all(flags):
-            outputs[name] = _blanked(name, outputs[name], np.asarray(flags), name in open_rows)
+            outputs[name] = _fill_unrun_rows(
+                name, outputs[name], np.asarray(flags), name in open_rows
+            )
     return outputs
 
 
-def _blanked(name: str, array: Data, flags: Array, keeps_dtype: bool) -> Array:
+def _fill_unrun_rows(name: str, array: Data, flags: Array, keeps_dtype: bool) -> Array:
     if not isinstance(array, np.ndarray):
         raise RunError(f"'{name}' is no array, and its node has not run")
     if array.dtype.kind in "OU":
         raise RunError(f"'{name}' is text, and its node has not run in every step")
-    wide = array.copy() if keeps_dtype else cast_for_nan(name, array)
-    wide[~flags] = padding_of(wide.dtype)
-    return wide
+    filled = array.copy() if keeps_dtype else cast_for_nan(name, array)
+    filled[~flags] = padding_element(filled.dtype)
+    return filled
 
 
 def cast_for_nan(name: str, array: Array) -> Array:
@@ -60,16 +62,16 @@ def cast_for_nan(name: str, array: Array) -> Array:
     """
     if _has_nan(array.dtype):
         return array.copy()
-    wide: Array = array.astype(np.float64)
-    if array.dtype.itemsize > 4 and not np.array_equal(wide.astype(array.dtype), array):
+    floats: Array = array.astype(np.float64)
+    if array.dtype.itemsize > 4 and not np.array_equal(floats.astype(array.dtype), array):
         raise RunError(
             f"'{name}' has integers beyond 2**53, and float64 with nan for missing rows cannot hold them",
             hint="let its node run in every step, or compute the output in float64",
         )
-    return wide
+    return floats
 
 
-def padding_of(dtype: np.dtype[Any]) -> Any:
+def padding_element(dtype: np.dtype[Any]) -> Any:
     """Return the padding element of a dtype: nan, or 0 or False if the dtype has no nan."""
     return np.nan if _has_nan(dtype) else dtype.type()
 
@@ -95,7 +97,7 @@ def common_shape(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> tup
     return tuple(map(max, one, other))
 
 
-def padded(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
+def pad_rows(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
     """Pad rows at their end to a larger shape.
 
     Raises:
@@ -108,12 +110,12 @@ def padded(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
             f"'{name}' is text, and has not the same shape in every step",
             hint="a recorded text must have one shape in all steps",
         )
-    wide = np.full(shape, padding_of(rows.dtype), rows.dtype)
-    wide[tuple(map(slice, rows.shape))] = rows
-    return wide
+    padded = np.full(shape, padding_element(rows.dtype), rows.dtype)
+    padded[tuple(map(slice, rows.shape))] = rows
+    return padded
 
 
-def padded_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]:
+def pad_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]:
     """Pad `[members, rows, ...]` after each member's last row, and return the array and the lengths.
 
     Args:
@@ -124,9 +126,9 @@ def padded_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]
     Raises:
         RecordShapeError: The rows are texts, for which there is no padding.
     """
-    own = np.broadcast_to(np.array(rows.shape[1:], np.int64), (len(rows), rows.ndim - 1)).copy()
-    own[:, 0] = counts
-    lengths = own if rows.ndim > 2 else counts
+    extents = np.broadcast_to(np.array(rows.shape[1:], np.int64), (len(rows), rows.ndim - 1)).copy()
+    extents[:, 0] = counts
+    lengths = extents if rows.ndim > 2 else counts
     missing = np.arange(rows.shape[1]) >= counts[:, None]
     if not missing.any():
         return rows, lengths
@@ -135,6 +137,6 @@ def padded_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]
             f"'{name}' is text, and members have different numbers of rows of it",
             hint="record a number that stands for it, or run the members one by one",
         )
-    wide = rows.copy()
-    wide[missing] = padding_of(rows.dtype)
-    return wide, lengths
+    padded = rows.copy()
+    padded[missing] = padding_element(rows.dtype)
+    return padded, lengths

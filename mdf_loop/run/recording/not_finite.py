@@ -17,12 +17,12 @@ from msgspec import Struct
 from mdf_loop.ir import Array, Data
 from mdf_loop.ir.types import dtype_name, kind_of
 from mdf_loop.run.outputs import Axis, Outputs
-from mdf_loop.run.recording.lengths import is_padding
+from mdf_loop.run.recording.lengths import padding_mask
 
-WHOLE = 1 << 14
+CHECKED_ELEMENTS = 1 << 14
 """Maximum size of an array that is checked completely, and size of the checked ends of a larger array."""
 
-_AT_ONCE = 1 << 18
+_BLOCK_ELEMENTS = 1 << 18
 """Number of elements of a block of rows that is searched at once."""
 
 _REMEDY = 'nan="stop" (--nan stop) ends a run at the first such value'
@@ -69,13 +69,13 @@ class NotFinite(Struct, frozen=True):
 
 def earliest(places: Iterable[NotFinite | None]) -> NotFinite | None:
     """Return the finding with the earliest row, then the first output and member, or None."""
-    there = (each for each in places if each is not None)
-    return min(there, key=_rank, default=None)
+    findings = (each for each in places if each is not None)
+    return min(findings, key=_sort_key, default=None)
 
 
-def _rank(place: NotFinite) -> tuple[Any, ...]:
-    timed = place.row is not None and bool(place.at)
-    row = place.row if timed else math.inf
+def _sort_key(place: NotFinite) -> tuple[Any, ...]:
+    has_time = place.row is not None and bool(place.at)
+    row = place.row if has_time else math.inf
     return place.is_state, row, place.order, place.member or 0, place.trial or 0
 
 
@@ -88,12 +88,12 @@ def is_finite(data: Data) -> bool:
         return all(map(is_finite, data or ()))
     kind = data.dtype.kind
     if kind != "f":
-        return not _has_point(data) or bool(np.isfinite(data).all())
+        return not _is_inexact(data) or bool(np.isfinite(data).all())
     if data.ndim == 0:
         return math.isfinite(data)
-    if data.size > WHOLE:
+    if data.size > CHECKED_ELEMENTS:
         flat = data.reshape(-1)
-        return _all_finite(flat[:WHOLE]) and _all_finite(flat[-WHOLE:])
+        return _all_finite(flat[:CHECKED_ELEMENTS]) and _all_finite(flat[-CHECKED_ELEMENTS:])
     return _all_finite(data)
 
 
@@ -102,7 +102,7 @@ def _all_finite(array: Array) -> bool:
     return b"\0" not in np.isfinite(array).tobytes()
 
 
-def _has_point(array: Array) -> bool:
+def _is_inexact(array: Array) -> bool:
     """Return True if an array has a floating-point or complex dtype, including those of ml_dtypes."""
     kind = array.dtype.kind
     return kind in "fc" or (kind == "V" and kind_of(dtype_name(array)) in "fc")
@@ -121,7 +121,7 @@ class RowEnds:
         self.are_finite: bool | None = None
         self.unrun: dict[str, Array] = {}
 
-    def take(self, rows: Mapping[str, Array], flags: Mapping[str, Array]) -> None:
+    def check_rows(self, rows: Mapping[str, Array], flags: Mapping[str, Array]) -> None:
         """Check the last of further rows for nan and infinity.
 
         `flags` has arrays by output that are True in rows in which the node ran.
@@ -153,18 +153,18 @@ def find_in_outputs(results: Outputs, missing: Mapping[str, Array]) -> NotFinite
         results: Outputs, in memory or read lazily.
         missing: Number of first rows that the node of an output has not computed, for each member.
     """
-    first_place: NotFinite | None = None
+    first_finding: NotFinite | None = None
     for order, name in enumerate(results):
         front = results.axes_of(name)
         if any(axis.name == "time" for axis in front):
-            before = None if first_place is None else first_place.row
-            here = _in_rows(results, name, order, missing.get(name), before)
+            end_row = None if first_finding is None else first_finding.row
+            finding = _search_rows(results, name, order, missing.get(name), end_row)
         elif name in missing:  # a reduction over rows that are partly missing
-            here = None
+            finding = None
         else:
-            here = _in_whole(results, name, order)
-        first_place = earliest((first_place, here))
-    return first_place
+            finding = _search_whole(results, name, order)
+        first_finding = earliest((first_finding, finding))
+    return first_finding
 
 
 def find_in_states(state: Mapping[str, Array]) -> NotFinite | None:
@@ -176,55 +176,62 @@ def find_in_states(state: Mapping[str, Array]) -> NotFinite | None:
     return None
 
 
-def _in_whole(results: Outputs, name: str, order: int) -> NotFinite | None:
+def _search_whole(results: Outputs, name: str, order: int) -> NotFinite | None:
     """Return the first value of one output without time axis that is not finite, or None."""
     data, front = results[name], results.axes_of(name)
     for array in data if isinstance(data, list) else [data]:
-        if array is None or not _has_point(array) or is_finite(array):
+        if array is None or not _is_inexact(array) or is_finite(array):
             continue
-        wrong = _not_finite(np.asarray(array), results.lengths.get(name), len(front))
-        if wrong.any():
-            place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+        mask = _not_finite_mask(np.asarray(array), results.lengths.get(name), len(front))
+        if mask.any():
+            place = np.unravel_index(int(np.argmax(mask)), mask.shape)
             number = np.asarray(array)[place]
             row = int(place[len(front)]) if len(place) > len(front) else None
-            return _found(name, number, order, row, "", _members(front, place))
+            return _make_finding(name, number, order, row, "", _member_numbers(front, place))
     return None
 
 
-def _in_rows(
-    results: Outputs, name: str, order: int, missing: Array | None, before: int | None
+def _search_rows(
+    results: Outputs, name: str, order: int, missing: Array | None, end_row: int | None
 ) -> NotFinite | None:
-    """Return the first value of an output over time that is not finite, searched in rows before `before`."""
+    """Return the first value of an output over time that is not finite, searched in rows before `end_row`."""
     data: Any = results[name]
-    if isinstance(data, list) or data is None or not _has_point(data):
+    if isinstance(data, list) or data is None or not _is_inexact(data):
         return None
     front = results.axes_of(name)
     time = next(k for k, axis in enumerate(front) if axis.name == "time")
     lengths = results.lengths.get(name)
-    for first, rows, own in _blocks(data, lengths, time, before):
-        wrong = np.moveaxis(_not_finite(rows, own, len(front)), time, 0)
+    for first, rows, block_lengths in _iterate_blocks(data, lengths, time, end_row):
+        mask = np.moveaxis(_not_finite_mask(rows, block_lengths, len(front)), time, 0)
         if missing is not None:
-            members = wrong.shape[1 : len(front)]
-            numbers = np.arange(first, first + len(wrong)).reshape(-1, *(1,) * len(members))
+            members = mask.shape[1 : len(front)]
+            numbers = np.arange(first, first + len(mask)).reshape(-1, *(1,) * len(members))
             is_run = numbers >= np.broadcast_to(missing, math.prod(members)).reshape(members)
-            wrong &= is_run.reshape(*is_run.shape, *(1,) * (wrong.ndim - is_run.ndim))
-        if wrong.any():
-            row, *place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-            others = (*front[:time], *front[time + 1 :])
-            values = np.moveaxis(rows, time, 0)[(row, *place[: len(others)])]
-            text = _at(front[time], first + int(row), results.units)
-            return _found(name, values, order, first + int(row), text, _members(others, place))
+            mask &= is_run.reshape(*is_run.shape, *(1,) * (mask.ndim - is_run.ndim))
+        if mask.any():
+            row, *place = np.unravel_index(int(np.argmax(mask)), mask.shape)
+            member_axes = (*front[:time], *front[time + 1 :])
+            values = np.moveaxis(rows, time, 0)[(row, *place[: len(member_axes)])]
+            time_text = _format_time(front[time], first + int(row), results.units)
+            return _make_finding(
+                name,
+                values,
+                order,
+                first + int(row),
+                time_text,
+                _member_numbers(member_axes, place),
+            )
     return None
 
 
-def _blocks(
-    data: Any, lengths: Any, time: int, before: int | None
+def _iterate_blocks(
+    data: Any, lengths: Any, time: int, end_row: int | None
 ) -> Iterator[tuple[int, Array, Array | None]]:
     """Yield blocks of rows along the axis of time, with the number of the first row and the lengths."""
     size = math.prod(data.shape) // max(data.shape[time], 1)
     chunk = getattr(data, "chunks", None)
-    step = max(1, _AT_ONCE // max(size, 1)) if chunk is None else chunk[time]
-    end = data.shape[time] if before is None else min(before, data.shape[time])
+    step = max(1, _BLOCK_ELEMENTS // max(size, 1)) if chunk is None else chunk[time]
+    end = data.shape[time] if end_row is None else min(end_row, data.shape[time])
     for first in range(0, end, step):
         place = (*(slice(None),) * time, slice(first, min(first + step, end)))
         yield (
@@ -234,20 +241,20 @@ def _blocks(
         )
 
 
-def _not_finite(rows: Array, lengths: Array | None, front: int) -> Array:
+def _not_finite_mask(rows: Array, lengths: Array | None, front: int) -> Array:
     """Return a mask of the numbers that are not finite, padding of shorter rows excluded."""
-    wrong: Array = ~np.isfinite(rows)
-    return wrong if lengths is None else wrong & ~is_padding(lengths, rows.shape, front)
+    mask: Array = ~np.isfinite(rows)
+    return mask if lengths is None else mask & ~padding_mask(lengths, rows.shape, front)
 
 
-def _found(
+def _make_finding(
     name: str, values: Any, order: int, row: int | None, at: str, members: Mapping[str, int]
 ) -> NotFinite:
     word: Word = "nan" if np.isnan(values).any() else "infinite"
     return NotFinite(name, word, order, row, at, members.get("member"), members.get("trial"))
 
 
-def _members(front: tuple[Axis, ...], place: Iterable[Any]) -> dict[str, int]:
+def _member_numbers(front: tuple[Axis, ...], place: Iterable[Any]) -> dict[str, int]:
     """Return the number of the member of a sweep, and of the trial, at an index."""
     numbers: dict[str, int] = {}
     for axis, index in zip(front, place, strict=False):
@@ -258,7 +265,7 @@ def _members(front: tuple[Axis, ...], place: Iterable[Any]) -> dict[str, int]:
     return numbers
 
 
-def _at(axis: Axis, row: int, units: Mapping[str, str]) -> str:
+def _format_time(axis: Axis, row: int, units: Mapping[str, str]) -> str:
     """Return the time of a row with its unit, or its step number, as text."""
     ((word, along),) = axis.coordinates.items()
     value = np.asarray(along[row : row + 1])[0]

@@ -10,9 +10,9 @@ import numpy as np
 from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.control.stepper import Block, Numbers, RowSink
-from mdf_loop.run.recording.lengths import lengths_of, with_axes
-from mdf_loop.run.recording.missing import with_missing
+from mdf_loop.run.control.stepper import Block, RowSink, StepNumbers
+from mdf_loop.run.recording.lengths import insert_axes, row_lengths
+from mdf_loop.run.recording.missing import fill_missing_rows
 from mdf_loop.run.recording.not_finite import RowEnds
 from mdf_loop.run.recording.recording_plan import RecordingPlan
 from mdf_loop.run.recording.reductions import Reductions
@@ -46,7 +46,7 @@ class Recorder:
         self.has_run = has_run
         self.ends = RowEnds(axis)
         self._reductions = Reductions(plan.selection.reduce)
-        self._chosen = Column("the numbers of the steps")
+        self._selected_numbers = Column("the numbers of the steps")
         self._first: int | None = None
         self._row_count = 0
 
@@ -56,51 +56,58 @@ class Recorder:
         if selection.when is not None or any(number % selection.every for number in numbers[:2]):
             return NO_ROOM
         room = self.sink.room(len(numbers))
-        alike = (name for name in self.plan.traces if name not in self.plan.open)
-        return {name: room[name] for name in alike if name in room}
+        fixed_names = (name for name in self.plan.traces if name not in self.plan.open)
+        return {name: room[name] for name in fixed_names if name in room}
 
-    def take(self, block: Block) -> None:
+    def add_block(self, block: Block) -> None:
         """Record the selected rows and reductions of a block."""
-        rows = self._with_axes(with_missing(block.rows, self.has_run, self.plan.open))
+        rows = self._insert_missing_axes(
+            fill_missing_rows(block.rows, self.has_run, self.plan.open)
+        )
         if self.plan.selection.reduce:
             self._reductions.add({n: rows[n] for n in self.plan.selection.reduce}, self.axis)
-        numbers, places = self._places(block.numbers, rows)
-        rows |= self._lengths(rows, block.rows)
-        selected_rows = {name: self._at(rows[name], places) for name in self.plan.columns}
+        numbers, positions = self._select_steps(block.numbers, rows)
+        rows |= self._row_lengths(rows, block.rows)
+        selected_rows = {
+            name: self._select_rows(rows[name], positions) for name in self.plan.columns
+        }
         if self._first is None and len(numbers):
             self._first = int(numbers[0])
         if self.plan.selection.when is not None:
-            self._chosen.add(np.asarray(numbers, np.int64))
+            self._selected_numbers.add(np.asarray(numbers, np.int64))
         self._row_count += len(numbers)
         if len(numbers):
-            self.ends.take(
-                {n: selected_rows[n] for n in self.plan.traces}, self._flags(block, places)
+            self.ends.check_rows(
+                {n: selected_rows[n] for n in self.plan.traces},
+                self._select_flags(block, positions),
             )
         self.sink.add(Ticks(numbers, self.clock), selected_rows)
 
-    def _flags(self, block: Block, places: slice | Array) -> dict[str, Array]:
+    def _select_flags(self, block: Block, places: slice | Array) -> dict[str, Array]:
         """Return flags of the selected rows that are True if the node of an output has run."""
         flags = self.has_run.items()
         traces = ((name, flag) for name, flag in flags if name in self.plan.traces)
-        return {n: self._at(block.rows[f], places) for n, f in traces if f in block.rows}
+        return {n: self._select_rows(block.rows[f], places) for n, f in traces if f in block.rows}
 
-    def _with_axes(self, rows: dict[str, Data]) -> dict[str, Array]:
+    def _insert_missing_axes(self, rows: dict[str, Data]) -> dict[str, Array]:
         """Insert axes of length 1 into rows, so that all steps have rows with equally many axes."""
         front = self.axis + 1
         known = {n: rank for n, rank in self.plan.open.items() if rank is not None}
-        return {**rows, **{n: with_axes(rows[n], rank, front) for n, rank in known.items()}}
+        return {**rows, **{n: insert_axes(rows[n], rank, front) for n, rank in known.items()}}
 
-    def _lengths(
-        self, rows: Mapping[str, Array], row_lengths: Mapping[str, Array]
+    def _row_lengths(
+        self, rows: Mapping[str, Array], block_rows: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Return the length of each row of outputs with varying row length, by the name of the column."""
         front = self.axis + 1
         return {
-            column: lengths_of(rows[name], row_lengths.get(self.has_run.get(name, "")), front)
+            column: row_lengths(rows[name], block_rows.get(self.has_run.get(name, "")), front)
             for name, column in self.plan.lengths.items()
         }
 
-    def _places(self, numbers: Numbers, rows: Mapping[str, Array]) -> tuple[Numbers, slice | Array]:
+    def _select_steps(
+        self, numbers: StepNumbers, rows: Mapping[str, Array]
+    ) -> tuple[StepNumbers, slice | Array]:
         """Return the step numbers of the selected rows, and their positions in the block."""
         every, when = self.plan.selection.every, self.plan.selection.when
         if when is None and isinstance(numbers, range):
@@ -110,11 +117,11 @@ class Recorder:
         all_numbers = np.asarray(numbers)
         mask = all_numbers % every == 0
         if when is not None:
-            mask &= _truths(when, rows[when], len(all_numbers))
+            mask &= _convert_to_booleans(when, rows[when], len(all_numbers))
         positions = np.flatnonzero(mask)
         return all_numbers[positions], positions
 
-    def _at(self, rows: Array, places: slice | Array) -> Array:
+    def _select_rows(self, rows: Array, places: slice | Array) -> Array:
         return rows[(slice(None),) * self.axis + (places,)]
 
     def flush(self) -> None:
@@ -132,7 +139,7 @@ class Recorder:
     def ticks(self) -> Ticks:
         """Return the coordinates along the axis of time."""
         if self.plan.selection.when is not None:
-            return Ticks(self._chosen.rows.astype(np.int64), self.clock)
+            return Ticks(self._selected_numbers.rows.astype(np.int64), self.clock)
         first, every = self._first or 0, self.plan.selection.every
         return Ticks(range(first, first + every * self.sink.length, every), self.clock)
 
@@ -146,7 +153,7 @@ class Recorder:
         """Return the arrays that a checkpoint needs to resume the run."""
         first = {} if self._first is None else {"first": np.array(self._first)}
         reduced = {f"reduction {k}": v for k, v in self._reductions.snapshot().items()}
-        chosen = {} if self.plan.selection.when is None else {"chosen": self._chosen.rows}
+        chosen = {} if self.plan.selection.when is None else {"chosen": self._selected_numbers.rows}
         rows = {f"rows {name}": array for name, array in self.sink.snapshot().items()}
         unrun = {f"unrun {name}": np.asarray(count) for name, count in self.ends.unrun.items()}
         return {**first, **reduced, **chosen, **unrun, **rows, "length": np.array(self.sink.length)}
@@ -157,7 +164,7 @@ class Recorder:
         `dtypes` are the dtypes of the recorded values. The sink is restored last, since it may change files.
         """
         self._row_count = length = parts.number("length", len(numbers))
-        expected = self.plan.expected(numbers.start, len(numbers))
+        expected = self.plan.count_recorded_rows(numbers.start, len(numbers))
         if expected not in (None, length):
             raise parts.wrong("length", f"{expected}, the rows of {len(numbers)} steps")
         if length:
@@ -165,14 +172,14 @@ class Recorder:
             if self._first not in numbers:
                 raise parts.wrong("first", f"one of {numbers.start} to {numbers.stop - 1}")
         if self.plan.selection.when is not None:
-            self._chosen.add(self._restored_numbers(parts, length, numbers))
+            self._selected_numbers.add(self._read_selected_numbers(parts, length, numbers))
         self._reductions.restore(parts.under("reduction "))
         unrun = parts.under("unrun ")
         self.ends.unrun.update({n: unrun.array(n, "i", (None,) * self.axis) for n in unrun})
         columns = {name: dtypes.get(name, "int64") for name in self.plan.columns}
         self.sink.restore(parts.under("rows "), length, columns if numbers else {})
 
-    def _restored_numbers(self, parts: Snapshot, length: int, numbers: range) -> Array:
+    def _read_selected_numbers(self, parts: Snapshot, length: int, numbers: range) -> Array:
         """Read the step numbers of the rows that `when` has selected from a snapshot."""
         if not length:
             return np.zeros(0, np.int64)
@@ -184,7 +191,7 @@ class Recorder:
         return chosen
 
 
-def _truths(name: str, rows: Array, length: int) -> Array:
+def _convert_to_booleans(name: str, rows: Array, length: int) -> Array:
     """Convert the rows of the `when` output to one boolean per step."""
     if rows.size != length or rows.dtype.kind not in "biuf":
         raise InputError(

@@ -49,7 +49,7 @@ class RecordingPlan(Struct, frozen=True):
         """Names of all arrays with an entry for each recorded row."""
         return (*self.traces, *self.lengths.values())
 
-    def expected(self, first: int, steps: int) -> int | None:
+    def count_recorded_rows(self, first: int, steps: int) -> int | None:
         """Return the number of recorded rows of `steps` steps from step `first` on, or None if unknown."""
         if self.selection.when is not None:
             return None
@@ -67,12 +67,12 @@ def plan_recording(document: Document, selection: Selection) -> RecordingPlan:
     outputs = named_items(document)
     items = outputs if selection.names_outputs else named_items(document, selection)
     name_of = {item: name for name, item in reversed(items.items())}
-    _refuse_twice(document, selection.reduce)
-    named = {find_item(document, name) for name in (*(selection.only or ()), *selection.record)}
+    _refuse_duplicates(document, selection.reduce)
+    selected = {find_item(document, name) for name in (*(selection.only or ()), *selection.record)}
     reduced = {find_item(document, name): words for name, words in selection.reduce.items()}
     if selection.only is None:
-        named |= {item for item in outputs.values() if item not in reduced}
-    traces = tuple(name for name, item in items.items() if item in named)
+        selected |= {item for item in outputs.values() if item not in reduced}
+    traces = tuple(name for name, item in items.items() if item in selected)
     if selection.only is not None and not traces and not reduced:
         raise InputError(
             "nothing of the run is kept: `only` names nothing", hint="name an output, or reduce one"
@@ -82,7 +82,7 @@ def plan_recording(document: Document, selection: Selection) -> RecordingPlan:
     return RecordingPlan(traces, replace(selection, when=when, reduce=words))
 
 
-def _refuse_twice(document: Document, reduce: Iterable[str]) -> None:
+def _refuse_duplicates(document: Document, reduce: Iterable[str]) -> None:
     names: dict[Item, str] = {}
     for name in reduce:
         item = find_item(document, name)

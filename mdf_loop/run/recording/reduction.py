@@ -27,14 +27,14 @@ from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, kind_of, numpy_dtype, promoted_dtype
 from mdf_loop.memory_limit import check
-from mdf_loop.run.control.snapshot import Snapshot, kinds_like
-from mdf_loop.run.recording.labels import storable
+from mdf_loop.run.control.snapshot import Snapshot, kinds_for_dtype
+from mdf_loop.run.recording.labels import convert_to_storable
 
-_LEVELS = 10
-BLOCK = 1 << _LEVELS
+_TREE_LEVELS = 10
+BLOCK_ROWS = 1 << _TREE_LEVELS
 """Number of rows that are added as a binary tree."""
 
-_AT_ONCE = 1 << 17
+_CACHED_ELEMENTS = 1 << 17
 """Number of elements that are added at once, which fit into the processor's cache."""
 
 
@@ -56,10 +56,10 @@ class Reduction(ABC):
         self._dtype = np.dtype(np.float64)
         self._shape: tuple[int, ...] = ()
 
-    def takes(self, rows: Array) -> bool:
+    def can_add(self, rows: Array) -> bool:
         """Return True if the shape of rows fits the rows that were added before."""
-        same = rows.shape[1:] == self._shape
-        return same or not (self.one_shape and self.rows and len(rows))
+        is_same_shape = rows.shape[1:] == self._shape
+        return is_same_shape or not (self.one_shape and self.rows and len(rows))
 
     def add(self, rows: Array) -> None:
         """Add rows to the reduction.
@@ -69,12 +69,12 @@ class Reduction(ABC):
         """
         if (word := dtype_name(rows)) not in self._dtypes:
             self._dtypes.append(word)
-            self._dtype = _common(self._dtypes)
+            self._dtype = _common_dtype(self._dtypes)
         if rows.shape[1:] != self._shape and (len(rows) or not self.rows):
-            self._begin(rows.shape[1:])
+            self._set_shape(rows.shape[1:])
         if len(rows):
             with np.errstate(all="ignore"):
-                self._take(rows)
+                self._add_rows(rows)
             self.rows += len(rows)
 
     def value(self) -> Array:
@@ -83,7 +83,7 @@ class Reduction(ABC):
             is_float = kind_of(str(self._dtype)) == "f"
             return np.full(self._shape, np.nan, self._dtype if is_float else np.float64)
         with np.errstate(all="ignore"):
-            return np.array(self._result())
+            return np.array(self._compute_value())
 
     def snapshot(self) -> dict[str, Array]:
         """Return the arrays that a checkpoint needs to resume the run."""
@@ -91,7 +91,7 @@ class Reduction(ABC):
             "rows": np.array(self.rows),
             "dtypes": np.array(self._dtypes, str),
             "shape": np.array(self._shape, np.int64),
-            **(self._parts() if self.rows else {}),
+            **(self._state_arrays() if self.rows else {}),
         }
 
     def restore(self, parts: Snapshot) -> None:
@@ -99,45 +99,45 @@ class Reduction(ABC):
         self.rows = parts.number("rows")
         self._dtypes = parts.array("dtypes", "U", (None,)).tolist()
         try:
-            self._dtype = _common(self._dtypes)
+            self._dtype = _common_dtype(self._dtypes)
         except (LoopError, TypeError):
             raise parts.wrong("dtypes", "dtypes of rows") from None
         shape = parts.array("shape", "i", (None,)).tolist()
         if min(shape, default=0) < 0:
             raise parts.wrong("shape", "a shape")
-        check(8 * (_LEVELS + 2) * math.prod(shape), "the rows of a reduction")
+        check(8 * (_TREE_LEVELS + 2) * math.prod(shape), "the rows of a reduction")
         if self.rows:
-            self._take_parts(parts, tuple(shape))
+            self._restore_state(parts, tuple(shape))
         else:
-            self._begin(tuple(shape))
+            self._set_shape(tuple(shape))
 
     @property
-    def is_there(self) -> bool:
+    def has_value(self) -> bool:
         """True if the reduction has a value, which is nan without rows. Text needs at least one row."""
         return self.rows > 0 or (bool(self._dtypes) and self._dtype.kind != "O")
 
-    def _begin(self, shape: tuple[int, ...]) -> None:
+    def _set_shape(self, shape: tuple[int, ...]) -> None:
         """Set the shape of the rows that will be added."""
         self._shape = shape
 
     @abstractmethod
-    def _take(self, rows: Array) -> None:
+    def _add_rows(self, rows: Array) -> None:
         """Add rows, at least one, to the state of the reduction."""
 
     @abstractmethod
-    def _result(self) -> Array:
+    def _compute_value(self) -> Array:
         """Return the reduction of at least one row."""
 
     @abstractmethod
-    def _parts(self) -> dict[str, Array]:
+    def _state_arrays(self) -> dict[str, Array]:
         """Return the state of the reduction after at least one row, as arrays of a checkpoint."""
 
     @abstractmethod
-    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
         """Restore the state of the reduction for rows of this shape."""
 
 
-def _common(dtypes: Sequence[str]) -> np.dtype[Any]:
+def _common_dtype(dtypes: Sequence[str]) -> np.dtype[Any]:
     """Return the common dtype of some dtypes, or `float64` without dtypes."""
     if set(dtypes) == {"string"}:
         return numpy_dtype("string")
@@ -147,147 +147,153 @@ def _common(dtypes: Sequence[str]) -> np.dtype[Any]:
 # --- one row --------------------------------------------------------------------------------------
 
 
-class _Selection(Reduction):
+class _SelectingReduction(Reduction):
     """Reduction that selects one of the values of each element without arithmetic."""
 
     def __init__(self) -> None:
         super().__init__()
         self._row: Array = np.empty(0)
 
-    def _result(self) -> Array:
+    def _compute_value(self) -> Array:
         return self._row.astype(self._dtype)
 
-    def _parts(self) -> dict[str, Array]:
-        return {"row": storable(self._row)}
+    def _state_arrays(self) -> dict[str, Array]:
+        return {"row": convert_to_storable(self._row)}
 
-    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        kinds = kinds_like(dtype_name(np.empty(0, self._dtype)))
+    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+        kinds = kinds_for_dtype(dtype_name(np.empty(0, self._dtype)))
         self._row = parts.array("row", kinds, shape).astype(self._dtype)
-        self._begin(shape)
+        self._set_shape(shape)
 
 
-class Last(_Selection):
+class Last(_SelectingReduction):
     """Reduction to the last row."""
 
     kinds = "biufcU"
     one_shape = False
 
-    def _take(self, rows: Array) -> None:
+    def _add_rows(self, rows: Array) -> None:
         self._row = rows[-1:].reshape(rows.shape[1:]).astype(self._dtype)
 
 
-class _Extreme(_Selection):
-    """Minimum or maximum of each element, by the ufunc `of_two`."""
+class _ExtremeReduction(_SelectingReduction):
+    """Minimum or maximum of each element, by the ufunc `binary_ufunc`."""
 
-    of_two: ClassVar[np.ufunc]
+    binary_ufunc: ClassVar[np.ufunc]
 
-    def _take(self, rows: Array) -> None:
-        row = np.asarray(self.of_two.reduce(rows, axis=0)).astype(self._dtype)
+    def _add_rows(self, rows: Array) -> None:
+        row = np.asarray(self.binary_ufunc.reduce(rows, axis=0)).astype(self._dtype)
         if self.rows:
-            row = np.asarray(self.of_two(self._row.astype(self._dtype), row))
+            row = np.asarray(self.binary_ufunc(self._row.astype(self._dtype), row))
         self._row = row
 
-    def _result(self) -> Array:
-        row = super()._result()
+    def _compute_value(self) -> Array:
+        row = super()._compute_value()
         if kind_of(str(row.dtype)) == "f":
             row[np.isnan(row)] = np.nan
             row[row == 0] = 0
         return row
 
 
-class Minimum(_Extreme):
+class Minimum(_ExtremeReduction):
     """Reduction to the minimum of each element."""
 
-    of_two = np.minimum
+    binary_ufunc = np.minimum
 
 
-class Maximum(_Extreme):
+class Maximum(_ExtremeReduction):
     """Reduction to the maximum of each element."""
 
-    of_two = np.maximum
+    binary_ufunc = np.maximum
 
 
 # --- mean, sum ------------------------------------------------------------------------------------
 
 
 class Mean(Reduction):
-    """Reduction to the mean of each element, from sums of blocks of `BLOCK` rows.
+    """Reduction to the mean of each element, from sums of blocks of `BLOCK_ROWS` rows.
 
-    `_sum + _lost` is the sum of all complete blocks. `_waiting[level]` is a sum of `2**level` rows that has
+    `_sum + _rounding_error` is the sum of all complete blocks. `_partial_sums[level]` is a sum of `2**level` rows that has
     no neighbour yet in the binary tree of the current block.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._sum: Array = np.zeros(())
-        self._lost: Array = np.zeros(())
-        self._waiting: dict[int, Array] = {}
+        self._rounding_error: Array = np.zeros(())
+        self._partial_sums: dict[int, Array] = {}
 
-    def _take(self, rows: Array) -> None:
-        at_once = max(1, _AT_ONCE // max(1, math.prod(rows.shape[1:])))
+    def _add_rows(self, rows: Array) -> None:
+        at_once = max(1, _CACHED_ELEMENTS // max(1, math.prod(rows.shape[1:])))
         for place in range(0, len(rows), at_once):
-            self._add(rows[place : place + at_once].astype(np.float64, copy=False))
+            self._add_tree(rows[place : place + at_once].astype(np.float64, copy=False))
 
-    def _add(self, sums: Array) -> None:
+    def _add_tree(self, sums: Array) -> None:
         """Add the rows pairwise as a binary tree, level by level."""
-        for level in range(_LEVELS):
-            if level in self._waiting:
-                sums = np.concatenate([self._waiting.pop(level)[None], sums])
+        for level in range(_TREE_LEVELS):
+            if level in self._partial_sums:
+                sums = np.concatenate([self._partial_sums.pop(level)[None], sums])
             if len(sums) % 2:
-                self._waiting[level] = sums[-1].copy()
+                self._partial_sums[level] = sums[-1].copy()
                 sums = sums[:-1]
             if not len(sums):
                 return
             sums = sums[0::2] + sums[1::2]
         for block in sums:
-            self._sum, self._lost = _added(self._sum, self._lost, block)
+            self._sum, self._rounding_error = _add_compensated(
+                self._sum, self._rounding_error, block
+            )
 
-    def _total(self) -> tuple[Array, Array]:
+    def _sum_all(self) -> tuple[Array, Array]:
         """Return the sum of all rows, and its accumulated rounding error."""
-        if not self._waiting:
-            return self._sum, self._lost
-        rest = functools.reduce(np.add, (self._waiting[level] for level in sorted(self._waiting)))
-        return _added(self._sum, self._lost, rest)
+        if not self._partial_sums:
+            return self._sum, self._rounding_error
+        partial_sum = functools.reduce(
+            np.add, (self._partial_sums[level] for level in sorted(self._partial_sums))
+        )
+        return _add_compensated(self._sum, self._rounding_error, partial_sum)
 
-    def _result(self) -> Array:
-        total, lost = self._total()
-        mean = np.asarray(self._of_sum(np.where(np.isfinite(total), total + lost, total)))
+    def _compute_value(self) -> Array:
+        total, lost = self._sum_all()
+        mean = np.asarray(self._value_of_sum(np.where(np.isfinite(total), total + lost, total)))
         mean[np.isnan(mean)] = np.nan
         is_float = kind_of(str(self._dtype)) == "f"
         return mean.astype(self._dtype) if is_float else mean
 
-    def _of_sum(self, total: Array) -> Array:
+    def _value_of_sum(self, total: Array) -> Array:
         return total / self.rows
 
-    def _parts(self) -> dict[str, Array]:
-        waiting = [self._waiting[level] for level in sorted(self._waiting)]
+    def _state_arrays(self) -> dict[str, Array]:
+        waiting = [self._partial_sums[level] for level in sorted(self._partial_sums)]
         rows = np.array(waiting) if waiting else np.zeros((0, *self._shape))
-        return {"sum": np.array(self._sum), "lost": np.array(self._lost), "waiting": rows}
+        return {"sum": np.array(self._sum), "lost": np.array(self._rounding_error), "waiting": rows}
 
-    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        own = shape if self.rows >= BLOCK else ()  # a complete block exists
-        self._sum, self._lost = (parts.array(name, "f", own) for name in ("sum", "lost"))
-        levels = [level for level in range(_LEVELS) if self.rows >> level & 1]
+    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+        block_shape = shape if self.rows >= BLOCK_ROWS else ()  # a complete block exists
+        self._sum, self._rounding_error = (
+            parts.array(name, "f", block_shape) for name in ("sum", "lost")
+        )
+        levels = [level for level in range(_TREE_LEVELS) if self.rows >> level & 1]
         waiting = parts.array("waiting", "f", (len(levels), *shape))
-        self._begin(shape)
-        self._waiting = dict(zip(levels, waiting, strict=True))
+        self._set_shape(shape)
+        self._partial_sums = dict(zip(levels, waiting, strict=True))
 
 
 class Sum(Mean):
     """Reduction to the sum of each element. For booleans, the sum is the number of True values."""
 
-    def _of_sum(self, total: Array) -> Array:
+    def _value_of_sum(self, total: Array) -> Array:
         return total
 
 
-def _added(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:
-    """Return `total + more`, and `lost` plus the exact rounding error of this addition.
+def _add_compensated(total: Array, error: Array, addend: Array) -> tuple[Array, Array]:
+    """Return `total + more`, and `error` plus the exact rounding error of this addition.
 
     D. E. Knuth, The Art of Computer Programming 2, 4.2.2, theorem B.
     """
-    total_sum = total + more
+    total_sum = total + addend
     added_part = total_sum - total
-    return total_sum, lost + ((total - (total_sum - added_part)) + (more - added_part))
+    return total_sum, error + ((total - (total_sum - added_part)) + (addend - added_part))
 
 
 # --- registry -------------------------------------------------------------------------------------

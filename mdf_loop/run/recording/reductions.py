@@ -21,7 +21,7 @@ class Reductions:
     """
 
     def __init__(self, words: Mapping[str, Sequence[str]]) -> None:
-        raise_findings(_unknown(words))
+        raise_findings(_find_unknown(words))
         self._axis = 0
         self._accumulators = {
             name: {word: REDUCTIONS[word]() for word in statistic_names}
@@ -34,28 +34,30 @@ class Reductions:
         Raises:
             InputError: The rows are texts or vary in shape, and the reduction is not `last`.
         """
-        raise_findings(self._unfit(rows))
+        raise_findings(self._find_unsupported_dtypes(rows))
         self._axis = axis
-        in_front = {n: _members_last(rows[n]) if axis else rows[n] for n in self._accumulators}
-        raise_findings(self._uneven(in_front))
+        moved_rows = {
+            n: _move_members_last(rows[n]) if axis else rows[n] for n in self._accumulators
+        }
+        raise_findings(self._find_varying_shapes(moved_rows))
         for name, accumulators in self._accumulators.items():
             for reduction in accumulators.values():
-                reduction.add(in_front[name])
+                reduction.add(moved_rows[name])
 
     def arrays(self) -> dict[str, Array]:
         """Return the reduced values by name (`node.port.mean`), with a leading axis of members in a sweep."""
-        there = {
+        values = {
             name: accumulator.value()
-            for name, accumulator in self._all().items()
-            if accumulator.is_there
+            for name, accumulator in self._accumulators_by_name().items()
+            if accumulator.has_value
         }
-        return {n: np.moveaxis(a, -1, 0) for n, a in there.items()} if self._axis else there
+        return {n: np.moveaxis(a, -1, 0) for n, a in values.items()} if self._axis else values
 
     def snapshot(self) -> dict[str, Array]:
         """Return the arrays that a checkpoint needs to resume the run."""
         parts = {
             f"{name}/{key}": part
-            for name, accumulator in self._all().items()
+            for name, accumulator in self._accumulators_by_name().items()
             for key, part in accumulator.snapshot().items()
         }
         return {"axis": np.array(self._axis), **parts}
@@ -66,24 +68,24 @@ class Reductions:
         Raises:
             InputError: The snapshot is of other reductions.
         """
-        for name, accumulator in self._all().items():
-            own = parts.under(f"{name}/")
-            if not own:
+        for name, accumulator in self._accumulators_by_name().items():
+            own_parts = parts.under(f"{name}/")
+            if not own_parts:
                 raise InputError(
                     f"the run that is to be resumed did not have '{name}'",
                     hint="give the same reduce as for that run",
                 )
-            accumulator.restore(own)
+            accumulator.restore(own_parts)
         self._axis = parts.number("axis", 1) if self._accumulators else 0
 
-    def _all(self) -> dict[str, Reduction]:
+    def _accumulators_by_name(self) -> dict[str, Reduction]:
         return {
             f"{name}.{word}": reduction
             for name, accumulators in self._accumulators.items()
             for word, reduction in accumulators.items()
         }
 
-    def _unfit(self, rows: Mapping[str, Array]) -> Iterable[Finding]:
+    def _find_unsupported_dtypes(self, rows: Mapping[str, Array]) -> Iterable[Finding]:
         for name, accumulators in self._accumulators.items():
             dtype = dtype_name(rows[name])
             for word, reduction in accumulators.items():
@@ -94,10 +96,10 @@ class Reductions:
                         hint=f"reduce it to its last value: {{'{name}': 'last'}}",
                     )
 
-    def _uneven(self, rows: Mapping[str, Array]) -> Iterable[Finding]:
+    def _find_varying_shapes(self, rows: Mapping[str, Array]) -> Iterable[Finding]:
         for name, accumulators in self._accumulators.items():
             for word, reduction in accumulators.items():
-                if not reduction.takes(rows[name]):
+                if not reduction.can_add(rows[name]):
                     yield Finding(
                         "InputError",
                         f"reduce: '{name}' has not the same length in all steps, so its rows have "
@@ -107,7 +109,7 @@ class Reductions:
                     )
 
 
-def _unknown(words: Mapping[str, Sequence[str]]) -> Iterable[Finding]:
+def _find_unknown(words: Mapping[str, Sequence[str]]) -> Iterable[Finding]:
     for name, statistic_names in words.items():
         for word in statistic_names:
             if word not in REDUCTIONS:
@@ -118,6 +120,6 @@ def _unknown(words: Mapping[str, Sequence[str]]) -> Iterable[Finding]:
                 )
 
 
-def _members_last(rows: Array) -> Array:
+def _move_members_last(rows: Array) -> Array:
     """Move the axis of members to the end: `[members, time, ...]` becomes `[time, ..., members]`."""
     return np.moveaxis(rows, 0, -1)

@@ -25,7 +25,7 @@ from mdf_loop.run.recording.metadata import COMPUTED, DamagedError, Entry
 from mdf_loop.run.recording.region_layout import RegionLayout
 from mdf_loop.run.recording.region_record import record_path
 from mdf_loop.run.recording.regions import Box
-from mdf_loop.run.recording.store_files import check_chunk, chunk_keys, is_chunk
+from mdf_loop.run.recording.store_files import check_chunk, chunk_keys, is_chunk_key
 
 
 class BlockState(Enum):
@@ -43,28 +43,28 @@ class RegionCheck:
         self._place, self._layout, self._files = place, layout, files
         self._record = layout.record
         self._flags = layout.arrays[self._record.flags]
-        self._chunks = self._by_members()
+        self._chunks = self._group_chunks()
 
-    def _by_members(self) -> dict[tuple[str, ...], list[str]]:
+    def _group_chunks(self) -> dict[tuple[str, ...], list[str]]:
         """Return the keys of existing chunks, by array name and chunk indices along the members' axes."""
         axes = len(self._record.shape)
         chunks: dict[tuple[str, ...], list[str]] = {}
-        counts = {name: _counts(self._layout.arrays[name]) for name in self._names}
+        counts = {name: _chunk_counts(self._layout.arrays[name]) for name in self._array_names}
         for file in self._files:
             name, _, key = file.partition("/")
-            if name in counts and is_chunk(key, counts[name]):
+            if name in counts and is_chunk_key(key, counts[name]):
                 members = key.split("/")[1 : axes + 1]
                 chunks.setdefault((name, *members), []).append(key)
         return chunks
 
     @property
-    def _names(self) -> list[str]:
+    def _array_names(self) -> list[str]:
         return [*self._layout.outputs, self._record.flags]
 
-    def _keys(self, name: str, boxes: Sequence[Box]) -> Iterator[tuple[int, list[str]]]:
+    def _iterate_keys(self, name: str, boxes: Sequence[Box]) -> Iterator[tuple[int, list[str]]]:
         """Yield, for each chunk of members, the required number of keys and the existing keys of an array."""
         entry, axes = self._layout.arrays[name], len(self._record.shape)
-        count = math.prod(_counts(entry)[axes:])
+        count = math.prod(_chunk_counts(entry)[axes:])
         for box in boxes:
             for key in chunk_keys(self._flags.shape, self._flags.chunks, box):
                 yield count, self._chunks.get((name, *key.split("/")[1:]), [])
@@ -74,14 +74,14 @@ class RegionCheck:
     def state(self, boxes: Sequence[Box]) -> BlockState:
         """Check the block of the members in `boxes`, and return its state."""
         name = self._record.flags
-        if not any(keys for _, keys in self._keys(name, boxes)):
+        if not any(keys for _, keys in self._iterate_keys(name, boxes)):
             return BlockState.MISSING
         try:
             self._check_chunks(name, boxes, {})
             flags = self._read_flags(boxes)
             if not (flags == COMPUTED).all():
                 return BlockState.MISSING
-            checksums = self._checksums(boxes, flags)
+            checksums = self._read_checksums(boxes, flags)
             for output in self._layout.outputs:
                 self._check_chunks(output, boxes, checksums)
         except DamagedError:
@@ -92,7 +92,7 @@ class RegionCheck:
         array = folder.open_array(self._place / self._record.flags)
         return np.concatenate([np.asarray(array[box]).reshape(-1) for box in boxes])
 
-    def _checksums(self, boxes: Sequence[Box], flags: Array) -> Mapping[str, int] | None:
+    def _read_checksums(self, boxes: Sequence[Box], flags: Array) -> Mapping[str, int] | None:
         """Return the recorded checksums of a block, or None if the store was created without checksums."""
         if self._record.checksums is None:
             return None
@@ -110,7 +110,7 @@ class RegionCheck:
     ) -> None:
         """Raise DamagedError if a chunk is missing, damaged, or different from the recorded chunk."""
         is_recorded = checksums is not None and name != self._record.flags
-        for count, keys in self._keys(name, boxes):
+        for count, keys in self._iterate_keys(name, boxes):
             if len(keys) != count:
                 raise DamagedError(f"chunks of '{name}' are missing")
             for key in keys:
@@ -129,7 +129,9 @@ class RegionCheck:
         files = [
             self._place / name / key
             for name in names
-            for key in itertools.chain.from_iterable(keys for _, keys in self._keys(name, boxes))
+            for key in itertools.chain.from_iterable(
+                keys for _, keys in self._iterate_keys(name, boxes)
+            )
         ]
         record = record_path(self._record.flags, self._record.shape, boxes)
         return [*files, *([self._place / record] if record in self._files else [])]
@@ -142,7 +144,7 @@ class RegionCheck:
 
     def _is_intact(self, name: str) -> bool:
         entry = self._layout.arrays[name]
-        if math.prod(_counts(entry)) > len(self._files):
+        if math.prod(_chunk_counts(entry)) > len(self._files):
             return False
         checksums = self._record.checksums
         try:
@@ -156,6 +158,6 @@ class RegionCheck:
         return True
 
 
-def _counts(entry: Entry) -> list[int]:
+def _chunk_counts(entry: Entry) -> list[int]:
     """Return the number of chunks along each axis of an array."""
     return [-(-extent // size) for extent, size in zip(entry.shape, entry.chunks, strict=True)]

@@ -19,21 +19,29 @@ from msgspec import Meta, Struct, ValidationError, convert
 
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.chunk_integrity import crc32c
-from mdf_loop.run.recording.labels import ENDS, safe_name
+from mdf_loop.run.recording.labels import END_ATTRIBUTES, escape_name
 from mdf_loop.run.recording.metadata import (
     FLAG_ATTRIBUTES,
     METADATA,
-    OURS,
+    VERSION_ATTRIBUTE,
     DamagedError,
     Entry,
-    attributes_in,
+    get_attributes,
 )
 from mdf_loop.run.recording.not_finite import NotFinite
 
-SWEEP = "sweep"
+SWEEP_ATTRIBUTE = "sweep"
 """Attribute of a store with the `SweepRecord`."""
 
-_WRITTEN = (folder.RUN, OURS, "coordinates", "device", "precision", "seed", *ENDS)
+_WRITTEN_ATTRIBUTES = (
+    folder.RUN_ATTRIBUTE,
+    VERSION_ATTRIBUTE,
+    "coordinates",
+    "device",
+    "precision",
+    "seed",
+    *END_ATTRIBUTES,
+)
 """Other attributes that this package writes."""
 
 _Count = Annotated[int, Meta(ge=0)]
@@ -104,23 +112,23 @@ class RegionLayout(Struct, frozen=True):
         Raises:
             DamagedError: The metadata differ from those that were written.
         """
-        attributes = attributes_in(root)
-        _check(OURS in attributes, "it is none of mdf_loop")
+        attributes = get_attributes(root)
+        _check(VERSION_ATTRIBUTE in attributes, "it is none of mdf_loop")
         try:
-            record = convert(attributes.get(SWEEP), SweepRecord)
+            record = convert(attributes.get(SWEEP_ATTRIBUTE), SweepRecord)
         except ValidationError as error:
-            raise DamagedError(f"its attribute '{SWEEP}' is damaged: {error}") from None
-        whole = root.get("consolidated_metadata")
-        documents = whole.get("metadata") if isinstance(whole, dict) else None
+            raise DamagedError(f"its attribute '{SWEEP_ATTRIBUTE}' is damaged: {error}") from None
+        consolidated = root.get("consolidated_metadata")
+        documents = consolidated.get("metadata") if isinstance(consolidated, dict) else None
         _check(isinstance(documents, dict), "it does not say what its arrays are")
         assert isinstance(documents, dict)
         arrays = {name: Entry.of(name, entry) for name, entry in documents.items()}
         layout = cls(record, arrays, documents)
-        layout._check_cut()
+        layout._check_partition()
         layout._check_outputs()
         layout._check_extents()
         _check(
-            record.digest in (None, digest_of(root)),
+            record.digest in (None, metadata_digest(root)),
             f"its '{METADATA}' is not as it was written",
         )
         return layout
@@ -128,15 +136,15 @@ class RegionLayout(Struct, frozen=True):
     @property
     def outputs(self) -> list[str]:
         """Names of the folders of the outputs."""
-        return [safe_name(name) for name in self.record.outputs]
+        return [escape_name(name) for name in self.record.outputs]
 
     @property
     def coordinates(self) -> list[str]:
         """Names of the arrays that are neither outputs nor flags."""
-        others = {*self.outputs, self.record.flags}
-        return [name for name in self.arrays if name not in others]
+        other_names = {*self.outputs, self.record.flags}
+        return [name for name in self.arrays if name not in other_names]
 
-    def _check_cut(self) -> None:
+    def _check_partition(self) -> None:
         record = self.record
         _check(
             record.axis < len(record.shape)
@@ -203,15 +211,15 @@ def read_layout(place: Path) -> RegionLayout:
         raise DamagedError(f"its '{METADATA}' cannot be read: {error.strerror}") from None
 
 
-def digest_of(root: Any) -> int:
+def metadata_digest(root: Any) -> int:
     """Return the checksum of all metadata of a store that this package has written.
 
     Attributes from other programs do not count.
     """
     attributes = root["attributes"]
-    written = {word: attributes.get(word) for word in _WRITTEN}
-    sweep = {word: value for word, value in attributes[SWEEP].items() if word != "digest"}
-    content = [root["consolidated_metadata"]["metadata"], written, sweep]
+    own_attributes = {word: attributes.get(word) for word in _WRITTEN_ATTRIBUTES}
+    sweep = {word: value for word, value in attributes[SWEEP_ATTRIBUTE].items() if word != "digest"}
+    content = [root["consolidated_metadata"]["metadata"], own_attributes, sweep]
     return crc32c(json.dumps(content, sort_keys=True).encode())
 
 

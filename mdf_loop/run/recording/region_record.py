@@ -17,20 +17,20 @@ import numpy as np
 
 from mdf_loop.files import sync
 from mdf_loop.ir import Array
-from mdf_loop.run.recording.chunk_integrity import checksum_of_file, crc32c
+from mdf_loop.run.recording.chunk_integrity import crc32c, read_checksum
 
-FOLDER = "checksums"
+CHECKSUM_FOLDER = "checksums"
 
 
 def record_path(flags: str, shape: Sequence[int], boxes: Sequence[tuple[slice, ...]]) -> str:
     """Return the path of the checksum file of a block within its store. `boxes` has the block's members."""
     first = np.ravel_multi_index([part.start for part in boxes[0]], tuple(shape))
-    return f"{flags}/{FOLDER}/{int(first)}"
+    return f"{flags}/{CHECKSUM_FOLDER}/{int(first)}"
 
 
 def write_record(store: Path, path: str, chunks: Iterable[str], flags: Array) -> None:
     """Write the checksums of chunks that are stored on disk, and flush them to the disk."""
-    checksums = {chunk: checksum_of_file(store / chunk) for chunk in chunks}
+    checksums = {chunk: read_checksum(store / chunk) for chunk in chunks}
     record = {"flags": crc32c(np.asarray(flags, np.int8).tobytes()), "chunks": checksums}
     target = store / path
     target.parent.mkdir(exist_ok=True)

@@ -25,19 +25,25 @@ from mdf_loop.files import beside, write_whole
 from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording import zarr_folder as folder
-from mdf_loop.run.recording.chunk_integrity import checksum_of_file
-from mdf_loop.run.recording.labels import ENDS, Labelled, coordinates, safe_name, variables
+from mdf_loop.run.recording.chunk_integrity import read_checksum
+from mdf_loop.run.recording.labels import (
+    END_ATTRIBUTES,
+    Labelled,
+    coordinates,
+    escape_name,
+    variables,
+)
 from mdf_loop.run.recording.metadata import FLAG_ATTRIBUTES, METADATA, DamagedError
-from mdf_loop.run.recording.region_layout import SWEEP, digest_of
+from mdf_loop.run.recording.region_layout import SWEEP_ATTRIBUTE, metadata_digest
 from mdf_loop.run.recording.region_record import record_path, sync_chunks, write_record
 from mdf_loop.run.recording.store_files import chunk_keys
 from mdf_loop.run.recording.store_lease import StoreLease
 
-_AT_ONCE = 1 << 16
+_BLOCK_MEMBERS = 1 << 16
 """Number of members whose coordinates are computed at once."""
 
 Box: TypeAlias = tuple[slice, ...]
-Along: TypeAlias = Callable[[int, int], Array]
+CoordinateFunction: TypeAlias = Callable[[int, int], Array]
 """Function that returns the coordinates of a range of positions along an axis."""
 
 
@@ -62,11 +68,11 @@ class Regions(Struct, frozen=True):
             RunError: The dtype or shape of an output differs from that of the first computed members.
             InputError: The store belongs to another run now, or cannot be written.
         """
-        if folder.attributes_of(self.place).get(folder.RUN) != self.run:
+        if folder.read_own_attributes(self.place).get(folder.RUN_ATTRIBUTE) != self.run:
             raise InputError(
                 f"'{self.place}' is no more the store of this run: somebody replaced it"
             )
-        with folder.writing(self.place):
+        with folder.convert_os_errors(self.place):
             chunks: list[str] = []
             for name in filter(arrays.__contains__, self.names):  # without arrays if all failed
                 chunks += self._write(name, boxes, arrays[name])
@@ -78,10 +84,10 @@ class Regions(Struct, frozen=True):
 
     def _write(self, name: str, boxes: list[Box], rows: Array) -> list[str]:
         """Write the rows of an array, and return the paths of the chunks within the store."""
-        self._refuse_links(safe_name(name))
-        array = folder.open_array(self.place / safe_name(name), "r+")
+        self._refuse_links(escape_name(name))
+        array = folder.open_array(self.place / escape_name(name), "r+")
         front, first = len(self.shape), 0
-        if rows.shape[1:] != array.shape[front:] or not _fits(rows.dtype, array.dtype):
+        if rows.shape[1:] != array.shape[front:] or not _can_store(rows.dtype, array.dtype):
             raise RunError(
                 f"'{name}' is {rows.dtype}{list(rows.shape[1:])} of these members, and "
                 f"{array.dtype}{list(array.shape[front:])} of the first ones",
@@ -93,7 +99,7 @@ class Regions(Struct, frozen=True):
             array[box] = rows[first:last].reshape(*extents, *rows.shape[1:])
             first = last
         keys = (key for box in boxes for key in chunk_keys(array.shape, array.chunks, box))
-        return [f"{safe_name(name)}/{key}" for key in keys]
+        return [f"{escape_name(name)}/{key}" for key in keys]
 
     def _refuse_links(self, name: str) -> None:
         """Raise InputError if the folder of an array or of its chunks is a link."""
@@ -113,26 +119,30 @@ class Regions(Struct, frozen=True):
         """Return the outputs of the store, read on access. Errors call the store `display_path`."""
         from mdf_loop.run.recording.rows_of_run import open_rows
 
-        return {name: open_rows(self.place / safe_name(name), display_path) for name in self.names}
+        return {
+            name: open_rows(self.place / escape_name(name), display_path) for name in self.names
+        }
 
     def manifest(self) -> dict[str, Any]:
         """Read the description of the run from the attributes of the store."""
-        return dict(self._root()["attributes"][SWEEP])
+        return dict(self._read_root()["attributes"][SWEEP_ATTRIBUTE])
 
     def note(
         self, lease: StoreLease, attributes: Mapping[str, Any], more: Mapping[str, Any]
     ) -> None:
         """Update the description of the run in the store. None removes an attribute of `more`."""
         lease.check()
-        with folder.writing(self.place):
-            root = self._root()
-            known = {word: v for word, v in root["attributes"].items() if word not in ENDS}
-            known[SWEEP] = {**known[SWEEP], **attributes}
-            known |= more
-            root["attributes"] = {word: v for word, v in known.items() if v is not None}
+        with folder.convert_os_errors(self.place):
+            root = self._read_root()
+            updated = {
+                word: v for word, v in root["attributes"].items() if word not in END_ATTRIBUTES
+            }
+            updated[SWEEP_ATTRIBUTE] = {**updated[SWEEP_ATTRIBUTE], **attributes}
+            updated |= more
+            root["attributes"] = {word: v for word, v in updated.items() if v is not None}
             _write_root(self.place, root)
 
-    def _root(self) -> dict[str, Any]:
+    def _read_root(self) -> dict[str, Any]:
         """Read the metadata of the whole store.
 
         Raises:
@@ -140,7 +150,7 @@ class Regions(Struct, frozen=True):
         """
         try:
             root = folder.read_json(self.place)
-            root["attributes"][SWEEP]["digest"] = None
+            root["attributes"][SWEEP_ATTRIBUTE]["digest"] = None
             return dict(root)
         except (DamagedError, LookupError, TypeError):
             raise InputError(
@@ -148,29 +158,29 @@ class Regions(Struct, frozen=True):
                 hint="begin anew: overwrite=True (--overwrite)",
             ) from None
 
-    def write_coordinate(self, item: Labelled, along: Along | None) -> dict[str, int]:
+    def write_coordinate(self, item: Labelled, along: CoordinateFunction | None) -> dict[str, int]:
         """Rewrite a coordinate, and return the checksums of its chunks by their paths in the store."""
-        name = safe_name(item.name)
-        with folder.writing(self.place):
+        name = escape_name(item.name)
+        with folder.convert_os_errors(self.place):
             array = folder.open_array(self.place / name, "r+")
-            _fill(array, item.array, along)
+            _write_values(array, item.array, along)
             paths = [f"{name}/{key}" for key in chunk_keys(array.shape, array.chunks)]
             sync_chunks(self.place, paths)
-        return _checksums(self.place, paths) if self.has_checksums else {}
+        return _read_checksums(self.place, paths) if self.has_checksums else {}
 
 
 def _write_root(place: Path, root: dict[str, Any]) -> None:
     """Replace the metadata of a store, with their digest, and flush them to the disk."""
-    root["attributes"][SWEEP]["digest"] = digest_of(root)
+    root["attributes"][SWEEP_ATTRIBUTE]["digest"] = metadata_digest(root)
     content = json.dumps(root).encode()
     write_whole(place / METADATA, lambda stream: stream.write(content))
 
 
-def _checksums(store: Path, paths: Iterable[str]) -> dict[str, int]:
-    return {path: checksum_of_file(store / path) for path in paths}
+def _read_checksums(store: Path, paths: Iterable[str]) -> dict[str, int]:
+    return {path: read_checksum(store / path) for path in paths}
 
 
-def _fits(dtype: np.dtype[Any], stored: np.dtype[Any]) -> bool:
+def _can_store(dtype: np.dtype[Any], stored: np.dtype[Any]) -> bool:
     return np.result_type(dtype, stored) == stored
 
 
@@ -179,7 +189,7 @@ def create_regions(
     template: Outputs,
     shape: tuple[int, ...],
     chunk: tuple[int, ...],
-    along: Mapping[str, Along],
+    along: Mapping[str, CoordinateFunction],
     attributes: Mapping[str, Any],
 ) -> Regions:
     """Create a store for members of this shape, without computed members.
@@ -193,7 +203,7 @@ def create_regions(
         attributes: Description of the run.
     """
     lease.check_place()
-    place = folder.checked_store(lease.path)
+    place = folder.check_target(lease.path)
     front, sweep_names = (
         len(shape),
         {item.name for item in (*coordinates(template), *variables(template))},
@@ -202,24 +212,31 @@ def create_regions(
     while flags in sweep_names:
         flags += "_"
     dims = tuple(axis.name for axis in template.axes[:front])
-    with folder.writing(place), beside(place) as temporary:
-        new = temporary / "new"
-        new.mkdir(parents=True)
+    with folder.convert_os_errors(place), beside(place) as temporary:
+        new_store = temporary / "new"
+        new_store.mkdir(parents=True)
         documents, paths = {}, list[str]()
         for item in coordinates(template):
-            paths += _write_coordinate(new, item, dict(zip(dims, shape, strict=True)), along)
-            documents[safe_name(item.name)] = folder.read_json(new / safe_name(item.name))
+            paths += _write_coordinate(new_store, item, dict(zip(dims, shape, strict=True)), along)
+            documents[escape_name(item.name)] = folder.read_json(new_store / escape_name(item.name))
         for item in (*variables(template), Labelled(flags, dims, np.zeros(1, np.int8), "")):
-            _blank(new, item, front, shape, chunk, FLAG_ATTRIBUTES if item.name == flags else {})
-            documents[safe_name(item.name)] = folder.read_json(new / safe_name(item.name))
-        attributes = {**attributes, "flags": flags, "checksums": _checksums(new, paths)}
-        whose = {folder.RUN: lease.run, SWEEP: attributes}
-        _write_root(new, folder.root_of(documents, {**folder.described(template), **whose}))
-        folder.put(new, place)
+            _create_output(
+                new_store, item, front, shape, chunk, FLAG_ATTRIBUTES if item.name == flags else {}
+            )
+            documents[escape_name(item.name)] = folder.read_json(new_store / escape_name(item.name))
+        attributes = {**attributes, "flags": flags, "checksums": _read_checksums(new_store, paths)}
+        run_entries = {folder.RUN_ATTRIBUTE: lease.run, SWEEP_ATTRIBUTE: attributes}
+        _write_root(
+            new_store,
+            folder.make_root_metadata(
+                documents, {**folder.store_attributes(template), **run_entries}
+            ),
+        )
+        folder.install_store(new_store, place)
     return Regions(place, lease.run, shape, tuple(template), flags, has_checksums=True)
 
 
-def _blank(
+def _create_output(
     store: Path,
     item: Labelled,
     front: int,
@@ -228,22 +245,22 @@ def _blank(
     more: Mapping[str, Any],
 ) -> None:
     """Create an output without computed members. Long rows of large members are divided into chunks, too."""
-    own, dtype = tuple(item.array.shape[front:]), item.array.dtype
+    row_shape, dtype = tuple(item.array.shape[front:]), item.array.dtype
     if dtype.kind not in "biufc":
         raise InputError(
             f"'{item.name}' is text, which is not written by several processes",
             hint="choose other outputs (only, --only)",
         )
-    rows = tuple(max(1, extent) for extent in own)
-    if rows and math.prod(chunk) * math.prod(rows) * dtype.itemsize > 2 * folder.CHUNK:
+    rows = tuple(max(1, extent) for extent in row_shape)
+    if rows and math.prod(chunk) * math.prod(rows) * dtype.itemsize > 2 * folder.CHUNK_BYTES:
         row = math.prod(chunk) * math.prod(rows[1:]) * dtype.itemsize
-        rows = (min(rows[0], max(1, folder.CHUNK // row)), *rows[1:])
+        rows = (min(rows[0], max(1, folder.CHUNK_BYTES // row)), *rows[1:])
     chunks = (*chunk, *rows)
-    folder.new_array(store, item, (*shape, *own), dtype, chunks, with_nan=True, more=more)
+    folder.create_array(store, item, (*shape, *row_shape), dtype, chunks, with_nan=True, more=more)
 
 
 def _write_coordinate(
-    store: Path, item: Labelled, lengths: Mapping[str, int], along: Mapping[str, Along]
+    store: Path, item: Labelled, lengths: Mapping[str, int], along: Mapping[str, CoordinateFunction]
 ) -> list[str]:
     """Write a new coordinate, and return the paths of its chunks within the store."""
     values = along.get(item.name)
@@ -251,19 +268,19 @@ def _write_coordinate(
         shape = tuple(item.array.shape)
         chunks = tuple(max(1, extent) for extent in shape)
     else:
-        count, own = lengths[item.dims[0]], tuple(item.array.shape[1:])
-        shape = (count, *own)
-        chunks = (min(count, _AT_ONCE), *(max(1, extent) for extent in own))
-    array = folder.new_array(store, item, shape, item.array.dtype, chunks, with_nan=False)
-    _fill(array, item.array, values)
-    return [f"{safe_name(item.name)}/{key}" for key in chunk_keys(shape, chunks)]
+        count, value_shape = lengths[item.dims[0]], tuple(item.array.shape[1:])
+        shape = (count, *value_shape)
+        chunks = (min(count, _BLOCK_MEMBERS), *(max(1, extent) for extent in value_shape))
+    array = folder.create_array(store, item, shape, item.array.dtype, chunks, with_nan=False)
+    _write_values(array, item.array, values)
+    return [f"{escape_name(item.name)}/{key}" for key in chunk_keys(shape, chunks)]
 
 
-def _fill(array: Any, values: Any, along: Along | None) -> None:
+def _write_values(array: Any, values: Any, along: CoordinateFunction | None) -> None:
     """Write the values of a coordinate at once, or block by block if `along` computes them."""
     if along is None:
         array[...] = np.asarray(values)
         return
-    for first in range(0, array.shape[0], _AT_ONCE):
-        last = min(first + _AT_ONCE, array.shape[0])
+    for first in range(0, array.shape[0], _BLOCK_MEMBERS):
+        last = min(first + _BLOCK_MEMBERS, array.shape[0])
         array[first:last] = along(first, last)

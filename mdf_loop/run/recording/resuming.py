@@ -27,20 +27,20 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.run.recording.metadata import (
     METADATA,
-    OURS,
-    STREAMED,
+    STREAMED_ATTRIBUTE,
+    VERSION_ATTRIBUTE,
     DamagedError,
     Entry,
     Layout,
-    attributes_in,
-    parsed,
+    get_attributes,
+    parse_json,
     read_json,
 )
-from mdf_loop.run.recording.store_files import check_chunk, chunks_by_array, is_chunk, plain_files
+from mdf_loop.run.recording.store_files import check_chunk, group_by_array, is_chunk_key, list_files
 
-_ANEW = "put back the store as it was, or begin anew: leave resume (--resume) out"
+_RESTORE_HINT = "put back the store as it was, or begin anew: leave resume (--resume) out"
 
-_CHECKSUMS = "checksums"
+_CHECKSUMS_KEY = "checksums"
 """Name of the checksums in a checkpoint, distinct from output names, which contain a dot."""
 
 
@@ -61,30 +61,32 @@ class StoreCheckpoint(Struct, frozen=True):
     def parts(self) -> dict[str, Array]:
         """Encode the checkpoint of the store as arrays by name."""
         return {
-            "": _as_bytes(self.document),
+            "": _encode_json(self.document),
             **self.tails,
-            **({_CHECKSUMS: _as_bytes(self.checksums)} if self.checksums else {}),
+            **({_CHECKSUMS_KEY: _encode_json(self.checksums)} if self.checksums else {}),
         }
 
     @classmethod
     def of(cls, parts: Mapping[str, Array]) -> StoreCheckpoint:
         """Decode the checkpoint of a store from the arrays that `parts` returned."""
         try:
-            document = parsed(parts[""].tobytes())
-            checksums = parsed(parts[_CHECKSUMS].tobytes()) if _CHECKSUMS in parts else {}
+            document = parse_json(parts[""].tobytes())
+            checksums = (
+                parse_json(parts[_CHECKSUMS_KEY].tobytes()) if _CHECKSUMS_KEY in parts else {}
+            )
         except (DamagedError, KeyError) as error:
-            raise _damaged_checkpoint(error) from None
+            raise _checkpoint_error(error) from None
         if not isinstance(checksums, dict):
-            raise _damaged_checkpoint("its checksums are not those of chunks")
-        tails = {name: part for name, part in parts.items() if name not in ("", _CHECKSUMS)}
+            raise _checkpoint_error("its checksums are not those of chunks")
+        tails = {name: part for name, part in parts.items() if name not in ("", _CHECKSUMS_KEY)}
         return cls(document, tails, checksums)
 
 
-def _as_bytes(content: Mapping[str, Any]) -> Array:
+def _encode_json(content: Mapping[str, Any]) -> Array:
     return np.frombuffer(json.dumps(content).encode(), np.uint8)
 
 
-def document_to_go_on(
+def check_and_resume_metadata(
     place: Path, recorded: StoreCheckpoint, length: int, outputs: Collection[str]
 ) -> dict[str, Any]:
     """Check a store, and return its metadata for a run that continues after `length` rows.
@@ -99,26 +101,26 @@ def document_to_go_on(
         InputError: The store does not exist, is another one, or is incomplete.
     """
     try:
-        promised = Layout.of(recorded.document)
-        _check_tails(promised, recorded.tails, length)
+        checkpoint_layout = Layout.of(recorded.document)
+        _check_tails(checkpoint_layout, recorded.tails, length)
     except DamagedError as error:
-        raise _damaged_checkpoint(error) from None
-    names = {promised.arrays[name].name for name in promised.growing[:-1]}
+        raise _checkpoint_error(error) from None
+    names = {checkpoint_layout.arrays[name].name for name in checkpoint_layout.growing[:-1]}
     if names != set(outputs):
-        raise _damaged_checkpoint("it is of other outputs")
+        raise _checkpoint_error("it is of other outputs")
     try:
-        files = dict(plain_files(place))
-        there = _layout_there(place, promised)
-        for name in promised.arrays:
-            _check_same(there, promised, name, length)
-        document = _with_length(there, promised, length)
+        files = dict(list_files(place))
+        stored_layout = _read_layout(place, checkpoint_layout)
+        for name in checkpoint_layout.arrays:
+            _check_same_array(stored_layout, checkpoint_layout, name, length)
+        document = _metadata_with_length(stored_layout, checkpoint_layout, length)
         _check_chunks(place, files, Layout.of(document), recorded, length)
     except DamagedError as error:
-        raise InputError(f"cannot go on with '{place}': {error}", hint=_ANEW) from None
+        raise InputError(f"cannot go on with '{place}': {error}", hint=_RESTORE_HINT) from None
     return document
 
 
-def _damaged_checkpoint(why: object) -> InputError:
+def _checkpoint_error(why: object) -> InputError:
     return InputError(
         f"the checkpoint is damaged in what it says of the Zarr store: {why}",
         hint="leave resume (--resume) out to begin anew",
@@ -128,24 +130,24 @@ def _damaged_checkpoint(why: object) -> InputError:
 # --- content of the checkpoint --------------------------------------------------------------------
 
 
-def _check_tails(promised: Layout, tails: Mapping[str, Array], length: int) -> None:
-    for name in promised.growing:
-        entry, axis = promised.arrays[name], promised.axis(name)
+def _check_tails(checkpoint_layout: Layout, tails: Mapping[str, Array], length: int) -> None:
+    for name in checkpoint_layout.growing:
+        entry, axis = checkpoint_layout.arrays[name], checkpoint_layout.axis(name)
         shape = list(entry.shape)
         shape[axis] = length % entry.chunks[axis]
         tail = tails.get(entry.name)
-        if tail is None or list(tail.shape) != shape or tail.dtype != _in_memory(entry):
+        if tail is None or list(tail.shape) != shape or tail.dtype != _memory_dtype(entry):
             raise DamagedError(f"the last rows of '{entry.name}' are not as they should be")
 
 
-def _in_memory(entry: Entry) -> np.dtype[Any]:
+def _memory_dtype(entry: Entry) -> np.dtype[Any]:
     return np.dtype(object) if entry.is_text else entry.dtype
 
 
 # --- content of the disk --------------------------------------------------------------------------
 
 
-def _layout_there(place: Path, promised: Layout) -> Layout:
+def _read_layout(place: Path, checkpoint_layout: Layout) -> Layout:
     """Read the layout of the store. Damaged metadata are rebuilt from the arrays and the checkpoint.
 
     Raises:
@@ -154,69 +156,86 @@ def _layout_there(place: Path, promised: Layout) -> Layout:
     try:
         document = read_json(place)
     except DamagedError:
-        return _put_together(place, promised)
+        return _rebuild_layout(place, checkpoint_layout)
     except OSError as error:
         raise DamagedError(f"its '{METADATA}' cannot be read: {error.strerror}") from None
-    attributes = attributes_in(document)
-    if OURS not in attributes or STREAMED not in attributes:
+    attributes = get_attributes(document)
+    if VERSION_ATTRIBUTE not in attributes or STREAMED_ATTRIBUTE not in attributes:
         raise DamagedError("it is no Zarr store that a run was streamed to")
     return Layout.of(document)
 
 
-def _put_together(place: Path, promised: Layout) -> Layout:
+def _rebuild_layout(place: Path, checkpoint_layout: Layout) -> Layout:
     documents = {}
-    for name, entry in promised.document["consolidated_metadata"]["metadata"].items():
+    for name, entry in checkpoint_layout.document["consolidated_metadata"]["metadata"].items():
         try:
             documents[name] = read_json(place / name)
         except (DamagedError, OSError):
             documents[name] = entry
-    return Layout.of(_with_arrays(promised.document, documents))
+    return Layout.of(_replace_array_metadata(checkpoint_layout.document, documents))
 
 
-def _with_arrays(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
-    whole = {**document["consolidated_metadata"], "metadata": dict(arrays)}
-    return {**document, "consolidated_metadata": whole}
+def _replace_array_metadata(
+    document: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> dict[str, Any]:
+    consolidated = {**document["consolidated_metadata"], "metadata": dict(arrays)}
+    return {**document, "consolidated_metadata": consolidated}
 
 
-def _check_same(there: Layout, promised: Layout, name: str, length: int) -> None:
+def _check_same_array(
+    stored_layout: Layout, checkpoint_layout: Layout, name: str, length: int
+) -> None:
     """Check that an array on the disk equals the array of the checkpoint, possibly with more rows."""
-    theirs, ours = there.arrays.get(name), promised.arrays[name]
-    other = "it is not the one that was written together with the checkpoint"
-    if theirs is None or there.along != promised.along:
-        raise DamagedError(f"{other}: it has no '{name}' that grows along '{promised.along}'")
-    widened = theirs.dtype.kind == "f" and ours.dtype.kind in "iu"
-    if (theirs.name, theirs.dims) != (ours.name, ours.dims) or (
-        theirs.dtype != ours.dtype and not widened
-    ):
+    stored, recorded = stored_layout.arrays.get(name), checkpoint_layout.arrays[name]
+    reason = "it is not the one that was written together with the checkpoint"
+    if stored is None or stored_layout.along != checkpoint_layout.along:
         raise DamagedError(
-            f"{other}: '{name}' is {theirs.dtype}{list(theirs.dims)}, "
-            f"not {ours.dtype}{list(ours.dims)}"
+            f"{reason}: it has no '{name}' that grows along '{checkpoint_layout.along}'"
         )
-    axis = promised.axis(name) if name in promised.growing else len(ours.shape)
-    rows = zip(theirs.shape[axis + 1 :], ours.shape[axis + 1 :], strict=True)
-    if theirs.shape[:axis] != ours.shape[:axis] or any(
-        a != b and not theirs.is_open for a, b in rows
+    is_widened = stored.dtype.kind == "f" and recorded.dtype.kind in "iu"
+    if (stored.name, stored.dims) != (recorded.name, recorded.dims) or (
+        stored.dtype != recorded.dtype and not is_widened
     ):
-        raise DamagedError(f"{other}: '{name}' is {list(theirs.shape)}, not {list(ours.shape)}")
-    if name in promised.growing and theirs.shape[axis] < length:
         raise DamagedError(
-            f"it has only {theirs.shape[axis]} rows of '{theirs.name}', "
+            f"{reason}: '{name}' is {stored.dtype}{list(stored.dims)}, "
+            f"not {recorded.dtype}{list(recorded.dims)}"
+        )
+    axis = (
+        checkpoint_layout.axis(name) if name in checkpoint_layout.growing else len(recorded.shape)
+    )
+    rows = zip(stored.shape[axis + 1 :], recorded.shape[axis + 1 :], strict=True)
+    if stored.shape[:axis] != recorded.shape[:axis] or any(
+        a != b and not stored.is_open for a, b in rows
+    ):
+        raise DamagedError(
+            f"{reason}: '{name}' is {list(stored.shape)}, not {list(recorded.shape)}"
+        )
+    if name in checkpoint_layout.growing and stored.shape[axis] < length:
+        raise DamagedError(
+            f"it has only {stored.shape[axis]} rows of '{stored.name}', "
             f"and the checkpoint says {length}"
         )
 
 
-def _with_length(there: Layout, promised: Layout, length: int) -> dict[str, Any]:
+def _metadata_with_length(
+    stored_layout: Layout, checkpoint_layout: Layout, length: int
+) -> dict[str, Any]:
     """Return the metadata of the store with `length` rows in each growing array."""
     documents = {}
-    for name, entry in promised.arrays.items():
+    for name, entry in checkpoint_layout.arrays.items():
         shape = list(entry.shape)
-        if name in promised.growing:
-            shape[promised.axis(name)] = length
-        stored_entry = there.document["consolidated_metadata"]["metadata"][name]
-        attributes = promised.document["consolidated_metadata"]["metadata"][name]["attributes"]
+        if name in checkpoint_layout.growing:
+            shape[checkpoint_layout.axis(name)] = length
+        stored_entry = stored_layout.document["consolidated_metadata"]["metadata"][name]
+        attributes = checkpoint_layout.document["consolidated_metadata"]["metadata"][name][
+            "attributes"
+        ]
         documents[name] = {**stored_entry, "shape": shape, "attributes": attributes}
-    attributes = {**there.document["attributes"], **promised.document["attributes"]}
-    return _with_arrays({**there.document, "attributes": attributes}, documents)
+    attributes = {
+        **stored_layout.document["attributes"],
+        **checkpoint_layout.document["attributes"],
+    }
+    return _replace_array_metadata({**stored_layout.document, "attributes": attributes}, documents)
 
 
 # --- chunks ---------------------------------------------------------------------------------------
@@ -233,14 +252,14 @@ def _check_chunks(
     for path in recorded.checksums:
         if path not in files:
             raise DamagedError(f"the chunk '{path}' is missing")
-    paths = chunks_by_array(files)
+    paths = group_by_array(files)
     for name, entry in layout.arrays.items():
         shape = list(entry.shape)
         if name in layout.growing:
             axis = layout.axis(name)
             shape[axis] = length - recorded.tails[entry.name].shape[axis]
         counts = [-(-n // size) for n, size in zip(shape, entry.chunks, strict=True)]
-        needed = [key for key in paths.get(name, ()) if is_chunk(key, counts)]
+        needed = [key for key in paths.get(name, ()) if is_chunk_key(key, counts)]
         missing = math.prod(counts) - len(needed)
         if missing and not entry.is_open:
             raise DamagedError(

@@ -18,15 +18,15 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.recording.missing import common_shape, padded
-from mdf_loop.run.room import Room, is_in
+from mdf_loop.run.recording.missing import common_shape, pad_rows
+from mdf_loop.run.room import Room, shares_memory
 
 _HINT = (
     "stream them to disk (output='run.zarr', --output run.zarr), keep fewer of them (every, when), "
     "or reduce them (reduce)"
 )
 
-MOST_AT_ONCE = 1 << 26
+MAX_GROWTH_BYTES = 1 << 26
 """Maximum bytes by which the memory grows beyond the required size."""
 
 
@@ -48,29 +48,27 @@ class Rows:
         Raises:
             MemoryLimitError: All expected rows would exceed the memory limit.
         """
-        self._check_room(rows)
+        self._check_memory(rows)
         for name, part in rows.items():
             if name not in self._columns:
                 self._columns[name] = Column(name, self._expected)
-            self._columns[name].add(_axis_moved(part, self.axis, 0))
+            self._columns[name].add(_move_axis(part, self.axis, 0))
         self.length += len(coordinate)
 
     def room(self, count: int) -> Room:
         """Return memory for the next `count` rows of each column."""
         rooms = {name: column.room(count) for name, column in self._columns.items()}
         return {
-            name: _axis_moved(room, 0, self.axis)
-            for name, room in rooms.items()
-            if room is not None
+            name: _move_axis(room, 0, self.axis) for name, room in rooms.items() if room is not None
         }
 
-    def _check_room(self, rows: Mapping[str, Array]) -> None:
+    def _check_memory(self, rows: Mapping[str, Array]) -> None:
         """Raise at the first rows of a column if all expected rows would exceed the memory limit."""
-        new = [part for name, part in rows.items() if name not in self._columns]
+        new_parts = [part for name, part in rows.items() if name not in self._columns]
         length = self._expected or 0
-        size = sum(length * part.nbytes // max(part.shape[self.axis], 1) for part in new)
+        size = sum(length * part.nbytes // max(part.shape[self.axis], 1) for part in new_parts)
         if size:
-            check(size, f"{length} rows of {_names(rows)}", hint=_HINT)
+            check(size, f"{length} rows of {_describe_names(rows)}", hint=_HINT)
 
     def flush(self) -> None:
         """Do nothing, since rows are never buffered."""
@@ -83,7 +81,7 @@ class Rows:
     def arrays(self) -> dict[str, Array]:
         """Return all rows by name."""
         return {
-            name: _axis_moved(column.rows, 0, self.axis) for name, column in self._columns.items()
+            name: _move_axis(column.rows, 0, self.axis) for name, column in self._columns.items()
         }
 
     def snapshot(self) -> dict[str, Array]:
@@ -121,31 +119,31 @@ class Column:
 
     def add(self, part: Array) -> None:
         """Append rows. An empty array only affects the dtype if the column has rows."""
-        if not self._is_like(part):
-            part = self._widened_for(part)
+        if not self._has_stored_type(part):
+            part = self._widen_and_pad(part)
         if len(part):
-            self._make_room(self._length + len(part))
+            self._enlarge(self._length + len(part))
             place = self._room[self._length : self._length + len(part)]
-            if not is_in(part, place):
+            if not shares_memory(part, place):
                 place[...] = part
             self._length += len(part)
 
-    def _is_like(self, part: Array) -> bool:
+    def _has_stored_type(self, part: Array) -> bool:
         """Return True if rows have the dtype and shape of the stored rows."""
-        alike = self._row == part.shape[1:] == self._room.shape[1:]
-        return alike and self._length > 0 and self._room.dtype == part.dtype
+        has_shape = self._row == part.shape[1:] == self._room.shape[1:]
+        return has_shape and self._length > 0 and self._room.dtype == part.dtype
 
-    def _widened_for(self, part: Array) -> Array:
+    def _widen_and_pad(self, part: Array) -> Array:
         """Widen the stored dtype and shape for new rows, and return the rows padded to the stored shape."""
         dtype = part.dtype if self._row is None else np.result_type(self._room.dtype, part.dtype)
         if not self._length:
             self._row = part.shape[1:]
-            self._take_room(len(part), dtype, self._row)
+            self._allocate(len(part), dtype, self._row)
         elif len(part):
-            part = self._fitted(part)
+            part = self._pad_to_stored(part)
             dtype = np.result_type(self._room.dtype, part.dtype)
         if self._room.dtype != dtype:
-            self._move(dtype, self._room.shape[1:])
+            self._reallocate(dtype, self._room.shape[1:])
         return part
 
     def room(self, count: int) -> Array | None:
@@ -162,42 +160,44 @@ class Column:
         elif len(self._room) > self._length:
             self._resize(self._length)
 
-    def _fitted(self, part: Array) -> Array:
+    def _pad_to_stored(self, part: Array) -> Array:
         """Pad rows to the stored row shape, which grows by at least an eighth for longer rows."""
         row = common_shape(self.name, self._row or (), part.shape[1:])
-        have: tuple[int, ...] = self._room.shape[1:]
-        both = zip(have, row, strict=True)
-        more = tuple(old if new <= old else max(new, old + old // 8) for old, new in both)
+        stored_shape: tuple[int, ...] = self._room.shape[1:]
+        extent_pairs = zip(stored_shape, row, strict=True)
+        new_shape = tuple(
+            old if new <= old else max(new, old + old // 8) for old, new in extent_pairs
+        )
         self._row = row
-        if more != have:
-            self._move(self._room.dtype, more)
-        return padded(self.name, part, (len(part), *more))
+        if new_shape != stored_shape:
+            self._reallocate(self._room.dtype, new_shape)
+        return pad_rows(self.name, part, (len(part), *new_shape))
 
-    def _move(self, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
-        old = padded(self.name, self._room[: self._length], (self._length, *shape))
-        self._take_room(self._length, np.result_type(dtype, old.dtype), shape)
-        self._room[: self._length] = old
+    def _reallocate(self, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
+        old_rows = pad_rows(self.name, self._room[: self._length], (self._length, *shape))
+        self._allocate(self._length, np.result_type(dtype, old_rows.dtype), shape)
+        self._room[: self._length] = old_rows
 
-    def _take_room(self, least: int, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
+    def _allocate(self, least: int, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
         length = max(least, self._expected or 0)
         try:
             self._room = used_memory.array((length, *shape), dtype)
         except (MemoryError, ValueError):
-            raise self._too_large(length, math.prod(shape) * dtype.itemsize) from None
+            raise self._too_large_error(length, math.prod(shape) * dtype.itemsize) from None
 
-    def _make_room(self, length: int) -> None:
+    def _enlarge(self, length: int) -> None:
         """Enlarge the memory to at least `length` rows, and by an eighth to reduce the cost of copies.
 
-        The growth is limited to `MOST_AT_ONCE`, since new memory is zeroed without a check for stops.
+        The growth is limited to `MAX_GROWTH_BYTES`, since new memory is zeroed without a check for stops.
         """
         if length <= len(self._room):
             return
-        rows = max(1, MOST_AT_ONCE // max(1, self._room[:1].nbytes))
-        more = max(length, len(self._room) + min(len(self._room) // 8, rows))
+        rows = max(1, MAX_GROWTH_BYTES // max(1, self._room[:1].nbytes))
+        new_length = max(length, len(self._room) + min(len(self._room) // 8, rows))
         try:
-            self._resize(more)
+            self._resize(new_length)
         except MemoryError:
-            raise self._too_large(more, self._room[:1].nbytes) from None
+            raise self._too_large_error(new_length, self._room[:1].nbytes) from None
 
     def _resize(self, length: int) -> None:
         """Change the number of allocated rows, in place if possible."""
@@ -205,21 +205,21 @@ class Column:
         if self._room.flags.owndata:
             self._room.resize(shape, refcheck=False)
             return
-        old, self._room = self._room[: self._length], np.empty(shape, self._room.dtype)
-        self._room[: self._length] = old
+        old_rows, self._room = self._room[: self._length], np.empty(shape, self._room.dtype)
+        self._room[: self._length] = old_rows
 
-    def _too_large(self, length: int, row: int) -> InputError:
+    def _too_large_error(self, length: int, row: int) -> InputError:
         return InputError(
             f"{length} rows of '{self.name}' do not fit into memory: {length * row / 1e9:.3g} GB",
             hint=_HINT,
         )
 
 
-def _names(rows: Mapping[str, Array]) -> str:
+def _describe_names(rows: Mapping[str, Array]) -> str:
     first, *others = rows
     return f"'{first}'" + (f" and {len(others)} more" if others else "")
 
 
-def _axis_moved(rows: Array, source: int, target: int) -> Array:
+def _move_axis(rows: Array, source: int, target: int) -> Array:
     """Move an axis of rows like `numpy.moveaxis`, without its cost if no axis moves."""
     return rows if source == target else np.moveaxis(rows, source, target)

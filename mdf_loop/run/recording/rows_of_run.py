@@ -15,15 +15,15 @@ from mdf_loop.errors import InputError
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.checked_store import CheckedStore
 from mdf_loop.run.recording.metadata import METADATA, Entry
-from mdf_loop.run.run_id import run_named
+from mdf_loop.run.run_id import describe_run
 
 
 def open_rows(place: Path, display_path: Path) -> zarr.Array[Any]:
     """Open an array of a store with its current rows. Errors call the store `display_path`."""
-    return zarr.open_array(_RowsOfRun(place, display_path), mode="r")
+    return zarr.open_array(_RunCheckedStore(place, display_path), mode="r")
 
 
-class _RowsOfRun(CheckedStore):
+class _RunCheckedStore(CheckedStore):
     """Folder of an array. Each read checks that the store still belongs to the same run.
 
     `display_path` is the path of the store as the user gave it.
@@ -31,8 +31,8 @@ class _RowsOfRun(CheckedStore):
 
     def __init__(self, root: Path, display_path: Path) -> None:
         super().__init__(root, display_path, read_only=True)
-        self._last_mark = _mark(root)
-        self._run, self._entry = _now(root, display_path)
+        self._last_version = _metadata_file_version(root)
+        self._run, self._entry = _read_current(root, display_path)
 
     def document(self) -> Any:
         """Return the metadata of the array within the metadata of the whole store."""
@@ -49,26 +49,26 @@ class _RowsOfRun(CheckedStore):
 
     def _check(self) -> None:
         """Check the run of the store if its metadata file has changed."""
-        mark = _mark(self.root)
-        if mark is not None and mark == self._last_mark:
+        version = _metadata_file_version(self.root)
+        if version is not None and version == self._last_version:
             return
-        run, entry = _now(self.root, self.display_path)
+        run, entry = _read_current(self.root, self.display_path)
         if run != self._run:
             raise InputError(
-                f"'{self.display_path}' has the rows of {run_named(run)} now; these results are those of "
-                f"{run_named(self._run)}",
+                f"'{self.display_path}' has the rows of {describe_run(run)} now; these results are those of "
+                f"{describe_run(self._run)}",
                 hint="give each run an output of its own",
             )
-        if not _goes_on(self._entry, entry):
+        if not _is_continuation(self._entry, entry):
             raise InputError(
-                f"'{self.display_path}' has fewer rows, or others, than these results: {run_named(run)} was "
+                f"'{self.display_path}' has fewer rows, or others, than these results: {describe_run(run)} was "
                 "gone on with since",
                 hint="take the results of that, or open the store again when it has ended",
             )
-        self._last_mark = mark
+        self._last_version = version
 
 
-def _mark(place: Path) -> tuple[int, int, int] | None:
+def _metadata_file_version(place: Path) -> tuple[int, int, int] | None:
     """Return inode, time and size of the store's metadata file, which change if the file is replaced."""
     try:
         status = (place.parent / METADATA).stat()
@@ -77,12 +77,15 @@ def _mark(place: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _now(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]:
+def _read_current(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]:
     """Read the id of the run that wrote a store, and the current metadata of one of its arrays."""
     try:
         root = folder.read_json(place.parent)
         entry = root["consolidated_metadata"]["metadata"][place.name]
-        return root["attributes"].get(folder.RUN), {**entry, "shape": [*map(int, entry["shape"])]}
+        return root["attributes"].get(folder.RUN_ATTRIBUTE), {
+            **entry,
+            "shape": [*map(int, entry["shape"])],
+        }
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise InputError(
             f"the rows of these results were in '{display_path}', which is not there any more, or damaged",
@@ -90,8 +93,8 @@ def _now(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]:
         ) from None
 
 
-def _goes_on(old: dict[str, Any], new: dict[str, Any]) -> bool:
+def _is_continuation(old: dict[str, Any], new: dict[str, Any]) -> bool:
     """Return True if new array metadata equal the old metadata, except for a larger shape."""
     shapes = [*zip(old["shape"], new["shape"], strict=False)]
-    alike = {**old, "shape": len(old["shape"])} == {**new, "shape": len(new["shape"])}
-    return alike and all(before <= after for before, after in shapes)
+    is_equal = {**old, "shape": len(old["shape"])} == {**new, "shape": len(new["shape"])}
+    return is_equal and all(before <= after for before, after in shapes)

@@ -30,17 +30,17 @@ class Count(Reduction):
         """Return the number of rows as an integer, also if it is 0."""
         return np.array(self.rows)
 
-    def _take(self, rows: Array) -> None:
+    def _add_rows(self, rows: Array) -> None:
         """Do nothing, since the base class counts the rows."""
 
-    def _result(self) -> Array:
+    def _compute_value(self) -> Array:
         return np.array(self.rows)
 
-    def _parts(self) -> dict[str, Array]:
+    def _state_arrays(self) -> dict[str, Array]:
         return {}
 
-    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        self._begin(shape)
+    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+        self._set_shape(shape)
 
 
 class Variance(Reduction):
@@ -54,30 +54,30 @@ class Variance(Reduction):
         self._first: Array = np.zeros(())
         self._moments = (Mean(), Mean())
 
-    def _begin(self, shape: tuple[int, ...]) -> None:
+    def _set_shape(self, shape: tuple[int, ...]) -> None:
         self._first = np.zeros(shape)
-        super()._begin(shape)
+        super()._set_shape(shape)
 
-    def _take(self, rows: Array) -> None:
-        wide = rows.astype(np.float64, copy=False)
+    def _add_rows(self, rows: Array) -> None:
+        floats = rows.astype(np.float64, copy=False)
         if not self.rows:
-            self._first = wide[0].copy()
-        apart = wide - self._first
+            self._first = floats[0].copy()
+        differences = floats - self._first
         for power, moment in enumerate(self._moments, 1):
-            moment.add(apart**power)
+            moment.add(differences**power)
 
-    def _result(self) -> Array:
+    def _compute_value(self) -> Array:
         mean, square = (moment.value() for moment in self._moments)
         return np.asarray(np.maximum(square - mean * mean, 0.0))
 
-    def _parts(self) -> dict[str, Array]:
+    def _state_arrays(self) -> dict[str, Array]:
         parts = {"first": self._first}
         for k, moment in enumerate(self._moments):
             parts |= {f"{k} {name}": part for name, part in moment.snapshot().items()}
         return parts
 
-    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        self._begin(shape)
+    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+        self._set_shape(shape)
         self._first = parts.array("first", "f", shape)
         for k, moment in enumerate(self._moments):
             moment.restore(parts.under(f"{k} "))
@@ -86,8 +86,8 @@ class Variance(Reduction):
 class Deviation(Variance):
     """Statistic of the population standard deviation."""
 
-    def _result(self) -> Array:
-        return np.sqrt(super()._result())
+    def _compute_value(self) -> Array:
+        return np.sqrt(super()._compute_value())
 
 
 class Quantiles(Reduction):
@@ -96,7 +96,7 @@ class Quantiles(Reduction):
     def __init__(self, probabilities: tuple[float, ...]) -> None:
         super().__init__()
         self._probabilities = probabilities
-        self._kept_rows: list[Array] = []
+        self._stored_rows: list[Array] = []
 
     def value(self) -> Array:
         """Return the quantiles, or nan for each probability if there are no rows."""
@@ -104,22 +104,22 @@ class Quantiles(Reduction):
         shape = (*self._shape, len(self._probabilities))
         return quantiles if self.rows else np.full(shape, np.nan)
 
-    def _take(self, rows: Array) -> None:
-        self._kept_rows.append(rows.copy())
+    def _add_rows(self, rows: Array) -> None:
+        self._stored_rows.append(rows.copy())
 
-    def _result(self) -> Array:
-        return np.moveaxis(np.quantile(self._all(), self._probabilities, axis=0), 0, -1)
+    def _compute_value(self) -> Array:
+        return np.moveaxis(np.quantile(self._joined_rows(), self._probabilities, axis=0), 0, -1)
 
-    def _all(self) -> Array:
-        self._kept_rows = [np.concatenate(self._kept_rows)]
-        return self._kept_rows[0]
+    def _joined_rows(self) -> Array:
+        self._stored_rows = [np.concatenate(self._stored_rows)]
+        return self._stored_rows[0]
 
-    def _parts(self) -> dict[str, Array]:
-        return {"kept": self._all()}
+    def _state_arrays(self) -> dict[str, Array]:
+        return {"kept": self._joined_rows()}
 
-    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        self._begin(shape)
-        self._kept_rows = [parts.array("kept", "biuf", (self.rows, *shape))]
+    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+        self._set_shape(shape)
+        self._stored_rows = [parts.array("kept", "biuf", (self.rows, *shape))]
 
 
 class Histogram(Reduction):
@@ -134,28 +134,28 @@ class Histogram(Reduction):
         """Return the number of values in each bin, which is 0 without rows."""
         return self._counts.copy()
 
-    def _begin(self, shape: tuple[int, ...]) -> None:
+    def _set_shape(self, shape: tuple[int, ...]) -> None:
         self._counts = np.zeros((*shape, len(self._edges) - 1), np.int64)
-        super()._begin(shape)
+        super()._set_shape(shape)
 
-    def _take(self, rows: Array) -> None:
-        place = np.searchsorted(self._edges, rows, side="right") - 1
-        place[rows == self._edges[-1]] = len(self._edges) - 2
+    def _add_rows(self, rows: Array) -> None:
+        bins = np.searchsorted(self._edges, rows, side="right") - 1
+        bins[rows == self._edges[-1]] = len(self._edges) - 2
         for k in range(len(self._edges) - 1):
-            self._counts[..., k] += np.count_nonzero(place == k, axis=0)
+            self._counts[..., k] += np.count_nonzero(bins == k, axis=0)
 
-    def _result(self) -> Array:
+    def _compute_value(self) -> Array:
         return self._counts
 
-    def _parts(self) -> dict[str, Array]:
+    def _state_arrays(self) -> dict[str, Array]:
         return {"counts": self._counts}
 
-    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        self._begin(shape)
+    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+        self._set_shape(shape)
         self._counts = parts.array("counts", "i", self._counts.shape)
 
 
-WORDS: Mapping[str, Callable[[], Reduction]] = {
+STATISTICS: Mapping[str, Callable[[], Reduction]] = {
     **{word: REDUCTIONS[word] for word in ("mean", "min", "max")},
     "var": Variance,
     "std": Deviation,
@@ -163,7 +163,7 @@ WORDS: Mapping[str, Callable[[], Reduction]] = {
 }
 """Statistics without parameters, by name."""
 
-OF_NUMBERS: Mapping[str, Callable[[tuple[float, ...]], Any]] = {
+PARAMETER_STATISTICS: Mapping[str, Callable[[tuple[float, ...]], Any]] = {
     "quantiles": Quantiles,
     "histogram": Histogram,
 }

@@ -13,7 +13,7 @@ from mdf_loop.run.recording.chunk_integrity import is_intact, stored_checksum
 from mdf_loop.run.recording.metadata import DamagedError, Entry
 
 
-def plain_files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
+def list_files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
     """Yield the path within the store and the size in bytes of each file of a store.
 
     Raises:
@@ -25,11 +25,11 @@ def plain_files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
         raise DamagedError(f"'{within or '.'}' cannot be read: {error.strerror}") from None
     for child in children:
         name = f"{within}{child.name}"
-        about = child.stat(follow_symlinks=False)
-        if stat.S_ISDIR(about.st_mode):
-            yield from plain_files(place, f"{name}/")
-        elif stat.S_ISREG(about.st_mode):
-            yield name, about.st_size
+        status = child.stat(follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            yield from list_files(place, f"{name}/")
+        elif stat.S_ISREG(status.st_mode):
+            yield name, status.st_size
         else:
             raise DamagedError(f"'{name}' in it is no plain file: nothing is written through links")
 
@@ -53,7 +53,7 @@ def chunk_keys(
         yield "/".join(("c", *map(str, place)))
 
 
-def chunks_by_array(files: Mapping[str, int]) -> dict[str, list[str]]:
+def group_by_array(files: Mapping[str, int]) -> dict[str, list[str]]:
     """Group the paths of files by the top-level folder of the store, which is an array."""
     paths: dict[str, list[str]] = {}
     for file in files:
@@ -62,7 +62,7 @@ def chunks_by_array(files: Mapping[str, int]) -> dict[str, list[str]]:
     return paths
 
 
-def is_chunk(path: str, counts: Sequence[int]) -> bool:
+def is_chunk_key(path: str, counts: Sequence[int]) -> bool:
     """Return True if a path is the key of one of `counts` chunks along each axis."""
     word, *numbers = path.split("/")
     return (

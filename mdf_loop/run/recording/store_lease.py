@@ -10,10 +10,10 @@ from pathlib import Path
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.files import real_place
 from mdf_loop.run.recording import zarr_folder as folder
-from mdf_loop.run.recording.lock import Lock, this_process
-from mdf_loop.run.run_id import run_named
+from mdf_loop.run.recording.lock import Lock, describe_this_process
+from mdf_loop.run.run_id import describe_run
 
-BEAT = 10.0
+RENEWAL_SECONDS = 10.0
 """Seconds between two renewals of the lock by a running process, independent of the duration of steps."""
 
 
@@ -61,12 +61,14 @@ class StoreLease:
                 overwritten.
         """
         self.check_place()
-        folder.checked_store(self.path)
-        there = folder.attributes_of(self.path)
-        is_own = there.get(folder.RUN) == self.run
-        if there and not (is_own or folder.UNFINISHED in there or self._overwrite):
+        folder.check_target(self.path)
+        stored_attributes = folder.read_own_attributes(self.path)
+        is_own = stored_attributes.get(folder.RUN_ATTRIBUTE) == self.run
+        if stored_attributes and not (
+            is_own or folder.UNFINISHED_ATTRIBUTE in stored_attributes or self._overwrite
+        ):
             raise InputError(
-                f"'{self.path}' has the rows of {run_named(there.get(folder.RUN))}",
+                f"'{self.path}' has the rows of {describe_run(stored_attributes.get(folder.RUN_ATTRIBUTE))}",
                 hint="give the output another name, or say that it may be overwritten "
                 "(overwrite=True, --overwrite)",
             )
@@ -77,11 +79,11 @@ class StoreLease:
         Raises:
             InputError: The rows belong to another run.
         """
-        there = folder.attributes_of(self.path)
-        if there and there.get(folder.RUN) != self.run:
+        stored_attributes = folder.read_own_attributes(self.path)
+        if stored_attributes and stored_attributes.get(folder.RUN_ATTRIBUTE) != self.run:
             raise InputError(
                 f"the run cannot go on: '{self.path}' has the rows of "
-                f"{run_named(there.get(folder.RUN))}, and no more those of {run_named(self.run)}",
+                f"{describe_run(stored_attributes.get(folder.RUN_ATTRIBUTE))}, and no more those of {describe_run(self.run)}",
                 hint="put its own store back, or begin anew",
             )
 
@@ -93,20 +95,22 @@ def lease_store(path: Path, run: str, *, overwrite: bool) -> Iterator[StoreLease
     Raises:
         InputError: Another run writes the store.
     """
-    lock = Lock(path, this_process(run))
-    over = threading.Event()
-    heart = threading.Thread(target=_beat, args=(lock, over), name="mdf_loop lock", daemon=True)
+    lock = Lock(path, describe_this_process(run))
+    is_over = threading.Event()
+    renewer = threading.Thread(
+        target=_renew_lock, args=(lock, is_over), name="mdf_loop lock", daemon=True
+    )
     try:
         lock.take()
-        heart.start()
+        renewer.start()
         yield StoreLease(path, run, lock, overwrite=overwrite)
     finally:
-        over.set()
+        is_over.set()
         with suppress(LoopError):  # the next owner sees that this process has ended
             lock.give_up()
 
 
-def _beat(lock: Lock, over: threading.Event) -> None:
-    while not over.wait(BEAT):
+def _renew_lock(lock: Lock, is_over: threading.Event) -> None:
+    while not is_over.wait(RENEWAL_SECONDS):
         with suppress(LoopError):  # the next write reports the error
             lock.renew()

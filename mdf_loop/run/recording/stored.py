@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording import zarr_folder as folder
-from mdf_loop.run.recording.labels import safe_name
+from mdf_loop.run.recording.labels import escape_name
 from mdf_loop.run.recording.regions import Regions
 
 
@@ -18,34 +18,36 @@ def stored_axes(store: Regions) -> tuple[tuple[Axis, ...], Mapping[str, Any], li
     root = folder.read_json(store.place)
     documents = root["consolidated_metadata"]["metadata"]
     dims = {name: tuple(entry["dimension_names"]) for name, entry in documents.items()}
-    outputs = {safe_name(name) for name in store.names}
-    coordinates = {name: own for name, own in dims.items() if name not in (*outputs, store.flags)}
-    front = dims[safe_name(store.flags)]
-    has_time = any(own[:1] == ("time",) for own in coordinates.values())
+    outputs = {escape_name(name) for name in store.names}
+    coordinates = {
+        name: own_dims for name, own_dims in dims.items() if name not in (*outputs, store.flags)
+    }
+    front = dims[escape_name(store.flags)]
+    has_time = any(own_dims[:1] == ("time",) for own_dims in coordinates.values())
     axes = []
     for axis in (*front, *(("time",) if has_time else ())):
-        along = {
-            _name(name, documents[name]): _opened(store, name)
-            for name, own in coordinates.items()
-            if own and own[0] == axis
+        coordinates_by_name = {
+            _coordinate_name(name, documents[name]): _open_coordinate(store, name)
+            for name, own_dims in coordinates.items()
+            if own_dims and own_dims[0] == axis
         }
-        if len(along) > 1:
-            along.pop(axis, None)  # member numbers, beside values that are arrays
-        axes.append(Axis(axis, along, is_swept=axis not in ("trial", "time")))
-    reduced = [n for n in store.names if has_time and "time" not in dims[safe_name(n)]]
+        if len(coordinates_by_name) > 1:
+            coordinates_by_name.pop(axis, None)  # member numbers, beside values that are arrays
+        axes.append(Axis(axis, coordinates_by_name, is_swept=axis not in ("trial", "time")))
+    reduced = [n for n in store.names if has_time and "time" not in dims[escape_name(n)]]
     return tuple(axes), root["attributes"], reduced
 
 
-def _name(stored: str, entry: Mapping[str, Any]) -> str:
+def _coordinate_name(stored: str, entry: Mapping[str, Any]) -> str:
     return str(entry["attributes"].get("long_name", stored)).removesuffix(" (swept)")
 
 
-def _opened(store: Regions, name: str) -> Any:
+def _open_coordinate(store: Regions, name: str) -> Any:
     from mdf_loop.run.recording.rows_of_run import open_rows
 
     array = open_rows(store.place / name, store.place)
-    return np.asarray(array[...]) if array.size < _SMALL else array
+    return np.asarray(array[...]) if array.size < _MAX_LOADED_COORDINATES else array
 
 
-_SMALL = 1 << 16
+_MAX_LOADED_COORDINATES = 1 << 16
 """Maximum number of coordinates along an axis that are read at once."""

@@ -21,24 +21,24 @@ from mdf_loop.files import NO_SPACE, checked_target, real_place, sync
 from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording import zarr_folder as folder
-from mdf_loop.run.recording.chunk_integrity import checksum_of_file
+from mdf_loop.run.recording.chunk_integrity import read_checksum
 from mdf_loop.run.recording.growing_array import GrowingArray
 from mdf_loop.run.recording.labels import coordinates, variables
-from mdf_loop.run.recording.metadata import METADATA, STREAMED, Entry
-from mdf_loop.run.recording.resuming import StoreCheckpoint, document_to_go_on
+from mdf_loop.run.recording.metadata import METADATA, STREAMED_ATTRIBUTE, Entry
+from mdf_loop.run.recording.resuming import StoreCheckpoint, check_and_resume_metadata
 from mdf_loop.run.recording.store_files import chunk_keys
 from mdf_loop.run.recording.write_buffer import WriteBuffer
 
 if TYPE_CHECKING:
     import zarr
 
-BUFFER = 16 << 20
+BUFFER_BYTES = 16 << 20
 """Maximum bytes of rows that are buffered in memory."""
 
-INTERVAL = 1.0
+BUFFER_SECONDS = 1.0
 """Maximum seconds that rows are buffered while further rows arrive."""
 
-ROOM = 1 << 15
+ARRAY_RESERVE_BYTES = 1 << 15
 """Disk space in bytes that each array may need beyond its rows during a write."""
 
 
@@ -67,7 +67,7 @@ class Stream:
         place = real_place(path)  # independent of the working directory
         root = folder.read_json(place)
         metadata = root["consolidated_metadata"]["metadata"]
-        along = root["attributes"][STREAMED]
+        along = root["attributes"][STREAMED_ATTRIBUTE]
         dim = metadata[along]["dimension_names"][0]
         growing = [
             name for name, entry in metadata.items() if dim in entry.get("dimension_names", ())
@@ -76,15 +76,17 @@ class Stream:
         self._path, self._place = path, place
         self._metadata = [*((place / name, metadata[name]) for name in order), (place, root)]
         self._growing = [GrowingArray(*entry, dim) for entry in self._metadata[:-1]]
-        self._stored = self._secured = self.length = int(metadata[along]["shape"][0])
-        self.checksums = _static_checksums(place, metadata, growing)
-        self._waiting = 0
+        self._stored = self._synced = self.length = int(metadata[along]["shape"][0])
+        self.checksums = _read_static_checksums(place, metadata, growing)
+        self._buffered_bytes = 0
         self._written_at = time.monotonic()
-        self._at_once = min(growing.chunk_rows for growing in self._growing)
-        self._room = ROOM * len(self._metadata) + max(g.chunk_bytes for g in self._growing)
-        with folder.writing(path):
-            self._spare = WriteBuffer(place, BUFFER + self._room)
-            self._has_room()
+        self._rows_per_chunk = min(growing.chunk_rows for growing in self._growing)
+        self._extra_bytes = ARRAY_RESERVE_BYTES * len(self._metadata) + max(
+            g.chunk_bytes for g in self._growing
+        )
+        with folder.convert_os_errors(path):
+            self._reserve = WriteBuffer(place, BUFFER_BYTES + self._extra_bytes)
+            self._can_buffer()
 
     @classmethod
     def create(
@@ -121,7 +123,7 @@ class Stream:
         front = (*(axis.length for axis in members), 0)
         arrays = {c.name: np.empty((*front, *c.row_shape), c.dtype) for c in columns}
         lengths = {c.length_of: arrays.pop(c.name) for c in columns if c.length_of is not None}
-        empty = Outputs(
+        template = Outputs(
             arrays,
             {},
             device,
@@ -133,8 +135,8 @@ class Stream:
             dims=dims,
             units={**(units or {}), **{c.name: c.unit for c in columns if c.unit}},
         )
-        more = {STREAMED: along, **folder.GOES_ON}
-        folder.create(target, empty, more, _rows_at_once(empty), run)
+        attributes = {STREAMED_ATTRIBUTE: along, **folder.UNFINISHED_ATTRIBUTES}
+        folder.create_store(target, template, attributes, _chunk_rows(template), run)
         return cls(target)
 
     @classmethod
@@ -153,19 +155,19 @@ class Stream:
             InputError: The store does not exist or is incomplete. It is unchanged.
         """
         place = real_place(path)
-        document = document_to_go_on(place, recorded, length, outputs)
-        with folder.writing(place):
+        document = check_and_resume_metadata(place, recorded, length, outputs)
+        with folder.convert_os_errors(place):
             for part in place.rglob("*.partial"):  # left by a killed run
                 if part.is_file():  # not an output with such a name
                     part.unlink()
-            document["attributes"] = {**document["attributes"], **folder.GOES_ON}
+            document["attributes"] = {**document["attributes"], **folder.UNFINISHED_ATTRIBUTES}
             folder.write_json(place, document)
             for name, entry in document["consolidated_metadata"]["metadata"].items():
                 folder.write_json(place / name, entry)
             stream = cls(place)
             for growing in stream._growing:
-                growing.mend(length, recorded.tails[growing.name])
-                growing.cut(length)
+                growing.rewrite_tail(length, recorded.tails[growing.name])
+                growing.delete_chunks_after(length)
             stream.checksums |= recorded.checksums
         return stream
 
@@ -180,20 +182,23 @@ class Stream:
         """
         count = len(coordinate)
         *others, along = self._growing
-        parts = [*(g.fitted(rows[g.name], count) for g in others), along.fitted(coordinate, count)]
-        size = sum(g.room(part) for g, part in zip(self._growing, parts, strict=True))
-        with folder.writing(self._path):
-            full = not self._has_room(size) and not self._is_written()
+        parts = [
+            *(g.convert_rows(rows[g.name], count) for g in others),
+            along.convert_rows(coordinate, count),
+        ]
+        size = sum(g.padded_bytes(part) for g, part in zip(self._growing, parts, strict=True))
+        with folder.convert_os_errors(self._path):
+            is_full = not self._can_buffer(size) and not self._try_write()
             if count:
-                self._take(parts, count, size)
-            if full:
+                self._enqueue(parts, count, size)
+            if is_full:
                 self._write_what_fits()
-                raise self._disk_full()
+                raise self._disk_full_error()
             self._write_what_is_due()
 
-    def takes(self, rows: Mapping[str, Array]) -> bool:
+    def can_store(self, rows: Mapping[str, Array]) -> bool:
         """Return True if the store can append rows of these shapes."""
-        return all(growing.takes(rows[growing.name]) for growing in self._growing[:-1])
+        return all(growing.can_store(rows[growing.name]) for growing in self._growing[:-1])
 
     def flush(self) -> None:
         """Write the buffered rows to the store.
@@ -201,20 +206,20 @@ class Stream:
         Raises:
             DiskFullError: The disk is full. The buffered rows are written in the reserved space.
         """
-        with folder.writing(self._path):
-            if not self._is_written():
-                raise self._disk_full()
+        with folder.convert_os_errors(self._path):
+            if not self._try_write():
+                raise self._disk_full_error()
 
     def secure(self) -> None:
         """Flush the files with written rows from the operating system to the disk."""
-        if self._secured == self._stored:
+        if self._synced == self._stored:
             return
-        with folder.writing(self._path):
+        with folder.convert_os_errors(self._path):
             for growing in self._growing:
-                self.checksums |= growing.secure(self._secured, self._stored)
+                self.checksums |= growing.sync_rows(self._synced, self._stored)
             for place in (self._place / METADATA, self._place):
                 sync(place)
-        self._secured = self._stored
+        self._synced = self._stored
 
     def kept(self) -> StoreCheckpoint:
         """Return the checkpoint content for a resume after the written rows."""
@@ -227,7 +232,7 @@ class Stream:
             self.flush()
             self.secure()
         finally:
-            self._spare.give_up()
+            self._reserve.give_up()
 
     def arrays(self) -> dict[str, zarr.Array[Any]]:
         """Return the stored outputs, read from the disk on access."""
@@ -239,33 +244,33 @@ class Stream:
         """Yield the stored rows in blocks, with their coordinates."""
         *others, along = self._growing
         arrays = {growing: folder.open_array(growing.place) for growing in self._growing}
-        for start in range(0, self._stored, self._at_once):
-            end = min(start + self._at_once, self._stored)
-            rows = {g.name: np.asarray(arrays[g][g.at(start, end)]) for g in others}
+        for start in range(0, self._stored, self._rows_per_chunk):
+            end = min(start + self._rows_per_chunk, self._stored)
+            rows = {g.name: np.asarray(arrays[g][g.row_index(start, end)]) for g in others}
             yield np.asarray(arrays[along][start:end]), rows
 
     # --- the disk -----------------------------------------------------------------------------
 
-    def _has_room(self, size: int = 0) -> bool:
+    def _can_buffer(self, size: int = 0) -> bool:
         """Return True if the buffered rows and `size` further bytes can be written even to a full disk."""
-        return self._spare.covers(self._waiting + size + self._room)
+        return self._reserve.try_reserve(self._buffered_bytes + size + self._extra_bytes)
 
     def _write_what_is_due(self) -> None:
         """Write complete chunks of the buffered rows, or all rows if the buffer is full or old."""
-        edge = self.length - self.length % self._at_once
-        late = time.monotonic() > self._written_at + INTERVAL
-        if late or self._waiting >= BUFFER or not self._has_room():
+        last_chunk_end = self.length - self.length % self._rows_per_chunk
+        is_late = time.monotonic() > self._written_at + BUFFER_SECONDS
+        if is_late or self._buffered_bytes >= BUFFER_BYTES or not self._can_buffer():
             self.flush()
-        elif edge > self._stored and not self._is_written(edge):
-            raise self._disk_full()
+        elif last_chunk_end > self._stored and not self._try_write(last_chunk_end):
+            raise self._disk_full_error()
 
-    def _take(self, parts: Sequence[Array], count: int, size: int) -> None:
+    def _enqueue(self, parts: Sequence[Array], count: int, size: int) -> None:
         for growing, part in zip(self._growing, parts, strict=True):
-            growing.wait(part)
+            growing.enqueue(part)
         self.length += count
-        self._waiting += size
+        self._buffered_bytes += size
 
-    def _is_written(self, end: int | None = None) -> bool:
+    def _try_write(self, end: int | None = None) -> bool:
         """Write buffered rows up to row `end`. Return False if the disk is full.
 
         On a full disk, all buffered rows are written in the reserved space.
@@ -277,7 +282,7 @@ class Stream:
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
-            self._spare.give_up()
+            self._reserve.give_up()
             self._write_what_fits()
             return False
         return True
@@ -293,7 +298,7 @@ class Stream:
                 if error.errno not in NO_SPACE:
                     raise
                 count //= 2
-        self.length, self._waiting = self._stored, 0
+        self.length, self._buffered_bytes = self._stored, 0
         for growing in self._growing:
             growing.clear()
 
@@ -303,7 +308,7 @@ class Stream:
             growing.write(self._stored, count)
         self._publish(self._stored + count)
         self._stored += count
-        self._waiting = sum(growing.forget(count) for growing in self._growing)
+        self._buffered_bytes = sum(growing.dequeue(count) for growing in self._growing)
         self._written_at = time.monotonic()
 
     def _publish(self, length: int) -> None:
@@ -313,23 +318,23 @@ class Stream:
         for place, document in self._metadata:
             folder.write_json(place, document)
 
-    def _disk_full(self) -> DiskFullError:
+    def _disk_full_error(self) -> DiskFullError:
         return DiskFullError(
             f"the disk is full; '{self._path}' has the first {self._stored} rows",
             hint="make room, and go on from a checkpoint if there is one",
         )
 
 
-def _rows_at_once(results: Outputs) -> int:
+def _chunk_rows(results: Outputs) -> int:
     """Return the number of rows of one chunk of every array, at most half of the buffer in total."""
     items = [*variables(results), *coordinates(results)[-1:]]
-    shapes = [(item.array.dtype.itemsize, *folder.with_room(item, results)) for item in items]
+    shapes = [(item.array.dtype.itemsize, *folder.enlarge_shape(item, results)) for item in items]
     sizes = [math.prod(extent for extent in shape if extent) for shape in shapes]
-    rows: int = min(BUFFER // 2 // sum(sizes), folder.CHUNK // max(sizes))
+    rows: int = min(BUFFER_BYTES // 2 // sum(sizes), folder.CHUNK_BYTES // max(sizes))
     return max(1, rows)
 
 
-def _static_checksums(
+def _read_static_checksums(
     place: Path, metadata: Mapping[str, Any], growing: Collection[str]
 ) -> dict[str, int]:
     """Return the checksums of the chunks of arrays that do not grow, by their paths in the store."""
@@ -337,5 +342,5 @@ def _static_checksums(
     for name in metadata.keys() - set(growing):
         entry = Entry.of(name, metadata[name])
         for key in chunk_keys(entry.shape, entry.chunks) if entry.has_checksums else ():
-            checksums[f"{name}/{key}"] = checksum_of_file(place / name / key)
+            checksums[f"{name}/{key}"] = read_checksum(place / name / key)
     return checksums

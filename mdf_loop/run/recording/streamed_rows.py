@@ -18,8 +18,8 @@ from mdf_loop.errors import InputError
 from mdf_loop.files import beside, checked_target
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.control.stepper import Along
-from mdf_loop.run.outputs import Axis, with_each_axis
+from mdf_loop.run.control.stepper import Coordinates
+from mdf_loop.run.outputs import Axis, split_first_axis
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.missing import common_shape
 from mdf_loop.run.recording.resuming import StoreCheckpoint
@@ -27,10 +27,10 @@ from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.run.recording.stream import Column, Stream
 from mdf_loop.run.room import NO_ROOM, Room
 
-_Waiting: TypeAlias = tuple[Array, Mapping[str, Array]]
+_FirstBlock: TypeAlias = tuple[Array, Mapping[str, Array]]
 """Coordinates of rows, and the rows."""
 
-_ALONG = "along"
+_COORDINATES_KEY = "along"
 """Key of the coordinates in a snapshot, distinct from output names, which contain a dot."""
 
 
@@ -63,68 +63,71 @@ class StreamedRows:
         self._lease = lease
         self._seed = seed
         self._dims = dims
-        self._first: _Waiting | None = None
+        self._first_block: _FirstBlock | None = None
         self._stream: Stream | None = None
 
     @property
     def length(self) -> int:
         """Number of added rows."""
-        waiting = 0 if self._first is None else len(self._first[0])
-        return waiting if self._stream is None else self._stream.length
+        buffered_count = 0 if self._first_block is None else len(self._first_block[0])
+        return buffered_count if self._stream is None else self._stream.length
 
     def room(self, count: int) -> Room:
         """Return no memory, since rows are written to the disk."""
         return NO_ROOM
 
-    def add(self, coordinate: Along, rows: Mapping[str, Array]) -> None:
+    def add(self, coordinate: Coordinates, rows: Mapping[str, Array]) -> None:
         """Append rows. The first block stays in memory until the next block arrives."""
         self._lease.check()
-        coordinate, rows = np.asarray(coordinate), with_each_axis(rows, self._axes[:-1])
+        coordinate, rows = np.asarray(coordinate), split_first_axis(rows, self._axes[:-1])
         if self._stream is not None:
-            if len(coordinate) and not self._stream.takes(rows):
-                self._stream = self._remade(self._stream, rows)
+            if len(coordinate) and not self._stream.can_store(rows):
+                self._stream = self._recreate(self._stream, rows)
             self._stream.add(coordinate, rows)
-        elif self._first is None:
-            self._first = (coordinate, rows)
+        elif self._first_block is None:
+            self._first_block = (coordinate, rows)
         elif len(coordinate):
-            self._opened(self._first, rows).add(coordinate, rows)
+            self._open_stream(self._first_block, rows).add(coordinate, rows)
         else:  # also an empty block has dtypes
-            first = {name: self._widened(self._first[1][name], rows[name]) for name in rows}
-            self._first = (self._first[0], first)
+            first = {
+                name: self._convert_to_common_dtype(self._first_block[1][name], rows[name])
+                for name in rows
+            }
+            self._first_block = (self._first_block[0], first)
 
-    def _widened(self, rows: Array, other: Array) -> Array:
+    def _convert_to_common_dtype(self, rows: Array, other: Array) -> Array:
         """Convert rows to the common dtype of both arrays."""
         return rows.astype(np.result_type(rows.dtype, other.dtype), copy=False)
 
-    def _opened(self, waiting: _Waiting, rows: Mapping[str, Array]) -> Stream:
+    def _open_stream(self, waiting: _FirstBlock, rows: Mapping[str, Array]) -> Stream:
         """Return the stream, created if necessary with types that fit the first and the new rows."""
         if self._stream is None:
             coordinate, first = waiting
-            self._stream = self._created(self._path, first, rows)
+            self._stream = self._create_stream(self._path, first, rows)
             self._stream.add(coordinate, first)
-            self._first = None
+            self._first_block = None
         return self._stream
 
-    def _remade(self, old: Stream, rows: Mapping[str, Array]) -> Stream:
+    def _recreate(self, old: Stream, rows: Mapping[str, Array]) -> Stream:
         """Replace the store by a new one with the old rows, and with types that also fit the new rows."""
         old.close()
-        place = folder.checked_store(self._path)
-        with folder.writing(place), beside(place) as temporary:
+        place = folder.check_target(self._path)
+        with folder.convert_os_errors(place), beside(place) as temporary:
             temporary.mkdir()
-            new = temporary / place.name
-            stream = self._created(new, old.arrays(), rows)
+            new_path = temporary / place.name
+            stream = self._create_stream(new_path, old.arrays(), rows)
             for part in old.parts():
                 stream.add(*part)
             stream.close()
-            folder.put(new, place)
-        remade = Stream(self._path)
-        remade.checksums |= stream.checksums
-        return remade
+            folder.install_store(new_path, place)
+        new_stream = Stream(self._path)
+        new_stream.checksums |= stream.checksums
+        return new_stream
 
-    def _created(self, path: Path, *rows: Mapping[str, Any]) -> Stream:
+    def _create_stream(self, path: Path, *rows: Mapping[str, Any]) -> Stream:
         """Create a store with types that fit all of the given rows."""
         self._lease.check_place()
-        columns = [self._column(name, *(part[name] for part in rows)) for name in rows[-1]]
+        columns = [self._make_column(name, *(part[name] for part in rows)) for name in rows[-1]]
         device, precision = self._about()
         return Stream.create(
             path,
@@ -138,11 +141,11 @@ class StreamedRows:
             self._dims,
         )
 
-    def _column(self, name: str, *parts: Any) -> Column:
+    def _make_column(self, name: str, *parts: Any) -> Column:
         """Return the column with a dtype and row shape that fit all of the given rows."""
         front = len(self._axes)
-        there = [part for part in parts if part.shape[front - 1]] or parts
-        shape = reduce(partial(common_shape, name), (part.shape[front:] for part in there))
+        nonempty_parts = [part for part in parts if part.shape[front - 1]] or parts
+        shape = reduce(partial(common_shape, name), (part.shape[front:] for part in nonempty_parts))
         dtype = np.result_type(*(part.dtype for part in parts))
         return Column(name, dtype, shape, self._units.get(name, ""), self._lengths.get(name))
 
@@ -156,8 +159,8 @@ class StreamedRows:
     def close(self) -> None:
         """Write buffered rows and close the store."""
         self._lease.check()
-        if self._first is not None:
-            self._opened(self._first, self._first[1])
+        if self._first_block is not None:
+            self._open_stream(self._first_block, self._first_block[1])
         if self._stream is not None:
             self._stream.close()
 
@@ -169,19 +172,19 @@ class StreamedRows:
         """Return the rows that are not in a store yet, or the state of the store."""
         if self._stream is not None:
             return self._stream.kept().parts()
-        if self._first is None:
+        if self._first_block is None:
             return {}
-        coordinate, rows = self._first
-        return {_ALONG: coordinate, **rows}
+        coordinate, rows = self._first_block
+        return {_COORDINATES_KEY: coordinate, **rows}
 
     def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
         """Resume after `length` rows of the store, or with buffered rows of a snapshot."""
         self._lease.check()
-        if _ALONG in parts:
+        if _COORDINATES_KEY in parts:
             self._lease.check_new()
             time = len(self._axes) - 1
             rows = {n: parts.rows(n, length, time, dtype) for n, dtype in columns.items()}
-            self._first = (parts.array(_ALONG, "biuf", (length,)), rows)
+            self._first_block = (parts.array(_COORDINATES_KEY, "biuf", (length,)), rows)
         elif (parts or length) and not self._path.exists():
             raise InputError(
                 f"the run cannot go on: its rows were in '{self._path}', which is not there",

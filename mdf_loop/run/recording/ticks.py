@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.ir import Array
-from mdf_loop.run.control.stepper import Numbers
+from mdf_loop.run.control.stepper import StepNumbers
 
 
 class Clock(Struct, frozen=True):
@@ -44,7 +44,7 @@ class Ticks:
 
     ndim = 1
 
-    def __init__(self, numbers: Numbers, clock: Clock) -> None:
+    def __init__(self, numbers: StepNumbers, clock: Clock) -> None:
         self._numbers = numbers
         self._clock = clock
         self.dtype = np.dtype(np.int64 if clock.dt is None else np.float64)
@@ -74,5 +74,5 @@ class Ticks:
             if isinstance(numbers, np.ndarray)
             else np.arange(numbers.start, numbers.stop, numbers.step)
         )
-        whole: Array = ticks if self._clock.dt is None else self._clock.at(ticks)
-        return np.asarray(whole, dtype)
+        coordinates: Array = ticks if self._clock.dt is None else self._clock.at(ticks)
+        return np.asarray(coordinates, dtype)

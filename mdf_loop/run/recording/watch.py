@@ -11,7 +11,7 @@ from msgspec import Struct
 from mdf_loop.ir import Array
 from mdf_loop.run.control.stepper import Block
 
-_AT_ONCE = 1 << 16
+_CACHED_ELEMENTS = 1 << 16
 """Number of elements that are checked at once, which fit into the processor's cache."""
 
 
@@ -44,10 +44,10 @@ def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
     first, first_place = len(block.numbers), None
     for name, watched in block.watched.items():
         rows = watched.swapaxes(0, axis)
-        row = _first(rows[:first])
+        row = _first_not_finite_row(rows[:first])
         if row is not None:
             word: Literal["nan", "infinite"] = "nan" if np.isnan(rows[row]).any() else "infinite"
-            member = _first(rows[row]) if axis else None
+            member = _first_not_finite_row(rows[row]) if axis else None
             first, first_place = (
                 row,
                 NotFiniteValue(row, int(block.numbers[row]), name, word, member),
@@ -55,12 +55,12 @@ def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
     return first_place
 
 
-def _first(rows: Array) -> int | None:
+def _first_not_finite_row(rows: Array) -> int | None:
     """Return the index of the first row (or member) that is not finite, or None."""
-    at_once = max(1, _AT_ONCE // max(1, math.prod(rows.shape[1:])))
+    at_once = max(1, _CACHED_ELEMENTS // max(1, math.prod(rows.shape[1:])))
     for start in range(0, len(rows), at_once):
         finite = np.isfinite(rows[start : start + at_once])
         if not finite.all():
-            whole = finite.reshape(len(finite), -1).all(axis=1)
-            return start + int(np.argmin(whole))
+            finite_rows = finite.reshape(len(finite), -1).all(axis=1)
+            return start + int(np.argmin(finite_rows))
     return None

@@ -10,7 +10,7 @@ from typing import IO
 
 from mdf_loop.files import NO_SPACE
 
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 
 
 class WriteBuffer:
@@ -24,13 +24,13 @@ class WriteBuffer:
         self._folder = folder
         self._file: IO[bytes] | None = None
         self._size = 0
-        self._usual = min(usual, shutil.disk_usage(folder).free // 8)
+        self._default_size = min(usual, shutil.disk_usage(folder).free // 8)
 
-    def covers(self, size: int) -> bool:
+    def try_reserve(self, size: int) -> bool:
         """Return True if the reserve has `size` bytes, or can be enlarged to `size` bytes."""
         if size <= self._size:
             return True
-        return self._grows_to(max(size, self._usual)) or self._grows_to(size)
+        return self._try_grow(max(size, self._default_size)) or self._try_grow(size)
 
     def give_up(self) -> None:
         """Release the reserved space."""
@@ -41,12 +41,12 @@ class WriteBuffer:
     def __del__(self) -> None:
         self.give_up()  # after a run that ended with an error
 
-    def _grows_to(self, size: int) -> bool:
+    def _try_grow(self, size: int) -> bool:
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
             try:
-                _take(self._file.fileno(), self._size, size - self._size)
+                _allocate(self._file.fileno(), self._size, size - self._size)
             except OSError:
                 self._file.truncate(self._size)
                 raise
@@ -58,10 +58,10 @@ class WriteBuffer:
         return True
 
 
-def _take(file: int, start: int, length: int) -> None:
+def _allocate(file: int, start: int, length: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file, start, length)
         return
     os.lseek(file, start, os.SEEK_SET)
     while length > 0:
-        length -= os.write(file, bytes(min(length, BLOCK)))
+        length -= os.write(file, bytes(min(length, BLOCK_BYTES)))

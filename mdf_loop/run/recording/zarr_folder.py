@@ -28,48 +28,54 @@ from mdf_loop.ir import Array
 from mdf_loop.paths import refuse_overwriting
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import (
-    ENDS,
+    END_ATTRIBUTES,
     Labelled,
-    about,
-    attributes,
+    array_attributes,
     coordinates,
+    escape_name,
     length_names,
     outputs,
-    safe_name,
+    run_attributes,
     variables,
 )
-from mdf_loop.run.recording.metadata import LENGTHS, METADATA, OURS, DamagedError, attributes_in
+from mdf_loop.run.recording.metadata import (
+    LENGTHS_ATTRIBUTE,
+    METADATA,
+    VERSION_ATTRIBUTE,
+    DamagedError,
+    get_attributes,
+)
 from mdf_loop.run.recording.metadata import read_json as read_json
 from mdf_loop.run.run_id import new_run_id
 
 if TYPE_CHECKING:
     import zarr
 
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 """Bytes of rows per chunk, if a row is not larger."""
 
-OPEN = 64
+MIN_ROW_ELEMENTS = 64
 """Minimum number of elements of a row per chunk, if longer rows may follow."""
 
-LEAST = 1 << 16
+MIN_CHUNK_BYTES = 1 << 16
 """Minimum bytes of small rows per chunk, since many small files are slow to read."""
 
-RUN = "run"
+RUN_ATTRIBUTE = "run"
 """Attribute of a store with the id of the run that wrote it."""
 
-UNFINISHED = "unfinished"
+UNFINISHED_ATTRIBUTE = "unfinished"
 """Attribute of an incomplete store: a sentence about its unfinished run."""
 
-WHOLE: Any = {"write_empty_chunks": True}
+ARRAY_CONFIG: Any = {"write_empty_chunks": True}
 """Configuration of arrays, without which a chunk that only has -0.0 would be read as 0.0."""
 
-GOES_ON = {UNFINISHED: "a run writes it, or was killed"}
+UNFINISHED_ATTRIBUTES = {UNFINISHED_ATTRIBUTE: "a run writes it, or was killed"}
 
-_HERE, _EXCHANGE = -100, 2
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 """Linux constants `AT_FDCWD` and `RENAME_EXCHANGE` of `renameat2`."""
 
 
-def create(
+def create_store(
     path: Path,
     results: Outputs,
     more: Mapping[str, str] | None = None,
@@ -88,82 +94,87 @@ def create(
     Raises:
         InputError: The path has other content, or cannot be written. Nothing is changed.
     """
-    place = checked_store(path)
+    place = check_target(path)
     along = results.axes[-1].name if results.axes else ""
     arrays = [*coordinates(results), *variables(results)]
     names = length_names(results.lengths, results)
-    with writing(path), beside(place) as temporary:
-        new = temporary / "new"
-        new.mkdir(parents=True)
+    with convert_os_errors(path), beside(place) as temporary:
+        new_store = temporary / "new"
+        new_store.mkdir(parents=True)
         for item in arrays:
             grows = rows is not None and item.name in results.lengths
-            beside_it = {LENGTHS: names[item.name]} if item.name in names else {}
-            room = with_room(item, results) if grows else None
-            _write_array(new, item, along, rows, room, beside_it)
-        documents = {name: read_json(new / name) for name in map(_place, arrays)}
-        whose = {RUN: run or new_run_id()}
-        write_json(new, root_of(documents, {**described(results), **whose, **(more or {})}))
-        put(new, place)
+            length_attributes = {LENGTHS_ATTRIBUTE: names[item.name]} if item.name in names else {}
+            room = enlarge_shape(item, results) if grows else None
+            _write_array(new_store, item, along, rows, room, length_attributes)
+        documents = {name: read_json(new_store / name) for name in map(_folder_name, arrays)}
+        run_entries = {RUN_ATTRIBUTE: run or new_run_id()}
+        write_json(
+            new_store,
+            make_root_metadata(
+                documents, {**store_attributes(results), **run_entries, **(more or {})}
+            ),
+        )
+        install_store(new_store, place)
 
 
-def put(new: Path, place: Path) -> None:
+def install_store(new_store: Path, place: Path) -> None:
     """Move a new store to `place`, and an existing store to the folder of the new store."""
-    sync_all(new)
+    sync_all(new_store)
     if not place.exists():
-        new.rename(place)
-    elif not _exchanged(new, place):
-        place.rename(new.parent / "old")
-        new.rename(place)
+        new_store.rename(place)
+    elif not _try_exchange(new_store, place):
+        place.rename(new_store.parent / "old")
+        new_store.rename(place)
     sync(place.parent)
 
 
-def _exchanged(one: Path, other: Path) -> bool:
+def _try_exchange(first: Path, second: Path) -> bool:
     """Swap two folders atomically. Return False if the operating system cannot do that."""
     exchange = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
-    names = (_HERE, os.fsencode(one), _HERE, os.fsencode(other))
-    return exchange is not None and exchange(*names, _EXCHANGE) == 0
+    names = (_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second))
+    return exchange is not None and exchange(*names, _RENAME_EXCHANGE) == 0
 
 
-def complete(path: Path, results: Outputs) -> None:
+def complete_store(path: Path, results: Outputs) -> None:
     """Add reductions and the reason for the end of the run to a streamed store.
 
     Raises:
         InputError: The store cannot be written. Its rows are unchanged.
     """
     reduced = [item for item in outputs(results) if item.name in results.reduced]
-    with writing(path):
+    with convert_os_errors(path):
         root = read_json(path)
         for item in reduced:
             _write_array(path, item, "", None)
-        documents = {name: read_json(path / name) for name in map(_place, reduced)}
+        documents = {name: read_json(path / name) for name in map(_folder_name, reduced)}
         root["consolidated_metadata"]["metadata"].update(documents)
-        for word in (UNFINISHED, *ENDS):  # attributes of the resumed run
+        for word in (UNFINISHED_ATTRIBUTE, *END_ATTRIBUTES):  # attributes of the resumed run
             root["attributes"].pop(word, None)
-        root["attributes"].update(about(results))
+        root["attributes"].update(run_attributes(results))
         write_json(path, root)
-        for name in map(_place, reduced):
+        for name in map(_folder_name, reduced):
             sync_all(path / name)
         sync(path / METADATA)
         sync(path)
 
 
-def checked_store(path: Path) -> Path:
+def check_target(path: Path) -> Path:
     """Resolve a path, and check that a store can be written or replaced there.
 
     Raises:
         InputError: The path has other content.
     """
     place = real_place(path)
-    if place.exists() and OURS not in attributes_of(place):
+    if place.exists() and VERSION_ATTRIBUTE not in read_own_attributes(place):
         raise InputError(
-            f"cannot write '{path}': it is there already, and {_what_else(place)}",
+            f"cannot write '{path}': it is there already, and {_describe_content(place)}",
             hint="give another name, or remove it first",
         )
     refuse_overwriting(path)
     return place
 
 
-def _what_else(place: Path) -> str:
+def _describe_content(place: Path) -> str:
     """Describe the content of a path that is no store of this package, for messages."""
     try:
         read_json(place)
@@ -174,28 +185,28 @@ def _what_else(place: Path) -> str:
     return "is no Zarr store of mdf_loop"
 
 
-def attributes_of(path: Path) -> Mapping[str, Any]:
+def read_own_attributes(path: Path) -> Mapping[str, Any]:
     """Return the attributes of a store that this package has written, or no attributes."""
     try:
-        attributes = attributes_in(read_json(path))
+        attributes = get_attributes(read_json(path))
     except (OSError, DamagedError):
         return {}
-    return attributes if OURS in attributes else {}
+    return attributes if VERSION_ATTRIBUTE in attributes else {}
 
 
-def described(results: Outputs) -> dict[str, str]:
+def store_attributes(results: Outputs) -> dict[str, str]:
     """Return the store attributes: origin of the numbers, and coordinate names in xarray's convention."""
-    names = [safe_name(along.name) for along in coordinates(results)]
+    names = [escape_name(along.name) for along in coordinates(results)]
     name_list = " ".join(name for name in names if len(name.split()) == 1)
-    return about(results) | ({"coordinates": name_list} if name_list else {})
+    return run_attributes(results) | ({"coordinates": name_list} if name_list else {})
 
 
-def _place(item: Labelled) -> str:
-    return safe_name(item.name)
+def _folder_name(item: Labelled) -> str:
+    return escape_name(item.name)
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def convert_os_errors(path: Path) -> Iterator[None]:
     """Convert errors of the operating system to InputError within this context."""
     try:
         yield
@@ -219,16 +230,16 @@ def _write_array(
     In a float array with `room` for longer rows, unwritten elements are nan.
     """
     axis, rows = (item.dims.index(along), rows) if along in item.dims else (0, None)
-    array = as_stored(item.array)
-    chunks = _chunks(room or array.shape, array.dtype.itemsize, axis, rows)
-    stored_array = new_array(
+    array = convert_texts(item.array)
+    chunks = _choose_chunk_shape(room or array.shape, array.dtype.itemsize, axis, rows)
+    stored_array = create_array(
         store, item, array.shape, array.dtype, chunks, with_nan=bool(room), more=more
     )
-    for place in _segments(array.shape, axis, stored_array.chunks):
+    for place in _iterate_chunks(array.shape, axis, stored_array.chunks):
         stored_array[place] = np.asarray(array[place])
 
 
-def new_array(
+def create_array(
     store: Path,
     item: Labelled,
     shape: tuple[int, ...],
@@ -242,53 +253,55 @@ def new_array(
     import zarr
     from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 
-    text = dtype.kind == "T"
+    is_text = dtype.kind == "T"
     return zarr.create_array(
         store,
-        name=_place(item),
+        name=_folder_name(item),
         shape=shape,
-        dtype=dtype if text else np.dtype(dtype.name),  # also maps C's long long to int64
+        dtype=dtype if is_text else np.dtype(dtype.name),  # also maps C's long long to int64
         chunks=chunks,
         fill_value=np.nan if with_nan and dtype.kind in "fc" else dtype.type(),
         compressors=[
-            ZstdCodec(level=0) if text else BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"),
+            ZstdCodec(level=0) if is_text else BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"),
             Crc32cCodec(),
         ],
         dimension_names=item.dims,
-        attributes={**attributes(item.name, item.unit), **(more or {})},
-        config=WHOLE,
+        attributes={**array_attributes(item.name, item.unit), **(more or {})},
+        config=ARRAY_CONFIG,
         overwrite=True,  # a reduction of a resumed run may exist
     )
 
 
-def as_stored(array: Array) -> Array:
+def convert_texts(array: Array) -> Array:
     """Convert texts to NumPy's variable-length string dtype. Return other arrays unchanged."""
     return array.astype(np.dtypes.StringDType()) if array.dtype.kind == "U" else array
 
 
-def with_room(item: Labelled, results: Outputs) -> tuple[int, ...]:
+def enlarge_shape(item: Labelled, results: Outputs) -> tuple[int, ...]:
     """Return the shape of an array, enlarged for longer rows if its row length may vary."""
     front, shape = len(results.axes_of(item.name)), item.array.shape
     if item.name not in results.lengths or len(shape) == front:
         return tuple(shape)
-    least = round(OPEN ** (1 / (len(shape) - front)))
-    return (*shape[:front], *(max(extent, least) for extent in shape[front:]))
+    min_extent = round(MIN_ROW_ELEMENTS ** (1 / (len(shape) - front)))
+    return (*shape[:front], *(max(extent, min_extent) for extent in shape[front:]))
 
 
-def _chunks(shape: tuple[int, ...], itemsize: int, axis: int, rows: int | None) -> tuple[int, ...]:
-    """Return the chunk shape: rows of about `CHUNK` bytes in total, or a multiple of `rows` that may grow."""
+def _choose_chunk_shape(
+    shape: tuple[int, ...], itemsize: int, axis: int, rows: int | None
+) -> tuple[int, ...]:
+    """Return the chunk shape: rows of about `CHUNK_BYTES` bytes in total, or a multiple of `rows` that may grow."""
     if not shape:
         return ()
-    full = [max(1, extent) for extent in shape]
-    row = itemsize * math.prod(full[:axis] + full[axis + 1 :])
+    chunk_shape = [max(1, extent) for extent in shape]
+    row_bytes = itemsize * math.prod(chunk_shape[:axis] + chunk_shape[axis + 1 :])
     if rows is None:
-        full[axis] = min(full[axis], max(1, CHUNK // row))
+        chunk_shape[axis] = min(chunk_shape[axis], max(1, CHUNK_BYTES // row_bytes))
     else:
-        full[axis] = rows * max(1, LEAST // (rows * row))
-    return tuple(full)
+        chunk_shape[axis] = rows * max(1, MIN_CHUNK_BYTES // (rows * row_bytes))
+    return tuple(chunk_shape)
 
 
-def _segments(
+def _iterate_chunks(
     shape: tuple[int, ...], axis: int, chunks: tuple[int, ...]
 ) -> Iterator[tuple[slice, ...]]:
     """Yield the indices of parts of an array along its axis of rows, each one chunk long."""
@@ -306,13 +319,15 @@ def open_array(place: Path, mode: Literal["r", "r+"] = "r") -> zarr.Array[Any]:
     from mdf_loop.run.recording.checked_store import CheckedStore
 
     store = CheckedStore(place, place.parent, read_only=mode == "r")
-    return zarr.open_array(store, mode=mode, config=WHOLE)
+    return zarr.open_array(store, mode=mode, config=ARRAY_CONFIG)
 
 
 # --- metadata ---------------------------------------------------------------------------------
 
 
-def root_of(documents: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
+def make_root_metadata(
+    documents: Mapping[str, Any], attributes: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the metadata of the whole store, which include the metadata of all arrays."""
     return {
         "zarr_format": 3,

@@ -18,7 +18,7 @@ from mdf_loop.ops.build_helpers import cast, scalar
 from mdf_loop.passes.gradient.differentiate import change_of, differentiate
 from mdf_loop.passes.gradient.forward import jacobian_forward, tangent_of, tangents, unit_tangents
 from mdf_loop.run.interpret import interpret
-from mdf_loop.run.members import members_in_front
+from mdf_loop.run.members import move_members_first
 from tests.models.choices import program, repeat
 from tests.passes.gradient import stored_cases
 from tests.passes.gradient.both_ways import VALUE, Arrays, assert_agree, on_runtime
@@ -157,7 +157,7 @@ def test_the_hessian_of_loops(written: WriteOutputs) -> None:
     )
     assert check(many) == ()
     for engine in (interpret, on_runtime):
-        tangents_of_units = members_in_front(
+        tangents_of_units = move_members_first(
             many,
             engine(
                 many, {**ARRAYS, **unit_tangents({tangent_of(n): a for n, a in ARRAYS.items()})}
@@ -215,7 +215,7 @@ def _assert_hessian(
     many = jacobian_forward(differentiate(derived, VALUE, wrt), wrt, slopes)
     units = unit_tangents({tangent_of(name): np.asarray(arrays[name], float) for name in wrt})
     count = len(next(iter(units.values())))
-    columns = members_in_front(many, interpret(many, {**arrays, **units}), count)
+    columns = move_members_first(many, interpret(many, {**arrays, **units}), count)
     rows = [np.asarray([expected[a][c] for a in targets]).ravel() for c in targets]
     for name, row in zip(slopes, rows, strict=True):
         np.testing.assert_allclose(columns[tangent_of(name)].ravel(), row, rtol=1e-7)

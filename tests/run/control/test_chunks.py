@@ -33,7 +33,7 @@ class Steps:
         return self.done >= self.total
 
     @property
-    def held(self) -> int:
+    def carried_bytes(self) -> int:
         return self.size + 8 * self.done * self.grows
 
     def advance(self, most: int, stopping: Any) -> Block:
@@ -51,7 +51,7 @@ def chunk_lengths(
     stepper = Steps(cadence, total, **others)
     monkeypatch.setattr(chunks, "time", SimpleNamespace(perf_counter=lambda: stepper.seconds))
     with Stopping() as alone:
-        chunks.follow(stepper, alone, lambda block: None)  # type: ignore[arg-type]
+        chunks.run_in_chunks(stepper, alone, lambda block: None)  # type: ignore[arg-type]
     return stepper.lengths
 
 

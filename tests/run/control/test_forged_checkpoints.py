@@ -324,7 +324,7 @@ def test_contents_that_do_not_match_the_arrays(tmp_path, parts, array):
 def test_texts_that_would_be_large(tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     write_forged_file(path, {}, {"course": {"a": "texts"}}, np.zeros(10**6, np.uint8))
-    monkeypatch.setattr(checkpoint, "OBJECT", 10**9)
+    monkeypatch.setattr(checkpoint, "JSON_MEMORY_RATIO", 10**9)
     assert "MemoryLimitError" in error_of(path)
 
 

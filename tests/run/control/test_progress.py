@@ -17,16 +17,16 @@ import pytest
 
 from mdf_loop.errors import InputError
 from mdf_loop.run.control import progress as module
-from mdf_loop.run.control.progress import Pace, Progress, reporting
+from mdf_loop.run.control.progress import Pace, Progress, open_reporter
 
 RUN = """
 import sys, time
 import rich.progress  # so that the time it takes is none of the run's
-from mdf_loop.run.control.progress import reporting
+from mdf_loop.run.control.progress import open_reporter
 
 def run(wanted, total, steps, step, done=0, unit="steps", name=""):
     sys.stderr.write("start\\n")
-    with reporting(wanted, total, done, unit, name) as reporter:
+    with open_reporter(wanted, total, done, unit, name) as reporter:
         for number in range(done, steps):
             time.sleep(step)
             reporter.update(number + 1)
@@ -119,7 +119,7 @@ def test_the_bar_shows_progress_and_remaining_time() -> None:
 @pytest.mark.slow
 def test_a_remark_stands_at_the_end() -> None:
     terminal = run_in_terminal(
-        "with reporting(None, None, 0, 'evaluations') as reporter:\n"
+        "with open_reporter(None, None, 0, 'evaluations') as reporter:\n"
         "    for done in (64, 128):\n"
         "        reporter.update(done, f'best {32 / done}')\n"
         "        time.sleep(0.3)"
@@ -271,7 +271,7 @@ def callback_reports(monkeypatch, *moments: float) -> list[Progress]:
     reports: list[Progress] = []
     clock = iter((0.0, 0.0, *moments))
     monkeypatch.setattr(module, "perf_counter", lambda: next(clock))
-    with reporting(reports.append, 40, 0, "steps") as reporter:
+    with open_reporter(reports.append, 40, 0, "steps") as reporter:
         for number, _ in enumerate(moments[:4]):
             assert reporter.update(10 * (number + 1))
     return reports
@@ -297,16 +297,18 @@ def test_the_end_is_reported_once(monkeypatch) -> None:
 
 def test_a_callback_is_called_in_the_thread_of_the_run() -> None:
     threads = []
-    with reporting(lambda _: threads.append(threading.current_thread()), 1, 0, "steps") as reporter:
+    with open_reporter(
+        lambda _: threads.append(threading.current_thread()), 1, 0, "steps"
+    ) as reporter:
         reporter.update(1)
     assert threads == [threading.current_thread()] * 2
 
 
 @pytest.mark.parametrize("stops_at", [0, 3])
 def test_a_callback_that_returns_false_stops_the_run(monkeypatch, stops_at: int) -> None:
-    monkeypatch.setattr(module, "SAMPLED", 0.0)
+    monkeypatch.setattr(module, "SAMPLE_SECONDS", 0.0)
     done = 0
-    with reporting(lambda progress: progress.done != stops_at, 10, 0, "steps") as reporter:
+    with open_reporter(lambda progress: progress.done != stops_at, 10, 0, "steps") as reporter:
         while reporter.update(done):
             done += 1
     assert done == stops_at
@@ -315,12 +317,12 @@ def test_a_callback_that_returns_false_stops_the_run(monkeypatch, stops_at: int)
 
 @pytest.mark.parametrize("answer", [None, True, 0, ""])
 def test_any_other_return_value_continues_the_run(answer) -> None:
-    with reporting(lambda _: answer, 10, 0, "steps") as reporter:
+    with open_reporter(lambda _: answer, 10, 0, "steps") as reporter:
         assert reporter.update(1)
 
 
 def test_the_error_of_a_callback_is_the_error_of_the_run(monkeypatch) -> None:
-    monkeypatch.setattr(module, "SAMPLED", 0.0)
+    monkeypatch.setattr(module, "SAMPLE_SECONDS", 0.0)
     completed_steps = []
 
     def callback(progress: Progress) -> None:
@@ -328,7 +330,7 @@ def test_the_error_of_a_callback_is_the_error_of_the_run(monkeypatch) -> None:
         if progress.done:
             raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), reporting(callback, 10, 0, "steps") as reporter:
+    with pytest.raises(ZeroDivisionError), open_reporter(callback, 10, 0, "steps") as reporter:
         reporter.update(1)
     assert completed_steps == [0, 1]
 
@@ -336,13 +338,13 @@ def test_the_error_of_a_callback_is_the_error_of_the_run(monkeypatch) -> None:
 @pytest.mark.parametrize("option", ["yes", 1, 0, [print]])
 def test_anything_else_is_refused(option) -> None:
     with pytest.raises(InputError, match=r"progress cannot be .*\n.*or a function"):
-        reporting(option, 10, 0, "steps")
+        open_reporter(option, 10, 0, "steps")
 
 
 def test_without_stderr_there_is_no_bar(monkeypatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
     for option in (None, True):
-        with reporting(option, 10, 0, "steps") as reporter:
+        with open_reporter(option, 10, 0, "steps") as reporter:
             assert reporter.update(1)
 
 
@@ -350,7 +352,7 @@ def test_without_stderr_there_is_no_bar(monkeypatch) -> None:
 def test_an_update_is_cheap(monkeypatch, option) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     took = []
-    with reporting(option, 10, 0, "steps") as reporter:
+    with open_reporter(option, 10, 0, "steps") as reporter:
         for _ in range(2000):
             began = time.perf_counter()
             reporter.update(1)

@@ -20,8 +20,8 @@ from mdf_loop.ir import StopReason
 from mdf_loop.reading.inputs import BoundInputs
 from mdf_loop.run.backend import BACKENDS
 from mdf_loop.run.modeci import engine_graph
-from mdf_loop.run.modeci.engine import EngineRun, drive, only_given
-from mdf_loop.run.modeci.engine_graph import EngineGraph, unformatted, with_copies
+from mdf_loop.run.modeci.engine import EngineRun, run_evaluations, select_inputs
+from mdf_loop.run.modeci.engine_graph import EngineGraph, copy_port_values, skip_debug_texts
 from mdf_loop.run.modeci.evaluations import Evaluations
 from mdf_loop.specification import specify
 from tests.models.engine import CIRCLE, PAIR, SUM, TWO_SENDERS
@@ -60,7 +60,7 @@ def run_in_engine(
     document: Document, values: BoundInputs | None = None, *, steps=None, dt=None, record=None
 ) -> EngineRun:
     """Return the completed run, or raise its error."""
-    completed = drive(Evaluations(document, record, dt), values or BoundInputs({}), steps)
+    completed = run_evaluations(Evaluations(document, record, dt), values or BoundInputs({}), steps)
     if completed.failure is not None:
         raise completed.failure
     return completed
@@ -115,7 +115,7 @@ def test_input_arrays_are_not_changed(opened):
 def test_inputs_left_out_have_the_defaults_of_the_engine(opened):
     document = opened(PAIR.replace("x: {}", "x: {}, z: {default_value: 3}, w: {}"))
     both = given(z=3, w=4)
-    assert only_given(document, {"B.w"}, both).arrays == {"w": both.arrays["w"]}
+    assert select_inputs(document, {"B.w"}, both).arrays == {"w": both.arrays["w"]}
 
 
 def test_a_node_that_has_not_run_yet_is_nan(opened):
@@ -229,8 +229,8 @@ def test_sums_in_place_and_with_copies(opened):
     document = opened(SUM)
     assert run_in_engine(document).arrays["A.y"].tolist() == [11, 22]  # as in modeci_mdf
     engine = EngineGraph(document)
-    assert with_copies(engine) == ["C.x"]
-    completed = drive(Evaluations(engine))
+    assert copy_port_values(engine) == ["C.x"]
+    completed = run_evaluations(Evaluations(engine))
     assert completed.arrays["A.y"].tolist() == [1, 2]
     assert completed.arrays["C.y"].tolist() == [11, 22]
 
@@ -241,7 +241,7 @@ def test_debug_texts_are_restored_after_a_run():
 
     modules = (modelspec.utils, execution_engine)
     before = [module._params_info for module in modules]
-    with unformatted(), unformatted():
+    with skip_debug_texts(), skip_debug_texts():
         assert execution_engine._params_info({"a": 1}) == ""
     assert [module._params_info for module in modules] == before
 
@@ -275,7 +275,7 @@ def test_a_node_that_the_engine_refuses_is_named(opened):
 
 def test_the_step_of_a_failure_is_known(opened):
     text = LEAK.replace("value: v}", "value: 1 / (3 - n)}").replace("{value: n}", "{value: n * 1}")
-    completed = drive(Evaluations(opened(text), dt=0.1), steps=5)
+    completed = run_evaluations(Evaluations(opened(text), dt=0.1), steps=5)
     assert len(completed.execution_list) == 2
     assert completed.arrays["cell.v"].tolist()[-1] == 1.0
     assert "1 / (3 - n)" in str(completed.failure)
@@ -290,7 +290,7 @@ def test_a_scheduler_that_fails(opened):
 
 def test_an_endless_schedule_without_runs_is_an_error(opened, monkeypatch):
     never = "node_specific: {A: {type: Never, kwargs: {}}, B: {type: Never, kwargs: {}}}"
-    monkeypatch.setattr(engine_graph, "MOST_IDLE", 50)
+    monkeypatch.setattr(engine_graph, "MAX_IDLE_PASSES", 50)
     assert error_of(opened(PAIR + conditions(never))).splitlines() == [
         "RunError: an evaluation of this model never ends in modeci_mdf's engine: nothing runs for "
         "50 passes",

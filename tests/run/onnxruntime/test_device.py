@@ -150,5 +150,5 @@ def test_the_runtime_tells_where_operators_run() -> None:
     }
     model = mdf_loop.compile(graph).to_onnx().SerializeToString()
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    assert devices.placement(session) == {"CPUExecutionProvider": ("Add",)}
-    assert devices.placement(SimpleNamespace()) == {}
+    assert devices.operators_by_provider(session) == {"CPUExecutionProvider": ("Add",)}
+    assert devices.operators_by_provider(SimpleNamespace()) == {}

@@ -146,7 +146,7 @@ class EndlessSession:
 
 
 def test_cuda_is_terminated_after_it_has_lost(clock: Clock, monkeypatch) -> None:
-    monkeypatch.setattr(device_race, "PATIENCE", 0.05)
+    monkeypatch.setattr(device_race, "CUDA_EXTRA_SECONDS", 0.05)
     racing = race(FakeSession(clock, "cpu", [1e-4]), EndlessSession())
     options = onnxruntime.RunOptions()
     assert run(racing, options) == ["cpu"]

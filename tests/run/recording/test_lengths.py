@@ -8,10 +8,10 @@ import pytest
 from mdf_loop.errors import RecordShapeError
 from mdf_loop.run.recording.lengths import (
     RowShapes,
-    is_padding,
-    lengths_of,
-    with_axes,
-    without_padding,
+    insert_axes,
+    padding_mask,
+    remove_padding,
+    row_lengths,
 )
 from mdf_loop.run.recording.rows import Column
 
@@ -41,28 +41,28 @@ def test_ragged_shapes_are_checked_before_the_run(first, later, rank, spread):
 
 
 def test_lengths():
-    assert lengths_of(np.zeros((2, 5)), None, 1).tolist() == [5, 5]
-    assert lengths_of(np.zeros((2, 5, 3)), None, 1).tolist() == [[5, 3], [5, 3]]
-    assert lengths_of(np.zeros((2,)), None, 1).tolist() == [1, 1]
-    assert lengths_of(np.zeros((3, 2, 5)), None, 2).tolist() == [[5, 5]] * 3
+    assert row_lengths(np.zeros((2, 5)), None, 1).tolist() == [5, 5]
+    assert row_lengths(np.zeros((2, 5, 3)), None, 1).tolist() == [[5, 3], [5, 3]]
+    assert row_lengths(np.zeros((2,)), None, 1).tolist() == [1, 1]
+    assert row_lengths(np.zeros((3, 2, 5)), None, 2).tolist() == [[5, 5]] * 3
     has_run = np.array([False, True])
-    assert lengths_of(np.zeros((2, 5)), has_run, 1).tolist() == [0, 5]
-    assert lengths_of(np.zeros((2, 5, 3)), has_run, 1).tolist() == [[0, 0], [5, 3]]
+    assert row_lengths(np.zeros((2, 5)), has_run, 1).tolist() == [0, 5]
+    assert row_lengths(np.zeros((2, 5, 3)), has_run, 1).tolist() == [[0, 0], [5, 3]]
 
 
 def test_axes_come_behind_those_in_front():
-    assert with_axes(np.zeros((4,)), 2, 1).shape == (4, 1, 1)
-    assert with_axes(np.zeros((2, 4, 3)), 2, 2).shape == (2, 4, 1, 3)
+    assert insert_axes(np.zeros((4,)), 2, 1).shape == (4, 1, 1)
+    assert insert_axes(np.zeros((2, 4, 3)), 2, 2).shape == (2, 4, 1, 3)
 
 
 def test_rows_without_padding():
     rows = np.arange(12.0).reshape(2, 2, 3)
-    trimmed = without_padding(rows, np.array([[2, 1], [0, 3]]))
+    trimmed = remove_padding(rows, np.array([[2, 1], [0, 3]]))
     assert [row.tolist() for row in trimmed] == [[[0], [3]], []]
-    members = without_padding(rows, np.array([[1, 1], [0, 3]]), 2)  # one member has not run
+    members = remove_padding(rows, np.array([[1, 1], [0, 3]]), 2)  # one member has not run
     assert [row.tolist() for row in members] == [[[0], [3]], [[6, 7, 8], [9, 10, 11]]]
-    assert [*without_padding(np.arange(2.0), np.array([1, 1]))] == [0, 1]
-    assert without_padding(np.zeros((0, 2)), np.zeros(0, int)) == []
+    assert [*remove_padding(np.arange(2.0), np.array([1, 1]))] == [0, 1]
+    assert remove_padding(np.zeros((0, 2)), np.zeros(0, int)) == []
 
 
 # --- a column -----------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_integers_and_truth_values_keep_their_dtype():
     ],
 )
 def test_padding_is_behind_the_ends(lengths, shape, front, expected):
-    assert is_padding(np.array(lengths), shape, front).astype(int).tolist() == expected
+    assert padding_mask(np.array(lengths), shape, front).astype(int).tolist() == expected
 
 
 def test_the_shape_of_empty_rows_does_not_matter():

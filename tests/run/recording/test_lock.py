@@ -19,12 +19,12 @@ from msgspec.structs import asdict, replace
 
 from mdf_loop.errors import InputError
 from mdf_loop.run.recording import lock as lock_module
-from mdf_loop.run.recording.lock import SILENT, Lock, Owner, Region, this_process
-from mdf_loop.run.run_id import new_run_id, run_named
+from mdf_loop.run.recording.lock import SILENT_SECONDS, Lock, Owner, Region, describe_this_process
+from mdf_loop.run.run_id import describe_run, new_run_id
 
 
 def lock(path: Path, region: Region | None = None, **other: Any) -> Lock:
-    return Lock(path / "x.zarr", replace(this_process(new_run_id(), region), **other))
+    return Lock(path / "x.zarr", replace(describe_this_process(new_run_id(), region), **other))
 
 
 def file(path: Path) -> Path:
@@ -42,7 +42,11 @@ def write(path: Path, *entries: Owner) -> None:
 def forged(heard: float, **other: Any) -> Owner:
     """Return an owner on another host, whose last sign of life was at `heard`."""
     return replace(
-        this_process("20260101-000000-00000000"), host="far", system="far 1 2", heard=heard, **other
+        describe_this_process("20260101-000000-00000000"),
+        host="far",
+        system="far 1 2",
+        heard=heard,
+        **other,
     )
 
 
@@ -85,7 +89,7 @@ def test_links_to_a_store_share_one_lock(tmp_path):
     (tmp_path / "link.zarr").symlink_to(tmp_path / "x.zarr")
     lock(tmp_path).take()
     with pytest.raises(InputError, match=r"link.zarr' is being written by run"):
-        Lock(tmp_path / "link.zarr", this_process(new_run_id())).take()
+        Lock(tmp_path / "link.zarr", describe_this_process(new_run_id())).take()
 
 
 def test_a_lock_that_was_taken_away(tmp_path):
@@ -198,7 +202,10 @@ def ended_process() -> int:
 
 
 def test_a_process_that_has_ended(tmp_path):
-    write(tmp_path, replace(this_process("20260101-000000-00000000"), process=ended_process()))
+    write(
+        tmp_path,
+        replace(describe_this_process("20260101-000000-00000000"), process=ended_process()),
+    )
     mine = lock(tmp_path)
     mine.take()
     assert owners(tmp_path) == [mine.owner.run]
@@ -209,9 +216,9 @@ def test_a_killed_process_without_a_waiting_parent(tmp_path):
         [sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE
     ) as process:
         other = replace(
-            this_process("20260101-000000-00000000"),
+            describe_this_process("20260101-000000-00000000"),
             process=process.pid,
-            began=lock_module._began(process.pid) or "",
+            began=lock_module._process_start_time(process.pid) or "",
         )
         write(tmp_path, other)
         with pytest.raises(InputError, match=f"process {process.pid} on"):
@@ -223,26 +230,26 @@ def test_a_killed_process_without_a_waiting_parent(tmp_path):
 
 
 def test_a_process_that_has_the_number_of_another(tmp_path):
-    write(tmp_path, replace(this_process("20260101-000000-00000000"), began="1"))
+    write(tmp_path, replace(describe_this_process("20260101-000000-00000000"), began="1"))
     mine = lock(tmp_path)
     mine.take()
     assert owners(tmp_path) == [mine.owner.run]
 
 
 def test_a_host_that_does_not_say_when_processes_began(tmp_path):
-    write(tmp_path, replace(this_process("20260101-000000-00000000"), began=""))
+    write(tmp_path, replace(describe_this_process("20260101-000000-00000000"), began=""))
     with pytest.raises(InputError, match="is being written by run"):
         lock(tmp_path).take()
 
 
-@pytest.mark.parametrize("silent", [0.0, SILENT - 5, -5.0])
+@pytest.mark.parametrize("silent", [0.0, SILENT_SECONDS - 5, -5.0])
 def test_another_host_that_was_heard_of(tmp_path, silent):
     write(tmp_path, forged(time.time() - silent))
     with pytest.raises(InputError, match=r"on far, since .*\n.*the store is free in \d+ s\)"):
         lock(tmp_path).take()
 
 
-@pytest.mark.parametrize("silent", [SILENT + 1, 1e6, -1e6, float("nan"), float("inf")])
+@pytest.mark.parametrize("silent", [SILENT_SECONDS + 1, 1e6, -1e6, float("nan"), float("inf")])
 def test_another_host_that_is_silent(tmp_path, silent):
     write(tmp_path, forged(time.time() - silent))
     mine = lock(tmp_path)
@@ -254,7 +261,7 @@ def test_an_owner_is_heard_of_by_the_clock_of_the_file_system(tmp_path, monkeypa
     far = lock(tmp_path, system="far", host="far")
     far.take()
     monkeypatch.setattr(time, "time", lambda: 0.0)
-    monkeypatch.setattr(lock_module, "SILENT", 0.05)
+    monkeypatch.setattr(lock_module, "SILENT_SECONDS", 0.05)
     with pytest.raises(InputError, match="is being written by run"):
         lock(tmp_path).take()
     time.sleep(0.1)
@@ -283,7 +290,7 @@ def test_a_file_that_was_not_written_to(tmp_path, content):
 
 
 def entry(**other: Any) -> bytes:
-    return json.dumps({"mdf_loop_lock": [asdict(this_process("a")) | other]}).encode()
+    return json.dumps({"mdf_loop_lock": [asdict(describe_this_process("a")) | other]}).encode()
 
 
 @pytest.mark.parametrize(
@@ -356,7 +363,7 @@ def test_without_flock_the_list_counts(tmp_path, monkeypatch, number):
 
 
 def test_a_process_that_keeps_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(lock_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(lock_module, "WAIT_SECONDS", 0.05)
     with file(tmp_path).open("w") as stream:
         lock_module.fcntl.flock(stream, lock_module.fcntl.LOCK_EX)
         with pytest.raises(InputError, match=r"another process keeps 'x.zarr.lock'"):
@@ -379,6 +386,6 @@ def test_a_full_disk(tmp_path, monkeypatch):
 def test_names_of_runs():
     names = {new_run_id() for _ in range(100)}
     assert len(names) == 100
-    assert run_named(min(names)) == f"run {min(names)}"
+    assert describe_run(min(names)) == f"run {min(names)}"
     for other in (None, 3, "", "a b", "\x1b[2J", "x" * 65, ["a"]):
-        assert run_named(other) == "a run without a name"
+        assert describe_run(other) == "a run without a name"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.run.recording.not_finite import (
-    WHOLE,
+    CHECKED_ELEMENTS,
     NotFinite,
     RowEnds,
     earliest,
@@ -48,9 +48,9 @@ def test_the_largest_numbers_are_finite() -> None:
         assert is_finite(np.full(100, np.finfo(float).max))
 
 
-@pytest.mark.parametrize("place", [0, WHOLE - 1, -1, -WHOLE])
+@pytest.mark.parametrize("place", [0, CHECKED_ELEMENTS - 1, -1, -CHECKED_ELEMENTS])
 def test_both_ends_of_a_large_array_are_looked_at(place: int) -> None:
-    numbers = np.zeros((3, WHOLE))
+    numbers = np.zeros((3, CHECKED_ELEMENTS))
     numbers.reshape(-1)[place] = np.nan
     assert not is_finite(numbers)
 
@@ -70,12 +70,12 @@ def test_rows_before_the_first_run_are_counted_for_each_member() -> None:
     ends = RowEnds(axis=1)
     flags = np.array([[False, True, True], [False, False, False]])
     rows = np.where(flags, 1.0, np.nan)
-    ends.take({"x": rows}, {"x": flags})
+    ends.check_rows({"x": rows}, {"x": flags})
     assert ends.are_finite
-    ends.take({"x": rows[:, ::-1]}, {"x": flags[:, ::-1]})
+    ends.check_rows({"x": rows[:, ::-1]}, {"x": flags[:, ::-1]})
     assert ends.are_finite
     assert ends.unrun["x"].tolist() == [2, 6]
-    ends.take({"x": np.full((2, 1), np.inf)}, {"x": np.ones((2, 1), bool)})
+    ends.check_rows({"x": np.full((2, 1), np.inf)}, {"x": np.ones((2, 1), bool)})
     assert not ends.are_finite
 
 

@@ -22,7 +22,7 @@ from msgspec.structs import asdict, replace
 import mdf_loop
 from mdf_loop.errors import InputError
 from mdf_loop.run.recording import store_lease
-from mdf_loop.run.recording.lock import this_process
+from mdf_loop.run.recording.lock import describe_this_process
 from tests.models.timed import ADDING
 
 FOREVER = 100_000_000
@@ -139,7 +139,7 @@ def test_a_run_that_is_refused_keeps_no_lock(model, here, wrong):
 
 
 def test_a_long_run_updates_its_lock(model, here, monkeypatch):
-    monkeypatch.setattr(store_lease, "BEAT", 0.01)
+    monkeypatch.setattr(store_lease, "RENEWAL_SECONDS", 0.01)
     heard = []
 
     def look() -> None:
@@ -153,7 +153,9 @@ def test_a_long_run_updates_its_lock(model, here, monkeypatch):
 
 
 def test_a_run_that_has_lost_its_store_writes_nothing_more(model, here):
-    other_owner = replace(this_process("20260101-000000-00000000"), host="far", system="far")
+    other_owner = replace(
+        describe_this_process("20260101-000000-00000000"), host="far", system="far"
+    )
 
     def take() -> None:
         Path("x.zarr.lock").write_text(json.dumps({"mdf_loop_lock": [asdict(other_owner)]}))

@@ -293,7 +293,7 @@ from mdf_loop.run.recording import stream
 from mdf_loop.run.recording.stream import Column
 from mdf_loop.run.outputs import Axis
 
-stream.INTERVAL = 0.01
+stream.BUFFER_SECONDS = 0.01
 columns = [Column("A.v", np.dtype(float), ()), Column("A.w", np.dtype(float), (3,))]
 made = stream.Stream.create(
     sys.argv[1], columns, (Axis("time", {"time": np.empty(0)}),), "cpu", "float64"
@@ -447,7 +447,7 @@ def test_zarr_is_not_loaded_before_it_is_needed():
 
 def test_rows_may_become_longer_than_their_chunks(tmp_path, monkeypatch):
     """Check chunks of one row: removed rows disappear whatever their number of chunks."""
-    for limit in ("CHUNK", "LEAST"):
+    for limit in ("CHUNK_BYTES", "MIN_CHUNK_BYTES"):
         monkeypatch.setattr(stream_module.folder, limit, 1)
     path = tmp_path / "x.zarr"
     whole = np.dtype(np.int64)
