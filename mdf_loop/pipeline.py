@@ -36,6 +36,7 @@ from mdf_loop.passes.legalize.protect_clips import protect_clips
 from mdf_loop.passes.legalize.protect_expands import protect_expands
 from mdf_loop.passes.legalize.protect_identities import protect_identities
 from mdf_loop.passes.legalize.protect_reshapes import protect_reshapes
+from mdf_loop.passes.legalize.repeat_loops_with_nan import repeat_loops_with_nan
 from mdf_loop.passes.report_loops import report_loops, report_needed_loops
 from mdf_loop.passes.scan_axis_first import scan_axis_first
 from mdf_loop.passes.simplify.drop_empty_loops import drop_empty_loops
@@ -162,8 +163,11 @@ ONNXRUNTIME: Order = (
 CHECK: Order = ONNXRUNTIME
 """Passes for `mdf-loop check`, which accepts exactly the models that a run accepts."""
 
-PORTABLE: Order = (*SIMPLIFY, *LEGAL)
-"""Passes for a file: no other runtime has more kernels than ONNX Runtime."""
+PORTABLE: Order = (*SIMPLIFY, *LEGAL, repeat_loops_with_nan)
+"""Passes for a file: no other runtime has more kernels than ONNX Runtime.
+
+A run applies `repeat_loops_with_nan` later, to the loops that machine code does not compute.
+"""
 
 INTERPRET: Order = ()
 """Passes for the interpreter, which defines the meaning of a program: none.

@@ -15,6 +15,7 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.ir.check import check
 from mdf_loop.ops import names as op_names
 from mdf_loop.ops import row_of
+from mdf_loop.passes.legalize.repeat_loops_with_nan import repeat_loops_with_nan
 from mdf_loop.passes.rewrite import rewrite
 from mdf_loop.passes.scan_axis_first import scan_axis_first
 from mdf_loop.pipeline import (
@@ -46,7 +47,7 @@ def names(order) -> list[str]:
 def test_check_and_run_have_the_same_passes() -> None:
     assert CHECK == ONNXRUNTIME == PROGRAM_BACKENDS["onnxruntime"].order
     assert (*SIMPLIFY, scan_axis_first, *LEGAL) == ONNXRUNTIME
-    assert (*SIMPLIFY, *LEGAL) == PORTABLE
+    assert (*SIMPLIFY, *LEGAL, repeat_loops_with_nan) == PORTABLE
 
 
 def test_passes_of_evaluations_and_of_runs_over_time() -> None:

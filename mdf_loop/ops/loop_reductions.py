@@ -157,3 +157,6 @@ ROWS = (
     _place_row("ArgMaximum", True, running.place_of(largest=True, nan_wins=True)),
     _place_row("ArgMinimum", False, running.place_of(largest=False, nan_wins=True)),
 )
+
+NAN_UNAWARE_KERNELS = {"ArgMaximum": "ArgMax", "ArgMinimum": "ArgMin"}
+"""ONNX operations that give the same results for operands without nan."""

@@ -19,6 +19,7 @@ from mdf_loop.ir.types import dtype_name
 from mdf_loop.native.loop_decisions import natives_of
 from mdf_loop.native.support import STOP
 from mdf_loop.onnx_session import run_options, session_options
+from mdf_loop.passes.legalize.repeat_loops_with_nan import repeat_loops_with_nan
 from mdf_loop.pipeline import CUDA, LOADED, prepare
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import USUAL, Device, Placement
@@ -86,7 +87,14 @@ class Session:
         forms = NodeWriters(natives.writer(write_scan), natives.writer(write_loop))
         self._can_be_told = bool(natives.loops)
         control_inputs = (STOP,) if natives.loops else ()
-        model = SessionModel(loaded, forms, control_inputs, functools.partial(prepare, order=CUDA))
+        model = SessionModel(
+            repeat_loops_with_nan(loaded, natives.loops),
+            forms,
+            control_inputs,
+            lambda _: prepare(
+                loaded, CUDA
+            ),  # on CUDA, the condition of a loop is slower than the check
+        )
         self._nodes = model.nodes
         self._apart = {name: owned(array) for name, array in model.large_constants.items()}
         if self._apart:

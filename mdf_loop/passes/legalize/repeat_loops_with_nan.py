@@ -1,0 +1,166 @@
+"""Compute extremes in loops without a check for nan in each iteration, and repeat a loop in which nan occurs.
+
+    loop %i < %n                           loop %i < %n while %ok giving %fast, last condition %all_ok
+      %p = ArgMaximum(%x)           ->       %s = ReduceSum(%x); %ok = Equal(%s, %s)
+      carry ... giving %y                    %p = ArgMax(%x)
+                                           %y = %fast if %all_ok else (loop %i < %n ... giving %slow)
+
+`ArgMaximum` needs a branch in each iteration as an ONNX model (see `ops.decompositions.extremes`), and the
+branch is slower than a kernel. ONNX Runtime's `ArgMax` is right if no element is nan, and then the sum of all
+elements equals itself. The new loop ends with the first iteration in which a sum is nan (also the sum of
+opposite infinities). Then the old loop computes the results.
+
+A wrong position must cause no error in the last iteration. So a loop is unchanged if an operation that may
+fail reads the position in the same iteration. A loop that draws random numbers is unchanged, too.
+
+Preserves: results bit for bit, errors. Only loops of the main graph with a trip count and without a
+condition change. A loop in which nan occurs takes up to twice the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TypeGuard
+
+import numpy as np
+from msgspec.structs import replace
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import (
+    Branch,
+    Constant,
+    If,
+    Loop,
+    Op,
+    Operation,
+    Program,
+    Recorded,
+    Value,
+    captures,
+    is_fixed,
+    operands,
+    results,
+    walk,
+)
+from mdf_loop.ir.substitute import substitute
+from mdf_loop.ops import row_of
+from mdf_loop.ops.decompositions.build_helpers import operand
+from mdf_loop.ops.loop_reductions import NAN_UNAWARE_KERNELS
+from mdf_loop.ops.registry import Known
+from mdf_loop.passes.copying import copy_operations
+from mdf_loop.passes.failing import can_move, constants_of
+
+_DTYPES = ("float32", "float64")
+"""Dtypes for which every runtime has the kernels `ReduceSum` and `Equal`."""
+
+
+def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> Program:
+    """Return the program whose loops check for nan only once.
+
+    Args:
+        program: The program.
+        excluded: Loops that stay as they are, because machine code computes them.
+    """
+    known = constants_of(program.ops)
+    selected = {
+        operation
+        for operation in program.ops
+        if isinstance(operation, Loop)
+        and operation not in excluded
+        and _is_counted(operation)
+        and _has_harmless_positions(operation, known)
+    }
+    if not selected:
+        return program
+    b = Builder.resume(program)
+    for operation in program.ops:
+        if isinstance(operation, Constant):
+            b.adopt(operation)
+        elif isinstance(operation, Loop) and operation in selected:
+            _append_both_loops(b, operation)
+        else:
+            b.ops.append(operation)
+    return replace(program, ops=tuple(b.ops))
+
+
+def _is_counted(loop: Loop) -> bool:
+    """Return True for a loop that only its trip count ends."""
+    controls = (loop.condition, loop.last_condition, loop.members)
+    return loop.trip_count is not None and controls == (None, None, None)
+
+
+def _has_harmless_positions(loop: Loop, known: Known) -> bool:
+    """Return True if a loop computes positions, and a wrong position causes no error in the same iteration."""
+    dependents: set[Value] = set()
+    for operation in loop.ops:
+        if any(isinstance(op, Op) and row_of(op.op_type).random for op in walk((operation,))):
+            return False
+        if _is_position(operation):
+            dependents.update(results(operation))
+        elif not dependents.isdisjoint({*operands(operation), *captures(operation)}):
+            if not can_move(operation, known):
+                return False
+            if not all(is_fixed(value.shape) for value in results(operation)):
+                return False  # the shape may depend on the position
+            dependents.update(results(operation))
+    return bool(dependents)
+
+
+def _is_position(operation: Operation) -> TypeGuard[Op]:
+    """Return True for `ArgMaximum` and `ArgMinimum` of a supported dtype."""
+    if not isinstance(operation, Op) or operation.op_type not in NAN_UNAWARE_KERNELS:
+        return False
+    return operand(operation).dtype in _DTYPES
+
+
+def _append_both_loops(b: Builder, loop: Loop) -> None:
+    """Append the loop that ends at nan, and the choice between its results and those of the old loop."""
+    fast = _loop_until_nan(b, loop)
+    final_values = tuple(results(loop))
+    slow_values = {value: b.new(value.dtype, value.shape, value.name) for value in final_values}
+    slow = substitute(loop, slow_values)
+    *fast_values, is_complete = results(fast)
+    b.append(fast)
+    b.append(
+        If(
+            loop.name,
+            is_complete,
+            Branch((), tuple(fast_values)),
+            Branch((slow,), tuple(slow_values.values())),
+            final_values,
+            loop.where,
+        )
+    )
+
+
+def _loop_until_nan(b: Builder, loop: Loop) -> Loop:
+    """Return a copy of a loop that ends at nan. Its last result is False if nan has ended the loop."""
+    (fast,), _ = copy_operations(b, (loop,), {})
+    assert isinstance(fast, Loop)
+    body = b.body()
+    is_number: Value | None = None
+    for operation in fast.ops:
+        if not _is_position(operation):
+            body.ops.append(operation)
+            continue
+        body.ops.append(replace(operation, op_type=NAN_UNAWARE_KERNELS[operation.op_type]))
+        with body.at(operation.where, operation.outputs[0].name):
+            total = body.op("ReduceSum", operand(operation), keepdims=0)
+            equal = body.op("Equal", total, total)
+            is_number = equal if is_number is None else body.op("And", is_number, equal)
+    return replace(
+        fast,
+        ops=tuple(body.ops),
+        condition=b.constant(np.array(True)),
+        condition_out=is_number,
+        last_condition=b.new("bool", (), f"{loop.name}.is_number"),
+        recorded=tuple(_with_unknown_count(b, recorded) for recorded in fast.recorded),
+    )
+
+
+def _with_unknown_count(b: Builder, recorded: Recorded) -> Recorded:
+    """Return a recording with an unknown number of rows, since nan may end the loop."""
+    stack = recorded.stack
+    if stack.shape is None:
+        return recorded
+    return replace(recorded, stack=replace(stack, shape=(b.name("rows"), *stack.shape[1:])))
