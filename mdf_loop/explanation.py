@@ -14,7 +14,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.ir import Program
 from mdf_loop.lower.builder import Options
-from mdf_loop.native.loop_decisions import said_before
+from mdf_loop.native.loop_decisions import predict_forms
 from mdf_loop.outline import (
     Block,
     CaptureOutline,
@@ -175,7 +175,7 @@ def _draws(program: Program) -> Iterator[str]:
 def _native(program: Program, order: Order) -> Iterator[str]:
     """Yield lines about the loops, which run as machine code or in ONNX Runtime in a long run."""
     try:
-        reports = said_before(prepare(program, ONNXRUNTIME, order))
+        reports = predict_forms(prepare(program, ONNXRUNTIME, order))
     except LoopError:
         return
     yield "Run for long, loops are machine code (native) or ONNX Runtime's own (standard)"

@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 from mdf_loop.emit import SessionModel
-from mdf_loop.native.bounds import VARIABLE
+from mdf_loop.native.bounds import CHECK_VARIABLE
 from mdf_loop.onnx_session import inference_session
 from mdf_loop.run.device import Device, Placement
 from mdf_loop.run.onnxruntime import session
@@ -26,7 +26,7 @@ REQUIRED = Placement("cpu", native="require")
 @contextmanager
 def kernels_checked(checked: bool = True) -> Iterator[None]:
     """Enable or disable bounds checks in native loops that are compiled inside this context."""
-    with mock.patch.dict(os.environ, {VARIABLE: str(int(checked))}):
+    with mock.patch.dict(os.environ, {CHECK_VARIABLE: str(int(checked))}):
         yield
 
 

@@ -63,17 +63,17 @@ def _runtime_lines() -> Iterator[str]:
 
 def _native_lines() -> Iterator[str]:
     """Yield a line about the compiler of native loops."""
-    from mdf_loop.native.loop_decisions import unavailable
+    from mdf_loop.native.loop_decisions import reason_unavailable
 
-    problem = unavailable()
+    problem = reason_unavailable()
     if problem is not None:
         yield f"{'native loops':16} off: {problem}"
         return
     from mdf_loop.native import machine
 
-    with_or_without = "with" if machine.fuses() else "without"
+    with_or_without = "with" if machine.has_fma() else "without"
     yield (
-        f"{'native loops':16} work on {machine.name()}: {machine.width()} float64 at once, "
+        f"{'native loops':16} work on {machine.processor_name()}: {machine.vector_width()} float64 at once, "
         f"{with_or_without} FMA (a sample gives what Python gives)"
     )
 

@@ -11,9 +11,9 @@ from mdf_loop.version import __version__
 
 def environment_versions() -> dict[str, str]:
     """Return the versions of libraries and the kind of machine code of this process."""
-    from mdf_loop.native.loop_decisions import unavailable
+    from mdf_loop.native.loop_decisions import reason_unavailable
 
-    problem = unavailable()
+    problem = reason_unavailable()
     return {
         "mdf_loop": __version__,
         "onnxruntime": importlib.metadata.version("onnxruntime"),

@@ -10,56 +10,56 @@ from abc import ABC, abstractmethod
 from mdf_loop.ir import Value
 from mdf_loop.native.bounds import bounds_of
 from mdf_loop.native.support import KernelSignature
-from mdf_loop.ops.native.code import BYTES, STORED, Code, Extent, Extents, Failure, Text
+from mdf_loop.ops.native.code import ITEM_BYTES, MEMORY_TYPES, Code, Extent, Extents, Failure, Text
 
 
 class ArrayWriter(ABC):
     """Base class that writes loads, stores and copies of arrays.
 
     Attributes:
-        one: Writer of scalar instructions.
+        scalar: Writer of scalar instructions.
         bounds: Writer of bounds checks, which records the array of each pointer.
     """
 
-    def __init__(self, form: KernelSignature, failures: list[Failure]) -> None:
-        self.form = form
+    def __init__(self, signature: KernelSignature, failures: list[Failure]) -> None:
+        self.signature = signature
         self.text = Text(failures=failures)
-        self.one = Code(self.text, 1, form.many)
-        self.bounds = bounds_of(self.one, form.loop, self.extents)
+        self.scalar = Code(self.text, 1, signature.vectorized)
+        self.bounds = bounds_of(self.scalar, signature.loop, self.extents)
 
     @abstractmethod
     def extents(self, value: Value) -> Extents:
         """Return the extents of an array."""
 
-    def far(self, pointer: str, number: Extent, kind: str = "i8") -> str:
+    def offset_pointer(self, pointer: str, number: Extent, kind: str = "i8") -> str:
         """Write the address computation `pointer + number`, in elements of the LLVM type `kind`.
 
         All derived pointers are computed here, so that the bounds checks know the array of each pointer.
         """
-        register = self.one.put(f"getelementptr {kind}, ptr {pointer}, i64 {number}")
-        return self.bounds.far(register, pointer)
+        register = self.scalar.emit(f"getelementptr {kind}, ptr {pointer}, i64 {number}")
+        return self.bounds.derive_pointer(register, pointer)
 
-    def at(self, dtype: str, pointer: str, place: str) -> str:
+    def element_address(self, dtype: str, pointer: str, place: str) -> str:
         """Write the address computation for the array element at index `place`."""
-        return self.far(pointer, place, STORED[dtype])
+        return self.offset_pointer(pointer, place, MEMORY_TYPES[dtype])
 
     def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
         """Write a load of consecutive array elements, one for each lane of `code`."""
-        at = self.at(dtype, pointer, place)
-        self.bounds.access(at, BYTES[dtype] * code.width, BYTES[dtype])
-        register = code.put(f"load {code.stored(dtype)}, ptr {at}, align {BYTES[dtype]}")
+        at = self.element_address(dtype, pointer, place)
+        self.bounds.access(at, ITEM_BYTES[dtype] * code.width, ITEM_BYTES[dtype])
+        register = code.emit(f"load {code.memory_type(dtype)}, ptr {at}, align {ITEM_BYTES[dtype]}")
         if dtype != "bool":
             return register
-        return code.put(f"trunc {code.stored(dtype)} {register} to {code.type(dtype)}")
+        return code.emit(f"trunc {code.memory_type(dtype)} {register} to {code.type(dtype)}")
 
     def store(self, code: Code, dtype: str, register: str, pointer: str, place: str = "0") -> None:
         """Write a store of one element for each lane of `code` to consecutive array elements."""
-        kind = code.stored(dtype)
+        kind = code.memory_type(dtype)
         if dtype == "bool":
-            register = code.put(f"zext {code.type(dtype)} {register} to {kind}")
-        at = self.at(dtype, pointer, place)
-        self.bounds.access(at, BYTES[dtype] * code.width, BYTES[dtype])
-        code.line(f"store {kind} {register}, ptr {at}, align {BYTES[dtype]}")
+            register = code.emit(f"zext {code.type(dtype)} {register} to {kind}")
+        at = self.element_address(dtype, pointer, place)
+        self.bounds.access(at, ITEM_BYTES[dtype] * code.width, ITEM_BYTES[dtype])
+        code.line(f"store {kind} {register}, ptr {at}, align {ITEM_BYTES[dtype]}")
 
     def stream(self, code: Code, dtype: str, register: str, pointer: str, align: int) -> None:
         """Write a nontemporal store, which bypasses the cache. The address is a multiple of `align` bytes.
@@ -67,7 +67,7 @@ class ArrayWriter(ABC):
         The dtype must not be bool.
         """
         self.text.declared["!nontemporal"] = "!0 = !{i32 1}"
-        self.bounds.access(pointer, BYTES[dtype] * code.width, align)
+        self.bounds.access(pointer, ITEM_BYTES[dtype] * code.width, align)
         kind = code.type(dtype)
         code.line(f"store {kind} {register}, ptr {pointer}, align {align}, !nontemporal !0")
 
@@ -78,4 +78,4 @@ class ArrayWriter(ABC):
         if target != source and size:
             self.bounds.access(source, size)
             self.bounds.access(target, size)
-            self.one.line(f"call void @{name}(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+            self.scalar.line(f"call void @{name}(ptr {target}, ptr {source}, i64 {size}, i1 false)")

@@ -18,16 +18,16 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from mdf_loop.ir import Loop, Value
-from mdf_loop.native.loop_text import ITERATIONS, extent_at
-from mdf_loop.ops.native.code import BYTES, Code, Extent, Extents, Failure
+from mdf_loop.native.loop_text import ITERATIONS, extent_code
+from mdf_loop.ops.native.code import ITEM_BYTES, Code, Extent, Extents, Failure
 
-VARIABLE = "MDF_LOOP_NATIVE_CHECK"
+CHECK_VARIABLE = "MDF_LOOP_NATIVE_CHECK"
 """Environment variable that turns the bounds checks on."""
 
 FAULT = "this is a fault of mdf_loop, please report it"
 """Sentence that ends the message of a failed bounds check."""
 
-BEGUN, ENDED = "; check", "; checked"
+CHECK_BEGIN, CHECK_END = "; check", "; checked"
 """Comments in the LLVM code before and after a check, followed by the pointer."""
 
 
@@ -51,7 +51,7 @@ class Bounds:
         """Associate a pointer with `value`, which is a part of the array of the pointer, and return the pointer."""
         return pointer
 
-    def far(self, register: str, pointer: str) -> str:
+    def derive_pointer(self, register: str, pointer: str) -> str:
         """Associate an address computed from `pointer` with the array of `pointer`, and return the address."""
         return register
 
@@ -67,7 +67,9 @@ def bounds_of(code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> Bo
         loop: Loop of the kernel.
         extents: Function that returns the extents of an array.
     """
-    return _Checked(code, loop, extents) if os.environ.get(VARIABLE) == "1" else Bounds()
+    return (
+        _CheckedBounds(code, loop, extents) if os.environ.get(CHECK_VARIABLE) == "1" else Bounds()
+    )
 
 
 class _Memory(Struct, frozen=True):
@@ -95,7 +97,7 @@ class _Pointer(str):
     memory: _Memory
 
 
-def _pointer(register: str, memory: _Memory) -> _Pointer:
+def _make_pointer(register: str, memory: _Memory) -> _Pointer:
     pointer = _Pointer(register)
     pointer.memory = memory
     return pointer
@@ -110,7 +112,7 @@ def _memories(pointer: str) -> Iterator[_Memory]:
         memory = memory.whole
 
 
-class _Checked(Bounds):
+class _CheckedBounds(Bounds):
     """Bounds checks before all memory accesses.
 
     Each check computes the size of the array again. An earlier computation may be in a branch that was not
@@ -126,78 +128,78 @@ class _Checked(Bounds):
         self, register: str, value: Value, shape: Extents | None = None, room: int | None = None
     ) -> str:
         """Return the pointer, associated with the memory of its array."""
-        return _pointer(register, _Memory(value, register, shape, room))
+        return _make_pointer(register, _Memory(value, register, shape, room))
 
     def part(self, pointer: str, value: Value) -> str:
         """Return the pointer, associated with the memory of a part of its array."""
         whole = next(_memories(pointer))
         if whole.value == value:
             return pointer
-        return _pointer(pointer, _Memory(value, pointer, whole=whole))
+        return _make_pointer(pointer, _Memory(value, pointer, whole=whole))
 
-    def far(self, register: str, pointer: str) -> str:
+    def derive_pointer(self, register: str, pointer: str) -> str:
         """Return the address, associated with the array that `pointer` points into."""
-        return _pointer(register, next(_memories(pointer)))
+        return _make_pointer(register, next(_memories(pointer)))
 
     def access(self, pointer: str, size: Extent, align: int = 1) -> None:
         """Write a check that fails the run if an access is outside of its array or not aligned."""
         code = self._code
-        code.line(f"{BEGUN} {pointer}")
-        address = code.put(f"ptrtoint ptr {pointer} to i64")
+        code.line(f"{CHECK_BEGIN} {pointer}")
+        address = code.emit(f"ptrtoint ptr {pointer} to i64")
         for memory in _memories(pointer):
-            self._inside(address, size, memory, memory.begin, self._bytes(memory))
+            self._check_range(address, size, memory, memory.begin, self._byte_count(memory))
             if memory.room is not None:
-                self._inside(address, size, memory, *self._room(memory.room))
+                self._check_range(address, size, memory, *self._load_room(memory.room))
         if align > 1:
-            rest = code.put(f"and i64 {address}, {align - 1}")
-            uneven = code.put(f"icmp ne i64 {rest}, 0")
-            what = f"take what is no multiple of {align} bytes for one in"
-            code.fail_if(uneven, self._failure(what, next(_memories(pointer))))
-        code.line(f"{ENDED} {pointer}")
+            misalignment = code.emit(f"and i64 {address}, {align - 1}")
+            is_misaligned = code.emit(f"icmp ne i64 {misalignment}, 0")
+            action = f"take what is no multiple of {align} bytes for one in"
+            code.fail_if(is_misaligned, self._failure(action, next(_memories(pointer))))
+        code.line(f"{CHECK_END} {pointer}")
 
-    def _inside(
+    def _check_range(
         self, address: str, size: Extent, memory: _Memory, begin: str, room: Extent
     ) -> None:
         """Write a check that an access lies entirely within the `room` bytes that begin at `begin`."""
         code = self._code
-        far = code.put(f"sub i64 {address}, {code.put(f'ptrtoint ptr {begin} to i64')}")
-        beyond = code.put(f"icmp ugt i64 {far}, {room}")
-        left = code.put(f"sub i64 {room}, {far}")
-        short = code.put(f"icmp ult i64 {left}, {size}")
-        outside = code.put(f"or i1 {beyond}, {short}")
-        code.fail_if(outside, self._failure("reach outside of", memory))
+        offset = code.emit(f"sub i64 {address}, {code.emit(f'ptrtoint ptr {begin} to i64')}")
+        is_beyond = code.emit(f"icmp ugt i64 {offset}, {room}")
+        remaining = code.emit(f"sub i64 {room}, {offset}")
+        is_too_short = code.emit(f"icmp ult i64 {remaining}, {size}")
+        is_outside = code.emit(f"or i1 {is_beyond}, {is_too_short}")
+        code.fail_if(is_outside, self._failure("reach outside of", memory))
 
-    def _bytes(self, memory: _Memory) -> Extent:
+    def _byte_count(self, memory: _Memory) -> Extent:
         shape = self._extents(memory.value) if memory.shape is None else memory.shape
-        byte_count: Extent = BYTES[memory.value.dtype]
+        byte_count: Extent = ITEM_BYTES[memory.value.dtype]
         for extent in shape:
-            byte_count = self._code.put(f"mul i64 {byte_count}, {self._number(extent)}")
+            byte_count = self._code.emit(f"mul i64 {byte_count}, {self._decode_extent(extent)}")
         return byte_count
 
-    def _number(self, extent: Extent) -> Extent:
+    def _decode_extent(self, extent: Extent) -> Extent:
         """Decode an extent as in `LoopText.shapes`, and return the number or the register of the extent."""
         if isinstance(extent, str) or extent >= 0:
             return extent
         if extent == ITERATIONS:
             return "%trip"
-        at = self._code.put(f"getelementptr i64, ptr %extents, i64 {extent_at(extent)}")
-        return self._code.put(f"load i64, ptr {at}")
+        at = self._code.emit(f"getelementptr i64, ptr %extents, i64 {extent_code(extent)}")
+        return self._code.emit(f"load i64, ptr {at}")
 
-    def _room(self, number: int) -> tuple[str, str]:
+    def _load_room(self, number: int) -> tuple[str, str]:
         """Load the current address and size of a growable buffer.
 
         Pointers into the buffer are invalid after it has grown.
         """
         code = self._code
-        rooms = code.put("getelementptr ptr, ptr %call, i64 2")
-        rooms = code.put(f"load ptr, ptr {rooms}")
-        room = code.put(f"getelementptr {{ptr, i64}}, ptr {rooms}, i64 {number}")
-        size = code.put(f"getelementptr i64, ptr {room}, i64 1")
-        return code.put(f"load ptr, ptr {room}"), code.put(f"load i64, ptr {size}")
+        rooms = code.emit("getelementptr ptr, ptr %call, i64 2")
+        rooms = code.emit(f"load ptr, ptr {rooms}")
+        room = code.emit(f"getelementptr {{ptr, i64}}, ptr {rooms}, i64 {number}")
+        size = code.emit(f"getelementptr i64, ptr {room}, i64 1")
+        return code.emit(f"load ptr, ptr {room}"), code.emit(f"load i64, ptr {size}")
 
-    def _failure(self, what: str, memory: _Memory) -> Failure:
+    def _failure(self, action: str, memory: _Memory) -> Failure:
         return Failure(
-            f"the native loop '{self._loop.name}' was about to {what} the memory of "
+            f"the native loop '{self._loop.name}' was about to {action} the memory of "
             f"'{memory.value.name}': {FAULT}",
             self._loop.where,
             "native='off' computes it without machine code",

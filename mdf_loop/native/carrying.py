@@ -12,9 +12,9 @@ from collections.abc import Collection
 from typing import TypeAlias
 
 from mdf_loop.ir import Carried, Loop, Value
-from mdf_loop.native.loop_text import extent_at
-from mdf_loop.native.stacks import RowsWriter, asked_for
-from mdf_loop.ops.native.code import BYTES, Cell, Extents, NotNative, is_single
+from mdf_loop.native.loop_text import extent_code
+from mdf_loop.native.stacks import RowsWriter, allocate_output
+from mdf_loop.ops.native.code import ITEM_BYTES, Cell, Extents, NotNative, is_single
 
 Axes: TypeAlias = frozenset[tuple[Value, int]]
 """Axes of carried values whose extent may differ between iterations."""
@@ -56,57 +56,59 @@ class ChangingArrays:
 
     # --- from one iteration to the next -----------------------------------------------------------
 
-    def begin(self, value: Value) -> None:
+    def allocate(self, value: Value) -> None:
         """Allocate a growable buffer for a carried value, and local memory for its extents."""
-        self._rooms[value] = self._writer.space.room()
-        self._places[value] = {axis: self._writer.one.place("i64") for axis in self._axes[value]}
+        self._rooms[value] = self._writer.space.new_room()
+        self._places[value] = {
+            axis: self._writer.scalar.allocate_local("i64") for axis in self._axes[value]
+        }
 
-    def put(self, value: Value, other: Value, pointer: str) -> None:
+    def assign(self, value: Value, other: Value, pointer: str) -> None:
         """Write the assignment of the array `other` to a carried value: its extents, and a copy of its elements.
 
         The array must not be in a buffer of a carried value.
         """
         writer, extents = self._writer, self._writer.shapes.of(other)
         for axis, place in self._places[value].items():
-            writer.one.line(f"store i64 {extents[axis]}, ptr {place}")
+            writer.scalar.line(f"store i64 {extents[axis]}, ptr {place}")
         room = self._rooms[value]
-        buffer = writer.space.grown(room, (*extents, BYTES[value.dtype]))
+        buffer = writer.space.grow(room, (*extents, ITEM_BYTES[value.dtype]))
         buffer = writer.bounds.array(buffer, value, extents, room)
         writer.copy(buffer, pointer, writer.shapes.bytes(other))
 
-    def got(self, value: Value) -> Cell:
+    def load(self, value: Value) -> Cell:
         """Load the extents of a carried value, and return its cell."""
-        writer, code = self._writer, self._writer.one
+        writer, code = self._writer, self._writer.scalar
         extents = list(writer.shapes.of(value))
         for axis, place in self._places[value].items():
-            extents[axis] = code.put(f"load i64, ptr {place}")
-        writer.shapes.have(value, tuple(extents))
+            extents[axis] = code.emit(f"load i64, ptr {place}")
+        writer.shapes.replace_extents(value, tuple(extents))
         room = self._rooms[value]
-        return Cell(pointer=writer.bounds.array(writer.space.held(room), value, room=room))
+        return Cell(pointer=writer.bounds.array(writer.space.load_address(room), value, room=room))
 
     # --- final values of the outer loop -----------------------------------------------------------
 
-    def tell(self, loop: Loop, first: int) -> int:
+    def assign_extent_indices(self, loop: Loop, index: int) -> int:
         """Assign indices in `%extents` to the changing extents of final values.
 
         Args:
             loop: The outer loop.
-            first: First free index.
+            index: First free index.
 
         Returns:
             The number of assigned indices.
         """
-        begun = first
+        first_index = index
         for carried in loop.carried:
             axes = self._axes.get(carried.enter, [])
             if axes:
                 self.finals[carried.final] = dict(
-                    zip(axes, range(first, first + len(axes)), strict=True)
+                    zip(axes, range(index, index + len(axes)), strict=True)
                 )
-                first += len(axes)
-        return first - begun
+                index += len(axes)
+        return index - first_index
 
-    def told(self, value: Value, known: tuple[int, ...]) -> tuple[int, ...]:
+    def final_shape(self, value: Value, known: tuple[int, ...]) -> tuple[int, ...]:
         """Return the encoded shape of a final value (see `LoopText.shapes`).
 
         Args:
@@ -114,34 +116,36 @@ class ChangingArrays:
             known: Encoded shape of the initial value.
         """
         places = self.finals[value]
-        return tuple(extent_at(places[k]) if k in places else e for k, e in enumerate(known))
+        return tuple(extent_code(places[k]) if k in places else e for k, e in enumerate(known))
 
-    def tell_extents(self, value: Value, extents: Extents) -> None:
+    def store_extents(self, value: Value, extents: Extents) -> None:
         """Write stores of the changing extents of a final value to `%extents`."""
-        code = self._writer.one
+        code = self._writer.scalar
         for axis, place in self.finals.get(value, {}).items():
-            at = code.put(f"getelementptr i64, ptr %extents, i64 {place}")
+            at = code.emit(f"getelementptr i64, ptr %extents, i64 {place}")
             code.line(f"store i64 {extents[axis]}, ptr {at}")
 
-    def output(self, value: Value, known: str) -> str:
+    def allocate_output(self, value: Value, known: str) -> str:
         """Write the allocation of the output for a final value, with its current extents.
 
         Args:
             value: The final value.
             known: Pointer to the output that is used if the loop has no iterations.
         """
-        code = self._writer.one
-        place = code.place("ptr")
+        code = self._writer.scalar
+        place = code.allocate_local("ptr")
         code.line(f"store ptr {known}, ptr {place}")
 
         def ask() -> None:
-            code.line(f"store ptr {asked_for(self._writer, value)}, ptr {place}")
+            code.line(f"store ptr {allocate_output(self._writer, value)}, ptr {place}")
 
-        code.when(code.put("icmp sgt i64 %trip, 0"), ask)
-        return code.put(f"load ptr, ptr {place}")
+        code.branch(code.emit("icmp sgt i64 %trip, 0"), ask)
+        return code.emit(f"load ptr, ptr {place}")
 
 
-def compare(carried: Carried, enter: Extents, leave: Extents) -> Collection[tuple[Value, int]]:
+def find_changed_axes(
+    carried: Carried, enter: Extents, leave: Extents
+) -> Collection[tuple[Value, int]]:
     """Return the axes along which the extent of a carried value may change within an iteration.
 
     Raises:

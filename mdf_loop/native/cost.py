@@ -15,7 +15,7 @@ from mdf_loop.ops import row_of
 from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.speeds import ARITHMETIC, FUNCTION, IN_ORDER, MOVED, OTHER, OperationCost, Speed
 
-CALL, ITERATION = 400.0, 500.0
+CALL_NANOSECONDS, ITERATION_NANOSECONDS = 400.0, 500.0
 """Nanoseconds of overhead of one kernel call and of one loop iteration in ONNX Runtime."""
 
 INNER_ITERATIONS = 1000
@@ -38,30 +38,38 @@ def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> boo
     values = (value for operation in walk(native.ops) for value in results(operation))
     if not all(is_fixed(value.shape) for value in values):
         return False
-    slow = _body(native.ops, known).native
-    return slow > MARGIN * (ITERATION + _body(standard.ops, known).standard)
+    native_cost = _estimate_ops(native.ops, known).native
+    return native_cost > MARGIN * (
+        ITERATION_NANOSECONDS + _estimate_ops(standard.ops, known).standard
+    )
 
 
-def _body(ops: Iterable[Operation], known: Mapping[Value, Array]) -> OperationCost:
+def _estimate_ops(ops: Iterable[Operation], known: Mapping[Value, Array]) -> OperationCost:
     """Return the cost of operations. The standard cost includes the overhead of kernel calls."""
-    each = [_one(operation, known) for operation in ops if not isinstance(operation, Constant)]
-    return OperationCost(sum(n.native for n in each), sum(CALL + n.standard for n in each))
+    costs = [
+        _estimate_operation(operation, known)
+        for operation in ops
+        if not isinstance(operation, Constant)
+    ]
+    return OperationCost(
+        sum(n.native for n in costs), sum(CALL_NANOSECONDS + n.standard for n in costs)
+    )
 
 
-def _one(operation: Operation, known: Mapping[Value, Array]) -> OperationCost:
+def _estimate_operation(operation: Operation, known: Mapping[Value, Array]) -> OperationCost:
     if isinstance(operation, Op):
         return speed_of(operation)(operation)
     if isinstance(operation, If):
-        branches = [_body(b.ops, known) for b in (operation.then, operation.otherwise)]
+        branches = [_estimate_ops(b.ops, known) for b in (operation.then, operation.otherwise)]
         return OperationCost(*(max(costs) for costs in zip(*branches, strict=True)))
     if isinstance(operation, Loop):
-        times = _iterations(operation, known)
-        native, standard = _body(operation.ops, known)
-        return OperationCost(times * native, times * (ITERATION + standard))
+        iterations = _iteration_count(operation, known)
+        native, standard = _estimate_ops(operation.ops, known)
+        return OperationCost(iterations * native, iterations * (ITERATION_NANOSECONDS + standard))
     return OperationCost(0.0, 0.0)
 
 
-def _iterations(loop: Loop, known: Mapping[Value, Array]) -> int:
+def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> int:
     trip = None if loop.trip_count is None else known.get(loop.trip_count)
     return INNER_ITERATIONS if trip is None else max(int(trip.item()), 0)
 

@@ -35,15 +35,15 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
     known: Mapping[Value, Array]
     origins: Mapping[Value, Op]
 
-    def reason(self, why: NotNative) -> NotNative:
-        """Return the reason `why`, with the original operation named instead of an operation of its decomposition."""
-        origin = None if why.op is None else self.origins.get(why.op.outputs[0])
-        if why.op is None or origin is None:
-            return why
-        return NotNative(str(why).replace(title(why.op.op_type), title(origin.op_type)))
+    def restate_reason(self, reason: NotNative) -> NotNative:
+        """Return `reason`, with the original operation named instead of an operation of its decomposition."""
+        origin = None if reason.op is None else self.origins.get(reason.op.outputs[0])
+        if reason.op is None or origin is None:
+            return reason
+        return NotNative(str(reason).replace(title(reason.op.op_type), title(origin.op_type)))
 
 
-def composed(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
+def decompose_loop(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
     """Return the loop with the decompositions of all operations that have no machine code.
 
     Args:
@@ -55,12 +55,12 @@ def composed(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
     constants = tuple(Constant(value, array) for value, array in known.items())
     program = Program("loop", (), (*constants, loop), ())
     origins: dict[Value, Op] = {}
-    while (following := rewrite(program, partial(_rule, origins))) is not program:
-        program = following
-    *others, whole = guard_integer_division(program).ops
-    assert isinstance(whole, Loop)
-    constants_of = {op.value: op.array for op in others if isinstance(op, Constant)}
-    return DecomposedLoop(whole, constants_of, origins)
+    while (next_program := rewrite(program, partial(_decompose_op, origins))) is not program:
+        program = next_program
+    *outer_ops, decomposed_loop = guard_integer_division(program).ops
+    assert isinstance(decomposed_loop, Loop)
+    all_constants = {op.value: op.array for op in outer_ops if isinstance(op, Constant)}
+    return DecomposedLoop(decomposed_loop, all_constants, origins)
 
 
 def _lacks_code(op: Op) -> bool:
@@ -70,21 +70,21 @@ def _lacks_code(op: Op) -> bool:
     return row.decomposition is not None and not has_form
 
 
-def _rule(origins: dict[Value, Op], b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-    compose = row_of(op.op_type).decomposition
-    if compose is None or not _lacks_code(op):
+def _decompose_op(origins: dict[Value, Op], b: Builder, op: Op) -> tuple[Value | None, ...] | None:
+    decompose = row_of(op.op_type).decomposition
+    if decompose is None or not _lacks_code(op):
         return None
     begin = len(b.ops)
     try:
-        operations = compose(b, op)
+        operations = decompose(b, op)
     except LoopError:  # no decomposition for these operands
         operations = ()
-    again = any(isinstance(new, Op) and new.op_type == op.op_type for new in b.ops[begin:])
-    if again or operations == ():
+    is_recursive = any(isinstance(new, Op) and new.op_type == op.op_type for new in b.ops[begin:])
+    if is_recursive or operations == ():
         b.discard(b.ops[begin:])
         del b.ops[begin:]
         return None
     origin = origins.get(op.outputs[0], op)
-    fresh = (value for new in b.ops[begin:] if isinstance(new, Op) for value in new.outputs)
-    origins.update(dict.fromkeys((*fresh, *op.outputs), origin))
+    new_values = (value for new in b.ops[begin:] if isinstance(new, Op) for value in new.outputs)
+    origins.update(dict.fromkeys((*new_values, *op.outputs), origin))
     return operations if isinstance(operations, tuple) else (operations,)

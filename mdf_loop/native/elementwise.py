@@ -1,7 +1,7 @@
 """Arrays of batch members, split into their elements: each element is a scalar value for each member.
 
     split = ElementwiseValues("batch", known)
-    split.take(op)                  # %y: float64[batch, 2] = Mul(%x, %x): two operations on scalars
+    split.split_op(op)              # %y: float64[batch, 2] = Mul(%x, %x): two operations on scalars
     split.of(y)                     # %y 0, %y 1: float64[batch]
 
 An elementwise operation becomes one operation for each element. An operation that only moves elements becomes
@@ -22,24 +22,24 @@ from msgspec.structs import replace
 from mdf_loop.ir import Array, Op, Operation, Shape, Value, is_fixed, reads
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import NotNative, is_float
-from mdf_loop.ops.native.moves import ZERO, places_of
-from mdf_loop.ops.native.products import paired
-from mdf_loop.ops.native.reductions import JOINS, axes_named
+from mdf_loop.ops.native.moves import ZERO, positions_of
+from mdf_loop.ops.native.products import reduce_in_pairs
+from mdf_loop.ops.native.reductions import JOINS, stated_axes
 from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, PARTS, is_in_parts
 from mdf_loop.ops.registry import title
 
 Elements = npt.NDArray[Any]
 """Array of the elements of one member, as values, in the shape of the member."""
 
-MOST, MOST_OPS = 32, 4000
+MAX_SPLIT_ELEMENTS, MAX_SPLIT_OPS = 32, 4000
 """Maximum number of elements of an array that is split, and maximum number of operations of the resulting loop."""
 
 
 def elements_read(operation: Operation) -> tuple[Value, ...]:
     """Return the operands whose elements an operation reads. Operands that only state a shape are left out."""
     operands = tuple(reads(operation))
-    says = isinstance(operation, Op) and row_of(operation.op_type).in_order
-    return operands[:1] if says else operands
+    only_states_shape = isinstance(operation, Op) and row_of(operation.op_type).in_order
+    return operands[:1] if only_states_shape else operands
 
 
 class Element(Struct, frozen=True):
@@ -70,81 +70,83 @@ class ElementwiseValues:
 
     def of(self, value: Value) -> list[Value]:
         """Return the elements of a value in row-major order."""
-        return list(self._of(value).flat)
+        return list(self._elements_of(value).flat)
 
-    def enter(self, value: Value, elements: Sequence[Value]) -> None:
+    def set_elements(self, value: Value, elements: Sequence[Value]) -> None:
         """Set the elements of a value, in row-major order."""
         elements_array = np.empty(len(elements), object)
         elements_array[:] = elements
-        self._elements[value] = elements_array.reshape(self._own(value))
+        self._elements[value] = elements_array.reshape(self._member_shape(value))
 
-    def entering(self, value: Value) -> list[Value]:
+    def create_input_elements(self, value: Value) -> list[Value]:
         """Create the elements of an input of the loop body."""
-        element_values = self._named(value, self._axis(value))
-        self.enter(value, element_values)
+        element_values = self._new_elements(value, self._element_shape(value))
+        self.set_elements(value, element_values)
         return element_values
 
-    def given(self, value: Value) -> list[Value]:
+    def create_outer_elements(self, value: Value) -> list[Value]:
         """Create the elements of a value outside of the loop, and record the position of each in the array."""
-        element_values = self._named(value, self._axis(value))
+        element_values = self._new_elements(value, self._element_shape(value))
         for number, element in enumerate(element_values):
             if element is not value:
                 self.places[element] = Element(value, number, len(element_values))
         return element_values
 
-    def fitting(self, value: Value, enter: Value) -> list[Value]:
+    def matching_elements(self, value: Value, enter: Value) -> list[Value]:
         """Return the elements of a carried value, which must have the same shape as the body input `enter`.
 
         Raises:
             NotNative: The shapes differ, or the value has no elements.
         """
-        own = self._own(value)
-        if own != self._own(enter):
+        shape = self._member_shape(value)
+        if shape != self._member_shape(enter):
             raise NotNative(f"'{enter.name}' changes its shape")
-        if 0 in own:
+        if 0 in shape:
             raise NotNative(f"members stop each for itself, and '{enter.name}' has no elements")
         return self.of(value)
 
-    def _of(self, value: Value) -> Elements:
+    def _elements_of(self, value: Value) -> Elements:
         if value not in self._elements:
             array = self.known.get(value)
             if array is None or array.size == 1:
-                self.enter(value, self.given(value) if array is None else [value])
+                self.set_elements(
+                    value, self.create_outer_elements(value) if array is None else [value]
+                )
             else:
-                element_values = self._named(value, ())
+                element_values = self._new_elements(value, ())
                 self.known.update(zip(element_values, np.ravel(array), strict=True))
-                self.enter(value, element_values)
+                self.set_elements(value, element_values)
         return self._elements[value]
 
-    def _named(self, value: Value, shape: Shape) -> list[Value]:
+    def _new_elements(self, value: Value, shape: Shape) -> list[Value]:
         """Create a value of shape `shape` for each element. A scalar of this shape is its own element."""
-        own = self._own(value)
-        if own == () and value.shape == shape:
+        member_shape = self._member_shape(value)
+        if member_shape == () and value.shape == shape:
             return [value]
-        names = (f"{value.name} {number}" for number in range(math.prod(own)))
+        names = (f"{value.name} {number}" for number in range(math.prod(member_shape)))
         return [Value(name, value.dtype, shape) for name in names]
 
-    def _axis(self, value: Value) -> Shape:
+    def _element_shape(self, value: Value) -> Shape:
         """Return the shape of an element: the batch axis, or no axis for a value without a batch axis."""
-        return (self._members,) if self._is_apart(value) else ()
+        return (self._members,) if self._has_batch_axis(value) else ()
 
-    def _is_apart(self, value: Value) -> bool:
+    def _has_batch_axis(self, value: Value) -> bool:
         return value.shape is not None and value.shape[:1] == (self._members,)
 
-    def _own(self, value: Value) -> tuple[int, ...]:
+    def _member_shape(self, value: Value) -> tuple[int, ...]:
         """Return the shape of a value without the batch axis."""
         shape = value.shape
-        if shape is not None and self._is_apart(value):
+        if shape is not None and self._has_batch_axis(value):
             shape = shape[1:]
         if not is_fixed(shape):
             raise NotNative(f"the shape of '{value.name}' is known only when it runs")
-        if math.prod(shape) > MOST:
+        if math.prod(shape) > MAX_SPLIT_ELEMENTS:
             raise NotNative("members stop each for itself, and have large arrays")
         return shape
 
     # --- operations -------------------------------------------------------------------------------
 
-    def take(self, op: Op) -> None:
+    def split_op(self, op: Op) -> None:
         """Replace an operation on arrays by operations on their elements.
 
         Raises:
@@ -153,131 +155,139 @@ class ElementwiseValues:
         row = row_of(op.op_type)
         try:
             if len(op.outputs) > 1 and (row.in_order or row.elementwise):
-                raise NotNative(_of_arrays(op))
+                raise NotNative(_unsupported_on_arrays(op))
             if row.in_order:
-                self._in_order(op)
+                self._reshape_elements(op)
             elif row.elementwise and row.native is not None:
-                self._by_number(op)
+                self._split_elementwise(op)
             elif op.op_type in JOINS:
-                self._joined(op)
+                self._split_reduction(op)
             elif row.moves is not None:
-                self._moved(op)
+                self._move_elements(op)
             else:
-                raise NotNative(_of_arrays(op))
+                raise NotNative(_unsupported_on_arrays(op))
         except NotNative as reason:
             reason.op = reason.op or op
             raise
-        if len(self.ops) > MOST_OPS:
+        if len(self.ops) > MAX_SPLIT_OPS:
             raise NotNative("members stop each for itself, and compute much with arrays")
 
-    def _by_number(self, op: Op) -> None:
+    def _split_elementwise(self, op: Op) -> None:
         (output,) = op.outputs
-        own = self._own(output)
-        inputs = [None if v is None else self._along(v, output) for v in op.inputs]
-        spread = [None if v is None else np.broadcast_to(v, own).reshape(-1) for v in inputs]
-        elements = [
-            self._append(op.op_type, [None if v is None else v[k] for v in spread], output, k, op)
-            for k in range(math.prod(own))
+        shape = self._member_shape(output)
+        inputs = [None if v is None else self._align_elements(v, output) for v in op.inputs]
+        broadcast_inputs = [
+            None if v is None else np.broadcast_to(v, shape).reshape(-1) for v in inputs
         ]
-        self.enter(output, elements)
+        elements = [
+            self._append(
+                op.op_type, [None if v is None else v[k] for v in broadcast_inputs], output, k, op
+            )
+            for k in range(math.prod(shape))
+        ]
+        self.set_elements(output, elements)
 
     def _append(
         self, op_type: str, operands: Sequence[Value | None], like: Value, number: int, op: Op
     ) -> Value:
         """Append an operation on scalars, and return its output as an element of `like`."""
-        apart = any(v is not None and self._is_apart(v) for v in operands)
-        shape: Shape = (self._members,) if apart else ()
-        alike = like.shape == shape
-        element = like if alike else Value(f"{like.name} {number}", like.dtype, shape)
+        has_batch_axis = any(v is not None and self._has_batch_axis(v) for v in operands)
+        shape: Shape = (self._members,) if has_batch_axis else ()
+        is_element = like.shape == shape
+        element = like if is_element else Value(f"{like.name} {number}", like.dtype, shape)
         attributes = op.attributes if op_type == op.op_type else {}
         self.ops.append(Op(op_type, tuple(operands), (element,), attributes, where=op.where))
         return element
 
-    def _along(self, value: Value, output: Value) -> Elements:
+    def _align_elements(self, value: Value, output: Value) -> Elements:
         """Return the elements of an operand, reshaped so that they can be broadcast to the axes of the output."""
-        elements, rank = self._of(value), len(self._own(output))
-        if self._is_apart(value) and elements.ndim not in (0, rank):
+        elements, rank = self._elements_of(value), len(self._member_shape(output))
+        if self._has_batch_axis(value) and elements.ndim not in (0, rank):
             raise NotNative(f"the axes of '{value.name}' are others than those of a member")
         return elements.reshape(elements.shape[max(elements.ndim - rank, 0) :])
 
-    def _in_order(self, op: Op) -> None:
+    def _reshape_elements(self, op: Op) -> None:
         """Set the elements of the output of an operation that only reshapes or broadcasts its operand."""
         data, output = op.inputs[0], op.outputs[0]
         assert data is not None
-        elements, own = self._of(data), self._own(output)
-        if elements.size != math.prod(own):
-            elements = np.broadcast_to(self._along(data, output), own)
-        self.enter(output, list(elements.flat))
+        elements, shape = self._elements_of(data), self._member_shape(output)
+        if elements.size != math.prod(shape):
+            elements = np.broadcast_to(self._align_elements(data, output), shape)
+        self.set_elements(output, list(elements.flat))
 
-    def _moved(self, op: Op) -> None:
+    def _move_elements(self, op: Op) -> None:
         """Set the elements of the outputs of an operation that only moves elements."""
-        values, results = places_of(op, self._one_member, self.known.get)
-        flat = [element for value in values for element in self._of(value).flat]
+        values, results = positions_of(op, self._single_member_shape, self.known.get)
+        operand_elements = [
+            element for value in values for element in self._elements_of(value).flat
+        ]
         for value, places in zip(op.outputs, results, strict=True):
-            if places.shape != self._one_member(value) or (places == ZERO).any():
-                raise NotNative(_of_arrays(op))
-            self.enter(value, [flat[place] for place in places.flat])
+            if places.shape != self._single_member_shape(value) or (places == ZERO).any():
+                raise NotNative(_unsupported_on_arrays(op))
+            self.set_elements(value, [operand_elements[place] for place in places.flat])
 
-    def _one_member(self, value: Value) -> tuple[int, ...]:
+    def _single_member_shape(self, value: Value) -> tuple[int, ...]:
         """Return the shape of a value for a batch of one member."""
-        return (*(1,) * self._is_apart(value), *self._own(value))
+        return (*(1,) * self._has_batch_axis(value), *self._member_shape(value))
 
     # --- reductions -------------------------------------------------------------------------------
 
-    def _joined(self, op: Op) -> None:
+    def _split_reduction(self, op: Op) -> None:
         data, output = op.inputs[0], op.outputs[0]
         assert data is not None
         if data.dtype == "bool" or (op.op_type == "ReduceMean" and not is_float(data.dtype)):
             raise NotNative(f"it has {title(op.op_type)} of {data.dtype}")
-        elements = self._of(data)
-        reduced_axes = self._axes(op, data)
+        elements = self._elements_of(data)
+        reduced_axes = self._reduced_axes(op, data)
         in_parts = is_in_parts(reduced_axes, elements.ndim) if reduced_axes else False
         kept_axes = [axis for axis in range(elements.ndim) if axis not in reduced_axes]
         rows = elements.transpose(*kept_axes, *reduced_axes)
         rows = rows.reshape(math.prod(elements.shape[axis] for axis in kept_axes), -1)
         if not rows.shape[1]:
             raise NotNative(f"it has {title(op.op_type)} of nothing")
-        results = []
+        row_results = []
         for number, row in enumerate(rows):
-            total = self._of_all(op, list(row), output, number, in_parts=in_parts)
-            results.append(self._mean(op, total, len(row), number))
-        self.enter(output, results)
+            total = self._reduce_row(op, list(row), output, number, in_parts=in_parts)
+            row_results.append(self._divide_by_count(op, total, len(row), number))
+        self.set_elements(output, row_results)
 
-    def _axes(self, op: Op, data: Value) -> list[int]:
+    def _reduced_axes(self, op: Op, data: Value) -> list[int]:
         """Return the axes of a member along which an operation reduces."""
-        front = int(self._is_apart(data))
-        axes = [axis - front for axis in axes_named(op, len(data.shape or ()), self.known.get)]
+        leading_axes = int(self._has_batch_axis(data))
+        axes = [
+            axis - leading_axes for axis in stated_axes(op, len(data.shape or ()), self.known.get)
+        ]
         if min(axes, default=-1) < 0:
             raise NotNative(f"it has {title(op.op_type)} over members")
         return axes
 
-    def _of_all(
+    def _reduce_row(
         self, op: Op, row: list[Value], output: Value, number: int, *, in_parts: bool
     ) -> Value:
         """Append the operations that reduce a row of elements, in the order of `ops.ordered_sum`."""
 
         def join(a: Value, b: Value) -> Value:
-            like = replace(output, name=f"{output.name} of {number}")
-            return self._append(JOINS[op.op_type], (a, b), like, len(self.ops), op)
+            element_like = replace(output, name=f"{output.name} of {number}")
+            return self._append(JOINS[op.op_type], (a, b), element_like, len(self.ops), op)
 
         if in_parts and len(row) >= MIN_TERMS_IN_PARTS:
             parts = row[:PARTS]
             for k in range(PARTS, len(row)):
                 parts[k % PARTS] = join(parts[k % PARTS], row[k])
-            return paired(parts, join)
+            return reduce_in_pairs(parts, join)
         total = row[0]
         for value in row[1:]:
             total = join(total, value)
         return total
 
-    def _mean(self, op: Op, total: Value, count: int, number: int) -> Value:
+    def _divide_by_count(self, op: Op, total: Value, count: int, number: int) -> Value:
         if op.op_type != "ReduceMean":
             return total
         divisor = Value(f"{count} of {op.outputs[0].name}", total.dtype, ())
         self.known[divisor] = np.array(count, total.dtype)
-        like = replace(op.outputs[0], name=f"{op.outputs[0].name} mean")
-        return self._append("Div", (total, divisor), like, number, op)
+        element_like = replace(op.outputs[0], name=f"{op.outputs[0].name} mean")
+        return self._append("Div", (total, divisor), element_like, number, op)
 
 
-def _of_arrays(op: Op) -> str:
+def _unsupported_on_arrays(op: Op) -> str:
     return f"members stop each for itself, and it has {title(op.op_type)} of arrays"

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import If, Loop, Op, Operation, Program, Recorded, bodies, with_bodies
-from mdf_loop.native.decompose import composed
-from mdf_loop.native.kernel import Kernel, kernel_of
-from mdf_loop.native.support import constants_in, form_of
+from mdf_loop.native.decompose import decompose_loop
+from mdf_loop.native.kernel import Kernel, compile_kernel
+from mdf_loop.native.support import constants_in, signature_of
 from mdf_loop.ops.build_helpers import ints
 from mdf_loop.ops.native.code import NotNative
 
@@ -35,9 +35,9 @@ class LoopedFunctions(Struct, frozen=True, eq=False):
     kernels: Mapping[Loop, Kernel]
 
 
-def with_loops(program: Program, functions: Sequence[Op]) -> LoopedFunctions:
+def replace_functions_by_loops(program: Program, functions: Sequence[Op]) -> LoopedFunctions:
     """Replace each of the functions that has machine code by a loop of one iteration."""
-    return _FunctionReplacer(program, functions).replaced()
+    return _FunctionReplacer(program, functions).replace_functions()
 
 
 class _FunctionReplacer:
@@ -51,28 +51,28 @@ class _FunctionReplacer:
         self._known = {**constants_in(program), self._trip: np.array(1)}
         self._kernels: dict[Loop, Kernel] = {}
 
-    def replaced(self) -> LoopedFunctions:
+    def replace_functions(self) -> LoopedFunctions:
         """Return the program in which loops of one iteration replace the functions."""
-        ops = self._scope(self._program.ops)
+        ops = self._replace_in(self._program.ops)
         if not self._kernels:
             return LoopedFunctions(self._program, {})
         return LoopedFunctions(replace(self._program, ops=(*self._b.ops, *ops)), self._kernels)
 
-    def _scope(self, ops: Iterable[Operation]) -> tuple[Operation, ...]:
+    def _replace_in(self, ops: Iterable[Operation]) -> tuple[Operation, ...]:
         operations: list[Operation] = []
         for operation in ops:
             if isinstance(operation, Op):
                 operations += (
-                    self._loop(operation) if id(operation) in self._chosen else (operation,)
+                    self._make_loop(operation) if id(operation) in self._chosen else (operation,)
                 )
             elif isinstance(operation, If):
-                inner = [self._scope(body.ops) for body in bodies(operation)]
+                inner = [self._replace_in(body.ops) for body in bodies(operation)]
                 operations.append(with_bodies(operation, inner))
             else:
                 operations.append(operation)
         return tuple(operations)
 
-    def _loop(self, op: Op) -> tuple[Operation, ...]:
+    def _make_loop(self, op: Op) -> tuple[Operation, ...]:
         """Return the loop for an operation, and the Squeeze that removes the axis of iterations."""
         b, (output,) = self._b, op.outputs
         row = b.new(output.dtype, output.shape, f"{output.name} row")
@@ -90,12 +90,12 @@ class _FunctionReplacer:
             where=op.where,
         )
         try:
-            self._kernels[loop] = self._kernel(loop)
+            self._kernels[loop] = self._compile_kernel(loop)
         except NotNative:
             return (op,)
         return loop, Op("Squeeze", (rows, self._axis), (output,), where=op.where)
 
-    def _kernel(self, loop: Loop) -> Kernel:
+    def _compile_kernel(self, loop: Loop) -> Kernel:
         """Compile the kernel of a loop. The kernel uses the vectorized functions also for scalars."""
-        program = composed(loop, self._known)
-        return kernel_of(replace(form_of(program.loop, program.known), many=True))
+        program = decompose_loop(loop, self._known)
+        return compile_kernel(replace(signature_of(program.loop, program.known), vectorized=True))

@@ -10,14 +10,14 @@ from mdf_loop.locks import ForkSafeLock
 from mdf_loop.lru_cache import LRUCache
 from mdf_loop.native import machine
 from mdf_loop.native.lanes import write_lanes
-from mdf_loop.native.loop_text import COUNT, FUNCTION, SHARES, LoopText
+from mdf_loop.native.loop_text import COUNT_FUNCTION, LOOP_FUNCTION, SHARE_COUNT_FUNCTION, LoopText
 from mdf_loop.native.steps import write_steps
 from mdf_loop.native.support import KernelSignature, extent_names
 
-MOST = 256
+MAX_CACHED_KERNELS = 256
 """Maximum number of entries in the cache of machine code."""
 
-_MADE: LRUCache[machine.Machine] = LRUCache(MOST)
+_COMPILED: LRUCache[machine.MachineCode] = LRUCache(MAX_CACHED_KERNELS)
 _LOCK = ForkSafeLock()
 
 
@@ -25,15 +25,15 @@ class Kernel(Struct, frozen=True, eq=False):
     """Compiled loop: its signature, its LLVM code and its machine code.
 
     Attributes:
-        form: Inputs, outputs and constants of the loop.
-        written: LLVM code of the loop.
+        signature: Inputs, outputs and constants of the loop.
+        loop_text: LLVM code of the loop.
         code: Machine code.
         extents: Names of the extents that are known only at run time, in order.
     """
 
-    form: KernelSignature
-    written: LoopText
-    code: machine.Machine
+    signature: KernelSignature
+    loop_text: LoopText
+    code: machine.MachineCode
     extents: Sequence[str]
 
     @property
@@ -44,24 +44,24 @@ class Kernel(Struct, frozen=True, eq=False):
     @property
     def count(self) -> int | None:
         """Address of the function that counts the iterations in advance, or None."""
-        return self.code.addresses[1] if self.written.counts else None
+        return self.code.addresses[1] if self.loop_text.counts else None
 
     @property
     def shares(self) -> int | None:
         """Address of the function that returns the number of shares of the lanes, or None."""
-        return self.code.addresses[-1] if self.written.shares else None
+        return self.code.addresses[-1] if self.loop_text.shares else None
 
 
-def text_of(form: KernelSignature, width: int) -> LoopText:
+def write_kernel(signature: KernelSignature, width: int) -> LoopText:
     """Return the LLVM code of a loop for vectors of `width` float64 numbers.
 
     Raises:
         NotNative: An operation of the loop has no machine code.
     """
-    return write_steps(form, width) if form.steps else write_lanes(form, width)
+    return write_steps(signature, width) if signature.steps else write_lanes(signature, width)
 
 
-def kernel_of(form: KernelSignature) -> Kernel:
+def compile_kernel(signature: KernelSignature) -> Kernel:
     """Compile the kernel of a loop.
 
     The machine code is cached by the LLVM code.
@@ -69,11 +69,15 @@ def kernel_of(form: KernelSignature) -> Kernel:
     Raises:
         NotNative: An operation of the loop has no machine code.
     """
-    written = text_of(form, machine.width())
+    loop_text = write_kernel(signature, machine.vector_width())
     with _LOCK:
-        code = _MADE.get(written.text)
+        code = _COMPILED.get(loop_text.text)
         if code is None:
-            names = (FUNCTION, *[COUNT] * written.counts, *[SHARES] * written.shares)
-            code = machine.compiled(written.text, names)
-            _MADE.put(written.text, code)
-    return Kernel(form, written, code, extent_names(form))
+            names = (
+                LOOP_FUNCTION,
+                *[COUNT_FUNCTION] * loop_text.counts,
+                *[SHARE_COUNT_FUNCTION] * loop_text.shares,
+            )
+            code = machine.compile_llvm(loop_text.text, names)
+            _COMPILED.put(loop_text.text, code)
+    return Kernel(signature, loop_text, code, extent_names(signature))

@@ -17,9 +17,9 @@ from msgspec import Struct, field
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Array, Loop, Op, Operation, Program, Value, bodies, walk
 from mdf_loop.native.cost import is_slower
-from mdf_loop.native.decompose import composed
-from mdf_loop.native.outside_functions import OutsideFunctions, outside_of
-from mdf_loop.native.support import KernelSignature, constants_in, form_of
+from mdf_loop.native.decompose import decompose_loop
+from mdf_loop.native.outside_functions import OutsideFunctions, find_outside_functions
+from mdf_loop.native.support import KernelSignature, constants_in, signature_of
 from mdf_loop.ops import row_of
 from mdf_loop.ops.costs import CALL_MICROSECONDS
 from mdf_loop.ops.native.code import NotNative, is_float
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 NATIVE = "native"
 """Decision text of a native loop."""
-BRIEF = "standard: there is little to do"
+STANDARD_FOR_LITTLE_WORK = "standard: there is little to do"
 """Decision text of a loop that is standard because it has too little work for machine code to pay off."""
-MANY = 512
+MIN_SHARED_ELEMENTS = 512
 """Minimum number of elements of a carried array for which sharing a loop among threads may pay off."""
 
-LITTLE = 10_000.0
+MIN_NATIVE_MICROSECONDS = 10_000.0
 """Minimum work of a native loop: estimated microseconds that all iterations take in ONNX Runtime.
 
 The compilation of machine code takes longer.
@@ -65,19 +65,19 @@ class LoopDecisions(Struct, frozen=True, eq=False):
         """
         if not self.loops:
             return lambda: None
-        from mdf_loop.native.operator import keep, register
+        from mdf_loop.native.operator import keep_alive, register
 
         operators = tuple(self.loops.values())
         domain = register(options, operators)
-        return lambda: keep(options, domain, operators)
+        return lambda: keep_alive(options, domain, operators)
 
     def writer(self, otherwise: LoopWriter) -> LoopWriter:
         """Return the writer of loops: custom operators for native loops, and `otherwise` for standard loops."""
         if not self.loops:
             return otherwise
-        from mdf_loop.native.node import writer
+        from mdf_loop.native.node import make_loop_writer
 
-        return writer(self.loops, otherwise)
+        return make_loop_writer(self.loops, otherwise)
 
     def share(self, program: Program) -> bool:
         """Return True if threads may share the loops of a program.
@@ -86,10 +86,10 @@ class LoopDecisions(Struct, frozen=True, eq=False):
         """
         inside = {id(op) for loop in self.loops for op in walk(loop.ops)}
         others = (op for op in walk(program.ops) if isinstance(op, Op) and id(op) not in inside)
-        return any(map(_has_many, self.loops)) and not any(map(_is_open, others))
+        return any(map(_has_large_arrays, self.loops)) and not any(map(_has_open_bits, others))
 
 
-def natives_of(
+def decide_loops(
     program: Program,
     mode: str = "auto",
     *,
@@ -102,7 +102,7 @@ def natives_of(
     Args:
         program: The program, prepared for ONNX Runtime.
         mode: `auto`; `off` for no native loops; `require` for native loops only.
-        brief: True if the program has less work than `LITTLE`.
+        brief: True if the program has less work than `MIN_NATIVE_MICROSECONDS`.
         iteration_of: Returns the program of which `program` is an iteration of the last loop. The function is
             called only if its result matters.
         whole: The program of which `program` is a part.
@@ -111,44 +111,48 @@ def natives_of(
         UnsupportedError: The mode is `require` and some loops cannot be native. The error lists each with its
             reason.
     """
-    outside = outside_of(whole or program)
-    look = _DecisionMaker(constants_in(program), mode, brief, outside)
-    look.at(program.ops)
+    outside = find_outside_functions(whole or program)
+    decisions = _DecisionMaker(constants_in(program), mode, brief, outside)
+    decisions.visit(program.ops)
     if mode == "require":
-        look.refuse_standard()
-    own = outside_of(program, whole=whole)
-    if mode == "off" or not own.functions or unavailable() is not None:
-        return LoopDecisions(program, look.loops, look.form_by_name)
-    arrays = look.arrays if whole is None else _looked_at(whole, mode, brief=brief).arrays
-    functions = own.of_loops(arrays)
-    if iteration_of is not None and _ends_in_arrays(iteration_of(), mode):
-        functions = list(own.functions)
+        decisions.refuse_standard()
+    own_functions = find_outside_functions(program, whole=whole)
+    if mode == "off" or not own_functions.functions or reason_unavailable() is not None:
+        return LoopDecisions(program, decisions.loops, decisions.form_by_name)
+    arrays = (
+        decisions.arrays
+        if whole is None
+        else _decide_without_compiling(whole, mode, brief=brief).arrays
+    )
+    functions = own_functions.of_loops(arrays)
+    if iteration_of is not None and _last_loop_computes_arrays(iteration_of(), mode):
+        functions = list(own_functions.functions)
     return (
-        _with_functions(program, functions, look)
+        _add_function_loops(program, functions, decisions)
         if functions
-        else LoopDecisions(program, look.loops, look.form_by_name)
+        else LoopDecisions(program, decisions.loops, decisions.form_by_name)
     )
 
 
-def _ends_in_arrays(program: Program, mode: str) -> bool:
+def _last_loop_computes_arrays(program: Program, mode: str) -> bool:
     """Return True if the last loop of a program computes arrays and is native in a long run."""
     loops = [operation for operation in program.ops if isinstance(operation, Loop)]
-    return any(each is loops[-1] for each in _looked_at(program, mode).arrays)
+    return any(each is loops[-1] for each in _decide_without_compiling(program, mode).arrays)
 
 
-def _with_functions(
-    program: Program, functions: Sequence[Op], look: _DecisionMaker
+def _add_function_loops(
+    program: Program, functions: Sequence[Op], decisions: _DecisionMaker
 ) -> LoopDecisions:
     """Return the decisions for a program in which machine code also computes functions outside of loops."""
-    from mdf_loop.native.function_loops import with_loops
-    from mdf_loop.native.operator import operator_of
+    from mdf_loop.native.function_loops import replace_functions_by_loops
+    from mdf_loop.native.operator import make_operator
 
-    replaced = with_loops(program, functions)
+    replaced = replace_functions_by_loops(program, functions)
     operators = {
-        loop: operator_of(kernel, f"function_{k}")
+        loop: make_operator(kernel, f"function_{k}")
         for k, (loop, kernel) in enumerate(replaced.kernels.items())
     }
-    return LoopDecisions(replaced.program, {**look.loops, **operators}, look.form_by_name)
+    return LoopDecisions(replaced.program, {**decisions.loops, **operators}, decisions.form_by_name)
 
 
 def refuse_standard_loops(program: Program) -> None:
@@ -157,23 +161,27 @@ def refuse_standard_loops(program: Program) -> None:
     Raises:
         UnsupportedError: Some loops cannot be native. The error lists each with its reason.
     """
-    look = _looked_at(program, "require")
-    problem = unavailable() if look.form_by_name else None
+    decisions = _decide_without_compiling(program, "require")
+    problem = reason_unavailable() if decisions.form_by_name else None
     if problem is not None:
-        look.standard = [(loop, problem) for loop in program.ops if isinstance(loop, Loop)]
-    look.refuse_standard()
+        decisions.standard = [(loop, problem) for loop in program.ops if isinstance(loop, Loop)]
+    decisions.refuse_standard()
 
 
-def said_before(program: Program) -> Mapping[str, str]:
+def predict_forms(program: Program) -> Mapping[str, str]:
     """Return the decisions for a long run, as in `LoopDecisions.form_by_name`, without compiling any loop."""
-    return _looked_at(program, "auto").form_by_name
+    return _decide_without_compiling(program, "auto").form_by_name
 
 
-def _looked_at(program: Program, mode: str, *, brief: bool = False) -> _DecisionMaker:
+def _decide_without_compiling(
+    program: Program, mode: str, *, brief: bool = False
+) -> _DecisionMaker:
     """Return the decisions for a program without compiling any loop."""
-    look = _DecisionMaker(constants_in(program), mode, brief, outside_of(program), makes=False)
-    look.at(program.ops)
-    return look
+    decisions = _DecisionMaker(
+        constants_in(program), mode, brief, find_outside_functions(program), makes=False
+    )
+    decisions.visit(program.ops)
+    return decisions
 
 
 class _DecisionMaker:
@@ -217,28 +225,28 @@ class _DecisionMaker:
             for loop, why in self.standard
         )
 
-    def at(self, ops: Iterable[Operation]) -> None:
+    def visit(self, ops: Iterable[Operation]) -> None:
         """Decide for each loop in a sequence of operations whether the loop is native."""
         for operation in ops:
             if isinstance(operation, Loop):
-                self._loop(operation)
+                self._decide_loop(operation)
             else:
                 for body in bodies(operation):
-                    self.at(body.ops)
+                    self.visit(body.ops)
 
-    def _loop(self, loop: Loop) -> None:
+    def _decide_loop(self, loop: Loop) -> None:
         try:
-            self._take(loop)
+            self._decide_native(loop)
         except NotNative as reason:
             self.form_by_name[loop.name] = f"standard: {reason}"
             self.standard.append((loop, str(reason)))
-            self.at(loop.ops)
+            self.visit(loop.ops)
             return
         for each in walk((loop,)):
             if isinstance(each, Loop):
                 self.form_by_name[each.name] = NATIVE
 
-    def _take(self, loop: Loop) -> None:
+    def _decide_native(self, loop: Loop) -> None:
         """Choose machine code for a loop, and compile the kernel.
 
         Raises:
@@ -248,46 +256,52 @@ class _DecisionMaker:
             raise NotNative("native loops are off")
         if any(isinstance(each, Loop) and each.members for each in walk(loop.ops)):
             raise NotNative("members stop each for itself in a loop inside")
-        program = composed(loop, self._known)
+        decomposed = decompose_loop(loop, self._known)
         try:
-            form = form_of(program.loop, program.known)
-            self._decide(loop, form, program.loop)
+            signature = signature_of(decomposed.loop, decomposed.known)
+            self._compile_if_faster(loop, signature, decomposed.loop)
         except NotNative as reason:
-            raise program.reason(reason) from None
+            raise decomposed.restate_reason(reason) from None
 
-    def _decide(self, loop: Loop, form: KernelSignature, composed_loop: Loop) -> None:
+    def _compile_if_faster(
+        self, loop: Loop, signature: KernelSignature, composed_loop: Loop
+    ) -> None:
         """Compile the kernel of a loop, unless the loop is faster without machine code."""
         if self._mode == "auto" and is_slower(composed_loop, loop, self._known):
             raise NotNative("ONNX Runtime's own kernels are faster for its arrays")
-        if self._mode == "auto" and self._is_brief(loop) and self._has_same_bits(loop, form):
-            raise NotNative(BRIEF.removeprefix("standard: "))
-        problem = unavailable() if self._makes else None
+        if (
+            self._mode == "auto"
+            and self._has_little_work(loop)
+            and self._has_same_bits(loop, signature)
+        ):
+            raise NotNative(STANDARD_FOR_LITTLE_WORK.removeprefix("standard: "))
+        problem = reason_unavailable() if self._makes else None
         if problem is not None:
             raise NotNative(problem)
-        from mdf_loop.native.kernel import kernel_of, text_of
+        from mdf_loop.native.kernel import compile_kernel, write_kernel
 
         if self._makes:
-            from mdf_loop.native.operator import operator_of
+            from mdf_loop.native.operator import make_operator
 
-            self.loops[loop] = operator_of(kernel_of(form), f"loop_{len(self.loops)}")
+            self.loops[loop] = make_operator(compile_kernel(signature), f"loop_{len(self.loops)}")
         else:
-            text_of(form, 1)
-        if form.many:
+            write_kernel(signature, 1)
+        if signature.vectorized:
             self.arrays.append(loop)
 
-    def _has_same_bits(self, loop: Loop, form: KernelSignature) -> bool:
+    def _has_same_bits(self, loop: Loop, signature: KernelSignature) -> bool:
         """Return True if a loop and its hoisted functions give the same bits natively and in ONNX Runtime."""
-        hoisted = self._outside.of_loop(loop) if form.many else []
-        return not hoisted and has_same_bits(loop, many=form.many)
+        hoisted = self._outside.of_loop(loop) if signature.vectorized else []
+        return not hoisted and has_same_bits(loop, many=signature.vectorized)
 
-    def _is_brief(self, loop: Loop) -> bool:
+    def _has_little_work(self, loop: Loop) -> bool:
         trip = None if loop.trip_count is None else self._known.get(loop.trip_count)
         if trip is None:
             return self._brief
-        return int(trip.item()) * work_of(loop.ops, self._known) < LITTLE
+        return int(trip.item()) * estimate_work(loop.ops, self._known) < MIN_NATIVE_MICROSECONDS
 
 
-def work_of(ops: Iterable[Operation], known: Mapping[Value, Array]) -> float:
+def estimate_work(ops: Iterable[Operation], known: Mapping[Value, Array]) -> float:
     """Return the minimum microseconds that operations take in ONNX Runtime.
 
     The result is infinite if an inner loop has an unknown number of iterations.
@@ -296,33 +310,36 @@ def work_of(ops: Iterable[Operation], known: Mapping[Value, Array]) -> float:
     for operation in ops:
         microseconds += CALL_MICROSECONDS
         if isinstance(operation, Loop):
-            microseconds += _times(operation, known) * (
-                CALL_MICROSECONDS + work_of(operation.ops, known)
+            microseconds += _iteration_count(operation, known) * (
+                CALL_MICROSECONDS + estimate_work(operation.ops, known)
             )
         elif isinstance(operation, Op):
             microseconds += row_of(operation.op_type).work(operation)
         else:
-            microseconds += sum(work_of(body.ops, known) for body in bodies(operation))
+            microseconds += sum(estimate_work(body.ops, known) for body in bodies(operation))
     return microseconds
 
 
-def _times(loop: Loop, known: Mapping[Value, Array]) -> float:
+def _iteration_count(loop: Loop, known: Mapping[Value, Array]) -> float:
     """Return the number of iterations of a loop, or infinity if the number is unknown."""
     trip = None if loop.trip_count is None else known.get(loop.trip_count)
     return math.inf if trip is None or loop.condition is not None else max(int(trip.item()), 0)
 
 
-def _has_many(loop: Loop) -> bool:
+def _has_large_arrays(loop: Loop) -> bool:
     """Return True if a loop carries an array of many elements or of unknown size."""
     shapes = (carried.enter.shape or () for carried in loop.carried)
-    return any(math.prod(_at_most(extent) for extent in shape) >= MANY for shape in shapes)
+    return any(
+        math.prod(_extent_or_minimum(extent) for extent in shape) >= MIN_SHARED_ELEMENTS
+        for shape in shapes
+    )
 
 
-def _at_most(extent: int | str) -> int:
-    return extent if isinstance(extent, int) else MANY
+def _extent_or_minimum(extent: int | str) -> int:
+    return extent if isinstance(extent, int) else MIN_SHARED_ELEMENTS
 
 
-def _is_open(op: Op) -> bool:
+def _has_open_bits(op: Op) -> bool:
     row = row_of(op.op_type)
     return row.bits is Bits.OPEN and any(is_float(value.dtype) for value in op.outputs)
 
@@ -337,10 +354,10 @@ def has_same_bits(loop: Loop, *, many: bool) -> bool:
         loop: The loop.
         many: True if the loop computes arrays.
     """
-    return all(_is_same(op, many=many) for op in walk(loop.ops) if isinstance(op, Op))
+    return all(_has_same_bits(op, many=many) for op in walk(loop.ops) if isinstance(op, Op))
 
 
-def _is_same(op: Op, *, many: bool) -> bool:
+def _has_same_bits(op: Op, *, many: bool) -> bool:
     bits, dtype = row_of(op.op_type).bits, op.outputs[0].dtype
     if bits is Bits.FIXED or not is_float(dtype):
         return True
@@ -348,16 +365,16 @@ def _is_same(op: Op, *, many: bool) -> bool:
 
 
 @functools.cache
-def unavailable() -> str | None:
+def reason_unavailable() -> str | None:
     """Return the reason why this machine cannot run native loops, or None if it can."""
     from importlib.util import find_spec
 
-    from mdf_loop.native.operator import trampoline
+    from mdf_loop.native.operator import trampoline_path
 
-    if trampoline() is None:
+    if trampoline_path() is None:
         return "there is none for this system and processor"
     if find_spec("llvmlite") is None:
         return "llvmlite is not installed"
-    from mdf_loop.native.machine import problem
+    from mdf_loop.native.machine import compilation_problem
 
-    return problem()
+    return compilation_problem()

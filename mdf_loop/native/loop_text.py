@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from mdf_loop.ops.native.code import Failure
 
-FUNCTION, COUNT = "loop", "count"
+LOOP_FUNCTION, COUNT_FUNCTION = "loop", "count"
 """Names of the function that runs a loop and of the function that counts its iterations in advance."""
-TAKEN = (
+PARAMETERS = (
     "(i64 %trip, ptr %extents, ptr noalias %in, ptr noalias %out, ptr %call, i64 %part, i64 %parts)"
     " alignstack(64)"
 )
@@ -23,10 +23,10 @@ The stack is aligned to cache lines for vectors that do not fit into registers. 
 costs as much as two (measured: a step of 1000 FitzHugh-Nagumo cells took 1.1 or 2.0 us, by chance).
 """
 
-SHARES = "shares"
+SHARE_COUNT_FUNCTION = "shares"
 """Name of the function that returns the number of shares of the lanes: `i64 shares(i64 trip, i64* extents)`."""
 
-MOST_PARTS = 64
+MAX_SHARES = 64
 """Maximum number of shares into which the lanes of a loop are divided."""
 
 STOPPED = 99999
@@ -39,7 +39,7 @@ ITERATIONS = -1
 """Encoding of an extent that equals the number of iterations, in the shape of an output."""
 
 
-def extent_at(place: int) -> int:
+def extent_code(place: int) -> int:
     """Return the encoding of the extent at index `place` of `%extents`, for the shape of an output."""
     return -2 - place
 

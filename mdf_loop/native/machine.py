@@ -39,21 +39,21 @@ def _processor() -> tuple[str, str]:
         return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def _target() -> Any:
+def _new_target_machine() -> Any:
     """Create an LLVM target machine. Each engine owns one, and a target machine that has compiled code is large."""
-    name, features = _processor()
+    cpu, features = _processor()
     target = _llvm().Target.from_default_triple()
-    return target.create_target_machine(cpu=name, features=features, opt=2)
+    return target.create_target_machine(cpu=cpu, features=features, opt=2)
 
 
 @functools.cache
-def _maker() -> Any:
+def _shared_target_machine() -> Any:
     """Return the LLVM target machine that compiles all code. The caller holds `_LOCK`."""
-    return _target()
+    return _new_target_machine()
 
 
 @functools.cache
-def width() -> int:
+def vector_width() -> int:
     """Return the number of float64 numbers in one vector of the processor."""
     with _LOCK:
         features = _llvm().get_host_cpu_features()
@@ -68,15 +68,15 @@ def divides_quickly(lanes: int) -> bool:
     Measured, a step of 1000 FitzHugh-Nagumo cells: on AMD Zen 3 (four lanes) 1.2 us with divisions and 1.7 us
     without. On AMD Zen 5 (eight lanes) 0.28 and 0.39 us. With Intel's AVX-512 the products are faster.
     """
-    return lanes < 8 or name().startswith("znver")
+    return lanes < 8 or processor_name().startswith("znver")
 
 
-def name() -> str:
+def processor_name() -> str:
     """Return LLVM's name of this processor."""
     return _processor()[0]
 
 
-def fuses() -> bool:
+def has_fma() -> bool:
     """Return True if the processor has a fused multiply-add instruction."""
     return "+fma," in f"{_processor()[1]}," or platform.machine().lower() in ("arm64", "aarch64")
 
@@ -92,12 +92,12 @@ define double @sample(double %x) {
 
 
 @functools.cache
-def problem() -> str | None:
+def compilation_problem() -> str | None:
     """Return the reason why machine code cannot be compiled or is wrong on this machine, or None."""
     import ctypes
 
     try:
-        library = compiled(SAMPLE, ("sample",))
+        library = compile_llvm(SAMPLE, ("sample",))
     except NotNative as reason:
         return str(reason)
     except Exception as error:  # noqa: BLE001 - llvmlite and the system raise anything
@@ -107,7 +107,7 @@ def problem() -> str | None:
     return None if answer == 2.5 * 2.5 - 1.5 else f"a sample gives {answer} instead of 4.75"
 
 
-class Machine(Struct, frozen=True, eq=False, weakref=True):
+class MachineCode(Struct, frozen=True, eq=False, weakref=True):
     """Machine code, which can be called as long as this object lives.
 
     Attributes:
@@ -119,7 +119,7 @@ class Machine(Struct, frozen=True, eq=False, weakref=True):
     addresses: tuple[int, ...]
 
 
-def compiled(text: str, names: Sequence[str]) -> Machine:
+def compile_llvm(text: str, names: Sequence[str]) -> MachineCode:
     """Compile LLVM code, and return the addresses of the functions with these names.
 
     The function is thread-safe.
@@ -133,13 +133,13 @@ def compiled(text: str, names: Sequence[str]) -> Machine:
     with _LOCK:
         while _RETIRED:
             _RETIRED.pop().close()
-        engine = _engine_of(_object_code(text))
-        machine = Machine(engine, tuple(map(engine.get_function_address, names)))
+        engine = _load_engine(_compile_object(text))
+        machine = MachineCode(engine, tuple(map(engine.get_function_address, names)))
     weakref.finalize(machine, _RETIRED.append, engine).atexit = False
     return machine
 
 
-def _object_code(text: str) -> bytes:
+def _compile_object(text: str) -> bytes:
     """Compile LLVM code to an object file.
 
     The caller holds `_LOCK` until llvmlite has freed all temporary objects.
@@ -149,11 +149,11 @@ def _object_code(text: str) -> bytes:
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-    builder = llvm.create_pass_builder(_maker(), options)
+    builder = llvm.create_pass_builder(_shared_target_machine(), options)
     passes = builder.getModulePassManager()
     passes.run(module, builder)
     _free_passes(passes)
-    code: bytes = _maker().emit_object(module)
+    code: bytes = _shared_target_machine().emit_object(module)
     return code
 
 
@@ -170,11 +170,11 @@ def _free_passes(passes: Any) -> None:
         passes.detach()
 
 
-def _engine_of(code: bytes) -> Any:
+def _load_engine(code: bytes) -> Any:
     """Load an object file into an execution engine of llvmlite. The caller holds `_LOCK`."""
     llvm = _llvm()
     empty = llvm.parse_assembly("")
-    engine = llvm.create_mcjit_compiler(empty, _target())
+    engine = llvm.create_mcjit_compiler(empty, _new_target_machine())
     engine.remove_module(empty)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()

@@ -36,43 +36,47 @@ class MemberLoop(Struct, frozen=True, eq=False):
     places: Mapping[Value, Element]
 
 
-def of_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
+def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
     """Rewrite a loop so that each value of a batch member is a scalar.
 
     Raises:
         NotNative: The loop cannot be rewritten. The message states the reason.
     """
-    _refuse(loop)
+    _refuse_rows_and_bodies(loop)
     assert loop.members is not None
     assert loop.condition_out is not None
-    apart = ElementwiseValues(loop.members, known)
-    number = replace(loop.iteration, shape=(loop.members,))
-    apart.enter(loop.iteration, [number])
-    enters = [apart.entering(carried.enter) for carried in loop.carried]
-    read = _read(loop)
-    for op in read:
-        apart.take(op)
-    others = (op for op in loop.ops if op not in read and _computes(op))
-    _refuse_failing((*apart.ops, *others), apart.known)
+    split = ElementwiseValues(loop.members, known)
+    iteration = replace(loop.iteration, shape=(loop.members,))
+    split.set_elements(loop.iteration, [iteration])
+    enters = [split.create_input_elements(carried.enter) for carried in loop.carried]
+    used_ops = _select_used_ops(loop)
+    for op in used_ops:
+        split.split_op(op)
+    unused_ops = (op for op in loop.ops if op not in used_ops and _computes(op))
+    _refuse_failing((*split.ops, *unused_ops), split.known)
     carried = tuple(
         Carried(*parts, name=each.name)
-        for each, own in zip(loop.carried, enters, strict=True)
+        for each, enter_elements in zip(loop.carried, enters, strict=True)
         for parts in zip(
-            apart.fitting(each.initial, each.enter),
-            own,
-            apart.fitting(each.leave, each.enter),
-            apart.given(each.final),
+            split.matching_elements(each.initial, each.enter),
+            enter_elements,
+            split.matching_elements(each.leave, each.enter),
+            split.create_outer_elements(each.final),
             strict=True,
         )
     )
-    (out,) = apart.of(loop.condition_out)
+    (condition_element,) = split.of(loop.condition_out)
     member_loop = replace(
-        loop, iteration=number, carried=carried, condition_out=out, ops=tuple(apart.ops)
+        loop,
+        iteration=iteration,
+        carried=carried,
+        condition_out=condition_element,
+        ops=tuple(split.ops),
     )
-    return MemberLoop(member_loop, apart.known, apart.places)
+    return MemberLoop(member_loop, split.known, split.places)
 
 
-def _refuse(loop: Loop) -> None:
+def _refuse_rows_and_bodies(loop: Loop) -> None:
     """Raise NotNative for rows and nested bodies, which lanes with per-member early exit cannot compute."""
     if loop.recorded:
         raise NotNative("each member has a number of rows of its own")
@@ -95,12 +99,12 @@ def _computes(operation: Operation) -> bool:
     return isinstance(operation, Op) and not row_of(operation.op_type).in_order
 
 
-def _read(loop: Loop) -> dict[Op, None]:
+def _select_used_ops(loop: Loop) -> dict[Op, None]:
     """Return the operations whose output elements the loop uses, in order. Uses of the shape alone do not count."""
-    outputs = {*body_outputs(loop)}
-    values_read = []
+    used_values = {*body_outputs(loop)}
+    used_ops = []
     for op in reversed(loop.ops):
-        if isinstance(op, Op) and outputs.intersection(op.outputs):
-            values_read.append(op)
-            outputs.update(elements_read(op))
-    return dict.fromkeys(reversed(values_read))
+        if isinstance(op, Op) and used_values.intersection(op.outputs):
+            used_ops.append(op)
+            used_values.update(elements_read(op))
+    return dict.fromkeys(reversed(used_ops))

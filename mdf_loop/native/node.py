@@ -19,7 +19,7 @@ from mdf_loop.native.operator import DOMAIN, NativeLoop
 from mdf_loop.onnx_writer import oir
 
 
-def writer(natives: Mapping[Loop, NativeLoop], otherwise: LoopWriter) -> LoopWriter:
+def make_loop_writer(natives: Mapping[Loop, NativeLoop], otherwise: LoopWriter) -> LoopWriter:
     """Return a writer that writes native loops as custom nodes, and all other loops with `otherwise`."""
 
     def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
@@ -27,23 +27,23 @@ def writer(natives: Mapping[Loop, NativeLoop], otherwise: LoopWriter) -> LoopWri
         if native is None:
             otherwise(outer, loop, write)
         else:
-            _write(outer, native)
+            _write_node(outer, native)
 
     return write_loop
 
 
-def _write(outer: OnnxScope, native: NativeLoop) -> None:
-    form, scope = native.kernel.form, outer.writer
-    loop = form.loop
+def _write_node(outer: OnnxScope, native: NativeLoop) -> None:
+    signature, scope = native.kernel.signature, outer.writer
+    loop = signature.loop
     if loop.trip_count is not None:
         trip = scope.values[loop.trip_count]
     else:
         trip = scope.constant(np.array(ENDLESS if loop.bound is None else loop.bound))
-    inputs = [_limited(outer, native, trip)]
-    for value in form.inputs:  # constants may be defined in the body
+    inputs = [_limit_trip_count(outer, native, trip)]
+    for value in signature.inputs:  # constants may be defined in the body
         inside = value not in scope.values
-        inputs.append(scope.constant(form.known[value]) if inside else scope.values[value])
-    outputs = [outer.define(value) for value, _ in form.outputs]
+        inputs.append(scope.constant(signature.known[value]) if inside else scope.values[value])
+    outputs = [outer.define(value) for value, _ in signature.outputs]
     memory = oir.Value(name=scope.fresh("memory"), type=value_type("uint8"))
     name = outer.node(native.name, inputs, [*outputs, memory], {}, loop.where, DOMAIN)
     scope.nodes.failures[name] = tuple(native.failures)
@@ -56,14 +56,14 @@ No process has so much memory, but ONNX Runtime can still count the bytes of eig
 """
 
 
-def _limited(outer: OnnxScope, native: NativeLoop, trip: oir.Value) -> oir.Value:
+def _limit_trip_count(outer: OnnxScope, native: NativeLoop, trip: oir.Value) -> oir.Value:
     """Limit a computed trip count to a number of recorded rows whose bytes ONNX Runtime can count.
 
     The operator first allocates the rows of all iterations. ONNX Runtime prints a message if their number of
     bytes overflows int64. With the limit, the allocation fails without the message, and the loop runs in
     several parts.
     """
-    loop, scope = native.kernel.form.loop, outer.writer
+    loop, scope = native.kernel.signature.loop, outer.writer
     if not loop.recorded or loop.condition is not None or trip.producer() is None:
         return trip
     sizes = (

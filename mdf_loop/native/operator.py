@@ -21,7 +21,7 @@ from mdf_loop.ir import Shape, Value
 from mdf_loop.ir.types import element_type
 from mdf_loop.locks import LockHeldOverForks
 from mdf_loop.native.kernel import Kernel
-from mdf_loop.native.loop_text import extent_at
+from mdf_loop.native.loop_text import extent_code
 from mdf_loop.ops.native.code import Failure
 
 DOMAIN = "mdf_loop"
@@ -79,50 +79,50 @@ class NativeLoop(Struct, frozen=True, eq=False):
     @property
     def failures(self) -> Sequence[Failure]:
         """Failures of a run, in the order of the return codes 1, 2, ..."""
-        return self.kernel.written.failures
+        return self.kernel.loop_text.failures
 
 
-def operator_of(kernel: Kernel, name: str) -> NativeLoop:
+def make_operator(kernel: Kernel, name: str) -> NativeLoop:
     """Return the custom operator of a kernel."""
-    form, written, names = kernel.form, kernel.written, kernel.extents
-    inputs = form.inputs
-    outputs = form.outputs
-    where = [place for name in names for place in _first_with(name, inputs)]
-    types = [element_type(dtype) for dtype in ("int64", *(value.dtype for value in inputs))]
+    signature, loop_text, names = kernel.signature, kernel.loop_text, kernel.extents
+    inputs = signature.inputs
+    outputs = signature.outputs
+    extent_positions = [place for name in names for place in _find_extent(name, inputs)]
+    input_types = [element_type(dtype) for dtype in ("int64", *(value.dtype for value in inputs))]
     element_types = [element_type(value.dtype) for value, _ in outputs]
-    own = [element_type("uint8")]  # memory
+    memory_types = [element_type("uint8")]  # memory
     references = (
-        _array(ctypes.c_int32, types),
-        _array(ctypes.c_int32, element_types + own),
-        _array(ctypes.c_int64, where),
-        _array(ctypes.c_int64, [e for v in inputs for e in _shape(v.shape, names)]),
-        _array(ctypes.c_int64, [e for shape in written.shapes for e in (len(shape), *shape)]),
+        _c_array(ctypes.c_int32, input_types),
+        _c_array(ctypes.c_int32, element_types + memory_types),
+        _c_array(ctypes.c_int64, extent_positions),
+        _c_array(ctypes.c_int64, [e for v in inputs for e in _encode_shape(v.shape, names)]),
+        _c_array(ctypes.c_int64, [e for shape in loop_text.shapes for e in (len(shape), *shape)]),
     )
     structure = _Operator(
         name=name.encode(),
         loop=kernel.address,
         count=kernel.count,
         shares=kernel.shares,
-        inputs=len(types),
-        outputs=len(element_types) + len(own),
+        inputs=len(input_types),
+        outputs=len(element_types) + len(memory_types),
         extents=len(names),
-        late=written.late,
-        rooms=written.rooms,
+        late=loop_text.late,
+        rooms=loop_text.rooms,
         input_types=references[0],
         output_types=references[1],
         where=references[2],
         given=references[3],
         shapes=references[4],
-        scratch=written.scratch,
+        scratch=loop_text.scratch,
     )
     return NativeLoop(name, kernel, structure, references)
 
 
-def _array(kind: Any, numbers: Sequence[int]) -> Any:
+def _c_array(kind: Any, numbers: Sequence[int]) -> Any:
     return (kind * max(1, len(numbers)))(*numbers)
 
 
-def _first_with(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
+def _find_extent(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
     """Return the first input and the axis with this name of an extent, as positions. Input 0 is the trip count."""
     for number, value in enumerate(inputs, start=1):
         if value.shape is not None and name in value.shape:
@@ -130,29 +130,29 @@ def _first_with(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
     raise AssertionError(name)
 
 
-def _shape(shape: Shape, names: Sequence[str]) -> list[int]:
+def _encode_shape(shape: Shape, names: Sequence[str]) -> list[int]:
     """Return the number of axes of a shape, followed by its extents, encoded as in `LoopText.shapes`."""
     assert shape is not None
-    known = (e if isinstance(e, int) else extent_at(names.index(e)) for e in shape)
-    return [len(shape), *known]
+    encoded_extents = (e if isinstance(e, int) else extent_code(names.index(e)) for e in shape)
+    return [len(shape), *encoded_extents]
 
 
 # --- registering ----------------------------------------------------------------------------------
 
 
-def trampoline() -> Path | None:
+def trampoline_path() -> Path | None:
     """Return the path of the shared library for this system and processor, or None."""
     system = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform)
     processor = platform.machine().lower()
     processor = {"amd64": "x86_64", "aarch64": "arm64"}.get(processor, processor)
-    ending = {"linux": "so", "macos": "dylib", "windows": "dll"}.get(system or "", "")
-    path = Path(__file__).parent / "trampolines" / f"{system}-{processor}.{ending}"
+    suffix = {"linux": "so", "macos": "dylib", "windows": "dll"}.get(system or "", "")
+    path = Path(__file__).parent / "trampolines" / f"{system}-{processor}.{suffix}"
     return path if path.exists() else None
 
 
 @functools.cache
-def _library() -> tuple[str, Any]:
-    path = trampoline()
+def _load_library() -> tuple[str, Any]:
+    path = trampoline_path()
     assert path is not None
     return str(path), ctypes.CDLL(str(path))
 
@@ -165,7 +165,7 @@ def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
     """
     if not operators:
         return None
-    path, library = _library()
+    path, library = _load_library()
     with _LOCK:
         while _RELEASED:
             library.mdf_loop_release(ctypes.c_void_p(_RELEASED.pop()[0]))
@@ -180,7 +180,7 @@ def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
         return domain
 
 
-def keep(options: Any, domain: int | None, operators: Sequence[NativeLoop]) -> None:
+def keep_alive(options: Any, domain: int | None, operators: Sequence[NativeLoop]) -> None:
     """Keep custom operators and their domain alive until the session options are deleted."""
     if domain is not None:
         weakref.finalize(options, _RELEASED.append, (domain, tuple(operators))).atexit = False

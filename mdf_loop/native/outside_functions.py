@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from mdf_loop.ir import Loop, Op, Operation, Program, bodies
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import TYPES, is_float
+from mdf_loop.ops.native.code import REGISTER_TYPES, is_float
 from mdf_loop.ops.registry import Bits
 
 
@@ -41,31 +41,31 @@ class OutsideFunctions(Struct, frozen=True, eq=False):
         return [op for op in self.functions if id(op) in chosen]
 
 
-def outside_of(program: Program, *, whole: Program | None = None) -> OutsideFunctions:
+def find_outside_functions(program: Program, *, whole: Program | None = None) -> OutsideFunctions:
     """Find the transcendental functions of floats outside of all loops of a program.
 
     Args:
         program: The program.
         whole: Program of which `program` is a part, if any. This program determines if there is a batch.
     """
-    functions = tuple(_functions(program.ops))
+    functions = tuple(_find_functions(program.ops))
     is_swept = any(output.members is not None for output in (whole or program).outputs)
     return OutsideFunctions(functions, is_swept)
 
 
-def _functions(ops: Iterable[Operation]) -> Iterator[Op]:
+def _find_functions(ops: Iterable[Operation]) -> Iterator[Op]:
     for operation in ops:
         if isinstance(operation, Op):
-            if _is_function(operation):
+            if _has_open_bits(operation):
                 yield operation
         elif not isinstance(operation, Loop):
             for body in bodies(operation):
-                yield from _functions(body.ops)
+                yield from _find_functions(body.ops)
 
 
-def _is_function(op: Op) -> bool:
+def _has_open_bits(op: Op) -> bool:
     """Return True if the last bits of an operation depend on the library, and the operation may have machine code."""
     values = [*(value for value in op.inputs if value is not None), *op.outputs]
-    has_code = all(value.dtype in TYPES and value.shape is not None for value in values)
+    has_code = all(value.dtype in REGISTER_TYPES and value.shape is not None for value in values)
     is_open = row_of(op.op_type).bits is Bits.OPEN and not row_of(op.op_type).random
     return has_code and is_open and len(op.outputs) == 1 and is_float(op.outputs[0].dtype)

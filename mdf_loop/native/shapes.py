@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from mdf_loop.ir import Op, Value, is_fixed
-from mdf_loop.native.loop_text import extent_at
-from mdf_loop.ops.native.code import BYTES, Code, Extent, Extents, NotNative
+from mdf_loop.native.loop_text import extent_code
+from mdf_loop.ops.native.code import ITEM_BYTES, Code, Extent, Extents, NotNative
 from mdf_loop.ops.native.extents import product
 from mdf_loop.ops.registry import title
 
@@ -24,7 +24,7 @@ class ValueExtents:
         self._places: Mapping[Extent, int] = {}
         self._known: dict[Value, Extents] = {}
 
-    def begin(self, names: Mapping[str, str], captured: Iterable[Value]) -> None:
+    def set_inputs(self, names: Mapping[str, str], captured: Iterable[Value]) -> None:
         """Record the extents of the inputs of a loop.
 
         Args:
@@ -39,7 +39,7 @@ class ValueExtents:
             )
 
     @property
-    def given(self) -> int:
+    def input_extent_count(self) -> int:
         """Number of input extents in `%extents`."""
         return len(self._places)
 
@@ -52,20 +52,22 @@ class ValueExtents:
         if value in self._known:
             return self._known[value]
         extents = (
-            [self.named(extent) for extent in value.shape] if value.shape is not None else [None]
+            [self.resolve_extent(extent) for extent in value.shape]
+            if value.shape is not None
+            else [None]
         )
         known_extents = tuple(extent for extent in extents if extent is not None)
         if len(known_extents) < len(extents):
-            raise unknown(value)
+            raise unknown_shape(value)
         return self._known.setdefault(value, known_extents)
 
-    def has(self, number: Extent) -> bool:
+    def contains_extent(self, number: Extent) -> bool:
         """Return True if a number may be a recorded extent of a value."""
         if isinstance(number, int):
             return number >= 0
         return any(number in extents for extents in self._known.values())
 
-    def fixed(self, value: Value) -> tuple[int, ...]:
+    def fixed_extents(self, value: Value) -> tuple[int, ...]:
         """Return the extents of a value, all of which must be known numbers.
 
         Raises:
@@ -73,10 +75,10 @@ class ValueExtents:
         """
         extents = self.of(value)
         if not is_fixed(extents):
-            raise unknown(value)
+            raise unknown_shape(value)
         return extents
 
-    def take(self, value: Value, extents: Extents) -> None:
+    def record_extents(self, value: Value, extents: Extents) -> None:
         """Record the extents of a value, which must agree with the shape that the program states.
 
         Raises:
@@ -86,21 +88,21 @@ class ValueExtents:
             return
         shape = value.shape
         if shape is None or len(shape) != len(extents):
-            raise unknown(value)
+            raise unknown_shape(value)
         if any(isinstance(s, int) and s != e for s, e in zip(shape, extents, strict=True)):
-            raise unknown(value)
+            raise unknown_shape(value)
         if self._known.setdefault(value, extents) != extents:
-            raise unknown(value)
+            raise unknown_shape(value)
 
-    def have(self, value: Value, extents: Extents) -> None:
+    def replace_extents(self, value: Value, extents: Extents) -> None:
         """Replace the recorded extents of a value, for the code that is written from now on."""
         self._known[value] = extents
 
-    def named(self, extent: int | str) -> Extent | None:
+    def resolve_extent(self, extent: int | str) -> Extent | None:
         """Return the number or register of an extent in the program, or None if its name is unknown."""
         return extent if isinstance(extent, int) else self._names.get(extent)
 
-    def joined(self, op: Op) -> Extents:
+    def broadcast_shape(self, op: Op) -> Extents:
         """Return the shape to which the operands of an operation are broadcast."""
         shapes = [self.of(value) for value in op.inputs if value is not None]
         rank = max(map(len, shapes))
@@ -112,12 +114,12 @@ class ValueExtents:
             joined_extents.append(extents.pop() if extents else 1)
         return tuple(joined_extents)
 
-    def told(self, value: Value) -> tuple[int, ...] | None:
+    def encoded_shape(self, value: Value) -> tuple[int, ...] | None:
         """Return the encoded shape of a value (see `LoopText.shapes`), or None if it is unknown before the loop."""
         extents = self.of(value)
         if not all(isinstance(extent, int) or extent in self._places for extent in extents):
             return None
-        return tuple(e if isinstance(e, int) else extent_at(self._places[e]) for e in extents)
+        return tuple(e if isinstance(e, int) else extent_code(self._places[e]) for e in extents)
 
     def size(self, value: Value) -> Extent:
         """Return the number of elements of a value."""
@@ -125,9 +127,9 @@ class ValueExtents:
 
     def bytes(self, value: Value) -> Extent:
         """Return the number of bytes of a value."""
-        return product(self._code, (*self.of(value), BYTES[value.dtype]))
+        return product(self._code, (*self.of(value), ITEM_BYTES[value.dtype]))
 
 
-def unknown(value: Value) -> NotNative:
+def unknown_shape(value: Value) -> NotNative:
     """Return the exception for a loop that has no machine code, since the shape of `value` is unknown."""
     return NotNative(f"the shape of '{value.name}' is known only when it runs")

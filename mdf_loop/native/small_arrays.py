@@ -13,9 +13,9 @@ import numpy as np
 from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import Arrays, Cell, Extent, Extents, literal
-from mdf_loop.ops.native.moves import ZERO, placed, says_places
+from mdf_loop.ops.native.moves import ZERO, element_positions, has_known_positions
 
-MOST = 16
+MAX_ELEMENTS = 16
 """Maximum number of elements of a small array."""
 
 
@@ -24,12 +24,12 @@ def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
     return Cell(tuple(map(str, numbers)), single=len(numbers) == 1)
 
 
-def computed(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
+def compute_in_registers(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
     """Write an operation on small arrays of integers in registers. Return None for other operations."""
     row, output = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
     by_number = row.elementwise and row.native is not None
-    moves = (row.moves is not None or row.in_order) and says_places(op, writer.known)
+    moves = (row.moves is not None or row.in_order) and has_known_positions(op, writer.constant_of)
     if output.dtype != "int64" or not is_fixed(output.shape) or not (by_number or moves):
         return None
     arrays = {}
@@ -40,36 +40,46 @@ def computed(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None
         arrays[value] = np.array(registers, object).reshape(writer.shape(value))
     if by_number:
         assert row.native is not None
-        each = np.broadcast_arrays(*(arrays[value] for value in operands))
-        together = zip(*(np.ravel(array) for array in each), strict=True)
-        return cell_of(output, [row.native(writer.one, op, *at) for at in together])
-    values, places = placed(writer, op)
-    flat = [register for value in values for register in arrays[value].reshape(-1)]
-    return cell_of(output, ["0" if place == ZERO else flat[place] for place in places])
+        broadcast_arrays = np.broadcast_arrays(*(arrays[value] for value in operands))
+        operand_tuples = zip(*(np.ravel(array) for array in broadcast_arrays), strict=True)
+        return cell_of(
+            output,
+            [
+                row.native(writer.scalar, op, *operand_registers)
+                for operand_registers in operand_tuples
+            ],
+        )
+    values, places = element_positions(writer, op)
+    flat_registers = [register for value in values for register in arrays[value].reshape(-1)]
+    return cell_of(output, ["0" if place == ZERO else flat_registers[place] for place in places])
 
 
-def numbers_of(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
+def load_elements(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
     """Return the elements of a small array of integers, loaded from memory if needed, or None for other arrays."""
     registers = _registers(writer, value, cells)
     if registers is None:
         extents = writer.extents(value)
-        if value.dtype != "int64" or not is_fixed(extents) or math.prod(extents) > MOST:
+        if value.dtype != "int64" or not is_fixed(extents) or math.prod(extents) > MAX_ELEMENTS:
             return None
         pointer = writer.cell(value, cells).pointer
         places = map(str, range(math.prod(extents)))
-        registers = tuple(writer.load(writer.one, "int64", pointer, place) for place in places)
+        registers = tuple(writer.load(writer.scalar, "int64", pointer, place) for place in places)
     return tuple(r if r.startswith("%") else int(r) for r in registers)
 
 
 def _registers(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> tuple[str, ...] | None:
     """Return the elements of a small array that is constant or in registers, or None for other arrays."""
-    array = writer.known(value)
-    if array is not None and array.size <= MOST and value.dtype in ("int64", "int32", "bool"):
+    array = writer.constant_of(value)
+    if (
+        array is not None
+        and array.size <= MAX_ELEMENTS
+        and value.dtype in ("int64", "int32", "bool")
+    ):
         return tuple(literal(number, value.dtype) for number in np.ravel(array))
     cell = cells.get(value)
     if cell is None or not cell.registers or not is_fixed(writer.extents(value)):
         return None
     size = math.prod(writer.shape(value))
-    if size > MOST:
+    if size > MAX_ELEMENTS:
         return None
     return cell.registers * size if cell.single else cell.registers

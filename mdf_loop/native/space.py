@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from mdf_loop.native.loop_text import NO_MEMORY
 from mdf_loop.ops.native.code import Code, Extent
 
-LINE = 64
+ALIGNMENT = 64
 """Alignment of arrays in bytes."""
 
-_ROOM = """define internal ptr @room(ptr %call, i64 %number, i64 %bytes) {
+_ROOM_FUNCTION = """define internal ptr @room(ptr %call, i64 %number, i64 %bytes) {
   %field = getelementptr ptr, ptr %call, i64 2
   %rooms = load ptr, ptr %field
   %room = getelementptr {ptr, i64}, ptr %rooms, i64 %number
@@ -37,7 +37,7 @@ few:
 The function returns null if the allocation fails.
 """
 
-_PRODUCT = """define internal i64 @product(i64 %a, i64 %b) {
+_PRODUCT_FUNCTION = """define internal i64 @product(i64 %a, i64 %b) {
   %both = call {i64, i1} @llvm.umul.with.overflow.i64(i64 %a, i64 %b)
   %number = extractvalue {i64, i1} %both, 0
   %over = extractvalue {i64, i1} %both, 1
@@ -71,61 +71,65 @@ class StackSpace:
     def begin(self, pointer: str) -> None:
         """Write the alignment of the pointer to fixed places. `end` inserts the addresses after this line."""
         code = self._code
-        number = code.put(f"ptrtoint ptr {pointer} to i64")
-        over = code.put(f"add i64 {number}, {LINE - 1}")
-        even = code.put(f"and i64 {over}, -{LINE}")
-        self._pointer = code.put(f"inttoptr i64 {even} to ptr")
+        address = code.emit(f"ptrtoint ptr {pointer} to i64")
+        rounded_up = code.emit(f"add i64 {address}, {ALIGNMENT - 1}")
+        aligned = code.emit(f"and i64 {rounded_up}, -{ALIGNMENT}")
+        self._pointer = code.emit(f"inttoptr i64 {aligned} to ptr")
         self._begin = len(code.text.lines)
 
     def end(self) -> None:
         """Insert the instructions that compute the addresses of all fixed places."""
         self._code.text.lines[self._begin : self._begin] = self._places
 
-    def place(self, size: int) -> str:
+    def allocate(self, size: int) -> str:
         """Allocate a fixed place of `size` bytes, and return the register of its address."""
         register = self._code.text.name("%buffer")
-        at = f"getelementptr i8, ptr {self._pointer}, i64 {self.scratch}"
-        self._places.append(f"  {register} = {at}")
-        self.scratch += -(-size // LINE) * LINE
+        address = f"getelementptr i8, ptr {self._pointer}, i64 {self.scratch}"
+        self._places.append(f"  {register} = {address}")
+        self.scratch += -(-size // ALIGNMENT) * ALIGNMENT
         self.own.add(register)
         return register
 
-    def room(self) -> int:
+    def new_room(self) -> int:
         """Add a growable buffer, and return its number."""
         self.rooms += 1
         return self.rooms - 1
 
-    def grown(self, room: int, factors: Sequence[Extent]) -> str:
+    def grow(self, room: int, factors: Sequence[Extent]) -> str:
         """Write the growth of a buffer to the product of `factors` in bytes, and return its address."""
         code, text = self._code, self._code.text
-        text.declared["@room"] = _ROOM
-        register = code.put(f"call ptr @room(ptr %call, i64 {room}, i64 {self._product(factors)})")
-        self.fail_if_none(register)
+        text.declared["@room"] = _ROOM_FUNCTION
+        register = code.emit(
+            f"call ptr @room(ptr %call, i64 {room}, i64 {self._multiply(factors)})"
+        )
+        self.fail_if_null(register)
         self.own.add(register)
         return register
 
-    def held(self, room: int) -> str:
+    def load_address(self, room: int) -> str:
         """Write the load of the current address of a growable buffer, and return the register."""
-        return self._code.put(f"call ptr @room(ptr %call, i64 {room}, i64 0)")
+        return self._code.emit(f"call ptr @room(ptr %call, i64 {room}, i64 0)")
 
-    def fail_if_none(self, pointer: str) -> None:
+    def fail_if_null(self, pointer: str) -> None:
         """Write an early return for a null pointer, which means that a memory allocation failed."""
         code, text = self._code, self._code.text
-        none, some = text.name("none"), text.name("some")
-        code.line(f"br i1 {code.put(f'icmp eq ptr {pointer}, null')}, label %{none}, label %{some}")
-        code.label(none)
+        null_block, valid_block = text.name("none"), text.name("some")
+        code.line(
+            f"br i1 {code.emit(f'icmp eq ptr {pointer}, null')}, label %{null_block}, label %{valid_block}"
+        )
+        code.label(null_block)
         code.line(f"ret i64 -{NO_MEMORY}")
-        code.label(some)
+        code.label(valid_block)
 
-    def _product(self, factors: Sequence[Extent]) -> Extent:
+    def _multiply(self, factors: Sequence[Extent]) -> Extent:
         """Write a saturating product of extents and bytes. Known factors are multiplied at compile time."""
-        self._code.text.declared["@product"] = _PRODUCT
+        self._code.text.declared["@product"] = _PRODUCT_FUNCTION
         factor_product: Extent = 1
         for factor in factors:
             if isinstance(factor_product, int) and isinstance(factor, int):
                 factor_product *= factor
             else:
-                factor_product = self._code.put(
+                factor_product = self._code.emit(
                     f"call i64 @product(i64 {factor_product}, i64 {factor})"
                 )
         return factor_product

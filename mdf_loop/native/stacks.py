@@ -16,13 +16,13 @@ from typing import Protocol
 from mdf_loop.emit.row_shapes import rows_differ
 from mdf_loop.ir import Loop, Recorded, Value
 from mdf_loop.native.bounds import Bounds
-from mdf_loop.native.loop_text import ITERATIONS, extent_at
-from mdf_loop.native.shapes import ValueExtents, unknown
+from mdf_loop.native.loop_text import ITERATIONS, extent_code
+from mdf_loop.native.shapes import ValueExtents, unknown_shape
 from mdf_loop.native.space import StackSpace
 from mdf_loop.native.support import KernelSignature
 from mdf_loop.ops.native.code import (
-    BYTES,
-    NUMBER,
+    ITEM_BYTES,
+    NUMBER_PLACEHOLDER,
     Cell,
     Code,
     Extent,
@@ -36,9 +36,9 @@ from mdf_loop.ops.native.code import (
 class RowsWriter(Protocol):
     """Interface of the writer of a loop in steps."""
 
-    form: KernelSignature
+    signature: KernelSignature
     text: Text
-    one: Code
+    scalar: Code
     bounds: Bounds
     space: StackSpace
     shapes: ValueExtents
@@ -46,19 +46,19 @@ class RowsWriter(Protocol):
     def pointer(self, array: str, position: int) -> str:
         """Load the pointer at an index of an array of pointers."""
 
-    def give(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
-        """Store a scalar or copy an array to memory, at index `place` among elements of its size."""
+    def store_value(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
+        """Write the store of a scalar or array to consecutive memory for values of this size, at index `place`."""
 
     def copy(self, target: str, source: str, size: Extent) -> None:
         """Write a copy of `size` bytes."""
 
 
-def asked_for(writer: RowsWriter, value: Value) -> str:
+def allocate_output(writer: RowsWriter, value: Value) -> str:
     """Write the allocation of a loop output whose extents are known, and return its address."""
-    output = [each for each, _ in writer.form.outputs].index(value)
-    give = writer.pointer("%call", 1)
-    pointer = writer.one.put(f"call ptr {give}(ptr %call, i64 {output})")
-    writer.space.fail_if_none(pointer)
+    output = [each for each, _ in writer.signature.outputs].index(value)
+    allocate = writer.pointer("%call", 1)
+    pointer = writer.scalar.emit(f"call ptr {allocate}(ptr %call, i64 {output})")
+    writer.space.fail_if_null(pointer)
     return pointer
 
 
@@ -72,7 +72,7 @@ class RowStack(Protocol):
 class InnerStack(RowStack, Protocol):
     """Memory of the rows of a value that an inner loop records."""
 
-    def all(self, count: str) -> str:
+    def rows_pointer(self, count: str) -> str:
         """Return the address of the recorded rows."""
 
 
@@ -90,10 +90,10 @@ class KnownRows:
     def record(self, cell: Cell, number: str) -> None:
         """Write a row at index `number`."""
         if not is_single(self._row) and self._writer.shapes.of(self._row) != self._shape:
-            raise unknown(self._row)
-        self._writer.give(self._row, cell, self._pointer, number)
+            raise unknown_shape(self._row)
+        self._writer.store_value(self._row, cell, self._pointer, number)
 
-    def all(self, count: str) -> str:
+    def rows_pointer(self, count: str) -> str:
         """Return the address of the recorded rows."""
         return self._pointer
 
@@ -106,7 +106,9 @@ class _FirstRowShape:
         self._loop = loop
         self._recorded = recorded
 
-    def _compare(self, number: str, recorded_extents: list[str], first: Callable[[], None]) -> None:
+    def _check_shape(
+        self, number: str, recorded_extents: list[str], first: Callable[[], None]
+    ) -> None:
         """Write stores of the extents of the first row, and a check that later rows have the same extents.
 
         Args:
@@ -114,36 +116,40 @@ class _FirstRowShape:
             recorded_extents: Pointers to the extents that are not known in advance.
             first: Writes further code for the first row.
         """
-        code, text = self._writer.one, self._writer.text
-        own = [extent for extent, known in self._extents() if not known]
-        begins, goes_on, done = (text.name(stem) for stem in ("first", "later", "compared"))
-        is_first = code.put(f"icmp eq i64 {number}, 0")
-        code.line(f"br i1 {is_first}, label %{begins}, label %{goes_on}")
-        code.label(begins)
-        for extent, place in zip(own, recorded_extents, strict=True):
+        code, text = self._writer.scalar, self._writer.text
+        extents = [extent for extent, known in self._extents() if not known]
+        first_block, later_block, end_block = (
+            text.name(stem) for stem in ("first", "later", "compared")
+        )
+        is_first = code.emit(f"icmp eq i64 {number}, 0")
+        code.line(f"br i1 {is_first}, label %{first_block}, label %{later_block}")
+        code.label(first_block)
+        for extent, place in zip(extents, recorded_extents, strict=True):
             code.line(f"store i64 {extent}, ptr {place}")
         first()
-        code.line(f"br label %{done}")
-        code.label(goes_on)
-        before = [code.put(f"load i64, ptr {place}") for place in recorded_extents]
+        code.line(f"br label %{end_block}")
+        code.label(later_block)
+        first_extents = [code.emit(f"load i64, ptr {place}") for place in recorded_extents]
         differs = "false"
-        for one, other in zip(before, own, strict=True):
-            differs = code.put(f"or i1 {differs}, {code.compare('ne', 'int64', one, str(other))}")
-        code.fail_if(differs, self._failure(), (*before, *own))
-        code.line(f"br label %{done}")
-        code.label(done)
+        for first_extent, extent_register in zip(first_extents, extents, strict=True):
+            differs = code.emit(
+                f"or i1 {differs}, {code.compare('ne', 'int64', first_extent, str(extent_register))}"
+            )
+        code.fail_if(differs, self._failure(), (*first_extents, *extents))
+        code.line(f"br label %{end_block}")
+        code.label(end_block)
 
     def _extents(self) -> Iterator[tuple[Extent, bool]]:
         """Yield each extent of a row, with a flag that is True if the program states the extent as a number."""
         row = self._recorded.row
         for extent, stated_extent in zip(self._writer.shapes.of(row), row.shape or (), strict=True):
             if isinstance(stated_extent, int) and extent != stated_extent:
-                raise unknown(row)
+                raise unknown_shape(row)
             yield extent, isinstance(stated_extent, int)
 
     def _failure(self) -> Failure:
         recorded = self._recorded
-        shape_text = f"[{', '.join(str(e) if known else NUMBER for e, known in self._extents())}]"
+        shape_text = f"[{', '.join(str(e) if known else NUMBER_PLACEHOLDER for e, known in self._extents())}]"
         error = rows_differ(
             [recorded.name or recorded.row.name], shape_text, shape_text, self._loop.where
         )
@@ -156,43 +162,45 @@ class GrowingRows(_FirstRowShape):
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
         super().__init__(writer, loop, recorded)
-        self._room = writer.space.room()
+        self._room = writer.space.new_room()
         self._extent_places: dict[int, str] = {}
         for axis, extent in enumerate(recorded.row.shape or ()):
             if not isinstance(extent, int):
-                self._extent_places[axis] = writer.one.place("i64")
-                writer.one.line(f"store i64 0, ptr {self._extent_places[axis]}")
+                self._extent_places[axis] = writer.scalar.allocate_local("i64")
+                writer.scalar.line(f"store i64 0, ptr {self._extent_places[axis]}")
 
     def record(self, cell: Cell, number: str) -> None:
         """Grow the buffer, and write a row at index `number`."""
         writer, row = self._writer, self._recorded.row
         if self._extent_places:
-            self._compare(number, [*self._extent_places.values()], lambda: None)
-        count = writer.one.put(f"add i64 {number}, 1")
+            self._check_shape(number, [*self._extent_places.values()], lambda: None)
+        count = writer.scalar.emit(f"add i64 {number}, 1")
         shape = (count, *(extent for extent, _ in self._extents()))
-        pointer = writer.space.grown(self._room, (*shape, BYTES[row.dtype]))
+        pointer = writer.space.grow(self._room, (*shape, ITEM_BYTES[row.dtype]))
         pointer = writer.bounds.array(pointer, self._recorded.stack, shape, self._room)
-        writer.give(row, cell, pointer, number)
+        writer.store_value(row, cell, pointer, number)
 
-    def all(self, count: str) -> str:
+    def rows_pointer(self, count: str) -> str:
         """Return the address of the recorded rows in the buffer."""
         writer, extent_places, stack = self._writer, self._extent_places, self._recorded.stack
-        own = (
-            self._extent(extent, extent_places[axis], count) if axis in extent_places else extent
+        row_extents = (
+            self._first_row_extent(extent, extent_places[axis], count)
+            if axis in extent_places
+            else extent
             for axis, extent in enumerate(self._recorded.row.shape or ())
         )
-        writer.shapes.take(stack, (count, *own))
-        return writer.bounds.array(writer.space.grown(self._room, (0,)), stack, room=self._room)
+        writer.shapes.record_extents(stack, (count, *row_extents))
+        return writer.bounds.array(writer.space.grow(self._room, (0,)), stack, room=self._room)
 
-    def _extent(self, stated_extent: int | str, extent_place: str, count: str) -> Extent:
+    def _first_row_extent(self, stated_extent: int | str, extent_place: str, count: str) -> Extent:
         """Write the load of an extent of the first row. Without rows, it is the extent in the program, or 0."""
-        code = self._writer.one
-        extent = code.put(f"load i64, ptr {extent_place}")
-        named = self._writer.shapes.named(stated_extent)
-        if named is None:
+        code = self._writer.scalar
+        extent = code.emit(f"load i64, ptr {extent_place}")
+        program_extent = self._writer.shapes.resolve_extent(stated_extent)
+        if program_extent is None:
             return extent
-        some = code.put(f"icmp ne i64 {count}, 0")
-        return code.put(f"select i1 {some}, i64 {extent}, i64 {named}")
+        has_rows = code.emit(f"icmp ne i64 {count}, 0")
+        return code.emit(f"select i1 {has_rows}, i64 {extent}, i64 {program_extent}")
 
 
 class LateRows(_FirstRowShape):
@@ -207,16 +215,16 @@ class LateRows(_FirstRowShape):
 
     def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded, late: int) -> None:
         super().__init__(writer, loop, recorded)
-        own = [known for _, known in self._extents()]
-        self._places = range(late, late + own.count(False))
-        self._pointer = writer.one.place("ptr")
+        is_known = [known for _, known in self._extents()]
+        self._places = range(late, late + is_known.count(False))
+        self._pointer = writer.scalar.allocate_local("ptr")
 
     @property
-    def told(self) -> tuple[int, ...]:
+    def row_shape(self) -> tuple[int, ...]:
         """Encoded shape of a row (see `LoopText.shapes`)."""
         places = iter(self._places)
         row = self._recorded.row.shape or ()
-        return tuple(e if isinstance(e, int) else extent_at(next(places)) for e in row)
+        return tuple(e if isinstance(e, int) else extent_code(next(places)) for e in row)
 
     @property
     def count(self) -> int:
@@ -225,16 +233,16 @@ class LateRows(_FirstRowShape):
 
     def record(self, cell: Cell, number: str) -> None:
         """Write a row at index `number`, after the allocation of the output for the first row."""
-        writer, code = self._writer, self._writer.one
+        writer, code = self._writer, self._writer.scalar
         extent_places = [
-            code.put(f"getelementptr i64, ptr %extents, i64 {k}") for k in self._places
+            code.emit(f"getelementptr i64, ptr %extents, i64 {k}") for k in self._places
         ]
-        self._compare(number, extent_places, self._ask)
-        pointer = code.put(f"load ptr, ptr {self._pointer}")
-        pointer = writer.bounds.array(pointer, self._recorded.stack, (ITERATIONS, *self.told))
-        writer.give(self._recorded.row, cell, pointer, number)
+        self._check_shape(number, extent_places, self._allocate_output)
+        pointer = code.emit(f"load ptr, ptr {self._pointer}")
+        pointer = writer.bounds.array(pointer, self._recorded.stack, (ITERATIONS, *self.row_shape))
+        writer.store_value(self._recorded.row, cell, pointer, number)
 
-    def _ask(self) -> None:
+    def _allocate_output(self) -> None:
         """Write the allocation of the output, whose extents the first row has determined."""
-        pointer = asked_for(self._writer, self._recorded.stack)
-        self._writer.one.line(f"store ptr {pointer}, ptr {self._pointer}")
+        pointer = allocate_output(self._writer, self._recorded.stack)
+        self._writer.scalar.line(f"store ptr {pointer}, ptr {self._pointer}")

@@ -26,15 +26,15 @@ from mdf_loop.ir import (
     walk,
 )
 from mdf_loop.native.elementwise import Element, elements_read
-from mdf_loop.native.members import of_members
+from mdf_loop.native.members import split_members
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import TYPES, NotNative, is_single
+from mdf_loop.ops.native.code import REGISTER_TYPES, NotNative, is_single
 
 Extents = tuple[int | str, ...]
 """Extents of an array. An extent that is known only at run time has a name."""
 
 
-MOST_AXES = 15
+MAX_AXES = 15
 """Maximum number of axes of an array. Rows add one axis, and trampoline.c has memory for 16 axes."""
 
 STOP = Value("told to stop", "int64", ())
@@ -51,7 +51,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
         known: Constants.
         numbers: Constants that are scalars.
         captured: Values that the body reads from outside, and arrays that are constants inside.
-        many: True if the loop computes arrays. Rows of scalars are not arrays.
+        vectorized: True if the loop computes arrays. Rows of scalars are not arrays.
         steps: True if the loop is executed in steps, since its arrays read each other.
         places: Positions of scalars that are elements of arrays outside of the loop.
     """
@@ -61,7 +61,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
     known: Mapping[Value, Array]
     numbers: Mapping[Value, Array]
     captured: tuple[Value, ...]
-    many: bool
+    vectorized: bool
     steps: bool = False
     places: Mapping[Value, Element] = field(default_factory=dict)
 
@@ -75,7 +75,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
         return self.loop.condition is not None and bool(self.loop.recorded)
 
     @property
-    def given(self) -> tuple[Value, ...]:
+    def unscanned_inputs(self) -> tuple[Value, ...]:
         """Inputs other than scanned rows: captured values, and initial values of carried values."""
         loop = self.loop
         control = (value for value in (loop.condition, loop.first) if value is not None)
@@ -86,7 +86,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
     @property
     def arrays(self) -> tuple[Value, ...]:
         """Arrays outside of the loop that contain the inputs other than scanned rows."""
-        return tuple(dict.fromkeys(self.place(value).array for value in self.given))
+        return tuple(dict.fromkeys(self.place(value).array for value in self.unscanned_inputs))
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -114,7 +114,7 @@ def constants_in(program: Program) -> Mapping[Value, Array]:
     return {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
 
 
-def form_of(loop: Loop, known: Mapping[Value, Array]) -> KernelSignature:
+def signature_of(loop: Loop, known: Mapping[Value, Array]) -> KernelSignature:
     """Return the signature of the kernel of a loop.
 
     Args:
@@ -129,37 +129,53 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> KernelSignature:
             _check_loop(operation)
     places: Mapping[Value, Element] = {}
     if loop.members is not None:
-        members = of_members(loop, known)
-        loop, known, places = members.loop, members.known, members.places
+        member_loop = split_members(loop, known)
+        loop, known, places = member_loop.loop, member_loop.known, member_loop.places
     numbers = {value: array for value, array in known.items() if array.size == 1}
-    inner_values = dict.fromkeys(_made(loop))
+    inner_values = dict.fromkeys(_inner_values(loop))
     rows = {scanned.rows for scanned in loop.scanned}
     captured = tuple(
-        v for v in _read(loop, elements_read) if v not in inner_values and v not in numbers
+        v for v in _collect_reads(loop, elements_read) if v not in inner_values and v not in numbers
     )
     if any(v.shape is None for v in rows):
         raise NotNative("the shape of what it scans is known only when it runs")
-    shapes = {bare(value) for value in (*inner_values, *captured, *_around(loop))} - {()}
+    shapes = {
+        strip_leading_ones(value) for value in (*inner_values, *captured, *_outer_values(loop))
+    } - {()}
     operations = (op for op in walk(loop.ops) if isinstance(op, Op))
-    by_number = all(map(_is_by_number, operations))
+    is_elementwise = all(map(_is_elementwise, operations))
     has_rows = any(map(_has_rows, walk(loop.ops)))
-    if len(shapes) < 2 and by_number and not has_rows and _keeps_shapes(loop):
+    if len(shapes) < 2 and is_elementwise and not has_rows and _keeps_shapes(loop):
         lanes = next(iter(shapes), ())
-        form = KernelSignature(loop, lanes, known, numbers, captured, bool(shapes), places=places)
-        if {extent for extent in form.lanes if isinstance(extent, str)} <= {*extent_names(form)}:
-            return form
+        signature = KernelSignature(
+            loop, lanes, known, numbers, captured, bool(shapes), places=places
+        )
+        if {extent for extent in signature.lanes if isinstance(extent, str)} <= {
+            *extent_names(signature)
+        }:
+            return signature
     if loop.members is not None:
         raise NotNative("members stop each for itself, and have arrays")
-    captured = tuple(v for v in _read(loop, reads) if v not in inner_values and v not in numbers)
+    captured = tuple(
+        v for v in _collect_reads(loop, reads) if v not in inner_values and v not in numbers
+    )
     stacks = {r.stack for each in walk(loop.ops) if isinstance(each, Loop) for r in each.recorded}
-    many = any(bare(value) for value in (*inner_values, *captured) if value not in stacks)
-    return KernelSignature(loop, (), known, numbers, captured, many, steps=True)
+    computes_arrays = any(
+        strip_leading_ones(value) for value in (*inner_values, *captured) if value not in stacks
+    )
+    return KernelSignature(loop, (), known, numbers, captured, computes_arrays, steps=True)
 
 
 def _keeps_shapes(loop: Loop) -> bool:
     """Return True if carried values, also of inner loops, keep their shapes in all iterations."""
-    inside = (each for each in walk((loop,)) if isinstance(each, Loop) and each.dynamic_shapes)
-    return all(carried.keeps_shape for each in inside for carried in each.carried)
+    dynamic_loops = (
+        loop_inside
+        for loop_inside in walk((loop,))
+        if isinstance(loop_inside, Loop) and loop_inside.dynamic_shapes
+    )
+    return all(
+        carried.keeps_shape for loop_inside in dynamic_loops for carried in loop_inside.carried
+    )
 
 
 def _has_rows(operation: Operation) -> bool:
@@ -167,7 +183,7 @@ def _has_rows(operation: Operation) -> bool:
     return isinstance(operation, Loop) and bool(operation.recorded or operation.scanned)
 
 
-def _is_by_number(op: Op) -> bool:
+def _is_elementwise(op: Op) -> bool:
     """Return True for an elementwise operation."""
     row = row_of(op.op_type)
     return row.in_order or (row.elementwise and row.native is not None)
@@ -180,8 +196,8 @@ def _check_loop(loop: Loop) -> None:
     """Raise NotNative for an endless loop, an array as condition, or a scan along an axis other than 0."""
     if loop.kind == "endless" and loop.bound is None:
         raise NotNative("nothing ends it")
-    ends = (loop.trip_count, loop.condition, loop.condition_out)
-    if loop.members is None and any(v is not None and not is_single(v) for v in ends):
+    end_values = (loop.trip_count, loop.condition, loop.condition_out)
+    if loop.members is None and any(v is not None and not is_single(v) for v in end_values):
         raise NotNative("what ends it is an array")
     if any(scanned.axis != 0 for scanned in loop.scanned):  # `scan_axis_first` could not change it
         raise NotNative("it scans an axis that is not the first")
@@ -190,7 +206,7 @@ def _check_loop(loop: Loop) -> None:
 # --- values of a loop -----------------------------------------------------------------------------
 
 
-def _made(loop: Loop) -> Iterator[Value]:
+def _inner_values(loop: Loop) -> Iterator[Value]:
     """Yield the values that the body and inner bodies compute or have as inputs, without constants."""
     for operation in (loop, *walk(loop.ops)):
         if isinstance(operation, Constant):
@@ -201,7 +217,7 @@ def _made(loop: Loop) -> Iterator[Value]:
             yield from results(operation)
 
 
-def _around(loop: Loop) -> Iterator[Value]:
+def _outer_values(loop: Loop) -> Iterator[Value]:
     """Yield the values that enter and leave the loop. Arrays of rows are represented by one row."""
     for carried in loop.carried:
         yield from (carried.initial, carried.final)
@@ -210,7 +226,7 @@ def _around(loop: Loop) -> Iterator[Value]:
         yield replace(rows, shape=None if rows.shape is None else rows.shape[1:])
 
 
-def _read(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Iterable[Value]:
+def _collect_reads(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Iterable[Value]:
     """Return the values that the body reads, without duplicates.
 
     Args:
@@ -227,30 +243,30 @@ def _read(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Itera
     return values_read
 
 
-def bare(value: Value) -> Extents:
+def strip_leading_ones(value: Value) -> Extents:
     """Return the shape of a value without leading axes of one element. The shape of a scalar is empty.
 
     Raises:
         NotNative: Machine code does not support the dtype or the shape.
     """
-    if value.dtype not in TYPES:
+    if value.dtype not in REGISTER_TYPES:
         raise NotNative(f"it has {value.dtype}")
     if value.shape is None:
         raise NotNative(f"the shape of '{value.name}' is known only when it runs")
-    if len(value.shape) > MOST_AXES:
-        raise NotNative(f"it has an array of more than {MOST_AXES} axes")
-    front = (k for k, extent in enumerate(value.shape) if extent != 1)
-    first = next(front, None)
+    if len(value.shape) > MAX_AXES:
+        raise NotNative(f"it has an array of more than {MAX_AXES} axes")
+    kept_axes = (k for k, extent in enumerate(value.shape) if extent != 1)
+    first = next(kept_axes, None)
     return () if first is None else value.shape[first:]
 
 
-def extent_names(form: KernelSignature) -> list[str]:
+def extent_names(signature: KernelSignature) -> list[str]:
     """Return the names of the extents that are known only at run time, in order."""
-    shapes = (value.shape or () for value in form.inputs)
+    shapes = (value.shape or () for value in signature.inputs)
     return list(dict.fromkeys(e for shape in shapes for e in shape if isinstance(e, str)))
 
 
-def readers(loop: Loop) -> Mapping[Value, set[int]]:
+def reader_ids(loop: Loop) -> Mapping[Value, set[int]]:
     """Return the ids of the operations that read each value.
 
     An operation with a body reads the outputs of the body.

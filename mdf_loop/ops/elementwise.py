@@ -22,7 +22,7 @@ from mdf_loop.ops.known_kernels import FLOATS, NUMBERS, NUMBERS_AND_BOOL, first_
 from mdf_loop.ops.native import activations as native
 from mdf_loop.ops.native import arithmetic as exact
 from mdf_loop.ops.native import conversions, functions
-from mdf_loop.ops.native.composed import composed
+from mdf_loop.ops.native.composed import write_decomposition
 from mdf_loop.ops.native.shaping import identity
 from mdf_loop.ops.registry import Bits, Row, always, never
 
@@ -34,7 +34,7 @@ pointwise = partial(
 _fixed = partial(pointwise, bits=Bits.FIXED)
 _once = partial(pointwise, bits=Bits.ONCE, exact_integers=True)
 _slow = partial(pointwise, work=transcendental)
-_decomposed = partial(_slow, native=composed)
+_decomposed = partial(_slow, native=write_decomposition)
 _number = partial(_fixed, has_kernel=known_kernels.for_dtypes(NUMBERS))
 _logic = partial(_fixed, has_kernel=known_kernels.for_dtypes({"bool"}))
 
@@ -74,8 +74,8 @@ ARITHMETIC = (
     _number(
         name="Div",
         derivative=slopes.DIV,
-        native=exact.divided,
-        native_together=exact.divided_together,
+        native=exact.divide,
+        native_together=exact.divide_vectors,
         may_fail=may_divide_by_zero,
         for_cuda=cuda_replacements.checked_divisor,
         meaning=meanings.divide,
@@ -85,7 +85,7 @@ ARITHMETIC = (
     _once(
         name="Mod",
         derivative=slopes.MOD,
-        native=exact.rest,
+        native=exact.write_remainder,
         may_fail=may_divide_by_zero,
         for_cuda=cuda_replacements.checked_divisor,
         wrong_kernel=_has_wrong_mod,
@@ -106,7 +106,7 @@ ARITHMETIC = (
     _fixed(
         name="Sqrt",
         derivative=slopes.SQRT,
-        native=exact.rounded("sqrt"),
+        native=exact.unary_intrinsic("sqrt"),
         has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
     _once(
@@ -140,7 +140,7 @@ ARITHMETIC = (
         name="Sum",
         exact_integers=True,
         derivative=slopes.SUM,
-        native=exact.total,
+        native=exact.add_all,
         has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
     pointwise(
@@ -153,45 +153,45 @@ ARITHMETIC = (
         batched=batching.clip,
         meaning=meanings.clip,
     ),
-    _fixed(name="BitShift", native=exact.shifted),
-    _fixed(name="BitwiseAnd", native=exact.logical("and")),
-    _fixed(name="BitwiseOr", native=exact.logical("or")),
-    _fixed(name="BitwiseXor", native=exact.logical("xor")),
-    _fixed(name="BitwiseNot", native=exact.negated),
-    _fixed(name="BitCast", native=exact.same_bits),
+    _fixed(name="BitShift", native=exact.shift),
+    _fixed(name="BitwiseAnd", native=exact.bitwise("and")),
+    _fixed(name="BitwiseOr", native=exact.bitwise("or")),
+    _fixed(name="BitwiseXor", native=exact.bitwise("xor")),
+    _fixed(name="BitwiseNot", native=exact.complement),
+    _fixed(name="BitCast", native=exact.bitcast),
 )
 
 ROUNDING = (
     _fixed(
         name="Ceil",
         derivative=ZERO_DERIVATIVE,
-        native=exact.rounded("ceil"),
+        native=exact.unary_intrinsic("ceil"),
         has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
     _fixed(
         name="Floor",
         derivative=ZERO_DERIVATIVE,
-        native=exact.rounded("floor"),
+        native=exact.unary_intrinsic("floor"),
         has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
     _fixed(
         name="Round",
         derivative=ZERO_DERIVATIVE,
-        native=exact.rounded("roundeven"),
+        native=exact.unary_intrinsic("roundeven"),
         has_kernel=known_kernels.for_dtypes(FLOATS),
     ),
 )
 
 LOGIC = (
-    *(_logic(name=name, native=exact.logical(name.lower())) for name in ("And", "Or", "Xor")),
-    _logic(name="Not", native=exact.negated),
-    _number(name="Greater", native=exact.compared("gt")),
-    _number(name="GreaterOrEqual", native=exact.compared("ge")),
-    _number(name="Less", native=exact.compared("lt")),
-    _number(name="LessOrEqual", native=exact.compared("le")),
+    *(_logic(name=name, native=exact.bitwise(name.lower())) for name in ("And", "Or", "Xor")),
+    _logic(name="Not", native=exact.complement),
+    _number(name="Greater", native=exact.comparison("gt")),
+    _number(name="GreaterOrEqual", native=exact.comparison("ge")),
+    _number(name="Less", native=exact.comparison("lt")),
+    _number(name="LessOrEqual", native=exact.comparison("le")),
     _fixed(
         name="Equal",
-        native=exact.compared("eq"),
+        native=exact.comparison("eq"),
         has_kernel=known_kernels.for_dtypes(NUMBERS_AND_BOOL),
     ),
     _fixed(name="IsInf", native=exact.is_infinite, has_kernel=known_kernels.for_dtypes(FLOATS)),

@@ -154,8 +154,8 @@ ROWS = (
         speed=speeds.extreme,
         onnx_form=partial(extremes.extreme, word="ReduceMin"),
     ),
-    _place_row("ArgMaximum", True, running.place_of(largest=True, nan_wins=True)),
-    _place_row("ArgMinimum", False, running.place_of(largest=False, nan_wins=True)),
+    _place_row("ArgMaximum", True, running.extreme_position_writer(largest=True, nan_wins=True)),
+    _place_row("ArgMinimum", False, running.extreme_position_writer(largest=False, nan_wins=True)),
 )
 
 NAN_UNAWARE_KERNELS = {"ArgMaximum": "ArgMax", "ArgMinimum": "ArgMin"}

@@ -203,7 +203,7 @@ ROWS = (
     _along(
         name="ArgMax",
         meaning=partial(arg_extreme_meaning, True),
-        native_whole=running.largest_place,
+        native_whole=running.argmax,
         bits=Bits.ONCE,
         exact_integers=True,
         may_fail=has_empty_axis,
@@ -212,7 +212,7 @@ ROWS = (
     _along(
         name="ArgMin",
         meaning=partial(arg_extreme_meaning, False),
-        native_whole=running.smallest_place,
+        native_whole=running.argmin,
         bits=Bits.ONCE,
         exact_integers=True,
         may_fail=has_empty_axis,

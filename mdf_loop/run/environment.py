@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mdf_loop.errors import InputError
-from mdf_loop.native.loop_decisions import NATIVE, unavailable
+from mdf_loop.native.loop_decisions import NATIVE, reason_unavailable
 from mdf_loop.user_warnings import warn_user
 from mdf_loop.version import NUMBER_FORMAT
 
@@ -82,12 +82,12 @@ def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str
 
 def _depends_on_llvmlite(form: str) -> bool:
     """Return True if a loop is native, or would be native if llvmlite were available."""
-    return form in (NATIVE, f"standard: {unavailable()}")
+    return form in (NATIVE, f"standard: {reason_unavailable()}")
 
 
 def _llvmlite_version() -> str:
     """Return the version of llvmlite, or the reason why native loops are unavailable."""
-    problem = unavailable()
+    problem = reason_unavailable()
     return importlib.metadata.version("llvmlite") if problem is None else f"off: {problem}"
 
 

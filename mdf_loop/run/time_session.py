@@ -15,7 +15,13 @@ from mdf_loop.ir import Array, InputRole, Loop, OutputRole, Program, Value
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.lower.builder import Options
-from mdf_loop.native.loop_decisions import BRIEF, LITTLE, NATIVE, refuse_standard_loops, work_of
+from mdf_loop.native.loop_decisions import (
+    MIN_NATIVE_MICROSECONDS,
+    NATIVE,
+    STANDARD_FOR_LITTLE_WORK,
+    estimate_work,
+    refuse_standard_loops,
+)
 from mdf_loop.native.support import constants_in
 from mdf_loop.passes.segments.pregenerate_random_numbers import (
     MAX_PREGENERATED_NUMBERS,
@@ -51,7 +57,7 @@ SMALL_ROWS = 4096
 """Bytes of a step's rows, over all members, up to which recording all rows is cheaper than skipping some
 (measured: FitzHugh-Nagumo, one number to 100 000)."""
 
-COMPILATION_MICROSECONDS = 10 * LITTLE
+COMPILATION_MICROSECONDS = 10 * MIN_NATIVE_MICROSECONDS
 """Total microseconds of short runs after which native loops are compiled. Compilation takes about as long."""
 
 LAST_ONLY = sys.maxsize
@@ -118,7 +124,7 @@ class TimeSession:
         """
         work = steps * members * self._work
         self._total_work += work
-        return work * runs < LITTLE and self._total_work < COMPILATION_MICROSECONDS
+        return work * runs < MIN_NATIVE_MICROSECONDS and self._total_work < COMPILATION_MICROSECONDS
 
     def later(self, state: State, *, brief: bool, thinned: bool) -> Runnable:
         """Return the loaded loop over all evaluations after the first, for a carried state."""
@@ -187,7 +193,10 @@ class TimeSession:
         if not isinstance(loop, Loop):
             return load(ready, placement)
         loaded = None if self._backend.is_standard(placement) else load(ready, placement)
-        if loaded is not None and loaded.native.get(loop.name, BRIEF) in (NATIVE, BRIEF):
+        if loaded is not None and loaded.native.get(loop.name, STANDARD_FOR_LITTLE_WORK) in (
+            NATIVE,
+            STANDARD_FOR_LITTLE_WORK,
+        ):
             return loaded
         drawing_program = pregenerate_random_numbers(ready, steps)
         if drawing_program is ready:
@@ -342,7 +351,7 @@ class TimeSession:
 def _step_microseconds(program: Program) -> float:
     """Return a lower bound of the microseconds that the loops of a step take."""
     known = constants_in(program)
-    return sum(work_of(loop.ops, known) for loop in program.ops if isinstance(loop, Loop))
+    return sum(estimate_work(loop.ops, known) for loop in program.ops if isinstance(loop, Loop))
 
 
 def _row_shapes(programs: OverTime) -> RowShapes:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from mdf_loop.errors import InputError, RecordShapeError
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, numpy_dtype
-from mdf_loop.native.loop_decisions import BRIEF, NATIVE
+from mdf_loop.native.loop_decisions import NATIVE, STANDARD_FOR_LITTLE_WORK
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Block, data_bytes
 from mdf_loop.run.control.stopping import Stopping
@@ -239,7 +239,10 @@ class TimeStepper:
             InputError: A loop was native in such evaluations before, and cannot be native now.
         """
         for name, form in forms.items():
-            if self._later_forms.get(name) == NATIVE and form not in (NATIVE, BRIEF):
+            if self._later_forms.get(name) == NATIVE and form not in (
+                NATIVE,
+                STANDARD_FOR_LITTLE_WORK,
+            ):
                 raise InputError(
                     f"the loop '{name}' was native in the run that goes on, and is not here: {form}",
                     hint="go on where it can be native (see mdf-loop doctor), or begin the run anew",

@@ -90,7 +90,10 @@ def test_all_distributions_are_tested() -> None:
 def assert_same_bits(expression: str, *engines: str, native: str) -> None:
     """Check that these engines give the numbers of the reference."""
     expected = [reference(expression, turn) for turn in range(STEPS)]
-    with patch.object(loop_decisions, "LITTLE", 0.0), patch.object(time_session, "LITTLE", 0.0):
+    with (
+        patch.object(loop_decisions, "MIN_NATIVE_MICROSECONDS", 0.0),
+        patch.object(time_session, "MIN_NATIVE_MICROSECONDS", 0.0),
+    ):
         compiled = mdf_loop.compile(model(expression), native=native)
         for engine in engines:
             numbers = compiled.run(steps=STEPS, engine=engine)["y"]

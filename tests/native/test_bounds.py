@@ -14,12 +14,12 @@ from mdf_loop.errors import RunError
 from mdf_loop.ir import Carried, Input, Loop, Output, Program, Recorded, Scanned, Shape
 from mdf_loop.native import bounds, machine
 from mdf_loop.native.blocks import LaneBlocks
-from mdf_loop.native.kernel import text_of
-from mdf_loop.native.loop_text import NO_MEMORY, STOPPED, TAKEN, LoopText
+from mdf_loop.native.kernel import write_kernel
+from mdf_loop.native.loop_text import NO_MEMORY, PARAMETERS, STOPPED, LoopText
 from mdf_loop.native.space import StackSpace
 from mdf_loop.native.steps import KernelWriter
-from mdf_loop.native.support import KernelSignature, constants_in, form_of
-from mdf_loop.native.writer import FormWriter
+from mdf_loop.native.support import KernelSignature, constants_in, signature_of
+from mdf_loop.native.writer import FunctionWriter
 from mdf_loop.ops.native.code import Code, Extent, NotNative
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.onnxruntime import session as session_module
@@ -189,14 +189,14 @@ def test_an_access_out_of_bounds_is_reported(
     monkeypatch: pytest.MonkeyPatch, kind: str, name: str, by: int
 ) -> None:
     """Shift the address of every element access of one array by `by` elements."""
-    far = FormWriter.far
+    far = FunctionWriter.offset_pointer
 
-    def wrong(self: FormWriter, pointer: str, number: Extent, kind: str = "i8") -> str:
+    def wrong(self: FunctionWriter, pointer: str, number: Extent, kind: str = "i8") -> str:
         if memory_of(pointer) == name:
-            number = self.one.put(f"add i64 {number}, {by * (8 if kind == 'i8' else 1)}")
+            number = self.scalar.emit(f"add i64 {number}, {by * (8 if kind == 'i8' else 1)}")
         return far(self, pointer, number, kind)
 
-    monkeypatch.setattr(FormWriter, "far", wrong)
+    monkeypatch.setattr(FunctionWriter, "offset_pointer", wrong)
     assert fault_message(kind) == f"reach outside of the memory of '{name}'"
 
 
@@ -210,7 +210,8 @@ def test_a_copy_out_of_bounds_is_reported(
 
     def wrong(self: KernelWriter, target: str, source: str, size: Extent) -> None:
         ends = (
-            self.far(end, 8 * by) if memory_of(end) == name else end for end in (target, source)
+            self.offset_pointer(end, 8 * by) if memory_of(end) == name else end
+            for end in (target, source)
         )
         copy(self, *ends, size)
 
@@ -225,7 +226,7 @@ def test_a_copy_that_is_too_long_is_reported(
     copy = KernelWriter.copy
 
     def wrong(self: KernelWriter, target: str, source: str, size: Extent) -> None:
-        copy(self, target, source, self.one.put(f"add i64 {size}, 1"))
+        copy(self, target, source, self.scalar.emit(f"add i64 {size}, 1"))
 
     monkeypatch.setattr(KernelWriter, "copy", wrong)
     assert fault_message(kind) == f"reach outside of the memory of '{name}'"
@@ -236,12 +237,12 @@ def test_reading_past_the_last_scanned_row_is_reported(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Disable the check of the row count, so that the loop reads past the last scanned row."""
-    monkeypatch.setattr(FormWriter, "_check_rows", lambda *_: None)
+    monkeypatch.setattr(FunctionWriter, "_check_rows", lambda *_: None)
     assert fault_message(kind, trip=np.array(4)) == "reach outside of the memory of 'rows'"
 
 
 def test_recording_more_rows_than_allocated_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LaneBlocks, "_trip", lambda *_: "4")
+    monkeypatch.setattr(LaneBlocks, "_trip_count", lambda *_: "4")
     assert fault_message("one", rows=np.arange(9.0)) == "reach outside of the memory of 'stack'"
 
 
@@ -249,29 +250,29 @@ def test_a_stale_address_of_a_reallocated_buffer_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Let a kernel use the address of a buffer from before a reallocation, which freed the memory."""
-    grown = StackSpace.grown
+    grown = StackSpace.grow
 
     def wrong(self: StackSpace, room: int, factors: Sequence[Extent]) -> str:
         before = grown(self, room, factors)
         grown(self, room, (*factors, 1 << 10))
         return before
 
-    monkeypatch.setattr(StackSpace, "grown", wrong)
+    monkeypatch.setattr(StackSpace, "grow", wrong)
     assert fault_message("growing") == "reach outside of the memory of 'some'"
 
 
 def test_a_buffer_that_is_too_small_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    grown = StackSpace.grown
+    grown = StackSpace.grow
     monkeypatch.setattr(
-        StackSpace, "grown", lambda self, room, factors: grown(self, room, factors[1:])
+        StackSpace, "grow", lambda self, room, factors: grown(self, room, factors[1:])
     )
     assert fault_message("growing") == "reach outside of the memory of 'some'"
 
 
 def test_an_unaligned_streaming_store_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Force streaming stores for rows of 100 numbers, which are not aligned to cache lines."""
-    monkeypatch.setattr(machine, "width", lambda: 8)
-    monkeypatch.setattr(LaneBlocks, "_streams", lambda *_: "true")
+    monkeypatch.setattr(machine, "vector_width", lambda: 8)
+    monkeypatch.setattr(LaneBlocks, "_write_stream_test", lambda *_: "true")
     assert (
         fault_message("lanes")
         == "take what is no multiple of 64 bytes for one in the memory of 'stack'"
@@ -297,23 +298,23 @@ random = settings(
 
 def loop_signatures(program: Program) -> Iterator[KernelSignature]:
     known = constants_in(program)
-    return (form_of(op, known) for op in program.ops if isinstance(op, Loop))
+    return (signature_of(op, known) for op in program.ops if isinstance(op, Loop))
 
 
 def texts_without_and_with_checks(form: KernelSignature) -> tuple[LoopText, LoopText]:
     """Return the LLVM text of a loop without and with bounds checks."""
     with kernels_checked(False):
-        plain = text_of(form, 8)
+        plain = write_kernel(form, 8)
     with kernels_checked():
-        return plain, text_of(form, 8)
+        return plain, write_kernel(form, 8)
 
 
 def lines_without_checks(text: str) -> Iterable[str]:
     """Yield the lines that are not between the comments around checks."""
     inside = False
     for line in text.splitlines():
-        if line.strip().startswith(bounds.BEGUN):
-            inside = not line.strip().startswith(bounds.ENDED)
+        if line.strip().startswith(bounds.CHECK_BEGIN):
+            inside = not line.strip().startswith(bounds.CHECK_END)
         elif not inside:
             yield line
 
@@ -349,9 +350,9 @@ def memory_accesses(text: str) -> Iterator[tuple[str, bool]]:
     for line in map(str.strip, text.splitlines()):
         first_name, *rest = re.findall(r"[%@][\w.]+", line) or [""]
         if line.startswith("define"):
-            own, skips = {"%extents", "%in", "%out", "%call"}, TAKEN not in line
-        elif line.startswith(bounds.BEGUN):
-            skips = not line.startswith(bounds.ENDED)
+            own, skips = {"%extents", "%in", "%out", "%call"}, PARAMETERS not in line
+        elif line.startswith(bounds.CHECK_BEGIN):
+            skips = not line.startswith(bounds.CHECK_END)
             checked |= {first_name} - ({first_name} if skips else set())
         elif skips:
             continue
@@ -370,7 +371,7 @@ def assert_only_checks_are_added(program: Program) -> None:
             plain, checked = texts_without_and_with_checks(form)
         except NotNative:
             continue
-        assert bounds.BEGUN not in plain.text
+        assert bounds.CHECK_BEGIN not in plain.text
         left = normalize_names(lines_without_checks(checked.text), checked)
         assert left == normalize_names(plain.text.splitlines(), plain)
         accesses = list(memory_accesses(checked.text))

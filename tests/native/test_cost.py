@@ -10,7 +10,7 @@ from onnx import numpy_helper
 import mdf_loop
 from mdf_loop.ir import loops
 from mdf_loop.native.cost import is_slower
-from mdf_loop.native.loop_decisions import said_before
+from mdf_loop.native.loop_decisions import predict_forms
 from mdf_loop.native.support import constants_in
 from mdf_loop.pipeline import LOADED, ONNXRUNTIME, prepare
 
@@ -37,7 +37,7 @@ def source(shape: str, body: str, weights: dict[str, tuple[int, ...]], dtype: st
 def form_of(model) -> str:
     """Return the form of the only loop of a model for a long run, without running the model."""
     program = mdf_loop.compile(mdf_loop.from_onnx(model)).prepared.of_own_values(over_time=False)
-    (form,) = said_before(prepare(prepare(program, ONNXRUNTIME), LOADED)).values()
+    (form,) = predict_forms(prepare(prepare(program, ONNXRUNTIME), LOADED)).values()
     return form
 
 

@@ -117,7 +117,7 @@ def random_model(rng: np.random.Generator) -> dict[str, Any]:
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_random_bodies(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compare random bodies with the standard loop; the signs of zeros may differ."""
-    monkeypatch.setattr(machine, "width", lambda: width)
+    monkeypatch.setattr(machine, "vector_width", lambda: width)
     for seed in range(width, times(32, 2000), 8):
         source = random_model(np.random.default_rng(seed))
         words = {"sweep": {"last": SWEEP["last"], "step": SWEEP["step"]}}

@@ -62,10 +62,10 @@ def refuse() -> None:
 def hardened(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Simulate a system that refuses to make a written page executable."""
     monkeypatch.setattr(executable_memory, "_make_page_executable", refuse)
-    for cached in (loop_decisions.unavailable, machine.problem):
+    for cached in (loop_decisions.reason_unavailable, machine.compilation_problem):
         cached.cache_clear()
     yield
-    for cached in (loop_decisions.unavailable, machine.problem):
+    for cached in (loop_decisions.reason_unavailable, machine.compilation_problem):
         cached.cache_clear()
 
 
@@ -129,7 +129,7 @@ def test_doctor_says_why(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("hardened")
 def test_compilation_fails_without_executable_memory() -> None:
     with pytest.raises(NotNative, match="memory that can be executed"):
-        machine.compiled(machine.SAMPLE, ("sample",))
+        machine.compile_llvm(machine.SAMPLE, ("sample",))
 
 
 @pytest.mark.slow

@@ -11,9 +11,9 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Carried, Input, Loop, Output, Program, Recorded, Shape
 from mdf_loop.native import lanes, machine
-from mdf_loop.native.kernel import kernel_of
-from mdf_loop.native.loop_text import MOST_PARTS
-from mdf_loop.native.support import form_of
+from mdf_loop.native.kernel import compile_kernel
+from mdf_loop.native.loop_text import MAX_SHARES
+from mdf_loop.native.support import signature_of
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.onnxruntime import session
 from mdf_loop.run.onnxruntime.session import Session
@@ -63,7 +63,7 @@ def test_parts_have_the_same_bits(
     program = doubled((count if known else "n",))
     inputs = {"x": np.arange(count) / 3, "s": np.array(0.75), "trip": np.array(5)}
     expected = Session(program, REQUIRED).run(inputs)
-    monkeypatch.setattr(lanes, "PART", 1)
+    monkeypatch.setattr(lanes, "MIN_SHARE_OPERATIONS", 1)
     monkeypatch.setattr(session, "THREADS", threads)
     in_parts = Session(program, REQUIRED)
     for _ in range(20):
@@ -73,11 +73,11 @@ def test_parts_have_the_same_bits(
 
 
 def test_the_number_of_parts_grows_with_the_work() -> None:
-    form = form_of(next(op for op in doubled(("n",)).ops if isinstance(op, Loop)), {})
-    kernel = kernel_of(form)
+    form = signature_of(next(op for op in doubled(("n",)).ops if isinstance(op, Loop)), {})
+    kernel = compile_kernel(form)
     assert kernel.shares is not None
     shares = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(kernel.shares)
-    width = machine.width()
+    width = machine.vector_width()
     endless, block = 2**62, width * (8 if width == 4 else 6)
 
     def parts(trip: int, count: int) -> int:
@@ -86,12 +86,12 @@ def test_the_number_of_parts_grows_with_the_work() -> None:
     assert parts(1000, 1000) == parts(0, 10**6) == parts(-5, 10**6) == 1
     assert parts(10**6, 1) == parts(endless, block) == 1
     assert parts(endless, 3 * block) == 3
-    assert parts(lanes.PART // 2, 10 * block) == min(10 * block, 10)
-    assert parts(endless, 2**40) == MOST_PARTS
+    assert parts(lanes.MIN_SHARE_OPERATIONS // 2, 10 * block) == min(10 * block, 10)
+    assert parts(endless, 2**40) == MAX_SHARES
 
 
 def test_a_failure_of_any_part_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "PART", 1)
+    monkeypatch.setattr(lanes, "MIN_SHARE_OPERATIONS", 1)
     monkeypatch.setattr(session, "THREADS", 3)
     b = Builder()
     k, trip = b.new("int64", (900,), "k"), b.new("int64", (), "trip")

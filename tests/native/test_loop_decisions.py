@@ -13,7 +13,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import InputError, UnsupportedError
 from mdf_loop.native import loop_decisions
-from mdf_loop.native.loop_decisions import BRIEF, NATIVE
+from mdf_loop.native.loop_decisions import NATIVE, STANDARD_FOR_LITTLE_WORK
 from tests.long_runs.helpers import lengths, report_every_chunk
 from tests.models.control import body, model, repeat
 from tests.models.loops import loop_model
@@ -54,18 +54,18 @@ def without_llvmlite(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "find_spec",
         lambda name, *rest: None if name == "llvmlite" else find_spec(name, *rest),
     )
-    loop_decisions.unavailable.cache_clear()
+    loop_decisions.reason_unavailable.cache_clear()
     yield
-    loop_decisions.unavailable.cache_clear()
+    loop_decisions.reason_unavailable.cache_clear()
 
 
 @pytest.fixture
 def other_system(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Simulate a machine for which there is no trampoline."""
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    loop_decisions.unavailable.cache_clear()
+    loop_decisions.reason_unavailable.cache_clear()
     yield
-    loop_decisions.unavailable.cache_clear()
+    loop_decisions.reason_unavailable.cache_clear()
 
 
 def loop_forms(source: Any, native: str = "auto", **run_options: Any) -> dict[str, str]:
@@ -94,8 +94,8 @@ def test_auto_leaves_short_loops_standard() -> None:
         carried="x",
         port_values={"a": 2.0},
     )
-    assert loop_forms(fixed) == {"A.loop": BRIEF}
-    assert loop_forms(PAIR, steps=10, dt=0.1) == {"time": BRIEF}
+    assert loop_forms(fixed) == {"A.loop": STANDARD_FOR_LITTLE_WORK}
+    assert loop_forms(PAIR, steps=10, dt=0.1) == {"time": STANDARD_FOR_LITTLE_WORK}
     assert loop_forms(PAIR, steps=LONG, dt=0.1) == {"time": NATIVE}
 
 
@@ -106,7 +106,7 @@ def test_auto_makes_loops_of_unknown_length_native() -> None:
 @pytest.mark.parametrize(
     ("count", "goes_on", "expected"),
     [
-        ({"M": 5}, "True", BRIEF),
+        ({"M": 5}, "True", STANDARD_FOR_LITTLE_WORK),
         ({"M": 100_000}, "True", NATIVE),
         ({"M": 5, "cond": "True"}, "w < 9.0", NATIVE),
         ({"M": "y"}, "True", NATIVE),

@@ -22,7 +22,7 @@ SEEDS = times(15, 3000)
 @pytest.fixture(autouse=True)
 def native_for_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make loops native even if they have little work."""
-    monkeypatch.setattr(loop_decisions, "LITTLE", 0.0)
+    monkeypatch.setattr(loop_decisions, "MIN_NATIVE_MICROSECONDS", 0.0)
 
 
 def without_native_report(results: mdf_loop.Results) -> mdf_loop.Results:
@@ -35,7 +35,7 @@ def without_native_report(results: mdf_loop.Results) -> mdf_loop.Results:
 def test_random_noisy_loops_equal_the_standard_loop(
     width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "width", lambda: width)
+    monkeypatch.setattr(machine, "vector_width", lambda: width)
     native = 0
     for seed in range(width, SEEDS, 3):
         model, sweep = noisy_loop(seed, records=False)

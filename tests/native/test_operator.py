@@ -267,7 +267,7 @@ def test_released_code_frees_its_memory() -> None:
         if number == count:
             gc.collect()
             before = resident()
-        machine.compiled(machine.SAMPLE, ("sample",))
+        machine.compile_llvm(machine.SAMPLE, ("sample",))
     gc.collect()
     assert resident() - before < count * 10_000
 

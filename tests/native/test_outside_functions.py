@@ -9,8 +9,8 @@ import pytest
 
 import mdf_loop
 from mdf_loop.ir import Loop, Op, Program
-from mdf_loop.native.loop_decisions import natives_of
-from mdf_loop.native.outside_functions import outside_of
+from mdf_loop.native.loop_decisions import decide_loops
+from mdf_loop.native.outside_functions import find_outside_functions
 from mdf_loop.run.onnxruntime.session import Session
 from tests.native.one_loop import Sketch
 from tests.placements import REQUIRED
@@ -142,14 +142,14 @@ def hoisted(shape: tuple[int, ...], *, inside: str = "$.loop.body") -> Program:
 
 def loops_and_functions(program: Program, **more: Any) -> tuple[int, int]:
     """Return the number of native loops, and the number of functions outside of them."""
-    natives = natives_of(program, "require", **more)
+    natives = decide_loops(program, "require", **more)
     left = [op for op in natives.program.ops if isinstance(op, Op) and op.op_type == "Exp"]
     return len(natives.loops), len(left)
 
 
 def test_a_hoisted_function_becomes_a_loop() -> None:
     program = hoisted((5,))
-    natives = natives_of(program, "require")
+    natives = decide_loops(program, "require")
     loops = [op for op in natives.program.ops if isinstance(op, Loop)]
     assert [[op.op_type for op in loop.ops] for loop in loops] == [["Exp"], ["Add"]]
     assert set(loops) == set(natives.loops)
@@ -163,13 +163,13 @@ def test_scalar_and_unrelated_functions_stay_outside_of_loops() -> None:
         "the function was not hoisted from the loop"
     )
     program = hoisted((5,))
-    assert natives_of(program, "off").program is program
+    assert decide_loops(program, "off").program is program
 
 
 def test_a_part_of_a_program_follows_the_whole_program() -> None:
     whole = hoisted((5,))
     straight = Program("p", whole.inputs[:1], whole.ops[:-1], ())
-    assert outside_of(straight).functions
+    assert find_outside_functions(straight).functions
     assert loops_and_functions(straight, whole=whole) == (1, 0)
     single = hoisted(())
     straight = Program("p", single.inputs[:1], single.ops[:-1], ())

@@ -10,7 +10,7 @@ from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.ir import Op, Program, Value, is_fixed
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import NotNative
-from mdf_loop.ops.native.moves import places_of, says_places
+from mdf_loop.ops.native.moves import has_known_positions, positions_of
 from mdf_loop.ops.registry import Bits
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
@@ -93,9 +93,9 @@ def test_every_operator_with_one_value_as_several_operands(op_type: str) -> None
 def test_indices_equal_to_the_moved_array_are_not_constant(op_type: str, array: np.ndarray) -> None:
     x, y = Value("x", str(array.dtype), array.shape), Value("y", str(array.dtype), ("n",))
     op = Op(op_type, (x, x), (y,))
-    assert not says_places(op, lambda _: None)
+    assert not has_known_positions(op, lambda _: None)
     with pytest.raises(NotNative, match=f"it has onnx::{op_type} of what is computed"):
-        places_of(op, lambda _: array.shape, lambda _: None)
+        positions_of(op, lambda _: array.shape, lambda _: None)
 
 
 def test_an_array_masked_by_itself_in_a_model_over_time() -> None:

@@ -120,10 +120,10 @@ def many_live_arrays(b: Builder, values: list[Value]) -> list[Value]:
 def test_equal_programs_share_compiled_code() -> None:
     """Check that equal programs share compiled code, so the text contains no memory addresses of Python."""
     Session(carried_by(many_live_arrays, (8,)), REQUIRED)
-    before = kernel._MADE.values()
+    before = kernel._COMPILED.values()
     for _ in range(5):
         Session(carried_by(many_live_arrays, (8,)), REQUIRED)
-    assert set(map(id, kernel._MADE.values())) == set(map(id, before))
+    assert set(map(id, kernel._COMPILED.values())) == set(map(id, before))
 
 
 @pytest.mark.parametrize("rows", range(1, 9))

@@ -247,7 +247,7 @@ REASONS = {
 def test_the_reason_of_a_standard_loop(
     make: Callable[[], Program], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop_decisions, "LITTLE", 0)
+    monkeypatch.setattr(loop_decisions, "MIN_NATIVE_MICROSECONDS", 0)
     program, reason = make(), REASONS[make]
     assert Session(program, NATIVE).native["A.f"] == f"standard: {reason}"
     with pytest.raises(UnsupportedError) as error:

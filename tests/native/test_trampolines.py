@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from mdf_loop.native.operator import trampoline
+from mdf_loop.native.operator import trampoline_path
 
 CI = Path(__file__).resolve().parents[2] / ".ci" / "trampolines.py"
 STARTS = {
@@ -78,7 +78,7 @@ def test_each_system_selects_its_library(
 ) -> None:
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr("platform.machine", lambda: processor)
-    library = trampoline()
+    library = trampoline_path()
     assert (None if library is None else library.name) == name
 
 

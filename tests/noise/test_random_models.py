@@ -35,7 +35,10 @@ SEEDS = st.sampled_from([0, 1, 2**64 - 1])
 @contextmanager
 def native() -> Iterator[None]:
     """Compile all loops to machine code, however little work they do."""
-    with patch.object(loop_decisions, "LITTLE", 0.0), patch.object(time_session, "LITTLE", 0.0):
+    with (
+        patch.object(loop_decisions, "MIN_NATIVE_MICROSECONDS", 0.0),
+        patch.object(time_session, "MIN_NATIVE_MICROSECONDS", 0.0),
+    ):
         yield
 
 

@@ -89,7 +89,7 @@ def test_random_passages_have_the_same_bits_in_any_form_and_batch(
     by_meaning = standard.run(trials=TRIALS, engine="interpreter", **options)
     assert_equal_outputs(by_meaning, many)
     assert by_meaning.loops == many.loops
-    with patch.object(loop_decisions, "LITTLE", 0.0):
+    with patch.object(loop_decisions, "MIN_NATIVE_MICROSECONDS", 0.0):
         assert_equal_outputs(
             mdf_loop.compile(model, device="cpu").run(trials=TRIALS, **options), many
         )

@@ -50,12 +50,12 @@ class Form:
         forms: dict[str, bool] = {}
 
         def noting(loop: Any, known: Any) -> Any:
-            form = original_form_of(loop, known)
-            forms[loop.name] = form.many
+            form = original_signature_of(loop, known)
+            forms[loop.name] = form.vectorized
             return form
 
-        original_form_of = loop_decisions.form_of
-        with mock.patch.object(loop_decisions, "form_of", noting):
+        original_signature_of = loop_decisions.signature_of
+        with mock.patch.object(loop_decisions, "signature_of", noting):
             results = self.compiled.run(**words)
         self.has_arrays = forms.get("time", False)
         return results

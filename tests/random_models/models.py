@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.native.loop_decisions import MANY
+from mdf_loop.native.loop_decisions import MIN_SHARED_ELEMENTS
 from tests.random_models.functions import FUNCTIONS
 from tests.random_models.nodes import Drawing, Node, random_profile
 
@@ -77,7 +77,7 @@ def random_model(seed: int) -> RandomModel:
         {**_defaults(nodes), **inputs},
         not d.writer.has_rounded,
         "random" in str(source),
-        profile.length >= MANY,
+        profile.length >= MIN_SHARED_ELEMENTS,
     )
 
 

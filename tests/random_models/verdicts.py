@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop import Results
 from mdf_loop.errors import LoopError
-from mdf_loop.native.loop_decisions import BRIEF, NATIVE
+from mdf_loop.native.loop_decisions import NATIVE, STANDARD_FOR_LITTLE_WORK
 from tests.random_models.forms import Form, Forms, file_outputs, form_of_model
 from tests.random_models.models import RandomModel
 from tests.random_models.ways import Ways, arrays_of
@@ -89,7 +89,7 @@ class _Examination:
         ways = self._ways(form, {})
         results = form.run()
         automatic, words = arrays_of(results), set(results.native.values())
-        if words <= {NATIVE, BRIEF} and set(native.native.values()) == {NATIVE}:
+        if words <= {NATIVE, STANDARD_FOR_LITTLE_WORK} and set(native.native.values()) == {NATIVE}:
             problems = differences(automatic, arrays_of(native))
             yield from (f"auto beside native: {text}" for text in problems)
         yield from (f"auto, cut: {text}" for text in differences(outcome(ways.cut), automatic))

@@ -52,7 +52,7 @@ def test_the_environment_lists_the_parts_that_affect_bits() -> None:
 
 
 def test_a_loop_that_is_not_native_without_llvmlite(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "unavailable", lambda: "llvmlite is not installed")
+    monkeypatch.setattr(module, "reason_unavailable", lambda: "llvmlite is not installed")
     forms = {"time": "standard: llvmlite is not installed"}
     assert environment("onnxruntime", forms)["llvmlite"] == "off: llvmlite is not installed"
 

@@ -10,7 +10,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import InputError
-from mdf_loop.native.loop_decisions import BRIEF, NATIVE
+from mdf_loop.native.loop_decisions import NATIVE, STANDARD_FOR_LITTLE_WORK
 from mdf_loop.run.time_stepper import TimeStepper
 
 BODY = {
@@ -77,7 +77,7 @@ def test_a_loop_that_was_native_must_stay_native() -> None:
     stepper = object.__new__(TimeStepper)
     stepper.native, stepper._later_forms = {}, {}
     stepper._check_forms({"N.f": NATIVE})
-    stepper._check_forms({"N.f": BRIEF})
+    stepper._check_forms({"N.f": STANDARD_FOR_LITTLE_WORK})
     stepper._check_forms({"N.f": NATIVE})
     with pytest.raises(InputError, match=r"'N\.f' was native in the run that goes on"):
         stepper._check_forms({"N.f": "standard: a reason"})

@@ -16,11 +16,11 @@ from mdf_loop.build import Builder
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import element_type
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import BYTES, TYPES
+from mdf_loop.ops.native.code import ITEM_BYTES, REGISTER_TYPES
 from mdf_loop.ops.onnx_schema import schema
 from mdf_loop.ops.registry import Bits, rows
 
-DTYPES = tuple(TYPES)
+DTYPES = tuple(REGISTER_TYPES)
 """Dtypes that machine code supports."""
 
 COMMON_DTYPES = ("float64", "float32", "int64", "int32", "bool")
@@ -121,7 +121,7 @@ def _words(formal: Any, constraints: Mapping[str, list[str]]) -> list[str]:
 
 
 def _operand_types(name: str) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """Yield operand dtypes of the schema with their positions; variadic operands repeat 1 to `MOST` times."""
+    """Yield operand dtypes of the schema with their positions; variadic operands repeat 1 to `MAX_SPLIT_ELEMENTS` times."""
     op_schema = schema(name)
     constraints = {c.type_param_str: c.allowed_type_strs for c in op_schema.type_constraints}
     formals = list(op_schema.inputs)
@@ -151,7 +151,7 @@ def _attributes(name: str, dtypes: tuple[str, ...]) -> Iterator[Mapping[str, Any
             yield {}
         yield {"fmod": 1}
     elif name == "BitCast":
-        same = (d for d in DTYPES if d != "bool" and BYTES[d] == BYTES[dtypes[0]])
+        same = (d for d in DTYPES if d != "bool" and ITEM_BYTES[d] == ITEM_BYTES[dtypes[0]])
         yield from ({"to": element_type(dtype)} for dtype in same)
     elif name == "BitShift":
         yield from ({"direction": "LEFT"}, {"direction": "RIGHT"})

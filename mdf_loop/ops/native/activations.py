@@ -8,14 +8,14 @@ import numpy as np
 
 from mdf_loop.ir import Op
 from mdf_loop.ops import onnx_schema
-from mdf_loop.ops.native.arithmetic import absolute, first
+from mdf_loop.ops.native.arithmetic import absolute, first_dtype
 from mdf_loop.ops.native.code import Code, NotNative, is_float, is_single
-from mdf_loop.ops.native.conversions import converted
+from mdf_loop.ops.native.conversions import convert
 
 
-def _number(code: Code, op: Op, name: str) -> str:
+def _attribute_constant(code: Code, op: Op, name: str) -> str:
     """Return a numeric attribute as a constant of the operand's dtype."""
-    return code.number(_attribute(op, name), first(op))
+    return code.constant(_attribute(op, name), first_dtype(op))
 
 
 def _attribute(op: Op, name: str) -> Any:
@@ -23,10 +23,10 @@ def _attribute(op: Op, name: str) -> Any:
     return onnx_schema.attribute(op.op_type, op.attributes, name)
 
 
-def _bounded(code: Code, dtype: str, x: str, low: str, high: str) -> str:
+def _clamp(code: Code, dtype: str, x: str, low: str, high: str) -> str:
     """Write `min(max(x, low), high)`. An x of nan stays nan, and a bound of nan has no effect."""
-    x = code.choose(code.less(dtype, x, low), dtype, low, x)
-    return code.choose(code.less(dtype, high, x), dtype, high, x)
+    x = code.select(code.less(dtype, x, low), dtype, low, x)
+    return code.select(code.less(dtype, high, x), dtype, high, x)
 
 
 def clip(code: Code, op: Op, x: str, *bounds: str) -> str:
@@ -38,72 +38,79 @@ def clip(code: Code, op: Op, x: str, *bounds: str) -> str:
     operands, registers = (*op.inputs[1:], None, None)[:2], iter(bounds)
     if any(operand is not None and not is_single(operand) for operand in operands):
         raise NotNative("it has onnx::Clip with bounds that are arrays")
-    dtype = first(op)
+    dtype = first_dtype(op)
     limits = np.finfo(dtype) if is_float(dtype) else np.iinfo(dtype)
     low, high = (
-        code.number(limit, dtype) if operand is None else next(registers)
+        code.constant(limit, dtype) if operand is None else next(registers)
         for operand, limit in zip(operands, (limits.min, limits.max), strict=True)
     )
-    return _bounded(code, dtype, x, low, high)
+    return _clamp(code, dtype, x, low, high)
 
 
 def relu(code: Code, op: Op, x: str) -> str:
     """Write `max(x, 0)`, where -0.0 stays -0.0."""
-    dtype, zero = first(op), code.number(0, first(op))
-    return code.choose(code.less(dtype, x, zero), dtype, zero, x)
+    dtype, zero = first_dtype(op), code.constant(0, first_dtype(op))
+    return code.select(code.less(dtype, x, zero), dtype, zero, x)
 
 
 def leaky_relu(code: Code, op: Op, x: str) -> str:
     """Write `alpha * x if x < 0 else x`."""
-    return prelu(code, op, x, _number(code, op, "alpha"))
+    return prelu(code, op, x, _attribute_constant(code, op, "alpha"))
 
 
 def prelu(code: Code, op: Op, x: str, slope: str) -> str:
     """Write `slope * x if x < 0 else x`."""
-    dtype = first(op)
-    below = code.less(dtype, x, code.number(0, dtype))
-    return code.choose(below, dtype, code.binary("fmul", dtype, slope, x), x)
+    dtype = first_dtype(op)
+    below = code.less(dtype, x, code.constant(0, dtype))
+    return code.select(below, dtype, code.binary("fmul", dtype, slope, x), x)
 
 
 def thresholded_relu(code: Code, op: Op, x: str) -> str:
     """Write `x if x > alpha else 0`."""
-    dtype = first(op)
-    above = code.less(dtype, _number(code, op, "alpha"), x)
-    return code.choose(above, dtype, x, code.number(0, dtype))
+    dtype = first_dtype(op)
+    above = code.less(dtype, _attribute_constant(code, op, "alpha"), x)
+    return code.select(above, dtype, x, code.constant(0, dtype))
 
 
 def hard_sigmoid(code: Code, op: Op, x: str) -> str:
     """Write `max(0, min(1, alpha * x + beta))`."""
-    dtype = first(op)
-    line = code.binary("fmul", dtype, _number(code, op, "alpha"), x)
-    line = code.binary("fadd", dtype, line, _number(code, op, "beta"))
-    return _bounded(code, dtype, line, code.number(0, dtype), code.number(1, dtype))
+    dtype = first_dtype(op)
+    linear = code.binary("fmul", dtype, _attribute_constant(code, op, "alpha"), x)
+    linear = code.binary("fadd", dtype, linear, _attribute_constant(code, op, "beta"))
+    return _clamp(code, dtype, linear, code.constant(0, dtype), code.constant(1, dtype))
 
 
 def hard_swish(code: Code, op: Op, x: str) -> str:
     """Write `x * max(0, min(1, x / 6 + 1/2))`."""
-    dtype = first(op)
-    line = code.binary("fmul", dtype, code.number(1 / 6, dtype), x)
-    line = code.binary("fadd", dtype, line, code.number(0.5, dtype))
-    factor = _bounded(code, dtype, line, code.number(0, dtype), code.number(1, dtype))
+    dtype = first_dtype(op)
+    linear = code.binary("fmul", dtype, code.constant(1 / 6, dtype), x)
+    linear = code.binary("fadd", dtype, linear, code.constant(0.5, dtype))
+    factor = _clamp(code, dtype, linear, code.constant(0, dtype), code.constant(1, dtype))
     return code.binary("fmul", dtype, x, factor)
 
 
 def softsign(code: Code, op: Op, x: str) -> str:
     """Write `x / (1 + |x|)`."""
-    dtype = first(op)
-    denominator = code.binary("fadd", dtype, code.number(1, dtype), absolute(code, op, x))
+    dtype = first_dtype(op)
+    denominator = code.binary("fadd", dtype, code.constant(1, dtype), absolute(code, op, x))
     return code.binary("fdiv", dtype, x, denominator)
 
 
 def shrink(code: Code, op: Op, x: str) -> str:
     """Write `x + bias if x < -lambd else x - bias if x > lambd else 0`. Integers are computed in float32."""
-    dtype = first(op)
-    wide = dtype if is_float(dtype) else "float32"
-    x = converted(code, dtype, x, wide)
-    bias, limit = code.number(_attribute(op, "bias"), wide), _attribute(op, "lambd")
-    below = code.less(wide, x, code.number(-limit, wide))
-    above = code.less(wide, code.number(limit, wide), x)
-    otherwise = code.choose(above, wide, code.binary("fsub", wide, x, bias), code.number(0, wide))
-    shrunk = code.choose(below, wide, code.binary("fadd", wide, x, bias), otherwise)
-    return converted(code, wide, shrunk, dtype)
+    dtype = first_dtype(op)
+    compute_dtype = dtype if is_float(dtype) else "float32"
+    x = convert(code, dtype, x, compute_dtype)
+    bias, limit = code.constant(_attribute(op, "bias"), compute_dtype), _attribute(op, "lambd")
+    below = code.less(compute_dtype, x, code.constant(-limit, compute_dtype))
+    above = code.less(compute_dtype, code.constant(limit, compute_dtype), x)
+    otherwise = code.select(
+        above,
+        compute_dtype,
+        code.binary("fsub", compute_dtype, x, bias),
+        code.constant(0, compute_dtype),
+    )
+    selected = code.select(
+        below, compute_dtype, code.binary("fadd", compute_dtype, x, bias), otherwise
+    )
+    return convert(code, compute_dtype, selected, dtype)

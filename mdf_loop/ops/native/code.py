@@ -30,17 +30,17 @@ Equal registers are equal extents. Different registers may be equal or different
 Extents: TypeAlias = tuple[Extent, ...]
 """Extents of all axes of an array."""
 
-TYPES = {
+REGISTER_TYPES = {
     **{"float64": "double", "float32": "float", "bool": "i1"},
     **{"int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8"},
     **{"uint64": "i64", "uint32": "i32", "uint16": "i16", "uint8": "i8"},
 }
 """LLVM type of a number in a register, by dtype."""
 
-STORED = {**TYPES, "bool": "i8"}
+MEMORY_TYPES = {**REGISTER_TYPES, "bool": "i8"}
 """LLVM type of a number in memory, by dtype."""
 
-BYTES = {dtype: np.dtype(dtype).itemsize for dtype in TYPES}
+ITEM_BYTES = {dtype: np.dtype(dtype).itemsize for dtype in REGISTER_TYPES}
 """Number of bytes of a number in memory, by dtype."""
 
 
@@ -69,10 +69,10 @@ class Cell(Struct, frozen=True):
     pointer: str = ""
 
 
-NUMBER = "\N{WHITE SQUARE}"
+NUMBER_PLACEHOLDER = "\N{WHITE SQUARE}"
 """Placeholder in an error message for a number that is known only at run time."""
 
-COUNT_OF_NUMBERS, NUMBERS = 3, 4
+NUMBER_COUNT_POSITION, NUMBERS_POSITION = 3, 4
 """Positions in `Call` of trampoline.c, in words of 8 bytes, of the count and the list of numbers of a failure."""
 
 
@@ -95,7 +95,7 @@ class Failure(Struct, frozen=True):
         """Return the error, with the numbers in place of the placeholders."""
         sentence = self.sentence
         for number in numbers:
-            sentence = sentence.replace(NUMBER, str(number), 1)
+            sentence = sentence.replace(NUMBER_PLACEHOLDER, str(number), 1)
         return self.raises(sentence, self.where, self.hint)
 
 
@@ -104,13 +104,13 @@ class Arrays(Protocol):
 
     Attributes:
         text: Text of the function.
-        one: Writer of scalar instructions.
-        wide: Writer of vector instructions.
+        scalar: Writer of scalar instructions.
+        vector: Writer of vector instructions.
     """
 
     text: Text
-    one: Code
-    wide: Code
+    scalar: Code
+    vector: Code
 
     def shape(self, value: Value) -> tuple[int, ...]:
         """Return the extents of an array, which must be known before the loop runs."""
@@ -121,16 +121,16 @@ class Arrays(Protocol):
     def is_extent(self, number: Extent) -> bool:
         """Return True if a number is known to be an extent, and so not negative."""
 
-    def shaped(self, value: Value, extents: Extents) -> None:
+    def set_extents(self, value: Value, extents: Extents) -> None:
         """Set the extents of a computed value."""
 
-    def numbers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
+    def small_integers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
         """Return the elements of a small array of integers, or None for other arrays."""
 
-    def few(self, value: Value, numbers: Sequence[Extent]) -> Cell:
+    def integer_cell(self, value: Value, numbers: Sequence[Extent]) -> Cell:
         """Return the cell of a small array of integers in registers."""
 
-    def known(self, value: Value | None) -> Array | None:
+    def constant_of(self, value: Value | None) -> Array | None:
         """Return the array of a constant, or None for a value that is computed at run time."""
 
     def cell(self, value: Value, cells: Mapping[Value, Cell]) -> Cell:
@@ -148,13 +148,13 @@ class Arrays(Protocol):
     def pointer_of(self, value: Value, cell: Cell) -> str:
         """Return the address of an array. An array in registers is stored first."""
 
-    def far(self, pointer: str, number: Extent) -> str:
+    def offset_pointer(self, pointer: str, number: Extent) -> str:
         """Write the address computation `pointer + number`, in bytes."""
 
-    def at(self, dtype: str, pointer: str, place: str) -> str:
+    def element_address(self, dtype: str, pointer: str, place: str) -> str:
         """Write the address computation for the array element at index `place`."""
 
-    def times(self, number: str, factor: Extent) -> str:
+    def multiply(self, number: str, factor: Extent) -> str:
         """Write the product of two numbers of elements or bytes."""
 
     def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
@@ -166,7 +166,7 @@ class Arrays(Protocol):
     def copy(self, target: str, source: str, size: Extent) -> None:
         """Write a copy of `size` bytes. The source and the target may overlap."""
 
-    def over(self, count: Extent, write: Callable[[Code, str], None]) -> None:
+    def for_each_element(self, count: Extent, write: Callable[[Code, str], None]) -> None:
         """Write a loop over array elements: vectors of elements, then the remaining elements one by one.
 
         Args:
@@ -209,7 +209,7 @@ class Code(Struct, frozen=True):
     Attributes:
         text: Text of the function.
         width: Number of lanes.
-        many: True if transcendental functions are computed by own vectorized code, with the same bits at
+        vectorized: True if transcendental functions are computed by own vectorized code, with the same bits at
             every width. False if they are computed by the system's library, as in ONNX Runtime.
         quick_divider: True if division instructions are faster than products with corrections. The
             quotients have the same bits in both cases.
@@ -217,21 +217,21 @@ class Code(Struct, frozen=True):
 
     text: Text = field(default_factory=Text)
     width: int = 1
-    many: bool = False
+    vectorized: bool = False
     quick_divider: bool = False
 
     def type(self, dtype: str) -> str:
         """Return the LLVM type of a register with one number for each lane."""
-        return self._lanes(TYPES[dtype])
+        return self._vector_type(REGISTER_TYPES[dtype])
 
-    def stored(self, dtype: str) -> str:
+    def memory_type(self, dtype: str) -> str:
         """Return the LLVM type of one number for each lane in memory."""
-        return self._lanes(STORED[dtype])
+        return self._vector_type(MEMORY_TYPES[dtype])
 
-    def _lanes(self, scalar: str) -> str:
+    def _vector_type(self, scalar: str) -> str:
         return scalar if self.width == 1 else f"<{self.width} x {scalar}>"
 
-    def put(self, instruction: str) -> str:
+    def emit(self, instruction: str) -> str:
         """Append an instruction, and return the register of its output."""
         register = self.text.name("%v")
         self.text.lines.append(f"  {register} = {instruction}")
@@ -241,7 +241,7 @@ class Code(Struct, frozen=True):
         """Append an instruction without an output."""
         self.text.lines.append(f"  {instruction}")
 
-    def place(self, kind: str) -> str:
+    def allocate_local(self, kind: str) -> str:
         """Allocate local memory (`alloca`), which LLVM turns into a register, and return its address."""
         register = self.text.name("%place")
         self.text.frame.append(f"  {register} = alloca {kind}, align 64")
@@ -251,7 +251,7 @@ class Code(Struct, frozen=True):
         """Append a label, which begins an LLVM basic block."""
         self.text.lines.append(f"{name}:")
 
-    def when(
+    def branch(
         self, truth: str, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None
     ) -> None:
         """Write a conditional branch to one of two blocks of code."""
@@ -269,7 +269,7 @@ class Code(Struct, frozen=True):
             return truth
         kind, name = self.type("bool"), f"llvm.vector.reduce.or.v{self.width}i1"
         self.text.declared[name] = f"declare i1 @{name}({kind})"
-        return self.put(f"call i1 @{name}({kind} {truth})")
+        return self.emit(f"call i1 @{name}({kind} {truth})")
 
     def fail_if(self, truth: str, failure: Failure, numbers: Sequence[Extent] = ()) -> None:
         """Write an early return with a failure if a condition is true in any lane.
@@ -285,21 +285,23 @@ class Code(Struct, frozen=True):
         self.line(f"br i1 {self.any(truth)}, label %{wrong}, label %{right}")
         self.label(wrong)
         numbered = (
-            [*enumerate(numbers, NUMBERS), (COUNT_OF_NUMBERS, len(numbers))] if numbers else []
+            [*enumerate(numbers, NUMBERS_POSITION), (NUMBER_COUNT_POSITION, len(numbers))]
+            if numbers
+            else []
         )
         for place, number in numbered:
-            at = self.put(f"getelementptr i64, ptr %call, i64 {place}")
+            at = self.emit(f"getelementptr i64, ptr %call, i64 {place}")
             self.line(f"store i64 {number}, ptr {at}")
         self.line(f"ret i64 -{1 + self.text.failures.index(failure)}")
         self.label(right)
 
     # --- constants ----------------------------------------------------------------------------
 
-    def number(self, value: Any, dtype: str = "float64") -> str:
+    def constant(self, value: Any, dtype: str = "float64") -> str:
         """Return the literal of a constant that is equal in all lanes."""
-        return self.splat(literal(value, dtype), TYPES[dtype])
+        return self.splat(literal(value, dtype), REGISTER_TYPES[dtype])
 
-    def number_of(self, register: str) -> float | None:
+    def constant_value(self, register: str) -> float | None:
         """Return the value of a float constant that is equal in all lanes, or None for other registers."""
         scalar = register.rstrip(">").split()[-1]
         if not scalar.startswith("0x"):
@@ -313,13 +315,13 @@ class Code(Struct, frozen=True):
             return scalar
         return f"<{', '.join([f'{kind} {scalar}'] * self.width)}>"
 
-    def spread(self, register: str, dtype: str) -> str:
+    def broadcast(self, register: str, dtype: str) -> str:
         """Write the broadcast of a scalar to all lanes. A constant scalar becomes a constant vector."""
-        kind, wide = TYPES[dtype], self.type(dtype)
+        kind, wide = REGISTER_TYPES[dtype], self.type(dtype)
         if self.width == 1 or not register.startswith("%"):
             return self.splat(register, kind)
-        first = self.put(f"insertelement {wide} poison, {kind} {register}, i32 0")
-        return self.put(
+        first = self.emit(f"insertelement {wide} poison, {kind} {register}, i32 0")
+        return self.emit(
             f"shufflevector {wide} {first}, {wide} poison, <{self.width} x i32> zeroinitializer"
         )
 
@@ -327,12 +329,12 @@ class Code(Struct, frozen=True):
 
     def binary(self, word: str, dtype: str, a: str, b: str) -> str:
         """Write the instruction `word a, b` for numbers of a dtype."""
-        return self.put(f"{word} {self.type(dtype)} {a}, {b}")
+        return self.emit(f"{word} {self.type(dtype)} {a}, {b}")
 
     def compare(self, word: str, dtype: str, a: str, b: str) -> str:
         """Write a comparison in each lane: `olt`, `oeq`, `uno`, ... of floats, `slt`, `eq`, ... of other numbers."""
         kind = "fcmp" if is_float(dtype) else "icmp"
-        return self.put(f"{kind} {word} {self.type(dtype)} {a}, {b}")
+        return self.emit(f"{kind} {word} {self.type(dtype)} {a}, {b}")
 
     def less(self, dtype: str, a: str, b: str) -> str:
         """Write `a < b`, which is false for nan."""
@@ -343,39 +345,39 @@ class Code(Struct, frozen=True):
         """Write `a == b`, which is false for nan."""
         return self.compare("oeq" if is_float(dtype) else "eq", dtype, a, b)
 
-    def choose(self, truth: str, dtype: str, a: str, b: str) -> str:
+    def select(self, truth: str, dtype: str, a: str, b: str) -> str:
         """Write a selection in each lane: `a` if the condition is true, else `b`."""
         kind = self.type(dtype)
-        return self.put(f"select {self.type('bool')} {truth}, {kind} {a}, {kind} {b}")
+        return self.emit(f"select {self.type('bool')} {truth}, {kind} {a}, {kind} {b}")
 
     def cast(self, word: str, source: str, register: str, target: str) -> str:
         """Write a conversion: `sitofp`, `fptosi`, `zext`, `bitcast`, ..."""
-        return self.put(f"{word} {self.type(source)} {register} to {self.type(target)}")
+        return self.emit(f"{word} {self.type(source)} {register} to {self.type(target)}")
 
     def intrinsic(self, name: str, dtype: str, *registers: str) -> str:
         """Write a call of an LLVM intrinsic in all lanes: `fabs`, `sqrt`, `floor`, `fma`, ..."""
-        suffix = {"float64": "f64", "float32": "f32"}.get(dtype, TYPES[dtype])
+        suffix = {"float64": "f64", "float32": "f32"}.get(dtype, REGISTER_TYPES[dtype])
         full = f"llvm.{name}.{'' if self.width == 1 else f'v{self.width}'}{suffix}"
         return self._call(full, self.type(dtype), registers)
 
     def library(self, name: str, dtype: str, *registers: str) -> str:
         """Write a call of the system's mathematical library, lane by lane."""
         full = name if dtype == "float64" else f"{name}f"
-        kind = TYPES[dtype]
+        kind = REGISTER_TYPES[dtype]
         if self.width == 1:
             return self._call(full, kind, registers)
         vector, wide = "poison", self.type(dtype)
         for lane in range(self.width):
-            lanes = [self.put(f"extractelement {wide} {r}, i32 {lane}") for r in registers]
+            lanes = [self.emit(f"extractelement {wide} {r}, i32 {lane}") for r in registers]
             one = self._call(full, kind, lanes)
-            vector = self.put(f"insertelement {wide} {vector}, {kind} {one}, i32 {lane}")
+            vector = self.emit(f"insertelement {wide} {vector}, {kind} {one}, i32 {lane}")
         return vector
 
     def _call(self, name: str, kind: str, registers: Sequence[str]) -> str:
         parameter_types = ", ".join([kind] * len(registers))
         self.text.declared[name] = f"declare {kind} @{name}({parameter_types})"
         arguments = ", ".join(f"{kind} {register}" for register in registers)
-        return self.put(f"call {kind} @{name}({arguments})")
+        return self.emit(f"call {kind} @{name}({arguments})")
 
 
 def is_single(value: Value) -> bool:

@@ -19,7 +19,7 @@ from mdf_loop.ir import Array, Op, Value
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.ops.inference import infer
 from mdf_loop.ops.native.code import Code, NotNative
-from mdf_loop.ops.native.conversions import converted
+from mdf_loop.ops.native.conversions import convert
 from mdf_loop.ops.onnx_schema import exact_numbers
 from mdf_loop.ops.registry import row_of
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
 
-def composed(code: Code, op: Op, *registers: str) -> str:
+def write_decomposition(code: Code, op: Op, *registers: str) -> str:
     """Write an operation on floats by the operations of its decomposition.
 
     Raises:
@@ -37,7 +37,7 @@ def composed(code: Code, op: Op, *registers: str) -> str:
     assert decompose is not None
     operands = zip((v for v in op.inputs if v is not None), registers, strict=True)
     wide = tuple(
-        writer.value(converted(code, v.dtype, register, "float64"), "float64")
+        writer.value(convert(code, v.dtype, register, "float64"), "float64")
         for v, register in operands
     )
     rounded = {name: float(np.float32(n)) for name, n in exact_numbers(op.op_type, op.attributes)}
@@ -47,7 +47,7 @@ def composed(code: Code, op: Op, *registers: str) -> str:
     except UnsupportedError as error:
         raise NotNative(error.findings[0].what) from None
     assert isinstance(replacement, Value)
-    return converted(code, "float64", writer.registers[replacement], op.outputs[0].dtype)
+    return convert(code, "float64", writer.registers[replacement], op.outputs[0].dtype)
 
 
 class _OperationWriter(Struct, frozen=True):
@@ -71,17 +71,17 @@ class _OperationWriter(Struct, frozen=True):
         """Return a constant scalar."""
         number: Array = np.asarray(array)
         dtype = dtype_name(number)
-        return self.value(self.code.number(number.item(), dtype), dtype)
+        return self.value(self.code.constant(number.item(), dtype), dtype)
 
     def op(self, op_type: str, *inputs: Value, **attributes: Any) -> Value:
         """Write an operation and return its output."""
-        form = row_of(op_type).native
-        assert form is not None, f"{op_type} has no form"
+        write = row_of(op_type).native
+        assert write is not None, f"{op_type} has no machine code"
         types = [(value.dtype, value.shape) for value in inputs]
         ((dtype, shape),) = infer(op_type, types, attributes, {}, 1)
         op = Op(op_type, inputs, (Value(op_type, dtype, shape),), attributes)
         registers = (self.registers[value] for value in inputs)
-        return self.value(form(self.code, op, *registers), dtype)
+        return self.value(write(self.code, op, *registers), dtype)
 
     def constant_of(self, value: Value) -> None:
         """Return None, since no value is a constant that the decomposition could fold."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_loop.ir import Op
-from mdf_loop.ops.native.arithmetic import first
-from mdf_loop.ops.native.code import TYPES, Code, is_float, is_signed
+from mdf_loop.ops.native.arithmetic import first_dtype
+from mdf_loop.ops.native.code import REGISTER_TYPES, Code, is_float, is_signed
 
 
 def cast(code: Code, op: Op, x: str, *_: str) -> str:
     """Write `Cast`."""
-    return converted(code, first(op), x, op.outputs[0].dtype)
+    return convert(code, first_dtype(op), x, op.outputs[0].dtype)
 
 
-def converted(code: Code, source: str, x: str, target: str) -> str:
+def convert(code: Code, source: str, x: str, target: str) -> str:
     """Write the conversion of a register to another dtype.
 
     A float is rounded towards zero if the target is an integer. An integer in a smaller dtype keeps its last
@@ -24,12 +24,12 @@ def converted(code: Code, source: str, x: str, target: str) -> str:
         return x
     if target == "bool":
         if is_float(source):
-            return code.compare("une", source, x, code.number(0, source))
-        return code.compare("ne", source, x, code.number(0, source))
+            return code.compare("une", source, x, code.constant(0, source))
+        return code.compare("ne", source, x, code.constant(0, source))
     if is_float(source):
         if is_float(target):
             return code.cast("fpext" if target == "float64" else "fptrunc", source, x, target)
-        return _truncated(code, source, x, target)
+        return _truncate(code, source, x, target)
     if is_float(target):
         return code.cast("sitofp" if is_signed(source) else "uitofp", source, x, target)
     source_bits, target_bits = _BITS[source], _BITS[target]
@@ -40,11 +40,11 @@ def converted(code: Code, source: str, x: str, target: str) -> str:
     return code.cast(instruction, source, x, target)
 
 
-_BITS = {dtype: int(kind[1:]) for dtype, kind in TYPES.items() if not is_float(dtype)}
+_BITS = {dtype: int(kind[1:]) for dtype, kind in REGISTER_TYPES.items() if not is_float(dtype)}
 """Number of bits of each integer dtype."""
 
 
-def _truncated(code: Code, source: str, x: str, target: str) -> str:
+def _truncate(code: Code, source: str, x: str, target: str) -> str:
     """Write the conversion of a float to an integer, rounded towards zero.
 
     The result equals that of the instruction that the runtime's kernels use. The instruction computes int64
@@ -52,18 +52,18 @@ def _truncated(code: Code, source: str, x: str, target: str) -> str:
     For uint64, numbers from 2**63 on are reduced by 2**63 before the conversion and raised after it.
     """
     if target in ("int64", "int32"):
-        return _signed(code, source, x, target)
+        return _truncate_to_signed(code, source, x, target)
     if target != "uint64":
         wide = "int64" if target == "uint32" else "int32"
-        return converted(code, wide, _signed(code, source, x, wide), target)
-    half, top = code.number(2.0**63, source), code.number(-(2**63), "int64")
+        return convert(code, wide, _truncate_to_signed(code, source, x, wide), target)
+    half, top = code.constant(2.0**63, source), code.constant(-(2**63), "int64")
     large = code.compare("oge", source, x, half)
-    low = code.choose(large, source, code.binary("fsub", source, x, half), x)
-    integer = _signed(code, source, low, "int64")
-    return code.choose(large, "int64", code.binary("xor", "int64", integer, top), integer)
+    low = code.select(large, source, code.binary("fsub", source, x, half), x)
+    integer = _truncate_to_signed(code, source, low, "int64")
+    return code.select(large, "int64", code.binary("xor", "int64", integer, top), integer)
 
 
-def _signed(code: Code, source: str, x: str, target: str) -> str:
+def _truncate_to_signed(code: Code, source: str, x: str, target: str) -> str:
     """Write the conversion of a float to int32 or int64. Numbers that do not fit become the smallest integer."""
     smallest = int(np.iinfo(target).min)
     lower_limit = float(smallest)
@@ -72,9 +72,9 @@ def _signed(code: Code, source: str, x: str, target: str) -> str:
     fits = code.binary(
         "and",
         "bool",
-        code.compare(comparison, source, x, code.number(edge, source)),
-        code.compare("olt", source, x, code.number(-lower_limit, source)),
+        code.compare(comparison, source, x, code.constant(edge, source)),
+        code.compare("olt", source, x, code.constant(-lower_limit, source)),
     )
-    safe = code.choose(fits, source, x, code.number(0, source))
+    safe = code.select(fits, source, x, code.constant(0, source))
     integer = code.cast("fptosi", source, safe, target)
-    return code.choose(fits, target, integer, code.number(smallest, target))
+    return code.select(fits, target, integer, code.constant(smallest, target))

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from mdf_loop.ops.native.formula import (
     Register,
-    choose,
     exceeds,
     fma,
     polynomial,
-    where_rare,
+    select,
+    select_rare,
     with_sign,
 )
 
@@ -47,16 +47,16 @@ The error of exp(r) - 1 is 0.02 * 2**-53.
 BIAS = 1023
 """Bias of the stored exponent of a float64."""
 
-WHOLE = 1.5 * 2.0**52 + BIAS
+ROUNDING_CONSTANT = 1.5 * 2.0**52 + BIAS
 """Constant that rounds a float to an integer by addition. The last bits of the sum are the integer with the bias."""
 
-LARGE = 708.0
+MAX_NORMAL = 708.0
 """Limit of |x| up to which exp(x) is neither infinite nor subnormal."""
 
-LEAST, MOST = -746.0, 709.79
+UNDERFLOW, OVERFLOW = -746.0, 709.79
 """Limits of x below which exp(x) is 0 and above which exp(x) is infinite."""
 
-FLAT = 20.0
+TANH_SATURATION = 20.0
 """Limit of x from which on tanh(x) is rounded to 1."""
 
 
@@ -69,103 +69,107 @@ class ReducedExponent(Struct, frozen=True):
     r: Register
     rest: Register
 
-    def scale(self) -> Register:
+    def power_of_two(self) -> Register:
         """Return `2**k`, which must be a normal number."""
         return (self.biased << 52).float()
 
-    def scaled(self, value: Register) -> Register:
+    def multiply_by_power(self, value: Register) -> Register:
         """Return `2**k * value`, rounded once, for a value near 1 and k from -1076 to 1024.
 
         The power of two is applied in two factors, which avoids overflow.
         """
         half = self.biased >> 1
-        first, second = half + BIAS // 2, self.biased - half + (BIAS + 1) // 2
-        return value * (first << 52).float() * (second << 52).float()
+        first_exponent, second_exponent = half + BIAS // 2, self.biased - half + (BIAS + 1) // 2
+        return value * (first_exponent << 52).float() * (second_exponent << 52).float()
 
 
-def reduced(x: Register) -> ReducedExponent:
+def reduce_exponent(x: Register) -> ReducedExponent:
     """Return the argument reduction of `x` with the nearest k."""
-    shifted = fma(x, PER_LOG2, WHOLE)
-    k = shifted - WHOLE
-    most = fma(k, -LOG2[0], x)
-    r = fma(k, -LOG2[1], most)
-    return ReducedExponent(shifted.bits(), r, fma(k, -LOG2[1], most - r))
+    shifted = fma(x, PER_LOG2, ROUNDING_CONSTANT)
+    k = shifted - ROUNDING_CONSTANT
+    x_minus_k_log2 = fma(k, -LOG2[0], x)
+    r = fma(k, -LOG2[1], x_minus_k_log2)
+    return ReducedExponent(shifted.bits(), r, fma(k, -LOG2[1], x_minus_k_log2 - r))
 
 
 def exp(x: Register) -> Register:
     """Return `e**x`. The error is at most 0.88 ulp."""
-    at = reduced(x)
-    near_one = _near_one(at.r)
-    return where_rare(exceeds(x, LARGE), near_one * at.scale(), lambda: far(x, at, near_one))
+    reduction = reduce_exponent(x)
+    exp_r = _exp_of_remainder(reduction.r)
+    return select_rare(
+        exceeds(x, MAX_NORMAL),
+        exp_r * reduction.power_of_two(),
+        lambda: exp_of_any(x, reduction, exp_r),
+    )
 
 
-def _near_one(r: Register) -> Register:
+def _exp_of_remainder(r: Register) -> Register:
     """Return `exp(r)` for |r| <= log(2) / 2."""
     return fma(fma(r, polynomial(r, r * r, EXP), 1.0), r, 1.0)
 
 
-def far(x: Register, at: ReducedExponent, near_one: Register) -> Register:
+def exp_of_any(x: Register, reduction: ReducedExponent, exp_r: Register) -> Register:
     """Return `exp(x)` for any x, including infinite, subnormal and zero results.
 
     Args:
         x: The operand.
-        at: Argument reduction of `x`.
-        near_one: exp(r).
+        reduction: Argument reduction of `x`.
+        exp_r: exp(r).
     """
-    above = choose(x < LEAST, x.like(0.0), at.scaled(near_one))
-    known = choose(x > MOST, x.like(np.inf), above)
-    return choose(x.is_nan(), x, known)
+    with_zero = select(x < UNDERFLOW, x.to_register(0.0), reduction.multiply_by_power(exp_r))
+    with_infinity = select(x > OVERFLOW, x.to_register(np.inf), with_zero)
+    return select(x.is_nan(), x, with_infinity)
 
 
 def expm1(x: Register) -> Register:
     """Return `e**x - 1`, accurate also for small x. The error is at most 1.25 ulp."""
-    at = reduced(x)
-    large, small = _less_one(at)
+    reduction = reduce_exponent(x)
+    large, small = _expm1_parts(reduction)
 
     def remedy() -> Register:
-        there = far(x, at, _near_one(at.r)) - 1.0
-        return choose(exceeds(x, LARGE), there, large + small)
+        large_result = exp_of_any(x, reduction, _exp_of_remainder(reduction.r)) - 1.0
+        return select(exceeds(x, MAX_NORMAL), large_result, large + small)
 
-    return with_sign(where_rare(exceeds(x, LARGE), large + small, remedy), x)
+    return with_sign(select_rare(exceeds(x, MAX_NORMAL), large + small, remedy), x)
 
 
-def _less_one(at: ReducedExponent) -> tuple[Register, Register]:
+def _expm1_parts(reduction: ReducedExponent) -> tuple[Register, Register]:
     """Return `exp(x) - 1` as a sum of a large and a small number, unless x is large.
 
     With s = 2**k and exp(r) - 1 = r + m, the sum is (s - 1 + s r) + s m.
     """
-    scale, square = at.scale(), at.r * at.r
-    m = fma(square, polynomial(at.r, square, EXP), at.rest)
-    less = scale - 1.0
-    large = fma(scale, at.r, less)
-    return large, fma(scale, m, fma(scale, at.r, less - large))
+    scale, square = reduction.power_of_two(), reduction.r * reduction.r
+    m = fma(square, polynomial(reduction.r, square, EXP), reduction.rest)
+    scale_minus_one = scale - 1.0
+    large = fma(scale, reduction.r, scale_minus_one)
+    return large, fma(scale, m, fma(scale, reduction.r, scale_minus_one - large))
 
 
 def tanh(x: Register) -> Register:
     """Return `d / (d + 2)` with d = exp(2 |x|) - 1, and the sign of x. The error is at most 1.00 ulp."""
     size = abs(x)
-    bounded = choose(size > FLAT, x.like(FLAT), size)
-    large, small = _less_one(reduced(bounded + bounded))
-    above = large + small
-    above_rest = small - (above - large)
-    below = above + 2.0
-    below_rest = above - (below - 2.0) + above_rest
-    return with_sign(_quotient(above, above_rest, below, below_rest), x)
+    bounded = select(size > TANH_SATURATION, x.to_register(TANH_SATURATION), size)
+    large, small = _expm1_parts(reduce_exponent(bounded + bounded))
+    numerator = large + small
+    numerator_rest = small - (numerator - large)
+    denominator = numerator + 2.0
+    denominator_rest = numerator - (denominator - 2.0) + numerator_rest
+    return with_sign(_quotient(numerator, numerator_rest, denominator, denominator_rest), x)
 
 
 def _quotient(
-    above: Register, above_rest: Register, below: Register, below_rest: Register
+    numerator: Register, numerator_rest: Register, denominator: Register, denominator_rest: Register
 ) -> Register:
     """Return `(above + above_rest) / (below + below_rest)`, as a quotient with a correction by its remainder."""
-    part = 1.0 / below
-    quotient = above * part
-    left = fma(-quotient, below, above) + above_rest
-    return fma(fma(-quotient, below_rest, left), part, quotient)
+    inverse = 1.0 / denominator
+    quotient = numerator * inverse
+    remainder = fma(-quotient, denominator, numerator) + numerator_rest
+    return fma(fma(-quotient, denominator_rest, remainder), inverse, quotient)
 
 
 def sigmoid(x: Register) -> Register:
     """Return `1 / (1 + exp(-x))`, below 0 as `e / (1 + e)` with e = exp(x). The error is at most 1.47 ulp."""
     small = exp(-abs(x))
-    below = small + 1.0
-    above = choose(x < 0.0, small, 1.0)
-    return _quotient(above, x.like(0.0), below, small - (below - 1.0))
+    denominator = small + 1.0
+    numerator = select(x < 0.0, small, 1.0)
+    return _quotient(numerator, x.to_register(0.0), denominator, small - (denominator - 1.0))

@@ -12,7 +12,7 @@ Factors: TypeAlias = tuple[Extent, ...]
 """Factors of a product for which no code has been written, so that two products can be compared."""
 
 
-def bare(extents: Extents) -> Extents:
+def strip_leading_ones(extents: Extents) -> Extents:
     """Return the extents without leading axes of one element."""
     n_leading = next((k for k, extent in enumerate(extents) if extent != 1), len(extents))
     return extents[n_leading:]
@@ -21,17 +21,17 @@ def bare(extents: Extents) -> Extents:
 def product(code: Code, factors: Iterable[Extent]) -> Extent:
     """Write the product of extents."""
     extents = tuple(factors)
-    known, registers = alike(extents)
+    known, registers = canonical_product(extents)
     partial_product: Extent = known
     for register in (extent for extent in extents if isinstance(extent, str) and registers):
         if partial_product == 1:
             partial_product = register
         else:
-            partial_product = code.put(f"mul i64 {partial_product}, {register}")
+            partial_product = code.emit(f"mul i64 {partial_product}, {register}")
     return partial_product
 
 
-def alike(factors: Iterable[Extent]) -> tuple[int, Factors]:
+def canonical_product(factors: Iterable[Extent]) -> tuple[int, Factors]:
     """Return the canonical form of a product: its known factor, and its registers in sorted order."""
     extents = tuple(factors)
     known = math.prod(extent for extent in extents if isinstance(extent, int))
@@ -39,29 +39,29 @@ def alike(factors: Iterable[Extent]) -> tuple[int, Factors]:
     return (known, tuple(registers)) if known else (0, ())
 
 
-def total(code: Code, *terms: Extent) -> Extent:
+def add_extents(code: Code, *terms: Extent) -> Extent:
     """Write the sum of extents."""
     partial_sum: Extent = sum(extent for extent in terms if isinstance(extent, int))
     for register in (extent for extent in terms if isinstance(extent, str)):
         if partial_sum == 0:
             partial_sum = register
         else:
-            partial_sum = code.put(f"add i64 {partial_sum}, {register}")
+            partial_sum = code.emit(f"add i64 {partial_sum}, {register}")
     return partial_sum
 
 
-def less(code: Code, a: Extent, b: Extent) -> Extent:
+def subtract_extents(code: Code, a: Extent, b: Extent) -> Extent:
     """Write `a - b`."""
     if isinstance(a, int) and isinstance(b, int):
         return a - b
-    return a if b == 0 else code.put(f"sub i64 {a}, {b}")
+    return a if b == 0 else code.emit(f"sub i64 {a}, {b}")
 
 
 def quotient(code: Code, a: Extent, b: Extent) -> Extent:
     """Write `a / b`, rounded towards zero, for a positive `b`."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // b * (-1 if a < 0 else 1)
-    return a if b == 1 else code.put(f"sdiv i64 {a}, {b}")
+    return a if b == 1 else code.emit(f"sdiv i64 {a}, {b}")
 
 
 def _extreme(
@@ -82,7 +82,7 @@ def _extreme(
     return write_extreme
 
 
-least = _extreme("smin", min)
+smaller_extent = _extreme("smin", min)
 """Writer of the smaller of two extents."""
-largest = _extreme("smax", max)
+larger_extent = _extreme("smax", max)
 """Writer of the larger of two extents."""

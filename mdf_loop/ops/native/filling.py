@@ -8,63 +8,71 @@ import numpy as np
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.code import Arrays, Cell, Code, Extents, NotNative
-from mdf_loop.ops.native.extents import largest, less, product, quotient, total
+from mdf_loop.ops.native.extents import (
+    add_extents,
+    larger_extent,
+    product,
+    quotient,
+    subtract_extents,
+)
 from mdf_loop.ops.registry import title
 
 Cells = Mapping[Value, Cell]
 
 
-def filled(writer: Arrays, op: Op, cells: Cells) -> Cell:
+def fill_constant(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `ConstantOfShape`.
 
     Raises:
         NotNative: The shape is computed, and may contain negative numbers.
     """
-    array, extents = op.outputs[0], _numbers(writer, op, 0, cells)
+    array, extents = op.outputs[0], _load_elements(writer, op, 0, cells)
     if not all(map(writer.is_extent, extents)):
         raise NotNative(f"it has {title(op.op_type)} of what is computed")
     number = np.ravel(op.attributes.get("value", 0.0))[0]
-    writer.shaped(array, extents)
+    writer.set_extents(array, extents)
     target = writer.buffer(array)
 
     def fill(code: Code, k: str) -> None:
-        writer.store(code, array.dtype, code.number(number, array.dtype), target, k)
+        writer.store(code, array.dtype, code.constant(number, array.dtype), target, k)
 
-    writer.over(product(writer.one, extents), fill)
+    writer.for_each_element(product(writer.scalar, extents), fill)
     return writer.as_cell(array, target)
 
 
-def in_a_row(writer: Arrays, op: Op, cells: Cells) -> Cell:
+def write_range(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `Range` of int64.
 
     Raises:
         NotNative: The dtype is not int64, or the step is computed.
     """
-    array, code = op.outputs[0], writer.one
+    array, code = op.outputs[0], writer.scalar
     if array.dtype != "int64":
         raise NotNative(f"it has {title(op.op_type)} of {array.dtype}")
-    ((start,), (end,), (step,)) = (_numbers(writer, op, k, cells) for k in range(3))
+    ((start,), (end,), (step,)) = (_load_elements(writer, op, k, cells) for k in range(3))
     if isinstance(step, str) or step == 0:
         raise NotNative(f"it has {title(op.op_type)} of what is computed")
-    distance = less(code, end, start) if step > 0 else less(code, start, end)
-    n_steps = quotient(code, total(code, distance, abs(step) - 1), abs(step))
-    count = largest(code, n_steps, 0)
-    writer.shaped(array, (count,))
+    distance = (
+        subtract_extents(code, end, start) if step > 0 else subtract_extents(code, start, end)
+    )
+    n_steps = quotient(code, add_extents(code, distance, abs(step) - 1), abs(step))
+    count = larger_extent(code, n_steps, 0)
+    writer.set_extents(array, (count,))
     target = writer.buffer(array)
 
     def write_number(k: str) -> None:
-        number = code.put(f"add i64 {writer.times(k, step)}, {start}")
+        number = code.emit(f"add i64 {writer.multiply(k, step)}, {start}")
         writer.store(code, "int64", number, target, k)
 
     writer.repeat("0", str(count), 1, write_number)
     return writer.as_cell(array, target)
 
 
-def _numbers(writer: Arrays, op: Op, position: int, cells: Cells) -> Extents:
+def _load_elements(writer: Arrays, op: Op, position: int, cells: Cells) -> Extents:
     """Return the elements of a small operand as known numbers or registers."""
     operand = op.inputs[position]
     assert operand is not None
-    numbers = writer.numbers(operand, cells)
+    numbers = writer.small_integers(operand, cells)
     if numbers is None:
         raise NotNative(f"it has {title(op.op_type)} of what is computed")
     return numbers

@@ -23,49 +23,49 @@ class Register(Struct, frozen=True, eq=False):
     register: str
     dtype: str = "float64"
 
-    def like(self, value: Register | float) -> Register:
+    def to_register(self, value: Register | float) -> Register:
         """Convert a number to a constant of this register's dtype. A register is returned unchanged."""
         if isinstance(value, Register):
             return value
-        return Register(self.code, self.code.number(value, self.dtype), self.dtype)
+        return Register(self.code, self.code.constant(value, self.dtype), self.dtype)
 
-    def _binary(self, floats: str, whole: str, a: Register, b: Register) -> Register:
-        word = floats if is_float(self.dtype) else whole
+    def _binary(self, float_word: str, integer_word: str, a: Register, b: Register) -> Register:
+        word = float_word if is_float(self.dtype) else integer_word
         return Register(
             self.code, self.code.binary(word, self.dtype, a.register, b.register), a.dtype
         )
 
-    def _compare(self, floats: str, whole: str, other: Register | float) -> Register:
-        word = floats if is_float(self.dtype) else whole
-        b = self.like(other).register
+    def _compare(self, float_word: str, integer_word: str, other: Register | float) -> Register:
+        word = float_word if is_float(self.dtype) else integer_word
+        b = self.to_register(other).register
         return Register(self.code, self.code.compare(word, self.dtype, self.register, b), "bool")
 
     def __add__(self, other: Register | float) -> Register:
-        return self._binary("fadd", "add", self, self.like(other))
+        return self._binary("fadd", "add", self, self.to_register(other))
 
     def __radd__(self, other: float) -> Register:
-        return self.like(other) + self
+        return self.to_register(other) + self
 
     def __sub__(self, other: Register | float) -> Register:
-        return self._binary("fsub", "sub", self, self.like(other))
+        return self._binary("fsub", "sub", self, self.to_register(other))
 
     def __rsub__(self, other: float) -> Register:
-        return self.like(other) - self
+        return self.to_register(other) - self
 
     def __mul__(self, other: Register | float) -> Register:
-        return self._binary("fmul", "mul", self, self.like(other))
+        return self._binary("fmul", "mul", self, self.to_register(other))
 
     def __rmul__(self, other: float) -> Register:
-        return self.like(other) * self
+        return self.to_register(other) * self
 
     def __truediv__(self, other: Register | float) -> Register:
-        return self._binary("fdiv", "", self, self.like(other))
+        return self._binary("fdiv", "", self, self.to_register(other))
 
     def __rtruediv__(self, other: float) -> Register:
-        return self.like(other) / self
+        return self.to_register(other) / self
 
     def __neg__(self) -> Register:
-        negated = self.code.put(f"fneg {self.code.type(self.dtype)} {self.register}")
+        negated = self.code.emit(f"fneg {self.code.type(self.dtype)} {self.register}")
         return Register(self.code, negated, self.dtype)
 
     def __abs__(self) -> Register:
@@ -80,20 +80,20 @@ class Register(Struct, frozen=True, eq=False):
         )
 
     def __and__(self, other: Register | int) -> Register:
-        return self._binary("", "and", self, self.like(other))
+        return self._binary("", "and", self, self.to_register(other))
 
     def __or__(self, other: Register | int) -> Register:
-        return self._binary("", "or", self, self.like(other))
+        return self._binary("", "or", self, self.to_register(other))
 
     def __xor__(self, other: Register | int) -> Register:
-        return self._binary("", "xor", self, self.like(other))
+        return self._binary("", "xor", self, self.to_register(other))
 
     def __lshift__(self, places: int) -> Register:
-        return self._binary("", "shl", self, self.like(places))
+        return self._binary("", "shl", self, self.to_register(places))
 
     def __rshift__(self, places: int) -> Register:
         """Return the bits shifted to the right, with zeros from the left."""
-        return self._binary("", "lshr", self, self.like(places))
+        return self._binary("", "lshr", self, self.to_register(places))
 
     def __lt__(self, other: Register | float) -> Register:
         return self._compare("olt", "slt", other)
@@ -101,7 +101,7 @@ class Register(Struct, frozen=True, eq=False):
     def __gt__(self, other: Register | float) -> Register:
         return self._compare("ogt", "sgt", other)
 
-    def is_same(self, other: Register | float) -> Register:
+    def equals(self, other: Register | float) -> Register:
         """Write the test that two numbers are equal. nan is equal to no number."""
         return self._compare("oeq", "eq", other)
 
@@ -111,8 +111,8 @@ class Register(Struct, frozen=True, eq=False):
 
     def is_outside(self, low: int, end: int) -> Register:
         """Write the test that an integer is less than `low`, or at least `end`."""
-        above, bound = self - low, self.like(end - low)
-        truth = self.code.compare("uge", self.dtype, above.register, bound.register)
+        offset, bound = self - low, self.to_register(end - low)
+        truth = self.code.compare("uge", self.dtype, offset.register, bound.register)
         return Register(self.code, truth, "bool")
 
     def bits(self) -> Register:
@@ -128,19 +128,19 @@ class Register(Struct, frozen=True, eq=False):
 
 def fma(a: Register, b: Register | float, c: Register | float) -> Register:
     """Write the fused multiply-add `a * b + c`, rounded once."""
-    registers = (each.register for each in (a, a.like(b), a.like(c)))
+    registers = (each.register for each in (a, a.to_register(b), a.to_register(c)))
     return Register(a.code, a.code.intrinsic("fma", a.dtype, *registers), a.dtype)
 
 
-def choose(truth: Register, a: Register, b: Register | float) -> Register:
+def select(truth: Register, a: Register, b: Register | float) -> Register:
     """Return `a` if the condition is true, else `b`, in each lane."""
-    register = truth.code.choose(truth.register, a.dtype, a.register, a.like(b).register)
+    register = truth.code.select(truth.register, a.dtype, a.register, a.to_register(b).register)
     return Register(a.code, register, a.dtype)
 
 
 def exceeds(x: Register, size: float) -> Register:
     """Write the test that |x| is larger than `size`, or x is nan."""
-    bound = x.like(size).register
+    bound = x.to_register(size).register
     return Register(x.code, x.code.compare("ugt", x.dtype, abs(x).register, bound), "bool")
 
 
@@ -161,68 +161,72 @@ def polynomial(x: Register, square: Register, coefficients: Sequence[float]) -> 
 
 def horner(x: Register, coefficients: Sequence[float]) -> Register:
     """Return `c[0] + x (c[1] + x (c[2] + ...))`."""
-    polynomial = x.like(coefficients[-1])
+    polynomial = x.to_register(coefficients[-1])
     for c in coefficients[-2::-1]:
         polynomial = fma(polynomial, x, c)
     return polynomial
 
 
-def where_rare(truth: Register, usual: Register, remedy: Callable[[], Register]) -> Register:
-    """Return `remedy()` if a condition is true in any lane, else `usual`.
+def select_rare(
+    condition: Register, common: Register, compute_rare: Callable[[], Register]
+) -> Register:
+    """Return `compute_rare()` if a condition is true in any lane, else `common`.
 
-    The remedy is computed only if the condition is true in a lane. In each lane, the remedy must depend on
-    this lane only, and must equal `usual` if the condition is false there. The result of a lane is then
+    The rare value is computed only if the condition is true in a lane. In each lane, the rare value must depend on
+    this lane only, and must equal `common` if the condition is false there. The result of a lane is then
     independent of other lanes.
     """
-    (choice,) = all_where_rare(truth, (usual,), lambda: (remedy(),))
-    return choice
+    (selected,) = select_all_rare(condition, (common,), lambda: (compute_rare(),))
+    return selected
 
 
-def all_where_rare(
-    truth: Register, usual: Sequence[Register], remedy: Callable[[], Sequence[Register]]
+def select_all_rare(
+    condition: Register, common: Sequence[Register], compute_rare: Callable[[], Sequence[Register]]
 ) -> list[Register]:
-    """Return `remedy()` for several numbers if a condition is true in any lane, else `usual`, as in `where_rare`."""
-    code = truth.code
-    places = [code.place(code.type(number.dtype)) for number in usual]
+    """Return `compute_rare()` for several numbers if a condition is true in any lane, else `common`, as in `select_rare`."""
+    code = condition.code
+    places = [code.allocate_local(code.type(number.dtype)) for number in common]
 
-    def keep(numbers: Sequence[Register]) -> None:
-        for place, number in zip(places, numbers, strict=True):
+    def keep(registers: Sequence[Register]) -> None:
+        for place, number in zip(places, registers, strict=True):
             code.line(f"store {code.type(number.dtype)} {number.register}, ptr {place}")
 
-    keep(usual)
-    rare, after = code.text.name("rare"), code.text.name("after")
-    code.line(f"br i1 {code.any(truth.register)}, label %{rare}, label %{after}")
-    code.label(rare)
-    keep(remedy())
-    code.line(f"br label %{after}")
-    code.label(after)
-    loads = (f"load {code.type(each.dtype)}, ptr" for each in usual)
-    registers = [code.put(f"{load} {place}") for load, place in zip(loads, places, strict=True)]
-    return [Register(code, r, each.dtype) for r, each in zip(registers, usual, strict=True)]
+    keep(common)
+    rare_block, after_block = code.text.name("rare"), code.text.name("after")
+    code.line(f"br i1 {code.any(condition.register)}, label %{rare_block}, label %{after_block}")
+    code.label(rare_block)
+    keep(compute_rare())
+    code.line(f"br label %{after_block}")
+    code.label(after_block)
+    loads = (f"load {code.type(each.dtype)}, ptr" for each in common)
+    registers = [code.emit(f"{load} {place}") for load, place in zip(loads, places, strict=True)]
+    return [Register(code, r, each.dtype) for r, each in zip(registers, common, strict=True)]
 
 
-def called(name: str, own: Callable[..., Register], *numbers: Register) -> Register:
-    """Write a call of an LLVM function that computes `own(*numbers)` and is defined once for all calls."""
+def call_function(name: str, formula: Callable[..., Register], *numbers: Register) -> Register:
+    """Write a call of an LLVM function that computes `formula(*numbers)` and is defined once for all calls."""
     code = numbers[0].code
-    full = f"{name}_{code.width}"
-    if full not in code.text.declared:
-        code.text.declared.update(_function(full, own, *numbers))
+    function_name = f"{name}_{code.width}"
+    if function_name not in code.text.declared:
+        code.text.declared.update(_define_function(function_name, formula, *numbers))
     arguments = ", ".join(f"{code.type(each.dtype)} {each.register}" for each in numbers)
-    register = code.put(f"call {code.type('float64')} @{full}({arguments})")
+    register = code.emit(f"call {code.type('float64')} @{function_name}({arguments})")
     return Register(code, register)
 
 
-def _function(name: str, own: Callable[..., Register], *like: Register) -> dict[str, str]:
+def _define_function(
+    name: str, formula: Callable[..., Register], *like: Register
+) -> dict[str, str]:
     """Return the definitions of an LLVM function and of all functions that it calls, by name.
 
     Args:
         name: Name of the LLVM function.
-        own: Function that writes the formula.
+        formula: Function that writes the formula.
         *like: Registers with the dtypes of the parameters.
     """
     code = Code(Text(), like[0].code.width)
     inputs = [Register(code, f"%in{k}", each.dtype) for k, each in enumerate(like)]
-    outputs = own(*inputs)
+    outputs = formula(*inputs)
     kind = code.type(outputs.dtype)
     code.line(f"ret {kind} {outputs.register}")
     parameters = ", ".join(f"{code.type(each.dtype)} {each.register}" for each in inputs)

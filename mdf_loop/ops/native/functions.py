@@ -11,57 +11,59 @@ from collections.abc import Callable
 
 from mdf_loop.ir import Op
 from mdf_loop.ops.native import exponential, logarithm, trigonometric
-from mdf_loop.ops.native.arithmetic import Form, first
+from mdf_loop.ops.native.arithmetic import OpWriter, first_dtype
 from mdf_loop.ops.native.code import Code, is_float
-from mdf_loop.ops.native.conversions import converted
+from mdf_loop.ops.native.conversions import convert
 from mdf_loop.ops.native.formula import Register
 from mdf_loop.ops.native.power import power as own_power
 
-Own = Callable[..., Register]
+Formula = Callable[..., Register]
 """Function that writes a formula of float64 registers, and returns the register of the result."""
 
 
-def of_many(code: Code, dtype: str, own: Own, *registers: str) -> str:
+def write_vectorized(code: Code, dtype: str, formula: Formula, *registers: str) -> str:
     """Write a mathematical function of floats by its vectorized formula, in float64."""
-    wide = (Register(code, converted(code, dtype, register, "float64")) for register in registers)
-    return converted(code, "float64", own(*wide).register, dtype)
+    wide_registers = (
+        Register(code, convert(code, dtype, register, "float64")) for register in registers
+    )
+    return convert(code, "float64", formula(*wide_registers).register, dtype)
 
 
-def function(name: str, own: Own) -> Form:
+def function_writer(name: str, formula: Formula) -> OpWriter:
     """Return a writer of a mathematical function.
 
     Args:
         name: Name of the function in the system's library, for scalars.
-        own: Formula of the function, for vectors.
+        formula: Formula of the function, for vectors.
     """
 
-    def form(code: Code, op: Op, *registers: str) -> str:
-        if code.many:
-            return of_many(code, first(op), own, *registers)
-        return code.library(name, first(op), *registers)
+    def write(code: Code, op: Op, *registers: str) -> str:
+        if code.vectorized:
+            return write_vectorized(code, first_dtype(op), formula, *registers)
+        return code.library(name, first_dtype(op), *registers)
 
-    return form
+    return write
 
 
-exp = function("exp", exponential.exp)
-log = function("log", logarithm.log)
-sin = function("sin", trigonometric.sin)
-cos = function("cos", trigonometric.cos)
-tanh = function("tanh", exponential.tanh)
+exp = function_writer("exp", exponential.exp)
+log = function_writer("log", logarithm.log)
+sin = function_writer("sin", trigonometric.sin)
+cos = function_writer("cos", trigonometric.cos)
+tanh = function_writer("tanh", exponential.tanh)
 
 
 def power(code: Code, op: Op, x: str, y: str) -> str:
     """Write `x ** y`. Operands of two dtypes are computed in float64 and converted to the first dtype."""
-    dtype, other = first(op), op.inputs[1]
-    assert other is not None
-    if dtype == other.dtype and is_float(dtype) and not code.many:
+    dtype, exponent = first_dtype(op), op.inputs[1]
+    assert exponent is not None
+    if dtype == exponent.dtype and is_float(dtype) and not code.vectorized:
         return code.library("pow", dtype, x, y)
-    wide = converted(code, dtype, x, "float64"), converted(code, other.dtype, y, "float64")
-    if code.many:
-        wide_power = of_many(code, "float64", own_power, *wide)
+    wide_operands = convert(code, dtype, x, "float64"), convert(code, exponent.dtype, y, "float64")
+    if code.vectorized:
+        wide_power = write_vectorized(code, "float64", own_power, *wide_operands)
     else:
-        wide_power = code.library("pow", "float64", *wide)
-    return converted(code, "float64", wide_power, dtype)
+        wide_power = code.library("pow", "float64", *wide_operands)
+    return convert(code, "float64", wide_power, dtype)
 
 
 def sigmoid(code: Code, op: Op, x: str) -> str:
@@ -69,12 +71,19 @@ def sigmoid(code: Code, op: Op, x: str) -> str:
 
     A scalar is computed from -|x|, for which exp does not overflow, as in ONNX Runtime.
     """
-    dtype = first(op)
-    if code.many:
-        return of_many(code, dtype, exponential.sigmoid, x)
-    one = code.number(1, dtype)
-    small = exp(code, op, code.put(f"fneg {code.type(dtype)} {code.intrinsic('fabs', dtype, x)}"))
-    total = code.binary("fadd", dtype, one, small)
-    of_magnitude = code.binary("fdiv", dtype, one, total)
-    negative = code.compare("olt", dtype, x, code.number(0, dtype))
-    return code.choose(negative, dtype, code.binary("fsub", dtype, one, of_magnitude), of_magnitude)
+    dtype = first_dtype(op)
+    if code.vectorized:
+        return write_vectorized(code, dtype, exponential.sigmoid, x)
+    one = code.constant(1, dtype)
+    exp_of_negative = exp(
+        code, op, code.emit(f"fneg {code.type(dtype)} {code.intrinsic('fabs', dtype, x)}")
+    )
+    total = code.binary("fadd", dtype, one, exp_of_negative)
+    sigmoid_of_magnitude = code.binary("fdiv", dtype, one, total)
+    is_negative = code.compare("olt", dtype, x, code.constant(0, dtype))
+    return code.select(
+        is_negative,
+        dtype,
+        code.binary("fsub", dtype, one, sigmoid_of_magnitude),
+        sigmoid_of_magnitude,
+    )

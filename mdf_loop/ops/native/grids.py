@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from mdf_loop.ops.native.code import NUMBER, Arrays, Extent, Failure
-from mdf_loop.ops.native.extents import less
+from mdf_loop.ops.native.code import NUMBER_PLACEHOLDER, Arrays, Extent, Failure
+from mdf_loop.ops.native.extents import subtract_extents
 
 NO_POSITION = "a subscript is outside of its array"
 """Hint in the error message for a position that does not exist."""
@@ -17,7 +17,7 @@ def strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
-def over_grid(
+def loop_over_grid(
     writer: Arrays,
     shape: Sequence[Extent],
     steps: Sequence[Sequence[Extent]],
@@ -44,7 +44,7 @@ def over_grid(
 
             def write_iteration(k: str) -> None:
                 inner_offsets = [
-                    further(writer, offset, k, strides_of_array[number])
+                    advance(writer, offset, k, strides_of_array[number])
                     for offset, strides_of_array in zip(offsets, steps, strict=True)
                 ]
                 write_axis(number + 1, inner_offsets)
@@ -54,15 +54,17 @@ def over_grid(
     write_axis(0, ["0"] * len(steps))
 
 
-def further(writer: Arrays, place: str, number: str, step: Extent) -> str:
+def advance(writer: Arrays, place: str, number: str, step: Extent) -> str:
     """Write `place + number * step`."""
     if step == 0:
         return place
-    distance = number if step == 1 else writer.times(number, step)
-    return distance if place == "0" else writer.one.put(f"add i64 {place}, {distance}")
+    distance = number if step == 1 else writer.multiply(number, step)
+    return distance if place == "0" else writer.scalar.emit(f"add i64 {place}, {distance}")
 
 
-def position(writer: Arrays, dtype: str, register: str, extent: Extent, failure: Failure) -> str:
+def write_position(
+    writer: Arrays, dtype: str, register: str, extent: Extent, failure: Failure
+) -> str:
     """Write the conversion of a position to one counted from 0, and a check that the position exists.
 
     Args:
@@ -72,14 +74,14 @@ def position(writer: Arrays, dtype: str, register: str, extent: Extent, failure:
         extent: Extent of the axis.
         failure: The failure. Its sentence may contain the position and the first and last existing position.
     """
-    code = writer.one
+    code = writer.scalar
     is_narrow = dtype == "int32" and register.startswith("%")
     number = code.cast("sext", dtype, register, "int64") if is_narrow else register
-    first, last = less(code, 0, extent), less(code, extent, 1)
-    low = code.compare("slt", "int64", number, str(first))
-    high = code.compare("sgt", "int64", number, str(last))
-    reported_numbers = [number, first, last][: failure.sentence.count(NUMBER)]
-    code.fail_if(code.binary("or", "bool", low, high), failure, reported_numbers)
-    negative = code.compare("slt", "int64", number, "0")
+    first, last = subtract_extents(code, 0, extent), subtract_extents(code, extent, 1)
+    is_too_low = code.compare("slt", "int64", number, str(first))
+    is_too_high = code.compare("sgt", "int64", number, str(last))
+    reported_numbers = [number, first, last][: failure.sentence.count(NUMBER_PLACEHOLDER)]
+    code.fail_if(code.binary("or", "bool", is_too_low, is_too_high), failure, reported_numbers)
+    is_negative = code.compare("slt", "int64", number, "0")
     from_end = code.binary("add", "int64", number, str(extent))
-    return code.choose(negative, "int64", from_end, number)
+    return code.select(is_negative, "int64", from_end, number)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_loop.ops.native.formula import Register, choose, fma, polynomial, where_rare, with_sign
+from mdf_loop.ops.native.formula import Register, fma, polynomial, select, select_rare, with_sign
 
 LOG = (
     0.6666666666666734,
@@ -31,20 +31,20 @@ The relative error of log(1 + f) is 0.02 * 2**-53.
 LOG2 = (float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45"))
 """log(2) as a sum of two floats: a number with few bits, whose product with k is exact, and the remainder."""
 
-SQRT_HALF = 0x3FE6A09E667F3BCD
+SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 """Bits of sqrt(1/2) as an integer."""
-ONE = 0x3FF0000000000000
+ONE_BITS = 0x3FF0000000000000
 """Bits of 1.0 as an integer."""
-LEAST_NORMAL = 0x0010000000000000
+MIN_NORMAL_BITS = 0x0010000000000000
 """Bits of the smallest normal number as an integer."""
-FRACTION = 2**52 - 1
+FRACTION_MASK = 2**52 - 1
 """Mask of the bits of the fraction of a float64."""
-TWO_52 = 0x4330000000000000
+TWO_52_BITS = 0x4330000000000000
 """Bits of 2.0**52 as an integer."""
-INFINITE = 0x7FF0000000000000
+INFINITY_BITS = 0x7FF0000000000000
 """Bits of infinity as an integer."""
 
-RAISED = 54
+SUBNORMAL_SHIFT = 54
 """Exponent of the power of two by which a subnormal number is multiplied."""
 
 
@@ -52,49 +52,56 @@ def log(x: Register) -> Register:
     """Return the natural logarithm of x. The error is at most 0.84 ulp."""
 
     def remedy() -> Register:
-        subnormal = x < 2.0**-1022
-        raised = choose(subnormal, x * 2.0**RAISED, x)
-        return _at_ends(x, _log(raised, choose(subnormal, x.like(-RAISED), 0.0), x.like(0.0)))
+        is_subnormal = x < 2.0**-1022
+        normalized = select(is_subnormal, x * 2.0**SUBNORMAL_SHIFT, x)
+        return _log_of_special(
+            x,
+            _log(
+                normalized,
+                select(is_subnormal, x.to_register(-SUBNORMAL_SHIFT), 0.0),
+                x.to_register(0.0),
+            ),
+        )
 
-    return where_rare(_is_special(x), _log(x, x.like(0.0), x.like(0.0)), remedy)
+    return select_rare(_is_special(x), _log(x, x.to_register(0.0), x.to_register(0.0)), remedy)
 
 
 def log1p(x: Register) -> Register:
     """Return `log(1 + x)`, accurate also for small x. The error is at most 0.88 ulp."""
     total = 1.0 + x
-    other = total - 1.0
-    lost = (1.0 - (total - other)) + (x - other)
-    usual = _log(total, x.like(0.0), lost / total)
-    logarithm = where_rare(_is_special(total), usual, lambda: _at_ends(total, usual))
+    rounded_x = total - 1.0
+    rounding_error = (1.0 - (total - rounded_x)) + (x - rounded_x)
+    common = _log(total, x.to_register(0.0), rounding_error / total)
+    logarithm = select_rare(_is_special(total), common, lambda: _log_of_special(total, common))
     return with_sign(logarithm, x)
 
 
 def _is_special(x: Register) -> Register:
     """Write the test that x is not a positive normal number."""
-    return x.bits().is_outside(LEAST_NORMAL, INFINITE)
+    return x.bits().is_outside(MIN_NORMAL_BITS, INFINITY_BITS)
 
 
-def _at_ends(x: Register, usual: Register) -> Register:
-    """Return the logarithm of any x. `usual` is the logarithm, unless x is 0, infinite, negative or nan."""
-    above = choose(x < np.inf, usual, x)
-    positive = choose(x > 0.0, above, x.like(np.nan))
-    return choose(x.is_same(0.0), x.like(-np.inf), positive)
+def _log_of_special(x: Register, common: Register) -> Register:
+    """Return the logarithm of any x. `common` is the logarithm, unless x is 0, infinite, negative or nan."""
+    with_infinity = select(x < np.inf, common, x)
+    with_nan = select(x > 0.0, with_infinity, x.to_register(np.nan))
+    return select(x.equals(0.0), x.to_register(-np.inf), with_nan)
 
 
-def _log(x: Register, more: Register, rest: Register) -> Register:
+def _log(x: Register, extra_exponent: Register, rest: Register) -> Register:
     """Return `log(x) + more * log(2) + rest` for a normal x and a small rest."""
-    k, f = split(x)
+    k, f = split_exponent(x)
     s = f / (2.0 + f)
     z = s * s
     half = 0.5 * f * f
-    inner = fma(s, fma(z, polynomial(z, z * z, LOG), half), (k + more) * LOG2[1])
-    whole = (k + more) * LOG2[0]
-    large = whole + f
-    return large + ((f - (large - whole)) - (half - inner) + rest)
+    inner = fma(s, fma(z, polynomial(z, z * z, LOG), half), (k + extra_exponent) * LOG2[1])
+    exponent_part = (k + extra_exponent) * LOG2[0]
+    large = exponent_part + f
+    return large + ((f - (large - exponent_part)) - (half - inner) + rest)
 
 
-def split(x: Register) -> tuple[Register, Register]:
+def split_exponent(x: Register) -> tuple[Register, Register]:
     """Return k and f of `x = 2**k (1 + f)` for a normal x."""
-    shifted = x.bits() + (ONE - SQRT_HALF)
-    k = ((shifted >> 52) | TWO_52).float() - (2.0**52 + 1023)
-    return k, ((shifted & FRACTION) + SQRT_HALF).float() - 1.0
+    shifted = x.bits() + (ONE_BITS - SQRT_HALF_BITS)
+    k = ((shifted >> 52) | TWO_52_BITS).float() - (2.0**52 + 1023)
+    return k, ((shifted & FRACTION_MASK) + SQRT_HALF_BITS).float() - 1.0

@@ -11,15 +11,23 @@ import math
 from collections.abc import Callable, Mapping
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.native.code import BYTES, NUMBER, Arrays, Cell, Code, Failure, NotNative
-from mdf_loop.ops.native.grids import NO_POSITION, further, over_grid, position, strides
-from mdf_loop.ops.native.moves import moved
-from mdf_loop.ops.native.products import Join, added, multiplied
+from mdf_loop.ops.native.code import (
+    ITEM_BYTES,
+    NUMBER_PLACEHOLDER,
+    Arrays,
+    Cell,
+    Code,
+    Failure,
+    NotNative,
+)
+from mdf_loop.ops.native.grids import NO_POSITION, advance, loop_over_grid, strides, write_position
+from mdf_loop.ops.native.moves import write_move
+from mdf_loop.ops.native.products import Join, write_multiplication, write_sum
 from mdf_loop.ops.registry import title
 
 Cells = Mapping[Value, Cell]
 """Cells of values in one scope."""
-Change = Callable[[str, str], None]
+WriteChange = Callable[[str, str], None]
 """Function `change(there, number)` that writes a move between position `there` and element `number`."""
 
 
@@ -28,17 +36,17 @@ def _operands(op: Op) -> tuple[Value, ...]:
     return tuple(value for value in op.inputs if value is not None)
 
 
-def _unfit(op: Op) -> str:
+def _shape_mismatch(op: Op) -> str:
     """Return the reason for operands whose shapes ONNX Runtime refuses."""
     return f"it has {title(op.op_type)} of operands whose shapes do not fit"
 
 
-def _copied(writer: Arrays, op: Op, cells: Cells) -> str:
+def _copy_first_operand(writer: Arrays, op: Op, cells: Cells) -> str:
     """Write a copy of the first operand."""
     data = _operands(op)[0]
     target = writer.buffer(op.outputs[0])
     source = writer.pointer_of(data, writer.cell(data, cells))
-    writer.copy(target, source, math.prod(writer.shape(data)) * BYTES[data.dtype])
+    writer.copy(target, source, math.prod(writer.shape(data)) * ITEM_BYTES[data.dtype])
     return target
 
 
@@ -48,16 +56,16 @@ def _copied(writer: Arrays, op: Op, cells: Cells) -> str:
 def gather_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `GatherElements`."""
     data, index = _operands(op)
-    if writer.known(index) is not None:
-        return moved(writer, op, cells)
+    if writer.constant_of(index) is not None:
+        return write_move(writer, op, cells)
     source = writer.pointer_of(data, writer.cell(data, cells))
-    target, code = writer.buffer(op.outputs[0]), writer.one
+    target, code = writer.buffer(op.outputs[0]), writer.scalar
     failure = Failure("a position does not exist", op.where, NO_POSITION)
 
     def take(there: str, number: str) -> None:
         writer.store(code, data.dtype, writer.load(code, data.dtype, source, there), target, number)
 
-    _along(writer, op, cells, failure, take)
+    _for_positions(writer, op, cells, failure, take)
     return writer.as_cell(op.outputs[0], target)
 
 
@@ -65,38 +73,44 @@ def scatter_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `ScatterElements`. Several updates of one position are reduced, or the last one remains."""
     data, index, updates = _operands(op)
     if writer.shape(updates) != writer.shape(index):
-        raise NotNative(_unfit(op))
-    target, join = _copied(writer, op, cells), _joined(op)
+        raise NotNative(_shape_mismatch(op))
+    target, join = _copy_first_operand(writer, op, cells), _select_reduction(op)
     update_pointer = writer.pointer_of(updates, writer.cell(updates, cells))
     extent = writer.shape(data)[op.attributes.get("axis", 0)]
     ends = f"the axis has positions {-extent} to {extent - 1}"
-    failure = Failure(f"position {NUMBER} does not exist: {ends}", op.where, NO_POSITION)
+    failure = Failure(
+        f"position {NUMBER_PLACEHOLDER} does not exist: {ends}", op.where, NO_POSITION
+    )
 
     def put(there: str, number: str) -> None:
-        _put(writer, writer.one, data.dtype, (target, there), (update_pointer, number), join)
+        _update_element(
+            writer, writer.scalar, data.dtype, (target, there), (update_pointer, number), join
+        )
 
-    _along(writer, op, cells, failure, put)
+    _for_positions(writer, op, cells, failure, put)
     return writer.as_cell(op.outputs[0], target)
 
 
-def _along(writer: Arrays, op: Op, cells: Cells, failure: Failure, change: Change) -> None:
+def _for_positions(
+    writer: Arrays, op: Op, cells: Cells, failure: Failure, change: WriteChange
+) -> None:
     """Write a loop over positions along one axis. `change` writes the move for each position."""
     data, index = _operands(op)[:2]
     shape, grid = writer.shape(data), writer.shape(index)
     if len(grid) != len(shape):
-        raise NotNative(_unfit(op))
+        raise NotNative(_shape_mismatch(op))
     axis = op.attributes.get("axis", 0) % len(shape)
     positions = writer.pointer_of(index, writer.cell(index, cells))
     step = strides(shape)[axis]
-    aside = [0 if k == axis else each for k, each in enumerate(strides(shape))]
+    other_strides = [0 if k == axis else each for k, each in enumerate(strides(shape))]
 
     def one(places: list[str]) -> None:
-        number, beside = places
-        index_register = writer.load(writer.one, index.dtype, positions, number)
-        place = position(writer, index.dtype, index_register, shape[axis], failure)
-        change(further(writer, beside, place, step), number)
+        number, offset = places
+        index_register = writer.load(writer.scalar, index.dtype, positions, number)
+        place = write_position(writer, index.dtype, index_register, shape[axis], failure)
+        change(advance(writer, offset, place, step), number)
 
-    over_grid(writer, grid, [strides(grid), aside], one)
+    loop_over_grid(writer, grid, [strides(grid), other_strides], one)
 
 
 # --- along several axes ---------------------------------------------------------------------------
@@ -105,22 +119,25 @@ def _along(writer: Arrays, op: Op, cells: Cells, failure: Failure, change: Chang
 def gather_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """Write `GatherND`."""
     data, index = _operands(op)
-    if writer.known(index) is not None:
-        return moved(writer, op, cells)
+    if writer.constant_of(index) is not None:
+        return write_move(writer, op, cells)
     source = writer.pointer_of(data, writer.cell(data, cells))
-    target, code = writer.buffer(op.outputs[0]), writer.one
-    size = _part(writer, op)
+    target, code = writer.buffer(op.outputs[0]), writer.scalar
+    size = _slice_size(writer, op)
 
     def take(there: str, number: str) -> None:
-        here = writer.times(number, size)
+        here = writer.multiply(number, size)
         if size == 1:
             element = writer.load(code, data.dtype, source, there)
             writer.store(code, data.dtype, element, target, here)
             return
-        to, of = writer.at(data.dtype, target, here), writer.at(data.dtype, source, there)
-        writer.copy(to, of, size * BYTES[data.dtype])
+        to, of = (
+            writer.element_address(data.dtype, target, here),
+            writer.element_address(data.dtype, source, there),
+        )
+        writer.copy(to, of, size * ITEM_BYTES[data.dtype])
 
-    _by_rows(writer, op, cells, take)
+    _for_position_rows(writer, op, cells, take)
     return writer.as_cell(op.outputs[0], target)
 
 
@@ -129,58 +146,58 @@ def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
     data, index, updates = _operands(op)
     (*rows, count), extents = writer.shape(index), writer.shape(data)
     if writer.shape(updates) != (*rows, *extents[count:]):
-        raise NotNative(_unfit(op))
-    target, join = _copied(writer, op, cells), _joined(op)
+        raise NotNative(_shape_mismatch(op))
+    target, join = _copy_first_operand(writer, op, cells), _select_reduction(op)
     update_pointer = writer.pointer_of(updates, writer.cell(updates, cells))
-    size = _part(writer, op)
+    size = _slice_size(writer, op)
 
     def put(there: str, number: str) -> None:
-        begin = writer.times(number, size)
+        begin = writer.multiply(number, size)
 
         def one(code: Code, k: str) -> None:
-            here, mine = (writer.one.put(f"add i64 {each}, {k}") for each in (there, begin))
-            _put(writer, code, data.dtype, (target, here), (update_pointer, mine), join)
+            here, mine = (writer.scalar.emit(f"add i64 {each}, {k}") for each in (there, begin))
+            _update_element(writer, code, data.dtype, (target, here), (update_pointer, mine), join)
 
-        writer.over(size, one)
+        writer.for_each_element(size, one)
 
-    _by_rows(writer, op, cells, put)
+    _for_position_rows(writer, op, cells, put)
     return writer.as_cell(op.outputs[0], target)
 
 
-def _part(writer: Arrays, op: Op) -> int:
+def _slice_size(writer: Arrays, op: Op) -> int:
     """Return the number of elements that each row of positions selects."""
     data, index = _operands(op)[:2]
     axes = op.attributes.get("batch_dims", 0) + writer.shape(index)[-1]
     return math.prod(writer.shape(data)[axes:])
 
 
-def _by_rows(writer: Arrays, op: Op, cells: Cells, change: Change) -> None:
+def _for_position_rows(writer: Arrays, op: Op, cells: Cells, change: WriteChange) -> None:
     """Write a loop over rows of positions. `change` writes the move for each row."""
     data, index = _operands(op)[:2]
     shape, (*grid, count) = writer.shape(data), writer.shape(index)
     batch = op.attributes.get("batch_dims", 0)
     positions = writer.pointer_of(index, writer.cell(index, cells))
-    failure = Failure(f"position {NUMBER} does not exist", op.where, NO_POSITION)
+    failure = Failure(f"position {NUMBER_PLACEHOLDER} does not exist", op.where, NO_POSITION)
     steps = strides(shape)
-    own = [each if k < batch else 0 for k, each in enumerate(steps[: len(grid)])]
-    own += [0] * (len(grid) - len(own))
+    batch_strides = [each if k < batch else 0 for k, each in enumerate(steps[: len(grid)])]
+    batch_strides += [0] * (len(grid) - len(batch_strides))
 
     def one(places: list[str]) -> None:
-        number, there = places
+        number, offset = places
         for k in range(count):
-            at = further(writer, str(k), number, count)
-            index_register = writer.load(writer.one, index.dtype, positions, at)
-            place = position(writer, index.dtype, index_register, shape[batch + k], failure)
-            there = further(writer, there, place, steps[batch + k])
-        change(there, number)
+            at = advance(writer, str(k), number, count)
+            index_register = writer.load(writer.scalar, index.dtype, positions, at)
+            place = write_position(writer, index.dtype, index_register, shape[batch + k], failure)
+            offset = advance(writer, offset, place, steps[batch + k])
+        change(offset, number)
 
-    over_grid(writer, grid, [strides(grid), own], one)
+    loop_over_grid(writer, grid, [strides(grid), batch_strides], one)
 
 
 # --- several updates of one position --------------------------------------------------------------
 
 
-def _joined(op: Op) -> Join | None:
+def _select_reduction(op: Op) -> Join | None:
     """Return the function that combines old and new elements, or None if new elements replace old elements."""
     reduction = op.attributes.get("reduction", "none")
     if reduction == "none":
@@ -190,31 +207,33 @@ def _joined(op: Op) -> Join | None:
     return _JOINS[reduction]
 
 
-def _put(
+def _update_element(
     writer: Arrays,
     code: Code,
     dtype: str,
-    to: tuple[str, str],
-    of: tuple[str, str],
+    target: tuple[str, str],
+    source: tuple[str, str],
     join: Join | None,
 ) -> None:
-    """Write an update of the element at `to` by the element at `of`. Each is a pointer with an index."""
-    new = writer.load(code, dtype, *of)
-    element = new if join is None else join(code, dtype, writer.load(code, dtype, *to), new)
-    writer.store(code, dtype, element, *to)
+    """Write an update of the element at `target` by the element at `source`. Each is a pointer with an index."""
+    update = writer.load(code, dtype, *source)
+    element = (
+        update if join is None else join(code, dtype, writer.load(code, dtype, *target), update)
+    )
+    writer.store(code, dtype, element, *target)
 
 
 def _larger(code: Code, dtype: str, old: str, new: str) -> str:
     """Write `old if old > new else new`, which is the new number if either is nan."""
-    return code.choose(code.less(dtype, new, old), dtype, old, new)
+    return code.select(code.less(dtype, new, old), dtype, old, new)
 
 
 def _smaller(code: Code, dtype: str, old: str, new: str) -> str:
     """Write `old if old < new else new`, which is the new number if either is nan."""
-    return code.choose(code.less(dtype, old, new), dtype, old, new)
+    return code.select(code.less(dtype, old, new), dtype, old, new)
 
 
 _JOINS: Mapping[str, Join] = {
-    **{"add": added, "mul": multiplied},
+    **{"add": write_sum, "mul": write_multiplication},
     **{"max": _larger, "min": _smaller},
 }

@@ -14,17 +14,17 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from mdf_loop.ops.native.exponential import EXP, LARGE, far, reduced
+from mdf_loop.ops.native.exponential import EXP, MAX_NORMAL, exp_of_any, reduce_exponent
 from mdf_loop.ops.native.formula import (
     Register,
-    called,
-    choose,
+    call_function,
     exceeds,
     fma,
     polynomial,
-    where_rare,
+    select,
+    select_rare,
 )
-from mdf_loop.ops.native.logarithm import INFINITE, LOG2, RAISED, split
+from mdf_loop.ops.native.logarithm import INFINITY_BITS, LOG2, SUBNORMAL_SHIFT, split_exponent
 
 POWER = (
     0.3999999999999998,
@@ -54,7 +54,7 @@ class DoubleWord(Struct, frozen=True):
         return DoubleWord(large, lost + fma(self.large, other.small, self.small * other.large))
 
 
-def total(a: Register, b: Register, rest: Register | float | None = None) -> DoubleWord:
+def add_words(a: Register, b: Register, rest: Register | float | None = None) -> DoubleWord:
     """Return `a + b + rest` as a double word, for |b| <= |a| (or a of 0) and a small rest."""
     large = a + b
     small = (a - large) + b
@@ -66,43 +66,43 @@ def power(x: Register, y: Register) -> Register:
 
     `x ** 2` equals `x * x`. A power that is an integer is exact.
     """
-    for n, power_of_n in KNOWN.items():
-        if y.register == y.like(n).register:
+    for n, power_of_n in POWERS.items():
+        if y.register == y.to_register(n).register:
             return power_of_n(x)
-    selected = called("power", _power, x, y)
-    for n, power_of_n in KNOWN.items():
-        selected = choose(y.is_same(n), power_of_n(x), selected)
+    selected = call_function("power", _power, x, y)
+    for n, power_of_n in POWERS.items():
+        selected = select(y.equals(n), power_of_n(x), selected)
     return selected
 
 
 def _power(x: Register, y: Register) -> Register:
     """Return `x ** y` for every y."""
     exponent = _times(y, _log(abs(x)))
-    at = reduced(exponent.large)
-    near_one = _near_one(total(at.r, at.rest + exponent.small))
+    reduction = reduce_exponent(exponent.large)
+    exp_r = _exp_of_small(add_words(reduction.r, reduction.rest + exponent.small))
 
     def remedy() -> Register:
-        return _at_ends(x, y, far(exponent.large, at, near_one))
+        return _power_of_special(x, y, exp_of_any(exponent.large, reduction, exp_r))
 
-    rare = exceeds(exponent.large, LARGE) | x.bits().is_outside(1, INFINITE)
-    return where_rare(rare, near_one * at.scale(), remedy)
+    is_rare = exceeds(exponent.large, MAX_NORMAL) | x.bits().is_outside(1, INFINITY_BITS)
+    return select_rare(is_rare, exp_r * reduction.power_of_two(), remedy)
 
 
 def _log(x: Register) -> DoubleWord:
     """Return the logarithm of a positive number as a double word."""
-    subnormal = x < 2.0**-1022
-    more, f = split(choose(subnormal, x * 2.0**RAISED, x))
-    k = more - choose(subnormal, x.like(RAISED), 0.0)
-    s = _part(f)
+    is_subnormal = x < 2.0**-1022
+    biased_exponent, f = split_exponent(select(is_subnormal, x * 2.0**SUBNORMAL_SHIFT, x))
+    k = biased_exponent - select(is_subnormal, x.to_register(SUBNORMAL_SHIFT), 0.0)
+    s = _reduced_fraction(f)
     z = s * s
     tail = z.large * polynomial(z.large, z.large * z.large, POWER)
-    inner = z * total(x.like(TWO_THIRDS[0]), tail, TWO_THIRDS[1])
-    fraction = s * total(x.like(2.0), inner.large, inner.small)
-    logarithm = total(k * LOG2[0], fraction.large, fma(k, LOG2[1], fraction.small))
-    return total(logarithm.large, logarithm.small)
+    inner = z * add_words(x.to_register(TWO_THIRDS[0]), tail, TWO_THIRDS[1])
+    fraction = s * add_words(x.to_register(2.0), inner.large, inner.small)
+    logarithm = add_words(k * LOG2[0], fraction.large, fma(k, LOG2[1], fraction.small))
+    return add_words(logarithm.large, logarithm.small)
 
 
-def _part(f: Register) -> DoubleWord:
+def _reduced_fraction(f: Register) -> DoubleWord:
     """Return `f / (2 + f)` as a double word."""
     denominator = 2.0 + f
     denominator_rest = f - (denominator - 2.0)
@@ -118,11 +118,11 @@ def _times(y: Register, log: DoubleWord) -> DoubleWord:
     return DoubleWord(large, fma(y, log.small, fma(y, log.large, -large)))
 
 
-def _near_one(x: DoubleWord) -> Register:
+def _exp_of_small(x: DoubleWord) -> Register:
     """Return `exp(x)` for a small x, with little more than one rounding error."""
     r, square = x.large, x.large * x.large
     small = fma(square, polynomial(r, square, EXP), fma(x.small, r, x.small))
-    exponential = total(x.large.like(1.0), r, small)
+    exponential = add_words(x.large.to_register(1.0), r, small)
     return exponential.large + exponential.small
 
 
@@ -138,38 +138,40 @@ def _cube(x: Register) -> Register:
     """Return `x ** 3`, with little more than one rounding error."""
     square = x * x
     cube = square * x
-    return _corrected(cube, fma(fma(x, x, -square), x, fma(square, x, -cube)))
+    return _add_correction(cube, fma(fma(x, x, -square), x, fma(square, x, -cube)))
 
 
 def _fourth(x: Register) -> Register:
     """Return `x ** 4`, with little more than one rounding error."""
     square = x * x
     fourth = square * square
-    return _corrected(fourth, fma(fma(x, x, -square) * 2.0, square, fma(square, square, -fourth)))
+    return _add_correction(
+        fourth, fma(fma(x, x, -square) * 2.0, square, fma(square, square, -fourth))
+    )
 
 
-def _corrected(rounded: Register, lost: Register) -> Register:
+def _add_correction(rounded: Register, correction: Register) -> Register:
     """Return `rounded + lost`, or `rounded` if it is 0, infinite or nan."""
-    better = rounded + lost
-    return choose(rounded.is_same(0.0) | better.is_nan(), rounded, better)
+    corrected = rounded + correction
+    return select(rounded.equals(0.0) | corrected.is_nan(), rounded, corrected)
 
 
-KNOWN = {2.0: _square, 3.0: _cube, 4.0: _fourth}
+POWERS = {2.0: _square, 3.0: _cube, 4.0: _fourth}
 """Formulas for the exponents 2, 3 and 4, by exponent."""
 
 
-def _at_ends(x: Register, y: Register, usual: Register) -> Register:
-    """Return `x ** y` for any x and y. `usual` is |x| ** y if x and y are finite and x is not 0."""
-    zero, one, nan = x.like(0.0), x.like(1.0), x.like(np.nan)
+def _power_of_special(x: Register, y: Register, common: Register) -> Register:
+    """Return `x ** y` for any x and y. `common` is |x| ** y if x and y are finite and x is not 0."""
+    zero, one, nan = x.to_register(0.0), x.to_register(1.0), x.to_register(np.nan)
     size = abs(x)
-    at_end = size.is_same(0.0) | size.is_same(np.inf)
-    grows = (size > 1.0) ^ (y < 0.0)
-    extreme = choose(grows, x.like(np.inf), zero)
-    selected = choose(at_end | abs(y).is_same(np.inf), extreme, usual)
-    selected = choose(size.is_same(1.0), one, selected)
+    at_end = size.equals(0.0) | size.equals(np.inf)
+    is_growing = (size > 1.0) ^ (y < 0.0)
+    limit = select(is_growing, x.to_register(np.inf), zero)
+    selected = select(at_end | abs(y).equals(np.inf), limit, common)
+    selected = select(size.equals(1.0), one, selected)
     half = 0.5 * y
     fraction, odd = y > y.floor(), half > half.floor()
-    selected = choose((x.bits() < 0) & odd & (fraction ^ 1), -selected, selected)
-    selected = choose((x < 0.0) & fraction & (at_end ^ 1), nan, selected)
-    selected = choose(x.is_nan() | y.is_nan(), nan, selected)
-    return choose(y.is_same(0.0) | x.is_same(1.0), one, selected)
+    selected = select((x.bits() < 0) & odd & (fraction ^ 1), -selected, selected)
+    selected = select((x < 0.0) & fraction & (at_end ^ 1), nan, selected)
+    selected = select(x.is_nan() | y.is_nan(), nan, selected)
+    return select(y.equals(0.0) | x.equals(1.0), one, selected)

@@ -39,34 +39,36 @@ class _NumberType(Struct, frozen=True):
     whole: str
 
 
-_KINDS = {
+_NUMBER_TYPES = {
     "float64": _NumberType(53, -960, 900, "int64"),
     "float32": _NumberType(24, -100, 60, "int32"),
 }
 """Properties of the supported dtypes."""
 
 
-def by_number(code: Code, dtype: str, numbers: Sequence[str], c: str) -> Sequence[str] | None:
+def divide_by_constant(
+    code: Code, dtype: str, numbers: Sequence[str], c: str
+) -> Sequence[str] | None:
     """Write `x / c` for each number and a literal float `c`, or return None if division instructions are faster."""
-    divisor = code.number_of(c)
+    divisor = code.constant_value(c)
     if divisor is None or code.width == 1 or code.quick_divider:
         return None
-    kind, size = _KINDS[dtype], abs(divisor)
+    kind, size = _NUMBER_TYPES[dtype], abs(divisor)
     if not 2.0**-kind.most < size < 2.0**kind.most or math.frexp(size)[0] == 0.5:
         return None
     inverse = float(np.asarray(1, dtype) / np.asarray(size, dtype))
-    corrections = 1 if suffices(size, inverse, kind.precision) else 2
+    corrections = 1 if one_correction_suffices(size, inverse, kind.precision) else 2
     quotients = []
     for x in numbers:
-        q = code.binary("fmul", dtype, x, code.number(inverse, dtype))
+        q = code.binary("fmul", dtype, x, code.constant(inverse, dtype))
         for _ in range(corrections):
-            q = _corrected(code, dtype, (x, q), (size, inverse))
-        quotients.append(code.put(f"fneg {code.type(dtype)} {q}") if divisor < 0 else q)
-    extreme = _is_extreme(code, dtype, (numbers, quotients), size)
-    return _divided_if(code, dtype, extreme, (numbers, quotients), c)
+            q = _correct_quotient(code, dtype, (x, q), (size, inverse))
+        quotients.append(code.emit(f"fneg {code.type(dtype)} {q}") if divisor < 0 else q)
+    extreme = _write_extreme_test(code, dtype, (numbers, quotients), size)
+    return _select_quotients(code, dtype, extreme, (numbers, quotients), c)
 
 
-def suffices(c: float, r: float, precision: int) -> bool:
+def one_correction_suffices(c: float, r: float, precision: int) -> bool:
     """Return True if one correction is enough for the divisor c and its rounded inverse r.
 
     Let c be from 1 to 2, and e the error of r in units of 2 ** -p. The error of q is at most e c + 1/2 units
@@ -75,58 +77,66 @@ def suffices(c: float, r: float, precision: int) -> bool:
     least 2 ** -p / c.
     """
     exponent = math.frexp(c)[1] - 1
-    wide, inverse = Fraction(c) / Fraction(2) ** exponent, Fraction(r) * Fraction(2) ** exponent
-    off = wide * abs(inverse - 1 / wide) * 2**precision
-    most = (off + Fraction(1, 2)) * wide
-    return bool(most <= 2 and most * off < 1)
+    scaled_divisor, inverse = (
+        Fraction(c) / Fraction(2) ** exponent,
+        Fraction(r) * Fraction(2) ** exponent,
+    )
+    inverse_error = scaled_divisor * abs(inverse - 1 / scaled_divisor) * 2**precision
+    max_error = (inverse_error + Fraction(1, 2)) * scaled_divisor
+    return bool(max_error <= 2 and max_error * inverse_error < 1)
 
 
-def _corrected(code: Code, dtype: str, of: tuple[str, str], by: tuple[float, float]) -> str:
+def _correct_quotient(
+    code: Code, dtype: str, operands: tuple[str, str], constants: tuple[float, float]
+) -> str:
     """Write `q - (q * c - x) * r`."""
-    (x, q), (c, r) = of, by
+    (x, q), (c, r) = operands, constants
     kind = code.type(dtype)
-    less = code.put(f"fneg {kind} {x}")
-    left = code.intrinsic("fma", dtype, q, code.number(c, dtype), less)
-    less = code.put(f"fneg {kind} {left}")
-    return code.intrinsic("fma", dtype, less, code.number(r, dtype), q)
+    negated = code.emit(f"fneg {kind} {x}")
+    remainder = code.intrinsic("fma", dtype, q, code.constant(c, dtype), negated)
+    negated = code.emit(f"fneg {kind} {remainder}")
+    return code.intrinsic("fma", dtype, negated, code.constant(r, dtype), q)
 
 
 _Quotients = tuple[Sequence[str], Sequence[str]]
 """Dividends, and their quotients."""
 
 
-def _is_extreme(code: Code, dtype: str, of: _Quotients, c: float) -> str:
+def _write_extreme_test(code: Code, dtype: str, quotients: _Quotients, c: float) -> str:
     """Write the test that a number is tiny and not zero, or that a quotient is nan, in any lane."""
-    numbers, output = of
-    kind = _KINDS[dtype]
+    numbers, results = quotients
+    kind = _NUMBER_TYPES[dtype]
     least = np.asarray(2.0 ** (kind.least + max(0, math.frexp(c)[1])), dtype)
     smallest = ""
     for x in numbers:
         bits = code.cast("bitcast", dtype, code.intrinsic("fabs", dtype, x), kind.whole)
         # The subtraction wraps around for 0.
-        less = code.binary("add", kind.whole, bits, code.number(-1, kind.whole))
+        less = code.binary("add", kind.whole, bits, code.constant(-1, kind.whole))
         smallest = code.intrinsic("umin", kind.whole, smallest, less) if smallest else less
     truth = code.compare(
-        "ult", kind.whole, smallest, code.number(least.view(kind.whole) - 1, kind.whole)
+        "ult", kind.whole, smallest, code.constant(least.view(kind.whole) - 1, kind.whole)
     )
-    half = len(output) // 2
-    for one, other in zip(output[: len(output) - half], output[half:], strict=True):
+    half = len(results) // 2
+    for one, other in zip(results[: len(results) - half], results[half:], strict=True):
         truth = code.binary("or", "bool", truth, code.compare("uno", dtype, one, other))
     return code.any(truth)
 
 
-def _divided_if(code: Code, dtype: str, extreme: str, of: _Quotients, c: str) -> Sequence[str]:
+def _select_quotients(
+    code: Code, dtype: str, extreme: str, quotients: _Quotients, c: str
+) -> Sequence[str]:
     """Write the selection of the quotients. If the condition is true, division instructions compute all quotients."""
     text = code.text
-    quick, slow, done = (text.name(stem) for stem in ("quick", "slow", "divided"))
-    code.line(f"br label %{quick}")
-    code.label(quick)
-    code.line(f"br i1 {extreme}, label %{slow}, label %{done}")
-    code.label(slow)
-    divided = [code.binary("fdiv", dtype, x, c) for x in of[0]]
-    code.line(f"br label %{done}")
-    code.label(done)
-    both = zip(of[1], divided, strict=True)
+    quick_block, slow_block, end_block = (text.name(stem) for stem in ("quick", "slow", "divided"))
+    code.line(f"br label %{quick_block}")
+    code.label(quick_block)
+    code.line(f"br i1 {extreme}, label %{slow_block}, label %{end_block}")
+    code.label(slow_block)
+    divided = [code.binary("fdiv", dtype, x, c) for x in quotients[0]]
+    code.line(f"br label %{end_block}")
+    code.label(end_block)
+    pairs = zip(quotients[1], divided, strict=True)
     return [
-        code.put(f"phi {code.type(dtype)} [ {q}, %{quick} ], [ {d}, %{slow} ]") for q, d in both
+        code.emit(f"phi {code.type(dtype)} [ {q}, %{quick_block} ], [ {d}, %{slow_block} ]")
+        for q, d in pairs
     ]

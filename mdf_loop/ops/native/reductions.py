@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.native.arithmetic import of_two
+from mdf_loop.ops.native.arithmetic import extreme_of_two
 from mdf_loop.ops.native.code import (
     Arrays,
     Cell,
@@ -23,20 +23,20 @@ from mdf_loop.ops.native.code import (
     is_float,
     literal,
 )
-from mdf_loop.ops.native.extents import largest as largest_of
+from mdf_loop.ops.native.extents import larger_extent as largest_of
 from mdf_loop.ops.native.extents import product as product_of
 from mdf_loop.ops.native.moves import Known
-from mdf_loop.ops.native.products import Join, added, in_pairs, multiplied
+from mdf_loop.ops.native.products import Join, reduce_lanes, write_multiplication, write_sum
 from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, PARTS
 from mdf_loop.ops.registry import NativeWhole, title
 
 
 def _largest(code: Code, dtype: str, a: str, b: str) -> str:
-    return of_two(code, dtype, "gt", a, b)
+    return extreme_of_two(code, dtype, "gt", a, b)
 
 
 def _smallest(code: Code, dtype: str, a: str, b: str) -> str:
-    return of_two(code, dtype, "lt", a, b)
+    return extreme_of_two(code, dtype, "lt", a, b)
 
 
 JOINS = {
@@ -55,7 +55,7 @@ Neutral = Callable[[str], float]
 """Function that returns the neutral element of a reduction for a dtype, such as 0 for a sum."""
 
 
-def reduced(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
+def reduction_writer(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
     """Return a writer of a reduction along adjacent axes.
 
     Args:
@@ -64,18 +64,18 @@ def reduced(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
         mean: True to divide by the number of elements.
     """
 
-    def form(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+    def write(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         data, output = op.inputs[0], op.outputs[0]
         assert data is not None
         if data.dtype == "bool":
             raise NotNative(f"it has {title(op.op_type)} of truth values")
-        outer, inner_extents = _parts(writer, op)
-        writer.shaped(output, outer)
+        outer, inner_extents = _shape_and_axes(writer, op)
+        writer.set_extents(output, outer)
         pointer = writer.pointer_of(data, writer.cell(data, cells))
         target = writer.buffer(output)
         extents = writer.extents(data)
         front, inner, tail = (
-            product_of(writer.one, part)
+            product_of(writer.scalar, part)
             for part in (
                 extents[: inner_extents.start],
                 extents[inner_extents.start : inner_extents.stop],
@@ -84,19 +84,19 @@ def reduced(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
         )
         start = literal(neutral(data.dtype), data.dtype)
         if inner_extents.stop == len(extents):
-            _along_last(writer, data.dtype, (pointer, target), (front, inner), (join, start))
+            _reduce_last_axes(writer, data.dtype, (pointer, target), (front, inner), (join, start))
         else:
-            _along_others(
+            _reduce_inner_axes(
                 writer, data.dtype, (pointer, target), (front, inner, tail), (join, start)
             )
         if mean:
-            _divided(writer, output, target, inner)
+            _divide_by_count(writer, output, target, inner)
         return writer.as_cell(output, target)
 
-    return form
+    return write
 
 
-def _parts(writer: Arrays, op: Op) -> tuple[Extents, range]:
+def _shape_and_axes(writer: Arrays, op: Op) -> tuple[Extents, range]:
     """Return the shape of the output of a reduction, and the range of reduced axes.
 
     Raises:
@@ -105,23 +105,23 @@ def _parts(writer: Arrays, op: Op) -> tuple[Extents, range]:
     data = op.inputs[0]
     assert data is not None
     extents = writer.extents(data)
-    reduced_axes = axes_named(op, len(extents), writer.known)
+    reduced_axes = stated_axes(op, len(extents), writer.constant_of)
     if not reduced_axes:
         if op.attributes.get("noop_with_empty_axes"):
             raise NotNative(f"it has {title(op.op_type)} along no axis")
         reduced_axes = list(range(len(extents)))
     if reduced_axes and reduced_axes != list(range(reduced_axes[0], reduced_axes[-1] + 1)):
         raise NotNative(f"it has {title(op.op_type)} along axes that do not lie together")
-    keeps = op.attributes.get("keepdims", 1)
+    keeps_axes = op.attributes.get("keepdims", 1)
     shape = (
         1 if k in reduced_axes else e
         for k, e in enumerate(extents)
-        if keeps or k not in reduced_axes
+        if keeps_axes or k not in reduced_axes
     )
     return tuple(shape), range(reduced_axes[0], reduced_axes[-1] + 1) if reduced_axes else range(0)
 
 
-def axes_named(op: Op, rank: int, known: Known) -> list[int]:
+def stated_axes(op: Op, rank: int, known: Known) -> list[int]:
     """Return the stated axes of a reduction, sorted.
 
     Raises:
@@ -135,168 +135,182 @@ def axes_named(op: Op, rank: int, known: Known) -> list[int]:
     return sorted({int(axis) % rank for axis in np.ravel(axes)} if axes is not None else ())
 
 
-def _along_last(
+def _reduce_last_axes(
     writer: Arrays,
     dtype: str,
     pointers: tuple[str, str],
     counts: tuple[Extent, Extent],
-    how: tuple[Join, str],
+    reducer: tuple[Join, str],
 ) -> None:
     """Write a reduction along the last axes."""
     (source, target), (outer, inner) = pointers, counts
 
     def result(number: str) -> None:
-        begin = writer.at(dtype, source, writer.times(number, inner))
-        writer.store(writer.one, dtype, _of_all(writer, dtype, begin, inner, how), target, number)
+        begin = writer.element_address(dtype, source, writer.multiply(number, inner))
+        writer.store(
+            writer.scalar,
+            dtype,
+            _reduce_contiguous(writer, dtype, begin, inner, reducer),
+            target,
+            number,
+        )
 
     writer.repeat("0", str(outer), 1, result)
 
 
-def _of_all(writer: Arrays, dtype: str, pointer: str, count: Extent, how: tuple[Join, str]) -> str:
+def _reduce_contiguous(
+    writer: Arrays, dtype: str, pointer: str, count: Extent, reducer: tuple[Join, str]
+) -> str:
     """Write the reduction of contiguous numbers, and return the register of the result."""
-    (join, neutral), one = how, writer.one
+    (join, neutral), one = reducer, writer.scalar
     if isinstance(count, str):
-        return _of_so_many(writer, dtype, pointer, count, how)
+        return _reduce_unknown_count(writer, dtype, pointer, count, reducer)
     if count == 0:
         return neutral
     if count >= MIN_TERMS_IN_PARTS:
-        return _of_parts(writer, dtype, pointer, count, join)
+        return _reduce_in_parts(writer, dtype, pointer, count, join)
     total = writer.load(one, dtype, pointer)
     for number in range(1, count):
         total = join(one, dtype, total, writer.load(one, dtype, pointer, str(number)))
     return total
 
 
-def _of_parts(writer: Arrays, dtype: str, pointer: str, count: Extent, join: Join) -> str:
+def _reduce_in_parts(writer: Arrays, dtype: str, pointer: str, count: Extent, join: Join) -> str:
     """Write the reduction of at least eight numbers in eight parts, each of every eighth number."""
-    parts, one = Code(writer.text, PARTS, True), writer.one
+    parts, one = Code(writer.text, PARTS, True), writer.scalar
     kind, single = parts.type(dtype), one.type(dtype)
-    place = parts.place(kind)
+    place = parts.allocate_local(kind)
     parts.line(f"store {kind} {writer.load(parts, dtype, pointer)}, ptr {place}")
 
     def some(number: str) -> None:
-        so_far = parts.put(f"load {kind}, ptr {place}")
-        joined = join(parts, dtype, so_far, writer.load(parts, dtype, pointer, number))
+        partial = parts.emit(f"load {kind}, ptr {place}")
+        joined = join(parts, dtype, partial, writer.load(parts, dtype, pointer, number))
         parts.line(f"store {kind} {joined}, ptr {place}")
 
     def rest(number: str) -> None:
-        index = one.put(f"and i64 {number}, {PARTS - 1}")
-        part = one.put(f"getelementptr {single}, ptr {place}, i64 {index}")
-        so_far = one.put(f"load {single}, ptr {part}")
-        joined = join(one, dtype, so_far, writer.load(one, dtype, pointer, number))
+        index = one.emit(f"and i64 {number}, {PARTS - 1}")
+        part = one.emit(f"getelementptr {single}, ptr {place}, i64 {index}")
+        partial = one.emit(f"load {single}, ptr {part}")
+        joined = join(one, dtype, partial, writer.load(one, dtype, pointer, number))
         one.line(f"store {single} {joined}, ptr {part}")
 
     if isinstance(count, int):
-        many: Extent = count // PARTS * PARTS
+        count_in_vectors: Extent = count // PARTS * PARTS
     else:
-        many = one.put(f"and i64 {count}, -{PARTS}")
-    writer.repeat(str(PARTS), str(many), PARTS, some)
-    if many != count:
-        writer.repeat(str(many), str(count), 1, rest)
-    return in_pairs(one, dtype, parts.put(f"load {kind}, ptr {place}"), join)
+        count_in_vectors = one.emit(f"and i64 {count}, -{PARTS}")
+    writer.repeat(str(PARTS), str(count_in_vectors), PARTS, some)
+    if count_in_vectors != count:
+        writer.repeat(str(count_in_vectors), str(count), 1, rest)
+    return reduce_lanes(one, dtype, parts.emit(f"load {kind}, ptr {place}"), join)
 
 
-def _of_so_many(writer: Arrays, dtype: str, pointer: str, count: str, how: tuple[Join, str]) -> str:
+def _reduce_unknown_count(
+    writer: Arrays, dtype: str, pointer: str, count: str, reducer: tuple[Join, str]
+) -> str:
     """Write the reduction of numbers whose count is known only at run time."""
-    (join, neutral), one = how, writer.one
+    (join, neutral), one = reducer, writer.scalar
     kind = one.type(dtype)
-    place = one.place(kind)
+    place = one.allocate_local(kind)
     one.line(f"store {kind} {neutral}, ptr {place}")
-    has_parts = one.put(f"icmp sge i64 {count}, {MIN_TERMS_IN_PARTS}")
-    has_some = one.put(f"icmp ne i64 {count}, 0")
+    has_parts = one.emit(f"icmp sge i64 {count}, {MIN_TERMS_IN_PARTS}")
+    has_some = one.emit(f"icmp ne i64 {count}, 0")
 
-    def keep(register: str) -> None:
+    def store_total(register: str) -> None:
         one.line(f"store {kind} {register}, ptr {place}")
 
-    def more(number: str) -> None:
-        total = one.put(f"load {kind}, ptr {place}")
-        keep(join(one, dtype, total, writer.load(one, dtype, pointer, number)))
+    def reduce_next(number: str) -> None:
+        total = one.emit(f"load {kind}, ptr {place}")
+        store_total(join(one, dtype, total, writer.load(one, dtype, pointer, number)))
 
     def one_by_one() -> None:
-        keep(writer.load(one, dtype, pointer))
-        writer.repeat("1", count, 1, more)
+        store_total(writer.load(one, dtype, pointer))
+        writer.repeat("1", count, 1, reduce_next)
 
-    one.when(
+    one.branch(
         has_parts,
-        lambda: keep(_of_parts(writer, dtype, pointer, count, join)),
-        lambda: one.when(has_some, one_by_one),
+        lambda: store_total(_reduce_in_parts(writer, dtype, pointer, count, join)),
+        lambda: one.branch(has_some, one_by_one),
     )
-    return one.put(f"load {kind}, ptr {place}")
+    return one.emit(f"load {kind}, ptr {place}")
 
 
-def _along_others(
+def _reduce_inner_axes(
     writer: Arrays,
     dtype: str,
     pointers: tuple[str, str],
     counts: tuple[Extent, Extent, Extent],
-    how: tuple[Join, str],
+    reducer: tuple[Join, str],
 ) -> None:
     """Write a reduction along axes other than the last, for each position of the axes in front of them."""
     (source, target), (front, inner, tail) = pointers, counts
     if front == 1:
-        _along_first(writer, dtype, pointers, (tail, inner), how)
+        _reduce_first_axes(writer, dtype, pointers, (tail, inner), reducer)
         return
-    size = product_of(writer.one, (inner, tail))
+    size = product_of(writer.scalar, (inner, tail))
 
     def part(number: str) -> None:
-        here = writer.at(dtype, source, writer.times(number, size))
-        there = writer.at(dtype, target, writer.times(number, tail))
-        _along_first(writer, dtype, (here, there), (tail, inner), how)
+        source_pointer = writer.element_address(dtype, source, writer.multiply(number, size))
+        target_pointer = writer.element_address(dtype, target, writer.multiply(number, tail))
+        _reduce_first_axes(writer, dtype, (source_pointer, target_pointer), (tail, inner), reducer)
 
     writer.repeat("0", str(front), 1, part)
 
 
-def _along_first(
+def _reduce_first_axes(
     writer: Arrays,
     dtype: str,
     pointers: tuple[str, str],
     counts: tuple[Extent, Extent],
-    how: tuple[Join, str],
+    reducer: tuple[Join, str],
 ) -> None:
     """Write a reduction along the first axes: each row is reduced elementwise with the result of the rows before."""
-    (source, target), (outer, rows), (join, neutral) = pointers, counts, how
+    (source, target), (outer, rows), (join, neutral) = pointers, counts, reducer
 
-    def first(code: Code, k: str) -> None:
+    def copy_row(code: Code, k: str) -> None:
         writer.store(code, dtype, writer.load(code, dtype, source, k), target, k)
 
-    def none(code: Code, k: str) -> None:
-        writer.store(code, dtype, code.spread(neutral, dtype), target, k)
+    def fill_neutral(code: Code, k: str) -> None:
+        writer.store(code, dtype, code.broadcast(neutral, dtype), target, k)
 
     if isinstance(rows, int):
-        writer.over(outer, first if rows else none)
+        writer.for_each_element(outer, copy_row if rows else fill_neutral)
     else:
-        some = writer.one.put(f"icmp ne i64 {rows}, 0")
-        writer.one.when(some, lambda: writer.over(outer, first), lambda: writer.over(outer, none))
+        has_rows = writer.scalar.emit(f"icmp ne i64 {rows}, 0")
+        writer.scalar.branch(
+            has_rows,
+            lambda: writer.for_each_element(outer, copy_row),
+            lambda: writer.for_each_element(outer, fill_neutral),
+        )
 
     def row(number: str) -> None:
-        begin = writer.at(dtype, source, writer.times(number, outer))
+        begin = writer.element_address(dtype, source, writer.multiply(number, outer))
 
         def join_row(code: Code, k: str) -> None:
-            so_far, more = (writer.load(code, dtype, p, k) for p in (target, begin))
-            writer.store(code, dtype, join(code, dtype, so_far, more), target, k)
+            partial, element = (writer.load(code, dtype, p, k) for p in (target, begin))
+            writer.store(code, dtype, join(code, dtype, partial, element), target, k)
 
-        writer.over(outer, join_row)
+        writer.for_each_element(outer, join_row)
 
     writer.repeat("1", str(rows), 1, row)
 
 
-def _divided(writer: Arrays, output: Value, target: str, inner: Extent) -> None:
+def _divide_by_count(writer: Arrays, output: Value, target: str, inner: Extent) -> None:
     """Write the division of sums by the number of terms, which gives means. An empty sum is divided by 1."""
     dtype = output.dtype
     if not is_float(dtype):
         raise NotNative("it has onnx::ReduceMean of whole numbers")
-    count = largest_of(writer.one, inner, 1)
+    count = largest_of(writer.scalar, inner, 1)
     if isinstance(count, int):
-        divisor = writer.one.number(count, dtype)
+        divisor = writer.scalar.constant(count, dtype)
     else:
-        divisor = writer.one.cast("sitofp", "int64", count, dtype)
+        divisor = writer.scalar.cast("sitofp", "int64", count, dtype)
 
     def divide(code: Code, k: str) -> None:
         total = writer.load(code, dtype, target, k)
-        mean = code.binary("fdiv", dtype, total, code.spread(divisor, dtype))
+        mean = code.binary("fdiv", dtype, total, code.broadcast(divisor, dtype))
         writer.store(code, dtype, mean, target, k)
 
-    writer.over(product_of(writer.one, writer.extents(output)), divide)
+    writer.for_each_element(product_of(writer.scalar, writer.extents(output)), divide)
 
 
 def _lowest(dtype: str) -> float:
@@ -309,8 +323,8 @@ def _highest(dtype: str) -> float:
     return np.inf if is_float(dtype) else int(np.iinfo(dtype).max)
 
 
-total = reduced(added, lambda dtype: 0)
-product = reduced(multiplied, lambda dtype: 1)
-mean = reduced(added, lambda dtype: 0, mean=True)
-largest = reduced(_largest, _lowest)
-smallest = reduced(_smallest, _highest)
+total = reduction_writer(write_sum, lambda dtype: 0)
+product = reduction_writer(write_multiplication, lambda dtype: 1)
+mean = reduction_writer(write_sum, lambda dtype: 0, mean=True)
+largest = reduction_writer(_largest, _lowest)
+smallest = reduction_writer(_smallest, _highest)

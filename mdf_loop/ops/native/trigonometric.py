@@ -2,7 +2,7 @@
 
     |x| = n pi / 2 + r + rest with |r| <= pi / 4; n, r and the rest determine sin and cos
 
-Up to `FAR`, pi / 2 is subtracted in three parts. `n * HALF_PI[1]` is exact, so the sum of the first two is
+Up to `MAX_DIRECT_REDUCTION`, pi / 2 is subtracted in three parts. `n * HALF_PI[1]` is exact, so the sum of the first two is
 known with its error (Cody and Waite 1980; Boldo, Daumas and Li 2009). Larger numbers are multiplied by as
 many bits of 2 / pi as the fraction needs (Payne and Hanek 1983), lane by lane. Remez' exchange algorithm
 computed the coefficients of the polynomials (`benchmarks/coefficients.py`). The stated errors are the largest
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from mdf_loop.ops.native.code import Code, Text
-from mdf_loop.ops.native.formula import Register, all_where_rare, choose, exceeds, fma, polynomial
+from mdf_loop.ops.native.formula import Register, exceeds, fma, polynomial, select, select_all_rare
 
 SIN = (
     -0.16666666666666632,
@@ -55,10 +55,10 @@ HALF_PI = (
 PER_HALF_PI = float.fromhex("0x1.45f306dc9c883p-1")
 """2 / pi."""
 
-WHOLE = 1.5 * 2.0**52
+ROUNDING_CONSTANT = 1.5 * 2.0**52
 """Constant that rounds a float to an integer by addition. The last bits of the sum are the integer."""
 
-FAR = 2.0**24
+MAX_DIRECT_REDUCTION = 2.0**24
 """Limit of |x| for the reduction by three parts of pi / 2.
 
 Up to this limit, n has 24 bits: its product with the second part of pi / 2 is exact, with the third
@@ -76,52 +76,59 @@ class ReducedAngle(Struct, frozen=True):
 
 def sin(x: Register) -> Register:
     """Return the sine of a number of any size. The error is at most 0.80 ulp."""
-    at = _reduced(abs(x))
-    negative = (at.n << 62) ^ x.bits()
-    return _signed(_either(at, at.n), negative)
+    reduction = _reduce_angle(abs(x))
+    sign_bits = (reduction.n << 62) ^ x.bits()
+    return _negate_if(_sin_or_cos(reduction, reduction.n), sign_bits)
 
 
 def cos(x: Register) -> Register:
     """Return the cosine of a number of any size. The error is at most 0.80 ulp."""
-    at = _reduced(abs(x))
-    further = at.n + 1
-    return _signed(_either(at, further), further << 62)
+    reduction = _reduce_angle(abs(x))
+    next_n = reduction.n + 1
+    return _negate_if(_sin_or_cos(reduction, next_n), next_n << 62)
 
 
-def _signed(value: Register, negative: Register) -> Register:
-    """Return `value`, or `-value` if the first bit of `negative` is set."""
-    return (value.bits() ^ (negative & -(2**63))).float()
+def _negate_if(value: Register, sign_bits: Register) -> Register:
+    """Return `value`, or `-value` if the first bit of `sign_bits` is set."""
+    return (value.bits() ^ (sign_bits & -(2**63))).float()
 
 
-def _either(at: ReducedAngle, n: Register) -> Register:
+def _sin_or_cos(reduction: ReducedAngle, n: Register) -> Register:
     """Return sin(r + rest) for an even n, or cos(r + rest) for an odd n."""
-    square = at.r * at.r
+    square = reduction.r * reduction.r
     fourth = square * square
     half = 0.5 * square
-    flat = 1.0 - half
-    bent = fma(square * at.r, polynomial(square, fourth, SIN), at.rest * flat)
-    lost = (1.0 - flat) - half
-    curve = fma(fourth, polynomial(square, fourth, COS), fma(-at.r, at.rest, lost))
-    is_odd = (n & 1).is_same(1)
-    return choose(is_odd, flat, at.r) + choose(is_odd, curve, bent)
+    cos_leading = 1.0 - half
+    sin_correction = fma(
+        square * reduction.r, polynomial(square, fourth, SIN), reduction.rest * cos_leading
+    )
+    rounding_error = (1.0 - cos_leading) - half
+    cos_correction = fma(
+        fourth, polynomial(square, fourth, COS), fma(-reduction.r, reduction.rest, rounding_error)
+    )
+    is_odd = (n & 1).equals(1)
+    return select(is_odd, cos_leading, reduction.r) + select(is_odd, cos_correction, sin_correction)
 
 
-def _reduced(x: Register) -> ReducedAngle:
+def _reduce_angle(x: Register) -> ReducedAngle:
     """Return the argument reduction of a nonnegative angle."""
-    shifted = fma(x, PER_HALF_PI, WHOLE)
-    n = shifted - WHOLE
-    most = fma(n, -HALF_PI[0], x)
-    r = fma(n, -HALF_PI[1], most)
-    rest = fma(n, -HALF_PI[2], fma(n, -HALF_PI[1], most - r))
-    far = exceeds(x, FAR)
+    shifted = fma(x, PER_HALF_PI, ROUNDING_CONSTANT)
+    n = shifted - ROUNDING_CONSTANT
+    x_minus_n_half_pi = fma(n, -HALF_PI[0], x)
+    r = fma(n, -HALF_PI[1], x_minus_n_half_pi)
+    rest = fma(n, -HALF_PI[2], fma(n, -HALF_PI[1], x_minus_n_half_pi - r))
+    is_large = exceeds(x, MAX_DIRECT_REDUCTION)
 
     def remedy() -> list[Register]:
-        far_operand = _far(choose(far, x, FAR))
-        far_operand[1] = far_operand[1] + (x - x)
-        near = (shifted.bits(), r, rest)
-        return [choose(far, there, here) for there, here in zip(far_operand, near, strict=True)]
+        large_reduction = _reduce_large(select(is_large, x, MAX_DIRECT_REDUCTION))
+        large_reduction[1] = large_reduction[1] + (x - x)
+        small_reduction = (shifted.bits(), r, rest)
+        return [
+            select(is_large, there, here)
+            for there, here in zip(large_reduction, small_reduction, strict=True)
+        ]
 
-    return ReducedAngle(*all_where_rare(far, (shifted.bits(), r, rest), remedy))
+    return ReducedAngle(*select_all_rare(is_large, (shifted.bits(), r, rest), remedy))
 
 
 # --- far angles -----------------------------------------------------------------------------------
@@ -135,57 +142,64 @@ TWO_PER_PI = int(
 )
 """2 / pi * 2**1216, truncated. Source: mpmath."""
 
-PARTS = ("int64", "float64", "float64")
+REDUCTION_DTYPES = ("int64", "float64", "float64")
 """Dtypes of n, r and rest in the argument reduction of large angles."""
 
 
-def _far(x: Register) -> list[Register]:
+def _reduce_large(x: Register) -> list[Register]:
     """Return the argument reduction of large angles, computed by a separate LLVM function."""
     code, name = x.code, f"far_angles_{x.code.width}"
-    code.text.declared.update(_far_angles(code.width))
-    call_register = code.put(f"call {_parts(code)} @{name}({code.type(x.dtype)} {x.register})")
-    parts = (
-        code.put(f"extractvalue {_parts(code)} {call_register}, {k}") for k in range(len(PARTS))
+    code.text.declared.update(_large_angle_functions(code.width))
+    call_register = code.emit(
+        f"call {_reduction_type(code)} @{name}({code.type(x.dtype)} {x.register})"
     )
-    return [Register(code, part, dtype) for part, dtype in zip(parts, PARTS, strict=True)]
+    parts = (
+        code.emit(f"extractvalue {_reduction_type(code)} {call_register}, {k}")
+        for k in range(len(REDUCTION_DTYPES))
+    )
+    return [
+        Register(code, part, dtype) for part, dtype in zip(parts, REDUCTION_DTYPES, strict=True)
+    ]
 
 
-def _parts(code: Code) -> str:
+def _reduction_type(code: Code) -> str:
     """Return the LLVM struct type of an argument reduction."""
-    return f"{{ {', '.join(code.type(dtype) for dtype in PARTS)} }}"
+    return f"{{ {', '.join(code.type(dtype) for dtype in REDUCTION_DTYPES)} }}"
 
 
 @functools.cache
-def _far_angles(width: int) -> Mapping[str, str]:
+def _large_angle_functions(width: int) -> Mapping[str, str]:
     """Return the LLVM function for large angles, and the functions that it calls, by name."""
     code = Code(Text(), width)
     x = Register(code, "%x")
-    parts = _far_angle(x) if width == 1 else _far_lanes(x)
+    parts = _reduce_large_scalar(x) if width == 1 else _reduce_large_lanes(x)
     aggregate = "poison"
     for k, part in enumerate(parts):
         operand = f"{code.type(part.dtype)} {part.register}"
-        aggregate = code.put(f"insertvalue {_parts(code)} {aggregate}, {operand}, {k}")
-    code.line(f"ret {_parts(code)} {aggregate}")
+        aggregate = code.emit(f"insertvalue {_reduction_type(code)} {aggregate}, {operand}, {k}")
+    code.line(f"ret {_reduction_type(code)} {aggregate}")
     name = f"far_angles_{width}"
-    head = f"define internal {_parts(code)} @{name}({code.type(x.dtype)} %x) noinline {{"
+    head = f"define internal {_reduction_type(code)} @{name}({code.type(x.dtype)} %x) noinline {{"
     return {**code.text.declared, name: "\n".join([head, *code.text.lines, "}"])}
 
 
-def _far_lanes(x: Register) -> list[Register]:
+def _reduce_large_lanes(x: Register) -> list[Register]:
     """Return the argument reduction of large angles, computed lane by lane."""
     code, one = x.code, Code(x.code.text)
-    vectors = ["poison"] * len(PARTS)
+    vectors = ["poison"] * len(REDUCTION_DTYPES)
     for lane in range(code.width):
-        alone = code.put(f"extractelement {code.type(x.dtype)} {x.register}, i32 {lane}")
-        for k, part in enumerate(_far(Register(one, alone))):
+        lane_x = code.emit(f"extractelement {code.type(x.dtype)} {x.register}, i32 {lane}")
+        for k, part in enumerate(_reduce_large(Register(one, lane_x))):
             operands = (
                 f"{code.type(part.dtype)} {vectors[k]}, {one.type(part.dtype)} {part.register}"
             )
-            vectors[k] = code.put(f"insertelement {operands}, i32 {lane}")
-    return [Register(code, part, dtype) for part, dtype in zip(vectors, PARTS, strict=True)]
+            vectors[k] = code.emit(f"insertelement {operands}, i32 {lane}")
+    return [
+        Register(code, part, dtype) for part, dtype in zip(vectors, REDUCTION_DTYPES, strict=True)
+    ]
 
 
-def _far_angle(x: Register) -> tuple[Register, Register, Register]:
+def _reduce_large_scalar(x: Register) -> tuple[Register, Register, Register]:
     """Return the argument reduction of one large angle.
 
     x = m 2**e with an integer m of 53 bits. The function multiplies m by 192 bits of 2 / pi, which begin
@@ -195,31 +209,31 @@ def _far_angle(x: Register) -> tuple[Register, Register, Register]:
     code = x.code
     m = (x.bits() & (2**52 - 1)) | 2**52
     places = 1216 + 1075 - 190 - (x.bits() >> 52)
-    many = code.put(f"zext i64 {places.register} to i1216")
-    shifted = code.put(f"lshr i1216 {TWO_PER_PI}, {many}")
-    window = code.put(f"trunc i1216 {shifted} to i192")
-    wide = code.put(f"zext i64 {m.register} to i192")
-    product = code.put(f"mul i192 {window}, {wide}")
-    up = code.put(f"shl i192 {product}, 2")
-    fraction = code.put(f"ashr i192 {up}, 2")
-    whole = code.put(f"sub i192 {product}, {fraction}")
-    last = code.put(f"lshr i192 {whole}, 190")
-    n = code.put(f"trunc i192 {last} to i64")
-    return Register(code, n, "int64"), *_angle(code, fraction)
+    wide_places = code.emit(f"zext i64 {places.register} to i1216")
+    shifted = code.emit(f"lshr i1216 {TWO_PER_PI}, {wide_places}")
+    window = code.emit(f"trunc i1216 {shifted} to i192")
+    wide = code.emit(f"zext i64 {m.register} to i192")
+    product = code.emit(f"mul i192 {window}, {wide}")
+    shifted_left = code.emit(f"shl i192 {product}, 2")
+    fraction = code.emit(f"ashr i192 {shifted_left}, 2")
+    whole = code.emit(f"sub i192 {product}, {fraction}")
+    n_bits = code.emit(f"lshr i192 {whole}, 190")
+    n = code.emit(f"trunc i192 {n_bits} to i64")
+    return Register(code, n, "int64"), *_fraction_to_angle(code, fraction)
 
 
-def _angle(code: Code, fraction: str) -> tuple[Register, Register]:
+def _fraction_to_angle(code: Code, fraction: str) -> tuple[Register, Register]:
     """Return `pi / 2 * fraction / 2**190` as a sum of a large and a small number.
 
     The fraction is split into three parts, which are exact.
     """
-    pieces = []
+    parts = []
     for places, mask in ((142, -1), (92, 2**50 - 1), (42, 2**50 - 1)):
-        down = code.put(f"ashr i192 {fraction}, {places}")
-        bits = Register(code, code.put(f"trunc i192 {down} to i64"), "int64") & mask
+        shifted_down = code.emit(f"ashr i192 {fraction}, {places}")
+        bits = Register(code, code.emit(f"trunc i192 {shifted_down} to i64"), "int64") & mask
         value = Register(code, code.cast("sitofp", "int64", bits.register, "float64"))
-        pieces.append(value * 2.0 ** (places - 190))
-    large = pieces[0] + pieces[1]
-    small = (pieces[0] - large) + pieces[1] + pieces[2]
+        parts.append(value * 2.0 ** (places - 190))
+    large = parts[0] + parts[1]
+    small = (parts[0] - large) + parts[1] + parts[2]
     r = large * HALF_PI[0]
     return r, fma(large, HALF_PI[0], -r) + fma(large, HALF_PI[1], small * HALF_PI[0])

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from mdf_loop.ir import Value
-from mdf_loop.ops.native.code import BYTES, Arrays, Cell, Code, Extent, Extents
-from mdf_loop.ops.native.extents import Factors, alike, product
+from mdf_loop.ops.native.code import ITEM_BYTES, Arrays, Cell, Code, Extent, Extents
+from mdf_loop.ops.native.extents import Factors, canonical_product, product
 
-ONE, NOTHING = alike((1,)), alike((0,))
+UNIT_PRODUCT, ZERO_PRODUCT = canonical_product((1,)), canonical_product((0,))
 """Canonical forms of the products 1 and 0."""
 
 
@@ -28,65 +28,73 @@ class Stride(Struct, frozen=True):
     step: Factors
 
 
-def axes_of(extents: Extents) -> list[Stride]:
+def contiguous_axes(extents: Extents) -> list[Stride]:
     """Return the extent and stride of each axis of a contiguous array."""
     return [Stride((extent,), extents[k + 1 :]) for k, extent in enumerate(extents)]
 
 
-def merged(axes: Sequence[Stride]) -> list[Stride]:
+def merge_axes(axes: Sequence[Stride]) -> list[Stride]:
     """Merge neighbouring axes that one stride can describe, and return the resulting axes."""
     strides: list[Stride] = []
     for axis in (axis for axis in axes if axis.extent != (1,)):
-        if strides and alike(strides[-1].step) == alike((*axis.extent, *axis.step)):
+        if strides and canonical_product(strides[-1].step) == canonical_product(
+            (*axis.extent, *axis.step)
+        ):
             strides[-1] = Stride((*strides[-1].extent, *axis.extent), axis.step)
         else:
             strides.append(axis)
     return strides
 
 
-def copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]) -> None:
+def copy_strided(
+    writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]
+) -> None:
     """Write a copy of the elements along strided axes to contiguous memory."""
-    axes = merged(axes)
+    axes = merge_axes(axes)
     if not axes:
-        writer.copy(target, source, BYTES[dtype])
-    elif all(alike(axis.extent) != NOTHING for axis in axes):
-        _copied(writer, dtype, target, source, axes)
+        writer.copy(target, source, ITEM_BYTES[dtype])
+    elif all(canonical_product(axis.extent) != ZERO_PRODUCT for axis in axes):
+        _copy_merged(writer, dtype, target, source, axes)
 
 
-def _copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]) -> None:
+def _copy_merged(
+    writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]
+) -> None:
     """Write a copy of the elements along merged axes, none of which has extent 0."""
-    code, first = writer.one, axes[0]
+    code, first = writer.scalar, axes[0]
     count, step = product(code, first.extent), product(code, first.step)
     if len(axes) == 1 and step in (0, 1):
-        writer.over(count, _line(writer, dtype, target, source, bool(step)))
+        writer.for_each_element(count, _make_line_copy(writer, dtype, target, source, bool(step)))
         return
     size = product(code, (extent for axis in axes[1:] for extent in axis.extent))
 
     def part(number: str) -> None:
-        here = writer.at(dtype, source, writer.times(number, step))
-        there = writer.at(dtype, target, writer.times(number, size))
+        source_pointer = writer.element_address(dtype, source, writer.multiply(number, step))
+        target_pointer = writer.element_address(dtype, target, writer.multiply(number, size))
         if len(axes) == 1:
-            writer.store(code, dtype, writer.load(code, dtype, here), there)
+            writer.store(code, dtype, writer.load(code, dtype, source_pointer), target_pointer)
         else:
-            _copied(writer, dtype, there, here, axes[1:])
+            _copy_merged(writer, dtype, target_pointer, source_pointer, axes[1:])
 
     writer.repeat("0", str(count), 1, part)
 
 
-def _line(
-    writer: Arrays, dtype: str, target: str, source: str, moves: bool
+def _make_line_copy(
+    writer: Arrays, dtype: str, target: str, source: str, is_contiguous: bool
 ) -> Callable[[Code, str], None]:
     """Return a function that writes a copy of contiguous elements, or repetitions of one element."""
-    one = "" if moves else writer.load(writer.one, dtype, source)
+    element = "" if is_contiguous else writer.load(writer.scalar, dtype, source)
 
     def write(code: Code, k: str) -> None:
-        register = writer.load(code, dtype, source, k) if moves else code.spread(one, dtype)
+        register = (
+            writer.load(code, dtype, source, k) if is_contiguous else code.broadcast(element, dtype)
+        )
         writer.store(code, dtype, register, target, k)
 
     return write
 
 
-def seen(
+def strided_view(
     writer: Arrays,
     output: Value,
     source: tuple[Value, Cell],
@@ -97,10 +105,10 @@ def seen(
     value, cell = source
     pointer = writer.pointer_of(value, cell)
     if begin != 0:
-        pointer = writer.at(value.dtype, pointer, str(begin))
-    if [alike(axis.step) for axis in merged(axes)] not in ([], [ONE]):
+        pointer = writer.element_address(value.dtype, pointer, str(begin))
+    if [canonical_product(axis.step) for axis in merge_axes(axes)] not in ([], [UNIT_PRODUCT]):
         target = writer.buffer(output)
-        copied(writer, value.dtype, target, pointer, axes)
+        copy_strided(writer, value.dtype, target, pointer, axes)
         pointer = target
     return writer.as_cell(output, pointer)
 
@@ -110,14 +118,18 @@ def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cel
     viewed = Value(
         value.name, value.dtype, tuple("?" if isinstance(e, str) else e for e in extents)
     )
-    writer.shaped(viewed, extents)
-    return seen(writer, viewed, (value, cell), _spread(writer.extents(value), extents))
+    writer.set_extents(viewed, extents)
+    return strided_view(
+        writer, viewed, (value, cell), _broadcast_axes(writer.extents(value), extents)
+    )
 
 
-def _spread(input_extents: Extents, target: Extents) -> list[Stride]:
+def _broadcast_axes(input_extents: Extents, target: Extents) -> list[Stride]:
     """Return the strided axes of an array that is broadcast to a larger shape."""
-    own = [Stride((1,), ())] * (len(target) - len(input_extents)) + axes_of(input_extents)
+    source_axes = [Stride((1,), ())] * (len(target) - len(input_extents)) + contiguous_axes(
+        input_extents
+    )
     return [
         Stride((extent,), (0,)) if axis.extent == (1,) and extent != 1 else axis
-        for axis, extent in zip(own, target, strict=True)
+        for axis, extent in zip(source_axes, target, strict=True)
     ]

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mdf_loop.ir import OutputRole, Program
-from mdf_loop.native.loop_decisions import NATIVE, said_before, unavailable
+from mdf_loop.native.loop_decisions import NATIVE, predict_forms, reason_unavailable
 from mdf_loop.passes.gradient.backward_strategy import backward_for_native, backward_for_onnxruntime
 from mdf_loop.passes.gradient.differentiate import differentiate
 from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT, Term, add_objective
@@ -75,10 +75,14 @@ class Differentiation(Struct, frozen=True):
         """Differentiate a program and load the result. Inputs in `swept` have a leading axis of members."""
         backend = PROGRAM_BACKENDS["onnxruntime"]
         prepared = None
-        if self.placement.native != "off" and not self.placement.brief and unavailable() is None:
+        if (
+            self.placement.native != "off"
+            and not self.placement.brief
+            and reason_unavailable() is None
+        ):
             gradient_program = self.program(program, backward_for_native, wrt, of)
             prepared = prepare(gradient_program, backend.order, over_time(swept))
-            forms = set(said_before(prepared).values())
+            forms = set(predict_forms(prepared).values())
             if forms != {NATIVE} and self.placement.native != "require":
                 prepared = None
         if prepared is None:

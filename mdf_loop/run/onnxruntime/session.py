@@ -16,7 +16,7 @@ from mdf_loop.emit.scan_node import write_scan
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, Data, Program
 from mdf_loop.ir.types import dtype_name
-from mdf_loop.native.loop_decisions import natives_of
+from mdf_loop.native.loop_decisions import decide_loops
 from mdf_loop.native.support import STOP
 from mdf_loop.onnx_session import run_options, session_options
 from mdf_loop.passes.legalize.repeat_loops_with_nan import repeat_loops_with_nan
@@ -71,7 +71,7 @@ class Session:
         large = size.most_elements > SMALL or size.most_work > BRIEF_WORK
         loaded = prepare(program, LOADED)
         following = placement.iteration_of
-        natives = natives_of(
+        natives = decide_loops(
             loaded,
             placement.native,
             brief=placement.brief,

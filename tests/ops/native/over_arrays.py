@@ -10,8 +10,8 @@ import mpmath
 import numpy as np
 
 from mdf_loop.native import machine
-from mdf_loop.ops.native.code import TYPES, Code, Text
-from mdf_loop.ops.native.functions import Own, of_many
+from mdf_loop.ops.native.code import REGISTER_TYPES, Code, Text
+from mdf_loop.ops.native.functions import Formula, write_vectorized
 
 WIDTHS = (1, 2, 4, 8)
 MP = mpmath.mp.clone()
@@ -20,11 +20,11 @@ MP.prec = 120
 
 @functools.cache
 def over_arrays(
-    own: Own, width: int, operands: int = 1, dtype: str = "float64"
+    own: Formula, width: int, operands: int = 1, dtype: str = "float64"
 ) -> Callable[..., np.ndarray]:
     """Compile a vectorized function for `width` lanes and return the function over arrays."""
-    code = Code(Text(), width, many=True)
-    machine_code = machine.compiled(_text(code, own, operands, dtype), ["over_arrays"])
+    code = Code(Text(), width, vectorized=True)
+    machine_code = machine.compile_llvm(_text(code, own, operands, dtype), ["over_arrays"])
     kinds = (ctypes.c_int64, *[ctypes.c_void_p] * (1 + operands))
     function = ctypes.CFUNCTYPE(None, *kinds)(*machine_code.addresses)
 
@@ -39,7 +39,7 @@ def over_arrays(
     return call_compiled
 
 
-def _text(code: Code, own: Own, operands: int, dtype: str) -> str:
+def _text(code: Code, own: Formula, operands: int, dtype: str) -> str:
     """Return the LLVM text of a function that applies `own` to blocks of arrays.
 
     `for i in range(0, n, width): out[i : i + width] = own(in0[i : i + width], ...)`.
@@ -49,11 +49,13 @@ def _text(code: Code, own: Own, operands: int, dtype: str) -> str:
     code.line("%i = phi i64 [0, %entry], [%next, %stored]")
     code.line("%more = icmp slt i64 %i, %n")
     code.line("br i1 %more, label %some, label %done\nsome:")
-    places = [code.put(f"getelementptr {TYPES[dtype]}, ptr {name}, i64 %i") for name in names]
-    operand_registers = [
-        code.put(f"load {code.type(dtype)}, ptr {at}, align 4") for at in places[1:]
+    places = [
+        code.emit(f"getelementptr {REGISTER_TYPES[dtype]}, ptr {name}, i64 %i") for name in names
     ]
-    computed_register = of_many(code, dtype, own, *operand_registers)
+    operand_registers = [
+        code.emit(f"load {code.type(dtype)}, ptr {at}, align 4") for at in places[1:]
+    ]
+    computed_register = write_vectorized(code, dtype, own, *operand_registers)
     code.line(f"store {code.type(dtype)} {computed_register}, ptr {places[0]}, align 4")
     code.line("br label %stored\nstored:")
     code.line(f"%next = add i64 %i, {code.width}")

@@ -228,7 +228,7 @@ def test_a_square_has_the_bits_of_a_product():
 @pytest.mark.parametrize("n", [2.0, 3.0, 4.0, 2.5])
 def test_an_exponent_that_is_a_constant_changes_no_bit(n):
     x = np.concatenate([*regions("sin", 1000), SPECIAL])
-    fixed = over_arrays(lambda x: power(x, x.like(n)), 8)(x)
+    fixed = over_arrays(lambda x: power(x, x.to_register(n)), 8)(x)
     np.testing.assert_array_equal(
         bits(fixed), bits(over_arrays(power, 8, 2)(x, np.full_like(x, n)))
     )

@@ -8,7 +8,7 @@ import pytest
 from mdf_loop.build import Builder
 from mdf_loop.ir import Input, Loop, Output, Program, Recorded, Scanned
 from mdf_loop.native import machine
-from mdf_loop.ops.native.quotients import suffices
+from mdf_loop.ops.native.quotients import one_correction_suffices
 from mdf_loop.run.onnxruntime.session import Session
 from tests.placements import REQUIRED
 
@@ -49,7 +49,7 @@ def test_corrections_are_exact_for_all_numbers_of_few_bits(precision: int) -> No
             corrected.append(q)
         exact = rounded(x / c, precision)
         np.testing.assert_array_equal(corrected[1], exact)
-        if suffices(c, r, precision):
+        if one_correction_suffices(c, r, precision):
             np.testing.assert_array_equal(corrected[0], exact)
             once.append(c)
     assert len(once) > 0.6 * x.size
@@ -91,7 +91,7 @@ def hard(dtype: str, c: float, rng: np.random.Generator) -> np.ndarray:
 @pytest.fixture(autouse=True)
 def _without_the_divider(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable division instructions, also on processors with a fast divider."""
-    assert machine.width() * 8 <= LANES
+    assert machine.vector_width() * 8 <= LANES
     monkeypatch.setattr(machine, "divides_quickly", lambda lanes: False)
 
 
