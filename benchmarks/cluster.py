@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 import mdf_loop
-from mdf_loop.run.onnxruntime.session import use_threads
+from mdf_loop.run.onnxruntime.session import set_max_threads
 
 MODEL = Path(__file__).parents[1] / "examples" / "parameter_sweep" / "model.yaml"
 
@@ -41,7 +41,7 @@ RUN_OPTIONS: dict[str, Any] = {"dt": 0.01, "reduce": {"v": "last"}, "progress": 
 
 def neuron() -> Any:
     """Compile the model for one thread."""
-    use_threads(1)
+    set_max_threads(1)
     return mdf_loop.compile(MODEL, device="cpu", native="require")
 
 

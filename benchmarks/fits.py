@@ -42,7 +42,7 @@ from scipy.optimize import least_squares
 import mdf_loop
 import mdf_loop.run.onnxruntime.session as onnxruntime_session
 
-onnxruntime_session.THREADS = 1
+onnxruntime_session.MAX_THREADS = 1
 
 MODEL = Path(__file__).parent / "one_cell.yaml"
 FREE = {"cell.a": (0.2, 1.2), "cell.b": (0.3, 1.3), "cell.tau": (5.0, 30.0)}

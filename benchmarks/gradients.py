@@ -57,7 +57,7 @@ import mdf_loop.run.onnxruntime.session as onnxruntime_session
 from mdf_loop.api.differentiated import Differentiated
 from mdf_loop.passes.gradient.loop_backward import loop_backward
 
-onnxruntime_session.THREADS = 1
+onnxruntime_session.MAX_THREADS = 1
 
 HERE = Path(__file__).parent
 FN = {"cell.a": 0.7, "cell.b": 0.8, "cell.tau": 12.5, "cell.k": 3.0, "cell.v0": -1.0}

@@ -343,7 +343,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1, help="threads of ours and standard")
     parser.add_argument("--figure", type=Path, help="file for a figure of the first case")
     options = parser.parse_args()
-    onnxruntime_session.THREADS = options.threads
+    onnxruntime_session.MAX_THREADS = options.threads
     print(f"{versions()}, one thread, float64\n")
     for peer in PEERS:
         if not is_installed(peer):

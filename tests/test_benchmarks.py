@@ -206,7 +206,7 @@ def test_native_prints_tables_and_draws_the_figure(native, monkeypatch, capsys, 
     figure = tmp_path / "native.svg"
     arguments = ["--only", "FN 1, rec", "--steps", "20", "--rounds", "1", "--figure", str(figure)]
     monkeypatch.setattr(sys, "argv", ["native.py", *arguments])
-    monkeypatch.setattr(native.onnxruntime_session, "SMALL", 1)
+    monkeypatch.setattr(native.onnxruntime_session, "SINGLE_THREAD_ELEMENTS", 1)
     monkeypatch.setattr(native, "THRESHOLDS", {})
     monkeypatch.setattr(native, "is_installed", lambda peer: False)
     assert native.main() == 0

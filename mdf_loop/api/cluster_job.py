@@ -18,7 +18,7 @@ from mdf_loop.cluster.partition import Box, MemberBlock, boxes
 from mdf_loop.errors import Finding, RunError
 from mdf_loop.ir import Array
 from mdf_loop.results.data import Results
-from mdf_loop.run.onnxruntime.session import use_threads
+from mdf_loop.run.onnxruntime.session import set_max_threads
 from mdf_loop.run.recording.metadata import COMPUTED, FAILED
 from mdf_loop.run.recording.missing import cast_for_nan
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
@@ -183,7 +183,7 @@ def on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
 
     worker = get_worker()
     job.check_form(f"'{worker.address}'")
-    use_threads(max(1, worker.state.nthreads))
+    set_max_threads(max(1, worker.state.nthreads))
     computed = job.compute_block(block.first, block.last)
     if job.store is None:
         return computed

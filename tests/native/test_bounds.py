@@ -154,7 +154,7 @@ def test_inputs_may_be_unaligned(kind: str) -> None:
 
 
 def test_preallocated_outputs_may_be_unaligned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "ENOUGH", 0)
+    monkeypatch.setattr(session_module, "MIN_DIRECT_BYTES", 0)
     program, inputs = KINDS["lanes"]
     with kernels_checked():
         session = Session(program, REQUIRED)

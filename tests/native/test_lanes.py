@@ -64,7 +64,7 @@ def test_parts_have_the_same_bits(
     inputs = {"x": np.arange(count) / 3, "s": np.array(0.75), "trip": np.array(5)}
     expected = Session(program, REQUIRED).run(inputs)
     monkeypatch.setattr(lanes, "MIN_SHARE_OPERATIONS", 1)
-    monkeypatch.setattr(session, "THREADS", threads)
+    monkeypatch.setattr(session, "MAX_THREADS", threads)
     in_parts = Session(program, REQUIRED)
     for _ in range(20):
         outputs = in_parts.run(inputs)
@@ -92,7 +92,7 @@ def test_the_number_of_parts_grows_with_the_work() -> None:
 
 def test_a_failure_of_any_part_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes, "MIN_SHARE_OPERATIONS", 1)
-    monkeypatch.setattr(session, "THREADS", 3)
+    monkeypatch.setattr(session, "MAX_THREADS", 3)
     b = Builder()
     k, trip = b.new("int64", (900,), "k"), b.new("int64", (), "trip")
     inside = b.body()

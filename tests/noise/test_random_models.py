@@ -116,7 +116,7 @@ def test_ten_thousand_trials_have_the_same_bits(model: dict[str, Any], seed: int
             assert_equal_outputs(
                 compiled.run(steps=2, seed=seed, trials=[trial]), many, slice(trial, trial + 1)
             )
-        with patch.object(session, "THREADS", 2):
+        with patch.object(session, "MAX_THREADS", 2):
             assert_equal_outputs(
                 mdf_loop.compile(model).run(steps=2, seed=seed, trials=10_000), many
             )

@@ -54,7 +54,7 @@ def test_rows_are_the_same_whether_copied_or_not(
 ) -> None:
     compiled = mdf_loop.compile(model(), device="cpu", native=native)
     options = {"every": every} | ({} if sweep is None else {"sweep": sweep})
-    monkeypatch.setattr(session, "ENOUGH", 0)
+    monkeypatch.setattr(session, "MIN_DIRECT_BYTES", 0)
     there = rows(compiled, **options)
     monkeypatch.setattr(Recorder, "room", lambda self, numbers: NO_ROOM)
     copied = rows(compiled, **options)
@@ -74,7 +74,9 @@ def test_rows_are_written_where_they_are_kept(monkeypatch: pytest.MonkeyPatch) -
         add(self, coordinate, added)
 
     monkeypatch.setattr(Rows, "add", spied)
-    monkeypatch.setattr(session, "ENOUGH", 0)  # the last chunk may be short, depending on timing
+    monkeypatch.setattr(
+        session, "MIN_DIRECT_BYTES", 0
+    )  # the last chunk may be short, depending on timing
     rows(mdf_loop.compile(model(), device="cpu", native="require"))
     assert not is_in_room[0]
     assert all(is_in_room[1:])

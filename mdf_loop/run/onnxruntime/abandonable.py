@@ -26,7 +26,7 @@ CHECK_SECONDS = 0.05
 _Result = TypeVar("_Result")
 
 
-def call(compute: Callable[[], _Result], stopping: Stopping) -> _Result:
+def call_runtime(compute: Callable[[], _Result], stopping: Stopping) -> _Result:
     """Call ONNX Runtime by `compute`, in a thread that the main thread can abandon after a stop.
 
     Raises:

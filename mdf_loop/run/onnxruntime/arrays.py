@@ -16,7 +16,7 @@ _BFLOAT16 = "bfloat16"
 _BFLOAT16_DTYPE = numpy_dtype(_BFLOAT16)
 
 
-def fed(arrays: Mapping[str, Data], narrow: Collection[str]) -> Mapping[str, Data]:
+def convert_inputs(arrays: Mapping[str, Data], narrow: Collection[str]) -> Mapping[str, Data]:
     """Convert the inputs of a run for ONNX Runtime, with the bfloat16 inputs in `narrow` as float32.
 
     The runtime reads the arrays' own memory, which must be aligned. Arrays that are mapped from a file
@@ -40,7 +40,7 @@ def _convert_input(data: Data) -> Data:
     return array.astype(np.float32) if array.dtype == _BFLOAT16_DTYPE else array
 
 
-def narrow_ends(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def bfloat16_names(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of a program's bfloat16 inputs and outputs, which are float32 in the session."""
     inputs = (entry.value for entry in program.inputs)
     return (
@@ -49,19 +49,19 @@ def narrow_ends(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
     )
 
 
-def taken(outputs: dict[str, Data], narrow: Collection[str]) -> dict[str, Data]:
+def convert_outputs(outputs: dict[str, Data], narrow: Collection[str]) -> dict[str, Data]:
     """Convert the outputs named in `narrow` from float32 to bfloat16."""
     for name in narrow:
         outputs[name] = outputs[name].astype(_BFLOAT16_DTYPE)
     return outputs
 
 
-def is_plain(array: Array) -> bool:
+def is_directly_writable(array: Array) -> bool:
     """Return True if ONNX Runtime can write an output directly into an array's memory."""
     return array.dtype.isbuiltin == 1 and array.dtype.kind != "O" and array.flags.carray
 
 
-def owned(array: Array) -> Any:
+def make_ort_value(array: Array) -> Any:
     """Return an `OrtValue` that shares the memory of an array."""
     import onnxruntime
 

@@ -41,7 +41,7 @@ _FAILED_CHECK = re.compile(r"Status Message: check (\d+)((?: -?\d+)*)$")
 _NODE_NAME = re.compile(r"(.*?) \w+#\d+$")
 
 
-def run_error(error: Exception, nodes: Nodes) -> LoopError:
+def convert_run_error(error: Exception, nodes: Nodes) -> LoopError:
     """Convert an exception of a run to an error with the failed guard or operator.
 
     `nodes` has the guards and failures of the model by node name.
@@ -67,7 +67,7 @@ def run_error(error: Exception, nodes: Nodes) -> LoopError:
     return RunError(sentence, where, hint)
 
 
-def load_error(error: Exception) -> LoopError:
+def convert_load_error(error: Exception) -> LoopError:
     """Convert an exception of ONNX Runtime about a model that it refuses to load."""
     match = _REFUSED_NODE.search(str(error))
     if _OUT_OF_MEMORY.search(str(error)):

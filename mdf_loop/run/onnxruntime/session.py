@@ -23,15 +23,25 @@ from mdf_loop.passes.legalize.repeat_loops_with_nan import repeat_loops_with_nan
 from mdf_loop.pipeline import CUDA, LOADED, prepare
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import USUAL, Device, Placement
-from mdf_loop.run.onnxruntime.abandonable import call
-from mdf_loop.run.onnxruntime.arrays import fed, is_plain, narrow_ends, owned, taken
+from mdf_loop.run.onnxruntime.abandonable import call_runtime
+from mdf_loop.run.onnxruntime.arrays import (
+    bfloat16_names,
+    convert_inputs,
+    convert_outputs,
+    is_directly_writable,
+    make_ort_value,
+)
 from mdf_loop.run.onnxruntime.device_race import open_session
-from mdf_loop.run.onnxruntime.runtime_errors import load_error, onnxruntime_errors, run_error
-from mdf_loop.run.onnxruntime.sizes import sizes
+from mdf_loop.run.onnxruntime.runtime_errors import (
+    convert_load_error,
+    convert_run_error,
+    onnxruntime_errors,
+)
+from mdf_loop.run.onnxruntime.sizes import measure_sizes
 from mdf_loop.run.room import NO_ROOM, Room, address
 from mdf_loop.signals import ending
 
-THREADS = 0
+MAX_THREADS = 0
 """Maximum number of threads of any session of this process, or 0 for the number of cores."""
 
 SPIN_MICROSECONDS = 20
@@ -41,13 +51,13 @@ The time spans the gap between two operations. By default, ONNX Runtime's thread
 threads of a finished session block the cores of the next session. A model of four loops took five times
 as long with the default, and streaming a network frame by frame took twice as long."""
 
-SMALL = 50_000
+SINGLE_THREAD_ELEMENTS = 50_000
 """Elements per value up to which one thread is fastest (measured on ONNX Runtime 1.31)."""
 
-BRIEF_WORK = 50.0
+SINGLE_THREAD_MICROSECONDS = 50.0
 """Microseconds of an operation up to which one thread is fastest: waking a second thread takes 20."""
 
-ENOUGH = 1 << 18
+MIN_DIRECT_BYTES = 1 << 18
 """Minimum bytes of outputs that are written directly to their destination, which costs 0.1 ms."""
 
 
@@ -64,11 +74,14 @@ class Session:
         self.program = program
         self.names = [output.name for output in program.outputs]
         self._dtypes = {output.name: output.value.dtype for output in program.outputs}
-        self._narrow, self._narrow_outputs = narrow_ends(program)
-        self._sizes = sizes(program)
-        self._sizes.refuse()
-        size = self._sizes if whole is None else sizes(whole)
-        large = size.most_elements > SMALL or size.most_work > BRIEF_WORK
+        self._bfloat16_inputs, self._bfloat16_outputs = bfloat16_names(program)
+        self._sizes = measure_sizes(program)
+        self._sizes.check_limit()
+        size = self._sizes if whole is None else measure_sizes(whole)
+        large = (
+            size.most_elements > SINGLE_THREAD_ELEMENTS
+            or size.most_work > SINGLE_THREAD_MICROSECONDS
+        )
         loaded = prepare(program, LOADED)
         following = placement.iteration_of
         natives = decide_loops(
@@ -81,11 +94,11 @@ class Session:
             whole=whole,
         )
         loaded = natives.program
-        options = _options(natives.share(loaded), large, placement.threads)
+        options = _make_options(natives.share(loaded), large, placement.threads)
         self.native = natives.form_by_name
         keep = natives.register(options)
         forms = NodeWriters(natives.writer(write_scan), natives.writer(write_loop))
-        self._can_be_told = bool(natives.loops)
+        self._has_stop_flag = bool(natives.loops)
         control_inputs = (STOP,) if natives.loops else ()
         model = SessionModel(
             repeat_loops_with_nan(loaded, natives.loops),
@@ -96,16 +109,20 @@ class Session:
             ),  # on CUDA, the condition of a loop is slower than the check
         )
         self._nodes = model.nodes
-        self._apart = {name: owned(array) for name, array in model.large_constants.items()}
-        if self._apart:
-            options.add_external_initializers(list(self._apart), list(self._apart.values()))
+        self._external_constants = {
+            name: make_ort_value(array) for name, array in model.large_constants.items()
+        }
+        if self._external_constants:
+            options.add_external_initializers(
+                list(self._external_constants), list(self._external_constants.values())
+            )
         try:
             self._session = open_session(model, placement.device, options)
             keep()
         except LoopError:
             raise
         except onnxruntime_errors() as error:
-            raise load_error(error) from None
+            raise convert_load_error(error) from None
 
     @property
     def device(self) -> Device:
@@ -135,21 +152,21 @@ class Session:
             raise alone.failure or KeyboardInterrupt
         return outputs
 
-    def _fitting(self, room: Room) -> Room:
+    def _select_writable(self, room: Room) -> Room:
         """Return the arrays of `room` that ONNX Runtime can write outputs to, if direct writing pays."""
-        if sum(array.nbytes for array in room.values()) < ENOUGH:
+        if sum(array.nbytes for array in room.values()) < MIN_DIRECT_BYTES:
             return NO_ROOM
         return {
             name: array
             for name, array in room.items()
-            if is_plain(array) and dtype_name(array) == self._dtypes[name]
+            if is_directly_writable(array) and dtype_name(array) == self._dtypes[name]
         }
 
     def _run(self, arrays: Mapping[str, Data], stopping: Stopping, room: Room) -> dict[str, Data]:
-        self._sizes.refuse()
+        self._sizes.check_limit()
         options = run_options()
-        feeds = fed(arrays, self._narrow)
-        if self._can_be_told:
+        feeds = convert_inputs(arrays, self._bfloat16_inputs)
+        if self._has_stop_flag:
             number = np.zeros((), np.int64)
             feeds = {**feeds, STOP.name: np.array(address(number))}
             computation: Any = TerminationFlag(options, number)
@@ -157,19 +174,20 @@ class Session:
             computation = options
         try:
             stopping.begins(computation)
-            outputs = call(
-                lambda: self._session.run(self.names, feeds, options, self._fitting(room)), stopping
+            outputs = call_runtime(
+                lambda: self._session.run(self.names, feeds, options, self._select_writable(room)),
+                stopping,
             )
         except onnxruntime_errors() as error:
             if options.terminate:
                 raise Stopped from None
-            raise run_error(error, self._nodes) from None
+            raise convert_run_error(error, self._nodes) from None
         finally:
             stopping.ends(computation)
-        return taken(dict(zip(self.names, outputs, strict=True)), self._narrow_outputs)
+        return convert_outputs(dict(zip(self.names, outputs, strict=True)), self._bfloat16_outputs)
 
 
-def _options(shares: bool, large: bool, threads: int | None) -> Any:
+def _make_options(shares: bool, large: bool, threads: int | None) -> Any:
     """Return session options, with one thread unless loops share lanes or values are large.
 
     Args:
@@ -178,28 +196,28 @@ def _options(shares: bool, large: bool, threads: int | None) -> Any:
         threads: Maximum number of threads, or None for the limit of the process only.
     """
     options = session_options()
-    most = _most_threads(threads)
+    most = _max_threads(threads)
     options.intra_op_num_threads = most if large else 1
     options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_MICROSECONDS))
     if shares:  # spinning threads would block the threads that run native lanes
-        options.intra_op_num_threads = most or _cores()
+        options.intra_op_num_threads = most or _count_cores()
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
 
 
-def _most_threads(threads: int | None) -> int:
+def _max_threads(threads: int | None) -> int:
     """Return the maximum number of threads of a session, or 0 if only the machine limits them."""
-    limits = [count for count in (threads, THREADS) if count]
-    return min(*limits, _cores()) if limits else 0
+    limits = [count for count in (threads, MAX_THREADS) if count]
+    return min(*limits, _count_cores()) if limits else 0
 
 
-def use_threads(count: int) -> None:
+def set_max_threads(count: int) -> None:
     """Set the maximum number of threads of new sessions."""
-    global THREADS
-    THREADS = count
+    global MAX_THREADS
+    MAX_THREADS = count
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -28,7 +28,7 @@ class Sizes(Struct, frozen=True):
     largest: Value | None
     bytes: int
 
-    def refuse(self) -> None:
+    def check_limit(self) -> None:
         """Raise MemoryLimitError if a value of the program exceeds the memory limit.
 
         Raises:
@@ -39,7 +39,7 @@ class Sizes(Struct, frozen=True):
             raise too_large(self.bytes, f"'{value.name}', {value.type},", value.where)
 
 
-def sizes(program: Program) -> Sizes:
+def measure_sizes(program: Program) -> Sizes:
     """Compute the largest value sizes and the largest operation work of a program."""
     inputs = [entry.value for entry in program.inputs]
     operations = tuple(walk(program.ops))

@@ -10,7 +10,7 @@ import pytest
 import mdf_loop
 from mdf_loop.emit.scope import Nodes
 from mdf_loop.errors import OperandError, RunError
-from mdf_loop.run.onnxruntime.runtime_errors import load_error, run_error
+from mdf_loop.run.onnxruntime.runtime_errors import convert_load_error, convert_run_error
 
 WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
 
@@ -134,7 +134,7 @@ def test_text_that_cannot_be_cast_to_a_number() -> None:
 
 
 def test_an_error_without_a_place_is_still_one_sentence() -> None:
-    error = run_error(RuntimeError("something odd\nwith details"), Nodes())
+    error = convert_run_error(RuntimeError("something odd\nwith details"), Nodes())
     assert error.report == (
         "RunError: the model failed while running\n  hint: ONNX Runtime says: something odd"
     )
@@ -146,7 +146,7 @@ def test_uneven_rows_of_a_recorded_value_are_explained() -> None:
         "Name:'$.graphs[0].nodes['A'].functions['f'] Loop#3' Status Message: "
         "Inconsistent shape in loop output for output.  Expected:{1} Got:{2}"
     )
-    (finding,) = run_error(RuntimeError(text), Nodes()).findings
+    (finding,) = convert_run_error(RuntimeError(text), Nodes()).findings
     assert finding.where == "$.graphs[0].nodes['A'].functions['f']"
     assert finding.hint == "a recorded value must have one shape in all iterations"
 
@@ -156,7 +156,7 @@ def test_a_model_refused_by_the_runtime_names_the_node() -> None:
         "[ONNXRuntimeError] : 1 : FAIL : Node ($.graphs[0].nodes['A'] MatMul#1) Op (MatMul) "
         "[ShapeInferenceError] Input tensors of wrong rank (0)."
     )
-    (finding,) = load_error(RuntimeError(text)).findings
+    (finding,) = convert_load_error(RuntimeError(text)).findings
     assert finding.what == "ONNX Runtime does not take the compiled model"
     assert finding.where == "$.graphs[0].nodes['A']"
     assert "Input tensors of wrong rank (0)." in finding.hint

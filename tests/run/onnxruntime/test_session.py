@@ -104,14 +104,14 @@ def test_a_model_without_outputs_requires_record_names() -> None:
 def options(monkeypatch) -> list:
     """Return the list of the options of all sessions created during the test."""
     collected: list = []
-    real = session_module._options
+    real = session_module._make_options
 
     def collecting(*arguments):
         collected.append(real(*arguments))
         return collected[-1]
 
-    monkeypatch.setattr(session_module, "_options", collecting)
-    monkeypatch.setattr(session_module, "_cores", lambda: 8)
+    monkeypatch.setattr(session_module, "_make_options", collecting)
+    monkeypatch.setattr(session_module, "_count_cores", lambda: 8)
     return collected
 
 
@@ -131,7 +131,7 @@ LARGE = node("numpy.sin(x)", x={"shape": [60_000], "type": "float64"})
 def test_large_values_are_computed_by_at_most_so_many_threads(
     threads, expected, options, monkeypatch
 ) -> None:
-    monkeypatch.setattr(session_module, "THREADS", 0)
+    monkeypatch.setattr(session_module, "MAX_THREADS", 0)
     mdf_loop.compile(LARGE, threads=threads).run({"x": np.zeros(60_000)})
     assert {each.intra_op_num_threads for each in options} == {expected}
 
