@@ -37,10 +37,10 @@ from mdf_loop.ir import (
 )
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading import read_annotated
-from mdf_loop.reading.binding import Bound
-from mdf_loop.reading.draws import is_count_of_draws
+from mdf_loop.reading.binding import BoundValues
+from mdf_loop.reading.draws import is_turn_count
 from mdf_loop.reading.inputs import bind_types
-from mdf_loop.reading.memory import State, label
+from mdf_loop.reading.memory import State, state_name
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.parameters import integrates
 from mdf_loop.specification import RunSpecification
@@ -90,11 +90,11 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
     bound_types = bind_types(document, inputs or {}, options)
     try:
         spec = RunSpecification(steps=1, dt=1.0 if integrates(document) else None)
-        over_time = read_over_time(document, Bound.of(bound_types), options, spec)
+        over_time = read_over_time(document, BoundValues.of(bound_types), options, spec)
     except LoopError:
         over_time = None
     if over_time is not None and over_time.states:
-        states = {label(state): _state(state) for state in over_time.states}
+        states = {state_name(state): _state(state) for state in over_time.states}
         return decisions(over_time.later, over_time.types, states)
     reading = read_annotated(document, inputs, options=options)
     return decisions(reading.program, reading.types)
@@ -236,7 +236,7 @@ _CONTROLS = {"dt": "the time step", "steps": "the number of steps"}
 def _state(state: State) -> str:
     """Return the description of a state of a model over time."""
     _, node, item = state
-    return _DRAWN if is_count_of_draws(state) else f"state '{node}.{item}'"
+    return _DRAWN if is_turn_count(state) else f"state '{node}.{item}'"
 
 
 def _called(entry: Input, states: Mapping[str, str]) -> str:

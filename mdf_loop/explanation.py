@@ -36,7 +36,7 @@ from mdf_loop.outline.words import delay_text, headline, selector_text, slice_so
 from mdf_loop.pipeline import ONNXRUNTIME, Order, evaluation, prepare
 from mdf_loop.pipeline import over_time as passes_over_time
 from mdf_loop.public_call import public_call
-from mdf_loop.reading.order_of_states import new_values_read
+from mdf_loop.reading.order_of_states import find_new_value_reads
 from mdf_loop.run.device import USUAL
 from mdf_loop.text_escaping import escape_to_one_line
 
@@ -154,7 +154,7 @@ def _over_time(time: LoopOutline, document: Document) -> Iterator[str]:
     names = ", ".join(port for recorded in time.recorded for port in recorded.ports)
     recorded = _listed("recorded", [names] if names else [])
     yield from (f"  {line}" for line in (*carried, *recorded))
-    yield from (f"  note: {note.what}" for note in new_values_read(document))
+    yield from (f"  note: {note.what}" for note in find_new_value_reads(document))
 
 
 def _program(document: Document, *, over_time: bool) -> Program | None:

@@ -9,7 +9,7 @@ import pytest
 from mdf_loop.classification import Decision, classify, decisions
 from mdf_loop.importing.opening import open_document
 from mdf_loop.lower.builder import Options
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.inputs import bind
 from mdf_loop.reading.program import read_once
 from mdf_loop.reading.settings import bind_settings
@@ -133,6 +133,6 @@ def test_a_parameter_is_variable_once_it_is_set() -> None:
     assert classification_of(m) == {"m.choice condition": "constant: true"}
     document, options = open_document(m), Options()
     settings = bind_settings(document, {"m.limit": 2}, "float64")
-    reading = read_once(document, Bound.of(bind(document, {}, options), settings), options)
+    reading = read_once(document, BoundValues.of(bind(document, {}, options), settings), options)
     (decision,) = decisions(reading.program, reading.types)
     assert decision.why == "depends on parameter 'm.limit', which is set"

@@ -20,7 +20,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.html_tables import html_table, limited, short_text
 from mdf_loop.ir import OutputRole, Program, Shape, type_text
 from mdf_loop.reading.inputs import open_ports
-from mdf_loop.reading.port_values import default_data
+from mdf_loop.reading.port_values import find_default
 from mdf_loop.reading.settings import is_state
 from mdf_loop.specification import Selection
 from mdf_loop.text_escaping import escape_control_characters
@@ -131,7 +131,7 @@ def _inputs(prepared: Prepared, program: Program) -> Iterable[tuple[str, Descrip
         default = None
         if not port.required:
             with suppress(LoopError):  # an open shape, which has no default
-                data = default_data(port.port, prepared.options.precision, port.where)
+                data = find_default(port.port, prepared.options.precision, port.where)
                 default = data.tolist() if hasattr(data, "tolist") else data
         yield port.name, Description(dtype, shape, prepared.units.get(port.name, ""), default)
 

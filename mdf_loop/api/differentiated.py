@@ -29,7 +29,7 @@ from mdf_loop.passes.gradient.loop_backward import loop_backward
 from mdf_loop.passes.gradient.reverse import LoopBackward
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.public_call import public_calls
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.results.gradient import Gradient, GradientCheck
 from mdf_loop.run.gradient.in_chunks import GradientOverTime
 from mdf_loop.run.gradient.in_one import GradientInOne
@@ -126,7 +126,7 @@ class Differentiated:
         return self._gradient(spec, self.named.bound(spec), sweep)
 
     def _gradient(
-        self, spec: RunSpecification, bound: Bound, sweep: Mapping[str, Any] | None
+        self, spec: RunSpecification, bound: BoundValues, sweep: Mapping[str, Any] | None
     ) -> Gradient:
         """Return the scalar and its derivatives for bound values."""
         ready = self._made(spec, bound)
@@ -147,7 +147,7 @@ class Differentiated:
         return Gradient(shown_value, arrays, seed_of(bound), dict(ready.native))
 
     def _without_matrices(
-        self, spec: RunSpecification, bound: Bound, changes: Mapping[str, Array]
+        self, spec: RunSpecification, bound: BoundValues, changes: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Return the derivatives, with nan and infinite ones recomputed without Jacobian matrices.
 
@@ -159,7 +159,7 @@ class Differentiated:
         return {n: np.where(np.isfinite(a), a, others[n]) for n, a in changes.items()}
 
     def _names_in_steps(
-        self, gradient: Gradient, spec: RunSpecification, bound: Bound
+        self, gradient: Gradient, spec: RunSpecification, bound: BoundValues
     ) -> tuple[str, ...]:
         """Return the names whose derivative is 0.0 because iteration counts and comparisons are fixed."""
         zero = [n for n, array in gradient.items() if array.size and not np.any(array)]
@@ -177,7 +177,7 @@ class Differentiated:
             self._in_steps.put(bound.types, steps)
         return tuple(name for name in zero if name in steps)
 
-    def _refuse_check(self, bound: Bound) -> None:
+    def _refuse_check(self, bound: BoundValues) -> None:
         """Raise an error if differences between runs cannot reproduce the derivatives."""
         if bound.members:
             raise InputError("a sweep cannot be checked", hint="check one of its members")
@@ -191,7 +191,7 @@ class Differentiated:
         self,
         gradient: Gradient,
         spec: RunSpecification,
-        bound: Bound,
+        bound: BoundValues,
         in_steps: tuple[str, ...],
     ) -> GradientCheck:
         """Compare the derivatives with central differences between runs, and return the comparison."""
@@ -206,7 +206,7 @@ class Differentiated:
     def _made(
         self,
         spec: RunSpecification,
-        bound: Bound,
+        bound: BoundValues,
         through_kernels: LoopBackward = backward_for_onnxruntime,
     ) -> GradientInOne | GradientOverTime:
         """Return the prepared derivatives for the types of bound values, from the cache if possible."""
@@ -219,7 +219,7 @@ class Differentiated:
             return ready
 
     def _read(
-        self, spec: RunSpecification, bound: Bound, through_kernels: LoopBackward
+        self, spec: RunSpecification, bound: BoundValues, through_kernels: LoopBackward
     ) -> GradientInOne | GradientOverTime:
         """Read the model and prepare its derivatives for the types of bound values."""
         prepared = self.named.prepared

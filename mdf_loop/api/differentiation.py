@@ -16,7 +16,7 @@ from mdf_loop.ir import Array, Op, Program, walk
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.stop_gradient import STOP_GRADIENT
 from mdf_loop.passes.whole_run import control_inputs, whole_run
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.reading.over_time import OverTime, read_over_time
@@ -105,7 +105,7 @@ class DifferentiatedNames:
         selection = Selection(only=tuple(dict.fromkeys(self.outputs.values())))
         return replace(self._specification, values=values, selection=selection)
 
-    def bound(self, spec: RunSpecification) -> Bound:
+    def bound(self, spec: RunSpecification) -> BoundValues:
         """Return the bound values of a run.
 
         Raises:
@@ -115,11 +115,11 @@ class DifferentiatedNames:
         raise_findings(self._refused(bound))
         return bound
 
-    def at(self, bound: Bound) -> dict[str, Array]:
+    def at(self, bound: BoundValues) -> dict[str, Array]:
         """Return the values with respect to which the outputs are differentiated."""
         return {name: np.asarray(bound.arrays[target]) for name, target in self.inputs.items()}
 
-    def program(self, spec: RunSpecification, bound: Bound) -> Program:
+    def program(self, spec: RunSpecification, bound: BoundValues) -> Program:
         """Return the model as one program: one evaluation, or a whole run over time."""
         document, options = self.prepared.document, self.options
         if spec.steps is None:
@@ -130,7 +130,7 @@ class DifferentiatedNames:
         rows = frozenset(bound.inputs.over_time)
         return whole_run(programs.first, programs.later, programs.recorded, rows)
 
-    def over_time(self, spec: RunSpecification, bound: Bound) -> OverTime:
+    def over_time(self, spec: RunSpecification, bound: BoundValues) -> OverTime:
         """Return the model over time as two programs: the first evaluation and the loop."""
         programs = read_over_time(self.prepared.document, bound, self.options, spec)
         self._refuse_unread(programs.later)
@@ -162,7 +162,7 @@ class DifferentiatedNames:
         self._own |= values_of(self.prepared, [name for name in names if name not in self._own])
         return {name: self._own[name] for name in names}
 
-    def _refused(self, bound: Bound) -> Iterator[Finding]:
+    def _refused(self, bound: BoundValues) -> Iterator[Finding]:
         """Yield a finding for each differentiated parameter or input that is no floating-point array."""
         arrays = bound.arrays
         for name, target in self.inputs.items():

@@ -12,7 +12,7 @@ from mdf_loop.passes.check_row_counts import check_row_counts
 from mdf_loop.passes.whole_run import control_inputs, whole_run
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading import read
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.inputs import bind_types
 from mdf_loop.reading.names import stated_shapes
 from mdf_loop.reading.over_time import read_over_time
@@ -56,12 +56,12 @@ def run_as_onnx(prepared: Prepared, spec: RunSpecification) -> Any:
     return _written(program, {name: state_values[name] for name in known}, {})
 
 
-def _bound(prepared: Prepared, spec: RunSpecification) -> Bound:
+def _bound(prepared: Prepared, spec: RunSpecification) -> BoundValues:
     """Return the bound inputs of a run. A missing required input is bound by its type alone."""
     try:
         return prepared.bound(spec)
     except InputError:  # a missing value needs a type only; other errors are raised again
-        return Bound.of(bind_types(prepared.document, spec.values.inputs, prepared.options))
+        return BoundValues.of(bind_types(prepared.document, spec.values.inputs, prepared.options))
 
 
 def _written(program: Program, defaults: Mapping[str, Array], stated: Mapping[str, Any]) -> Any:

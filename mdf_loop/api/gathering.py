@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdf_loop.api.prepared import Prepared
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.results.data import Results
 from mdf_loop.run.device import Device
 from mdf_loop.run.outputs import Axis, LoopReport, split_first_axis
@@ -15,7 +15,7 @@ from mdf_loop.sweeps import Grid
 
 def results_of(
     prepared: Prepared,
-    bound: Bound,
+    bound: BoundValues,
     outputs: Mapping[str, Any],
     device: Device,
     *,
@@ -53,12 +53,12 @@ def results_of(
     )
 
 
-def seed_of(bound: Bound) -> int | None:
+def seed_of(bound: BoundValues) -> int | None:
     """Return the seed of a run, or None if seeds are swept."""
     return bound.streams.seed if isinstance(bound.streams.seed, int) else None
 
 
-def member_axes(bound: Bound) -> tuple[Axis, ...]:
+def member_axes(bound: BoundValues) -> tuple[Axis, ...]:
     """Return the leading axes of the results: members of a sweep, then trials."""
     swept = (Axis("batch", bound.members, is_swept=True),) if bound.members else ()
     trials = bound.streams.trial_numbers

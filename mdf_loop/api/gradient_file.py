@@ -15,7 +15,7 @@ from mdf_loop.losses import Loss
 from mdf_loop.passes.check_row_counts import check_row_counts
 from mdf_loop.passes.gradient.backward_strategy import backward_for_onnxruntime
 from mdf_loop.passes.gradient.objective import Term
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.run.device import USUAL
 from mdf_loop.run.gradient.loaded import Differentiation
 from mdf_loop.run.gradient.terms import Data, make_unscaled_terms
@@ -26,7 +26,7 @@ def program_of_file(
     named: DifferentiatedNames,
     losses: Sequence[Loss],
     spec: RunSpecification,
-    bound: Bound,
+    bound: BoundValues,
     most: int | None,
 ) -> tuple[Program, dict[str, Array]]:
     """Return the program of a file with derivatives, and the defaults of its inputs.

@@ -9,13 +9,13 @@ import numpy as np
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.ir import Data
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.run.control.checkpoint import digest_of_arrays, digest_of_document
 from mdf_loop.specification import RunSpecification
 
 
 def identity(
-    prepared: Prepared, specification: RunSpecification, bound: Bound, recorded: Iterable[str]
+    prepared: Prepared, specification: RunSpecification, bound: BoundValues, recorded: Iterable[str]
 ) -> dict[str, str]:
     """Return texts of all arguments that determine the results of a run, and of its recorded names.
 

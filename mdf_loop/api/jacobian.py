@@ -35,7 +35,7 @@ from mdf_loop.passes.gradient.forward import (
 )
 from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT, add_objective
 from mdf_loop.pipeline import prepare
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.results.derivatives import Derivatives
 from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.gradient.terms import Data, make_unscaled_terms
@@ -91,7 +91,9 @@ class Jacobian:
         source, forms = ready
         return forms.run({**bound.with_random_keys(source).arrays, **self.named.controls(spec)})
 
-    def _made(self, spec: RunSpecification, bound: Bound) -> tuple[Program, _Forward | _Reverse]:
+    def _made(
+        self, spec: RunSpecification, bound: BoundValues
+    ) -> tuple[Program, _Forward | _Reverse]:
         """Return the model's program, and its derivatives in the mode with fewer directions."""
         named = self.named
         program = named.program(spec, bound)
@@ -154,7 +156,7 @@ def hessian(
     return derivatives
 
 
-def _of_one_run(named: DifferentiatedNames, spec: RunSpecification) -> Bound:
+def _of_one_run(named: DifferentiatedNames, spec: RunSpecification) -> BoundValues:
     """Return the bound values of a run, or raise an error for a sweep or trials."""
     bound = named.bound(spec)
     if bound.members or bound.streams.has_members:

@@ -20,8 +20,8 @@ from mdf_loop.ir.types import is_tensor
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.lower.builder import Options
 from mdf_loop.lru_cache import LRUCache
-from mdf_loop.reading.binding import Bound, Inputs
-from mdf_loop.reading.inputs import bind_types, open_ports, stand_ins
+from mdf_loop.reading.binding import BoundValues, InputBinder
+from mdf_loop.reading.inputs import bind_types, create_placeholders, open_ports
 from mdf_loop.reading.model_units import ModelUnits
 from mdf_loop.reading.names import refuse_without_outputs
 from mdf_loop.reading.over_time import read_over_time
@@ -98,7 +98,7 @@ class Prepared:
         self.document = document
         self.placement = placement
         self.options = options
-        self._inputs = Inputs(document, options)
+        self._inputs = InputBinder(document, options)
         self._evaluations: LRUCache[Evaluation] = LRUCache(SESSIONS)
         self._over_time: LRUCache[TimeSession] = LRUCache(SESSIONS)
         self._lock = ForkSafeLock()
@@ -109,7 +109,7 @@ class Prepared:
     def __reduce__(self) -> tuple[type[Prepared], tuple[Document, Placement, Options]]:
         return Prepared, (self.document, self.placement, self.options)
 
-    def bound(self, specification: RunSpecification) -> Bound:
+    def bound(self, specification: RunSpecification) -> BoundValues:
         """Return the values of a run, bound to the model's inputs.
 
         Raises:
@@ -117,7 +117,7 @@ class Prepared:
         """
         return self._inputs.bind(specification.values, specification.steps)
 
-    def evaluation(self, specification: RunSpecification, bound: Bound) -> Evaluation:
+    def evaluation(self, specification: RunSpecification, bound: BoundValues) -> Evaluation:
         """Return the cached or new evaluation for the types of bound values."""
         options = self._options(specification)
         key = _key(specification, bound, options)
@@ -136,7 +136,7 @@ class Prepared:
             self._last_device = None  # the run will determine the device
             return ready
 
-    def over_time(self, specification: RunSpecification, bound: Bound) -> TimeSession:
+    def over_time(self, specification: RunSpecification, bound: BoundValues) -> TimeSession:
         """Return the cached or new session over time for the types of bound values."""
         options = self._options(specification)
         key = _key(specification, bound, options)
@@ -171,7 +171,7 @@ class Prepared:
         Raises:
             LoopError: A name of the selection cannot be recorded, or the model cannot be evaluated.
         """
-        bound = Bound.of(bind_types(self.document, {}, self.options))
+        bound = BoundValues.of(bind_types(self.document, {}, self.options))
         return read_once(self.document, bound, self.options, selection).program
 
     def remembers(self) -> bool:
@@ -184,7 +184,7 @@ class Prepared:
 
     def _of_defaults(self, steps: int | None = None) -> RunSpecification:
         """Return the specification of a run with default inputs, and placeholders for required inputs."""
-        inputs = stand_ins(self.document, self.options.precision)
+        inputs = create_placeholders(self.document, self.options.precision)
         return RunSpecification(Values(inputs=inputs), steps=steps)
 
     @cached_property
@@ -242,6 +242,6 @@ class Prepared:
         return self._last_device or self.latest.run.device
 
 
-def _key(specification: RunSpecification, bound: Bound, options: Options) -> Hashable:
+def _key(specification: RunSpecification, bound: BoundValues, options: Options) -> Hashable:
     """Return the cache key of a run: everything that determines its program and its session."""
     return (bound.types, options.max_iterations, specification.reading, specification.engine)

@@ -23,7 +23,7 @@ from mdf_loop.interruption import with_results
 from mdf_loop.ir import StopReason
 from mdf_loop.memory_limit import limited
 from mdf_loop.paths import noting, path_of, refuse_clashes
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.reading.settings import with_values
 from mdf_loop.results.data import Results
@@ -325,7 +325,7 @@ def _units_of_reduced(prepared: Prepared, plan: RecordingPlan) -> dict[str, str]
     }
 
 
-def _refuse_members(bound: Bound, plan: RecordingPlan) -> None:
+def _refuse_members(bound: BoundValues, plan: RecordingPlan) -> None:
     """Raise an error if a sweep or trials are combined with `when`, which selects rows by a value."""
     if member_axes(bound) and plan.selection.when is not None:
         raise InputError(
@@ -337,7 +337,7 @@ def _refuse_members(bound: Bound, plan: RecordingPlan) -> None:
 def _stream(
     prepared: Prepared,
     spec: RunSpecification,
-    bound: Bound,
+    bound: BoundValues,
     session: TimeSession,
     plan: RecordingPlan,
     lease: StoreLease,

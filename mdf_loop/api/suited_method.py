@@ -10,7 +10,7 @@ from mdf_loop.api.members import with_member
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Program
 from mdf_loop.passes.dependence import dependent_outputs, piecewise_constant_outputs
-from mdf_loop.reading.draws import KEYS
+from mdf_loop.reading.draws import KEYS_INPUT
 from mdf_loop.specification import Values
 from mdf_loop.user_warnings import warn_user
 
@@ -28,7 +28,7 @@ def refuse_draws(program: Program) -> None:
     Raises:
         InputError: An output depends on random numbers.
     """
-    drawn = sorted(dependent_outputs(program, [KEYS]))
+    drawn = sorted(dependent_outputs(program, [KEYS_INPUT]))
     if drawn:
         raise InputError(
             f"'{drawn[0]}' is drawn with random numbers: the squares between one draw and the data tell "

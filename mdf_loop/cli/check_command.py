@@ -45,8 +45,8 @@ def _check_model(model: str, options: Mapping[str, Any]) -> None:
     from mdf_loop.api.compiled import checked_options
     from mdf_loop.cli.inputs import read_inputs
     from mdf_loop.ir import InputRole, Loop, OutputRole, walk
-    from mdf_loop.reading.draws import carried_by_model
-    from mdf_loop.reading.order_of_states import new_values_read
+    from mdf_loop.reading.draws import count_model_carried
+    from mdf_loop.reading.order_of_states import find_new_value_reads
     from mdf_loop.verification.acceptance import accept
     from mdf_loop.verification.differences import differences
 
@@ -66,12 +66,12 @@ def _check_model(model: str, options: Mapping[str, Any]) -> None:
     show("no problems: " + ", ".join(_count_text(noun, number) for noun, number in noun_counts))
     for loop in loops:
         show(
-            f"  {loop.name}: {loop.kind} loop, {carried_by_model(loop)} carried, "
+            f"  {loop.name}: {loop.kind} loop, {count_model_carried(loop)} carried, "
             f"{len(loop.recorded)} recorded  {loop.where}"
         )
     notes = (
         *reading.notes,
-        *new_values_read(document),
+        *find_new_value_reads(document),
         *differences(document, reading.types),
     )
     for note in dict.fromkeys(notes):

@@ -17,7 +17,7 @@ from mdf_loop.folding.flat import Content, FlatGraph, Port
 from mdf_loop.importing.opening import open_document
 from mdf_loop.lower.syntax import names_in, parse_number
 from mdf_loop.name_suggestions import suggest
-from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
+from mdf_loop.reading.loop_forms import LoopForm, order_initial_values, parse_loop
 from mdf_loop.reading.parameters import is_stateful
 from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.signature import Signature, find_signature
@@ -173,9 +173,9 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
         raise LoopError(f"'{name}' could be {ways}", graph.where, "write node.function")
     function = loops[0]
     where = f"{document.where}.nodes['{node.id}'].functions['{function.id}']"
-    form = loop_form(function, node, where, document)
+    form = parse_loop(function, node, where, document)
     _check_supported_forms(form, node)
-    initial = carried_expressions(form)
+    initial = order_initial_values(form)
     signature = find_signature(form, node, len(initial))
     count = _iteration_count(form, node, document.graph, max_iterations)
     if count == 0 and signature.rows:

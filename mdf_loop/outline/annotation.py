@@ -16,12 +16,12 @@ from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, Constant, Loop, Value, always_true, is_true, walk
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading import read_annotated
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.inputs import bind_types
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.parameters import integrates
 from mdf_loop.reading.schedule.arguments import node_id
-from mdf_loop.reading.schedule.conditions import counts_in
+from mdf_loop.reading.schedule.conditions import find_counts
 from mdf_loop.reading.schedule.plan import Schedule
 from mdf_loop.specification import RunSpecification
 
@@ -106,7 +106,7 @@ def annotate_over_time(document: Document) -> Annotations:
     options = Options(max_iterations=1)
     spec = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
     try:
-        bound_inputs = Bound.of(bind_types(document, {}, options))
+        bound_inputs = BoundValues.of(bind_types(document, {}, options))
         reading = read_over_time(document, bound_inputs, options, spec)
     except LoopError:
         return Annotations(notes=notes)
@@ -133,7 +133,7 @@ def _counted_events(document: Document, schedule: Schedule) -> Iterator[str]:
     ]
     if getattr(graph_conditions, "termination", None):
         condition_keys.append(schedule.termination)
-    counted_texts = {str(count) for key in condition_keys for count in counts_in(key)}
+    counted_texts = {str(count) for key in condition_keys for count in find_counts(key)}
     yield from sorted(
         text.replace("environment state update", "the evaluation") for text in counted_texts
     )

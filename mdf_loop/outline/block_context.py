@@ -12,7 +12,7 @@ from mdf_loop.outline.annotation import Annotations
 from mdf_loop.outline.parts import GraphOutline
 from mdf_loop.outline.scope import OutlineScope, node_scope
 from mdf_loop.reading.owned_graph import OwnedGraph
-from mdf_loop.reading.signature import end_ports
+from mdf_loop.reading.signature import find_end_ports
 
 BodyReader: TypeAlias = Callable[
     [Any, str, Mapping[str, str], Sequence[str], OutlineScope], GraphOutline
@@ -49,5 +49,5 @@ class BlockContext(Struct, frozen=True):
 
 def output_names(owned: OwnedGraph) -> tuple[str, ...]:
     """Return the names of a graph's outputs, by default the first output port that feeds no edge."""
-    ports_without_edges = end_ports(owned.graph) if owned.outputs is None else ()
+    ports_without_edges = find_end_ports(owned.graph) if owned.outputs is None else ()
     return owned.outputs or tuple(f"{node.id}.{port.id}" for node, port in ports_without_edges[:1])

@@ -14,9 +14,9 @@ from mdf_loop.outline.parts import BranchOutline, ChoiceOutline, OutputOutline
 from mdf_loop.outline.scope import OutlineScope, find_captures
 from mdf_loop.outline.text import value_text
 from mdf_loop.outline.values import CaptureOutline, JoinOutline
-from mdf_loop.reading.branch_graphs import branch_role
-from mdf_loop.reading.entries import expressions
-from mdf_loop.reading.owned_graph import owned_graph
+from mdf_loop.reading.branch_graphs import describe_branch
+from mdf_loop.reading.entries import list_expressions
+from mdf_loop.reading.owned_graph import find_owned_graph
 
 
 def outline_if(context: BlockContext) -> ChoiceOutline:
@@ -78,8 +78,10 @@ def _outline_branch(
 ) -> BranchOutline:
     """Return the outline of a branch, or a branch with notes if its graph cannot be read."""
     try:
-        role = branch_role(context.name, key)
-        owned_body = owned_graph(written_graph, context.item, context.where, role, context.document)
+        role = describe_branch(context.name, key)
+        owned_body = find_owned_graph(
+            written_graph, context.item, context.where, role, context.document
+        )
         output_names_of_graph = output_names(owned_body)
         body = context.read_body(
             owned_body.graph, owned_body.where, {}, output_names_of_graph, context.scope()
@@ -93,7 +95,7 @@ def _outline_pass_through_branch(context: BlockContext) -> BranchOutline:
     """Return a branch without a graph, which returns the values of the argument `default`."""
     default_value = written_body(context.item, context.node, "default").value
     path = f"{context.where}.args.default"
-    output_texts = (value_text(expression) for expression in expressions(default_value))
+    output_texts = (value_text(expression) for expression in list_expressions(default_value))
     return BranchOutline("else", None, tuple(OutputOutline(o, None, o, path) for o in output_texts))
 
 

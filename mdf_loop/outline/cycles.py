@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mdf_loop.reading.graph import layers_of, waiting_for
+from mdf_loop.reading.graph import find_required_senders, sort_into_layers
 
 
 def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
@@ -34,7 +34,7 @@ def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
 def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
     """Return the ids of edges that carry a value of an earlier pass, because their sender runs after their receiver."""
     valid_edges = usable_edges(graph)
-    senders_before = waiting_for(graph, valid_edges)
+    senders_before = find_required_senders(graph, valid_edges)
     closing_edge_ids: set[str] = set()
     for group in groups:
         group_edges = [e for e in valid_edges if e.sender in group and e.receiver in group]
@@ -44,7 +44,7 @@ def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[s
             )
         )
     forward_edges = [e for e in valid_edges if e.id not in closing_edge_ids]
-    layers = layers_of(graph, waiting_for(graph, forward_edges), "")
+    layers = sort_into_layers(graph, find_required_senders(graph, forward_edges), "")
     position_of_node = {
         node: position for position, node in enumerate(node for layer in layers for node in layer)
     }

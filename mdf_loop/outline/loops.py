@@ -18,7 +18,7 @@ from mdf_loop.outline.scope import find_captures, known_value, literal_value
 from mdf_loop.outline.slices import outline_delay, outline_slice, recording_remark
 from mdf_loop.outline.text import resolve_expression
 from mdf_loop.outline.values import ArgumentOutline, CarriedOutline, RecordedOutline, ResultOutline
-from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
+from mdf_loop.reading.loop_forms import LoopForm, order_initial_values, parse_loop
 from mdf_loop.reading.signature import Signature, find_signature
 
 RESULT_NAMES = ("iterations", "condition", "stopped_by")
@@ -54,7 +54,7 @@ def outline_loop(context: BlockContext) -> LoopOutline:
     """Return the outline of a loop that a function or parameter of a node describes."""
     item, node, notes = context.item, context.node, context.notes
     try:
-        loop_arguments = loop_form(item, node, context.where, context.document)
+        loop_arguments = parse_loop(item, node, context.where, context.document)
     except LoopError as error:
         messages = tuple(finding.what for finding in error.findings)
         return replace(
@@ -211,7 +211,7 @@ def _read_signature(
 ) -> tuple[tuple[Any, ...], PartialSignature]:
     """Return the initial values of a loop and the signature of its body."""
     try:
-        initial_expressions = carried_expressions(loop_arguments)
+        initial_expressions = order_initial_values(loop_arguments)
         return initial_expressions, _complete_signature(
             find_signature(loop_arguments, node, len(initial_expressions))
         )

@@ -17,22 +17,22 @@ from mdf_loop.outline.parts import GraphOutline, LoopOutline
 from mdf_loop.outline.scope import find_captures, known_value
 from mdf_loop.outline.slices import outline_slice, recording_remark
 from mdf_loop.outline.values import CaptureOutline, CarriedOutline, RecordedOutline, SliceOutline
-from mdf_loop.reading.entries import expressions
-from mdf_loop.reading.loop_forms import carried_expressions
-from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
-from mdf_loop.reading.scan_form import BODY, scan_form
-from mdf_loop.reading.sequence_map import ARGUMENTS, body_role
+from mdf_loop.reading.entries import list_expressions
+from mdf_loop.reading.loop_forms import order_initial_values
+from mdf_loop.reading.owned_graph import OwnedGraph, Role, find_owned_graph
+from mdf_loop.reading.scan_form import SCAN_BODY, convert_scan
+from mdf_loop.reading.sequence_map import MAP_ARGUMENTS, describe_body
 
 
 def outline_scan(context: BlockContext) -> LoopOutline:
     """Return the outline of a Scan: carried states, sliced inputs and stacked outputs."""
     try:
-        scan_arguments, signature = scan_form(
+        scan_arguments, signature = convert_scan(
             context.item, context.node, context.where, context.document
         )
     except LoopError as error:
         return _outline_unknown_scan(context, error)
-    initial_expressions, state_count = carried_expressions(scan_arguments), len(signature.enters)
+    initial_expressions, state_count = order_initial_values(scan_arguments), len(signature.enters)
     slices = tuple(map(outline_slice, scan_arguments.slices))
     bound_names = tuple(scan_arguments.bindings)
     body = _outline_body(context, scan_arguments.owned, bound_names, signature.enters, slices)
@@ -61,13 +61,13 @@ def outline_scan(context: BlockContext) -> LoopOutline:
 
 def outline_map(context: BlockContext) -> LoopOutline:
     """Return the outline of a SequenceMap: its body runs for each element of a sequence."""
-    additional_inputs = expressions(context.args.get("additional_inputs"))
+    additional_inputs = list_expressions(context.args.get("additional_inputs"))
     sequence_expressions = (context.args.get("input_sequence"), *additional_inputs)
     try:
-        owned_body = _read_owned_graph(context, body_role(context.name))
+        owned_body = _read_owned_graph(context, describe_body(context.name))
     except LoopError as error:
         return replace(unknown_loop(context, "map"), notes=tuple(f.what for f in error.findings))
-    bound_names = tuple(name for name in context.args if name not in ARGUMENTS)
+    bound_names = tuple(name for name in context.args if name not in MAP_ARGUMENTS)
     names_and_sequences = zip_longest(
         (owned_body.inputs or ())[: len(sequence_expressions)], sequence_expressions, fillvalue=""
     )
@@ -132,7 +132,7 @@ def _outline_state(
 def _read_owned_graph(context: BlockContext, role: Role) -> OwnedGraph:
     """Return the graph that a Scan or SequenceMap owns."""
     written_graph = written_body(context.item, context.node)
-    return owned_graph(written_graph, context.item, context.where, role, context.document)
+    return find_owned_graph(written_graph, context.item, context.where, role, context.document)
 
 
 def _outline_unknown_scan(context: BlockContext, error: LoopError) -> LoopOutline:
@@ -140,7 +140,7 @@ def _outline_unknown_scan(context: BlockContext, error: LoopError) -> LoopOutlin
     loop = replace(unknown_loop(context, "scan"), notes=tuple(f.what for f in error.findings))
     with contextlib.suppress(LoopError):
         loop = replace(
-            loop, body=_outline_body(context, _read_owned_graph(context, BODY), (), (), ())
+            loop, body=_outline_body(context, _read_owned_graph(context, SCAN_BODY), (), (), ())
         )
     return loop
 

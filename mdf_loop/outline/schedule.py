@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mdf_loop.outline.cycles import usable_edges
-from mdf_loop.reading.graph import waiting_for
+from mdf_loop.reading.graph import find_required_senders
 from mdf_loop.reading.schedule.arguments import node_id, scale_name
-from mdf_loop.reading.schedule.table import condition_text, is_kind
+from mdf_loop.reading.schedule.table import describe_condition, is_condition_type
 
 _TIME_SCALE_NAMES = {
     "ENVIRONMENT_STATE_UPDATE": "evaluation",
@@ -27,9 +27,9 @@ def node_conditions(graph: Any) -> dict[str, str]:
     `Always` has an effect on a node that would otherwise wait for another node.
     """
     written_conditions = getattr(graph.conditions, "node_specific", None) or {}
-    senders_before = waiting_for(graph, usable_edges(graph))
+    senders_before = find_required_senders(graph, usable_edges(graph))
     texts = {
-        str(node_id(node)): condition_text(condition)
+        str(node_id(node)): describe_condition(condition)
         for node, condition in written_conditions.items()
     }
     return {
@@ -46,6 +46,6 @@ def termination_texts(graph: Any) -> tuple[str, ...]:
     for scale_key, condition in written_conditions.items():
         scale = scale_name(scale_key)
         name = _TIME_SCALE_NAMES.get(scale, scale.replace("_", " ").lower())
-        if not is_kind(condition, _DEFAULT_TERMINATIONS.get(name, "")):
-            texts.append(f"each {name} ends {condition_text(condition)}")
+        if not is_condition_type(condition, _DEFAULT_TERMINATIONS.get(name, "")):
+            texts.append(f"each {name} ends {describe_condition(condition)}")
     return tuple(texts)

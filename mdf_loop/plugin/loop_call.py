@@ -33,8 +33,8 @@ from mdf_loop.plugin.values import (
     type_of,
 )
 from mdf_loop.public_call import public_call
-from mdf_loop.reading.draws import with_streams_going_on
-from mdf_loop.reading.loop_forms import loop_form
+from mdf_loop.reading.draws import replace_draws_with_counts
+from mdf_loop.reading.loop_forms import parse_loop
 from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.reading.readers import read_graph_function
 from mdf_loop.reading.streams import Streams
@@ -138,7 +138,7 @@ class LoopCall:
 
         modeci_mdf's engine converts a computed 2.0 to 2. An integer in the document of the node stays an integer.
         """
-        loop_arguments = loop_form(self.item, self.node, self.where, self.document)
+        loop_arguments = parse_loop(self.item, self.node, self.where, self.document)
         initial_expressions = (
             loop_arguments.initial.values()
             if isinstance(loop_arguments.initial, dict)
@@ -168,7 +168,7 @@ class LoopCall:
             Output(name, v) for name, v in results_by_name.items() if isinstance(v, Value)
         )
         loop_program = Program(self.item.id, tuple(inputs.entries), tuple(b.ops), outputs)
-        program = with_streams_going_on(loop_program)
+        program = replace_draws_with_counts(loop_program)
         raise_findings(check(program))
         backend = PROGRAM_BACKENDS["onnxruntime"]
         session = backend.load(prepare(program, backend.order))

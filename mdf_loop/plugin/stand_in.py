@@ -24,7 +24,7 @@ from mdf_loop.document.changes import replace_fields
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import CycleError
-from mdf_loop.reading.names_read import names_read_by
+from mdf_loop.reading.names_read import find_names_read
 from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.reading.parameters import condition_fields
 
@@ -194,7 +194,7 @@ def sort_functions(node: Any, document: Document) -> list[Any]:
     functions = {f.id: f for f in node.functions}
     functions_read: dict[str, set[str]] = {}
     for function in functions.values():
-        names = names_read_by(function, node, document)
+        names = find_names_read(function, node, document)
         owners = {_find_owner(name, functions) for name in names} & functions.keys()
         functions_read[function.id] = owners - {function.id}
     try:

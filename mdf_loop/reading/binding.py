@@ -20,21 +20,21 @@ from mdf_loop.ir.types import dtype_name
 from mdf_loop.lower.builder import Options
 from mdf_loop.lru_cache import LRUCache
 from mdf_loop.reading.inputs import BoundInputs, OpenPort, bind, bind_members, open_ports
-from mdf_loop.reading.port_values import default_data
+from mdf_loop.reading.port_values import find_default
 from mdf_loop.reading.settings import Settings, bind_settings, input_name
-from mdf_loop.reading.streams import ONE_STREAM, Streams
+from mdf_loop.reading.streams import DEFAULT_STREAMS, Streams
 from mdf_loop.specification import Values
 from mdf_loop.sweeps import refuse_uneven
 from mdf_loop.trials import USUAL
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-_NO_ROWS: frozenset[str] = frozenset()
+_EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
+_NO_NAMES: frozenset[str] = frozenset()
 _NO_SETTINGS = Settings()
 
 SEED = "seed"
 """Name in a sweep under which the seed of the random numbers is varied."""
 
-_MOST = 64
+_MAX_CACHED_BINDINGS = 64
 """Maximum number of cached bindings. Each belongs to one combination of input names, dtypes and shapes."""
 
 
@@ -53,7 +53,7 @@ class InputTypes:
         return isinstance(other, InputTypes) and self._content == other._content
 
 
-class Bound(Struct, frozen=True):
+class BoundValues(Struct, frozen=True):
     """Input values, parameter values and random keys of a run, bound to the inputs of a program.
 
     Attributes:
@@ -71,8 +71,8 @@ class Bound(Struct, frozen=True):
     swept: Mapping[str, Array]
     members: Mapping[str, Array]
     types: InputTypes
-    streams: Streams = ONE_STREAM
-    keys: Mapping[str, Array] = field(default_factory=lambda: _NOTHING)
+    streams: Streams = DEFAULT_STREAMS
+    keys: Mapping[str, Array] = field(default_factory=lambda: _EMPTY_MAPPING)
 
     @classmethod
     def of(
@@ -81,12 +81,12 @@ class Bound(Struct, frozen=True):
         settings: Settings | None = None,
         swept: Mapping[str, Array] | None = None,
         members: Mapping[str, Array] | None = None,
-        streams: Streams = ONE_STREAM,
-    ) -> Bound:
-        """Build a `Bound` from values by input name, and derive the input types."""
-        settings, swept = settings or _NO_SETTINGS, swept or _NOTHING
+        streams: Streams = DEFAULT_STREAMS,
+    ) -> BoundValues:
+        """Build a `BoundValues` from values by input name, and derive the input types."""
+        settings, swept = settings or _NO_SETTINGS, swept or _EMPTY_MAPPING
         types = InputTypes(inputs, settings, (*swept, *(("random keys",) * streams.has_members)))
-        return cls(inputs, settings, swept, members or _NOTHING, types, streams)
+        return cls(inputs, settings, swept, members or _EMPTY_MAPPING, types, streams)
 
     @property
     def arrays(self) -> Mapping[str, Data]:
@@ -121,7 +121,7 @@ class Bound(Struct, frozen=True):
             )
         return (*self.swept, *program.input_names(InputRole.KEYS).values())
 
-    def with_random_keys(self, program: Program) -> Bound:
+    def with_random_keys(self, program: Program) -> BoundValues:
         """Return a copy with the keys of all random streams of a program."""
         if not program.sites:
             return self
@@ -131,7 +131,7 @@ class Bound(Struct, frozen=True):
         return replace(self, keys=dict.fromkeys(names, keys))
 
 
-class Inputs:
+class InputBinder:
     """Binder of run values to a document's inputs, with a cache by input names, dtypes and shapes.
 
     The document must not change, with one exception: a changed default_value of a port takes effect in
@@ -142,28 +142,32 @@ class Inputs:
         self._document = document
         self._options = options
         self._ports = open_ports(document)
-        self._cache: LRUCache[_CachedBinding] = LRUCache(_MOST)
+        self._cache: LRUCache[_CachedBinding] = LRUCache(_MAX_CACHED_BINDINGS)
 
-    def bind(self, values: Values, steps: int | None = None) -> Bound:
+    def bind(self, values: Values, steps: int | None = None) -> BoundValues:
         """Bind the values of a run to the inputs of the model. `steps` is the number of steps of a run over time.
 
         Raises:
             InputError: If a name is unknown or is given twice, if a value does not fit, or if a sweep is invalid.
         """
-        streams = ONE_STREAM
+        streams = DEFAULT_STREAMS
         if values.draws is not USUAL:
             streams = Streams(values.draws.seed, values.draws.trials)
         # The inputs of a run over time may have one row per step.
         over_time = steps is not None and bool(values.inputs)
         if values.sweep or values.set or over_time or streams.has_members:
             return self._bind_uncached(values, steps)
-        key = _types_of(values.inputs)
+        key = _build_cache_key(values.inputs)
         cached = None if key is None else self._cache.get(key)
         bound_values = (
             None if cached is None else cached.bind(values.inputs, self._options.precision)
         )
         if bound_values is not None:
-            return bound_values if streams is ONE_STREAM else replace(bound_values, streams=streams)
+            return (
+                bound_values
+                if streams is DEFAULT_STREAMS
+                else replace(bound_values, streams=streams)
+            )
         bound_values = self._bind_uncached(values, steps)
         if key is not None and (
             cached := _CachedBinding.of(self._ports, values.inputs, bound_values)
@@ -171,18 +175,21 @@ class Inputs:
             self._cache.put(key, cached)
         return bound_values
 
-    def _bind_uncached(self, values: Values, steps: int | None) -> Bound:
+    def _bind_uncached(self, values: Values, steps: int | None) -> BoundValues:
         """Bind the values of a run without the cache."""
-        members = {name: _members(name, member_rows) for name, member_rows in values.sweep.items()}
+        members = {
+            name: _convert_swept_values(name, member_rows)
+            for name, member_rows in values.sweep.items()
+        }
         refuse_uneven(members)
         if repeated_names := set(members) & (set(values.inputs) | set(values.set)):
             raise InputError(
                 f"'{min(repeated_names)}' is swept, so it cannot be given one value too"
             )
         document, options = self._document, self._options
-        swept_ports = _swept_ports(self._ports, values.inputs, members)
+        swept_ports = _find_swept_ports(self._ports, values.inputs, members)
         port_names = {name for _, name in swept_ports}
-        seeds = _seeds(members, port_names)
+        seeds = _find_swept_seeds(members, port_names)
         streams = Streams(values.draws.seed if seeds is None else seeds, values.draws.trials)
         first_rows = {
             name: member_rows[0]
@@ -201,22 +208,22 @@ class Inputs:
             dtype = dtype_name(settings.arrays[name])
             swept[input_key] = cast_checked(members[name], dtype, f"the value of '{name}'")
         member_rows = {name: streams.repeat_for_trials(each) for name, each in swept.items()}
-        return Bound.of(bound_inputs, settings, member_rows, members, streams)
+        return BoundValues.of(bound_inputs, settings, member_rows, members, streams)
 
 
 # --- cache of bindings ----------------------------------------------------------------------------
 
 
-def _types_of(inputs: Mapping[str, Any]) -> Hashable | None:
+def _build_cache_key(inputs: Mapping[str, Any]) -> Hashable | None:
     """Return the cache key of inputs: names, dtypes and shapes. Return None if an input is no plain NumPy array."""
     arrays = inputs.values()
-    if not _PLAIN.issuperset(map(type, arrays)):
+    if not _PLAIN_ARRAY_TYPES.issuperset(map(type, arrays)):
         return None
-    return tuple(inputs), tuple(map(_DTYPE, arrays)), tuple(map(_SHAPE, arrays))
+    return tuple(inputs), tuple(map(_get_dtype, arrays)), tuple(map(_get_shape, arrays))
 
 
-_PLAIN = frozenset((np.ndarray,))
-_DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
+_PLAIN_ARRAY_TYPES = frozenset((np.ndarray,))
+_get_dtype, _get_shape = attrgetter("dtype"), attrgetter("shape")
 
 
 class _CachedBinding(Struct, frozen=True):
@@ -241,7 +248,7 @@ class _CachedBinding(Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: Bound
+        cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: BoundValues
     ) -> _CachedBinding | None:
         """Build the cache entry of a binding. Return None if other values of these types may be bound differently."""
         arrays, program_names = bound.inputs.arrays, {}
@@ -277,7 +284,7 @@ class _CachedBinding(Struct, frozen=True):
             bound.types,
         )
 
-    def bind(self, inputs: Mapping[str, Any], precision: str) -> Bound | None:
+    def bind(self, inputs: Mapping[str, Any], precision: str) -> BoundValues | None:
         """Bind arrays of the cached types. Return None if a default_value in the document has changed its type."""
         for port, default in self.default_values:
             if port.default_value is not default:
@@ -288,18 +295,18 @@ class _CachedBinding(Struct, frozen=True):
         arrays: dict[str, Data] = dict(named_arrays)
         arrays.update(self.other_values)
         for open_port, cached_array in self.default_arrays:
-            array = default_data(open_port.port, precision, open_port.where)
+            array = find_default(open_port.port, precision, open_port.where)
             if array.dtype != cached_array.dtype or array.shape != cached_array.shape:
                 return None
             arrays[open_port.name] = array
-        bound_inputs = BoundInputs(arrays, _NO_ROWS, self.dtypes, _NOTHING)
-        return Bound(bound_inputs, _NO_SETTINGS, _NOTHING, _NOTHING, self.types)
+        bound_inputs = BoundInputs(arrays, _NO_NAMES, self.dtypes, _EMPTY_MAPPING)
+        return BoundValues(bound_inputs, _NO_SETTINGS, _EMPTY_MAPPING, _EMPTY_MAPPING, self.types)
 
 
 # --- sweeps ---------------------------------------------------------------------------------------
 
 
-def _members(name: str, values: Any) -> Array:
+def _convert_swept_values(name: str, values: Any) -> Array:
     """Return the values of a swept name as an array with one row per member."""
     try:
         rows = as_supported_array(values, f"the sweep of '{name}'")
@@ -313,7 +320,9 @@ def _members(name: str, values: Any) -> Array:
     return rows
 
 
-def _seeds(members: Mapping[str, Array], ports: Collection[str]) -> tuple[int, ...] | None:
+def _find_swept_seeds(
+    members: Mapping[str, Array], ports: Collection[str]
+) -> tuple[int, ...] | None:
     """Return the swept seeds, or None if seeds are not swept."""
     if SEED not in members or SEED in ports:
         return None
@@ -326,7 +335,7 @@ def _seeds(members: Mapping[str, Array], ports: Collection[str]) -> tuple[int, .
     return tuple(rows.tolist())
 
 
-def _swept_ports(
+def _find_swept_ports(
     ports: tuple[OpenPort, ...], inputs: Collection[str], members: Collection[str]
 ) -> list[tuple[OpenPort, str]]:
     """Return the swept open ports, each with its name in the sweep."""

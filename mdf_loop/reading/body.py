@@ -16,13 +16,13 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import one_element
 from mdf_loop.reading.delays import History, RowType
 from mdf_loop.reading.extents import Extents
-from mdf_loop.reading.inner_graph import InnerGraph, output_ports
+from mdf_loop.reading.inner_graph import InnerGraph, list_output_ports
 from mdf_loop.reading.loop_forms import LoopForm
 from mdf_loop.reading.signature import Signature
 from mdf_loop.reading.slices import Slice, SlicedRows
 
 
-class Scopes(Struct, frozen=True):
+class BodyScopes(Struct, frozen=True):
     """Names that are visible in a loop body: names of the loop's node, and names that the loop binds."""
 
     node: Scope
@@ -129,12 +129,12 @@ def read_body(
     form: LoopForm,
     signature: Signature,
     entering: BodyInputs,
-    scopes: Scopes,
+    scopes: BodyScopes,
     document: Document,
 ) -> ReadBody:
     """Read the body graph of a loop, specialized for the types of its inputs and carried values."""
     return _BodyReader(
-        _inside(b, entering.unrolled_iteration),
+        _create_body_builder(b, entering.unrolled_iteration),
         form,
         signature,
         scopes.select_for_body(form),
@@ -142,7 +142,9 @@ def read_body(
     ).read(entering)
 
 
-def _inside(b: ModelBuilder, unrolled_iteration: UnrolledIteration | None) -> ModelBuilder:
+def _create_body_builder(
+    b: ModelBuilder, unrolled_iteration: UnrolledIteration | None
+) -> ModelBuilder:
     """Return a builder for the body of a loop, or for one iteration of an unrolled loop."""
     if unrolled_iteration is None:
         return b.loop_body()
@@ -290,7 +292,9 @@ class _BodyReader:
     def _find_available_values(self, inner: InnerGraph) -> list[Value]:
         """Return the values that precede the test of the condition: inputs of the body, and outputs of earlier nodes."""
         graph, name = self.form.body, self.signature.condition_out
-        nodes = {node for node, port in output_ports(graph) if name in (port, f"{node}.{port}")}
+        nodes = {
+            node for node, port in list_output_ports(graph) if name in (port, f"{node}.{port}")
+        }
         unvisited = list(nodes)
         while unvisited:
             receiver = unvisited.pop()
@@ -299,9 +303,9 @@ class _BodyReader:
             unvisited += senders
         available_terms = [*self.inputs.values()]
         available_terms += [
-            inner.reader.output(*key) for key in output_ports(graph) if key[0] in nodes
+            inner.reader.output(*key) for key in list_output_ports(graph) if key[0] in nodes
         ]
-        return [value for term in available_terms for value in _values(term)]
+        return [value for term in available_terms for value in _iterate_values(term)]
 
     def _create_input(self, name: str | None, label: str, dtype: str, shape: Shape) -> Value:
         """Create a value for an input of the body, and define the input's name if there is one."""
@@ -347,10 +351,10 @@ class _BodyReader:
         return scalar
 
 
-def _values(term: Term) -> Iterator[Value]:
+def _iterate_values(term: Term) -> Iterator[Value]:
     """Yield the values in a term, which may be a nested tuple."""
     if isinstance(term, Value):
         yield term
     else:
         for part in term:
-            yield from _values(part)
+            yield from _iterate_values(part)

@@ -7,17 +7,17 @@ from typing import Any
 from mdf_loop.document.bodies import WrittenBody
 from mdf_loop.document.document import Document
 from mdf_loop.errors import ArityError, SignatureError
-from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
-from mdf_loop.reading.signature import end_ports
+from mdf_loop.reading.owned_graph import OwnedGraph, Role, find_owned_graph
+from mdf_loop.reading.signature import find_end_ports
 
 
-def branch_role(name: str, argument: str) -> Role:
+def describe_branch(name: str, argument: str) -> Role:
     """Return the role of a branch for error messages. `argument` is `then_branch` or `branches[1]`, for example."""
     part = argument.removesuffix("]").replace("branches[", "branch ").replace("_", " ")
     return Role(argument, part, f"'{name}'", "choice")
 
 
-def branch_graph(
+def find_branch_graph(
     written: WrittenBody, item: Any, where: str, role: Role, document: Document
 ) -> OwnedGraph:
     """Look up the graph of a branch, and check that the graph has no inputs.
@@ -26,7 +26,7 @@ def branch_graph(
         ModelError: If the branch is missing or is not a graph.
         SignatureError: If the branch has inputs.
     """
-    owned = owned_graph(written, item, where, role, document)
+    owned = find_owned_graph(written, item, where, role, document)
     if owned.inputs:
         raise SignatureError(
             f"{role.word} names metadata.inputs, but a branch is given nothing",
@@ -36,7 +36,7 @@ def branch_graph(
     return owned
 
 
-def branch_outputs(owned: OwnedGraph) -> tuple[str, ...]:
+def find_branch_outputs(owned: OwnedGraph) -> tuple[str, ...]:
     """Return the output names of a branch: the stated names, or the only output port that feeds no edge.
 
     Raises:
@@ -45,7 +45,7 @@ def branch_outputs(owned: OwnedGraph) -> tuple[str, ...]:
     """
     if owned.outputs is not None:
         return owned.outputs
-    ends, word = end_ports(owned.graph), owned.role.word
+    ends, word = find_end_ports(owned.graph), owned.role.word
     if not ends:
         raise ArityError(f"{word} gives nothing", owned.where, "write metadata: {outputs: [...]}")
     if len(ends) > 1:

@@ -34,8 +34,8 @@ from mdf_loop.lower import Scope, cast, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import BranchNames, Join, choose
 from mdf_loop.lower.operators import as_scalar, equal, greater_equal, guard_value, less, truths
-from mdf_loop.reading.branch_graphs import branch_graph, branch_outputs, branch_role
-from mdf_loop.reading.entries import expressions
+from mdf_loop.reading.branch_graphs import describe_branch, find_branch_graph, find_branch_outputs
+from mdf_loop.reading.entries import list_expressions
 from mdf_loop.reading.inner_graph import InnerGraph
 from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.open_branch import OpenBranch
@@ -112,14 +112,14 @@ class _GraphBranch(Struct, frozen=True):
         """Look up the graph of the branch."""
         choice = self.choice
         written = choice.written.get(self.role.argument, WrittenBody(None))
-        return branch_graph(written, choice.item, choice.where, self.role, choice.document)
+        return find_branch_graph(written, choice.item, choice.where, self.role, choice.document)
 
     def names(self) -> tuple[str, ...]:
-        return branch_outputs(self.graph())
+        return find_branch_outputs(self.graph())
 
     def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
         graph = self.graph()
-        names = branch_outputs(graph)
+        names = find_branch_outputs(graph)
         inner = InnerGraph(b, graph, scope.inner(), self.choice.document)
         with b.at(graph.where):
             return [inner.value(name) for name in names]
@@ -257,7 +257,7 @@ class _Choice:
 
     def create_graph_branch(self, argument: str) -> _GraphBranch:
         """Return the branch for an argument that is a graph."""
-        return _GraphBranch(self, branch_role(self.name, argument))
+        return _GraphBranch(self, describe_branch(self.name, argument))
 
     def create_default(self) -> _Branch | None:
         """Return the default branch of a case_of: a graph, values that are passed through, or None."""
@@ -266,7 +266,7 @@ class _Choice:
                 return None
             return self.create_graph_branch("default")
         return _PassedDefault(
-            self, expressions(written_body(self.item, self.node, "default").value)
+            self, list_expressions(written_body(self.item, self.node, "default").value)
         )
 
     def check_outputs(self, branches: Sequence[_Branch]) -> None:

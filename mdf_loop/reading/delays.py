@@ -29,14 +29,14 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import check_value
 from mdf_loop.lower.reductions import count_of
 from mdf_loop.ops.build_helpers import extents, ints, kind
-from mdf_loop.reading.entries import NamedEntry, entries
+from mdf_loop.reading.entries import NamedEntry, parse_entries
 from mdf_loop.reading.extents import Extents
 
 _KEYS = ("of", "back", "initial")
-_CHAIN = 10
+_MAX_CHAIN_DEPTH = 10
 """Maximum depth of a history that is a chain. A carried value costs 0.1 us per iteration, an array 1 us."""
 
-_LONG_CHAIN, _WIDE = 256, 64
+_MAX_WIDE_CHAIN_DEPTH, _WIDE_ROW_ELEMENTS = 256, 64
 """Maximum chain depth for wide rows, and the number of elements from which a row is wide.
 
 In an array, all rows are copied in each iteration. Measured with ONNX Runtime 1.31 on one core, per
@@ -54,12 +54,12 @@ class DelayForm(Struct, frozen=True):
     where: str = ""
 
 
-def delay_forms(value: Any, where: str) -> tuple[DelayForm, ...]:
+def parse_delays(value: Any, where: str) -> tuple[DelayForm, ...]:
     """Parse the loop argument `delays`."""
-    return tuple(_form(entry) for entry in entries(value, where, _KEYS))
+    return tuple(_parse_delay(entry) for entry in parse_entries(value, where, _KEYS))
 
 
-def _form(entry: NamedEntry) -> DelayForm:
+def _parse_delay(entry: NamedEntry) -> DelayForm:
     """Parse one entry of the loop argument `delays`. Raise ModelError if a field is wrong."""
     of, back = entry.expression("of"), entry.integer("back", 1)
     if not isinstance(of, str):
@@ -101,8 +101,8 @@ class History(Struct, frozen=True, eq=False):
     def is_chain(self) -> bool:
         """True if the history is carried as separate values, False if as one array."""
         known_extents = [extent for extent in self.row or () if isinstance(extent, int)]
-        is_wide = math.prod(known_extents) >= _WIDE
-        return self.depth <= (_LONG_CHAIN if is_wide else _CHAIN)
+        is_wide = math.prod(known_extents) >= _WIDE_ROW_ELEMENTS
+        return self.depth <= (_MAX_WIDE_CHAIN_DEPTH if is_wide else _MAX_CHAIN_DEPTH)
 
     @property
     def row(self) -> Shape:
@@ -165,7 +165,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         where = self.forms[0].where
         with b.at(where, self.of):
             initial = self.initial
-            if row is not None and _takes_dtype(b, initial, row.dtype):
+            if row is not None and _is_convertible_number(b, initial, row.dtype):
                 initial = cast(b, initial, row.dtype)
             before = self._read_values_before(b, initial, row)
             if row is not None:
@@ -177,7 +177,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         initial_extents = extents(initial)
         if not initial_extents:  # one number stands for all values
             return b.op("Expand", initial, ints(b, self.depth))
-        if self.depth == 1 and _is_single(initial_extents, row):
+        if self.depth == 1 and _is_single_value(initial_extents, row):
             return b.op("Unsqueeze", initial, ints(b, 0))
         row_count = count_of(b, initial, 0)
         count = b.constant(np.array(row_count)) if isinstance(row_count, int) else row_count
@@ -210,14 +210,14 @@ class SharedDelays(Struct, frozen=True, eq=False):
         return before if shape is None else b.op("Expand", with_row_axes, shape)
 
 
-def _is_single(initial_extents: tuple[int | str, ...], row: RowType | None) -> bool:
+def _is_single_value(initial_extents: tuple[int | str, ...], row: RowType | None) -> bool:
     """Return True if the `initial` of a one-iteration delay is the value itself, and not a list of one value."""
     if row is None or row.shape is None:
         return initial_extents[0] != 1
     return len(initial_extents) == len(row.shape) and (initial_extents[0] != 1 or row.shape[0] == 1)
 
 
-def _takes_dtype(b: ModelBuilder, initial: Value, dtype: str) -> bool:
+def _is_convertible_number(b: ModelBuilder, initial: Value, dtype: str) -> bool:
     """Return True if the initial value is a plain number that can be converted to this dtype."""
     if not b.is_weak(initial) or not is_tensor(dtype) or kind(initial) == "b":
         return False
@@ -263,7 +263,7 @@ def read_delays(
     groups: dict[tuple[str, str], list[DelayForm]] = {}
     for form in sorted(forms, key=lambda form: -form.back):
         with b.findings.catch():
-            groups.setdefault(_group(form, groups), []).append(form)
+            groups.setdefault(_find_history_key(form, groups), []).append(form)
     shared_delays: list[SharedDelays] = []
     for (of, _), members in groups.items():
         with b.findings.catch(), b.at(members[0].where, of):
@@ -276,7 +276,9 @@ def read_delays(
     return tuple(shared_delays)
 
 
-def _group(form: DelayForm, groups: Mapping[tuple[str, str], list[DelayForm]]) -> tuple[str, str]:
+def _find_history_key(
+    form: DelayForm, groups: Mapping[tuple[str, str], list[DelayForm]]
+) -> tuple[str, str]:
     """Return the key of the history that a delay belongs to. `groups` has the longer delays by key."""
     if form.initial is not None:
         return form.of, repr(form.initial)

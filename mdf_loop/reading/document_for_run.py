@@ -11,18 +11,18 @@ from typing import Any
 from mdf_loop.document.changes import replace_fields, with_graph
 from mdf_loop.document.document import Document
 from mdf_loop.lower.builder import Options
-from mdf_loop.reading.binding import Inputs
+from mdf_loop.reading.binding import InputBinder
 from mdf_loop.reading.inputs import BoundInputs, open_ports
 from mdf_loop.reading.settings import with_defaults, with_values
 from mdf_loop.specification import Values
 
 
-def as_run(document: Document, values: Values, steps: int | None) -> Document:
+def apply_run_values(document: Document, values: Values, steps: int | None) -> Document:
     """Return the document with the inputs and parameters of a run, or of the first member of a sweep.
 
     An input over time gets the type of its rows and no default_value, since it has many values.
     """
-    bound = Inputs(document, Options()).bind(values, steps)
+    bound = InputBinder(document, Options()).bind(values, steps)
     inputs, names = bound.inputs, {*values.inputs, *values.sweep}
     ports = [port for port in open_ports(document) if port.name_among(names) is not None]
     varying_inputs = {(p.node, p.port.id): p.name for p in ports if p.name in inputs.over_time}
@@ -32,12 +32,12 @@ def as_run(document: Document, values: Values, steps: int | None) -> Document:
         for name in constant_inputs
         if hasattr(inputs.arrays[name], "dtype")
     }
-    return _over_time(
+    return _drop_varying_defaults(
         with_defaults(with_values(document, bound.settings), arrays), varying_inputs, inputs
     )
 
 
-def _over_time(
+def _drop_varying_defaults(
     document: Document, varying_inputs: Mapping[tuple[str, str], str], inputs: BoundInputs
 ) -> Document:
     """Remove the defaults of input ports that vary over time. `varying_inputs` maps (node, port) to the input's name."""

@@ -39,98 +39,103 @@ from mdf_loop.ir import (
     walk,
 )
 from mdf_loop.ops.build_helpers import cast, scalar
-from mdf_loop.reading.memory import State, after, before, label
+from mdf_loop.reading.memory import State, create_state_input, create_state_output, state_name
 
-KEYS = "random_keys"
+KEYS_INPUT = "random_keys"
 """Name of the program input that contains the keys of the random sites."""
 
-_Counts = dict[str, Value]
+_TurnCounts = dict[str, Value]
 """Graph -> number of its turns so far."""
 
 
-def with_streams(program: Program) -> Program:
+def replace_draws(program: Program) -> Program:
     """Replace the `Draw` operations in a program of one evaluation by random streams."""
-    sites = _sites(program)
+    sites = _find_sites(program)
     if not sites:
         return program
-    rewriter = _Placing(program, sites)
+    rewriter = _DrawRewriter(program, sites)
     zero = scalar(rewriter.b, 0, "int64")
-    rewriter.rewrite(dict.fromkeys(_graphs(program.ops), zero))
+    rewriter.rewrite(dict.fromkeys(_find_drawing_graphs(program.ops), zero))
     return rewriter.build_program()
 
 
-def with_streams_over_time(
+def replace_draws_over_time(
     first: Program, later: Program
 ) -> tuple[Program, Program, tuple[State, ...]]:
     """Replace the `Draw` operations in both programs of a run over time. The turn counts become states."""
-    sites = tuple(dict.fromkeys((*_sites(first), *_sites(later))))
+    sites = tuple(dict.fromkeys((*_find_sites(first), *_find_sites(later))))
     if not sites:
         return first, later, ()
-    graphs, first_rewriter = tuple(_graphs(later.ops)), _Placing(first, sites)
+    graphs, first_rewriter = tuple(_find_drawing_graphs(later.ops)), _DrawRewriter(first, sites)
     zero = scalar(first_rewriter.b, 0, "int64")
-    counts = first_rewriter.rewrite(dict.fromkeys((*graphs, *_graphs(first.ops)), zero))
+    counts = first_rewriter.rewrite(
+        dict.fromkeys((*graphs, *_find_drawing_graphs(first.ops)), zero)
+    )
     if first.name in graphs and counts[first.name] is zero:
         # The graph draws only in later evaluations.
         counts[first.name] = scalar(first_rewriter.b, 1, "int64")
     first_program = first_rewriter.build_program(
-        outputs=[after(_state(graph), counts[graph]) for graph in graphs]
+        outputs=[create_state_output(_count_state(graph), counts[graph]) for graph in graphs]
     )
-    return first_program, with_streams_going_on(later, sites), tuple(map(_state, graphs))
+    return first_program, replace_draws_with_counts(later, sites), tuple(map(_count_state, graphs))
 
 
-def with_streams_going_on(program: Program, sites: tuple[str, ...] | None = None) -> Program:
+def replace_draws_with_counts(program: Program, sites: tuple[str, ...] | None = None) -> Program:
     """Replace the `Draw` operations of a program that takes turn counts as inputs and returns new turn counts."""
-    sites = _sites(program) if sites is None else sites
+    sites = _find_sites(program) if sites is None else sites
     if not sites:
         return program
-    rewriter = _Placing(program, sites)
-    input_names = {graph: f"{label(_state(graph))} before" for graph in _graphs(program.ops)}
+    rewriter = _DrawRewriter(program, sites)
+    input_names = {
+        graph: f"{state_name(_count_state(graph))} before"
+        for graph in _find_drawing_graphs(program.ops)
+    }
     counters = {graph: rewriter.b.new("int64", (), name) for graph, name in input_names.items()}
     counts_after = rewriter.rewrite(dict(counters))
     return rewriter.build_program(
-        [before(_state(graph), count) for graph, count in counters.items()],
-        [after(_state(graph), counts_after[graph]) for graph in counters],
+        [create_state_input(_count_state(graph), count) for graph, count in counters.items()],
+        [create_state_output(_count_state(graph), counts_after[graph]) for graph in counters],
     )
 
 
-def _state(graph: str) -> State:
+def _count_state(graph: str) -> State:
     """Return the key of the state with the turn count of a graph."""
-    return ("count", "", f"{_COUNT}{graph}")
+    return ("count", "", f"{_STATE_PREFIX}{graph}")
 
 
-_CALLED = "draws in "
-_COUNT = f"of {_CALLED}"
+_CARRIED_PREFIX = "draws in "
+_STATE_PREFIX = f"of {_CARRIED_PREFIX}"
 
 
-def carried_by_model(loop: Loop) -> int:
+def count_model_carried(loop: Loop) -> int:
     """Count the carried values of a loop, without the turn counts of random streams."""
-    return sum(not carried.name.startswith(_CALLED) for carried in loop.carried)
+    return sum(not carried.name.startswith(_CARRIED_PREFIX) for carried in loop.carried)
 
 
-def is_count_of_draws(state: State) -> bool:
+def is_turn_count(state: State) -> bool:
     """Return True for a state that counts the turns of a random stream."""
-    return state[0] == "count" and state[2].startswith(_COUNT)
+    return state[0] == "count" and state[2].startswith(_STATE_PREFIX)
 
 
 # --- operations that draw ---------------------------------------------------------------------------
 
 
-def _draws(ops: Iterable[Operation]) -> Iterator[Op]:
+def _iterate_draws(ops: Iterable[Operation]) -> Iterator[Op]:
     """Return an iterator over all `Draw` operations, including operations in loops and branches."""
     return (op for op in walk(ops) if isinstance(op, Op) and op.op_type == "Draw")
 
 
-def _sites(program: Program) -> tuple[str, ...]:
+def _find_sites(program: Program) -> tuple[str, ...]:
     """Return the sites of the `Draw` operations of a program, without duplicates."""
-    return tuple(dict.fromkeys(draw.attributes["site"] for draw in _draws(program.ops)))
+    return tuple(dict.fromkeys(draw.attributes["site"] for draw in _iterate_draws(program.ops)))
 
 
-def _graphs(ops: Iterable[Operation]) -> dict[str, None]:
+def _find_drawing_graphs(ops: Iterable[Operation]) -> dict[str, None]:
     """Return the ids of the graphs that draw random numbers, as keys of a dict in order."""
-    return dict.fromkeys(draw.attributes["graph"] for draw in _draws(ops))
+    return dict.fromkeys(draw.attributes["graph"] for draw in _iterate_draws(ops))
 
 
-def _turns(ops: Iterable[Operation]) -> dict[str, int]:
+def _count_turns(ops: Iterable[Operation]) -> dict[str, int]:
     """Return the number of turns of each graph in one execution of the operations. Inner loops are not counted."""
     turns: dict[str, int] = {}
     for operation in ops:
@@ -140,7 +145,7 @@ def _turns(ops: Iterable[Operation]) -> dict[str, int]:
             turns[attributes["graph"]] = max(turns.get(attributes["graph"], 0), turn_count)
         elif isinstance(operation, If):
             for body in bodies(operation):
-                for graph, count in _turns(body.ops).items():
+                for graph, count in _count_turns(body.ops).items():
                     turns[graph] = max(turns.get(graph, 0), count)
     return turns
 
@@ -148,15 +153,15 @@ def _turns(ops: Iterable[Operation]) -> dict[str, int]:
 # --- replacement ----------------------------------------------------------------------------------
 
 
-class _Placing:
+class _DrawRewriter:
     """Rewriter that replaces the `Draw` operations of a program by operations on random streams."""
 
     def __init__(self, program: Program, sites: tuple[str, ...]) -> None:
         self.b = Builder.resume(program)
         self._program = program
         self._sites = sites
-        self._keys_input = self.b.new("uint64", (len(sites),), KEYS)
-        drawn_sites = {draw.attributes["site"] for draw in _draws(program.ops)}
+        self._keys_input = self.b.new("uint64", (len(sites),), KEYS_INPUT)
+        drawn_sites = {draw.attributes["site"] for draw in _iterate_draws(program.ops)}
         self._keys = {
             site: self._read_key(site, k) for k, site in enumerate(sites) if site in drawn_sites
         }
@@ -166,7 +171,7 @@ class _Placing:
         with self.b.at(self._program.name, f"key of {site}"):
             return self.b.op("Gather", self._keys_input, scalar(self.b, k, "int64"), axis=0)
 
-    def rewrite(self, counts: _Counts) -> _Counts:
+    def rewrite(self, counts: _TurnCounts) -> _TurnCounts:
         """Rewrite all draws of the program. `counts` are the turn counts before the program, the result those after it."""
         return self._rewrite_scope(self.b, self._program.ops, counts)
 
@@ -184,30 +189,34 @@ class _Placing:
             sites=self._sites,
         )
 
-    def _rewrite_scope(self, b: Builder, ops: Iterable[Operation], counts: _Counts) -> _Counts:
+    def _rewrite_scope(
+        self, b: Builder, ops: Iterable[Operation], counts: _TurnCounts
+    ) -> _TurnCounts:
         """Append the rewritten operations of a program or loop body, and return the turn counts after them."""
         ops = tuple(ops)
         counts = dict(counts)
         self._rewrite_operations(b, ops, counts)
-        for graph, turns in _turns(ops).items():
+        for graph, turns in _count_turns(ops).items():
             counts[graph] = b.op("Add", counts[graph], scalar(b, turns, "int64"))
         return counts
 
-    def _rewrite_operations(self, b: Builder, ops: Iterable[Operation], counts: _Counts) -> None:
+    def _rewrite_operations(
+        self, b: Builder, ops: Iterable[Operation], counts: _TurnCounts
+    ) -> None:
         """Append the rewritten operations. Update the turn counts `counts` after each loop or choice with draws."""
         for operation in ops:
             if isinstance(operation, Constant):
                 b.adopt(operation)
             elif isinstance(operation, Op):
                 b.ops.append(self._rewrite_operation(b, operation, counts))
-            elif isinstance(operation, Loop) and any(_draws(operation.ops)):
+            elif isinstance(operation, Loop) and any(_iterate_draws(operation.ops)):
                 self._rewrite_loop(b, operation, counts)
-            elif isinstance(operation, If) and any(_draws((operation,))):
+            elif isinstance(operation, If) and any(_iterate_draws((operation,))):
                 self._rewrite_choice(b, operation, counts)
             else:
                 b.append(operation)
 
-    def _rewrite_operation(self, b: Builder, op: Op, counts: _Counts) -> Op:
+    def _rewrite_operation(self, b: Builder, op: Op, counts: _TurnCounts) -> Op:
         """Rewrite one operation. A `Draw` becomes an operation on a turn number and a key."""
         if op.op_type != "Draw":
             return op
@@ -226,22 +235,31 @@ class _Placing:
         key = self._keys[attributes["site"]]
         return replace(op, op_type=attributes["kind"], inputs=(counter, key), attributes={})
 
-    def _rewrite_loop(self, b: Builder, loop: Loop, counts: _Counts) -> None:
+    def _rewrite_loop(self, b: Builder, loop: Loop, counts: _TurnCounts) -> None:
         """Append a loop that carries the turn counts of the draws inside it."""
         body_builder = b.body()
-        graphs = _graphs(loop.ops)
+        graphs = _find_drawing_graphs(loop.ops)
         with b.at(loop.where, loop.name):
-            enters = {graph: body_builder.new("int64", (), f"{_CALLED}{graph}") for graph in graphs}
+            enters = {
+                graph: body_builder.new("int64", (), f"{_CARRIED_PREFIX}{graph}")
+                for graph in graphs
+            }
             leaves = self._rewrite_scope(body_builder, loop.ops, enters)
-            finals = {graph: b.new("int64", (), f"{_CALLED}{graph}") for graph in graphs}
+            finals = {graph: b.new("int64", (), f"{_CARRIED_PREFIX}{graph}") for graph in graphs}
         carried = tuple(
-            Carried(counts[graph], enters[graph], leaves[graph], finals[graph], f"{_CALLED}{graph}")
+            Carried(
+                counts[graph],
+                enters[graph],
+                leaves[graph],
+                finals[graph],
+                f"{_CARRIED_PREFIX}{graph}",
+            )
             for graph in graphs
         )
         b.append(replace(loop, carried=(*loop.carried, *carried), ops=tuple(body_builder.ops)))
         counts.update(finals)
 
-    def _rewrite_choice(self, b: Builder, choice: If, counts: _Counts) -> None:
+    def _rewrite_choice(self, b: Builder, choice: If, counts: _TurnCounts) -> None:
         """Append a choice whose two branches return the turn counts of the loops inside them."""
         branches = []
         for branch in (choice.then, choice.otherwise):
@@ -260,7 +278,9 @@ class _Placing:
             )
             for branch_builder, branch, branch_counts in branches
         )
-        counts_after = {graph: b.new("int64", (), f"{_CALLED}{graph}") for graph in changed_graphs}
+        counts_after = {
+            graph: b.new("int64", (), f"{_CARRIED_PREFIX}{graph}") for graph in changed_graphs
+        }
         outputs = (*choice.outputs, *counts_after.values())
         b.append(replace(choice, then=then, otherwise=otherwise, outputs=outputs))
         counts.update(counts_after)

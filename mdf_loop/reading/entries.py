@@ -16,7 +16,7 @@ from mdf_loop.errors import ModelError
 from mdf_loop.lower.syntax import parse_number
 from mdf_loop.name_suggestions import suggest
 
-LARGEST = 2**62
+MAX_INTEGER = 2**62
 """Maximum absolute value of an integer in the document. Sums with extents still fit into 64 bits."""
 
 
@@ -37,7 +37,7 @@ class NamedEntry(Struct, frozen=True):
             raise ModelError(
                 f"'{key}' of '{self.name}' must be a whole number, not {value!r}", self.where
             )
-        if abs(number) > LARGEST:
+        if abs(number) > MAX_INTEGER:
             raise ModelError(
                 f"'{key}' of '{self.name}' does not fit into 64 bits: {str(number)[:40]}",
                 self.where,
@@ -63,7 +63,7 @@ class NamedEntry(Struct, frozen=True):
         return value
 
 
-def entries(
+def parse_entries(
     value: Any, where: str, keys: Iterable[str], short_key: str = ""
 ) -> tuple[NamedEntry, ...]:
     """Parse an argument that is a mapping of names to entries. `keys` are the allowed keys of each entry.
@@ -83,11 +83,13 @@ def entries(
             f"write {argument}: {{name: {{...}}}}",
         )
     return tuple(
-        _entry(str(name), item, where, tuple(keys), short_key) for name, item in value.items()
+        _parse_entry(str(name), item, where, tuple(keys), short_key) for name, item in value.items()
     )
 
 
-def _entry(name: str, item: Any, where: str, keys: tuple[str, ...], short_key: str) -> NamedEntry:
+def _parse_entry(
+    name: str, item: Any, where: str, keys: tuple[str, ...], short_key: str
+) -> NamedEntry:
     """Parse one entry of an argument. Raise ModelError if the entry has an unknown key."""
     path = f"{where}['{name}']"
     if short_key and not isinstance(item, Mapping):
@@ -104,7 +106,7 @@ def _entry(name: str, item: Any, where: str, keys: tuple[str, ...], short_key: s
     return NamedEntry(name, dict(item), path)
 
 
-def literal_parts(text: str) -> list[str] | None:
+def split_literal(text: str) -> list[str] | None:
     """Split the text of a tuple or list, such as `(a, b)`, into expressions. Return None for any other text."""
     try:
         root = ast.parse(text.strip(), mode="eval").body
@@ -115,11 +117,11 @@ def literal_parts(text: str) -> list[str] | None:
     return None
 
 
-def expressions(value: Any) -> tuple[Any, ...]:
+def list_expressions(value: Any) -> tuple[Any, ...]:
     """Return the expressions of a list, or of a text such as `(x, y)`. None gives no expressions."""
     if isinstance(value, list | tuple):
         return tuple(value)
     if value is None or value == "":
         return ()
-    parts = literal_parts(value) if isinstance(value, str) else None
+    parts = split_literal(value) if isinstance(value, str) else None
     return (value,) if parts is None else tuple(parts)

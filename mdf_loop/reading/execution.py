@@ -88,7 +88,7 @@ def _raise_poisoned() -> Term:
     raise Poisoned
 
 
-def states_of(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
+def list_states(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
     """Return the memory keys of a node's outputs or parameters. `kinds` has "output", "parameter" or both."""
     states: list[State] = []
     if "output" in kinds:

@@ -38,10 +38,10 @@ class GeneralShapes:
         """Record the general shape of a value, whose operands have known general shapes."""
         if value in self._shapes:
             return
-        if is_settled(self.b, value):
+        if is_independent_of_inputs(self.b, value):
             self._shapes[value] = value.shape
         elif op is None:
-            self._shapes[value] = _open(value)
+            self._shapes[value] = _open_shape(value)
         elif isinstance(op, Guard):
             self._shapes[value] = self._shapes[op.value]
         else:
@@ -53,27 +53,27 @@ class GeneralShapes:
             self.b,
             [None if v is None else (v.dtype, self._shapes[v]) for v in op.inputs],
         )
-        if not any(is_specialised(b, v, self._shapes[v]) for v in op.inputs if v is not None):
+        if not any(is_specialized(b, v, self._shapes[v]) for v in op.inputs if v is not None):
             return [value.shape for value in op.outputs]
         small_constants = b.small(
-            v if v is not None and is_settled(b, v) else None for v in op.inputs
+            v if v is not None and is_independent_of_inputs(b, v) else None for v in op.inputs
         )
         try:
             types = infer(
                 op.op_type, operand_types, op.attributes, small_constants, len(op.outputs)
             )
         except OperandError:
-            return [_open(value) for value in op.outputs]
+            return [_open_shape(value) for value in op.outputs]
         return [shape for _, shape in types]
 
 
-def is_settled(b: ModelBuilder, value: Value) -> bool:
+def is_independent_of_inputs(b: ModelBuilder, value: Value) -> bool:
     """Return True if input shapes do not affect a value: a constant of the document, or a value that is no tensor."""
     is_constant = b.constant_of(value) is not None and not b.is_measured(value)
     return is_constant or not is_tensor(value.dtype)
 
 
-def is_specialised(b: ModelBuilder, value: Value, general_shape: Shape) -> bool:
+def is_specialized(b: ModelBuilder, value: Value, general_shape: Shape) -> bool:
     """Return True if a value or its shape holds only for the inputs of one run."""
     shape = value.shape
     if (
@@ -88,6 +88,6 @@ def is_specialised(b: ModelBuilder, value: Value, general_shape: Shape) -> bool:
     )
 
 
-def _open(value: Value) -> Shape:
+def _open_shape(value: Value) -> Shape:
     """Return a shape with the rank of a value and unknown extents."""
     return value.shape and tuple(f"?{k}" for k, _ in enumerate(value.shape))

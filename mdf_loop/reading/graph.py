@@ -20,14 +20,14 @@ from mdf_loop.reading.execution import Executor
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.memory import Memory, State
 from mdf_loop.reading.node import Context
-from mdf_loop.reading.passes_loop import PassesLoop, count_state
+from mdf_loop.reading.passes_loop import PassesLoop, create_count_state
 from mdf_loop.reading.ports import Ports, Supply
 from mdf_loop.reading.schedule.conditions import JustRan
 from mdf_loop.reading.schedule.counters import Counters, Key
-from mdf_loop.reading.schedule.known import Number, Truth, value_of
-from mdf_loop.reading.schedule.plan import Schedule, Sets, read_schedule
+from mdf_loop.reading.schedule.known import Number, Truth, to_value
+from mdf_loop.reading.schedule.plan import NodeSets, Schedule, read_schedule
 
-_MOST = 64
+_MAX_PLANNED_EXECUTIONS = 64
 """Maximum number of node executions of an evaluation with conditions that is planned before the run."""
 
 
@@ -61,7 +61,7 @@ class GraphReader:
         self.dt = dt
         self.recorded = tuple(recorded)
         self.nodes = {node.id: node for node in graph.nodes}
-        self.plan: Sets | None = ()
+        self.plan: NodeSets | None = ()
         self.is_complete = False
 
     def read(self) -> GraphReader:
@@ -76,8 +76,8 @@ class GraphReader:
         self.executor = Executor(self.graph, self.where, ports, self.context, self.dt)
         with self.b.findings.catch():
             self._refuse_repeated_ids()
-            required_senders = waiting_for(self.graph, edges)
-            layers = layers_of(self.graph, required_senders, self.where)
+            required_senders = find_required_senders(self.graph, edges)
+            layers = sort_into_layers(self.graph, required_senders, self.where)
             self.schedule = read_schedule(self.graph, layers, required_senders, self.where)
             self._evaluate(self.schedule)
             self.is_complete = True
@@ -90,7 +90,7 @@ class GraphReader:
             key: None if isinstance(count, Value) else count for key, count in start_counts.items()
         }
         counters = Counters(self.b, known_counts)
-        passes = schedule.plan(counters, max(_MOST, 4 * len(self.nodes)))
+        passes = schedule.plan(counters, max(_MAX_PLANNED_EXECUTIONS, 4 * len(self.nodes)))
         if passes is None or any(counters.counts[key] is None for key in schedule.persistent_keys):
             self.plan = None
             self._note_kept_inputs(self.nodes)
@@ -108,9 +108,9 @@ class GraphReader:
         for key in schedule.persistent_keys:
             count = counters.counts[key]
             assert count is not None
-            self.memory.put(count_state(key), value_of(self.b, count))
+            self.memory.put(create_count_state(key), to_value(self.b, count))
 
-    def _execute(self, sets: Sets) -> None:
+    def _execute(self, sets: NodeSets) -> None:
         """Execute sets of nodes in order."""
         for node_set in sets:
             for node in node_set:
@@ -134,7 +134,7 @@ class GraphReader:
         start_counts: dict[Key, Number | Truth] = {}
         persistent_keys = frozenset(schedule.persistent_keys)
         for key in schedule.count_keys:
-            term = self.memory.find(count_state(key)) if key in persistent_keys else None
+            term = self.memory.find(create_count_state(key)) if key in persistent_keys else None
             zero: Number | Truth = False if isinstance(key, JustRan) else 0
             start_counts[key] = zero if term is None else tensor(self.b, term)
         return start_counts
@@ -206,7 +206,7 @@ class GraphReader:
                 )
 
 
-def waiting_for(graph: Any, edges: Iterable[Any]) -> dict[str, list[str]]:
+def find_required_senders(graph: Any, edges: Iterable[Any]) -> dict[str, list[str]]:
     """Return, for each node, the senders that must run before it."""
     has_default = {
         (node.id, port.id): port.default_value is not None
@@ -220,7 +220,9 @@ def waiting_for(graph: Any, edges: Iterable[Any]) -> dict[str, list[str]]:
     return {node: list(senders) for node, senders in required_senders.items()}
 
 
-def layers_of(graph: Any, required_senders: Mapping[str, Sequence[str]], where: str) -> Sets:
+def sort_into_layers(
+    graph: Any, required_senders: Mapping[str, Sequence[str]], where: str
+) -> NodeSets:
     """Return the nodes in layers. Each node is in a layer after all nodes that it waits for.
 
     Raises:
@@ -246,13 +248,14 @@ def layers_of(graph: Any, required_senders: Mapping[str, Sequence[str]], where: 
                 next_layer.append(node)
         layer = sorted(next_layer, key=positions.__getitem__)
     if any(missing_counts.values()):
-        raise _circular(
-            _circle(required_senders, [node for node in positions if missing_counts[node]]), where
+        raise _cycle_error(
+            _find_cycle(required_senders, [node for node in positions if missing_counts[node]]),
+            where,
         )
     return tuple(layers)
 
 
-def _circular(cycle: Sequence[str], where: str) -> CycleError:
+def _cycle_error(cycle: Sequence[str], where: str) -> CycleError:
     """Return the error for nodes that wait for each other."""
     return CycleError(
         f"the nodes {', '.join(repr(i) for i in cycle)} wait for each other"
@@ -263,7 +266,9 @@ def _circular(cycle: Sequence[str], where: str) -> CycleError:
     )
 
 
-def _circle(required_senders: Mapping[str, Sequence[str]], waiting_nodes: list[str]) -> list[str]:
+def _find_cycle(
+    required_senders: Mapping[str, Sequence[str]], waiting_nodes: list[str]
+) -> list[str]:
     """Return the nodes of the first cycle among the waiting nodes, in the order of the graph."""
     import networkx
 

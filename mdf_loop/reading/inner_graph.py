@@ -19,8 +19,8 @@ from mdf_loop.reading.memory import Memory
 from mdf_loop.reading.node import Context
 from mdf_loop.reading.owned_graph import OwnedGraph
 from mdf_loop.reading.parameters import is_stateful
-from mdf_loop.reading.port_types import as_counted, as_held
-from mdf_loop.reading.port_values import default_value
+from mdf_loop.reading.port_types import cast_iteration, convert_port_value
+from mdf_loop.reading.port_values import lower_default
 
 
 class InnerGraph:
@@ -68,7 +68,7 @@ class InnerGraph:
 
     def _find_output(self, name: str) -> Term:
         """Return the term that an output name refers to."""
-        ports = output_ports(self.graph)
+        ports = list_output_ports(self.graph)
         matches = [key for key in ports if name in (key[1], ".".join(key))]
         if len(matches) > 1:
             candidates = ", ".join(repr(".".join(key)) for key in matches)
@@ -90,12 +90,12 @@ class InnerGraph:
         """Return the value of an input port that no edge feeds."""
         term = self.scope.find(port.id)
         if term is None and port.default_value is not None:
-            return default_value(self.b, port, where)
+            return lower_default(self.b, port, where)
         if term is None:
             raise self._unbound_error(node, port, where)
         if isinstance(term, tuple):
             return term
-        convert = as_counted if term is self.iteration else as_held
+        convert = cast_iteration if term is self.iteration else convert_port_value
         return convert(self.b, port, term)
 
     def _unbound_error(self, node: Any, port: Any, where: str) -> ScopeError:
@@ -133,6 +133,6 @@ class InnerGraph:
                     )
 
 
-def output_ports(graph: Any) -> list[tuple[str, str]]:
+def list_output_ports(graph: Any) -> list[tuple[str, str]]:
     """Return the output ports of a graph, as (node, port)."""
     return [(node.id, port.id) for node in graph.nodes for port in node.output_ports]

@@ -23,7 +23,7 @@ from mdf_loop.ir.types import dtype_name, is_optional, is_tensor
 from mdf_loop.lower.builder import Options
 from mdf_loop.memory_limit import check
 from mdf_loop.name_suggestions import suggest
-from mdf_loop.reading.port_values import default_data, given_data, nothing
+from mdf_loop.reading.port_values import convert_input, create_default, find_default
 
 
 class OpenPort(Struct, frozen=True):
@@ -75,7 +75,7 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
     name_counts = Counter(port.id for _, port in ports)
     name_counts.update(f"{n.id}.{p.id}" for n in graph.nodes for p in n.output_ports)
     imported = is_imported(graph)
-    other_names = {port.id: _other_names(port) if imported else () for _, port in ports}
+    other_names = {port.id: _read_other_names(port) if imported else () for _, port in ports}
     other_name_counts = Counter(name for names in other_names.values() for name in names)
     return tuple(
         OpenPort(
@@ -108,7 +108,7 @@ def _is_required(document: Document, port: Any) -> bool:
     return "onnx" in (document.graph.metadata or {}) and not is_optional_type
 
 
-def _other_names(port: Any) -> tuple[str, ...]:
+def _read_other_names(port: Any) -> tuple[str, ...]:
     """Return the further names of a port in the file from which it was imported, without duplicates."""
     stated_names = (port.metadata or {}).get("names")
     return (
@@ -182,30 +182,34 @@ def bind(
     if unknown_names:
         raise InputError(
             f"the model has no input '{unknown_names[0]}'",
-            hint=_unknown_input_hint(unknown_names[0], document, known_names),
+            hint=_suggest_input(unknown_names[0], document, known_names),
         )
     raise_findings(
-        _missing(port) for port in ports if port.required and not port.name_among(inputs)
+        _missing_input_finding(port)
+        for port in ports
+        if port.required and not port.name_among(inputs)
     )
     arrays: dict[str, Data] = {}
     over_time: set[str] = set()
     for port in ports:
-        _refuse_twice(port, inputs)
+        _refuse_repeated_names(port, inputs)
         name = port.name_among(inputs)
         if name is None:
-            arrays[port.name] = default_data(port.port, options.precision, port.where)
+            arrays[port.name] = find_default(port.port, options.precision, port.where)
             continue
-        data = given_data(port.port, inputs[name], options.precision, name, port.where)
-        rows = _rows(port, data, name, steps)
+        data = convert_input(port.port, inputs[name], options.precision, name, port.where)
+        rows = _split_into_rows(port, data, name, steps)
         if rows is not None:
             over_time.add(port.name)
-        arrays[port.name] = _in_shape(port, data if rows is None else rows, name, rows is not None)
+        arrays[port.name] = _broadcast_to_stated_shape(
+            port, data if rows is None else rows, name, rows is not None
+        )
     stated_dtypes = {port.name: stated_dtype(port.port, options.precision) for port in ports}
     dtypes = {name: word for name, word in stated_dtypes.items() if word and not is_tensor(word)}
     return BoundInputs(arrays, frozenset(over_time), dtypes)
 
 
-def _missing(port: OpenPort) -> Finding:
+def _missing_input_finding(port: OpenPort) -> Finding:
     """Return the finding about a missing input of an ONNX file, with the type that it needs."""
     extents = ", ".join("?" if extent < 0 else str(extent) for extent in port.port.shape or ())
     return Finding(
@@ -217,7 +221,7 @@ def _missing(port: OpenPort) -> Finding:
     )
 
 
-def _refuse_twice(port: OpenPort, given_names: Container[str]) -> None:
+def _refuse_repeated_names(port: OpenPort, given_names: Container[str]) -> None:
     """Raise InputError if an input is given under two of its names."""
     used_names = [name for name in (port.name, *port.other_names) if name in given_names]
     if len(used_names) > 1:
@@ -236,15 +240,17 @@ def bind_members(
     dtype = stated_dtype(port.port, options.precision)
     if dtype is not None and not is_tensor(dtype):
         raise InputError(f"the input '{name}' is {dtype}: only arrays can be swept", port.where)
-    rows: Array = given_data(port.port, members, options.precision, name, port.where)
+    rows: Array = convert_input(port.port, members, options.precision, name, port.where)
     first_value = inputs.arrays[port.name]
     if rows[0].size == first_value.size:
         rows = rows.reshape(len(rows), *first_value.shape)
-    member_values: Array = _in_shape(port, rows, name, 1 + (port.name in inputs.over_time))
+    member_values: Array = _broadcast_to_stated_shape(
+        port, rows, name, 1 + (port.name in inputs.over_time)
+    )
     return member_values
 
 
-def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
+def _broadcast_to_stated_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
     """Broadcast a value to the stated shape of its port, after its `leading` axes (time, members).
 
     A single number is repeated for all elements. It stays a number if the port has one element.
@@ -278,30 +284,36 @@ def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) 
     The names are those of the port's `metadata.dims`, or are formed from the port and the axis.
     """
     ports = {p.name: p for p in open_ports(document) if p.name_among(inputs) is None}
-    types = {n: _open_type(p.port, options) for n, p in ports.items() if -1 in (p.port.shape or ())}
+    types = {
+        n: _name_open_extents(p.port, options)
+        for n, p in ports.items()
+        if -1 in (p.port.shape or ())
+    }
     placeholder_ports = (port for name, port in ports.items() if port.required or name in types)
-    placeholders = {port.name: _stand_in(port, options.precision) for port in placeholder_ports}
+    placeholders = {
+        port.name: _create_placeholder(port, options.precision) for port in placeholder_ports
+    }
     bound_inputs = bind(document, {**inputs, **placeholders}, options)
     arrays = {name: None if name in types else data for name, data in bound_inputs.arrays.items()}
     return BoundInputs(arrays, bound_inputs.over_time, bound_inputs.dtypes, types)
 
 
-def stand_ins(document: Document, precision: str) -> dict[str, Data]:
+def create_placeholders(document: Document, precision: str) -> dict[str, Data]:
     """Return placeholder values for required inputs whose shapes are fully stated."""
     return {
-        port.name: _stand_in(port, precision)
+        port.name: _create_placeholder(port, precision)
         for port in open_ports(document)
         if port.required and -1 not in (port.port.shape or ())
     }
 
 
-def _stand_in(port: OpenPort, precision: str) -> Data:
+def _create_placeholder(port: OpenPort, precision: str) -> Data:
     """Return zeros of a port's type. Open extents are 1."""
     shape = tuple(1 if extent < 0 else extent for extent in port.port.shape or ())
-    return nothing(port.port, stated_dtype(port.port, precision), shape, port.where)
+    return create_default(port.port, stated_dtype(port.port, precision), shape, port.where)
 
 
-def _open_type(port: Any, options: Options) -> tuple[str, Shape]:
+def _name_open_extents(port: Any, options: Options) -> tuple[str, Shape]:
     """Return the dtype of a port, and its shape with names for open extents."""
     axis_names = (port.metadata or {}).get("dims")
     if not isinstance(axis_names, list | tuple) or len(axis_names) != len(port.shape):
@@ -311,11 +323,11 @@ def _open_type(port: Any, options: Options) -> tuple[str, Shape]:
     return stated_dtype(port, options.precision) or options.precision, shape
 
 
-def _rows(port: OpenPort, array: Data, name: str, steps: int | None) -> Array | None:
+def _split_into_rows(port: OpenPort, array: Data, name: str, steps: int | None) -> Array | None:
     """Return the array as rows, one per step, or None if one value is used in all steps."""
     if steps is None or not isinstance(array, np.ndarray):
         return None
-    shape = _own_shape(port.port)
+    shape = _find_value_shape(port.port)
     is_single_element = len(shape) > 0 and all(extent == 1 for extent in shape)
     if is_single_element and array.shape == (steps,) and array.shape != shape:
         return array.reshape(steps, *shape)
@@ -331,14 +343,14 @@ def _rows(port: OpenPort, array: Data, name: str, steps: int | None) -> Array | 
     return array
 
 
-def _own_shape(port: Any) -> tuple[int, ...]:
+def _find_value_shape(port: Any) -> tuple[int, ...]:
     """Return the shape of one value of a port: the stated shape, or the shape of the default_value."""
     if port.shape or port.default_value is None:
         return tuple(port.shape or ())
     return np.shape(port.default_value)
 
 
-def _unknown_input_hint(name: str, document: Document, known_names: Iterable[str]) -> str:
+def _suggest_input(name: str, document: Document, known_names: Iterable[str]) -> str:
     """Return the hint about an unknown input name."""
     for edge in document.graph.edges:
         if name in (edge.receiver_port, f"{edge.receiver}.{edge.receiver_port}"):

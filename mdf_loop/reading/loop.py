@@ -23,18 +23,18 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, Term, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import truth
-from mdf_loop.reading.body import Scopes
+from mdf_loop.reading.body import BodyScopes
 from mdf_loop.reading.delays import read_delays
-from mdf_loop.reading.loop_forms import ARGUMENTS, LoopForm, carried_expressions, loop_form
+from mdf_loop.reading.loop_forms import LOOP_ARGUMENTS, LoopForm, order_initial_values, parse_loop
 from mdf_loop.reading.loop_writer import LoopArguments, LoopWriter
 from mdf_loop.reading.names_read import refuse_unread
-from mdf_loop.reading.port_types import as_begun
+from mdf_loop.reading.port_types import cast_initial_value
 from mdf_loop.reading.readers import Reading, reads
 from mdf_loop.reading.recordings import refuse_unrecorded
 from mdf_loop.reading.signature import Signature, find_signature
 from mdf_loop.reading.slices import read_slices
-from mdf_loop.reading.trip_count import trip_count
-from mdf_loop.reading.unrolled import unrolled
+from mdf_loop.reading.trip_count import lower_trip_count
+from mdf_loop.reading.unrolled import unroll_loop
 
 
 @reads("onnx::Loop")
@@ -42,14 +42,14 @@ def read_loop(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """Return the results of the loop that a Function or Parameter of `node` describes."""
-    form = loop_form(item, node, where, document)
+    form = parse_loop(item, node, where, document)
     initial_arguments = (key for key in item.args or {} if key.startswith("arg_"))
     location = (f"the loop '{item.id}'", "its body does")
-    refuse_unread(item, node, where, (*ARGUMENTS, *initial_arguments), document, location)
-    return loop_of(b, form, lambda count: find_signature(form, node, count), scope, document)
+    refuse_unread(item, node, where, (*LOOP_ARGUMENTS, *initial_arguments), document, location)
+    return read_loop_form(b, form, lambda count: find_signature(form, node, count), scope, document)
 
 
-def loop_of(
+def read_loop_form(
     b: ModelBuilder,
     form: LoopForm,
     signature: Callable[[int], Signature],
@@ -57,19 +57,21 @@ def loop_of(
     document: Document,
 ) -> Reading:
     """Read a loop, and return its results. `signature` returns the body's signature for a number of carried values."""
-    captured_values = _bindings(b, form, scope)
-    arguments = _arguments(b, form, scope)
+    captured_values = _lower_captured_values(b, form, scope)
+    arguments = _lower_arguments(b, form, scope)
     loop_signature = signature(len(arguments.initial))
     refuse_unrecorded(form.recordings, loop_signature.rows, loop_signature.leaves)
-    arguments = replace(arguments, initial=_stated(b, form, loop_signature, arguments.initial))
-    writer = LoopWriter(
-        b, form, arguments, loop_signature, Scopes(scope, captured_values), document
+    arguments = replace(
+        arguments, initial=_cast_initial_values(b, form, loop_signature, arguments.initial)
     )
-    unrolled_loop = unrolled(writer)
+    writer = LoopWriter(
+        b, form, arguments, loop_signature, BodyScopes(scope, captured_values), document
+    )
+    unrolled_loop = unroll_loop(writer)
     return writer.write() if unrolled_loop is None else unrolled_loop
 
 
-def _bindings(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
+def _lower_captured_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
     """Lower the loop's further arguments, which are captured values under other names."""
     captured_values: dict[str, Term] = {}
     for key, expression in form.bindings.items():
@@ -83,13 +85,13 @@ def _bindings(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
     return captured_values
 
 
-def _stated(
+def _cast_initial_values(
     b: ModelBuilder, form: LoopForm, signature: Signature, initial: tuple[Value, ...]
 ) -> tuple[Value, ...]:
     """Cast plain initial numbers to the dtypes that the body's input ports state."""
     ports = {port.id: port for node in form.body.nodes for port in node.input_ports}
     return tuple(
-        as_begun(b, ports[name], value) if name in ports else value
+        cast_initial_value(b, ports[name], value) if name in ports else value
         for value, name in zip(initial, signature.enters, strict=True)
     )
 
@@ -97,15 +99,17 @@ def _stated(
 T = TypeVar("T")
 
 
-def _arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> LoopArguments:
+def _lower_arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> LoopArguments:
     """Lower the arguments of the loop. Raise all errors in them together.
 
     A wrong trip count or condition is replaced by a placeholder, so that errors in the body are found too.
     """
-    condition = _read(b, form, "cond", lambda: _condition(b, form, scope), True)
+    condition = _read_argument(b, form, "cond", lambda: _lower_condition(b, form, scope), True)
     slices = read_slices(b, form.slices, scope)
-    count = _read(b, form, "M", lambda: trip_count(b, form, scope, slices), 0)
-    initial = _read(b, form, "v_initial", lambda: _initial_values(b, form, scope), None)
+    count = _read_argument(b, form, "M", lambda: lower_trip_count(b, form, scope, slices), 0)
+    initial = _read_argument(
+        b, form, "v_initial", lambda: _lower_initial_values(b, form, scope), None
+    )
     delays = read_delays(b, form.delays, scope)
     if count is None and condition is None and b.options.max_iterations is None:
         raise EndlessLoopError(
@@ -117,7 +121,9 @@ def _arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> LoopArguments:
     return LoopArguments(count, condition, initial, slices, delays)
 
 
-def _read(b: ModelBuilder, form: LoopForm, name: str, compute: Callable[[], T], stand_in: Any) -> T:
+def _read_argument(
+    b: ModelBuilder, form: LoopForm, name: str, compute: Callable[[], T], stand_in: Any
+) -> T:
     """Compute a loop argument. If the argument is wrong, return the constant `stand_in`, or raise Poisoned if None."""
     with b.findings.catch(), b.at(f"{form.where}.args.{name}", f"{form.name}.{name}"):
         return compute()
@@ -127,16 +133,16 @@ def _read(b: ModelBuilder, form: LoopForm, name: str, compute: Callable[[], T], 
     return value
 
 
-def _initial_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> tuple[Value, ...]:
+def _lower_initial_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> tuple[Value, ...]:
     """Lower the initial values of the carried values."""
     values: list[Value] = []
-    for k, expression in enumerate(carried_expressions(form)):
+    for k, expression in enumerate(order_initial_values(form)):
         term = lower_expression(b, expression, scope, f"v_initial.{k}")
         values += [tensor(b, t) for t in term] if isinstance(term, tuple) else [term]
     return tuple(values)
 
 
-def _condition(b: ModelBuilder, form: LoopForm, scope: Scope) -> Value | None:
+def _lower_condition(b: ModelBuilder, form: LoopForm, scope: Scope) -> Value | None:
     """Lower the initial condition to one truth value. Return None if the loop has no condition."""
     if form.condition is None:  # a condition in the middle of the body is always tested
         return b.constant(np.array(True)) if form.mid_exit else None

@@ -17,11 +17,11 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import ArityError, ModelError
 from mdf_loop.lower.syntax import parse_number
 from mdf_loop.name_suggestions import suggest
-from mdf_loop.reading.delays import DelayForm, delay_forms
-from mdf_loop.reading.entries import literal_parts
-from mdf_loop.reading.owned_graph import LOOP_BODY, OwnedGraph, owned_graph
-from mdf_loop.reading.recordings import RecordingForm, recording_forms
-from mdf_loop.reading.slices import SliceForm, slice_forms
+from mdf_loop.reading.delays import DelayForm, parse_delays
+from mdf_loop.reading.entries import split_literal
+from mdf_loop.reading.owned_graph import LOOP_BODY, OwnedGraph, find_owned_graph
+from mdf_loop.reading.recordings import RecordingForm, parse_recordings
+from mdf_loop.reading.slices import SliceForm, parse_slices
 
 
 class LoopForm(Struct, frozen=True):
@@ -60,11 +60,11 @@ class LoopForm(Struct, frozen=True):
         return self.owned.where
 
 
-ARGUMENTS = ("M", "cond", "v_initial", "body", "slices", "delays", "recordings", "exit")
+LOOP_ARGUMENTS = ("M", "cond", "v_initial", "body", "slices", "delays", "recordings", "exit")
 """Names of a loop's own arguments. All other arguments are captured values under other names."""
 
 
-def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
+def parse_loop(item: Any, node: Any, where: str, document: Document) -> LoopForm:
     """Parse the loop that a Function or Parameter of `node` describes.
 
     Raises:
@@ -72,27 +72,29 @@ def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
         SignatureError: If the body's signature is not valid.
     """
     args = dict(item.args or {})
-    owned = owned_graph(written_body(item, node), item, where, LOOP_BODY, document)
-    as_onnx = _is_as_onnx(owned)
+    owned = find_owned_graph(written_body(item, node), item, where, LOOP_BODY, document)
+    as_onnx = _has_onnx_semantics(owned)
     is_unlimited = not as_onnx and _is_minus_one(args.get("M"), node)
     return LoopForm(
         name=item.id,
         where=where,
-        trip_count=None if is_unlimited else _trip_count(args.get("M"), node),
-        condition=_condition(args.get("cond"), node),
-        initial=_initial(args, where),
+        trip_count=None if is_unlimited else _parse_trip_count(args.get("M"), node),
+        condition=_parse_condition(args.get("cond"), node),
+        initial=_parse_all_initial_values(args, where),
         owned=owned,
-        bindings={k: v for k, v in args.items() if k not in ARGUMENTS and not k.startswith("arg_")},
+        bindings={
+            k: v for k, v in args.items() if k not in LOOP_ARGUMENTS and not k.startswith("arg_")
+        },
         shapes="dynamic" if as_onnx else owned.shapes,
-        slices=slice_forms(args.get("slices"), f"{where}.args.slices"),
-        delays=delay_forms(args.get("delays"), f"{where}.args.delays"),
-        recordings=recording_forms(args.get("recordings"), f"{where}.args.recordings"),
-        mid_exit=_mid_exit(args.get("exit"), where),
+        slices=parse_slices(args.get("slices"), f"{where}.args.slices"),
+        delays=parse_delays(args.get("delays"), f"{where}.args.delays"),
+        recordings=parse_recordings(args.get("recordings"), f"{where}.args.recordings"),
+        mid_exit=_is_mid_exit(args.get("exit"), where),
         has_onnx_semantics=as_onnx,
     )
 
 
-def _is_as_onnx(owned: OwnedGraph) -> bool:
+def _has_onnx_semantics(owned: OwnedGraph) -> bool:
     """Return True if a body states `semantics: onnx`, so that it runs exactly as in ONNX's Loop."""
     word = owned.metadata.get("semantics")
     if word not in (None, "onnx"):
@@ -102,7 +104,7 @@ def _is_as_onnx(owned: OwnedGraph) -> bool:
     return word == "onnx"
 
 
-def _mid_exit(value: Any, where: str) -> bool:
+def _is_mid_exit(value: Any, where: str) -> bool:
     """Return True if the loop argument `exit` is 'middle'. Raise ModelError for an unknown exit."""
     if value in (None, "", "end", "middle"):
         return bool(value == "middle")
@@ -113,46 +115,50 @@ def _mid_exit(value: Any, where: str) -> bool:
     )
 
 
-def _absent(value: Any) -> bool:
+def _is_absent(value: Any) -> bool:
     """Return True if an argument is None or a blank text."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _is_name(value: Any, node: Any) -> bool:
+def _is_name_in_node(value: Any, node: Any) -> bool:
     """Return True if an argument is the exact name of a part of the node, even `-1` or `true`."""
     node_parts = (*node.parameters, *node.input_ports, *node.functions)
     return isinstance(value, str) and value.strip() in {part.id for part in node_parts}
 
 
-def _trip_count(value: Any, node: Any) -> Any | None:
+def _parse_trip_count(value: Any, node: Any) -> Any | None:
     """Return the trip count `M` as an expression, or None if `M` is omitted."""
-    if _absent(value):
+    if _is_absent(value):
         return None
-    if _is_name(value, node) or not isinstance(value, str) or not value.strip().startswith("["):
+    if (
+        _is_name_in_node(value, node)
+        or not isinstance(value, str)
+        or not value.strip().startswith("[")
+    ):
         return value
-    parts = literal_parts(value)
+    parts = split_literal(value)
     return parts[0] if parts is not None and len(parts) == 1 else value
 
 
 def _is_minus_one(value: Any, node: Any) -> bool:
     """Return True for a trip count of -1, which in OpenVINO means no trip count."""
-    if _is_name(value, node):
+    if _is_name_in_node(value, node):
         return False
     number = parse_number(value) if isinstance(value, str) else value
     return isinstance(number, int | float) and not isinstance(number, bool) and number == -1
 
 
-def _condition(value: Any, node: Any) -> Any | None:
+def _parse_condition(value: Any, node: Any) -> Any | None:
     """Return the condition `cond` as a bool or an expression, or None if `cond` is omitted."""
-    if _absent(value):
+    if _is_absent(value):
         return None
     word = value.strip().lower() if isinstance(value, str) else ""
-    if word in {"true", "false"} and not _is_name(value, node):
+    if word in {"true", "false"} and not _is_name_in_node(value, node):
         return word == "true"
     return value
 
 
-def _is_numbers(text: str) -> bool:
+def _is_number_list(text: str) -> bool:
     """Return True for the text of a list of numbers."""
     try:
         ast.literal_eval(text.strip())
@@ -161,10 +167,12 @@ def _is_numbers(text: str) -> bool:
     return text.strip().startswith("[")
 
 
-def _initial(args: Mapping[str, Any], where: str) -> tuple[Any, ...] | dict[str, Any]:
+def _parse_all_initial_values(
+    args: Mapping[str, Any], where: str
+) -> tuple[Any, ...] | dict[str, Any]:
     """Return the initial values of `v_initial` and of the arguments `arg_...`."""
     further_values = [value for key, value in args.items() if key.startswith("arg_")]
-    values = _initial_values(args.get("v_initial"), where)
+    values = _parse_initial_values(args.get("v_initial"), where)
     if isinstance(values, dict):
         if further_values:
             raise ModelError("v_initial by name and arg_... cannot be mixed", where)
@@ -172,9 +180,9 @@ def _initial(args: Mapping[str, Any], where: str) -> tuple[Any, ...] | dict[str,
     return (*values, *further_values)
 
 
-def _initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
+def _parse_initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
     """Parse `v_initial`. A name, number or list of numbers is one value. A tuple or list of names is several."""
-    if _absent(value):
+    if _is_absent(value):
         return ()
     if isinstance(value, dict):
         return dict(value)
@@ -185,12 +193,12 @@ def _initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
                 f"{where}.args.v_initial",
                 'inside {...}, YAML wants quotes: v_initial: "(v, w)"',
             )
-        by_name = _named_parts(value)
+        by_name = _parse_named_values(value)
         if by_name is not None:
             return by_name
         if value.replace(" ", "") == "[]":
             return ()
-        parts = None if _is_numbers(value) else literal_parts(value)
+        parts = None if _is_number_list(value) else split_literal(value)
         return (value,) if parts is None else tuple(parts)
     if isinstance(value, tuple):
         return value
@@ -201,7 +209,7 @@ def _initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
     return (value,)
 
 
-def _named_parts(text: str) -> dict[str, str] | None:
+def _parse_named_values(text: str) -> dict[str, str] | None:
     """Return the entries of `dict(x=a, y=b)` or `{'x': a, 'y': b}`, written as text, or None for another text."""
     try:
         root = ast.parse(text.strip(), mode="eval").body
@@ -216,7 +224,7 @@ def _named_parts(text: str) -> dict[str, str] | None:
     return None
 
 
-def carried_expressions(form: LoopForm) -> tuple[Any, ...]:
+def order_initial_values(form: LoopForm) -> tuple[Any, ...]:
     """Return the expressions of the initial values in the order of the body's inputs."""
     if not isinstance(form.initial, dict):
         return form.initial

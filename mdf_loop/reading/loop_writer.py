@@ -31,14 +31,19 @@ from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower import Term
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import check_value
-from mdf_loop.reading.body import BodyInputs, ReadBody, Scopes, read_body
+from mdf_loop.reading.body import BodyInputs, BodyScopes, ReadBody, read_body
 from mdf_loop.reading.delays import History, RowType, SharedDelays
 from mdf_loop.reading.extents import Extents
 from mdf_loop.reading.loop_forms import LoopForm
-from mdf_loop.reading.mid_exit import BodyWithExit, full_rounds, rows_of_rounds, split
-from mdf_loop.reading.optional_carried import as_entered, as_left
+from mdf_loop.reading.mid_exit import (
+    BodyWithExit,
+    count_complete_iterations,
+    drop_incomplete_row,
+    split_at_test,
+)
+from mdf_loop.reading.optional_carried import unwrap_final, wrap_optional_leaves
 from mdf_loop.reading.readers import Reading
-from mdf_loop.reading.recordings import arranged, last_row, no_row
+from mdf_loop.reading.recordings import arrange_rows, no_row_error, select_last_row
 from mdf_loop.reading.signature import Signature
 from mdf_loop.reading.slices import Slice, SlicedRows
 
@@ -62,7 +67,7 @@ class LoopWriter:
         form: LoopForm,
         arguments: LoopArguments,
         signature: Signature,
-        scopes: Scopes,
+        scopes: BodyScopes,
         document: Document,
     ) -> None:
         self.b = b
@@ -71,7 +76,7 @@ class LoopWriter:
         self.signature = signature
         self.scopes = scopes
         self.document = document
-        self.name = f"{_owner(form.where)}.{form.name}"
+        self.name = f"{_extract_node_id(form.where)}.{form.name}"
         self.rows: dict[Slice, SlicedRows] = {}
         self.has_dynamic_shapes = (form.shapes or b.options.shapes) == "dynamic"
 
@@ -94,7 +99,7 @@ class LoopWriter:
             self._discard(body)
             initial, body = self._read_stable_body(histories)
         body_with_exit = (
-            split(self.b, self.form, body) if self.form.mid_exit else BodyWithExit(body)
+            split_at_test(self.b, self.form, body) if self.form.mid_exit else BodyWithExit(body)
         )
         return self._append_loop(initial, body_with_exit)
 
@@ -149,7 +154,7 @@ class LoopWriter:
             joined_shapes = [
                 initial[k].shape
                 if k in broadcast_positions
-                else _joined(shape, v.shape, self.has_dynamic_shapes)
+                else _join_shapes(shape, v.shape, self.has_dynamic_shapes)
                 for k, (shape, v) in enumerate(zip(entering_shapes, body.leaves, strict=True))
             ]
             if joined_shapes == entering_shapes:
@@ -197,7 +202,7 @@ class LoopWriter:
 
     def _append_loop(self, initial: Sequence[Value], body_with_exit: BodyWithExit) -> Reading:
         """Append the loop and the operations on its results, and return the results."""
-        b, body = self.b, as_entered(self.b, body_with_exit.body)
+        b, body = self.b, wrap_optional_leaves(self.b, body_with_exit.body)
         with b.at(self.form.where, self.name):
             carried = [
                 Carried(
@@ -222,7 +227,7 @@ class LoopWriter:
             carried += [last_row for last_row in last_rows.values() if last_row is not None]
             loop = b.append(self._build_loop(body, carried, list(recorded.values())))
             pairs = list(zip(carried, body_with_exit.body.leaves, strict=False))
-            finals = [as_left(b, c.final, v) for c, v in pairs[: len(self.signature.leaves)]]
+            finals = [unwrap_final(b, c.final, v) for c, v in pairs[: len(self.signature.leaves)]]
             iterations = self._count_complete(loop, body_with_exit)
             rows = [
                 self._build_recording(
@@ -317,19 +322,22 @@ class LoopWriter:
             assert form is not None
             one = b.constant(np.array(1))
             return check_value(
-                b, last_row_carried.final, b.op("LessOrEqual", one, iteration_count), no_row(form)
+                b,
+                last_row_carried.final,
+                b.op("LessOrEqual", one, iteration_count),
+                no_row_error(form),
             )
         assert recorded is not None
         if form is not None and form.last:
-            return last_row(b, form, recorded.stack, iteration_count)
+            return select_last_row(b, form, recorded.stack, iteration_count)
         stack = (
-            rows_of_rounds(b, recorded.stack, iterations)
+            drop_incomplete_row(b, recorded.stack, iterations)
             if k in body_with_exit.late_rows
             else recorded.stack
         )
         if form is None:
             return stack
-        return arranged(b, form, stack, self.scopes.node)
+        return arrange_rows(b, form, stack, self.scopes.node)
 
     def _count_started(self, loop: Loop) -> Value:
         """Return the number of executions of the body."""
@@ -344,7 +352,7 @@ class LoopWriter:
         assert loop.last_condition is not None
         if not self.form.mid_exit:
             return loop.count
-        return full_rounds(self.b, loop.count, loop.last_condition)
+        return count_complete_iterations(self.b, loop.count, loop.last_condition)
 
     def _build_named_results(self, loop: Loop, iterations: Value) -> dict[str, Callable[[], Term]]:
         """Return functions that compute the further results of the loop by name: iterations, condition, stopped_by."""
@@ -368,23 +376,25 @@ class LoopWriter:
         return self.b.op("Where", last_condition, code(limit), code(StopReason.CONDITION))
 
 
-def _owner(where: str) -> str:
+def _extract_node_id(where: str) -> str:
     """Return the id of the node in a path like `$.graphs[0].nodes['A'].functions['f']`."""
     return where.rsplit(".nodes['", 1)[-1].split("']", 1)[0] if ".nodes['" in where else "loop"
 
 
-def _joined(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
+def _join_shapes(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
     """Return a shape that fits the entering and the leaving value. Different extents become unknown if `dynamic`."""
     if enter is None or leave is None:
         return None
     if len(enter) != len(leave):
         return None if dynamic else enter
     return tuple(
-        p if p == q or (isinstance(p, int) and isinstance(q, int) and not dynamic) else _wider(p, k)
+        p
+        if p == q or (isinstance(p, int) and isinstance(q, int) and not dynamic)
+        else _name_unknown_extent(p, k)
         for k, (p, q) in enumerate(zip(enter, leave, strict=True))
     )
 
 
-def _wider(dim: int | str, axis: int) -> str:
+def _name_unknown_extent(dim: int | str, axis: int) -> str:
     """Return the name of an unknown extent, for an axis whose extent changes between iterations."""
     return dim if isinstance(dim, str) and dim.startswith("?") else f"?{axis}"

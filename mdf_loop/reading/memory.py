@@ -22,7 +22,7 @@ from mdf_loop.lower.choice import choose, one_of, with_rank
 from mdf_loop.lower.sequences import known_value
 from mdf_loop.lower.terms import promote
 from mdf_loop.ops.build_helpers import ints
-from mdf_loop.reading.schedule.known import Truth, value_of
+from mdf_loop.reading.schedule.known import Truth, to_value
 
 Kind: TypeAlias = Literal["parameter", "function", "output", "ran", "flag", "count"]
 
@@ -32,33 +32,33 @@ State = tuple[Kind, str, str]
 `ran` tells whether a node has run, `flag` and `count` are the state of scheduler conditions.
 """
 
-PLACES = {"parameter": "parameters", "function": "functions", "output": "output_ports"}
+NODE_FIELDS = {"parameter": "parameters", "function": "functions", "output": "output_ports"}
 """Kind of a state -> attribute of a node in the document."""
 
 
-def label(state: State) -> str:
+def state_name(state: State) -> str:
     """Return the name of a state in inputs, outputs and checkpoints of a program."""
     kind, node, item = state
-    return f"{kind} {node}.{item}" if kind in PLACES else f"{kind} {node}{item}"
+    return f"{kind} {node}.{item}" if kind in NODE_FIELDS else f"{kind} {node}{item}"
 
 
-def before(state: State, value: Value) -> Input:
+def create_state_input(state: State, value: Value) -> Input:
     """Return the program input with the value of a state before the steps."""
-    return Input(value, role=InputRole.STATE, of=label(state))
+    return Input(value, role=InputRole.STATE, of=state_name(state))
 
 
-def after(state: State, value: Value) -> Output:
+def create_state_output(state: State, value: Value) -> Output:
     """Return the program output with the value of a state after the steps."""
-    name = label(state)
+    name = state_name(state)
     return Output(f"{name} after", value, OutputRole.STATE, name)
 
 
 _Extents: TypeAlias = tuple[int | str, ...]
 
-Held: TypeAlias = "Term | Callable[[], Term]"
+StoredTerm: TypeAlias = "Term | Callable[[], Term]"
 
 
-_WIDENINGS = 10
+_MAX_WIDENINGS = 10
 """Maximum number of times that one carried type may widen: a few dtypes, a few axes."""
 
 
@@ -76,7 +76,7 @@ class CarriedTypes(Struct):
     def type(self, state: State) -> tuple[str, Shape]:
         """Return the dtype and shape of a carried state."""
         kind = state[0]
-        if kind not in PLACES:
+        if kind not in NODE_FIELDS:
             return ("int64" if kind == "count" else "bool", ())
         if state not in self.of:
             raise Poisoned
@@ -89,9 +89,9 @@ class CarriedTypes(Struct):
             CarryTypeError, CarryShapeError: If no type holds for both.
         """
         old_type = self.of.get(state)
-        new_type = _joined(state, old_type or (value.dtype, value.shape), value)
+        new_type = _join_types(state, old_type or (value.dtype, value.shape), value)
         self.widening_counts[state] += new_type != old_type
-        if self.widening_counts[state] > _WIDENINGS:
+        if self.widening_counts[state] > _MAX_WIDENINGS:
             raise CarryShapeError(
                 f"'{state[2]}' gets another shape with every step: {list(value.shape or ())} is not "
                 "the last",
@@ -109,10 +109,10 @@ class Memory:
         self.b = b
         self.outside = outside
         self.types: CarriedTypes = outside.types if outside is not None else types or CarriedTypes()
-        self.stored_values: dict[State, Held] = {}
+        self.stored_values: dict[State, StoredTerm] = {}
         self._has_run: dict[str, Truth] = {}
 
-    def put(self, state: State, held_value: Held) -> None:
+    def put(self, state: State, held_value: StoredTerm) -> None:
         """Store the value of a state. A function is called when the value is read."""
         self.stored_values[state] = held_value
 
@@ -203,9 +203,11 @@ class LoopMemory(Memory):
         while pending := [state for state in self.enters if state not in self.leaves]:
             for state in pending:
                 self.leaves[state] = value = self._find_leaving_value(state)
-                if PLACES.get(state[0]) is None:
+                if NODE_FIELDS.get(state[0]) is None:
                     continue
-                with self.b.at(f"{where}.nodes['{state[1]}'].{PLACES[state[0]]}['{state[2]}']"):
+                with self.b.at(
+                    f"{where}.nodes['{state[1]}'].{NODE_FIELDS[state[0]]}['{state[2]}']"
+                ):
                     self.types.widen(state, value)
         entered_types = {s: (enter.dtype, enter.shape) for s, enter in self.enters.items()}
         return any(self.types.type(state) != type_ for state, type_ in entered_types.items())
@@ -213,7 +215,7 @@ class LoopMemory(Memory):
     def _find_leaving_value(self, state: State) -> Value:
         """Return the leaving value of a carried state."""
         if state[0] == "ran":
-            return value_of(self.b, self._has_run[state[1]])
+            return to_value(self.b, self._has_run[state[1]])
         held_value = self.stored_values.get(state)
         if held_value is None:
             return self.enters[state]
@@ -223,13 +225,13 @@ class LoopMemory(Memory):
         """Return the carried values of the loop. `name` returns the name of a state's final value."""
         carried_values = []
         for state, enter in self.enters.items():
-            leave = fitted(self.b, self.leaves[state], enter.dtype, enter.shape)
+            leave = generalize(self.b, self.leaves[state], enter.dtype, enter.shape)
             final = outside.new(enter.dtype, enter.shape, name(state))
             carried_values.append(Carried(self.initials[state], enter, leave, final, state[2]))
         return tuple(carried_values)
 
 
-def _joined(state: State, old_type: tuple[str, Shape], value: Value) -> tuple[str, Shape]:
+def _join_types(state: State, old_type: tuple[str, Shape], value: Value) -> tuple[str, Shape]:
     """Return the dtype and shape that fit the old type of a state and a new value."""
     item = state[2]
     dtype, shape = old_type
@@ -239,7 +241,7 @@ def _joined(state: State, old_type: tuple[str, Shape], value: Value) -> tuple[st
     if shape is None or value.shape is None:
         return common_dtype, None
     if not (is_fixed(shape) and is_fixed(value.shape)):
-        return common_dtype, _open_shape(state, shape, value.shape)
+        return common_dtype, _join_open_shapes(state, shape, value.shape)
     try:
         return common_dtype, np.broadcast_shapes(shape, value.shape)
     except ValueError:
@@ -249,7 +251,7 @@ def _joined(state: State, old_type: tuple[str, Shape], value: Value) -> tuple[st
         ) from None
 
 
-def _open_shape(state: State, *shapes: _Extents) -> Shape:
+def _join_open_shapes(state: State, *shapes: _Extents) -> Shape:
     """Return a shape that fits several shapes of a state. Extents that differ become names.
 
     The values are not broadcast: each keeps its own extents. A number is an array of one element.
@@ -263,7 +265,7 @@ def _open_shape(state: State, *shapes: _Extents) -> Shape:
     )
 
 
-def fitted(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value:
+def generalize(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value:
     """Convert a value to a more general dtype and shape, without loss."""
     converted = cast(b, value, dtype)
     if shape is None or converted.shape is None or converted.shape == shape:
@@ -275,7 +277,7 @@ def fitted(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value:
     return expanded
 
 
-def selected(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
+def select_term(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
     """Return `then if test else otherwise`. Numeric values of different fixed shapes are broadcast."""
     if not isinstance(test, Value):
         return then if test else otherwise
@@ -291,7 +293,7 @@ def selected(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
     return choice
 
 
-def nothing_yet(b: ModelBuilder, dtype: str, shape: Shape) -> Value:
+def create_placeholder(b: ModelBuilder, dtype: str, shape: Shape) -> Value:
     """Return a placeholder for a value that does not exist yet and that no operation reads."""
     if not is_tensor(dtype):
         return known_value(b, dtype, [] if is_sequence(dtype) else None)

@@ -48,9 +48,9 @@ class BodyWithExit(Struct, frozen=True, eq=False):
     late_rows: frozenset[int] = frozenset()
 
 
-def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
+def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
     """Return the body with all operations after the test in an `If`."""
-    early_operations, late_operations = _divided(
+    early_operations, late_operations = _partition_operations(
         body.ops, (body.condition_out, *body.available_at_test)
     )
     late_values = {value for operation in late_operations for value in results(operation)}
@@ -62,12 +62,16 @@ def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
     ]
     inner = b.body()
     otherwise = inner.body()
-    known_extents = Extents((*body.enters, *_made(early_operations), *_read(body.ops)))
+    known_extents = Extents(
+        (*body.enters, *_list_results(early_operations), *_list_outer_operands(body.ops))
+    )
     leaves = [leave for _, leave in changed_carried] + rows
     carried_outputs = [enter for enter, _ in changed_carried]
-    carried_outputs += [_nothing(otherwise, form, row, known_extents) for row in rows]
+    carried_outputs += [
+        _create_placeholder_row(otherwise, form, row, known_extents) for row in rows
+    ]
     outputs = tuple(
-        _output(inner, form, *pair) for pair in zip(leaves, carried_outputs, strict=True)
+        _create_output(inner, form, *pair) for pair in zip(leaves, carried_outputs, strict=True)
     )
     choice = If(
         name=f"{form.name} goes on",
@@ -89,7 +93,7 @@ def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
     return BodyWithExit(new_body, frozenset(k for k, row in enumerate(body.rows) if row in by_row))
 
 
-def _divided(
+def _partition_operations(
     ops: tuple[Operation, ...], roots: Iterable[Value]
 ) -> tuple[list[Operation], list[Operation]]:
     """Split operations into the operations that the values `roots` depend on, and all others."""
@@ -105,21 +109,23 @@ def _divided(
     )
 
 
-def _made(ops: Iterable[Operation]) -> list[Value]:
+def _list_results(ops: Iterable[Operation]) -> list[Value]:
     """Return the result values of operations."""
     return [value for operation in ops for value in results(operation)]
 
 
-def _read(ops: Iterable[Operation]) -> list[Value]:
+def _list_outer_operands(ops: Iterable[Operation]) -> list[Value]:
     """Return the outer values that operations read but do not compute."""
     inner_operations = list(walk(ops))
-    inner_values = set(_made(inner_operations))
+    inner_values = set(_list_results(inner_operations))
     return [
         v for operation in inner_operations for v in operands(operation) if v not in inner_values
     ]
 
 
-def _nothing(b: ModelBuilder, form: LoopForm, row: Value, known_extents: Extents) -> Value:
+def _create_placeholder_row(
+    b: ModelBuilder, form: LoopForm, row: Value, known_extents: Extents
+) -> Value:
     """Return a placeholder for the row of the last, incomplete iteration. The row is discarded after the loop."""
     shape = known_extents.tensor(b, row.shape)
     if shape is None or row.dtype == "string":
@@ -133,7 +139,7 @@ def _nothing(b: ModelBuilder, form: LoopForm, row: Value, known_extents: Extents
     return b.op("Expand", zero, shape)
 
 
-def _output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Value) -> Value:
+def _create_output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Value) -> Value:
     """Create a value for an output of the `If`. Raise CarryTypeError if its branches differ in dtype."""
     if then.dtype != otherwise.dtype:
         raise CarryTypeError(
@@ -152,14 +158,14 @@ def _output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Value) -> V
 # --- after the loop -----------------------------------------------------------------------------
 
 
-def full_rounds(b: ModelBuilder, count: Value, last_condition: Value) -> Value:
+def count_complete_iterations(b: ModelBuilder, count: Value, last_condition: Value) -> Value:
     """Return the number of complete iterations, given the number of started iterations."""
     has_started = b.op("Less", b.constant(np.array(0)), count)
     is_incomplete = b.op("And", has_started, b.op("Not", last_condition))
     return b.op("Sub", count, cast(b, is_incomplete, "int64"))
 
 
-def rows_of_rounds(b: ModelBuilder, stack: Value, iterations: Value) -> Value:
+def drop_incomplete_row(b: ModelBuilder, stack: Value, iterations: Value) -> Value:
     """Drop the row of the incomplete iteration from stacked rows."""
     end = b.op("Reshape", iterations, ints(b, 1))
     return b.op("Slice", stack, ints(b, 0), end, ints(b, 0))

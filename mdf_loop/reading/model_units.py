@@ -24,7 +24,7 @@ from mdf_loop.reading.names import find_item
 from mdf_loop.reading.settings import parameter_of
 from mdf_loop.sweeps import ComputedSweep
 
-_STATE = "parameter "
+_PARAMETER_PREFIX = "parameter "
 """Prefix of the names of parameters in a state."""
 
 
@@ -174,7 +174,11 @@ class ModelUnits:
         """Return the unit of a value of a state, or None if the value cannot have a unit."""
         if name == TIME:
             return unit_of_time(self._document)
-        return self._parameter_unit(name.removeprefix(_STATE)) if name.startswith(_STATE) else None
+        return (
+            self._parameter_unit(name.removeprefix(_PARAMETER_PREFIX))
+            if name.startswith(_PARAMETER_PREFIX)
+            else None
+        )
 
     def _part_unit(self, node_id: str, kind: str, part_id: str) -> Unit:
         """Return the unit of a part of a node."""

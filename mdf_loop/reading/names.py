@@ -58,7 +58,7 @@ def find_item(document: Document, name: str) -> Item:
     Raises:
         UnknownNameError: If no item has the name.
     """
-    return _index(document).find(name)
+    return _find_index(document).find(name)
 
 
 class _Index:
@@ -91,7 +91,7 @@ _INDEXES: dict[int, tuple[ref[Document], _Index]] = {}
 """Index of each live document, by the document's identity. Documents are not always hashable."""
 
 
-def _index(document: Document) -> _Index:
+def _find_index(document: Document) -> _Index:
     """Return the index of a document. The index is computed once, since every run needs it."""
     key = id(document)
     if key not in _INDEXES:
@@ -117,12 +117,12 @@ def output_names(document: Document) -> dict[str, str]:
             "write outputs: [node.port, ...] or outputs: {name: node.port}",
         )
     if stated_outputs:
-        index = _index(document)
+        index = _find_index(document)
         return {index.find(str(name)).name: str(name) for name in stated_outputs}
     sent_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
     ports = [(n.id, p.id) for n in graph.nodes for p in n.output_ports]
     unsent_items = (
-        [port for port in ports if port not in sent_ports] if ports else _parameters(graph)
+        [port for port in ports if port not in sent_ports] if ports else _list_parameters(graph)
     )
     return {f"{node}.{part}": f"{node}.{part}" for node, part in unsent_items}
 
@@ -154,7 +154,7 @@ def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None
     )
 
 
-def _parameters(graph: Any) -> list[tuple[str, str]]:
+def _list_parameters(graph: Any) -> list[tuple[str, str]]:
     """Return the parameters of all nodes, without parameters that are graphs."""
     graph_parameters = {
         (node.id, name)
@@ -176,7 +176,7 @@ def named_items(document: Document, selection: Selection = OUTPUTS) -> dict[str,
     Raises:
         UnknownNameError: If the model does not have a selected item.
     """
-    index = _index(document)
+    index = _find_index(document)
     if not index.outputs:
         names = output_names(document)
         index.outputs = {shown_name: index.find(name) for shown_name, name in names.items()}

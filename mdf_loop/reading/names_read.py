@@ -13,8 +13,8 @@ from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import Finding, LoopError, raise_findings
 from mdf_loop.lower import names_in
 from mdf_loop.name_suggestions import suggest
-from mdf_loop.reading.parameters import further_expressions
-from mdf_loop.reading.signature import free_ports
+from mdf_loop.reading.parameters import iterate_further_expressions
+from mdf_loop.reading.signature import find_free_ports
 
 
 def item_path(item: Any, node: Any) -> str:
@@ -23,47 +23,51 @@ def item_path(item: Any, node: Any) -> str:
     return f"$.graphs[0].nodes['{node.id}'].{kind}['{item.id}']"
 
 
-def _names(value: Any) -> set[str]:
+def _find_names(value: Any) -> set[str]:
     """Return the names in an expression, or in a list or dict of expressions."""
     if isinstance(value, str):
         return {value.strip()} | names_in(value)
     if isinstance(value, Mapping):
         value = value.values()
     if isinstance(value, list | tuple | ValuesView):
-        return {name for part in value for name in _names(part)}
+        return {name for part in value for name in _find_names(part)}
     return set()
 
 
-def names_read_by(item: Any, node: Any, document: Document) -> set[str]:
+def find_names_read(item: Any, node: Any, document: Document) -> set[str]:
     """Return the names that a function or parameter of a node reads from the node, bodies included."""
     if graph_function(item.function):
-        return _names_read_by_owner(item, node, document)
-    return _names_read_by_expressions(item)
+        return _find_names_in_graph_function(item, node, document)
+    return _find_names_in_expressions(item)
 
 
-def _names_read_by_expressions(item: Any) -> set[str]:
+def _find_names_in_expressions(item: Any) -> set[str]:
     """Return the names that an item without bodies reads. Its arguments hide outer names."""
     names: set[str] = set()
     hidden_names: set[str] = set()
     for key, expression in (item.args or {}).items():
-        names |= _names(expression) - hidden_names
+        names |= _find_names(expression) - hidden_names
         hidden_names.add(key)
-    return names | (_names(item.value) - hidden_names) | _names(list(further_expressions(item)))
+    return (
+        names
+        | (_find_names(item.value) - hidden_names)
+        | _find_names(list(iterate_further_expressions(item)))
+    )
 
 
-def _names_read_by_owner(item: Any, node: Any, document: Document) -> set[str]:
+def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> set[str]:
     """Return the names that a function with graphs reads in its arguments, and the outer names in its graphs."""
     graph_arguments = GRAPH_ARGUMENTS[str(graph_function(item.function))]
     args = {key: value for key, value in (item.args or {}).items() if key not in graph_arguments}
-    names = {name for value in args.values() for name in _names(value)}
+    names = {name for value in args.values() for name in _find_names(value)}
     hidden_names = {
         *args,
         *(key for value in args.values() if isinstance(value, dict) for key in value),
     }
-    return names | (_names_read_inside(item, node, document) - hidden_names)
+    return names | (_find_outer_names(item, node, document) - hidden_names)
 
 
-def _names_read_inside(item: Any, node: Any, document: Document) -> set[str]:
+def _find_outer_names(item: Any, node: Any, document: Document) -> set[str]:
     """Return the outer names that the graphs of a function read."""
     names: set[str] = set()
     for argument, written in written_bodies(item, node).items():
@@ -72,22 +76,22 @@ def _names_read_inside(item: Any, node: Any, document: Document) -> set[str]:
             role_words = ("loop", "body") if is_loop(item.function) else ("choice", "branch")
             body = graph_by_id(body, where, document, *role_words)
         with contextlib.suppress(LoopError):  # lowering the function reports the error
-            names |= _names_read_by_body(graph_of(body, where), written.beside, document)
+            names |= _find_outer_names_of_body(graph_of(body, where), written.beside, document)
     return names
 
 
-def _names_read_by_body(
+def _find_outer_names_of_body(
     body: Any, beside: Mapping[str, Any] | None, document: Document
 ) -> set[str]:
     """Return the outer names that a graph reads. `beside` is the metadata next to the graph's name."""
     metadata = {**(body.metadata or {}), **(beside or {})}
-    names = {*free_ports(body), *(metadata.get("outputs") or ())}
+    names = {*find_free_ports(body), *(metadata.get("outputs") or ())}
     for node in body.nodes:
         names_read: set[str] = set()
         for item in (*node.functions, *node.parameters):
-            names_read |= names_read_by(item, node, document)
+            names_read |= find_names_read(item, node, document)
         for port in node.output_ports:
-            names_read |= _names(port.value)
+            names_read |= _find_names(port.value)
         names |= names_read - {x.id for x in (*node.input_ports, *node.functions, *node.parameters)}
     return names - set(metadata.get("inputs") or ())
 
@@ -116,7 +120,7 @@ def refuse_unread(
     further_arguments = [key for key in item.args or {} if key not in own]
     names_read: set[str] = set(further_arguments)
     with contextlib.suppress(LoopError):  # the lookup of the graphs reports the error
-        names_read = _names_read_inside(item, node, document) if further_arguments else set()
+        names_read = _find_outer_names(item, node, document) if further_arguments else set()
     raise_findings(
         Finding(
             "ModelError",

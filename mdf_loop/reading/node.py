@@ -39,15 +39,15 @@ from mdf_loop.lower import (
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import add, literal, multiply, promote, truths
 from mdf_loop.ops.stop_gradient import STOP_GRADIENT
-from mdf_loop.reading.memory import selected
+from mdf_loop.reading.memory import select_term
 from mdf_loop.reading.parameters import (
     condition_fields,
-    fixed_parameters,
+    find_fixed_parameters,
     is_document_part,
     is_empty,
     is_stateful,
     is_text,
-    no_value,
+    no_value_error,
 )
 from mdf_loop.reading.readers import read_graph_function
 from mdf_loop.reading.schedule.known import Truth
@@ -104,7 +104,7 @@ class NodeReader:
         self.inputs = Scope(ports, context.outer, is_node=True)
         self.parameters = {p.id: p for p in node.parameters}
         self.functions = {f.id: f for f in node.functions}
-        self.fixed_ids = fixed_parameters(node)
+        self.fixed_ids = find_fixed_parameters(node)
         self.computed: dict[tuple[str, str], Term | LoopError | None] = {}
         self.pending: list[tuple[str, str]] = []
         self.reads: dict[str | None, set[str]] = {}
@@ -216,7 +216,7 @@ class NodeReader:
         old = self.point.old(name)
         if has_run is True:
             return old
-        return selected(self.b, has_run, old, self._read_initial(name))
+        return select_term(self.b, has_run, old, self._read_initial(name))
 
     def _read_initial(self, name: str) -> Term:
         """Return the value of a parameter before the first execution of the node."""
@@ -228,7 +228,7 @@ class NodeReader:
                     return literal(self.b, 0.0)
                 return self._lower_expression(initial, self.old_scope, "default_initial_value")
             if is_empty(parameter):
-                raise no_value(parameter)
+                raise no_value_error(parameter)
             if parameter.conditions and parameter.value is None and self.point.has_run is not False:
                 return literal(self.b, 0.0)
             if parameter.value is None:
@@ -349,7 +349,7 @@ class NodeReader:
         if parameter.conditions:
             is_first = self.point.has_run is False
             return literal(self.b, 0.0) if is_first else self._keep_parameter(parameter.id)
-        raise no_value(parameter)
+        raise no_value_error(parameter)
 
     def _apply_conditions(self, parameter: Any, term: Term, scope: Scope) -> Term:
         """Apply `where(test, value, current)` for each condition of the parameter in order."""

@@ -30,13 +30,13 @@ from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower import Scope, Term, cast
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.ops.build_helpers import ints
-from mdf_loop.reading.general_shapes import GeneralShapes, is_settled, is_specialised
+from mdf_loop.reading.general_shapes import GeneralShapes, is_independent_of_inputs, is_specialized
 
-ReadIn = Callable[[ModelBuilder, Scope], Sequence[Value]]
+BranchReader = Callable[[ModelBuilder, Scope], Sequence[Value]]
 """Function that appends the operations of a branch, with names looked up in a scope, and returns the outputs."""
 
 
-_RULES = frozenset({"CarryShapeError", "JoinError"})
+_STRICT_RULES = frozenset({"CarryShapeError", "JoinError"})
 """Findings about strict shape rules of this package. Other shapes do not remove them."""
 
 
@@ -49,7 +49,7 @@ class OpenBranch:
     """
 
     def __init__(
-        self, word: str, read_in: ReadIn, scope: Scope, condition: Value, *, is_then: bool
+        self, word: str, read_in: BranchReader, scope: Scope, condition: Value, *, is_then: bool
     ) -> None:
         self.word = word
         self.read_branch = read_in
@@ -79,7 +79,7 @@ class OpenBranch:
     def _may_fit_other_shapes(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
         """Return True if the branch may be correct for other shapes."""
         lasting = b.findings.lasting
-        return bool(findings) and not any(f in lasting or f.kind in _RULES for f in findings)
+        return bool(findings) and not any(f in lasting or f.kind in _STRICT_RULES for f in findings)
 
     def _read_with_open_shapes(self, b: ModelBuilder, finding: Finding) -> Sequence[Value] | None:
         """Read the branch for open shapes, and return its outputs. Return None if the branch is wrong for all shapes."""
@@ -151,9 +151,13 @@ class _OpenScope(Scope):
             return type(term)(self._generalize(part) for part in term)
         if term not in self._open_values:
             shape = self._general_shapes.of(term)
-            if not (self.keeps_ranks or term in self.b.stated_shapes or is_settled(self.b, term)):
+            if not (
+                self.keeps_ranks
+                or term in self.b.stated_shapes
+                or is_independent_of_inputs(self.b, term)
+            ):
                 shape = None
-            needs_open_shape = is_tensor(term.dtype) and is_specialised(self.b, term, shape)
+            needs_open_shape = is_tensor(term.dtype) and is_specialized(self.b, term, shape)
             self._open_values[term] = self._hide_shape(term, shape) if needs_open_shape else term
         return self._open_values[term]
 

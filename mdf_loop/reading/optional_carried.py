@@ -17,7 +17,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.reading.body import ReadBody
 
 
-def as_entered(b: ModelBuilder, body: ReadBody) -> ReadBody:
+def wrap_optional_leaves(b: ModelBuilder, body: ReadBody) -> ReadBody:
     """Convert the leaving values of a body to optional values where the entering values are optional."""
     inside = b.body()
     leaves = tuple(
@@ -27,7 +27,7 @@ def as_entered(b: ModelBuilder, body: ReadBody) -> ReadBody:
     return replace(body, leaves=leaves, ops=(*body.ops, *inside.ops)) if inside.ops else body
 
 
-def as_left(b: ModelBuilder, final: Value, leave: Value) -> Value:
+def unwrap_final(b: ModelBuilder, final: Value, leave: Value) -> Value:
     """Convert an optional final value to the type that the body computes. A run fails if the value is absent."""
     is_wrapped = final.dtype == optional_of(leave.dtype)
     return b.op("OptionalGetElement", final) if is_wrapped else final

@@ -18,43 +18,45 @@ import numpy as np
 from mdf_loop.document.document import Document
 from mdf_loop.errors import Finding, LoopError
 from mdf_loop.lower import names_in
-from mdf_loop.reading.names_read import names_read_by
+from mdf_loop.reading.names_read import find_names_read
 from mdf_loop.reading.parameters import is_stateful
 
 
-def new_values_read(document: Document) -> Iterator[Finding]:
+def find_new_value_reads(document: Document) -> Iterator[Finding]:
     """Yield a note for each state whose derivative reads the new value of another state of the node."""
     for node in document.graph.nodes:
-        for reader, state, intermediate in _pairs(node, document):
+        for reader, state, intermediate in _find_reader_pairs(node, document):
             where = f"{document.where}.nodes['{node.id}'].parameters['{reader}']"
-            yield Finding("Note", _sentence(node.id, reader, state, intermediate), where)
+            yield Finding("Note", _format_note(node.id, reader, state, intermediate), where)
 
 
-def _pairs(node: Any, document: Document) -> Iterator[tuple[str, str, str]]:
+def _find_reader_pairs(node: Any, document: Document) -> Iterator[tuple[str, str, str]]:
     """Yield each state that reads a new value, the state read, and the parameter between both (or an empty text)."""
     new_states: dict[str, Mapping[str, str]] = {}
     for parameter in node.parameters if any(map(_integrates, node.parameters)) else ():
         if not is_stateful(parameter):
-            states = _states_read(_names_read(parameter, node, document), new_states)
+            states = _find_states_read(_find_names_read(parameter, node, document), new_states)
             new_states[parameter.id] = dict.fromkeys(states, parameter.id)
             continue
         if _integrates(parameter):
-            states = _states_read(names_in(parameter.time_derivative), new_states)
+            states = _find_states_read(names_in(parameter.time_derivative), new_states)
             yield from (
                 (parameter.id, state, intermediate) for state, intermediate in states.items()
             )
-        new_states[parameter.id] = {parameter.id: ""} if _changes(parameter) else {}
+        new_states[parameter.id] = {parameter.id: ""} if _is_variable(parameter) else {}
 
 
-def _names_read(parameter: Any, node: Any, document: Document) -> set[str]:
+def _find_names_read(parameter: Any, node: Any, document: Document) -> set[str]:
     """Return the names that a parameter reads. A parameter whose graph is missing reads none."""
     try:
-        return names_read_by(parameter, node, document)
+        return find_names_read(parameter, node, document)
     except LoopError:
         return set()
 
 
-def _states_read(names: set[str], new_states: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _find_states_read(
+    names: set[str], new_states: Mapping[str, Mapping[str, str]]
+) -> dict[str, str]:
     """Return the states whose new values `names` read, each with the stateless parameter between them.
 
     `new_states` has these states for each parameter above. Functions and parameters below are missing in it,
@@ -74,7 +76,7 @@ def _integrates(parameter: Any) -> bool:
     )
 
 
-def _changes(parameter: Any) -> bool:
+def _is_variable(parameter: Any) -> bool:
     """Return True unless a state is constant, by a derivative of 0 or by its own name as its value."""
     is_zero = _integrates(parameter) and _is_zero(parameter.time_derivative)
     is_itself = isinstance(parameter.value, str) and parameter.value.strip() == parameter.id
@@ -90,7 +92,7 @@ def _is_zero(derivative: Any) -> bool:
         return False
 
 
-def _sentence(node: str, reader: str, state: str, intermediate: str) -> str:
+def _format_note(node: str, reader: str, state: str, intermediate: str) -> str:
     """Return the text of the note about a state that reads the new value of another state."""
     via_text = f" through '{intermediate}'" if intermediate else ""
     computation = f"'{intermediate}' and the derivative" if intermediate else "the derivative"

@@ -26,19 +26,19 @@ from mdf_loop.ir.check import check
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower import Term, tensor
 from mdf_loop.lower.builder import Options
-from mdf_loop.reading.binding import Bound
-from mdf_loop.reading.draws import with_streams_over_time
+from mdf_loop.reading.binding import BoundValues
+from mdf_loop.reading.draws import replace_draws_over_time
 from mdf_loop.reading.graph import GraphReader
-from mdf_loop.reading.memory import PLACES, LoopMemory, State, after, label
-from mdf_loop.reading.passes_loop import SETS
+from mdf_loop.reading.memory import NODE_FIELDS, LoopMemory, State, create_state_output, state_name
+from mdf_loop.reading.passes_loop import EXECUTED_SETS
 from mdf_loop.reading.possible_shapes import widened_findings
-from mdf_loop.reading.program import ProgramReader, current
-from mdf_loop.reading.schedule.plan import Schedule, Sets
+from mdf_loop.reading.program import ProgramReader, read_current_value
+from mdf_loop.reading.schedule.plan import NodeSets, Schedule
 from mdf_loop.specification import RunSpecification
 
 
-def _executed(sets: Value) -> Output:
-    """Return the program output with the nodes that ran, for a schedule that the run decides (see `SETS`)."""
+def _create_executed_output(sets: Value) -> Output:
+    """Return the program output with the nodes that ran, for a schedule that the run decides (see `EXECUTED_SETS`)."""
     return Output("executed", sets, OutputRole.EXECUTED)
 
 
@@ -63,12 +63,12 @@ class OverTime(Struct, frozen=True):
     watched: tuple[Mapping[str, str], Mapping[str, str]]
     states: tuple[State, ...]
     schedule: Schedule
-    plans: tuple[Sets | None, Sets | None]
+    plans: tuple[NodeSets | None, NodeSets | None]
     types: Mapping[str, Any]
 
 
 def read_over_time(
-    document: Document, bound: Bound, options: Options, specification: RunSpecification
+    document: Document, bound: BoundValues, options: Options, specification: RunSpecification
 ) -> OverTime:
     """Read a model over time as two programs, specialized for the types of the bound inputs.
 
@@ -81,8 +81,8 @@ def read_over_time(
         continue  # the type of a state was widened, so the body is read again
     program = later.finish()
     states = tuple(later.state_memory.enters)
-    raise_findings(_not_arrays(document, later.state_memory.enters))
-    first_program, later_program, count_states = with_streams_over_time(
+    raise_findings(_find_non_array_states(document, later.state_memory.enters))
+    first_program, later_program, count_states = replace_draws_over_time(
         first.finish(states), program
     )
     programs = (first_program, later_program)
@@ -108,7 +108,7 @@ def read_over_time(
     )
 
 
-def _not_arrays(document: Document, enters: Mapping[State, Value]) -> Iterator[Finding]:
+def _find_non_array_states(document: Document, enters: Mapping[State, Value]) -> Iterator[Finding]:
     """Yield findings about states that are not arrays."""
     for (kind, node, name), value in enters.items():
         if not is_tensor(value.dtype):
@@ -116,7 +116,7 @@ def _not_arrays(document: Document, enters: Mapping[State, Value]) -> Iterator[F
                 "UnsupportedError",
                 f"'{name}' of node '{node}' is {value.dtype}, which cannot be kept from one step "
                 "to the next",
-                f"{document.where}.nodes['{node}'].{PLACES[kind]}['{name}']",
+                f"{document.where}.nodes['{node}'].{NODE_FIELDS[kind]}['{name}']",
                 "keep an array, or carry it in a loop inside of one evaluation",
             )
 
@@ -125,7 +125,11 @@ class _FirstReader(ProgramReader):
     """Reader of the first evaluation."""
 
     def __init__(
-        self, document: Document, bound: Bound, options: Options, specification: RunSpecification
+        self,
+        document: Document,
+        bound: BoundValues,
+        options: Options,
+        specification: RunSpecification,
     ) -> None:
         super().__init__(document, options, bound.settings, specification.selection)
         self.b.in_loop = True
@@ -136,16 +140,16 @@ class _FirstReader(ProgramReader):
         watches = specification.controls.watches
         self.watched = self.watch(self.graph, self.recorded) if watches else {}
         if specification.execution_list and self.graph.plan is None:
-            executed = _executed(tensor(self.b, self.memory.get(SETS)))
+            executed = _create_executed_output(tensor(self.b, self.memory.get(EXECUTED_SETS)))
             self.recorded[executed.name] = executed
 
     def read_state(self, state: State) -> Value:
         """Return the value of a state after the first evaluation."""
-        return tensor(self.b, current(self.graph, state))
+        return tensor(self.b, read_current_value(self.graph, state))
 
     def finish(self, states: Sequence[State]) -> Program:
         """Build the program of the first evaluation, with these states as further outputs."""
-        final_states = [after(state, self.read_state(state)) for state in states]
+        final_states = [create_state_output(state, self.read_state(state)) for state in states]
         return self.build_program([*self.recorded.values(), *final_states])
 
 
@@ -155,7 +159,7 @@ class _LaterReader(ProgramReader):
     def __init__(
         self,
         document: Document,
-        bound: Bound,
+        bound: BoundValues,
         options: Options,
         specification: RunSpecification,
         first: _FirstReader,
@@ -181,9 +185,9 @@ class _LaterReader(ProgramReader):
     def _declare_initial(self, state: State) -> Value:
         """Declare the program input for a state before the loop, and return its value."""
         types = self.state_memory.types
-        if state[0] in PLACES and state not in types.of:
+        if state[0] in NODE_FIELDS and state not in types.of:
             types.widen(state, self.first.read_state(state))
-        name = label(state)
+        name = state_name(state)
         type_ = types.type(state)
         return self.declare_input(f"{name} before", *type_, role=InputRole.STATE, of=name)
 
@@ -209,14 +213,16 @@ class _LaterReader(ProgramReader):
         watches = self.specification.controls.watches
         self.watched = self.watch(self.graph, self.rows) if watches else {}
         if self.specification.execution_list and self.graph.plan is None:
-            executed = _executed(tensor(self.body, self.state_memory.get(SETS)))
+            executed = _create_executed_output(
+                tensor(self.body, self.state_memory.get(EXECUTED_SETS))
+            )
             self.rows[executed.name] = executed
         self.raise_findings()
         return self.state_memory.find_leaving_values(self.document.where)
 
     def finish(self) -> Program:
         """Build the program of the loop over the later evaluations."""
-        carried = self.state_memory.carried(self.b, lambda state: f"{label(state)} after")
+        carried = self.state_memory.carried(self.b, lambda state: f"{state_name(state)} after")
         stacks = [replace(row, value=self._create_stack(row)) for row in self.rows.values()]
         rows = zip(self.rows.values(), stacks, strict=True)
         self.b.append(
@@ -236,7 +242,9 @@ class _LaterReader(ProgramReader):
         )
         self.recorded = tuple(stack.name for stack in stacks)
         finals = zip(self.state_memory.enters, carried, strict=True)
-        return self.build_program([*stacks, *(after(state, c.final) for state, c in finals)])
+        return self.build_program(
+            [*stacks, *(create_state_output(state, c.final) for state, c in finals)]
+        )
 
     def _create_stack(self, row: Output) -> Value:
         """Create a value for the stacked rows of a recording, with a time axis."""

@@ -62,7 +62,7 @@ class OwnedGraph(Struct, frozen=True):
     shapes: str | None
 
 
-def owned_graph(
+def find_owned_graph(
     written: WrittenBody, item: Any, where: str, role: Role, document: Document
 ) -> OwnedGraph:
     """Look up the graph that an argument of the function `item` contains or names.
@@ -71,10 +71,14 @@ def owned_graph(
         ModelError: If the graph is missing, is not a graph, contains itself, or has wrong metadata.
         SignatureError: If its inputs or outputs are not lists of names.
     """
-    graph, path = _found(written, _path(written, item, where, role.argument), role, document)
+    graph, path = _find_graph_and_path(
+        written, _format_graph_path(written, item, where, role.argument), role, document
+    )
     beside = {k: v for k, v in (written.beside or {}).items() if v is not None}
     metadata = {**(graph.metadata or {}), **beside}
-    inputs, outputs = (_names(metadata, key, role, path) for key in ("inputs", "outputs"))
+    inputs, outputs = (
+        _read_stated_names(metadata, key, role, path) for key in ("inputs", "outputs")
+    )
     strict = metadata.get("strict", False)
     if not isinstance(strict, bool):
         raise ModelError(
@@ -88,7 +92,7 @@ def owned_graph(
     return OwnedGraph(graph, path, role, metadata, inputs, outputs, strict, shapes)
 
 
-def _path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
+def _format_graph_path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
     """Return the path of the graph, or of its name, in the document."""
     path = f"{where}.args.{argument}"
     if written.parameters:
@@ -98,7 +102,9 @@ def _path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
     return path if written.beside is None else f"{path}.graph"
 
 
-def _found(written: WrittenBody, path: str, role: Role, document: Document) -> tuple[Any, str]:
+def _find_graph_and_path(
+    written: WrittenBody, path: str, role: Role, document: Document
+) -> tuple[Any, str]:
     """Look up a graph, and return the graph and its path. Raise ModelError if the argument is not a graph."""
     value = written.value
     if value is None:
@@ -119,7 +125,9 @@ def _found(written: WrittenBody, path: str, role: Role, document: Document) -> t
     return graph_of(value, path), path
 
 
-def _names(metadata: Mapping[str, Any], key: str, role: Role, where: str) -> tuple[str, ...] | None:
+def _read_stated_names(
+    metadata: Mapping[str, Any], key: str, role: Role, where: str
+) -> tuple[str, ...] | None:
     """Return the stated names of the graph's inputs or outputs, or None."""
     value, location = metadata.get(key), f"the {role.noun}'s metadata.{key}"
     if value is None:

@@ -13,7 +13,7 @@ from mdf_loop.errors import ExpressionError
 from mdf_loop.lower import draws_numbers, names_in
 
 
-def fixed_parameters(node: Any) -> set[str]:
+def find_fixed_parameters(node: Any) -> set[str]:
     """Return the ids of parameters with a constant value: they read no changing value and draw no random numbers."""
     fixed = {
         p.id
@@ -44,7 +44,7 @@ def integrates(document: Document) -> bool:
     return any(p.time_derivative is not None for node in nodes for p in node.parameters)
 
 
-def further_expressions(item: Any) -> Iterator[Any]:
+def iterate_further_expressions(item: Any) -> Iterator[Any]:
     """Yield the expressions of a part of a node besides its value: initial value, derivative, conditions."""
     yield getattr(item, "default_initial_value", None)
     yield getattr(item, "time_derivative", None)
@@ -64,7 +64,7 @@ def is_empty(parameter: Any) -> bool:
     return not (parameter.function or parameter.conditions) and all(w is None for w in values)
 
 
-def no_value(parameter: Any) -> ExpressionError:
+def no_value_error(parameter: Any) -> ExpressionError:
     """Return the error for an empty parameter."""
     return ExpressionError(
         f"the parameter '{parameter.id}' has no value", hint="give it a value or a function"

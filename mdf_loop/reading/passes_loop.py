@@ -26,38 +26,38 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import BranchNames, choose
 from mdf_loop.lower.operators import guard_value, one_element
 from mdf_loop.ops.build_helpers import ints
-from mdf_loop.reading.execution import Executor, states_of
+from mdf_loop.reading.execution import Executor, list_states
 from mdf_loop.reading.memory import (
     LoopMemory,
     Memory,
     State,
-    fitted,
-    nothing_yet,
-    selected,
+    create_placeholder,
+    generalize,
+    select_term,
 )
-from mdf_loop.reading.schedule.conditions import JustRan, Reaches
+from mdf_loop.reading.schedule.conditions import JustRan, ThresholdCondition
 from mdf_loop.reading.schedule.counters import Counters, Key
 from mdf_loop.reading.schedule.known import (
     ONNX_SIGNS,
     PYTHON_SIGNS,
     Number,
     Truth,
-    either,
-    opposite,
-    value_of,
+    logical_not,
+    logical_or,
+    to_value,
 )
-from mdf_loop.reading.schedule.plan import EVALUATION, MOST_PASSES, PASS, Schedule
+from mdf_loop.reading.schedule.plan import EVALUATION, MAX_PASSES, PASS, Schedule
 
-SETS: State = ("count", "", "sets")
+EXECUTED_SETS: State = ("count", "", "sets")
 """State with the nodes that ran: for each pass and layer, a flag for its visit, then one flag per node."""
 
 
-def count_state(key: Key) -> State:
+def create_count_state(key: Key) -> State:
     """Return the state for a count of the schedule."""
     return ("flag" if isinstance(key, JustRan) else "count", "", str(key))
 
 
-class _Ends(Struct, frozen=True):
+class _PassResults(Struct, frozen=True):
     """Results of reading one pass: its number, the condition for a further pass, and the row of executed nodes."""
 
     iteration: Value
@@ -92,7 +92,7 @@ class PassesLoop:
         while True:
             counters = Counters(self.b, dict(initial), self._create_threshold_test(self.memory))
             counters.begin_unit(EVALUATION)
-            is_started = opposite(self.b, self.schedule.evaluate_termination(counters))
+            is_started = logical_not(self.b, self.schedule.evaluate_termination(counters))
             inner, results = self._read_body(counters)
             if not inner.find_leaving_values(self.executor.where):
                 break
@@ -100,7 +100,7 @@ class PassesLoop:
         self.b.append(loop)
         self._store_results(inner, loop)
 
-    def _read_body(self, counters: Counters) -> tuple[LoopMemory, _Ends]:
+    def _read_body(self, counters: Counters) -> tuple[LoopMemory, _PassResults]:
         """Read one pass into a loop body. Its carried values start from the values in the memory."""
         nodes_that_ran = [node for node in self.executor.nodes if self.memory.ran(node) is True]
         inner = LoopMemory(
@@ -111,13 +111,13 @@ class PassesLoop:
         )
         return inner, self._read_pass(inner)
 
-    def _build_loop(self, inner: LoopMemory, is_started: Truth, results: _Ends) -> Loop:
+    def _build_loop(self, inner: LoopMemory, is_started: Truth, results: _PassResults) -> Loop:
         """Build the `Loop` operation over passes. `is_started` is the condition for the first pass."""
         b, body, row = self.b, inner.b, results.executed_row
         return Loop(
             name=f"{self.executor.where} passes",
             trip_count=None,
-            condition=value_of(b, is_started),
+            condition=to_value(b, is_started),
             iteration=results.iteration,
             condition_in=body.new("bool", (), "go"),
             condition_out=results.continues,
@@ -131,17 +131,17 @@ class PassesLoop:
         """Return the initial value of a state in the loop."""
         kind, node, _ = state
         if kind in ("flag", "count"):
-            key = next(key for key in counters.counts if count_state(key) == state)
+            key = next(key for key in counters.counts if create_count_state(key) == state)
             count = counters.counts[key]
             assert count is not None
-            return value_of(self.b, count)
+            return to_value(self.b, count)
         has_run = self.memory.ran(node)
         if kind == "ran":
-            return value_of(self.b, has_run)
+            return to_value(self.b, has_run)
         dtype, shape = self.types.type(state)
         if has_run is False:
-            return nothing_yet(self.b, dtype, shape)
-        return fitted(self.b, tensor(self.b, self.memory.get(state)), dtype, shape)
+            return create_placeholder(self.b, dtype, shape)
+        return generalize(self.b, tensor(self.b, self.memory.get(state)), dtype, shape)
 
     def _store_results(self, inner: LoopMemory, loop: Loop) -> None:
         """Store the final values of the loop in the memory, and count the evaluation."""
@@ -155,24 +155,24 @@ class PassesLoop:
             for node in self.executor.nodes:
                 self.memory.record_run(node)
         final_counts: dict[Key, Number | Truth | None] = {
-            key: finals[count_state(key)] for key in self.schedule.count_keys
+            key: finals[create_count_state(key)] for key in self.schedule.count_keys
         }
         counters = Counters(self.b, final_counts, self._create_threshold_test(self.memory))
         self.schedule.end_evaluation(counters)
         for key in self.schedule.persistent_keys:
             count = counters.counts[key]
             assert count is not None
-            self.memory.put(count_state(key), value_of(self.b, count))
-        self.memory.put(SETS, loop.recorded[0].stack)
+            self.memory.put(create_count_state(key), to_value(self.b, count))
+        self.memory.put(EXECUTED_SETS, loop.recorded[0].stack)
 
     # --- one pass -------------------------------------------------------------------------------
 
-    def _read_pass(self, memory: LoopMemory) -> _Ends:
+    def _read_pass(self, memory: LoopMemory) -> _PassResults:
         """Read one pass: visit the layers in order and execute the nodes whose conditions hold."""
         b, schedule = memory.b, self.schedule
         iteration = b.new("int64", (), "pass")
         counts: dict[Key, Number | Truth | None] = {
-            key: memory.carry(count_state(key)) for key in schedule.count_keys
+            key: memory.carry(create_count_state(key)) for key in schedule.count_keys
         }
         counters = Counters(b, counts, self._create_threshold_test(memory))
         for node in self.executor.nodes:
@@ -189,16 +189,16 @@ class PassesLoop:
             for node in layer:
                 with b.findings.catch():
                     self._execute(node, runs[node], memory)
-            any_ran = either(b, any_ran, schedule.end_visit(counters, runs, visited))
+            any_ran = logical_or(b, any_ran, schedule.end_visit(counters, runs, visited))
             visits.append((visited, runs))
         schedule.end_pass(counters, any_ran)
         go_on = self._limit_passes(
-            b, opposite(b, schedule.evaluate_termination(counters)), any_ran, iteration
+            b, logical_not(b, schedule.evaluate_termination(counters)), any_ran, iteration
         )
         for key, count in counters.counts.items():
             assert count is not None
-            memory.put(count_state(key), value_of(b, count))
-        return _Ends(iteration, go_on, self._build_executed_row(b, visits))
+            memory.put(create_count_state(key), to_value(b, count))
+        return _PassResults(iteration, go_on, self._build_executed_row(b, visits))
 
     def _limit_passes(
         self, b: ModelBuilder, go_on: Truth, any_ran: Truth, iteration: Value
@@ -206,7 +206,7 @@ class PassesLoop:
         """Return the condition for a further pass. A run fails if the passes would never end."""
         schedule = self.schedule
         with b.at(f"{schedule.where}.conditions"):
-            limit = b.op("Less", iteration, b.constant(np.array(MOST_PASSES - 1)))
+            limit = b.op("Less", iteration, b.constant(np.array(MAX_PASSES - 1)))
             go_on = self._guard_condition(b, go_on, limit, schedule.pass_limit_error())
             if schedule.can_resume:
                 return go_on
@@ -216,15 +216,15 @@ class PassesLoop:
         self, b: ModelBuilder, go_on: Truth, is_allowed: Truth, error: LoopError
     ) -> Value:
         """Guard the condition `go_on`: a run fails if `go_on` is true and `is_allowed` is false."""
-        holds = value_of(b, either(b, opposite(b, go_on), is_allowed))
-        return guard_value(b, value_of(b, go_on), holds, error.findings[0].what)
+        holds = to_value(b, logical_or(b, logical_not(b, go_on), is_allowed))
+        return guard_value(b, to_value(b, go_on), holds, error.findings[0].what)
 
     def _build_executed_row(
         self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]
     ) -> Value:
         """Return one flag per layer for its visit, each followed by one flag per node that tells if the node ran."""
         flags = [flag for visited, runs in visits for flag in (visited, *runs.values())]
-        single = [b.op("Unsqueeze", value_of(b, flag), ints(b, 0)) for flag in flags]
+        single = [b.op("Unsqueeze", to_value(b, flag), ints(b, 0)) for flag in flags]
         return b.op("Concat", *single, axis=0)
 
     def _execute(self, node: str, runs: Truth, memory: LoopMemory) -> None:
@@ -248,10 +248,12 @@ class PassesLoop:
                 for state in missing:
                     new_values[state] = tensor(b, node_memory.get(state))
                     self.types.widen(state, new_values[state])
-            return [fitted(b, value, *self.types.of[state]) for state, value in new_values.items()]
+            return [
+                generalize(b, value, *self.types.of[state]) for state, value in new_values.items()
+            ]
 
         def held(b: ModelBuilder) -> list[Value]:
-            return [fitted(b, tensor(b, memory.get(s)), *self.types.of[s]) for s in new_values]
+            return [generalize(b, tensor(b, memory.get(s)), *self.types.of[s]) for s in new_values]
 
         branch_names = BranchNames(
             (f"'{node}' running", "its last run"), lambda k: ".".join([*new_values][k][1:])
@@ -260,7 +262,7 @@ class PassesLoop:
             results = choose(memory.b, runs, executed, held, f"{node} runs", names=branch_names)
         for state, result in zip(new_values, results, strict=True):
             memory.put(state, result)
-        memory.record_run(node, either(memory.b, has_run, runs))
+        memory.record_run(node, logical_or(memory.b, has_run, runs))
 
     def _find_carried_states(self, node: str, memory: LoopMemory) -> list[State]:
         """Return the states of a node that other parts may read: outputs, recorded values and old parameters.
@@ -268,7 +270,7 @@ class PassesLoop:
         Parameters with a time derivative are included, since later evaluations integrate from their values.
         """
         parameters = self.executor.nodes[node].parameters
-        outputs = states_of(self.executor.nodes[node])
+        outputs = list_states(self.executor.nodes[node])
         integrated_parameters = [
             ("parameter", node, p.id) for p in parameters if p.time_derivative is not None
         ]
@@ -279,7 +281,7 @@ class PassesLoop:
 
     # --- Threshold conditions -------------------------------------------------------------------
 
-    def _find_threshold_states(self, reaches: Reaches) -> list[State]:
+    def _find_threshold_states(self, reaches: ThresholdCondition) -> list[State]:
         """Return the state that a Threshold refers to: a parameter, function or output, in this order."""
         node = self.executor.nodes[reaches.node]
         for kind, items in (
@@ -299,25 +301,29 @@ class PassesLoop:
             "compare an output port of the sender" if is_port else "",
         )
 
-    def _create_threshold_test(self, memory: Memory) -> Callable[[Reaches], Truth]:
+    def _create_threshold_test(self, memory: Memory) -> Callable[[ThresholdCondition], Truth]:
         """Return a function that compares values of nodes in a memory with the thresholds of conditions."""
 
-        def look(reaches: Reaches) -> Truth:
+        def look(reaches: ThresholdCondition) -> Truth:
             (state,) = self._find_threshold_states(reaches)
             has_run, b = memory.ran(reaches.node), memory.b
             with b.at(reaches.where):
                 initial_value = self._read_value_before_run(b, reaches, state)
                 constant = b.constant_of(initial_value)
                 if has_run is False and constant is not None:
-                    return _met(float(constant), reaches)
+                    return _is_met(float(constant), reaches)
                 if has_run is False:
-                    return _meets(b, initial_value, reaches)
-                value = _one_number(b, tensor(b, memory.get(state)), reaches)
-                return _meets(b, tensor(b, selected(b, has_run, value, initial_value)), reaches)
+                    return _compare_with_threshold(b, initial_value, reaches)
+                value = _select_compared_element(b, tensor(b, memory.get(state)), reaches)
+                return _compare_with_threshold(
+                    b, tensor(b, select_term(b, has_run, value, initial_value)), reaches
+                )
 
         return look
 
-    def _read_value_before_run(self, b: ModelBuilder, reaches: Reaches, state: State) -> Value:
+    def _read_value_before_run(
+        self, b: ModelBuilder, reaches: ThresholdCondition, state: State
+    ) -> Value:
         """Return the value for a Threshold on a node that has not run: its initial value, or 0."""
         if state[0] != "parameter":
             return b.constant(np.array(0.0))
@@ -328,10 +334,10 @@ class PassesLoop:
             outer.find(initial) if outer is not None and isinstance(initial, str) else None
         )
         if initial_value is not None:  # the run sets the initial value
-            return _one_number(b, tensor(b, initial_value), reaches)
+            return _select_compared_element(b, tensor(b, initial_value), reaches)
         return b.constant(np.array(self._parse_initial_value(reaches, initial)))
 
-    def _parse_initial_value(self, reaches: Reaches, initial: Any) -> float:
+    def _parse_initial_value(self, reaches: ThresholdCondition, initial: Any) -> float:
         """Return the default_initial_value that a Threshold tests, as a number."""
         try:
             value: Any = 0.0 if initial is None else initial
@@ -347,7 +353,7 @@ class PassesLoop:
             ) from None
 
 
-def _met(value: float, reaches: Reaches) -> bool:
+def _is_met(value: float, reaches: ThresholdCondition) -> bool:
     """Return True if a number that is known while the model is read meets a threshold."""
     if reaches.sign in ("==", "!="):
         is_close = np.isclose(value, reaches.threshold, atol=reaches.atol, rtol=reaches.rtol)
@@ -355,7 +361,7 @@ def _met(value: float, reaches: Reaches) -> bool:
     return PYTHON_SIGNS[reaches.sign](value, reaches.threshold)
 
 
-def _one_number(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
+def _select_compared_element(b: ModelBuilder, value: Value, reaches: ThresholdCondition) -> Value:
     """Return the element that a Threshold refers to, as a float64 number."""
     for index in reaches.indices:
         value = b.op("Gather", value, b.constant(np.array(index)), axis=0)
@@ -368,7 +374,7 @@ def _one_number(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
     return cast(b, element, "float64")
 
 
-def _meets(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
+def _compare_with_threshold(b: ModelBuilder, value: Value, reaches: ThresholdCondition) -> Value:
     """Append operations that compare a number with a threshold, and return the truth value."""
     limit = b.constant(np.array(reaches.threshold))
     if reaches.sign not in ("==", "!="):

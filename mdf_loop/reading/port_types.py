@@ -17,7 +17,7 @@ from mdf_loop.lower.terms import fits_dtype
 from mdf_loop.ops.build_helpers import cast
 
 
-def as_held(b: ModelBuilder, port: Any, value: Value) -> Value:
+def convert_port_value(b: ModelBuilder, port: Any, value: Value) -> Value:
     """Convert a value from an edge, or from the scope around a body, to the value of an input port.
 
     Numbers keep their dtype and shape, whatever type the port states, as in modeci_mdf. Only a port of optional
@@ -32,7 +32,7 @@ def as_held(b: ModelBuilder, port: Any, value: Value) -> Value:
     return value if dtype is None or is_tensor(dtype) else cast(b, value, dtype)
 
 
-def as_counted(b: ModelBuilder, port: Any, iteration: Value) -> Value:
+def cast_iteration(b: ModelBuilder, port: Any, iteration: Value) -> Value:
     """Cast the iteration number to the dtype that a port of the body states.
 
     A stated `float` is ignored, since MDF's importers write it on every port.
@@ -42,7 +42,7 @@ def as_counted(b: ModelBuilder, port: Any, iteration: Value) -> Value:
     return iteration if is_any_dtype else cast(b, iteration, dtype or iteration.dtype)
 
 
-def as_begun(b: ModelBuilder, port: Any, value: Value) -> Value:
+def cast_initial_value(b: ModelBuilder, port: Any, value: Value) -> Value:
     """Cast a plain initial number of a carried value to the dtype that the body's port states.
 
     The value is returned unchanged if the dtype cannot represent it.

@@ -27,27 +27,31 @@ from mdf_loop.ir.types import (
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.sequences import known_value
 
-LARGEST_NOTHING = 10**8
+MAX_DEFAULT_ELEMENTS = 10**8
 """Maximum number of elements of an input that defaults to zeros."""
 
 
-def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> Data:
+def convert_input(port: Any, value: Any, precision: str, name: str, where: str) -> Data:
     """Convert a user-supplied value to the value of a port."""
     dtype = stated_dtype(port, precision)
     description = f"the input '{name}'"
-    data = _of_type(value, dtype, description, where, InputError)
-    return cast_checked(data, precision, description, where) if _is_general(data, dtype) else data
+    data = _convert_to_type(value, dtype, description, where, InputError)
+    return (
+        cast_checked(data, precision, description, where)
+        if _follows_precision(data, dtype)
+        else data
+    )
 
 
-def default_data(port: Any, precision: str, where: str) -> Data:
+def find_default(port: Any, precision: str, where: str) -> Data:
     """Return the default value of a port.
 
     The value is the port's default_value, else zeros (empty texts) of its shape, an empty sequence, or None.
     """
-    return _default(port, stated_dtype(port, precision), precision, where)
+    return _convert_default(port, stated_dtype(port, precision), precision, where)
 
 
-def _default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
+def _convert_default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
     """Return the default value of a port in `dtype`, or as written in the document if `dtype` is None."""
     value = port.default_value
     description = f"the default_value of port '{port.id}'"
@@ -56,26 +60,26 @@ def _default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
             raise InputError(
                 f"the input '{port.id}' must be given: its shape {list(port.shape)} is open", where
             )
-        value = nothing(port, dtype, tuple(port.shape or ()), where)
-    data = _of_type(value, dtype, description, where, ModelError)
+        value = create_default(port, dtype, tuple(port.shape or ()), where)
+    data = _convert_to_type(value, dtype, description, where, ModelError)
     if dtype is None and data.dtype.kind in "US":
         raise ModelError(
             f"{description} must be a number or a list of numbers, not {value!r}", where
         )
     return (
         cast_checked(data, precision, description, where, ModelError)
-        if _is_general(data, dtype)
+        if _follows_precision(data, dtype)
         else data
     )
 
 
-def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) -> Data:
+def create_default(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) -> Data:
     """Return the default value for a type and shape: zeros, empty texts, an empty sequence, or None.
 
     Raises:
-        InputError: If the array would have more than `LARGEST_NOTHING` elements.
+        InputError: If the array would have more than `MAX_DEFAULT_ELEMENTS` elements.
     """
-    if math.prod(shape) > LARGEST_NOTHING:
+    if math.prod(shape) > MAX_DEFAULT_ELEMENTS:
         raise InputError(
             f"the input '{port.id}' must be given: its shape {list(port.shape)} is large", where
         )
@@ -86,49 +90,51 @@ def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) ->
     return [] if is_sequence(dtype) else None
 
 
-def default_value(b: ModelBuilder, port: Any, where: str) -> Value:
+def lower_default(b: ModelBuilder, port: Any, where: str) -> Value:
     """Return the default_value of a port whose values may also come from an edge or an outer scope.
 
     Numbers keep the dtype in which they are written, like values from an edge. A plain number is weak.
     """
     dtype = stated_dtype(port, b.options.precision)
     if dtype is not None and (dtype == "string" or not is_tensor(dtype)):
-        return known_value(b, dtype, default_data(port, b.options.precision, where))
+        return known_value(b, dtype, find_default(port, b.options.precision, where))
     is_plain_number = isinstance(port.default_value, bool | int | float)
-    return b.constant(_default(port, None, b.options.precision, where), weak=is_plain_number)
+    return b.constant(
+        _convert_default(port, None, b.options.precision, where), weak=is_plain_number
+    )
 
 
-def _is_general(data: Data, dtype: str | None) -> bool:
+def _follows_precision(data: Data, dtype: str | None) -> bool:
     """Return True if a value follows the precision of the compilation: float64 without a stated type."""
     return dtype is None and bool(data.dtype == np.float64)
 
 
-def _of_type(
+def _convert_to_type(
     value: Any, dtype: str | None, description: str, where: str, error: type[LoopError]
 ) -> Data:
     """Convert a value to the type that its port states."""
     if dtype is None or is_tensor(dtype):
-        return _fitted(value, dtype, description, where, error)
+        return _convert_to_array(value, dtype, description, where, error)
     if is_optional(dtype):
         return (
             None
             if value is None
-            else _of_type(value, inner_dtype(dtype), description, where, error)
+            else _convert_to_type(value, inner_dtype(dtype), description, where, error)
         )
     if not isinstance(value, list | tuple):
         raise error(
-            f"{description} must be a list of arrays, not {_shown(value)}",
+            f"{description} must be a list of arrays, not {_abbreviate(value)}",
             where,
             f"it is {dtype}: give one array for each member, e.g. [[1.0], [1.0, 2.0]]",
         )
     member_dtype = inner_dtype(dtype)
     return [
-        _fitted(part, member_dtype, f"member {k} of {description}", where, error)
+        _convert_to_array(part, member_dtype, f"member {k} of {description}", where, error)
         for k, part in enumerate(value)
     ]
 
 
-def _fitted(
+def _convert_to_array(
     value: Any, dtype: str | None, description: str, where: str, error: type[LoopError]
 ) -> Array:
     """Convert a value to an array of the stated dtype."""
@@ -141,42 +147,45 @@ def _fitted(
             "of a port that takes a sequence say so: type: sequence(float32)",
         ) from None
     if dtype == "string":
-        return _texts(array, description, where, error)
-    if array.dtype.kind == "O" and _is_whole(array):
-        raise error(f"{description} does not fit into 64 bits: {_shown(value)}", where)
-    if not _is_number(array) and not (array.dtype.kind in "US" and dtype is None):
+        return _convert_to_texts(array, description, where, error)
+    if array.dtype.kind == "O" and _has_only_integers(array):
+        raise error(f"{description} does not fit into 64 bits: {_abbreviate(value)}", where)
+    if not _is_numeric(array) and not (array.dtype.kind in "US" and dtype is None):
         raise error(
-            f"{description} must be a number or a list of numbers, not {_shown(value)}", where
+            f"{description} must be a number or a list of numbers, not {_abbreviate(value)}", where
         )
     if dtype is None or dtype_name(array) == dtype:
         return array
     converted = cast_checked(array, dtype, description, where, error)
     if kind_of(dtype) in "iub" and not np.array_equal(converted.astype(array.dtype), array):
-        raise error(f"{description} must be {dtype}, but {_shown(array.tolist())} is not", where)
+        raise error(
+            f"{description} must be {dtype}, but {_abbreviate(array.tolist())} is not", where
+        )
     return converted
 
 
-def _texts(array: Array, description: str, where: str, error: type[LoopError]) -> Array:
+def _convert_to_texts(array: Array, description: str, where: str, error: type[LoopError]) -> Array:
     """Convert an array to an array of texts. Raise an error if an element is not a text."""
     texts = array.astype(object)
     if array.size and not all(isinstance(text, str) for text in texts.flat):
         raise error(
-            f"{description} must be text or a list of texts, not {_shown(array.tolist())}", where
+            f"{description} must be text or a list of texts, not {_abbreviate(array.tolist())}",
+            where,
         )
     return texts
 
 
-def _is_number(array: Array) -> bool:
+def _is_numeric(array: Array) -> bool:
     """Return True for an array of booleans or numbers."""
     return array.dtype.kind in "biuf" or dtype_name(array) == "bfloat16"
 
 
-def _is_whole(array: Array) -> bool:
+def _has_only_integers(array: Array) -> bool:
     """Return True for a non-empty object array of integers."""
     return array.size > 0 and all(isinstance(entry, int) for entry in array.flat)
 
 
-def _shown(value: Any) -> str:
+def _abbreviate(value: Any) -> str:
     """Return a value as a short text for errors."""
     text = repr(value) if value is not None else "nothing"
     return text if len(text) <= 60 else text[:57] + "..."

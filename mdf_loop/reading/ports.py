@@ -18,15 +18,15 @@ from mdf_loop.ir.types import kind_of
 from mdf_loop.lower import Term, tensor
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import add, literal, multiply
-from mdf_loop.reading.memory import Memory, nothing_yet, selected
-from mdf_loop.reading.port_types import as_held
-from mdf_loop.reading.port_values import default_value
-from mdf_loop.reading.schedule.known import Truth, either
+from mdf_loop.reading.memory import Memory, create_placeholder, select_term
+from mdf_loop.reading.port_types import convert_port_value
+from mdf_loop.reading.port_values import lower_default
+from mdf_loop.reading.schedule.known import Truth, logical_or
 
 Supply = Callable[[Any, Any, str], Term]
 """Function (node, port, path) -> value, for an input port that no edge feeds."""
 
-_COMBINE: Mapping[str, Callable[[ModelBuilder, Value, Value], Value]] = {
+_REDUCE_FUNCTIONS: Mapping[str, Callable[[ModelBuilder, Value, Value], Value]] = {
     "overwrite": lambda b, old, new: new,
     "add": add,
     "multiply": multiply,
@@ -46,7 +46,7 @@ class Ports(Struct, frozen=True):
         if edges is None:
             return self.supply(node, port, where)
         mode = port.reduce or "overwrite"
-        if mode not in _COMBINE:
+        if mode not in _REDUCE_FUNCTIONS:
             raise ModelError(
                 f"the port '{port.id}' has an unknown reduce mode '{mode}'",
                 hint="use 'overwrite', 'add' or 'multiply'",
@@ -60,17 +60,21 @@ class Ports(Struct, frozen=True):
                 continue
             value = self._read_edge(memory, edge)
             if term is not None:
-                combined = _COMBINE[mode](b, tensor(b, term), tensor(b, value))
-                value = combined if has_value is True else selected(b, has_value, combined, value)
+                combined = _REDUCE_FUNCTIONS[mode](b, tensor(b, term), tensor(b, value))
+                value = (
+                    combined if has_value is True else select_term(b, has_value, combined, value)
+                )
             if has_run is not True:
                 dtype = tensor(b, value).dtype
-                previous = _absent(b, port, where, dtype) if term is None else term
-                value = selected(b, has_run, value, previous)
-            term, has_value = value, either(b, has_value, has_run)
+                previous = _find_value_before_edges(b, port, where, dtype) if term is None else term
+                value = select_term(b, has_run, value, previous)
+            term, has_value = value, logical_or(b, has_value, has_run)
         if term is None:
             is_first_run = memory.ran(node.id) is False and mode == "overwrite"
-            return _absent(b, port, where, "int64" if is_first_run else b.float_dtype)
-        return as_held(b, port, term) if isinstance(term, Value) else term
+            return _find_value_before_edges(
+                b, port, where, "int64" if is_first_run else b.float_dtype
+            )
+        return convert_port_value(b, port, term) if isinstance(term, Value) else term
 
     def _read_edge(self, memory: Memory, edge: Any) -> Term:
         """Return the value from an edge: the sender's last output times the edge's weight."""
@@ -85,13 +89,13 @@ class Ports(Struct, frozen=True):
             return multiply(b, literal(b, weight), tensor(b, term))
 
 
-def _absent(b: ModelBuilder, port: Any, where: str, dtype: str) -> Value:
+def _find_value_before_edges(b: ModelBuilder, port: Any, where: str, dtype: str) -> Value:
     """Return the value of a port that no edge has fed yet: its default, or zeros.
 
     As in modeci_mdf, the zeros are integers unless the port's type says float.
     """
     if port.default_value is not None:
-        return default_value(b, port, where)
+        return lower_default(b, port, where)
     if any(extent < 0 for extent in port.shape or ()):
         raise ModelError(
             f"nothing has arrived at the port '{port.id}' when it is read for the first time, and "
@@ -101,7 +105,7 @@ def _absent(b: ModelBuilder, port: Any, where: str, dtype: str) -> Value:
         )
     for word in (stated_dtype(port, b.options.precision) or dtype, dtype):
         if kind_of(word) in "Uso":
-            return nothing_yet(b, word, tuple(port.shape or ()))
+            return create_placeholder(b, word, tuple(port.shape or ()))
     is_integer = "float" not in str(port.type or "")
     zeros = np.zeros(tuple(port.shape or ()), dtype if is_integer else b.float_dtype)
     return b.constant(zeros)

@@ -17,7 +17,7 @@ from mdf_loop.ir import Guard, If, Loop, Op, Operation, Program, Shape, Value, o
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.ops import row_of
 
-_MOST = 64
+_MAX_COMBINATIONS = 64
 """Maximum number of shape combinations that are tested for one operation."""
 
 _Shapes = frozenset[Shape]
@@ -69,7 +69,7 @@ class _PossibleShapes:
         """Add possible shapes of a value."""
         old_shapes = self.of(value)
         new_shapes = old_shapes | frozenset(shapes)
-        if new_shapes != old_shapes and not _is_open(value.shape):
+        if new_shapes != old_shapes and not _has_unknown_extent(value.shape):
             self.shapes_by_value[value] = new_shapes
             self.has_changed = True
 
@@ -91,7 +91,7 @@ class _PossibleShapes:
                 self._add(
                     output, (s for value in self.spread_sources[output] for s in self.of(value))
                 )
-            elif _is_by_element(operation) and not further_outputs:
+            elif _is_elementwise(operation) and not further_outputs:
                 self._propagate_elementwise(operation, output)
 
     def _propagate_elementwise(self, op: Op, output: Value) -> None:
@@ -99,7 +99,10 @@ class _PossibleShapes:
         operand_shapes = [self.of(value) for value in operands(op)]
         if all(len(shapes) == 1 for shapes in operand_shapes):
             return
-        broadcast_shapes = {_broadcast(shapes) for shapes in list(product(*operand_shapes))[:_MOST]}
+        broadcast_shapes = {
+            _broadcast_shapes(shapes)
+            for shapes in list(product(*operand_shapes))[:_MAX_COMBINATIONS]
+        }
         if output.shape in broadcast_shapes and len(broadcast_shapes) == 1:
             return
         self._add(output, broadcast_shapes - {None})
@@ -108,7 +111,7 @@ class _PossibleShapes:
         """Yield findings about operations whose results depend on the shape of a value with several possible shapes."""
         for operation in walk(self.program.ops):
             if isinstance(operation, Op):
-                if operation.outputs[0] in self.spread_sources or _is_by_element(operation):
+                if operation.outputs[0] in self.spread_sources or _is_elementwise(operation):
                     continue
                 values: Iterable[Value] = operands(operation)
             elif isinstance(operation, Loop):
@@ -129,12 +132,12 @@ class _PossibleShapes:
                 yield _finding(value, self.of(value), "onnx::Shape", where)
 
 
-def _is_open(shape: Shape) -> bool:
+def _has_unknown_extent(shape: Shape) -> bool:
     """Return True if an extent or the rank is unknown."""
     return shape is None or any(isinstance(extent, str) for extent in shape)
 
 
-def _broadcast(shapes: Iterable[Shape]) -> Shape:
+def _broadcast_shapes(shapes: Iterable[Shape]) -> Shape:
     """Return the common broadcast shape of several shapes, or None if they are unknown or incompatible."""
     known_shapes = [shape for shape in shapes if shape is not None]
     try:
@@ -157,6 +160,6 @@ def _finding(value: Value, shapes: _Shapes, name: str, where: str) -> Finding:
     )
 
 
-def _is_by_element(op: Op) -> bool:
+def _is_elementwise(op: Op) -> bool:
     """Return True for an operation that gives the same results for an array as for each of its elements."""
     return row_of(op.op_type).elementwise or op.op_type == "Expand"

@@ -24,18 +24,18 @@ from mdf_loop.ir.types import dtype_name, kind_of
 from mdf_loop.lower import Scope, Term, tensor
 from mdf_loop.lower.builder import ModelBuilder, Options
 from mdf_loop.public_call import public_call
-from mdf_loop.reading.binding import Bound
-from mdf_loop.reading.draws import with_streams
+from mdf_loop.reading.binding import BoundValues
+from mdf_loop.reading.draws import replace_draws
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.inputs import BoundInputs, bind_types, open_ports
-from mdf_loop.reading.memory import Memory, State, nothing_yet
+from mdf_loop.reading.memory import Memory, State, create_placeholder
 from mdf_loop.reading.model_units import ModelUnits
 from mdf_loop.reading.names import OUTPUTS, Item, items, named_items
 from mdf_loop.reading.node import Context
 from mdf_loop.reading.possible_shapes import widened_findings
-from mdf_loop.reading.schedule.known import value_of
+from mdf_loop.reading.schedule.known import to_value
 from mdf_loop.reading.settings import Settings, input_name, with_settings
-from mdf_loop.reading.stated_dims import dims_findings
+from mdf_loop.reading.stated_dims import check_dims
 from mdf_loop.specification import Selection
 
 
@@ -82,11 +82,11 @@ def read_annotated(
     values = ModelUnits(document).convert_inputs(arguments.inputs(inputs))
     bound_types = bind_types(document, values, options)
     selection = Selection(arguments.names(record, "record"))
-    return read_once(document, Bound.of(bound_types), options, selection)
+    return read_once(document, BoundValues.of(bound_types), options, selection)
 
 
 def read_once(
-    document: Document, bound: Bound, options: Options, selection: Selection = OUTPUTS
+    document: Document, bound: BoundValues, options: Options, selection: Selection = OUTPUTS
 ) -> Reading:
     """Read one evaluation of a document as a program, specialized for the types of the bound inputs."""
     reader = ProgramReader(document, options, bound.settings, selection)
@@ -94,7 +94,7 @@ def read_once(
     reader.declare(bound.inputs)
     graph = reader.read_graph(reader.memory)
     outputs = reader.collect_outputs(graph)
-    program = with_streams(reader.build_program(outputs.values()))
+    program = replace_draws(reader.build_program(outputs.values()))
     reading = Reading(program, reader.b.types, reader.b.notes)
     raise_findings(check(reading.program))
     raise_findings(widened_findings(reading.program, reader.b))
@@ -234,7 +234,7 @@ class ProgramReader:
         for name, item in self.items.items():
             with self.b.findings.catch():
                 memory = graph.memory
-                term = current(graph, item.state)
+                term = read_current_value(graph, item.state)
                 if not self._has_bodies:
                     # The value of a port can be a list of expressions: [x, 1].
                     term = tensor(memory.b, term)
@@ -244,10 +244,10 @@ class ProgramReader:
                         self.document.where,
                         "choose one in the port's value, e.g. loop[0]",
                     )
-                outputs |= _flagged(Output(name, term), item, memory)
+                outputs |= _add_run_flag(Output(name, term), item, memory)
                 shapes[item] = outputs[name].value.shape
         with self.b.findings.catch():
-            raise_findings(dims_findings(self.document, shapes))
+            raise_findings(check_dims(self.document, shapes))
         return outputs
 
     def watch(self, graph: GraphReader, outputs: dict[str, Output]) -> dict[str, str]:
@@ -262,7 +262,7 @@ class ProgramReader:
         stored_items = (item for item in items(self.document) if item.state in memory.stored_values)
         for item in stored_items:  # a read of any other state would carry it from step to step
             with suppress(LoopError, Poisoned):
-                term = current(graph, item.state)
+                term = read_current_value(graph, item.state)
                 if isinstance(term, Value) and term in steps and kind_of(term.dtype) == "f":
                     floats.setdefault(term, item)
         output_by_value = {output.value: output for output in reversed(outputs.values())}
@@ -272,30 +272,30 @@ class ProgramReader:
             watched_output = Output(f"watched: {item.name}", value, OutputRole.WATCHED, item.name)
             output = output_by_value.get(value, watched_output)
             watched[item.name] = output.name
-            outputs |= _flagged(output, item, memory)
+            outputs |= _add_run_flag(output, item, memory)
         return watched
 
 
-def _flagged(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
+def _add_run_flag(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
     """Return an output by name. If its node may not run, add an output that tells whether the node has run."""
     has_run, name = memory.ran(item.node), output.name
     if has_run is True:
         return {name: output}
-    flag = Output(f"has run: {name}", value_of(memory.b, has_run), OutputRole.HAS_RUN, name)
+    flag = Output(f"has run: {name}", to_value(memory.b, has_run), OutputRole.HAS_RUN, name)
     return {name: output, flag.name: flag}
 
 
-def current(graph: GraphReader, state: State) -> Term:
+def read_current_value(graph: GraphReader, state: State) -> Term:
     """Return the value of a state after an evaluation, or a placeholder for a node that has not run."""
     memory = graph.memory
     kind, node, _ = state
     if kind == "ran":
-        return value_of(memory.b, memory.ran(node))
+        return to_value(memory.b, memory.ran(node))
     if kind in ("flag", "count"):
         held_value = memory.find(state)
-        return value_of(memory.b, kind == "flag" and False) if held_value is None else held_value
+        return to_value(memory.b, kind == "flag" and False) if held_value is None else held_value
     if memory.ran(node) is False:
         if state not in memory.types.of:
             graph.executor.learn_types(memory, graph.nodes)
-        return nothing_yet(memory.b, *memory.types.type(state))
+        return create_placeholder(memory.b, *memory.types.type(state))
     return memory.get(state)

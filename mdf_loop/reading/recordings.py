@@ -28,7 +28,7 @@ from mdf_loop.lower.operators import check_value, one_element
 from mdf_loop.lower.reductions import axis_of
 from mdf_loop.name_suggestions import suggest
 from mdf_loop.ops.build_helpers import extents, ints
-from mdf_loop.reading.entries import NamedEntry, entries
+from mdf_loop.reading.entries import NamedEntry, parse_entries
 
 _KEYS = ("axis", "concat", "reverse", "keep", "length", "pad")
 
@@ -46,12 +46,12 @@ class RecordingForm(Struct, frozen=True):
     where: str = ""
 
 
-def recording_forms(value: Any, where: str) -> dict[str, RecordingForm]:
+def parse_recordings(value: Any, where: str) -> dict[str, RecordingForm]:
     """Parse the loop argument `recordings`. Return the recordings by the name of the output."""
-    return {entry.name: _form(entry) for entry in entries(value, where, _KEYS)}
+    return {entry.name: _parse_recording(entry) for entry in parse_entries(value, where, _KEYS)}
 
 
-def _form(entry: NamedEntry) -> RecordingForm:
+def _parse_recording(entry: NamedEntry) -> RecordingForm:
     """Parse one entry of the loop argument `recordings`. Raise ModelError if a field is wrong."""
     keep = entry.fields.get("keep", "all")
     if keep not in ("all", "last"):
@@ -112,16 +112,16 @@ def refuse_unrecorded(
 # --- arrangement of rows ------------------------------------------------------------------------
 
 
-def last_row(b: ModelBuilder, form: RecordingForm, stack: Value, iterations: Value) -> Value:
+def select_last_row(b: ModelBuilder, form: RecordingForm, stack: Value, iterations: Value) -> Value:
     """Return the row of the last iteration. A run fails if the loop has no iterations."""
     one = b.constant(np.array(1))
     position = check_value(
-        b, b.op("Sub", iterations, one), b.op("LessOrEqual", one, iterations), no_row(form)
+        b, b.op("Sub", iterations, one), b.op("LessOrEqual", one, iterations), no_row_error(form)
     )
     return b.op("Gather", stack, position, axis=0)
 
 
-def no_row(form: RecordingForm) -> RecordShapeError:
+def no_row_error(form: RecordingForm) -> RecordShapeError:
     """Return the error for the last row of a loop without iterations."""
     return RecordShapeError(
         f"the last row of '{form.name}' is asked for, but the loop had no iteration",
@@ -130,24 +130,24 @@ def no_row(form: RecordingForm) -> RecordShapeError:
     )
 
 
-def arranged(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
+def arrange_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
     """Reverse, pad, and move or concatenate the rows of a recording, which are stacked on axis 0."""
     with b.at(form.where):
         if form.reverse:
-            stack = _reversed(b, stack)
+            stack = _reverse_rows(b, stack)
         if form.length is not None:
-            stack = _filled(b, form, stack, scope)
-        return _joined(b, form, stack) if form.concat else _moved(b, form, stack)
+            stack = _pad_rows(b, form, stack, scope)
+        return _concatenate_rows(b, form, stack) if form.concat else _move_row_axis(b, form, stack)
 
 
-def _reversed(b: ModelBuilder, stack: Value) -> Value:
+def _reverse_rows(b: ModelBuilder, stack: Value) -> Value:
     """Reverse the order of stacked rows."""
     first, end = ints(b, -1), ints(b, np.iinfo(np.int64).min)
     reversed_stack = b.op("Slice", stack, first, end, ints(b, 0), ints(b, -1))
     return reversed_stack
 
 
-def _moved(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
+def _move_row_axis(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
     """Move the axis of stacked rows to the axis that the recording states."""
     axis = axis_of(stack, form.axis)
     if axis == 0:
@@ -156,7 +156,7 @@ def _moved(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
     return b.op("Transpose", stack, perm=[*row_axes[:axis], 0, *row_axes[axis:]])
 
 
-def _joined(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
+def _concatenate_rows(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
     """Concatenate the rows of a recording along one of their axes."""
     count, *row = extents(stack)
     if not row:
@@ -174,10 +174,10 @@ def _joined(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
     moved = (
         b.op("Transpose", stack, perm=[*row_axes[:axis], 0, *row_axes[axis:]]) if axis else stack
     )
-    return b.op("Reshape", moved, _joined_shape(b, moved, count, row, axis), allowzero=1)
+    return b.op("Reshape", moved, _find_concatenated_shape(b, moved, count, row, axis), allowzero=1)
 
 
-def _joined_shape(
+def _find_concatenated_shape(
     b: ModelBuilder, moved: Value, count: int | str, row: Sequence[int | str], axis: int
 ) -> Value:
     """Return the shape of the concatenated rows. Extents are constants where possible."""
@@ -200,7 +200,7 @@ def _joined_shape(
     return b.op("Concat", *extents_before, length_tensor, *extents_after, axis=0)
 
 
-def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
+def _pad_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
     """Pad stacked rows to `length`. A run fails if there are more rows than `length`."""
     row = extents(stack)[1:]
     length = one_element(
@@ -223,7 +223,9 @@ def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) ->
         [b.op("Gather", stack_shape, ints(b, *range(1, 1 + len(row))), axis=0)] if row else []
     )
     padding = b.op(
-        "Expand", _pad(b, form, pad, stack.dtype), b.op("Concat", missing, *row_shape, axis=0)
+        "Expand",
+        _convert_padding(b, form, pad, stack.dtype),
+        b.op("Concat", missing, *row_shape, axis=0),
     )
     padded = b.op("Concat", stack, padding, axis=0)
     known_length = b.constant_of(length)
@@ -236,7 +238,7 @@ def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) ->
     return b.op("Reshape", padded, ints(b, int(known_length[0]), *row), allowzero=1)  # type: ignore[arg-type]
 
 
-def _pad(b: ModelBuilder, form: RecordingForm, pad: Value, dtype: str) -> Value:
+def _convert_padding(b: ModelBuilder, form: RecordingForm, pad: Value, dtype: str) -> Value:
     """Return the padding number in the dtype of the rows, which must represent it."""
     converted = cast(b, pad, dtype)
     pad_constant, converted_constant = b.constant_of(pad), b.constant_of(converted)

@@ -17,23 +17,23 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import ArityError, ModelError, SignatureError
 from mdf_loop.lower import Scope
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.reading.entries import NamedEntry, expressions
-from mdf_loop.reading.loop import loop_of
+from mdf_loop.reading.entries import NamedEntry, list_expressions
+from mdf_loop.reading.loop import read_loop_form
 from mdf_loop.reading.loop_forms import LoopForm
 from mdf_loop.reading.names_read import refuse_unread
-from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
+from mdf_loop.reading.owned_graph import OwnedGraph, Role, find_owned_graph
 from mdf_loop.reading.readers import Reading, reads
 from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.signature import Signature
 from mdf_loop.reading.slices import SliceForm
 
-ARGUMENTS = (
+SCAN_ARGUMENTS = (
     *("initial_state_and_scan_inputs", "num_scan_inputs", "body"),
     *("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions"),
 )
 """Names of a Scan's own arguments. All other arguments are captured values under other names."""
 
-BODY = Role(owner="the scan", kind="scan")
+SCAN_BODY = Role(owner="the scan", kind="scan")
 """Role of the body of a Scan."""
 
 
@@ -42,13 +42,15 @@ def read_scan(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """Return the results of the Scan that a Function or Parameter of `node` describes."""
-    form, signature = scan_form(item, node, where, document)
+    form, signature = convert_scan(item, node, where, document)
     location = (f"the scan '{item.id}'", "its body does")
-    refuse_unread(item, node, where, ARGUMENTS, document, location)
-    return loop_of(b, form, lambda _: signature, scope, document)
+    refuse_unread(item, node, where, SCAN_ARGUMENTS, document, location)
+    return read_loop_form(b, form, lambda _: signature, scope, document)
 
 
-def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[LoopForm, Signature]:
+def convert_scan(
+    item: Any, node: Any, where: str, document: Document
+) -> tuple[LoopForm, Signature]:
     """Convert a Scan to an equivalent loop, and return the loop and the signature of its body.
 
     Raises:
@@ -56,9 +58,9 @@ def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[Loo
         SignatureError: If the body's inputs or outputs are not stated.
         ArityError: If the numbers of states, inputs and outputs do not match.
     """
-    owned = owned_graph(written_body(item, node), item, where, BODY, document)
+    owned = find_owned_graph(written_body(item, node), item, where, SCAN_BODY, document)
     args = NamedEntry(item.id, dict(item.args or {}), f"{where}.args")
-    operands = expressions(args.fields.get("initial_state_and_scan_inputs"))
+    operands = list_expressions(args.fields.get("initial_state_and_scan_inputs"))
     scan_count = args.integer("num_scan_inputs", len(operands))
     state_count = len(operands) - scan_count
     if state_count < 0 or scan_count < 1:
@@ -68,7 +70,7 @@ def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[Loo
             where,
             "list the initial states first, then the scan inputs; at least one is scanned",
         )
-    inputs, outputs = _names(item.id, owned, state_count, scan_count)
+    inputs, outputs = _check_signature(item.id, owned, state_count, scan_count)
     signature = Signature(
         None, None, inputs[:state_count], "", outputs[:state_count], outputs[state_count:]
     )
@@ -79,16 +81,16 @@ def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[Loo
         condition=None,
         initial=operands[:state_count],
         owned=owned,
-        bindings={k: v for k, v in args.fields.items() if k not in ARGUMENTS},
+        bindings={k: v for k, v in args.fields.items() if k not in SCAN_ARGUMENTS},
         shapes=owned.shapes,
-        slices=_slices(args, inputs[state_count:], operands[state_count:]),
-        recordings=_recordings(args, signature.rows),
+        slices=_build_slices(args, inputs[state_count:], operands[state_count:]),
+        recordings=_build_recordings(args, signature.rows),
         equal_slices=True,
     )
     return form, signature
 
 
-def _names(
+def _check_signature(
     name: str, owned: OwnedGraph, state_count: int, scan_count: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the body's inputs and outputs, states first."""
@@ -116,12 +118,12 @@ def _names(
     return inputs, outputs
 
 
-def _slices(
+def _build_slices(
     args: NamedEntry, names: tuple[str, ...], operands: tuple[Any, ...]
 ) -> tuple[SliceForm, ...]:
     """Return the slices of the scan inputs."""
-    axes = _numbers(args, "scan_input_axes", len(names))
-    directions = _directions(args, "scan_input_directions", len(names))
+    axes = _parse_integers(args, "scan_input_axes", len(names))
+    directions = _parse_directions(args, "scan_input_directions", len(names))
     where = f"{args.where}.initial_state_and_scan_inputs"
     return tuple(
         SliceForm(name, of, axis, -1, 0, -1, where=where)
@@ -131,10 +133,10 @@ def _slices(
     )
 
 
-def _recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, RecordingForm]:
+def _build_recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, RecordingForm]:
     """Return the recordings of scan outputs that have another axis than 0 or are reversed."""
-    axes = _numbers(args, "scan_output_axes", len(names))
-    directions = _directions(args, "scan_output_directions", len(names))
+    axes = _parse_integers(args, "scan_output_axes", len(names))
+    directions = _parse_directions(args, "scan_output_directions", len(names))
     return {
         name: RecordingForm(name, axis, reverse=is_backward, where=args.where)
         for name, axis, is_backward in zip(names, axes, directions, strict=True)
@@ -142,9 +144,9 @@ def _recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, Recording
     }
 
 
-def _directions(args: NamedEntry, key: str, count: int) -> list[bool]:
+def _parse_directions(args: NamedEntry, key: str, count: int) -> list[bool]:
     """Return True for each scan input or output that runs backwards."""
-    numbers = _numbers(args, key, count)
+    numbers = _parse_integers(args, key, count)
     if any(number not in (0, 1) for number in numbers):
         raise ModelError(
             f"{key} of the scan '{args.name}' are 0 (forward) or 1 (backward), not {numbers}",
@@ -153,7 +155,7 @@ def _directions(args: NamedEntry, key: str, count: int) -> list[bool]:
     return [bool(number) for number in numbers]
 
 
-def _numbers(args: NamedEntry, key: str, count: int) -> list[int]:
+def _parse_integers(args: NamedEntry, key: str, count: int) -> list[int]:
     """Return an argument with one integer for each input or output. A missing argument gives zeros."""
     value = args.fields.get(key)
     if value is None or value == "":

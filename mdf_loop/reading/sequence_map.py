@@ -28,10 +28,10 @@ from mdf_loop.lower.sequences import as_sequence
 from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.inner_graph import InnerGraph
 from mdf_loop.reading.names_read import refuse_unread
-from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
+from mdf_loop.reading.owned_graph import OwnedGraph, Role, find_owned_graph
 from mdf_loop.reading.readers import Reading, reads
 
-ARGUMENTS = ("input_sequence", "additional_inputs", "body")
+MAP_ARGUMENTS = ("input_sequence", "additional_inputs", "body")
 """Names of a SequenceMap's own arguments. All other arguments are captured values under other names."""
 
 
@@ -41,16 +41,16 @@ def read_sequence_map(
 ) -> Reading:
     """Return the results of the SequenceMap that a Function or Parameter of `node` describes."""
     name = f"{node.id}.{item.id}"
-    owned = owned_graph(written_body(item, node), item, where, body_role(name), document)
-    inputs, outputs = _names(owned)
+    owned = find_owned_graph(written_body(item, node), item, where, describe_body(name), document)
+    inputs, outputs = _check_signature(owned)
     args = dict(item.args or {})
-    refuse_unread(item, node, where, ARGUMENTS, document, (f"'{name}'", "its body does"))
+    refuse_unread(item, node, where, MAP_ARGUMENTS, document, (f"'{name}'", "its body does"))
     inner_scope = scope.inner()
-    for key in (key for key in args if key not in ARGUMENTS):
+    for key in (key for key in args if key not in MAP_ARGUMENTS):
         with b.at(f"{where}.args.{key}"):
             inner_scope.define(key, lower_expression(b, args[key], scope, key))
     with b.at(where, name):
-        operands = _given(b, args, scope)
+        operands = _lower_inputs(b, args, scope)
     if len(inputs) != len(operands):
         raise ArityError(
             f"'{name}' has {len(operands)} inputs, but metadata.inputs of its body names "
@@ -64,12 +64,12 @@ def read_sequence_map(
     return Reading(finals[0] if len(finals) == 1 else finals)
 
 
-def body_role(name: str) -> Role:
+def describe_body(name: str) -> Role:
     """Return the words for the body in errors, for a SequenceMap of this name."""
     return Role(owner=f"'{name}'", kind="map")
 
 
-def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _check_signature(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the body's inputs and outputs."""
     for key, names in (("inputs", owned.inputs), ("outputs", owned.outputs)):
         if not names:
@@ -81,7 +81,7 @@ def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return owned.inputs or (), owned.outputs or ()
 
 
-def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
+def _lower_inputs(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
     """Lower the inputs of a SequenceMap: the first sequence, then further sequences and tensors."""
     if is_omitted(args.get("input_sequence")):
         hint = suggest("input_sequence", args)
@@ -117,7 +117,8 @@ class _ReadSequenceMap(Struct, frozen=True):
             iteration = body_builder.new("int64", (), f"{self.name}.i")
             condition = body_builder.new("bool", (), f"{self.name}.go")
             body_inputs = {
-                k: _member(body_builder, value, iteration) for k, value in self.operands.items()
+                k: _select_member(body_builder, value, iteration)
+                for k, value in self.operands.items()
             }
         body = InnerGraph(body_builder, self.body, self.scope.inner(body_inputs), self.document)
         with body_builder.at(self.body.where):
@@ -155,7 +156,7 @@ class _ReadSequenceMap(Struct, frozen=True):
         return Carried(empty, enter, leave, final, name)
 
 
-def _member(body_builder: ModelBuilder, value: Value, iteration: Value) -> Value:
+def _select_member(body_builder: ModelBuilder, value: Value, iteration: Value) -> Value:
     """Return the value of an input in an iteration: a member of a sequence, or the tensor itself."""
     if is_tensor(value.dtype):
         return value

@@ -55,9 +55,9 @@ def bind_settings(document: Document, values: Mapping[str, Any], precision: str)
     """
     arrays: dict[str, Array] = {}
     for name, value in values.items():
-        parameter, where = _find(document, name)
-        attribute = _attribute(parameter, name, where)
-        arrays[name] = _array(value, getattr(parameter, attribute), name, precision)
+        parameter, where = _find_parameter(document, name)
+        attribute = _find_settable_attribute(parameter, name, where)
+        arrays[name] = _convert_to_array(value, getattr(parameter, attribute), name, precision)
     return Settings(arrays)
 
 
@@ -67,8 +67,8 @@ def written_value(document: Document, name: str) -> Any:
     Raises:
         InputError: If the parameter does not exist, or has no value.
     """
-    parameter, where = _find(document, name)
-    return getattr(parameter, _attribute(parameter, name, where))
+    parameter, where = _find_parameter(document, name)
+    return getattr(parameter, _find_settable_attribute(parameter, name, where))
 
 
 def parameter_of(document: Document, name: str) -> tuple[Any, Any]:
@@ -84,24 +84,26 @@ def parameter_of(document: Document, name: str) -> tuple[Any, Any]:
         raise InputError(
             f"the model has no parameter '{name}'",
             document.where,
-            _unknown_hint(document, name, parts_by_name),
+            _suggest_parameter(document, name, parts_by_name),
         )
     return parts_by_name[name]
 
 
 def is_state(document: Document, name: str) -> bool:
     """Return True for a parameter with a state. A run sets its initial value."""
-    return is_stateful(_find(document, name)[0])
+    return is_stateful(_find_parameter(document, name)[0])
 
 
 def with_settings(document: Document, settings: Settings) -> Document:
     """Return the document in which each set parameter reads an input of the program."""
-    return _with(document, {name: input_name(name) for name in settings.arrays})
+    return _replace_parameters(document, {name: input_name(name) for name in settings.arrays})
 
 
 def with_values(document: Document, settings: Settings) -> Document:
     """Return the document in which each set parameter has its new value."""
-    return _with(document, {name: array.tolist() for name, array in settings.arrays.items()})
+    return _replace_parameters(
+        document, {name: array.tolist() for name, array in settings.arrays.items()}
+    )
 
 
 def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
@@ -129,35 +131,37 @@ def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
     return with_graph(document, replace_fields(document.graph, nodes=nodes))
 
 
-def _with(document: Document, values: Mapping[str, Any]) -> Document:
+def _replace_parameters(document: Document, values: Mapping[str, Any]) -> Document:
     """Return the document in which parameters have these values, by `node.parameter`."""
     if not values:
         return document
-    nodes = [_with_node(node, values) for node in document.graph.nodes]
+    nodes = [_replace_in_node(node, values) for node in document.graph.nodes]
     return with_graph(document, replace_fields(document.graph, nodes=nodes))
 
 
-def _with_node(node: Any, values: Mapping[str, Any]) -> Any:
+def _replace_in_node(node: Any, values: Mapping[str, Any]) -> Any:
     """Return a copy of a node with new values of its parameters."""
-    parameters = [_with_parameter(node, p, values) for p in node.parameters]
+    parameters = [_replace_value(node, p, values) for p in node.parameters]
     return replace_fields(node, parameters=parameters)
 
 
-def _with_parameter(node: Any, parameter: Any, values: Mapping[str, Any]) -> Any:
+def _replace_value(node: Any, parameter: Any, values: Mapping[str, Any]) -> Any:
     """Return a copy of a parameter with its new value, or the parameter itself if it has none."""
     name = f"{node.id}.{parameter.id}"
     if name not in values:
         return parameter
-    return replace_fields(parameter, **{_attribute(parameter, name, ""): values[name]})
+    return replace_fields(
+        parameter, **{_find_settable_attribute(parameter, name, ""): values[name]}
+    )
 
 
-def _find(document: Document, name: str) -> tuple[Any, str]:
+def _find_parameter(document: Document, name: str) -> tuple[Any, str]:
     """Return the parameter that `node.parameter` names, with its path."""
     node, parameter = parameter_of(document, name)
     return parameter, f"{document.where}.nodes['{node.id}'].parameters['{parameter.id}']"
 
 
-def _unknown_hint(document: Document, name: str, parameter_names: Collection[str]) -> str:
+def _suggest_parameter(document: Document, name: str, parameter_names: Collection[str]) -> str:
     """Return the hint about an unknown name of a parameter."""
     named_ports = [port for port in open_ports(document) if name in port.names]
     if named_ports:
@@ -172,7 +176,7 @@ def _unknown_hint(document: Document, name: str, parameter_names: Collection[str
     return suggest(name, parameter_names) or "name it as node.parameter"
 
 
-def _attribute(parameter: Any, name: str, where: str) -> str:
+def _find_settable_attribute(parameter: Any, name: str, where: str) -> str:
     """Return the attribute of a parameter that a run sets: the initial value of a state, else the value."""
     if is_stateful(parameter):
         return "default_initial_value"
@@ -185,7 +189,7 @@ def _attribute(parameter: Any, name: str, where: str) -> str:
     return "value"
 
 
-def _array(value: Any, document_value: Any, name: str, precision: str) -> Array:
+def _convert_to_array(value: Any, document_value: Any, name: str, precision: str) -> Array:
     """Convert the value of a parameter to an array. An integer becomes a float if the document has a float.
 
     Floats without a dtype of their own (Python floats, float64) get the float dtype of the document.
@@ -196,20 +200,20 @@ def _array(value: Any, document_value: Any, name: str, precision: str) -> Array:
         array = np.empty(0, object)
     if array.dtype.kind not in "biuf":
         raise InputError(f"'{name}' must be set to a number or a list of numbers, not {value!r}")
-    if array.dtype == np.float64 or (array.dtype.kind in "iu" and _has_point(document_value)):
+    if array.dtype == np.float64 or (array.dtype.kind in "iu" and _is_float(document_value)):
         array = cast_checked(
-            array, _stated_float(document_value) or precision, f"the value of '{name}'"
+            array, _find_stated_float(document_value) or precision, f"the value of '{name}'"
         )
     return array
 
 
-def _stated_float(document_value: Any) -> str | None:
+def _find_stated_float(document_value: Any) -> str | None:
     """Return the float type that the document states for an array, if it is not the default."""
     stated = dtype_name(document_value) if isinstance(document_value, np.ndarray) else None
     return stated if stated in ("float32", "float16", "bfloat16") else None
 
 
-def _has_point(document_value: Any) -> bool:
+def _is_float(document_value: Any) -> bool:
     """Return True if the value in the document is a float."""
     if isinstance(document_value, str):
         return isinstance(parse_number(document_value), float)

@@ -56,7 +56,7 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
     else:
         if len(inputs) != 2 + n_carried:
             raise ArityError(
-                f"the loop '{form.name}' has {_count(n_carried, 'initial value')}, so its body needs "
+                f"the loop '{form.name}' has {_format_count(n_carried, 'initial value')}, so its body needs "
                 f"2 + {n_carried} inputs (iteration, condition, carried values), but "
                 f"metadata.inputs names {len(inputs)}: {list(inputs)}",
                 form.body_where,
@@ -67,7 +67,7 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
     )
     if len(outputs) < 1 + n_carried:
         raise ArityError(
-            f"the loop '{form.name}' has {_count(n_carried, 'initial value')}, so its body needs at "
+            f"the loop '{form.name}' has {_format_count(n_carried, 'initial value')}, so its body needs at "
             f"least 1 + {n_carried} outputs (condition, carried values), but it has "
             f"{len(outputs)}: {list(outputs)}",
             form.body_where,
@@ -79,7 +79,7 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
     )
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     """Return a number with a noun in the singular or plural."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -87,21 +87,23 @@ def _count(number: int, noun: str) -> str:
 # --- inference --------------------------------------------------------------------------------
 
 
-def free_ports(graph: Any) -> tuple[str, ...]:
+def find_free_ports(graph: Any) -> tuple[str, ...]:
     """Return the ids of input ports that no edge feeds, in document order."""
     fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     ids = (p.id for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed)
     return tuple(dict.fromkeys(ids))
 
 
-def end_ports(graph: Any) -> tuple[tuple[Any, Any], ...]:
+def find_end_ports(graph: Any) -> tuple[tuple[Any, Any], ...]:
     """Return the output ports that feed no edge, with their nodes, in document order."""
     sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
     return tuple((n, p) for n in graph.nodes for p in n.output_ports if (n.id, p.id) not in sent)
 
 
-_ITERATION = re.compile(r"^(i|it|iter\w*|iteration\w*|trip\w*|step\w*|t)([._]\d+)?$", re.IGNORECASE)
-_CONDITION = re.compile(r"go|.*(cond|keep|going|continue).*", re.IGNORECASE)
+_ITERATION_PATTERN = re.compile(
+    r"^(i|it|iter\w*|iteration\w*|trip\w*|step\w*|t)([._]\d+)?$", re.IGNORECASE
+)
+_CONDITION_PATTERN = re.compile(r"go|.*(cond|keep|going|continue).*", re.IGNORECASE)
 
 
 def _infer_inputs(
@@ -113,13 +115,15 @@ def _infer_inputs(
     default_names = {
         p.id for n in form.body.nodes for p in n.input_ports if p.default_value is not None
     }
-    free_names = [name for name in free_ports(form.body) if name not in bound_names | default_names]
+    free_names = [
+        name for name in find_free_ports(form.body) if name not in bound_names | default_names
+    ]
     if isinstance(form.initial, dict):
-        return _inputs_by_name(form, tuple(form.initial), free_names)
+        return _match_named_inputs(form, tuple(form.initial), free_names)
     if n_carried <= 1 and len(free_names) == n_carried:
         return None, None, tuple(free_names)
-    iterations = [name for name in free_names if _ITERATION.match(name)]
-    conditions = [name for name in free_names if _CONDITION.fullmatch(name)]
+    iterations = [name for name in free_names if _ITERATION_PATTERN.match(name)]
+    conditions = [name for name in free_names if _CONDITION_PATTERN.fullmatch(name)]
     if (
         n_carried <= 1
         and len(free_names) == 2 + n_carried
@@ -127,36 +131,38 @@ def _infer_inputs(
     ):
         carried = tuple(n for n in free_names if n not in (iterations[0], conditions[0]))
         return iterations[0], conditions[0], carried
-    raise _unknown_order(form, n_carried, free_names)
+    raise _unknown_order_error(form, n_carried, free_names)
 
 
-def _inputs_by_name(
+def _match_named_inputs(
     form: LoopForm, names: tuple[str, ...], free_names: list[str]
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     """Return the inputs of a body whose carried values are named in `v_initial`."""
-    unknown = [name for name in names if name not in free_ports(form.body)]
+    unknown = [name for name in names if name not in find_free_ports(form.body)]
     if unknown:
         raise SignatureError(
             f"v_initial names '{unknown[0]}', but the body has no such open input port: "
-            f"{list(free_ports(form.body))}",
+            f"{list(find_free_ports(form.body))}",
             f"{form.where}.args.v_initial",
         )
     other_names = [name for name in free_names if name not in names]
-    iterations = [name for name in other_names if _ITERATION.match(name)]
+    iterations = [name for name in other_names if _ITERATION_PATTERN.match(name)]
     conditions = [
-        name for name in other_names if name not in iterations and _CONDITION.fullmatch(name)
+        name
+        for name in other_names
+        if name not in iterations and _CONDITION_PATTERN.fullmatch(name)
     ]
     if (
         len(iterations) > 1
         or len(conditions) > 1
         or len(iterations + conditions) < len(other_names)
     ):
-        raise _unknown_order(form, len(names), free_names)
+        raise _unknown_order_error(form, len(names), free_names)
     iteration = iterations[0] if iterations else None
     return iteration, conditions[0] if conditions else None, names
 
 
-def _unknown_order(form: LoopForm, n_carried: int, free_names: list[str]) -> SignatureError:
+def _unknown_order_error(form: LoopForm, n_carried: int, free_names: list[str]) -> SignatureError:
     """Return the error for inputs whose order cannot be inferred."""
     return SignatureError(
         f"the order of the body's inputs is not written and cannot be inferred for "
@@ -166,7 +172,7 @@ def _unknown_order(form: LoopForm, n_carried: int, free_names: list[str]) -> Sig
     )
 
 
-def _loop_outputs(form: LoopForm, node: Any) -> int:
+def _count_results_read(form: LoopForm, node: Any) -> int:
     """Return the number of results of the loop that the node's output ports read."""
     names = [p.value for p in node.output_ports if isinstance(p.value, str)]
     bare_uses = sum(value == form.name for value in names)
@@ -177,8 +183,8 @@ def _loop_outputs(form: LoopForm, node: Any) -> int:
 
 def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]:
     """Return the outputs of a body without stated outputs: its condition, then the only other output."""
-    ports_at_end = end_ports(form.body)
-    n_results = max(_loop_outputs(form, node), n_carried)
+    ports_at_end = find_end_ports(form.body)
+    n_results = max(_count_results_read(form, node), n_carried)
     names = [port.id for _, port in ports_at_end]
     truth_outputs = [port.id for owner, port in ports_at_end if gives_truth(owner, port.value)]
     can_infer = len(ports_at_end) == 1 + n_results and n_results <= 1 and len(truth_outputs) == 1

@@ -27,9 +27,9 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import check_value
 from mdf_loop.lower.reductions import axis_of, count_of
 from mdf_loop.ops.build_helpers import extents, ints
-from mdf_loop.reading.entries import NamedEntry, entries
+from mdf_loop.reading.entries import NamedEntry, parse_entries
 
-LARGEST_PART = 10_000_000
+MAX_PART_SIZE = 10_000_000
 """Maximum number of elements of one part along the slice's axis."""
 
 _KEYS = ("of", "axis", "start", "end", "stride", "part_size")
@@ -48,12 +48,14 @@ class SliceForm(Struct, frozen=True):
     where: str = ""
 
 
-def slice_forms(value: Any, where: str) -> tuple[SliceForm, ...]:
+def parse_slices(value: Any, where: str) -> tuple[SliceForm, ...]:
     """Parse the loop argument `slices`."""
-    return tuple(_form(entry) for entry in entries(value, where, _KEYS, short_key="of"))
+    return tuple(
+        _parse_slice(entry) for entry in parse_entries(value, where, _KEYS, short_key="of")
+    )
 
 
-def _form(entry: NamedEntry) -> SliceForm:
+def _parse_slice(entry: NamedEntry) -> SliceForm:
     """Parse one entry of the loop argument `slices`. Raise ModelError if a field is wrong."""
     stride = entry.integer("stride", 1)
     is_downward = stride < 0
@@ -76,9 +78,9 @@ def _form(entry: NamedEntry) -> SliceForm:
             entry.where,
             "leave it out for one element without the axis, or give 1 or more",
         )
-    if part > LARGEST_PART:
+    if part > MAX_PART_SIZE:
         raise ModelError(
-            f"the part_size of the slice '{form.name}' is {part}, more than {LARGEST_PART}",
+            f"the part_size of the slice '{form.name}' is {part}, more than {MAX_PART_SIZE}",
             entry.where,
             "capture the whole array, and slice it in the body",
         )
@@ -171,13 +173,13 @@ def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> 
     slices: list[Slice] = []
     for form in forms:
         with b.findings.catch(), b.at(form.where, form.name):
-            slices.append(_slice(b, form, scope))
+            slices.append(_lower_slice(b, form, scope))
     if len(slices) < len(forms):
         raise Poisoned
     return tuple(slices)
 
 
-def _slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
+def _lower_slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
     """Lower the source of a slice, and compute its number of parts. A run fails if a position is out of range."""
     source = tensor(b, lower_expression(b, form.of, scope, f"slices.{form.name}"))
     if not extents(source):
@@ -187,36 +189,38 @@ def _slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
             "port of the loop's node, and read it in the body",
         )
     axis = axis_of(source, form.axis)
-    extent = _number(b, count_of(b, source, axis))
-    start, end = (_position(b, number, extent) for number in (form.start, form.end))
+    extent = _to_int64(b, count_of(b, source, axis))
+    start, end = (_find_position(b, number, extent) for number in (form.start, form.end))
     low, high = (end, start) if form.stride < 0 else (start, end)
-    zero, part = _number(b, 0), _number(b, form.part or 1)
-    is_start_valid = _at_most(b, start, extent) if form.stride < 0 else _at_most(b, zero, start)
-    is_end_valid = b.op("And", _at_most(b, zero, end), _at_most(b, end, extent))
+    zero, part = _to_int64(b, 0), _to_int64(b, form.part or 1)
+    is_start_valid = (
+        _is_at_most(b, start, extent) if form.stride < 0 else _is_at_most(b, zero, start)
+    )
+    is_end_valid = b.op("And", _is_at_most(b, zero, end), _is_at_most(b, end, extent))
     is_inside = b.op(
         "And", is_start_valid, is_end_valid
     )  # a slice whose start is beyond its end has no parts
     message = f"the slice '{form.name}' from {form.start} to {form.end} leaves axis {axis} of {source.type}"
     error = TripCountError(message, hint="positions are 0 to the extent; -1 is the extent itself")
-    step = _number(b, abs(form.stride))
+    step = _to_int64(b, abs(form.stride))
     length = b.op("Add", b.op("Sub", b.op("Sub", high, low), part), step)
     parts = b.op("Div", b.op("Max", length, zero), step)
     first = b.op("Sub", start, part) if form.stride < 0 else start
     return Slice(form, source, axis, first, check_value(b, parts, is_inside, error))
 
 
-def _number(b: ModelBuilder, number: int | Value) -> Value:
+def _to_int64(b: ModelBuilder, number: int | Value) -> Value:
     """Return a number as an int64 value."""
     return b.constant(np.array(number, np.int64)) if isinstance(number, int) else number
 
 
-def _position(b: ModelBuilder, number: int, extent: Value) -> Value:
+def _find_position(b: ModelBuilder, number: int, extent: Value) -> Value:
     """Return the start or end of a slice as a position counted from 0."""
     if number >= 0:
-        return _number(b, number)
-    return b.op("Add", extent, _number(b, number + 1))
+        return _to_int64(b, number)
+    return b.op("Add", extent, _to_int64(b, number + 1))
 
 
-def _at_most(b: ModelBuilder, left: Value, right: Value) -> Value:
+def _is_at_most(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return the truth value of `left <= right`."""
     return b.op("LessOrEqual", left, right)

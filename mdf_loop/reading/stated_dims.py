@@ -11,7 +11,7 @@ from mdf_loop.ir import Shape
 from mdf_loop.reading.names import Item
 
 
-def dims_findings(document: Document, shapes: Mapping[Item, Shape]) -> Iterator[Finding]:
+def check_dims(document: Document, shapes: Mapping[Item, Shape]) -> Iterator[Finding]:
     """Yield a finding for each output with a wrong number of axis names, and for each axis name of two lengths."""
     dims_by_item = dims_of(document)
     lengths: dict[str, tuple[str, object]] = {}

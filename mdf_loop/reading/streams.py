@@ -14,7 +14,7 @@ from mdf_loop.memory_limit import check
 KEY_BYTES = 24
 """Memory per key during its computation, in bytes: the key, its trial or seed, and a copy."""
 
-_FEWER = "ask for fewer trials, keep only numbers over trials (over_trials), or allow more: memory_limit (--memory-limit)"
+_MEMORY_HINT = "ask for fewer trials, keep only numbers over trials (over_trials), or allow more: memory_limit (--memory-limit)"
 
 
 class Streams(Struct, frozen=True):
@@ -50,7 +50,7 @@ class Streams(Struct, frozen=True):
         if self.trials is None:
             return rows
         count = len(self.trials)
-        check(count * rows.nbytes, f"the values of {count * len(rows)} runs", hint=_FEWER)
+        check(count * rows.nbytes, f"the values of {count * len(rows)} runs", hint=_MEMORY_HINT)
         return np.repeat(rows, count, axis=0)
 
     def keys(self, sites: tuple[str, ...], members: int) -> Array:
@@ -62,14 +62,14 @@ class Streams(Struct, frozen=True):
             MemoryLimitError: If the keys of all members and trials would need more memory than the limit.
         """
         if not self.has_members:
-            return _keys(self.seed, sites)
+            return _compute_keys(self.seed, sites)
         count = len(self.trials or (0,)) * (
             members if isinstance(self.seed, int) else len(self.seed)
         )
         check(
             count * max(1, len(sites)) * KEY_BYTES,
             f"the random numbers of {count} runs",
-            hint=_FEWER,
+            hint=_MEMORY_HINT,
         )
         seeds = np.array(self.seed, np.uint64).reshape(-1, 1, 1)
         trials = np.array(self.trials or (0,), np.uint64).reshape(-1, 1)
@@ -78,14 +78,14 @@ class Streams(Struct, frozen=True):
 
     def keys_of_one_run(self, sites: tuple[str, ...]) -> Array:
         """Return the keys of the first seed for a run without trials."""
-        return _keys(self.seed if isinstance(self.seed, int) else self.seed[0], sites)
+        return _compute_keys(self.seed if isinstance(self.seed, int) else self.seed[0], sites)
 
 
 @functools.lru_cache(maxsize=64)
-def _keys(seed: int, sites: tuple[str, ...]) -> Array:
+def _compute_keys(seed: int, sites: tuple[str, ...]) -> Array:
     """Return the keys of sites for one seed."""
     return streams.keys(seed, streams.sites(sites))
 
 
-ONE_STREAM = Streams()
+DEFAULT_STREAMS = Streams()
 """Default random streams of a run: seed 0, no trials."""

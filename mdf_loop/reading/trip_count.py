@@ -26,11 +26,11 @@ from mdf_loop.reading.loop_forms import LoopForm
 from mdf_loop.reading.slices import Slice
 
 
-def trip_count(
+def lower_trip_count(
     b: ModelBuilder, form: LoopForm, scope: Scope, slices: Sequence[Slice]
 ) -> Value | None:
     """Return the maximum number of iterations of the loop, or None without a limit."""
-    shortest_length = _of_slices(b, form, slices)
+    shortest_length = _find_shortest_length(b, form, slices)
     if form.trip_count is None:
         return shortest_length
     term = lower_expression(b, form.trip_count, scope, "M")
@@ -43,14 +43,18 @@ def trip_count(
         )
     constant = b.constant_of(value)
     if constant is None:
-        return _bounded(b, form, _run_time(b, form, value, shortest_length), slices)
-    count = _known(form, float(constant), int(constant) if constant.dtype.kind in "iu" else None)
+        return _guard_trip_count(
+            b, form, _check_at_run_time(b, form, value, shortest_length), slices
+        )
+    count = _check_constant(
+        form, float(constant), int(constant) if constant.dtype.kind in "iu" else None
+    )
     if count == -1 and not form.has_onnx_semantics:
         return shortest_length
-    return _bounded(b, form, b.constant(np.array(count, np.int64)), slices)
+    return _guard_trip_count(b, form, b.constant(np.array(count, np.int64)), slices)
 
 
-def _of_slices(b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]) -> Value | None:
+def _find_shortest_length(b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]) -> Value | None:
     """Return the number of parts of the shortest slice."""
     if not slices:
         return None
@@ -69,7 +73,9 @@ def _of_slices(b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]) -> Valu
     return parts
 
 
-def _bounded(b: ModelBuilder, form: LoopForm, count: Value, slices: Sequence[Slice]) -> Value:
+def _guard_trip_count(
+    b: ModelBuilder, form: LoopForm, count: Value, slices: Sequence[Slice]
+) -> Value:
     """Guard the trip count: a run fails if a slice is too short for the trip count."""
     for scan_slice in slices:
         part_count = b.constant_of(scan_slice.parts)
@@ -83,7 +89,7 @@ def _bounded(b: ModelBuilder, form: LoopForm, count: Value, slices: Sequence[Sli
     return count
 
 
-def _known(form: LoopForm, number: float, integer: int | None) -> int:
+def _check_constant(form: LoopForm, number: float, integer: int | None) -> int:
     """Return a constant trip count as an integer. Raise TripCountError if the number is not an integer."""
     if integer is None and (not np.isfinite(number) or number != int(number)):
         raise TripCountError(
@@ -99,7 +105,7 @@ def _known(form: LoopForm, number: float, integer: int | None) -> int:
     return count
 
 
-def _run_time(
+def _check_at_run_time(
     b: ModelBuilder, form: LoopForm, value: Value, shortest_length: Value | None
 ) -> Value:
     """Return a trip count that is known only at run time. A count of -1 means no trip count."""

@@ -30,22 +30,22 @@ from mdf_loop.reading.body import BodyInputs, ReadBody, UnrolledIteration, read_
 from mdf_loop.reading.delays import RowType
 from mdf_loop.reading.loop_writer import LoopWriter
 from mdf_loop.reading.readers import Reading
-from mdf_loop.reading.recordings import arranged
+from mdf_loop.reading.recordings import arrange_rows
 
 
-def unrolled(writer: LoopWriter) -> Reading | None:
+def unroll_loop(writer: LoopWriter) -> Reading | None:
     """Unroll a loop, and return its results. Return None if the loop is not unrolled.
 
     Raises:
         TripCountError: If the loop has more iterations than the option `unroll` allows.
     """
     limit = writer.b.options.unroll
-    if limit is None or _stays(writer):
+    if limit is None or _cannot_unroll(writer):
         return None
     return _Unroller(writer, limit).write()
 
 
-def _stays(writer: LoopWriter) -> bool:
+def _cannot_unroll(writer: LoopWriter) -> bool:
     """Return True if the loop cannot be unrolled, for example if its number of iterations is not constant."""
     arguments, b = writer.arguments, writer.b
     count, condition = (b.constant_of(v) for v in (arguments.trip_count, arguments.condition))
@@ -83,14 +83,14 @@ class _Unroller:
         """Append all iterations and return their results, or None if the condition is not known."""
         if self.count is not None and self.count > self.limit and not self.has_condition:
             raise self._limit_error(f"{self.count}")
-        initial = [_entering(self.b, value) for value in self.writer.arguments.initial]
+        initial = [_fix_dtype(self.b, value) for value in self.writer.arguments.initial]
         bodies = self._read_iterations(initial)
         if bodies is None:
             return None
         broadcast_values = self._broadcast_initial(initial, bodies[0])
         if broadcast_values is not None:
             new_bodies = self._read_iterations(broadcast_values)
-            if new_bodies is not None and _settled(broadcast_values, new_bodies):
+            if new_bodies is not None and _keeps_shapes(broadcast_values, new_bodies):
                 bodies = new_bodies
         for body in bodies:
             self.b.ops.extend(body.ops)
@@ -143,7 +143,7 @@ class _Unroller:
             b, self.form, writer.signature, entering_values, writer.scopes, writer.document
         )
         pairs = zip(entering, body.leaves, strict=True)
-        body = replace(body, leaves=tuple(_like(b, *pair) for pair in pairs))
+        body = replace(body, leaves=tuple(_cast_like(b, *pair) for pair in pairs))
         for name, before, after in zip(body.leave_names, entering, body.leaves, strict=True):
             if before.dtype != after.dtype:
                 raise CarryTypeError(
@@ -170,7 +170,7 @@ class _Unroller:
         """Return the result of recording `k`: the stacked rows of all iterations, or the last row."""
         b, name = self.b, bodies[0].row_names[k]
         typed_rows = [body.rows[k] for body in bodies if not b.is_weak(body.rows[k])]
-        rows = [_like(b, (typed_rows or [body.rows[k]])[0], body.rows[k]) for body in bodies]
+        rows = [_cast_like(b, (typed_rows or [body.rows[k]])[0], body.rows[k]) for body in bodies]
         form = self.form.recordings.get(name)
         if form is not None and form.last:
             return rows[-1]
@@ -183,7 +183,7 @@ class _Unroller:
                     "a recorded value must have one shape in all iterations",
                 )
         stack = b.op("Concat", *(b.op("Unsqueeze", row, ints(b, 0)) for row in rows), axis=0)
-        return stack if form is None else arranged(b, form, stack, self.writer.scopes.node)
+        return stack if form is None else arrange_rows(b, form, stack, self.writer.scopes.node)
 
     def _build_named_results(self, bodies: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:
         """Return functions that compute the further results of the loop by name: iterations, condition, stopped_by."""
@@ -198,7 +198,7 @@ class _Unroller:
         }
 
 
-def _entering(b: ModelBuilder, value: Value) -> Value:
+def _fix_dtype(b: ModelBuilder, value: Value) -> Value:
     """Return an initial value with a fixed dtype, as in a loop: a plain number no longer adapts its dtype."""
     constant = b.constant_of(value)
     if constant is not None:
@@ -206,7 +206,7 @@ def _entering(b: ModelBuilder, value: Value) -> Value:
     return b.op("Identity", value) if b.is_weak(value) else value
 
 
-def _like(b: ModelBuilder, other: Value, value: Value) -> Value:
+def _cast_like(b: ModelBuilder, other: Value, value: Value) -> Value:
     """Cast a plain number to the dtype of another value. Return any other value unchanged."""
     is_plain_number = (
         b.is_weak(value) and value.dtype != "string" and fits_dtype(b, value, other.dtype)
@@ -215,7 +215,7 @@ def _like(b: ModelBuilder, other: Value, value: Value) -> Value:
     return cast(b, value, other.dtype) if is_plain_number and is_lossless else value
 
 
-def _settled(initial: Sequence[Value], bodies: Sequence[ReadBody]) -> bool:
+def _keeps_shapes(initial: Sequence[Value], bodies: Sequence[ReadBody]) -> bool:
     """Return True if every carried value keeps its initial shape."""
     pairs = (pair for body in bodies for pair in zip(initial, body.leaves, strict=True))
     return all(before.shape == after.shape for before, after in pairs)

@@ -166,7 +166,7 @@ class Results(Outputs):
         """
         from mdf_loop.drawing import draw
         from mdf_loop.outline import observe
-        from mdf_loop.reading.document_for_run import as_run
+        from mdf_loop.reading.document_for_run import apply_run_values
 
         if self.model is None:
             raise InputError(
@@ -175,7 +175,7 @@ class Results(Outputs):
             )
         is_over_time = any(axis.name == "time" for axis in self.axes)
         options = {"over_time": is_over_time, **options, "observation": observe(self)}
-        return draw(as_run(self.model, self.run_values, self.steps), target, **options)
+        return draw(apply_run_values(self.model, self.run_values, self.steps), target, **options)
 
     def plot(
         self,

@@ -31,8 +31,8 @@ from mdf_loop.passes.segments.pregenerate_random_numbers import (
     total_elements,
 )
 from mdf_loop.pipeline import LOADED, over_time, prepare
-from mdf_loop.reading.binding import Bound
-from mdf_loop.reading.memory import PLACES, label
+from mdf_loop.reading.binding import BoundValues
+from mdf_loop.reading.memory import NODE_FIELDS, state_name
 from mdf_loop.reading.over_time import OverTime
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend, Runnable
 from mdf_loop.run.control.snapshot import Snapshot
@@ -104,11 +104,11 @@ class TimeSession:
         self.has_run = programs.later.output_names(OutputRole.HAS_RUN)
         """Name of the flags of each output's node, which are True in rows in which the node ran."""
         inputs = {entry.value.name: entry.value for entry in programs.later.inputs}
-        names = map(label, programs.states)
+        names = map(state_name, programs.states)
         self.carried = {name: inputs[self._state_inputs[name]] for name in names}
         """Carried values by name, with a type that is common to all steps of one run."""
         self._per_member = frozenset(
-            label(state) for state in programs.states if state[0] in PLACES
+            state_name(state) for state in programs.states if state[0] in NODE_FIELDS
         )
         """Names of the values that a sweep may change, which excludes the counters of the schedule."""
 
@@ -234,7 +234,7 @@ class TimeSession:
             sessions = tuple(self._sessions.values())
         return (sessions[-1] if sessions else self.first).device
 
-    def start(self, specification: RunSpecification, bound: Bound) -> State | None:
+    def start(self, specification: RunSpecification, bound: BoundValues) -> State | None:
         """Return the initial state in the types of the model, or None for a run from step 0.
 
         Raises:
@@ -253,7 +253,7 @@ class TimeSession:
 
     # --- inputs of the programs -----------------------------------------------------------------
 
-    def given(self, bound: Bound, first: int, last: int | None = None) -> dict[str, Array]:
+    def given(self, bound: BoundValues, first: int, last: int | None = None) -> dict[str, Array]:
         """Return the inputs of evaluation `first`, or of the evaluations from `first` to before `last`."""
         feeds = dict(bound.arrays)
         for name in bound.inputs.over_time:
@@ -323,7 +323,7 @@ class TimeSession:
             state[name] = convert_to_type(array, value, int(has_members))
         return state
 
-    def read_state(self, parts: Snapshot, bound: Bound) -> State:
+    def read_state(self, parts: Snapshot, bound: BoundValues) -> State:
         """Read the carried values from a checkpoint."""
         members = self._members(bound)
         return {
@@ -331,11 +331,11 @@ class TimeSession:
             for name, value in self.carried.items()
         }
 
-    def members(self, bound: Bound) -> int:
+    def members(self, bound: BoundValues) -> int:
         """Return the number of members that run at once, which is 1 without a sweep."""
         return math.prod(self._members(bound))
 
-    def _members(self, bound: Bound) -> tuple[int, ...]:
+    def _members(self, bound: BoundValues) -> tuple[int, ...]:
         """Return the shape of the axis of members, which is empty without a sweep."""
         return (len(bound.arrays[min(self.swept)]),) if self.swept else ()
 

@@ -29,7 +29,7 @@ from mdf_loop.run.states import KEYS_NAME, State
 from mdf_loop.run.time_session import LAST_ONLY, TimeSession
 
 if TYPE_CHECKING:
-    from mdf_loop.reading.binding import Bound
+    from mdf_loop.reading.binding import BoundValues
     from mdf_loop.run.recording.recording_plan import RecordingPlan
     from mdf_loop.specification import RunSpecification
 
@@ -64,7 +64,7 @@ class TimeStepper:
         self,
         session: TimeSession,
         specification: RunSpecification,
-        bound: Bound,
+        bound: BoundValues,
         plan: RecordingPlan,
     ) -> None:
         start = session.start(specification, bound)

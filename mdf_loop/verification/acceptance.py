@@ -11,7 +11,7 @@ from mdf_loop.lower.builder import Options
 from mdf_loop.outline.cycles import cycle_groups
 from mdf_loop.pipeline import CHECK, evaluation, prepare
 from mdf_loop.reading import Reading, bind
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.inputs import bind_types
 from mdf_loop.reading.names import refuse_without_outputs
 from mdf_loop.reading.over_time import read_over_time
@@ -58,9 +58,9 @@ def read_for_run(document: Document, inputs: Mapping[str, Any], options: Options
     return read_once(document, _bound(document, inputs, options), options)
 
 
-def _bound(document: Document, inputs: Mapping[str, Any], options: Options) -> Bound:
+def _bound(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundValues:
     """Return the bound inputs of a run. A missing required input is bound by its type alone."""
     try:
-        return Bound.of(bind(document, inputs, options))
+        return BoundValues.of(bind(document, inputs, options))
     except InputError:  # a missing value needs a type only; other errors are raised again
-        return Bound.of(bind_types(document, inputs, options))
+        return BoundValues.of(bind_types(document, inputs, options))

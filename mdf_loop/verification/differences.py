@@ -20,7 +20,7 @@ from mdf_loop.ir import Value
 from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.lower.syntax import names_in
 from mdf_loop.reading.inputs import is_imported, open_ports
-from mdf_loop.reading.parameters import further_expressions, is_stateful
+from mdf_loop.reading.parameters import is_stateful, iterate_further_expressions
 from mdf_loop.verification.expressions import growing_states, python_differences
 from mdf_loop.verification.order import random_places
 
@@ -147,7 +147,7 @@ def _expressions(node: Any) -> Iterator[tuple[str, str]]:
     """Yield the expressions of a node, each with its place in the node."""
     for kind in ("functions", "parameters", "output_ports"):
         for item in getattr(node, kind):
-            stated = (item.value, *further_expressions(item))
+            stated = (item.value, *iterate_further_expressions(item))
             yield from ((f"{kind}['{item.id}']", text) for text in stated if isinstance(text, str))
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.ir import Program
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.names import output_names
 from mdf_loop.specification import RunSpecification
 
 
-def prepare(prepared: Prepared, spec: RunSpecification) -> Bound:
+def prepare(prepared: Prepared, spec: RunSpecification) -> BoundValues:
     """Read, compile and cache the programs of a run, and return its bound inputs.
 
     Raises:
@@ -20,7 +20,9 @@ def prepare(prepared: Prepared, spec: RunSpecification) -> Bound:
     return bound.with_random_keys(programs[0]) if programs else bound
 
 
-def _programs(prepared: Prepared, spec: RunSpecification, bound: Bound) -> tuple[Program, ...]:
+def _programs(
+    prepared: Prepared, spec: RunSpecification, bound: BoundValues
+) -> tuple[Program, ...]:
     """Return the compiled programs of one evaluation, or of a run over time (first and later steps).
 
     A model without outputs has no program.

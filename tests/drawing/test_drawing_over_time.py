@@ -110,8 +110,8 @@ def test_types_over_time(models):
 
 
 def test_words_for_a_condition_on_its_own_node():
-    from mdf_loop.reading.schedule.table import condition_text
+    from mdf_loop.reading.schedule.table import describe_condition
 
-    assert condition_text({"type": "AfterNCalls", "kwargs": {"node": "A", "n": 2}}) == (
+    assert describe_condition({"type": "AfterNCalls", "kwargs": {"node": "A", "n": 2}}) == (
         "after 2 calls of A"
     )

@@ -23,7 +23,7 @@ from mdf_loop.importing import READERS, read_foreign
 from mdf_loop.importing.writing import write_model
 from mdf_loop.ir import Constant, Loop, Program, results, walk
 from mdf_loop.reading import open_ports
-from mdf_loop.reading.port_values import nothing
+from mdf_loop.reading.port_values import create_default
 
 OPTIONS: dict[str, Any] = {"device": "cpu", "shapes": "dynamic", "max_iterations": 50}
 MAX_ITERATIONS = 10_000
@@ -116,7 +116,7 @@ def _inputs(compiled: mdf_loop.CompiledModel) -> dict[str, Any]:
             inputs[port.full_name] = np.ones(extents, np.int64)
         elif port.required:
             dtype = stated_dtype(port.port, "float64")
-            inputs[port.full_name] = nothing(port.port, dtype, extents, port.where)
+            inputs[port.full_name] = create_default(port.port, dtype, extents, port.where)
     return inputs
 
 

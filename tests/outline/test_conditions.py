@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from mdf_loop.outline import outline
-from mdf_loop.reading.schedule.table import condition_text
+from mdf_loop.reading.schedule.table import describe_condition
 
 
 def condition_dict(kind, **kwargs):
@@ -141,7 +141,7 @@ CONDITIONS = [
 
 @pytest.mark.parametrize(("condition", "expected"), CONDITIONS)
 def test_conditions_in_words(condition, expected):
-    assert condition_text(condition) == expected
+    assert describe_condition(condition) == expected
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_condition_objects_refer_to_nodes():
     condition = Condition(
         "All", dependencies=[every_two_calls, Condition("Not", condition=Condition("Never"))]
     )
-    assert condition_text(condition) == "every 2 calls of A and not never"
+    assert describe_condition(condition) == "every 2 calls of A and not never"
 
 
 def test_default_conditions_have_no_words():

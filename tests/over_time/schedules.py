@@ -24,7 +24,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.importing.opening import open_document
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading import passes_loop
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.inputs import bind
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.schedule import plan
@@ -145,7 +145,7 @@ def decides_while_running(source: Model, record: list[str], dt: float | None) ->
     document = opened(source)
     bound_inputs = bind(document, {}, Options(), 2)
     spec = specify(record=tuple(record), steps=2, dt=dt)
-    return None in read_over_time(document, Bound.of(bound_inputs), Options(), spec).plans
+    return None in read_over_time(document, BoundValues.of(bound_inputs), Options(), spec).plans
 
 
 _EVALUATE_EDGE = EvaluableGraph.evaluate_edge
@@ -236,9 +236,9 @@ def _equal(left: Any, right: Any) -> bool:
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reduce the limits at which evaluations count as endless, in both engines."""
     monkeypatch.setattr(engine_graph, "MAX_IDLE_PASSES", 60)
-    monkeypatch.setattr(engine_graph, "MOST_PASSES", 400)
-    monkeypatch.setattr(plan, "MOST_PASSES", 400)
-    monkeypatch.setattr(passes_loop, "MOST_PASSES", 400)
+    monkeypatch.setattr(engine_graph, "MAX_PASSES", 400)
+    monkeypatch.setattr(plan, "MAX_PASSES", 400)
+    monkeypatch.setattr(passes_loop, "MAX_PASSES", 400)
 
 
 def decide_while_running(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.importing.opening import open_document
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading import binding
-from mdf_loop.reading.binding import Inputs
+from mdf_loop.reading.binding import InputBinder
 from mdf_loop.specification import Values
 
 
@@ -32,7 +32,7 @@ class Watched:
 
     def __init__(self, source: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
         self.looked = 0
-        self._inputs = Inputs(open_document(source), Options())
+        self._inputs = InputBinder(open_document(source), Options())
         real = binding.bind
 
         def counted(*arguments: Any) -> Any:
@@ -41,7 +41,7 @@ class Watched:
 
         monkeypatch.setattr(binding, "bind", counted)
 
-    def bound(self, inputs: dict[str, Any], **more: Any) -> binding.Bound:
+    def bound(self, inputs: dict[str, Any], **more: Any) -> binding.BoundValues:
         return self._inputs.bind(Values(inputs), **more)
 
 
@@ -120,9 +120,9 @@ def test_defaults_are_checked_in_runs_over_time_without_inputs(monkeypatch):
     model = graph(y={"default_value": 1.5})
     compiled = mdf_loop.compile(model, device="cpu")
     looked = []
-    look = Inputs._bind_uncached
+    look = InputBinder._bind_uncached
     monkeypatch.setattr(
-        Inputs, "_bind_uncached", lambda *arguments: looked.append(1) or look(*arguments)
+        InputBinder, "_bind_uncached", lambda *arguments: looked.append(1) or look(*arguments)
     )
     for steps in (2, 3, 2):
         assert compiled.run(steps=steps)["A.sum"].tolist() == [1.5] * steps

@@ -11,7 +11,7 @@ import mdf_loop
 from mdf_loop.document.document import Document
 from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import ArityError, ModelError, SignatureError
-from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
+from mdf_loop.reading.loop_forms import LoopForm, order_initial_values, parse_loop
 
 BODY = {"metadata": {"inputs": ["i", "go", "x", "y"], "outputs": ["go", "x", "y"]}, "nodes": {}}
 WHERE = "$.graphs[0].nodes['N'].functions['f']"
@@ -25,7 +25,7 @@ def form(args: dict[str, Any] | None, parameters: dict[str, Any] | None = None) 
     values = [Parameter(id=k, value=v) for k, v in (parameters or {}).items()]
     node = Node(id="N", functions=[function], parameters=values)
     other = graph_of({"other": BODY}, "$")
-    return loop_form(function, node, WHERE, Document(None, "$", {"other": other}))
+    return parse_loop(function, node, WHERE, Document(None, "$", {"other": other}))
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_a_tuple_split_by_yaml_is_refused(text: str) -> None:
 
 
 def test_initial_values_by_name_in_the_order_of_the_body() -> None:
-    assert carried_expressions(form({"v_initial": {"y": 1, "x": 2}})) == (2, 1)
+    assert order_initial_values(form({"v_initial": {"y": 1, "x": 2}})) == (2, 1)
     for names in ({"x": 1}, {"x": 1, "y": 2, "z": 3}, {"x": 1, "z": 3}):
         with pytest.raises(ArityError, match="but the body carries"):
-            carried_expressions(form({"v_initial": names}))
+            order_initial_values(form({"v_initial": names}))
 
 
 @pytest.mark.parametrize(

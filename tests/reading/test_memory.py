@@ -8,7 +8,7 @@ import pytest
 from mdf_loop.errors import CarryShapeError, CarryTypeError, Poisoned
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.reading.memory import CarriedTypes, LoopMemory, Memory, State, fitted, selected
+from mdf_loop.reading.memory import CarriedTypes, LoopMemory, Memory, State, generalize, select_term
 
 V: State = ("parameter", "A", "v")
 W: State = ("output", "A", "w")
@@ -101,11 +101,11 @@ def test_a_type_that_never_stops_widening_is_refused() -> None:
 
 def test_conversion_to_a_wider_type_keeps_the_numbers() -> None:
     b = ModelBuilder()
-    wide = fitted(b, _constant(b, 3), "float64", (2,))
+    wide = generalize(b, _constant(b, 3), "float64", (2,))
     assert b.constant_of(wide) is None or b.constant_of(wide).tolist() == [3.0, 3.0]  # type: ignore[union-attr]
     assert (wide.dtype, wide.shape) == ("float64", (2,))
     test = b.new("bool", (), "test")
-    chosen = selected(b, test, _constant(b, 1), _constant(b, [0.5, 0.5]))
+    chosen = select_term(b, test, _constant(b, 1), _constant(b, [0.5, 0.5]))
     assert isinstance(chosen, Value)
     assert (chosen.dtype, chosen.shape) == ("float64", (2,))
-    assert selected(b, True, wide, _constant(b, 0)) is wide
+    assert select_term(b, True, wide, _constant(b, 0)) is wide

@@ -10,7 +10,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.importing.opening import open_document
-from mdf_loop.reading.order_of_states import new_values_read
+from mdf_loop.reading.order_of_states import find_new_value_reads
 from tests.models.timed import PAIR, edge, graph
 
 Node = dict[str, Any]
@@ -21,7 +21,7 @@ W = {"default_initial_value": 0.25, "time_derivative": "0.08 * (v + 0.7 - 0.8 * 
 
 def pairs(model: Any) -> list[str]:
     """Return the beginnings of the notes about a model."""
-    return [note.what.partition(":")[0] for note in new_values_read(open_document(model))]
+    return [note.what.partition(":")[0] for note in find_new_value_reads(open_document(model))]
 
 
 def node(parameters: Node, functions: Node | None = None) -> Node:
@@ -231,7 +231,7 @@ def test_the_note_is_there_where_simultaneous_steps_have_other_numbers(name: str
 
 
 def test_the_sentence_says_what_to_do_and_where() -> None:
-    (note,) = new_values_read(open_document(graph(cell=node({"v": V, "w": W}))))
+    (note,) = find_new_value_reads(open_document(graph(cell=node({"v": V, "w": W}))))
     assert note.what == (
         "in node 'cell', w reads the new v: 'v' is written above 'w', so it has taken its step of dt already. "
         "Simultaneous Euler steps (Brian2's method='euler') read the old v: for these compute the derivative "
@@ -239,7 +239,7 @@ def test_the_sentence_says_what_to_do_and_where() -> None:
     )
     assert note.where == "$.graphs[0].nodes['cell'].parameters['w']"
     content, _ = CASES["through a parameter"]
-    (note,) = new_values_read(open_document(graph(cell=content)))
+    (note,) = find_new_value_reads(open_document(graph(cell=content)))
     assert "for these compute 'p' and the derivative of 'w' in a function" in note.what
 
 

@@ -79,7 +79,7 @@ def test_only_used_values_are_carried() -> None:
 
 
 def test_the_limit_of_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes_loop, "MOST_PASSES", 20)
+    monkeypatch.setattr(passes_loop, "MAX_PASSES", 20)
     within = condition("Threshold", dependency="A", parameter="c", threshold=20, comparator=">=")
     assert mdf_loop.compile(model("one", None, within)).run()["n"] == 20
     beyond = condition("Threshold", dependency="A", parameter="c", threshold=21, comparator=">=")

@@ -9,12 +9,12 @@ import pytest
 from mdf_loop.document.document import Document
 from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import ArityError, SignatureError
-from mdf_loop.reading.loop_forms import loop_form
+from mdf_loop.reading.loop_forms import parse_loop
 from mdf_loop.reading.signature import (
     Signature,
-    end_ports,
+    find_end_ports,
+    find_free_ports,
     find_signature,
-    free_ports,
     gives_truth,
 )
 
@@ -32,7 +32,7 @@ def signature(
         input_ports=[InputPort(id=name) for name in more.get("inputs", [])],
         output_ports=[OutputPort(id=f"o{k}", value=v) for k, v in enumerate(ports or ["f"])],
     )
-    form = loop_form(function, node, "$", Document(None, "$"))
+    form = parse_loop(function, node, "$", Document(None, "$"))
     return find_signature(form, node, n_carried)
 
 
@@ -143,8 +143,8 @@ def test_open_and_end_ports() -> None:
         },
         "$",
     )
-    assert free_ports(graph) == ("x", "y")
-    assert [(n.id, p.id) for n, p in end_ports(graph)] == [("a", "q"), ("b", "r")]
+    assert find_free_ports(graph) == ("x", "y")
+    assert [(n.id, p.id) for n, p in find_end_ports(graph)] == [("a", "q"), ("b", "r")]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,12 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.errors import ConditionError, UnsupportedError
-from mdf_loop.reading.schedule.arguments import COMPOSITE, INSIDE, Arguments, type_and_arguments
+from mdf_loop.reading.schedule.arguments import (
+    COMPOSITE_TYPES,
+    INNER_CONDITION,
+    Arguments,
+    type_and_arguments,
+)
 from mdf_loop.reading.schedule.conditions import (
     AllOf,
     Compare,
@@ -29,13 +34,18 @@ from mdf_loop.reading.schedule.conditions import (
 )
 from mdf_loop.reading.schedule.written import IN_ENGINE, WrittenCondition
 
-_VISITS = TimeCount(TimeScale.CONSIDERATION_SET_EXECUTION, TimeScale.LIFE)
-_ABSOLUTE = {"TimeInterval", "TimeTermination"}
-_MS = {"s": Fraction(1000), "ms": Fraction(1), "us": Fraction(1, 10**3), "ns": Fraction(1, 10**6)}
+_VISIT_COUNT = TimeCount(TimeScale.CONSIDERATION_SET_EXECUTION, TimeScale.LIFE)
+_ABSOLUTE_TYPES = {"TimeInterval", "TimeTermination"}
+_MILLISECONDS = {
+    "s": Fraction(1000),
+    "ms": Fraction(1),
+    "us": Fraction(1, 10**3),
+    "ns": Fraction(1, 10**6),
+}
 _UNITS = {"second": "s", "millisecond": "ms", "microsecond": "us", "nanosecond": "ns"}
 
 
-class Points(Struct, frozen=True):
+class TimePoints(Struct, frozen=True):
     """Times of a TimeInterval or TimeTermination condition, in milliseconds."""
 
     repeat: Fraction | None
@@ -68,21 +78,21 @@ class AbsoluteTime(Struct, frozen=True):
 
     def convert(self, written: WrittenCondition) -> Condition:
         """Convert a TimeInterval or TimeTermination to a condition on the number of visits."""
-        points = _points(written.type, written.arguments, written.where)
+        points = _read_time_points(written.type, written.arguments, written.where)
         parts: list[Condition] = []
         if points.repeat is not None:
             parts.append(self._convert_repetition(points, written))
         if points.start is not None:
             visits = (points.start - self.start) / self.interval
             first = math.ceil(visits) if points.start_inclusive else math.floor(visits) + 1
-            parts.append(Compare((_VISITS,), ">=", first))
+            parts.append(Compare((_VISIT_COUNT,), ">=", first))
         if points.end is not None:
             visits = (points.end - self.start) / self.interval
             last = math.floor(visits) if points.end_inclusive else math.ceil(visits) - 1
-            parts.append(Compare((_VISITS,), "<=", last))
+            parts.append(Compare((_VISIT_COUNT,), "<=", last))
         return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
-    def _convert_repetition(self, points: Points, written: WrittenCondition) -> Condition:
+    def _convert_repetition(self, points: TimePoints, written: WrittenCondition) -> Condition:
         """Return the condition that a whole number of periods has passed since the offset."""
         assert points.repeat is not None
         offset = self._find_offset(points, written)
@@ -90,9 +100,9 @@ class AbsoluteTime(Struct, frozen=True):
         offset_visits = (offset - self.start) / self.interval
         if offset_visits.denominator != 1:
             return ConstantCondition(False)
-        return EveryNth(_VISITS, int(period_visits), int(offset_visits))
+        return EveryNth(_VISIT_COUNT, int(period_visits), int(offset_visits))
 
-    def _find_offset(self, points: Points, written: WrittenCondition) -> Fraction:
+    def _find_offset(self, points: TimePoints, written: WrittenCondition) -> Fraction:
         """Return the time from which repetitions are counted: the time of the layer's first visit."""
         if len(self.layers) == 1 and points.start is not None:
             return points.start
@@ -106,38 +116,38 @@ class AbsoluteTime(Struct, frozen=True):
         )
 
 
-def absolute_time(
+def create_clock(
     conditions: Iterable[tuple[Any, str]], layers: Sequence[Sequence[str]]
 ) -> AbsoluteTime:
     """Return the clock of a graph. `conditions` are all conditions with their paths."""
-    all_times = [list(_found(condition, where)) for condition, where in conditions]
+    all_times = [list(_find_time_points(condition, where)) for condition, where in conditions]
     times_by_condition = [points for points in all_times if points]
     intervals = [p.repeat for points in times_by_condition for p in points if p.repeat is not None]
     start_times = [
         min((t for p in points for t in p.inclusive_times), default=Fraction(0))
         for points in times_by_condition
     ]
-    interval = _greatest_divisor(intervals) / len(layers) if intervals else Fraction(1)
+    interval = _greatest_common_divisor(intervals) / len(layers) if intervals else Fraction(1)
     start = max(Fraction(0), min(start_times, default=Fraction(0)))
     return AbsoluteTime(bool(times_by_condition), start, interval, layers)
 
 
-def _greatest_divisor(numbers: Sequence[Fraction]) -> Fraction:
+def _greatest_common_divisor(numbers: Sequence[Fraction]) -> Fraction:
     """Return the greatest common divisor of fractions."""
     scale = math.lcm(*(number.denominator for number in numbers))
     return Fraction(math.gcd(*(int(number * scale) for number in numbers)), scale)
 
 
-def _found(condition: Any, where: str) -> Iterable[Points]:
+def _find_time_points(condition: Any, where: str) -> Iterable[TimePoints]:
     """Yield the times of a condition if it is on absolute time, and of the conditions inside it."""
     kind, arguments = type_and_arguments(condition)
-    if kind in _ABSOLUTE:
-        yield _points(kind, arguments, where)
-    elif kind in COMPOSITE:
+    if kind in _ABSOLUTE_TYPES:
+        yield _read_time_points(kind, arguments, where)
+    elif kind in COMPOSITE_TYPES:
         for _, part in Arguments(type=kind, arguments=arguments).parts():
-            yield from _found(part, where)
-    elif INSIDE in arguments:
-        for _ in _found(arguments[INSIDE], where):
+            yield from _find_time_points(part, where)
+    elif INNER_CONDITION in arguments:
+        for _ in _find_time_points(arguments[INNER_CONDITION], where):
             raise UnsupportedError(
                 f"a condition on absolute time inside '{kind}' cannot be compiled: "
                 "graph-scheduler does not run its clock for it",
@@ -146,7 +156,7 @@ def _found(condition: Any, where: str) -> Iterable[Points]:
             )
 
 
-def _points(kind: str, arguments: Mapping[str, Any], where: str) -> Points:
+def _read_time_points(kind: str, arguments: Mapping[str, Any], where: str) -> TimePoints:
     """Return the times of a condition, as graph_scheduler reads them."""
     import graph_scheduler
 
@@ -157,17 +167,19 @@ def _points(kind: str, arguments: Mapping[str, Any], where: str) -> Points:
             f"the condition '{kind}' cannot be read: {error}", where, "e.g. repeat: 2, unit: ms"
         ) from None
     if kind == "TimeTermination":
-        return Points(None, _ms(condition.t, where), bool(condition.inclusive), None, True)
-    return Points(
-        _ms(condition.repeat, where),
-        _ms(condition.start, where),
+        return TimePoints(
+            None, _to_milliseconds(condition.t, where), bool(condition.inclusive), None, True
+        )
+    return TimePoints(
+        _to_milliseconds(condition.repeat, where),
+        _to_milliseconds(condition.start, where),
         bool(condition.start_inclusive),
-        _ms(condition.end, where),
+        _to_milliseconds(condition.end, where),
         bool(condition.end_inclusive),
     )
 
 
-def _ms(quantity: Any, where: str) -> Fraction | None:
+def _to_milliseconds(quantity: Any, where: str) -> Fraction | None:
     """Return a quantity of time in milliseconds. Raise UnsupportedError if its unit is unknown."""
     if quantity is None:
         return None
@@ -178,4 +190,4 @@ def _ms(quantity: Any, where: str) -> Fraction | None:
             where,
             IN_ENGINE,
         )
-    return Fraction(str(quantity.m)) * _MS[unit]
+    return Fraction(str(quantity.m)) * _MILLISECONDS[unit]

@@ -10,13 +10,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
-ABOUT = ("dependency", "dependencies", "node", "args")
+NODE_ARGUMENTS = ("dependency", "dependencies", "node", "args")
 """Names of the argument with the node or nodes that a condition refers to."""
 
-COMPOSITE = frozenset({"All", "And", "Any", "Or"})
+COMPOSITE_TYPES = frozenset({"All", "And", "Any", "Or"})
 """Types of conditions whose arguments, under any names, are other conditions."""
 
-INSIDE = "condition"
+INNER_CONDITION = "condition"
 """Name of the argument of `Not` and `NWhen` with their inner condition."""
 
 
@@ -43,17 +43,17 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
 
     def node_arguments(self) -> list[Any]:
         """Return the nodes that the condition refers to."""
-        return _listed(self.get(*ABOUT))
+        return _to_list(self.get(*NODE_ARGUMENTS))
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Yield the parts of a composite condition, each with its place in the condition."""
         for name, value in self.arguments.items():
             self.read_names[name] = None
-            for k, part in enumerate(_listed(value)):
+            for k, part in enumerate(_to_list(value)):
                 yield f"{name}[{k}]" if isinstance(value, list | tuple) else name, part
 
 
-def _listed(value: Any) -> list[Any]:
+def _to_list(value: Any) -> list[Any]:
     """Convert an argument to a list: None to an empty list, a single value to a list of one."""
     return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 

@@ -26,7 +26,7 @@ class TimeScale(IntEnum):
 EVALUATION = TimeScale.ENVIRONMENT_STATE_UPDATE
 
 
-def _words(scale: TimeScale) -> str:
+def _format_scale(scale: TimeScale) -> str:
     """Return the name of a unit of time in words."""
     return scale.name.lower().replace("_", " ")
 
@@ -38,7 +38,7 @@ class RunCount(Struct, frozen=True):
     scale: TimeScale = EVALUATION
 
     def __str__(self) -> str:
-        return f"runs of {self.node} in {_words(self.scale)}"
+        return f"runs of {self.node} in {_format_scale(self.scale)}"
 
     @property
     def persists(self) -> bool:
@@ -64,7 +64,7 @@ class TimeCount(Struct, frozen=True):
     within: TimeScale = EVALUATION
 
     def __str__(self) -> str:
-        return f"number of {_words(self.unit)} in {_words(self.within)}"
+        return f"number of {_format_scale(self.unit)} in {_format_scale(self.within)}"
 
     @property
     def persists(self) -> bool:
@@ -135,7 +135,7 @@ class JustRan(Struct, frozen=True):
         return f"{self.node} just ran"
 
 
-class Reaches(Struct, frozen=True):
+class ThresholdCondition(Struct, frozen=True):
     """Comparison of a value of a node with a threshold. `==` and `!=` compare with a tolerance."""
 
     node: str
@@ -149,28 +149,36 @@ class Reaches(Struct, frozen=True):
 
 
 Condition: TypeAlias = (
-    ConstantCondition | AllOf | AnyOf | Not | FirstTimes | Compare | EveryNth | JustRan | Reaches
+    ConstantCondition
+    | AllOf
+    | AnyOf
+    | Not
+    | FirstTimes
+    | Compare
+    | EveryNth
+    | JustRan
+    | ThresholdCondition
 )
 
 NEVER = ConstantCondition(False)
 ALWAYS = ConstantCondition(True)
 
 
-def parts(condition: Condition) -> Iterator[Condition]:
+def iterate_parts(condition: Condition) -> Iterator[Condition]:
     """Yield the condition and all conditions inside it."""
     yield condition
     match condition:
         case AllOf(inner) | AnyOf(inner):
             for part in inner:
-                yield from parts(part)
+                yield from iterate_parts(part)
         case Not(part) | FirstTimes(part, _, _):
-            yield from parts(part)
+            yield from iterate_parts(part)
 
 
-def counts_in(condition: Condition) -> tuple[Count, ...]:
+def find_counts(condition: Condition) -> tuple[Count, ...]:
     """Return the counts that determine whether the condition holds."""
     counts: dict[Count, None] = {}
-    for part in parts(condition):
+    for part in iterate_parts(condition):
         if isinstance(part, Compare):
             counts.update(dict.fromkeys(part.counts))
         elif isinstance(part, EveryNth):
@@ -178,7 +186,9 @@ def counts_in(condition: Condition) -> tuple[Count, ...]:
     return tuple(counts)
 
 
-def all_in(conditions: Any, kind: type[Any]) -> tuple[Any, ...]:
+def find_parts(conditions: Any, kind: type[Any]) -> tuple[Any, ...]:
     """Return the parts of one kind in several conditions, without duplicates."""
-    matches = (p for condition in conditions for p in parts(condition) if isinstance(p, kind))
+    matches = (
+        p for condition in conditions for p in iterate_parts(condition) if isinstance(p, kind)
+    )
     return tuple(dict.fromkeys(matches))

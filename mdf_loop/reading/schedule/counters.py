@@ -24,23 +24,23 @@ from mdf_loop.reading.schedule.conditions import (
     FirstTimes,
     JustRan,
     Not,
-    Reaches,
     RunCount,
     RunsSinceReader,
+    ThresholdCondition,
     TimeCount,
     TimeScale,
 )
 from mdf_loop.reading.schedule.known import (
     Number,
     Truth,
-    as_number,
-    both,
-    chosen,
-    compared,
-    either,
+    add,
+    compare,
     every_nth,
-    opposite,
-    plus,
+    logical_and,
+    logical_not,
+    logical_or,
+    select_truth,
+    truth_to_number,
     zero_if,
 )
 
@@ -48,13 +48,13 @@ Key: TypeAlias = Count | FirstTimes | JustRan
 """Key of a count or flag that is kept between two evaluations of the conditions."""
 
 
-class NotKnown(Exception):  # noqa: N818 - not an error: the run decides the schedule
+class UnknownCount(Exception):  # noqa: N818 - not an error: the run decides the schedule
     """Exception for a condition that depends on values that are unknown while the model is read."""
 
 
-def _refuse_to_look(condition: Reaches) -> Truth:
+def _raise_unknown(condition: ThresholdCondition) -> Truth:
     """Raise NotKnown: the values of nodes are not known while the model is read."""
-    raise NotKnown
+    raise UnknownCount
 
 
 class Counters(Struct):
@@ -68,17 +68,17 @@ class Counters(Struct):
 
     b: ModelBuilder
     counts: dict[Key, Number | Truth | None]
-    test_threshold: Callable[[Reaches], Truth] = field(default=_refuse_to_look)
+    test_threshold: Callable[[ThresholdCondition], Truth] = field(default=_raise_unknown)
 
     def _get_count(self, key: Key) -> Number:
-        """Return the count for a key. Raise NotKnown if the count is unknown."""
+        """Return the count for a key. Raise UnknownCount if the count is unknown."""
         count = self.counts[key]
         if count is None:
-            raise NotKnown
+            raise UnknownCount
         return count
 
     def _get_truth(self, key: JustRan) -> Truth:
-        """Return the truth value for a key. Raise NotKnown if the truth value is unknown."""
+        """Return the truth value for a key. Raise UnknownCount if the truth value is unknown."""
         count = self._get_count(key)
         return count if isinstance(count, Value) else bool(count)
 
@@ -101,13 +101,13 @@ class Counters(Struct):
                 self._change_count(key, lambda n: zero_if(b, runs, n))
         for key in self.counts:
             if isinstance(key, RunCount | RunsSinceReader) and key.node == node:
-                self._change_count(key, lambda n: plus(b, n, as_number(b, runs)))
+                self._change_count(key, lambda n: add(b, n, truth_to_number(b, runs)))
 
     def count_unit(self, unit: TimeScale, passes: Truth) -> None:
         """Count a unit of time if `passes` is true, and reset the counts within it."""
         for key in self.counts:
             if isinstance(key, TimeCount) and key.unit is unit:
-                self._change_count(key, lambda n: plus(self.b, n, as_number(self.b, passes)))
+                self._change_count(key, lambda n: add(self.b, n, truth_to_number(self.b, passes)))
             elif isinstance(key, TimeCount) and key.within <= unit:
                 self.counts[key] = 0
 
@@ -119,7 +119,9 @@ class Counters(Struct):
                 if count is None and isinstance(is_counted, bool):
                     self.counts[key] = has_run if is_counted else None
                 else:
-                    self.counts[key] = chosen(self.b, is_counted, has_run, self._get_truth(key))
+                    self.counts[key] = select_truth(
+                        self.b, is_counted, has_run, self._get_truth(key)
+                    )
 
     def _change_count(self, key: Key, compute: Callable[[Number], Number]) -> None:
         """Apply a function to the count of a key, if the count is known."""
@@ -139,19 +141,19 @@ class Counters(Struct):
             case AnyOf(parts):
                 return self._evaluate_any(parts, looked_at)
             case Not(part):
-                return opposite(b, self.evaluate(part, looked_at))
+                return logical_not(b, self.evaluate(part, looked_at))
             case FirstTimes():
                 return self._evaluate_first_times(condition, looked_at)
             case Compare(counts, sign, number):
                 total: Number = 0
                 for count in counts:
-                    total = plus(b, total, self._get_count(count))
-                return compared(b, total, sign, number)
+                    total = add(b, total, self._get_count(count))
+                return compare(b, total, sign, number)
             case EveryNth(count, n, offset):
                 return every_nth(b, self._get_count(count), n, offset)
             case JustRan():
                 return self._get_truth(condition)
-            case Reaches():
+            case ThresholdCondition():
                 return self.test_threshold(condition)
 
     def _evaluate_all(self, conditions: Iterable[Condition], looked_at: Truth) -> Truth:
@@ -160,8 +162,10 @@ class Counters(Struct):
         for part in conditions:
             if conjunction is False:
                 break
-            conjunction = both(
-                self.b, conjunction, self.evaluate(part, both(self.b, looked_at, conjunction))
+            conjunction = logical_and(
+                self.b,
+                conjunction,
+                self.evaluate(part, logical_and(self.b, looked_at, conjunction)),
             )
         return conjunction
 
@@ -171,18 +175,18 @@ class Counters(Struct):
         for part in conditions:
             if disjunction is True:
                 break
-            is_needed = both(self.b, looked_at, opposite(self.b, disjunction))
-            disjunction = either(self.b, disjunction, self.evaluate(part, is_needed))
+            is_needed = logical_and(self.b, looked_at, logical_not(self.b, disjunction))
+            disjunction = logical_or(self.b, disjunction, self.evaluate(part, is_needed))
         return disjunction
 
     def _evaluate_first_times(self, condition: FirstTimes, looked_at: Truth) -> Truth:
         """Return the truth value of a condition that holds at most n times, and count the times that it holds."""
         count = self._get_count(condition)
-        is_below_limit = compared(self.b, count, "<", condition.n)
+        is_below_limit = compare(self.b, count, "<", condition.n)
         if is_below_limit is False:
             return False
-        is_needed = both(self.b, looked_at, is_below_limit)
-        holds = both(self.b, is_below_limit, self.evaluate(condition.part, is_needed))
-        increment = as_number(self.b, both(self.b, looked_at, holds))
-        self.counts[condition] = plus(self.b, count, increment)
+        is_needed = logical_and(self.b, looked_at, is_below_limit)
+        holds = logical_and(self.b, is_below_limit, self.evaluate(condition.part, is_needed))
+        increment = truth_to_number(self.b, logical_and(self.b, looked_at, holds))
+        self.counts[condition] = add(self.b, count, increment)
         return holds

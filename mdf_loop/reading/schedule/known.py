@@ -36,12 +36,12 @@ ONNX_SIGNS = {
 SIGNS = tuple(PYTHON_SIGNS)
 
 
-def value_of(b: ModelBuilder, number: int | float | bool | Value) -> Value:
+def to_value(b: ModelBuilder, number: int | float | bool | Value) -> Value:
     """Return the number or truth value as a value of the program."""
     return number if isinstance(number, Value) else b.constant(np.array(number))
 
 
-def compared(b: ModelBuilder, left: Number, sign: str, right: int | float) -> Truth:
+def compare(b: ModelBuilder, left: Number, sign: str, right: int | float) -> Truth:
     """Return the truth value of `left <sign> right`."""
     if not isinstance(left, Value):
         return PYTHON_SIGNS[sign](left, right)
@@ -55,12 +55,12 @@ def every_nth(b: ModelBuilder, number: Number, n: int, offset: int) -> Truth:
     """Return `(number - offset) % n == 0`."""
     if not isinstance(number, Value):
         return (number - offset) % n == 0
-    shifted = plus(b, number, -offset)
-    remainder = b.op("Mod", value_of(b, shifted), value_of(b, n))
-    return b.op("Equal", remainder, value_of(b, 0))
+    shifted = add(b, number, -offset)
+    remainder = b.op("Mod", to_value(b, shifted), to_value(b, n))
+    return b.op("Equal", remainder, to_value(b, 0))
 
 
-def both(b: ModelBuilder, left: Truth, right: Truth) -> Truth:
+def logical_and(b: ModelBuilder, left: Truth, right: Truth) -> Truth:
     """Return the truth value of `left and right`."""
     if not isinstance(left, Value):
         return right if left else False
@@ -69,7 +69,7 @@ def both(b: ModelBuilder, left: Truth, right: Truth) -> Truth:
     return b.op("And", left, right)
 
 
-def either(b: ModelBuilder, left: Truth, right: Truth) -> Truth:
+def logical_or(b: ModelBuilder, left: Truth, right: Truth) -> Truth:
     """Return the truth value of `left or right`."""
     if not isinstance(left, Value):
         return True if left else right
@@ -78,12 +78,12 @@ def either(b: ModelBuilder, left: Truth, right: Truth) -> Truth:
     return b.op("Or", left, right)
 
 
-def opposite(b: ModelBuilder, truth: Truth) -> Truth:
+def logical_not(b: ModelBuilder, truth: Truth) -> Truth:
     """Return the truth value of `not truth`."""
     return b.op("Not", truth) if isinstance(truth, Value) else not truth
 
 
-def plus(b: ModelBuilder, left: Number, right: Number) -> Number:
+def add(b: ModelBuilder, left: Number, right: Number) -> Number:
     """Return the number `left + right`."""
     if not isinstance(left, Value) and not isinstance(right, Value):
         return left + right
@@ -91,10 +91,10 @@ def plus(b: ModelBuilder, left: Number, right: Number) -> Number:
         return right
     if not isinstance(right, Value) and right == 0:
         return left
-    return b.op("Add", value_of(b, left), value_of(b, right))
+    return b.op("Add", to_value(b, left), to_value(b, right))
 
 
-def as_number(b: ModelBuilder, truth: Truth) -> Number:
+def truth_to_number(b: ModelBuilder, truth: Truth) -> Number:
     """Return 1 for true and 0 for false."""
     return b.op("Cast", truth, to=7) if isinstance(truth, Value) else int(truth)
 
@@ -105,11 +105,13 @@ def zero_if(b: ModelBuilder, truth: Truth, number: Number) -> Number:
         return 0 if truth else number
     if not isinstance(number, Value) and number == 0:
         return 0
-    return b.op("Where", truth, value_of(b, 0), value_of(b, number))
+    return b.op("Where", truth, to_value(b, 0), to_value(b, number))
 
 
-def chosen(b: ModelBuilder, test: Truth, then: Truth, otherwise: Truth) -> Truth:
+def select_truth(b: ModelBuilder, test: Truth, then: Truth, otherwise: Truth) -> Truth:
     """Return the truth value of `then if test else otherwise`."""
     if not isinstance(test, Value):
         return then if test else otherwise
-    return either(b, both(b, test, then), both(b, opposite(b, test), otherwise))
+    return logical_or(
+        b, logical_and(b, test, then), logical_and(b, logical_not(b, test), otherwise)
+    )

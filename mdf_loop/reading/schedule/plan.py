@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from mdf_loop.errors import ConditionError, EndlessLoopError, Findings, UnknownNameError
 from mdf_loop.name_suggestions import suggest
-from mdf_loop.reading.schedule.absolute import absolute_time
+from mdf_loop.reading.schedule.absolute import create_clock
 from mdf_loop.reading.schedule.arguments import scale_name
 from mdf_loop.reading.schedule.conditions import (
     NEVER,
@@ -24,17 +24,17 @@ from mdf_loop.reading.schedule.conditions import (
     ConstantCondition,
     FirstTimes,
     JustRan,
-    Reaches,
     RunCount,
     RunsSinceReader,
+    ThresholdCondition,
     TimeCount,
     TimeScale,
-    all_in,
-    counts_in,
-    parts,
+    find_counts,
+    find_parts,
+    iterate_parts,
 )
-from mdf_loop.reading.schedule.counters import Counters, Key, NotKnown
-from mdf_loop.reading.schedule.known import Truth, both, either, opposite
+from mdf_loop.reading.schedule.counters import Counters, Key, UnknownCount
+from mdf_loop.reading.schedule.known import Truth, logical_and, logical_not, logical_or
 from mdf_loop.reading.schedule.table import read_condition
 from mdf_loop.reading.schedule.written import IN_ENGINE
 
@@ -42,17 +42,17 @@ EVALUATION = TimeScale.ENVIRONMENT_STATE_UPDATE
 PASS = TimeScale.PASS
 SET = TimeScale.CONSIDERATION_SET_EXECUTION
 
-MOST_PASSES = 100_000
+MAX_PASSES = 100_000
 """Maximum number of passes of one evaluation. A longer evaluation is reported as endless."""
 
-Sets = tuple[tuple[str, ...], ...]
+NodeSets = tuple[tuple[str, ...], ...]
 """Sets of nodes that run together, in order. A set is empty if no node could run."""
 
 
 class Schedule(Struct, frozen=True):
     """Layers of nodes, the condition of each node, and the conditions that end an evaluation."""
 
-    layers: Sets
+    layers: NodeSets
     conditions: Mapping[str, Condition]
     update: Condition  # ends an evaluation
     sequence: Condition  # ends all evaluations, and with them the current one
@@ -73,9 +73,9 @@ class Schedule(Struct, frozen=True):
     @property
     def count_keys(self) -> tuple[Key, ...]:
         """Counts that determine which conditions hold."""
-        counts = (count for condition in self.all_conditions for count in counts_in(condition))
-        count_keys = (*counts, *all_in(self.all_conditions, FirstTimes))
-        return tuple(dict.fromkeys((*count_keys, *all_in(self.all_conditions, JustRan))))
+        counts = (count for condition in self.all_conditions for count in find_counts(condition))
+        count_keys = (*counts, *find_parts(self.all_conditions, FirstTimes))
+        return tuple(dict.fromkeys((*count_keys, *find_parts(self.all_conditions, JustRan))))
 
     @property
     def persistent_keys(self) -> tuple[Key, ...]:
@@ -85,19 +85,19 @@ class Schedule(Struct, frozen=True):
         )
 
     @property
-    def threshold_conditions(self) -> tuple[Reaches, ...]:
+    def threshold_conditions(self) -> tuple[ThresholdCondition, ...]:
         """Comparisons of values of nodes in the graph's conditions."""
-        return all_in(self.all_conditions, Reaches)
+        return find_parts(self.all_conditions, ThresholdCondition)
 
     @property
     def can_resume(self) -> bool:
         """True if a condition may begin to hold in a pass although no node ran in the pass before."""
-        return self.has_absolute_time or any(map(_changes_alone, self.count_keys))
+        return self.has_absolute_time or any(map(_can_change_without_runs, self.count_keys))
 
     @property
     def runs_all_nodes(self) -> bool:
         """True if every node is certain to have run at the end of an evaluation."""
-        return self.termination == _all_have_run(self.conditions)
+        return self.termination == _require_all_runs(self.conditions)
 
     # --- one pass -------------------------------------------------------------------------------
 
@@ -107,17 +107,19 @@ class Schedule(Struct, frozen=True):
 
     def evaluate_visit(self, layer: int, counters: Counters, visited: Truth) -> Truth:
         """Return the truth value that a pass visits a layer. `visited` tells whether it visited the layer before."""
-        if layer == 0 and not any(map(_changes_by_asking, self._ending_keys)):
+        if layer == 0 and not any(map(_can_change_between_passes, self._ending_keys)):
             return visited  # the end of the last pass has tested the same condition
-        return both(
-            counters.b, visited, opposite(counters.b, self.evaluate_termination(counters, visited))
+        return logical_and(
+            counters.b,
+            visited,
+            logical_not(counters.b, self.evaluate_termination(counters, visited)),
         )
 
     @property
     def _ending_keys(self) -> tuple[Key, ...]:
         """Counts that determine whether the termination condition holds."""
         conditions = (self.termination,)
-        return (*counts_in(self.termination), *all_in(conditions, FirstTimes))
+        return (*find_counts(self.termination), *find_parts(conditions, FirstTimes))
 
     def decide_runs(
         self, layer: Sequence[str], counters: Counters, visited: Truth
@@ -132,15 +134,15 @@ class Schedule(Struct, frozen=True):
         for _ in range(self._count_tests(layer)):
             any_started: Truth = False
             for node in layer:
-                is_waiting = both(b, is_needed, opposite(b, runs[node]))
+                is_waiting = logical_and(b, is_needed, logical_not(b, runs[node]))
                 if is_waiting is False:
                     continue
-                is_started = both(
+                is_started = logical_and(
                     b, is_waiting, counters.evaluate(self.conditions[node], is_waiting)
                 )
                 counters.count_run(node, is_started)
-                runs[node] = either(b, runs[node], is_started)
-                any_started = either(b, any_started, is_started)
+                runs[node] = logical_or(b, runs[node], is_started)
+                any_started = logical_or(b, any_started, is_started)
             is_needed = any_started
             if is_needed is False:
                 break
@@ -149,9 +151,9 @@ class Schedule(Struct, frozen=True):
     def _count_tests(self, layer: Sequence[str]) -> int:
         """Return the maximum number of tests of a layer's nodes. A node that runs may enable another node."""
         may_enable_others = any(
-            isinstance(part, FirstTimes) or _counts_calls(part, layer, node)
+            isinstance(part, FirstTimes) or _counts_runs_in_layer(part, layer, node)
             for node in layer
-            for part in parts(self.conditions[node])
+            for part in iterate_parts(self.conditions[node])
         )
         return len(layer) + 1 if may_enable_others else 1
 
@@ -160,7 +162,7 @@ class Schedule(Struct, frozen=True):
         b = counters.b
         any_ran: Truth = False
         for node in runs:
-            any_ran = either(b, any_ran, runs[node])
+            any_ran = logical_or(b, any_ran, runs[node])
         is_counted = visited if self.has_absolute_time else any_ran
         counters.record_set(runs, is_counted)
         counters.count_unit(SET, is_counted)
@@ -169,7 +171,7 @@ class Schedule(Struct, frozen=True):
     def end_pass(self, counters: Counters, any_ran: Truth) -> None:
         """End a pass. `any_ran` tells whether any node has run in the pass."""
         if not self.has_absolute_time:
-            is_empty = opposite(counters.b, any_ran)
+            is_empty = logical_not(counters.b, any_ran)
             counters.record_set({}, is_empty)
             counters.count_unit(SET, is_empty)
         counters.count_unit(PASS, True)
@@ -177,23 +179,23 @@ class Schedule(Struct, frozen=True):
     def end_evaluation(self, counters: Counters) -> None:
         """End the evaluation, and test the condition that ends all evaluations once more."""
         counters.count_unit(EVALUATION, True)
-        if all_in((self.sequence,), FirstTimes):
+        if find_parts((self.sequence,), FirstTimes):
             counters.evaluate(self.sequence)
 
     # --- one evaluation that is known while the model is read ------------------------------------
 
-    def plan(self, counters: Counters, max_executions: int) -> tuple[Sets, ...] | None:
+    def plan(self, counters: Counters, max_executions: int) -> tuple[NodeSets, ...] | None:
         """Return the sets of nodes of each pass of one evaluation, or None if they are unknown or more than `max_executions`.
 
         The counters are changed as by the evaluation.
         """
         if self.has_only_defaults:
             return (self.layers,)
-        passes: list[Sets] = []
+        passes: list[NodeSets] = []
         execution_count = 0
         try:
             counters.begin_unit(EVALUATION)
-            for _ in range(MOST_PASSES):
+            for _ in range(MAX_PASSES):
                 counts = dict(counters.counts)
                 if self.evaluate_termination(counters):
                     self.end_evaluation(counters)
@@ -205,11 +207,11 @@ class Schedule(Struct, frozen=True):
                     return None
                 if not any(sets) and counts == counters.counts:
                     raise self.endless_error()
-        except NotKnown:
+        except UnknownCount:
             return None
         raise self.pass_limit_error()
 
-    def _plan_pass(self, counters: Counters) -> Sets:
+    def _plan_pass(self, counters: Counters) -> NodeSets:
         """Return the sets of nodes of one pass."""
         sets: list[tuple[str, ...]] = []
         counters.begin_unit(PASS)
@@ -231,8 +233,8 @@ class Schedule(Struct, frozen=True):
         )
 
     def pass_limit_error(self) -> EndlessLoopError:
-        """Return the error about an evaluation with more than `MOST_PASSES` passes."""
-        return self._build_endless_error(f"it is not over after {MOST_PASSES} passes")
+        """Return the error about an evaluation with more than `MAX_PASSES` passes."""
+        return self._build_endless_error(f"it is not over after {MAX_PASSES} passes")
 
     def _build_endless_error(self, reason: str) -> EndlessLoopError:
         """Return the error about an evaluation that never ends."""
@@ -244,17 +246,17 @@ class Schedule(Struct, frozen=True):
         )
 
 
-def _changes_alone(key: Key) -> bool:
+def _can_change_without_runs(key: Key) -> bool:
     """Return True if a count may change in a pass in which no node runs."""
-    return isinstance(key, TimeCount | JustRan) or _changes_by_asking(key)
+    return isinstance(key, TimeCount | JustRan) or _can_change_between_passes(key)
 
 
-def _changes_by_asking(key: Key) -> bool:
+def _can_change_between_passes(key: Key) -> bool:
     """Return True if a count may change between the end of a pass and the beginning of the next."""
     return isinstance(key, FirstTimes) or (isinstance(key, RunCount) and key.scale <= PASS)
 
 
-def _counts_calls(part: Condition, layer: Sequence[str], owner: str) -> bool:
+def _counts_runs_in_layer(part: Condition, layer: Sequence[str], owner: str) -> bool:
     """Return True if a condition counts the runs of another node of the layer."""
     counts = part.counts if isinstance(part, Compare) else ()
     run_counts = (count for count in counts if isinstance(count, RunCount | RunsSinceReader))
@@ -265,7 +267,7 @@ def _counts_calls(part: Condition, layer: Sequence[str], owner: str) -> bool:
 
 
 def read_schedule(
-    graph: Any, layers: Sets, required_senders: Mapping[str, Iterable[str]], where: str
+    graph: Any, layers: NodeSets, required_senders: Mapping[str, Iterable[str]], where: str
 ) -> Schedule:
     """Return the schedule of a graph. `required_senders` has, for each node, the senders that must run before it.
 
@@ -287,8 +289,8 @@ def read_schedule(
     conditions_with_paths += [
         (c, f"{conditions_path}.termination['{s}']") for s, c in termination_conditions.items()
     ]
-    clock = absolute_time(conditions_with_paths, layers)
-    conditions = {node: _default(node, required_senders[node]) for node in nodes}
+    clock = create_clock(conditions_with_paths, layers)
+    conditions = {node: _create_default_condition(node, required_senders[node]) for node in nodes}
     findings = Findings()
     for node, condition in node_conditions.items():
         path = f"{conditions_path}.node_specific['{node}']"
@@ -304,30 +306,30 @@ def read_schedule(
     for scale, condition in termination_conditions.items():
         path = f"{conditions_path}.termination['{scale}']"
         with findings.catch():
-            ended_scale = _ended(scale, path)
+            ended_scale = _parse_ended_scale(scale, path)
             conditions_by_scale[ended_scale] = read_condition(
                 condition, None, path, nodes, clock.convert
             )
     findings.raise_any()
-    update = conditions_by_scale.get("ENVIRONMENT_STATE_UPDATE", _all_have_run(nodes))
+    update = conditions_by_scale.get("ENVIRONMENT_STATE_UPDATE", _require_all_runs(nodes))
     sequence = conditions_by_scale.get("ENVIRONMENT_SEQUENCE", NEVER)
     return Schedule(
         layers, conditions, update, sequence, clock.is_used, not conditions_with_paths, where
     )
 
 
-def _default(node: str, senders: Iterable[str]) -> Condition:
+def _create_default_condition(node: str, senders: Iterable[str]) -> Condition:
     """Return the default condition: every sender has run since the node ran last."""
     conditions = tuple(Compare((RunsSinceReader(sender, node),), ">=", 1) for sender in senders)
     return AllOf(conditions) if conditions else ConstantCondition(True)
 
 
-def _all_have_run(nodes: Iterable[str]) -> Condition:
+def _require_all_runs(nodes: Iterable[str]) -> Condition:
     """Return the condition that each of the nodes has run in the current evaluation."""
     return AllOf(tuple(Compare((RunCount(node),), ">=", 1) for node in nodes))
 
 
-def _ended(scale: Any, where: str) -> str:
+def _parse_ended_scale(scale: Any, where: str) -> str:
     """Return the name of the unit of time that a termination condition ends."""
     word = scale_name(scale)
     if word not in ("ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"):

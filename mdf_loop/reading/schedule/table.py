@@ -28,33 +28,35 @@ from mdf_loop.reading.schedule.conditions import (
     Not,
     TimeCount,
 )
-from mdf_loop.reading.schedule.wording import Words
+from mdf_loop.reading.schedule.wording import ConditionText
 from mdf_loop.reading.schedule.written import (
     CSE,
     IN_ENGINE,
     PASS,
     SEQUENCE,
     UPDATE,
-    Intervals,
+    TimeConditionReader,
     WrittenCondition,
 )
 
-_SETS = "execution set"
+_SET_NOUN = "execution set"
 
 
-def _sequence(compare: Callable[[int | float], bool]) -> Callable[[WrittenCondition], Condition]:
+def _compare_sequence_number(
+    compare: Callable[[int | float], bool],
+) -> Callable[[WrittenCondition], Condition]:
     """Return a reader of conditions on the number of the environment sequence, which is always 0 in MDF."""
     return lambda w: ConstantCondition(compare(w.read_number()))
 
 
-class Type(Struct, frozen=True):
+class ConditionType(Struct, frozen=True):
     """Type of conditions: its conversion to data, and its text."""
 
     read: Callable[[WrittenCondition], Condition]
-    words: Words = say.as_call
+    words: ConditionText = say.as_call
 
 
-def _refused(reason: str) -> Callable[[WrittenCondition], Condition]:
+def _create_refusing_reader(reason: str) -> Callable[[WrittenCondition], Condition]:
     """Return a reader that refuses a condition that no program can express."""
 
     def read(w: WrittenCondition) -> Condition:
@@ -67,72 +69,84 @@ def _refused(reason: str) -> Callable[[WrittenCondition], Condition]:
     return read
 
 
-_ASKS = _refused(
+_ASKS_IF_FINISHED = _create_refusing_reader(
     "asks nodes whether they are finished, which no part of an MDF node says; "
     "compare a value of the node with a Threshold"
 )
-_CALLS_PYTHON = Type(_refused("calls Python code"))
-_CHANGES_GRAPH = Type(_refused("changes the order of the graph itself; use edges"))
+_CALLS_PYTHON = ConditionType(_create_refusing_reader("calls Python code"))
+_CHANGES_GRAPH = ConditionType(
+    _create_refusing_reader("changes the order of the graph itself; use edges")
+)
 
-COMPILED: dict[str, Type] = {
-    "Always": Type(lambda w: ALWAYS, say.fixed("always")),
-    "Never": Type(lambda w: NEVER, say.fixed("never")),
-    "All": Type(lambda w: AllOf(w.read_all_inner()), say.joined("and")),
-    "And": Type(lambda w: AllOf(w.read_all_inner()), say.joined("and")),
-    "Any": Type(lambda w: AnyOf(w.read_all_inner()), say.joined("or")),
-    "Or": Type(lambda w: AnyOf(w.read_all_inner()), say.joined("or")),
-    "Not": Type(lambda w: Not(w.read_inner_argument()), say.opposite),
-    "NWhen": Type(
+COMPILED: dict[str, ConditionType] = {
+    "Always": ConditionType(lambda w: ALWAYS, say.fixed("always")),
+    "Never": ConditionType(lambda w: NEVER, say.fixed("never")),
+    "All": ConditionType(lambda w: AllOf(w.read_all_inner()), say.joined("and")),
+    "And": ConditionType(lambda w: AllOf(w.read_all_inner()), say.joined("and")),
+    "Any": ConditionType(lambda w: AnyOf(w.read_all_inner()), say.joined("or")),
+    "Or": ConditionType(lambda w: AnyOf(w.read_all_inner()), say.joined("or")),
+    "Not": ConditionType(lambda w: Not(w.read_inner_argument()), say.opposite),
+    "NWhen": ConditionType(
         lambda w: FirstTimes(w.read_inner_argument(), math.ceil(w.read_number(default=1)), w.where),
         say.first_times,
     ),
-    "BeforeConsiderationSetExecution": Type(
-        lambda w: w.compare_time(CSE, "<"), say.at(f"before {_SETS}")
+    "BeforeConsiderationSetExecution": ConditionType(
+        lambda w: w.compare_time(CSE, "<"), say.at(f"before {_SET_NOUN}")
     ),
-    "AtConsiderationSetExecution": Type(lambda w: w.compare_time(CSE, "=="), say.at(f"at {_SETS}")),
-    "AfterConsiderationSetExecution": Type(
-        lambda w: w.compare_time(CSE, ">"), say.at(f"after {_SETS}")
+    "AtConsiderationSetExecution": ConditionType(
+        lambda w: w.compare_time(CSE, "=="), say.at(f"at {_SET_NOUN}")
     ),
-    "AfterNConsiderationSetExecutions": Type(lambda w: w.compare_time(CSE, ">="), say.after(_SETS)),
-    "BeforePass": Type(lambda w: w.compare_time(PASS, "<"), say.at("before pass")),
-    "AtPass": Type(lambda w: w.compare_time(PASS, "=="), say.at("at pass")),
-    "AfterPass": Type(lambda w: w.compare_time(PASS, ">"), say.at("after pass")),
-    "AfterNPasses": Type(lambda w: w.compare_time(PASS, ">="), say.after("pass")),
-    "EveryNPasses": Type(lambda w: w.repeat_in_passes(), say.every_pass),
-    "BeforeEnvironmentStateUpdate": Type(
+    "AfterConsiderationSetExecution": ConditionType(
+        lambda w: w.compare_time(CSE, ">"), say.at(f"after {_SET_NOUN}")
+    ),
+    "AfterNConsiderationSetExecutions": ConditionType(
+        lambda w: w.compare_time(CSE, ">="), say.after(_SET_NOUN)
+    ),
+    "BeforePass": ConditionType(lambda w: w.compare_time(PASS, "<"), say.at("before pass")),
+    "AtPass": ConditionType(lambda w: w.compare_time(PASS, "=="), say.at("at pass")),
+    "AfterPass": ConditionType(lambda w: w.compare_time(PASS, ">"), say.at("after pass")),
+    "AfterNPasses": ConditionType(lambda w: w.compare_time(PASS, ">="), say.after("pass")),
+    "EveryNPasses": ConditionType(lambda w: w.repeat_in_passes(), say.every_pass),
+    "BeforeEnvironmentStateUpdate": ConditionType(
         lambda w: w.compare_time(UPDATE, "<"), say.at("before evaluation", say.SEQUENCE)
     ),
-    "AtEnvironmentStateUpdate": Type(
+    "AtEnvironmentStateUpdate": ConditionType(
         lambda w: w.compare_time(UPDATE, "=="), say.at("in evaluation", say.SEQUENCE)
     ),
-    "AfterEnvironmentStateUpdate": Type(
+    "AfterEnvironmentStateUpdate": ConditionType(
         lambda w: w.compare_time(UPDATE, ">"), say.at("after evaluation", say.SEQUENCE)
     ),
-    "AfterNEnvironmentStateUpdates": Type(
+    "AfterNEnvironmentStateUpdates": ConditionType(
         lambda w: w.compare_time(UPDATE, ">="), say.after("evaluation", say.SEQUENCE)
     ),
-    "AtEnvironmentSequence": Type(_sequence(lambda n: n == 0), say.at("in sequence")),
-    "AfterEnvironmentSequence": Type(_sequence(lambda n: n < 0), say.at("after sequence")),
-    "AfterNEnvironmentSequences": Type(_sequence(lambda n: n <= 0), say.after("sequence")),
-    "BeforeNCalls": Type(lambda w: w.compare_runs("<"), say.calls("before")),
-    "AtNCalls": Type(lambda w: w.compare_runs("=="), say.calls("at")),
-    "AfterCall": Type(lambda w: w.compare_runs(">"), say.calls("after more than")),
-    "AfterNCalls": Type(lambda w: w.compare_runs(">="), say.calls("after")),
-    "AfterNCallsCombined": Type(lambda w: w.compare_total_runs(), say.calls_together),
-    "EveryNCalls": Type(lambda w: w.compare_runs_since_owner(), say.every_call),
-    "JustRan": Type(lambda w: JustRan(w.read_node()), say.just_ran),
-    "AllHaveRun": Type(lambda w: w.require_runs(), say.all_have_run),
-    "AtEnvironmentStateUpdateStart": Type(
+    "AtEnvironmentSequence": ConditionType(
+        _compare_sequence_number(lambda n: n == 0), say.at("in sequence")
+    ),
+    "AfterEnvironmentSequence": ConditionType(
+        _compare_sequence_number(lambda n: n < 0), say.at("after sequence")
+    ),
+    "AfterNEnvironmentSequences": ConditionType(
+        _compare_sequence_number(lambda n: n <= 0), say.after("sequence")
+    ),
+    "BeforeNCalls": ConditionType(lambda w: w.compare_runs("<"), say.calls("before")),
+    "AtNCalls": ConditionType(lambda w: w.compare_runs("=="), say.calls("at")),
+    "AfterCall": ConditionType(lambda w: w.compare_runs(">"), say.calls("after more than")),
+    "AfterNCalls": ConditionType(lambda w: w.compare_runs(">="), say.calls("after")),
+    "AfterNCallsCombined": ConditionType(lambda w: w.compare_total_runs(), say.calls_together),
+    "EveryNCalls": ConditionType(lambda w: w.compare_runs_since_owner(), say.every_call),
+    "JustRan": ConditionType(lambda w: JustRan(w.read_node()), say.just_ran),
+    "AllHaveRun": ConditionType(lambda w: w.require_runs(), say.all_have_run),
+    "AtEnvironmentStateUpdateStart": ConditionType(
         lambda w: Compare((TimeCount(PASS),), "==", 0), say.fixed("at the start of each evaluation")
     ),
-    "AtEnvironmentStateUpdateNStart": Type(
+    "AtEnvironmentStateUpdateNStart": ConditionType(
         lambda w: AllOf((Compare((TimeCount(PASS),), "==", 0), w.compare_time(UPDATE, "=="))),
         say.at("at the start of evaluation", say.SEQUENCE),
     ),
-    "AtEnvironmentSequenceStart": Type(
+    "AtEnvironmentSequenceStart": ConditionType(
         lambda w: w.compare_time(UPDATE, "==", 0), say.fixed("in evaluation 0")
     ),
-    "AtEnvironmentSequenceNStart": Type(
+    "AtEnvironmentSequenceNStart": ConditionType(
         lambda w: AllOf(
             (
                 Compare((TimeCount(UPDATE, SEQUENCE),), "==", 0),
@@ -141,16 +155,16 @@ COMPILED: dict[str, Type] = {
         ),
         say.at("in evaluation 0 of sequence"),
     ),
-    "Threshold": Type(lambda w: w.compare_threshold(), say.threshold),
-    "TimeInterval": Type(lambda w: w.convert_absolute_time(), say.interval),
-    "TimeTermination": Type(lambda w: w.convert_absolute_time(), say.from_time),
+    "Threshold": ConditionType(lambda w: w.compare_threshold(), say.threshold),
+    "TimeInterval": ConditionType(lambda w: w.convert_absolute_time(), say.interval),
+    "TimeTermination": ConditionType(lambda w: w.convert_absolute_time(), say.from_time),
 }
 """Types of conditions that a program can express."""
 
-REFUSED: dict[str, Type] = {
-    "WhenFinished": Type(_ASKS, say.finished("and", "it")),
-    "WhenFinishedAny": Type(_ASKS, say.finished("or", "any node")),
-    "WhenFinishedAll": Type(_ASKS, say.finished("and", "all nodes")),
+REFUSED: dict[str, ConditionType] = {
+    "WhenFinished": ConditionType(_ASKS_IF_FINISHED, say.finished("and", "it")),
+    "WhenFinishedAny": ConditionType(_ASKS_IF_FINISHED, say.finished("or", "any node")),
+    "WhenFinishedAll": ConditionType(_ASKS_IF_FINISHED, say.finished("and", "all nodes")),
     **dict.fromkeys(("While", "WhileNot", "Condition", "AbsoluteCondition"), _CALLS_PYTHON),
     **dict.fromkeys(
         (
@@ -167,7 +181,7 @@ TYPES = {**COMPILED, **REFUSED}
 
 
 def read_condition(
-    written: Any, owner: str | None, where: str, nodes: Sequence[str], absolute: Intervals
+    written: Any, owner: str | None, where: str, nodes: Sequence[str], absolute: TimeConditionReader
 ) -> Condition:
     """Return the condition that a mapping, or a modeci_mdf Condition, describes.
 
@@ -192,14 +206,14 @@ def read_condition(
     return typed_condition
 
 
-def condition_text(written: Any) -> str:
+def describe_condition(written: Any) -> str:
     """Return a short text for a condition, also for a condition that cannot be compiled."""
     kind, arguments = type_and_arguments(written)
-    phrase = say.ConditionPhrase(condition_text, type=str(kind), arguments=arguments)
+    phrase = say.ConditionPhrase(describe_condition, type=str(kind), arguments=arguments)
     return TYPES[kind].words(phrase) if kind in TYPES else say.as_call(phrase)
 
 
-def is_kind(condition: Any, kind: str) -> bool:
+def is_condition_type(condition: Any, kind: str) -> bool:
     """Return True if a condition has this type and no arguments."""
     condition_type, arguments = type_and_arguments(condition)
     return condition_type == kind and not arguments

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from mdf_loop.reading.schedule.arguments import INSIDE, Arguments, node_id, scale_name
+from mdf_loop.reading.schedule.arguments import INNER_CONDITION, Arguments, node_id, scale_name
 
 
 class ConditionPhrase(Arguments, frozen=True, eq=False):
@@ -34,7 +34,7 @@ class ConditionPhrase(Arguments, frozen=True, eq=False):
 
     def format_nodes(self, word: str = "and") -> str:
         """Return the nodes of the condition as text: `A, B and C`."""
-        return _listed(
+        return _join_names(
             [self.format_argument(part) for part in self.node_arguments()] or ["?"], word
         )
 
@@ -49,7 +49,7 @@ class ConditionPhrase(Arguments, frozen=True, eq=False):
         return f"({text})" if " and " in text or " or " in text else text
 
 
-Words: TypeAlias = Callable[[ConditionPhrase], str]
+ConditionText: TypeAlias = Callable[[ConditionPhrase], str]
 
 
 def as_call(phrase: ConditionPhrase) -> str:
@@ -60,7 +60,7 @@ def as_call(phrase: ConditionPhrase) -> str:
     return f"when {phrase.type}({argument_list})"
 
 
-def fixed(words: str) -> Words:
+def fixed(words: str) -> ConditionText:
     """Return a text function that returns the same words for every condition."""
     return lambda phrase: words
 
@@ -68,26 +68,26 @@ def fixed(words: str) -> Words:
 # --- counts -----------------------------------------------------------------------------------
 
 
-def _listed(names: Iterable[str], word: str = "and") -> str:
+def _join_names(names: Iterable[str], word: str = "and") -> str:
     """Return `A`, `A and B`, or `A, B and C`."""
     *first_names, last_name = names
     return f"{', '.join(first_names)} {word} {last_name}" if first_names else last_name
 
 
-def _several(n: Any, noun: str) -> str:
+def _format_count(n: Any, noun: str) -> str:
     """Return a number with a noun, such as `2 calls` or `1 pass`."""
     plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     return f"{n} {noun if str(n) == '1' else plural}"
 
 
-def _every(n: Any, noun: str) -> str:
+def _format_period(n: Any, noun: str) -> str:
     """Return a period, such as `every 2 calls` or `every call`."""
-    return f"every {noun if str(n) == '1' else _several(n, noun)}"
+    return f"every {noun if str(n) == '1' else _format_count(n, noun)}"
 
 
 UPDATE, SEQUENCE = "ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"
 
-_OVER = {
+_SCALE_TEXTS = {
     "CONSIDERATION_SET_EXECUTION": " in the set",
     "PASS": " in the pass",
     UPDATE: " in the evaluation",
@@ -96,75 +96,77 @@ _OVER = {
 }
 
 
-def _over(phrase: ConditionPhrase, usual: str = UPDATE) -> str:
+def _format_scale(phrase: ConditionPhrase, usual: str = UPDATE) -> str:
     """Return the unit of time within which a condition counts, or an empty text for the usual unit."""
     scale = phrase.get("time_scale")
-    words = _OVER.get(scale_name(usual if scale is None else scale), f" in {scale}")
-    return "" if words == _OVER[usual] else words
+    words = _SCALE_TEXTS.get(scale_name(usual if scale is None else scale), f" in {scale}")
+    return "" if words == _SCALE_TEXTS[usual] else words
 
 
-def calls(word: str) -> Words:
+def calls(word: str) -> ConditionText:
     """Return a text function for conditions such as `after 2 calls of A`."""
     return lambda phrase: (
-        f"{word} {_several(phrase.read_number(), 'call')} of {phrase.format_nodes()}{_over(phrase)}"
+        f"{word} {_format_count(phrase.read_number(), 'call')} of {phrase.format_nodes()}{_format_scale(phrase)}"
     )
 
 
 def calls_together(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `after 2 calls of A and B together`."""
     subject = phrase.format_nodes() if phrase.node_arguments() else "no node"
-    return f"after {_several(phrase.read_number(), 'call')} of {subject}{_over(phrase)} together"
+    return f"after {_format_count(phrase.read_number(), 'call')} of {subject}{_format_scale(phrase)} together"
 
 
 def every_call(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `every 2 calls of A`."""
-    return f"{_every(phrase.read_number(), 'call')} of {phrase.format_nodes()}"
+    return f"{_format_period(phrase.read_number(), 'call')} of {phrase.format_nodes()}"
 
 
-def at(words: str, usual: str = UPDATE) -> Words:
+def at(words: str, usual: str = UPDATE) -> ConditionText:
     """Return a text function for conditions such as `after pass 3`."""
-    return lambda phrase: f"{words} {phrase.read_number()}{_over(phrase, usual)}"
+    return lambda phrase: f"{words} {phrase.read_number()}{_format_scale(phrase, usual)}"
 
 
-def after(noun: str, usual: str = UPDATE) -> Words:
+def after(noun: str, usual: str = UPDATE) -> ConditionText:
     """Return a text function for conditions such as `after 3 passes`."""
-    return lambda phrase: f"after {_several(phrase.read_number(), noun)}{_over(phrase, usual)}"
+    return lambda phrase: (
+        f"after {_format_count(phrase.read_number(), noun)}{_format_scale(phrase, usual)}"
+    )
 
 
 def every_pass(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `every 3 passes`."""
-    return f"{_every(phrase.read_number(), 'pass')}{_over(phrase)}"
+    return f"{_format_period(phrase.read_number(), 'pass')}{_format_scale(phrase)}"
 
 
 # --- conditions about conditions --------------------------------------------------------------
 
 
-def joined(word: str) -> Words:
+def joined(word: str) -> ConditionText:
     """Return a text function for conditions such as `just after A and after pass 1`."""
 
     def text(phrase: ConditionPhrase) -> str:
         parts = [part for _, part in phrase.parts()]
         if len(parts) == 1:
             return phrase.format_argument(parts[0])
-        return f" {word} ".join(map(phrase.format_group, parts)) or _NONE[word]
+        return f" {word} ".join(map(phrase.format_group, parts)) or _EMPTY_TEXTS[word]
 
     return text
 
 
-_NONE = {"and": "always", "or": "never"}
+_EMPTY_TEXTS = {"and": "always", "or": "never"}
 """Text of a condition without parts: all of no parts always hold, any of no parts never holds."""
 
 
 def opposite(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `not at pass 0`."""
-    return f"not {phrase.format_group(phrase.arguments.get(INSIDE, '?'))}"
+    return f"not {phrase.format_group(phrase.arguments.get(INNER_CONDITION, '?'))}"
 
 
 def first_times(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `3 times at most, after pass 2`."""
     n = phrase.read_number(1)
     count_text = "once" if str(n) == "1" else f"{n} times"
-    return f"{count_text} at most, {phrase.format_argument(phrase.arguments.get(INSIDE, '?'))}"
+    return f"{count_text} at most, {phrase.format_argument(phrase.arguments.get(INNER_CONDITION, '?'))}"
 
 
 # --- nodes and values -------------------------------------------------------------------------
@@ -179,10 +181,10 @@ def all_have_run(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `once A and B have run`."""
     verb = "have" if len(phrase.node_arguments()) > 1 else "has"
     subject = f"{phrase.format_nodes()} {verb}" if phrase.node_arguments() else "all have"
-    return f"once {subject} run{_over(phrase)}"
+    return f"once {subject} run{_format_scale(phrase)}"
 
 
-def finished(word: str, all_of_them: str) -> Words:
+def finished(word: str, all_of_them: str) -> ConditionText:
     """Return a text function for conditions such as `when A and B are finished`."""
 
     def text(phrase: ConditionPhrase) -> str:
@@ -202,11 +204,13 @@ def threshold(phrase: ConditionPhrase) -> str:
     operand = f"{phrase.format_nodes()}.{arguments.get('parameter', '?')}{index_text}"
     sign = arguments.get("comparator", "?")
     tolerances = [f"{key} {arguments[key]}" for key in ("atol", "rtol") if arguments.get(key)]
-    tolerance_text = f" within {_listed(tolerances)}" if tolerances and sign in ("==", "!=") else ""
+    tolerance_text = (
+        f" within {_join_names(tolerances)}" if tolerances and sign in ("==", "!=") else ""
+    )
     return f"when {operand} {sign} {arguments.get('threshold', '?')}{tolerance_text}"
 
 
-def _time(value: Any, phrase: ConditionPhrase) -> str:
+def _format_time(value: Any, phrase: ConditionPhrase) -> str:
     """Return a time with its unit, such as `2 ms`. A text that already has a unit is not changed."""
     text = str(value)
     return text if text[-1:].isalpha() else f"{text} {phrase.arguments.get('unit', 'ms')}"
@@ -221,7 +225,7 @@ def interval(phrase: ConditionPhrase) -> str:
         "end": "until" if arguments.get("end_inclusive", True) else "before",
     }
     parts = [
-        f"{words[key]} {_time(arguments[key], phrase)}"
+        f"{words[key]} {_format_time(arguments[key], phrase)}"
         for key in words
         if arguments.get(key) is not None
     ]
@@ -230,5 +234,5 @@ def interval(phrase: ConditionPhrase) -> str:
 
 def from_time(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `from 5 ms on`."""
-    time = _time(phrase.arguments.get("t", "?"), phrase)
+    time = _format_time(phrase.arguments.get("t", "?"), phrase)
     return f"from {time} on" if phrase.arguments.get("inclusive", True) else f"after {time}"

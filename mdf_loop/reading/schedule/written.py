@@ -19,10 +19,10 @@ from mdf_loop.errors import (
     raise_findings,
 )
 from mdf_loop.name_suggestions import suggest
-from mdf_loop.reading.entries import LARGEST
+from mdf_loop.reading.entries import MAX_INTEGER
 from mdf_loop.reading.schedule.arguments import (
-    ABOUT,
-    INSIDE,
+    INNER_CONDITION,
+    NODE_ARGUMENTS,
     Arguments,
     node_id,
     scale_name,
@@ -32,9 +32,9 @@ from mdf_loop.reading.schedule.conditions import (
     Compare,
     Condition,
     EveryNth,
-    Reaches,
     RunCount,
     RunsSinceReader,
+    ThresholdCondition,
     TimeCount,
     TimeScale,
 )
@@ -47,9 +47,9 @@ PASS = TimeScale.PASS
 UPDATE = TimeScale.ENVIRONMENT_STATE_UPDATE
 SEQUENCE = TimeScale.ENVIRONMENT_SEQUENCE
 
-Intervals = Callable[["WrittenCondition"], Condition]
+TimeConditionReader = Callable[["WrittenCondition"], Condition]
 """Function that converts a condition on absolute time."""
-Read = Callable[[Any, str | None, str, Sequence[str], Intervals], Condition]
+ConditionReader = Callable[[Any, str | None, str, Sequence[str], TimeConditionReader], Condition]
 """Function with the signature of `table.read_condition`."""
 
 
@@ -67,8 +67,8 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     owner: str | None
     where: str
     nodes: Sequence[str]
-    convert_time: Intervals
-    read_condition: Read
+    convert_time: TimeConditionReader
+    read_condition: ConditionReader
 
     # --- arguments ------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         """Return the argument `n` as a number."""
         n = self.get("n")
         n = self.get_required("n") if n is None and default is None else default if n is None else n
-        if isinstance(n, int | float) and LARGEST < abs(n) != math.inf:
+        if isinstance(n, int | float) and MAX_INTEGER < abs(n) != math.inf:
             raise ConditionError(
                 f"'n' of the condition '{self.type}' does not fit into 64 bits", self.where
             )
@@ -112,7 +112,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def read_node(self) -> str:
         """Return the node that the condition refers to."""
-        return self._check_node(self.get_required(*ABOUT))
+        return self._check_node(self.get_required(*NODE_ARGUMENTS))
 
     def read_nodes(self) -> tuple[str, ...]:
         """Return the ids of the nodes that the condition refers to."""
@@ -157,7 +157,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def read_inner_argument(self) -> Condition:
         """Return the inner condition of `Not` or `NWhen`."""
-        return self.read_inner(self.get_required(INSIDE), INSIDE)
+        return self.read_inner(self.get_required(INNER_CONDITION), INNER_CONDITION)
 
     def refuse_unread(self) -> None:
         """Refuse arguments that the conversion of the condition has not read."""
@@ -167,7 +167,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
                 "ConditionError",
                 f"the condition '{self.type}' has the argument '{name}', which nothing reads",
                 self.where,
-                _advice(name, self.read_names),
+                _unread_hint(name, self.read_names),
             )
             for name in unread_names
         )
@@ -255,7 +255,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
             raise ConditionError(
                 f"'indices' of a Threshold must be whole numbers, not {indices!r}", self.where
             )
-        return Reaches(
+        return ThresholdCondition(
             self.read_node(),
             str(self.get_required("parameter")),
             tuple(index_list),
@@ -267,7 +267,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         )
 
 
-def _advice(name: str, names: Iterable[str]) -> str:
+def _unread_hint(name: str, names: Iterable[str]) -> str:
     """Return the hint about an argument that the condition does not have."""
     if name == "time_scale":
         return (

@@ -24,7 +24,7 @@ from mdf_loop.ops.registry import count_elements
 from mdf_loop.passes.gradient.differentiate import change_of
 from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT
 from mdf_loop.passes.whole_run import first_evaluation_rows, whole_run
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.over_time import OverTime
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.gradient.in_one import GradientInOne
@@ -70,7 +70,7 @@ class GradientOverTime:
         self._state_outputs = {name: after[name] for name in self._state_inputs}
         self._backward_programs: dict[tuple[frozenset[str], Differentiation], Runnable] = {}
 
-    def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
+    def run(self, bound: BoundValues) -> tuple[Array, dict[str, Array]]:
         """Compute the objective and its derivative by each requested input."""
         bound = bound.with_random_keys(self._programs.later)
         state_size = self._state_bytes(max(self._session.members(bound), 1))
@@ -102,7 +102,7 @@ class GradientOverTime:
         """Return the bytes of the values that are carried from one step to the next."""
         return members * max(8 * count_elements(tuple(self._session.carried.values())), 1)
 
-    def _run_in_chunks(self, bound: Bound, most: int) -> tuple[Array, dict[str, Array]]:
+    def _run_in_chunks(self, bound: BoundValues, most: int) -> tuple[Array, dict[str, Array]]:
         chunks = self._divide_into_chunks(most)
         state, start_states = self._run_first_forward(bound), []
         brief = self._session.begin_run(self._steps, max(self._session.members(bound), 1))
@@ -143,11 +143,11 @@ class GradientOverTime:
 
     # --- forward --------------------------------------------------------------------------------
 
-    def _run_first_forward(self, bound: Bound) -> State:
+    def _run_first_forward(self, bound: BoundValues) -> State:
         """Run the first evaluation and return the carried values."""
         return self._session.state_of(self._session.first.run(self._session.given(bound, 0)))
 
-    def _run_forward(self, bound: Bound, state: State, chunk: range, brief: bool) -> State:
+    def _run_forward(self, bound: BoundValues, state: State, chunk: range, brief: bool) -> State:
         """Run the steps of a chunk and return the carried values."""
         session, begin, end = self._session, chunk.start, chunk.stop
         members = max(session.members(bound), 1)
@@ -164,7 +164,7 @@ class GradientOverTime:
 
     def _run_backward(
         self,
-        bound: Bound,
+        bound: BoundValues,
         state: State,
         changes: Mapping[str, Array],
         chunk: range,
@@ -210,7 +210,7 @@ class GradientOverTime:
         return self._backward_programs[key]
 
     def _run_first_backward(
-        self, bound: Bound, changes: Mapping[str, Array], sums: _GradientSums
+        self, bound: BoundValues, changes: Mapping[str, Array], sums: _GradientSums
     ) -> None:
         """Run the first evaluation backward."""
         session = self._session

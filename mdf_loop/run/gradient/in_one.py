@@ -11,7 +11,7 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array, Program
 from mdf_loop.passes.gradient.differentiate import change_of
 from mdf_loop.passes.gradient.objective import OBJECTIVE_OUTPUT
-from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.binding import BoundValues
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.gradient.loaded import Differentiation
 from mdf_loop.run.gradient.terms import Data
@@ -52,7 +52,7 @@ class GradientInOne:
         """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
         return self._runnable.native
 
-    def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
+    def run(self, bound: BoundValues) -> tuple[Array, dict[str, Array]]:
         """Compute the objective and its derivative by each requested input."""
         feeds = {**bound.with_random_keys(self._program).arrays, **self._data_feeds}
         if not self._swept or self._runs_all_members:

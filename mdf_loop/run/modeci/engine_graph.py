@@ -29,7 +29,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.document.loading import suppress_output
 from mdf_loop.errors import CycleError, LoopError, RunError
 from mdf_loop.locks import ForkSafeLock
-from mdf_loop.reading.schedule.plan import MOST_PASSES
+from mdf_loop.reading.schedule.plan import MAX_PASSES
 from mdf_loop.run.modeci.draws import EngineDraws
 
 MAX_IDLE_PASSES = 10_000
@@ -237,8 +237,8 @@ def _order_nodes(graph: Any, document: Document, executed_sets: list[tuple[str, 
             idle = 0 if nodes else idle + 1
             if idle > MAX_IDLE_PASSES * len(queue):
                 raise _endless_error(f"nothing runs for {MAX_IDLE_PASSES} passes", document)
-            if count > MOST_PASSES * len(queue):
-                raise _endless_error(f"it is not over after {MOST_PASSES} passes", document)
+            if count > MAX_PASSES * len(queue):
+                raise _endless_error(f"it is not over after {MAX_PASSES} passes", document)
             ordered_nodes = sorted(nodes, key=lambda node: order[id(node)])
             executed_sets.append(tuple(node.id for node in ordered_nodes))
             yield ordered_nodes

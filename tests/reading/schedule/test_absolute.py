@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mdf_loop.errors import ConditionError, UnsupportedError
-from mdf_loop.reading.schedule.absolute import AbsoluteTime, absolute_time
+from mdf_loop.reading.schedule.absolute import AbsoluteTime, create_clock
 from mdf_loop.reading.schedule.conditions import (
     AllOf,
     Compare,
@@ -26,7 +26,7 @@ VISITS = TimeCount(TimeScale.CONSIDERATION_SET_EXECUTION, TimeScale.LIFE)
 
 def _clock(layers: list[str], *written: dict[str, Any]) -> AbsoluteTime:
     conditions = [({"type": "TimeInterval", "kwargs": each}, "here") for each in written]
-    return absolute_time(conditions, [tuple(layer) for layer in layers])
+    return create_clock(conditions, [tuple(layer) for layer in layers])
 
 
 def _read(clock: AbsoluteTime, owner: str, kind: str = "TimeInterval", **written: Any) -> Condition:
@@ -38,7 +38,7 @@ def _read(clock: AbsoluteTime, owner: str, kind: str = "TimeInterval", **written
 
 
 def test_no_absolute_condition_no_clock() -> None:
-    assert not absolute_time([({"type": "Always"}, "here")], [("A",)]).is_used
+    assert not create_clock([({"type": "Always"}, "here")], [("A",)]).is_used
 
 
 def test_an_interval_is_divided_among_layers() -> None:
@@ -77,7 +77,7 @@ def test_invalid_times_are_refused() -> None:
         "kwargs": {"condition": {"type": "TimeInterval", "kwargs": {"end": 1}}},
     }
     with pytest.raises(UnsupportedError, match="inside 'Not' cannot be compiled"):
-        absolute_time([(inside, "here")], [("A",)])
+        create_clock([(inside, "here")], [("A",)])
     with pytest.raises(ConditionError, match="At least one"):
         _clock(["A"], {})
     with pytest.raises(UnsupportedError, match="is none of s, ms, us, ns"):

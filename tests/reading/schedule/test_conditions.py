@@ -15,9 +15,9 @@ from mdf_loop.reading.schedule.conditions import (
     RunsSinceReader,
     TimeCount,
     TimeScale,
-    all_in,
-    counts_in,
-    parts,
+    find_counts,
+    find_parts,
+    iterate_parts,
 )
 
 CALLS = RunCount("A", TimeScale.LIFE)
@@ -27,7 +27,7 @@ TREE = AllOf((ALWAYS, Not(AnyOf((SOME, JustRan("A")))), FirstTimes(EveryNth(PASS
 
 
 def test_parts_are_in_preorder() -> None:
-    assert [type(part).__name__ for part in parts(TREE)] == [
+    assert [type(part).__name__ for part in iterate_parts(TREE)] == [
         *(
             "AllOf",
             "ConstantCondition",
@@ -42,8 +42,8 @@ def test_parts_are_in_preorder() -> None:
 
 
 def test_counts_are_found_everywhere_each_once() -> None:
-    assert counts_in(AllOf((TREE, SOME))) == (CALLS, RunsSinceReader("A", "B"), PASSES)
-    assert all_in((TREE, TREE), JustRan) == (JustRan("A"),)
+    assert find_counts(AllOf((TREE, SOME))) == (CALLS, RunsSinceReader("A", "B"), PASSES)
+    assert find_parts((TREE, TREE), JustRan) == (JustRan("A"),)
 
 
 def test_persistent_counters() -> None:

@@ -19,13 +19,13 @@ from mdf_loop.reading.schedule.conditions import (
     FirstTimes,
     JustRan,
     Not,
-    Reaches,
     RunCount,
     RunsSinceReader,
+    ThresholdCondition,
     TimeCount,
     TimeScale,
 )
-from mdf_loop.reading.schedule.counters import Counters, Key, NotKnown
+from mdf_loop.reading.schedule.counters import Counters, Key, UnknownCount
 
 CSE, PASS, UPDATE, SEQUENCE, LIFE = TimeScale
 
@@ -119,10 +119,10 @@ def test_unknown_counts_stay_unknown() -> None:
     counters = _counters([calls], None)
     counters.count_run("A", True)
     assert counters.counts[calls] is None
-    with pytest.raises(NotKnown):
+    with pytest.raises(UnknownCount):
         counters.evaluate(Compare((calls,), ">", 1))
-    with pytest.raises(NotKnown):
-        counters.evaluate(Reaches("A", "v", (), ">", 1.0))
+    with pytest.raises(UnknownCount):
+        counters.evaluate(ThresholdCondition("A", "v", (), ">", 1.0))
     assert counters.evaluate(AnyOf((ALWAYS, Compare((calls,), ">", 1)))) is True
 
 

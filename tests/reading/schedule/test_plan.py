@@ -10,18 +10,18 @@ import pytest
 from mdf_loop.errors import ConditionError, EndlessLoopError, UnknownNameError
 from mdf_loop.importing.opening import open_document
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.reading.graph import layers_of, waiting_for
+from mdf_loop.reading.graph import find_required_senders, sort_into_layers
 from mdf_loop.reading.schedule import plan as plan_module
 from mdf_loop.reading.schedule.conditions import JustRan, TimeScale
 from mdf_loop.reading.schedule.counters import Counters
-from mdf_loop.reading.schedule.plan import Schedule, Sets, read_schedule
+from mdf_loop.reading.schedule.plan import NodeSets, Schedule, read_schedule
 from tests.over_time.schedules import PASSES_3, Model, condition, model
 
 
 def _schedule(source: Model) -> Schedule:
     graph = open_document(copy.deepcopy(source)).graph
-    waits = waiting_for(graph, graph.edges)
-    return read_schedule(graph, layers_of(graph, waits, "$"), waits, "$")
+    waits = find_required_senders(graph, graph.edges)
+    return read_schedule(graph, sort_into_layers(graph, waits, "$"), waits, "$")
 
 
 def _counters(schedule: Schedule) -> Counters:
@@ -30,12 +30,12 @@ def _counters(schedule: Schedule) -> Counters:
     )
 
 
-def flat(passes: tuple[Sets, ...] | None) -> Sets | None:
+def flat(passes: tuple[NodeSets, ...] | None) -> NodeSets | None:
     """Concatenate the execution sets of all passes."""
     return None if passes is None else tuple(together for sets in passes for together in sets)
 
 
-def _plan(source: Model, most: int = 64) -> Sets | None:
+def _plan(source: Model, most: int = 64) -> NodeSets | None:
     schedule = _schedule(source)
     return flat(schedule.plan(_counters(schedule), most))
 
@@ -96,7 +96,7 @@ def test_counters_continue_in_the_next_evaluation() -> None:
 def test_endless(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EndlessLoopError, match="no node can run any more"):
         _plan(model("one", {"A": condition("Never")}))
-    monkeypatch.setattr(plan_module, "MOST_PASSES", 30)
+    monkeypatch.setattr(plan_module, "MAX_PASSES", 30)
     with pytest.raises(EndlessLoopError, match="it is not over after 30 passes"):
         _plan(model("one", {"A": condition("AtPass", n=31)}))
     assert _plan(model("one", {"A": condition("AtPass", n=28)})) is not None

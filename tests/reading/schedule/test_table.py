@@ -10,10 +10,10 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.outline import outline
-from mdf_loop.reading.schedule.absolute import absolute_time
-from mdf_loop.reading.schedule.arguments import ABOUT, COMPOSITE
+from mdf_loop.reading.schedule.absolute import create_clock
+from mdf_loop.reading.schedule.arguments import COMPOSITE_TYPES, NODE_ARGUMENTS
 from mdf_loop.reading.schedule.conditions import NEVER, AllOf, Condition, ConstantCondition
-from mdf_loop.reading.schedule.table import COMPILED, TYPES, condition_text, read_condition
+from mdf_loop.reading.schedule.table import COMPILED, TYPES, describe_condition, read_condition
 
 
 def of(kind: str, **kwargs: Any) -> dict[str, Any]:
@@ -99,19 +99,19 @@ def test_a_type_is_compiled_and_worded_or_refused(kind: str) -> None:
         return
     arguments, words = SAMPLES[kind]
     compiled(of(kind, **arguments))
-    assert condition_text(of(kind, **arguments)) == words
+    assert describe_condition(of(kind, **arguments)) == words
 
 
-@pytest.mark.parametrize("name", ABOUT)
+@pytest.mark.parametrize("name", NODE_ARGUMENTS)
 @pytest.mark.parametrize("kind", [k for k in SAMPLES if "dependency" in SAMPLES[k][0]])
 def test_every_name_of_the_argument_about_nodes(kind: str, name: str) -> None:
     arguments, words = SAMPLES[kind]
     called = {name if key == "dependency" else key: value for key, value in arguments.items()}
     assert compiled(of(kind, **called)) == compiled(of(kind, **arguments))
-    assert condition_text(of(kind, **called)) == words
+    assert describe_condition(of(kind, **called)) == words
 
 
-@pytest.mark.parametrize("kind", sorted(COMPOSITE))
+@pytest.mark.parametrize("kind", sorted(COMPOSITE_TYPES))
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -125,20 +125,20 @@ def test_every_name_of_the_argument_about_nodes(kind: str, name: str) -> None:
 def test_every_name_of_the_parts_of_a_composite(kind: str, arguments: dict[str, Any]) -> None:
     sample, words = SAMPLES[kind]
     assert compiled(of(kind, **arguments)) == compiled(of(kind, **sample))
-    assert condition_text(of(kind, **arguments)) == words
+    assert describe_condition(of(kind, **arguments)) == words
 
 
 def test_composites_without_parts() -> None:
     assert compiled(of("All")) == AllOf(())
-    assert [condition_text(of(kind)) for kind in ("All", "Any")] == ["always", "never"]
-    assert condition_text(of("AfterNCallsCombined", n=2)) == "after 2 calls of no node together"
+    assert [describe_condition(of(kind)) for kind in ("All", "Any")] == ["always", "never"]
+    assert describe_condition(of("AfterNCallsCombined", n=2)) == "after 2 calls of no node together"
 
 
 @pytest.mark.parametrize("arguments", [{"dependencies": {}}, {"one": {}}, {"parts": [{}]}], ids=str)
 def test_the_clock_sees_absolute_time_under_every_name(arguments: dict[str, Any]) -> None:
     interval = of("TimeInterval", repeat=2)
     filled = {k: [interval] if isinstance(v, list) else interval for k, v in arguments.items()}
-    clock = absolute_time([(of("All", **filled), "here")], [("A",), ("B",)])
+    clock = create_clock([(of("All", **filled), "here")], [("A",), ("B",)])
     assert (clock.is_used, clock.interval) == (True, 1)
 
 
@@ -164,7 +164,7 @@ def drawn(section: str, key: str, written: Any) -> tuple[Any, str]:
     return outline({"g": graph}), picture.replace("&gt;", ">")
 
 
-@pytest.mark.parametrize("name", [*ABOUT, ""])
+@pytest.mark.parametrize("name", [*NODE_ARGUMENTS, ""])
 @pytest.mark.parametrize("kind", sorted(SAMPLES))
 def test_conditions_of_nodes_are_drawn_in_words(kind: str, name: str) -> None:
     arguments, words = SAMPLES[kind]
@@ -185,11 +185,11 @@ def test_ends_are_drawn_in_words(kind: str) -> None:
 
 @pytest.mark.parametrize("scale", list(graph_scheduler.TimeScale.__members__))
 def test_time_scales_are_worded(scale: str) -> None:
-    text = condition_text(of("AtNCalls", dependency="A", n=2, time_scale=f"TimeScale.{scale}"))
+    text = describe_condition(of("AtNCalls", dependency="A", n=2, time_scale=f"TimeScale.{scale}"))
     assert text.startswith("at 2 calls of A")
     assert scale not in text
 
 
 def test_unknown_conditions_have_a_text() -> None:
-    assert condition_text(of("Mine", a=1)) == "when Mine(a=1)"
+    assert describe_condition(of("Mine", a=1)) == "when Mine(a=1)"
     assert compiled(of("Never")) == NEVER

@@ -20,9 +20,9 @@ from mdf_loop.reading.schedule.conditions import (
     FirstTimes,
     JustRan,
     Not,
-    Reaches,
     RunCount,
     RunsSinceReader,
+    ThresholdCondition,
     TimeCount,
     TimeScale,
 )
@@ -58,7 +58,7 @@ UPDATE, PASS = TimeScale.ENVIRONMENT_STATE_UPDATE, TimeScale.PASS
         (_read("NWhen", condition={"type": "Always"}, n=1.5), FirstTimes(ALWAYS, 2, "here")),
         (
             _read("Threshold", dependency="A", parameter="v", threshold=1, comparator=">"),
-            Reaches("A", "v", (), ">", 1.0, where="here"),
+            ThresholdCondition("A", "v", (), ">", 1.0, where="here"),
         ),
     ],
 )

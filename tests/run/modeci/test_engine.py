@@ -300,7 +300,7 @@ def test_an_endless_schedule_without_runs_is_an_error(opened, monkeypatch):
 
 
 def test_an_endless_schedule_with_runs_is_an_error(opened, monkeypatch):
-    monkeypatch.setattr(engine_graph, "MOST_PASSES", 50)
+    monkeypatch.setattr(engine_graph, "MAX_PASSES", 50)
     text = PAIR + conditions("node_specific: {B: {type: Never, kwargs: {}}}")
     assert "it is not over after 50 passes" in error_of(opened(text))
 
