@@ -203,8 +203,8 @@ def _loop_reports(engine: EngineGraph) -> dict[str, LoopReport]:
     """Return reports of the loops that this library computes inside the engine."""
     return {
         name: LoopReport(
-            int(call.named["iterations"]), list(StopReason)[int(call.named["stopped_by"])]
+            int(call.loop_reports["iterations"]), list(StopReason)[int(call.loop_reports["stopped_by"])]
         )
         for name, call in engine.loop_calls()
-        if call.named
+        if call.loop_reports
     }
