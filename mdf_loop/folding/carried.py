@@ -40,17 +40,17 @@ def resolve_carry(
         for destination in ([destinations] if isinstance(destinations, str) else destinations)
     ]
     entries: list[Carry] = []
-    sources: dict[Port, str] = {}
+    source_by_port: dict[Port, str] = {}
     for source, destination in pairs:
         destinations = _destination_ports(graph, nodes, destination, open_ports)
         for port in destinations:
-            if port in sources:
+            if port in source_by_port:
                 raise ModelError(
-                    f"'{'.'.join(port)}' is carried from '{sources[port]}' and from '{source}'",
+                    f"'{'.'.join(port)}' is carried from '{source_by_port[port]}' and from '{source}'",
                     graph.where,
                     "a value has one source",
                 )
-            sources[port] = source
+            source_by_port[port] = source
         entries.append(Carry(*_resolve_source(graph, nodes, source, destinations, open_ports)))
     return tuple(entries)
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from mdf_loop.errors import ScopeError, UnsupportedError
 from mdf_loop.folding.flat import Content, Edge, FlatGraph, Port, unique_name
 
-RELAY = "entering"
+DEFAULT_RELAY_ID = "entering"
 """Default id of the relay node."""
 
 
@@ -46,11 +46,11 @@ class Boundary(Struct, frozen=True):
         groups: dict[tuple[bool, bool], list[Edge]] = {}
         for edge in graph.edges:
             groups.setdefault((edge.sender[0] in nodes, edge.receiver[0] in nodes), []).append(edge)
-        within, incoming, outgoing, outside = (
+        inside, incoming, outgoing, outside = (
             tuple(groups.get(key, ()))
             for key in ((True, True), (False, True), (True, False), (False, False))
         )
-        return cls(within, incoming, outgoing, outside)
+        return cls(inside, incoming, outgoing, outside)
 
     def edges_into(self, port: Port) -> tuple[Edge, ...]:
         """Return the edges that lead from nodes outside of the set to `port`."""
@@ -61,49 +61,51 @@ def open_input_ports(
     graph: FlatGraph, nodes: Sequence[str], boundary: Boundary
 ) -> dict[Port, Content]:
     """Return the input ports of the folded nodes that no edge between these nodes feeds."""
-    fed = {edge.receiver for edge in boundary.inside}
-    both = [edge.receiver for edge in boundary.incoming if edge.receiver in fed]
-    if both:
+    fed_ports = {edge.receiver for edge in boundary.inside}
+    doubly_fed_ports = [edge.receiver for edge in boundary.incoming if edge.receiver in fed_ports]
+    if doubly_fed_ports:
         raise UnsupportedError(
-            f"the port '{'.'.join(both[0])}' gets values from inside and from outside of the loop",
+            f"the port '{'.'.join(doubly_fed_ports[0])}' gets values from inside and from outside of the loop",
             graph.where,
             "fold more nodes, or give it one edge",
         )
-    return {port: c for port, c in graph.ports("input_ports", nodes).items() if port not in fed}
+    return {
+        port: c for port, c in graph.ports("input_ports", nodes).items() if port not in fed_ports
+    }
 
 
 def find_entrances(
     graph: FlatGraph,
     open_ports: Mapping[Port, Content],
-    special: Mapping[Port, Any],
+    special_keys: Mapping[Port, Any],
     boundary: Boundary,
 ) -> tuple[Entrance, ...]:
     """Return all values that enter the body, with unique names.
 
-    `special` maps carried ports, and the port for the iteration number, to their keys.
+    `special_keys` maps carried ports, and the port for the iteration number, to their keys.
     """
     ports_by_key: dict[Any, list[Port]] = {}
     for port, content in open_ports.items():
         edges = boundary.edges_into(port)
         origin = tuple((e.sender, repr(e.content.get("parameters"))) for e in edges)
         unfed_key = (port[1], repr(content)) if "default_value" not in content else port
-        key = special.get(port, (origin, content.get("reduce")) if edges else unfed_key)
+        key = special_keys.get(port, (origin, content.get("reduce")) if edges else unfed_key)
         ports_by_key.setdefault(key, []).append(port)
-    unnamed = [
+    unnamed_entrances = [
         Entrance(key, tuple(ports), boundary.edges_into(ports[0]))
         for key, ports in ports_by_key.items()
     ]
-    for entry in unnamed:
+    for entry in unnamed_entrances:
         _check_single_origin(entry, boundary, graph.where)
     output_ids = {port for _, port in graph.ports("output_ports", {n for n, _ in open_ports})}
-    return _name_entrances(unnamed, output_ids)
+    return _name_entrances(unnamed_entrances, output_ids)
 
 
 def _check_single_origin(entry: Entrance, boundary: Boundary, where: str) -> None:
     """Raise ScopeError if the ports of one carried value have different initial values."""
     senders = [[edge.sender for edge in boundary.edges_into(port)] for port in entry.ports]
-    for port, origins in zip(entry.ports, senders, strict=True):
-        if origins != senders[0]:
+    for port, port_senders in zip(entry.ports, senders, strict=True):
+        if port_senders != senders[0]:
             raise ScopeError(
                 f"the carried value of '{'.'.join(entry.ports[0])}' and '{'.'.join(port)}' has two "
                 "initial values",
@@ -112,35 +114,44 @@ def _check_single_origin(entry: Entrance, boundary: Boundary, where: str) -> Non
             )
 
 
-def _name_entrances(unnamed: Sequence[Entrance], output_ids: set[str]) -> tuple[Entrance, ...]:
+def _name_entrances(
+    unnamed_entrances: Sequence[Entrance], output_ids: set[str]
+) -> tuple[Entrance, ...]:
     """Return the entrances with unique names: the id of their ports, if possible.
 
     If inputs without an edge share a name, all of these inputs are renamed, so that none of them
     replaces the others.
     """
-    used = set(output_ids)
-    unfed = [{port for _, port in entry.ports} for entry in unnamed if not entry.edges]
-    ambiguous = {port for ids in unfed for port in ids if sum(port in other for other in unfed) > 1}
+    used_names = set(output_ids)
+    unfed_port_ids = [
+        {port for _, port in entry.ports} for entry in unnamed_entrances if not entry.edges
+    ]
+    ambiguous_ids = {
+        port
+        for ids in unfed_port_ids
+        for port in ids
+        if sum(port in other_ids for other_ids in unfed_port_ids) > 1
+    }
     names: dict[Any, str] = {}
-    for entry in unnamed:
+    for entry in unnamed_entrances:
         ids = {port for _, port in entry.ports}
-        if len(ids) == 1 and not ids & used and not (ids & ambiguous and not entry.edges):
+        if len(ids) == 1 and not ids & used_names and not (ids & ambiguous_ids and not entry.edges):
             names[entry.key] = ids.pop()
-            used.add(names[entry.key])
-    used |= {port for entry in unnamed for _, port in entry.ports}
-    for entry in unnamed:
+            used_names.add(names[entry.key])
+    used_names |= {port for entry in unnamed_entrances for _, port in entry.ports}
+    for entry in unnamed_entrances:
         if entry.key not in names:
-            names[entry.key] = unique_name("_".join(entry.ports[0]), used)
-            used.add(names[entry.key])
-    return tuple(Entrance(e.key, e.ports, e.edges, names[e.key]) for e in unnamed)
+            names[entry.key] = unique_name("_".join(entry.ports[0]), used_names)
+            used_names.add(names[entry.key])
+    return tuple(Entrance(e.key, e.ports, e.edges, names[e.key]) for e in unnamed_entrances)
 
 
 def build_relay(entrances: Sequence[Entrance], node: str) -> tuple[Content, Content]:
     """Return the relay node and its edges, or two empty dicts if no relay is needed."""
-    pairs = [(e, port) for e in entrances for port in e.ports if port[1] != e.name]
-    if not pairs:
+    relayed_ports = [(e, port) for e in entrances for port in e.ports if port[1] != e.name]
+    if not relayed_ports:
         return {}, {}
-    names = list(dict.fromkeys(entry.name for entry, _ in pairs))
+    names = list(dict.fromkeys(entry.name for entry, _ in relayed_ports))
     relay = {
         "input_ports": {name: {} for name in names},
         "output_ports": {name: {"value": name} for name in names},
@@ -152,6 +163,6 @@ def build_relay(entrances: Sequence[Entrance], node: str) -> tuple[Content, Cont
             "sender_port": entry.name,
             "receiver_port": port[1],
         }
-        for entry, port in pairs
+        for entry, port in relayed_ports
     }
     return {node: relay}, edges

@@ -92,7 +92,7 @@ def open_flat_graph(source: Source) -> FlatGraph:
     return FlatGraph(content_of(document), document.graph.id, document.where)
 
 
-def find_port(name: str, known: Iterable[Port], what: str, where: str) -> Port:
+def find_port(name: str, known: Iterable[Port], description: str, where: str) -> Port:
     """Return the port that `name` denotes, written as `node.port` or as a port id.
 
     Raises:
@@ -100,16 +100,18 @@ def find_port(name: str, known: Iterable[Port], what: str, where: str) -> Port:
         ScopeError: Several ports have this name.
     """
     matches = [port for port in known if name in (port[1], ".".join(port))]
-    exact = [port for port in matches if name == ".".join(port)]
-    if len(exact or matches) > 1:
+    exact_matches = [port for port in matches if name == ".".join(port)]
+    if len(exact_matches or matches) > 1:
         candidates = ", ".join(repr(".".join(port)) for port in matches)
-        raise ScopeError(f"{what} '{name}' could be {candidates}", where, "write node.port")
+        raise ScopeError(f"{description} '{name}' could be {candidates}", where, "write node.port")
     if not matches:
         names = [".".join(port) for port in known]
         raise UnknownNameError(
-            f"{what} '{name}' is not there", where, suggest(name, names) or _names_text(names)
+            f"{description} '{name}' is not there",
+            where,
+            suggest(name, names) or _names_text(names),
         )
-    return (exact or matches)[0]
+    return (exact_matches or matches)[0]
 
 
 def _names_text(names: list[str]) -> str:
@@ -118,8 +120,8 @@ def _names_text(names: list[str]) -> str:
 
 def unique_name(base: str, used_names: Iterable[str]) -> str:
     """Return `base`, or `base` with the first number that makes the name unused."""
-    unavailable, name, k = set(used_names), base, 1
-    while name in unavailable:
-        k += 1
-        name = f"{base}_{k}"
+    unavailable_names, name, suffix = set(used_names), base, 1
+    while name in unavailable_names:
+        suffix += 1
+        name = f"{base}_{suffix}"
     return name

@@ -31,7 +31,7 @@ from mdf_loop.errors import (
 )
 from mdf_loop.folding.carried import Carry, resolve_carry
 from mdf_loop.folding.entering import (
-    RELAY,
+    DEFAULT_RELAY_ID,
     Boundary,
     Entrance,
     build_relay,
@@ -118,10 +118,10 @@ def _resolve_request(
     iteration: str | None,
     node_id: str,
 ) -> _FoldRequest:
-    ordered = _in_graph_order(graph, nodes)
-    boundary = Boundary.of(graph, ordered)
-    _check_no_path_around(graph, ordered, boundary)
-    _check_no_state_or_condition(graph, ordered)
+    ordered_nodes = _sort_in_graph_order(graph, nodes)
+    boundary = Boundary.of(graph, ordered_nodes)
+    _check_no_path_around(graph, ordered_nodes, boundary)
+    _check_no_state_or_condition(graph, ordered_nodes)
     if exit not in ("middle", "end"):
         raise ModelError(f"exit is 'middle' or 'end', not {exit!r}", graph.where)
     if while_ is None and trip_count is None:
@@ -130,23 +130,23 @@ def _resolve_request(
             graph.where,
             "give while_='node.port' or trip_count=...",
         )
-    if node_id in graph.nodes.keys() - set(ordered):
+    if node_id in graph.nodes.keys() - set(ordered_nodes):
         raise ModelError(f"there is a node '{node_id}' already", graph.where, "give another id")
-    open_ports = open_input_ports(graph, ordered, boundary)
+    open_ports = open_input_ports(graph, ordered_nodes, boundary)
     return _FoldRequest(
         graph=graph,
-        nodes=ordered,
+        nodes=ordered_nodes,
         boundary=boundary,
-        carry=resolve_carry(graph, ordered, carry, open_ports),
-        condition=_condition_port(graph, ordered, while_),
-        counter=_counter_ports(graph, open_ports, boundary, iteration),
-        trip_count=_resolve_trip_count(graph, ordered, trip_count),
+        carry=resolve_carry(graph, ordered_nodes, carry, open_ports),
+        condition=_resolve_condition(graph, ordered_nodes, while_),
+        counter=_resolve_counter_ports(graph, open_ports, boundary, iteration),
+        trip_count=_resolve_trip_count(graph, ordered_nodes, trip_count),
         mid_exit=while_ is not None and exit == "middle",
         id=node_id,
     )
 
 
-def _in_graph_order(graph: FlatGraph, nodes: tuple[str, ...]) -> tuple[str, ...]:
+def _sort_in_graph_order(graph: FlatGraph, nodes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the nodes in the order of the graph."""
     if not nodes:
         raise ModelError("no nodes are named", graph.where, "nodes=[...] become the loop's body")
@@ -165,25 +165,25 @@ def _check_no_path_around(graph: FlatGraph, nodes: Sequence[str], boundary: Boun
     outer_graph = networkx.DiGraph(
         (e.sender[0], e.receiver[0]) for e in (*boundary.outside, *boundary.outgoing)
     )
-    for entering in boundary.incoming:
+    for incoming_edge in boundary.incoming:
         for node in nodes:
-            if node in outer_graph and entering.sender[0] in networkx.descendants(
+            if node in outer_graph and incoming_edge.sender[0] in networkx.descendants(
                 outer_graph, node
             ):
-                path = networkx.shortest_path(outer_graph, node, entering.sender[0])
-                cycle = " -> ".join([*path, entering.receiver[0]])
-                between = ", ".join(repr(name) for name in path[1:])
+                path = networkx.shortest_path(outer_graph, node, incoming_edge.sender[0])
+                cycle = " -> ".join([*path, incoming_edge.receiver[0]])
+                nodes_between = ", ".join(repr(name) for name in path[1:])
                 raise CycleError(
                     f"values leave the loop and enter it again: {cycle}",
                     graph.where,
-                    f"add {between} to the nodes that are folded",
+                    f"add {nodes_between} to the nodes that are folded",
                 )
 
 
 def _check_no_state_or_condition(graph: FlatGraph, nodes: Sequence[str]) -> None:
     """Raise UnsupportedError if a node has a state or is named in a condition of the graph."""
-    parsed = graph_of({graph.graph_id: graph.graph}, graph.where)
-    for node in (node for node in parsed.nodes if node.id in nodes):
+    parsed_graph = graph_of({graph.graph_id: graph.graph}, graph.where)
+    for node in (node for node in parsed_graph.nodes if node.id in nodes):
         for parameter in filter(is_stateful, node.parameters):
             raise UnsupportedError(
                 f"the parameter '{parameter.id}' of '{node.id}' keeps a state, but a loop body "
@@ -192,16 +192,16 @@ def _check_no_state_or_condition(graph: FlatGraph, nodes: Sequence[str]) -> None
                 "make it an input port, and carry its new value to it",
             )
     conditions = repr(graph.graph.get("conditions") or "")
-    conditioned = [node for node in nodes if repr(node) in conditions]
-    if conditioned:
+    nodes_in_conditions = [node for node in nodes if repr(node) in conditions]
+    if nodes_in_conditions:
         raise UnsupportedError(
-            f"a condition of the graph names '{conditioned[0]}', which would be inside of the loop",
+            f"a condition of the graph names '{nodes_in_conditions[0]}', which would be inside of the loop",
             f"{graph.where}.conditions",
             "take it out of the conditions",
         )
 
 
-def _condition_port(graph: FlatGraph, nodes: Sequence[str], while_: str | None) -> Port | None:
+def _resolve_condition(graph: FlatGraph, nodes: Sequence[str], while_: str | None) -> Port | None:
     if while_ is None:
         return None
     output_ports = graph.ports("output_ports")
@@ -215,7 +215,7 @@ def _condition_port(graph: FlatGraph, nodes: Sequence[str], while_: str | None) 
     return port
 
 
-def _counter_ports(
+def _resolve_counter_ports(
     graph: FlatGraph, open_ports: Mapping[Port, Content], boundary: Boundary, iteration: str | None
 ) -> tuple[Port, ...]:
     if iteration is None:
@@ -253,16 +253,24 @@ def _build_model(request: _FoldRequest) -> Any:
         port: ("carried", c.destinations) for c in request.carry for port in c.destinations
     }
     entrances = find_entrances(graph, open_ports, special_keys, request.boundary)
-    by_port = {port: entry for entry in entrances for port in entry.ports}
+    entrance_by_port = {port: entry for entry in entrances for port in entry.ports}
     outputs = find_loop_outputs(
         graph, request.nodes, request.boundary, request.carry, request.condition
     )
-    inner = _body_content(request, entrances, by_port, outputs)
-    outside = [entry for entry in entrances if entry.key != ("counter",)]
-    ids = _name_output_ports(outputs, [entry.name for entry in entrances])
+    body_content = _build_body_content(request, entrances, entrance_by_port, outputs)
+    outer_entrances = [entry for entry in entrances if entry.key != ("counter",)]
+    output_port_ids = _name_output_ports(outputs, [entry.name for entry in entrances])
     count_port = unique_name("trip_count", [entry.name for entry in entrances])
-    node = _loop_node(request, outside, by_port, outputs, ids, inner, count_port)
-    edges = _outer_edges(request, outside, ids, count_port)
+    node = _build_loop_node(
+        request,
+        outer_entrances,
+        entrance_by_port,
+        outputs,
+        output_port_ids,
+        body_content,
+        count_port,
+    )
+    edges = _build_outer_edges(request, outer_entrances, output_port_ids, count_port)
     nodes: Content = {}
     for name, content in graph.nodes.items():
         if name == request.nodes[0]:
@@ -274,58 +282,64 @@ def _build_model(request: _FoldRequest) -> Any:
     if metadata.get("outputs"):
         sections["metadata"] = {
             **metadata,
-            "outputs": outputs.rename_outputs(metadata["outputs"], request.id, ids),
+            "outputs": outputs.rename_outputs(metadata["outputs"], request.id, output_port_ids),
         }
     return graph.with_graph(**sections)
 
 
 def _name_output_ports(outputs: LoopOutputs, entrance_names: Sequence[str]) -> dict[Port, str]:
     """Return the ids of the loop node's output ports."""
-    ids: dict[Port, str] = {}
-    reserved = [*entrance_names, _FUNCTION_ID]
+    output_port_ids: dict[Port, str] = {}
+    reserved_names = [*entrance_names, _FUNCTION_ID]
     for port in outputs.ports:
         is_unique = sum(other[1] == port[1] for other in outputs.ports) == 1
-        base = port[1] if is_unique and port[1] not in reserved else "_".join(port)
-        ids[port] = unique_name(base, [*reserved, *ids.values()])
-    return ids
+        base = port[1] if is_unique and port[1] not in reserved_names else "_".join(port)
+        output_port_ids[port] = unique_name(base, [*reserved_names, *output_port_ids.values()])
+    return output_port_ids
 
 
-def _body_content(
+def _build_body_content(
     request: _FoldRequest,
     entrances: Sequence[Entrance],
-    by_port: Mapping[Port, Entrance],
+    entrance_by_port: Mapping[Port, Entrance],
     outputs: LoopOutputs,
 ) -> Content:
     graph = request.graph
-    relay = unique_name(RELAY, request.nodes)
+    relay = unique_name(DEFAULT_RELAY_ID, request.nodes)
     relay_node, relay_edges = build_relay(entrances, relay)
     relay_targets = {(e["receiver"], e["receiver_port"]) for e in relay_edges.values()}
     nodes = {
         **relay_node,
-        **{n: _without_defaults(n, graph.nodes[n], relay_targets) for n in request.nodes},
+        **{n: _remove_defaults(n, graph.nodes[n], relay_targets) for n in request.nodes},
     }
     names = [entry.name for entry in entrances]
     used_ids = [*names, *(port for _, port in graph.ports("input_ports", request.nodes))]
     used_ids += [port for _, port in graph.ports("output_ports", request.nodes)]
     counter = (
-        by_port[request.counter[0]].name if request.counter else unique_name("iteration", used_ids)
+        entrance_by_port[request.counter[0]].name
+        if request.counter
+        else unique_name("iteration", used_ids)
     )
     condition_in = unique_name("go_on", [*used_ids, counter])
-    carried_inputs = [by_port[c.destinations[0]].name for c in request.carry]
-    leaves = [
-        by_port[c.source].name if c.is_delay else outputs.inner_name(c.source)
+    carried_inputs = [entrance_by_port[c.destinations[0]].name for c in request.carry]
+    next_values = [
+        entrance_by_port[c.source].name if c.is_delay else outputs.inner_name(c.source)
         for c in request.carry
     ]
     condition = condition_in if request.condition is None else outputs.inner_name(request.condition)
     metadata = {
         "inputs": [counter, condition_in, *carried_inputs],
-        "outputs": [condition, *leaves, *(outputs.inner_name(port) for port in outputs.last)],
+        "outputs": [
+            condition,
+            *next_values,
+            *(outputs.inner_name(port) for port in outputs.last_value_ports),
+        ],
     }
     edges = {**relay_edges, **{e.id: dict(e.content) for e in request.boundary.inside}}
     return {f"{request.id}_body": {"metadata": metadata, "nodes": nodes, "edges": edges}}
 
 
-def _without_defaults(node_id: str, node: Content, relay_targets: set[Port]) -> Content:
+def _remove_defaults(node_id: str, node: Content, relay_targets: set[Port]) -> Content:
     """Return the node without the default values of ports that the relay feeds."""
     if not any(name == node_id for name, _ in relay_targets):
         return node
@@ -338,36 +352,42 @@ def _without_defaults(node_id: str, node: Content, relay_targets: set[Port]) -> 
     return {**node, "input_ports": ports}
 
 
-def _loop_node(
+def _build_loop_node(
     request: _FoldRequest,
-    outside: Sequence[Entrance],
-    by_port: Mapping[Port, Entrance],
+    outer_entrances: Sequence[Entrance],
+    entrance_by_port: Mapping[Port, Entrance],
     outputs: LoopOutputs,
-    ids: Mapping[Port, str],
+    output_port_ids: Mapping[Port, str],
     body: Content,
     count_port: str,
 ) -> Content:
     ports = request.graph.ports("input_ports", request.nodes)
-    inputs = {entry.name: ports[entry.ports[0]] for entry in outside}
+    inputs = {entry.name: ports[entry.ports[0]] for entry in outer_entrances}
     args: Content = {}
     if request.trip_count is not None:
-        from_port = isinstance(request.trip_count, tuple)
-        args["M"] = count_port if from_port else request.trip_count
-        inputs |= {count_port: {}} if from_port else {}
+        has_trip_count_port = isinstance(request.trip_count, tuple)
+        args["M"] = count_port if has_trip_count_port else request.trip_count
+        inputs |= {count_port: {}} if has_trip_count_port else {}
     if request.condition is not None:
         args["cond"] = True
-    args["v_initial"] = [by_port[c.destinations[0]].name for c in request.carry]
+    args["v_initial"] = [entrance_by_port[c.destinations[0]].name for c in request.carry]
     args["body"] = body
-    if outputs.last:
-        args["recordings"] = {outputs.inner_name(port): {"keep": "last"} for port in outputs.last}
+    if outputs.last_value_ports:
+        args["recordings"] = {
+            outputs.inner_name(port): {"keep": "last"} for port in outputs.last_value_ports
+        }
     if request.mid_exit:
         args["exit"] = "middle"
-    finals = {port: k for k, c in reversed([*enumerate(request.carry)]) for port in [c.source]}
-    positions = {
-        p: finals[p] if p in outputs.finals else len(request.carry) + outputs.last.index(p)
-        for p in ids
+    final_positions = {
+        port: k for k, c in reversed([*enumerate(request.carry)]) for port in [c.source]
     }
-    result_count = len(request.carry) + len(outputs.last)
+    positions = {
+        p: final_positions[p]
+        if p in outputs.final_ports
+        else len(request.carry) + outputs.last_value_ports.index(p)
+        for p in output_port_ids
+    }
+    result_count = len(request.carry) + len(outputs.last_value_ports)
     values = {
         p: f"{_FUNCTION_ID}[{k}]" if result_count > 1 else _FUNCTION_ID
         for p, k in positions.items()
@@ -375,29 +395,34 @@ def _loop_node(
     return {
         "input_ports": inputs,
         "functions": {_FUNCTION_ID: {"function": "onnx::Loop", "args": args}},
-        "output_ports": {ids[p]: {"value": value} for p, value in values.items()},
+        "output_ports": {output_port_ids[p]: {"value": value} for p, value in values.items()},
     }
 
 
-def _outer_edges(
-    request: _FoldRequest, outside: Sequence[Entrance], ids: Mapping[Port, str], count_port: str
+def _build_outer_edges(
+    request: _FoldRequest,
+    outer_entrances: Sequence[Entrance],
+    output_port_ids: Mapping[Port, str],
+    count_port: str,
 ) -> Content:
     """Return the edges outside of the loop in graph order, with one edge for each value."""
     edges: Content = {}
-    for entry in outside:
+    for entry in outer_entrances:
         for edge in entry.edges:
             edges[edge.id] = edge.content_between(edge.sender, (request.id, entry.name))
     for edge in request.boundary.outgoing:
-        edges[edge.id] = edge.content_between((request.id, ids[edge.sender]), edge.receiver)
+        edges[edge.id] = edge.content_between(
+            (request.id, output_port_ids[edge.sender]), edge.receiver
+        )
     for edge in request.boundary.outside:
         edges[edge.id] = dict(edge.content)
-    ordered = {edge.id: edges[edge.id] for edge in request.graph.edges if edge.id in edges}
+    ordered_edges = {edge.id: edges[edge.id] for edge in request.graph.edges if edge.id in edges}
     if isinstance(request.trip_count, tuple):
-        name = unique_name(f"{request.id}_{count_port}", ordered)
-        ordered[name] = {
+        name = unique_name(f"{request.id}_{count_port}", ordered_edges)
+        ordered_edges[name] = {
             "sender": request.trip_count[0],
             "receiver": request.id,
             "sender_port": request.trip_count[1],
             "receiver_port": count_port,
         }
-    return ordered
+    return ordered_edges

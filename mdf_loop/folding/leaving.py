@@ -15,29 +15,31 @@ from mdf_loop.folding.flat import FlatGraph, Port
 class LoopOutputs(Struct, frozen=True):
     """Outputs of the loop node.
 
-    `ports` are the ports whose values are outputs. `finals` are the ports of final carried values.
+    `ports` are the ports whose values are outputs. `final_ports` are the ports of final carried values.
     `body_ports` are all output ports of the folded nodes.
     """
 
     ports: tuple[Port, ...]
-    finals: frozenset[Port]
+    final_ports: frozenset[Port]
     body_ports: tuple[Port, ...]
 
     @property
-    def last(self) -> tuple[Port, ...]:
+    def last_value_ports(self) -> tuple[Port, ...]:
         """Ports whose value of the last iteration is an output."""
-        return tuple(port for port in self.ports if port not in self.finals)
+        return tuple(port for port in self.ports if port not in self.final_ports)
 
     def inner_name(self, port: Port) -> str:
         """Return the name of an output in the body: the port id if unique, else `node.port`."""
         is_unique = sum(other[1] == port[1] for other in self.body_ports) == 1
         return port[1] if is_unique else ".".join(port)
 
-    def rename_outputs(self, outputs: Any, node: str, ids: Mapping[Port, str]) -> Any:
+    def rename_outputs(self, outputs: Any, node: str, output_port_ids: Mapping[Port, str]) -> Any:
         """Return `metadata.outputs` with ports of folded nodes replaced by ports of the loop node."""
-        names = {".".join(port): f"{node}.{name}" for port, name in ids.items()}
+        names = {".".join(port): f"{node}.{name}" for port, name in output_port_ids.items()}
         names |= {
-            port[1]: f"{node}.{name}" for port, name in ids.items() if self._has_unique_id(port)
+            port[1]: f"{node}.{name}"
+            for port, name in output_port_ids.items()
+            if self._has_unique_id(port)
         }
         if isinstance(outputs, Mapping):
             return {label: names.get(name, name) for label, name in outputs.items()}
@@ -56,14 +58,18 @@ def find_loop_outputs(
 ) -> LoopOutputs:
     """Return the outputs of the set that other nodes read, or that are outputs of the graph."""
     body_ports = tuple(graph.ports("output_ports", nodes))
-    read_outside = {edge.sender for edge in boundary.outgoing}
-    declared = (graph.graph.get("metadata") or {}).get("outputs")
-    if declared:
-        names = list(declared.values() if isinstance(declared, Mapping) else declared)
-        selected = {p for p in body_ports if ".".join(p) in names or p[1] in names} | read_outside
+    ports_read_outside = {edge.sender for edge in boundary.outgoing}
+    declared_outputs = (graph.graph.get("metadata") or {}).get("outputs")
+    if declared_outputs:
+        names = list(
+            declared_outputs.values() if isinstance(declared_outputs, Mapping) else declared_outputs
+        )
+        selected_ports = {
+            p for p in body_ports if ".".join(p) in names or p[1] in names
+        } | ports_read_outside
     else:
         senders = {edge.sender for edge in graph.edges} | ({condition} if condition else set())
-        selected = {port for port in body_ports if port not in senders} | read_outside
+        selected_ports = {port for port in body_ports if port not in senders} | ports_read_outside
     finals = frozenset(c.source for c in carry if not c.is_delay)
-    ports = tuple(port for port in body_ports if port in selected)
+    ports = tuple(port for port in body_ports if port in selected_ports)
     return LoopOutputs(ports, finals & set(ports), body_ports)

@@ -36,7 +36,7 @@ class UnfoldableLoop(Struct, frozen=True):
     document: Document
     count: int
     signature: Signature
-    initial: tuple[Any, ...]
+    initial_values: tuple[Any, ...]
     bindings: Mapping[str, Any]
     recordings: Mapping[str, RecordingForm]
     content: Content
@@ -89,10 +89,10 @@ class UnfoldableLoop(Struct, frozen=True):
 
     def stack_expression(self, name: str, rows: Sequence[str]) -> str:
         """Return an expression that stacks the rows of a recording."""
-        form = self.recordings.get(name) or RecordingForm(name)
-        ordered = ", ".join(reversed(rows) if form.reverse else rows)
-        function = "numpy.concatenate" if form.concat else "numpy.stack"
-        return f"{function}(({ordered},), axis={form.axis})"
+        recording_form = self.recordings.get(name) or RecordingForm(name)
+        ordered_rows = ", ".join(reversed(rows) if recording_form.reverse else rows)
+        stack_function = "numpy.concatenate" if recording_form.concat else "numpy.stack"
+        return f"{stack_function}(({ordered_rows},), axis={recording_form.axis})"
 
     def declares_type(self, name: str) -> bool:
         """Return True if an input port of the body states the dtype of a carried value."""
@@ -113,24 +113,26 @@ class UnfoldableLoop(Struct, frozen=True):
 
 def without_unused_parts(node: Content) -> Content:
     """Return the node without the ports, parameters and functions that its outputs do not need."""
-    parts: dict[str, Any] = {}
+    contents_by_name: dict[str, Any] = {}
     for section in ("input_ports", "functions", "parameters"):
-        parts |= node[section]
-    needed: set[str] = set()
-    pending = [node["output_ports"]]
-    while pending:
+        contents_by_name |= node[section]
+    needed_names: set[str] = set()
+    unvisited_contents = [node["output_ports"]]
+    while unvisited_contents:
         names_read = {
-            name.split(".")[0] for text in _strings_in(pending.pop()) for name in names_in(text)
+            name.split(".")[0]
+            for text in _strings_in(unvisited_contents.pop())
+            for name in names_in(text)
         }
-        unvisited = (names_read & parts.keys()) - needed
-        needed |= unvisited
-        pending += [parts[name] for name in unvisited]
+        unvisited = (names_read & contents_by_name.keys()) - needed_names
+        needed_names |= unvisited
+        unvisited_contents += [contents_by_name[name] for name in unvisited]
     sections = {
-        section: {name: content for name, content in node[section].items() if name in needed}
+        section: {name: content for name, content in node[section].items() if name in needed_names}
         for section in ("input_ports", "functions", "parameters")
     }
-    nonempty = {section: contents for section, contents in sections.items() if contents}
-    return {"input_ports": {}, **nonempty, "output_ports": node["output_ports"]}
+    nonempty_sections = {section: contents for section, contents in sections.items() if contents}
+    return {"input_ports": {}, **nonempty_sections, "output_ports": node["output_ports"]}
 
 
 def _strings_in(content: Any) -> Iterator[str]:
@@ -144,9 +146,9 @@ def _strings_in(content: Any) -> Iterator[str]:
             yield from _strings_in(part)
 
 
-def unfold_error(where: str, why: str) -> UnsupportedError:
+def unfold_error(where: str, reason: str) -> UnsupportedError:
     """Return the error for a loop that cannot be unfolded."""
-    return UnsupportedError(f"the loop cannot be unfolded: {why}", where, "leave it a loop")
+    return UnsupportedError(f"the loop cannot be unfolded: {reason}", where, "leave it a loop")
 
 
 def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> UnfoldableLoop:
@@ -162,15 +164,15 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
     )
     loops = [f for f in loops if node is not None and name in (node.id, f"{node.id}.{f.id}")]
     if node is None or not loops:
-        known = [n.id for n in document.graph.nodes if _loop_names(n)]
+        nodes_with_loops = [n.id for n in document.graph.nodes if _loop_names(n)]
         raise UnknownNameError(
             f"there is no loop '{name}'",
             graph.where,
-            suggest(name, known) or f"there are {', '.join(known) or 'none'}",
+            suggest(name, nodes_with_loops) or f"there are {', '.join(nodes_with_loops) or 'none'}",
         )
     if len(loops) > 1:
-        ways = ", ".join(f"'{node.id}.{f.id}'" for f in loops)
-        raise LoopError(f"'{name}' could be {ways}", graph.where, "write node.function")
+        loop_names_text = ", ".join(f"'{node.id}.{f.id}'" for f in loops)
+        raise LoopError(f"'{name}' could be {loop_names_text}", graph.where, "write node.function")
     function = loops[0]
     where = f"{document.where}.nodes['{node.id}'].functions['{function.id}']"
     form = parse_loop(function, node, where, document)
@@ -182,9 +184,9 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
         raise unfold_error(where, "without iterations, the shape of what it records is not known")
     _check_condition_is_constant(form, signature, node, document.graph)
     bodies = parameters_with_bodies(function, node)
-    parts = (*node.input_ports, *node.parameters, *node.functions)
-    own_ids = tuple(x.id for x in parts if x.id not in bodies)
-    captured = [] if form.owned.strict else [name for name in own_ids if name != function.id]
+    node_parts = (*node.input_ports, *node.parameters, *node.functions)
+    own_ids = tuple(x.id for x in node_parts if x.id not in bodies)
+    captured_names = [] if form.owned.strict else [name for name in own_ids if name != function.id]
     return UnfoldableLoop(
         node=node.id,
         function=function.id,
@@ -198,7 +200,7 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
         content=graph.nodes[node.id],
         body=_body_content(form),
         own_names=own_ids,
-        captured_names=frozenset((*captured, *form.bindings)),
+        captured_names=frozenset((*captured_names, *form.bindings)),
     )
 
 
@@ -215,27 +217,32 @@ def _body_content(form: LoopForm) -> Content:
 
 
 def _check_supported_forms(form: LoopForm, node: Any) -> None:
-    fixed_length = [r.name for r in form.recordings.values() if r.length is not None]
-    states = [p.id for p in node.parameters if is_stateful(p)]
-    defaults = {
+    fixed_length_recordings = [r.name for r in form.recordings.values() if r.length is not None]
+    stateful_parameters = [p.id for p in node.parameters if is_stateful(p)]
+    ports_with_defaults = {
         (n.id, p.id) for n in form.body.nodes for p in n.input_ports if p.default_value is not None
     }
-    edges_to_defaults = [e for e in form.body.edges if (e.receiver, e.receiver_port) in defaults]
+    edges_to_defaults = [
+        e for e in form.body.edges if (e.receiver, e.receiver_port) in ports_with_defaults
+    ]
     reasons = (
         (form.slices, "it has slices"),
         (form.delays, "it has delays"),
         (form.mid_exit, "its condition is tested in the middle of the body"),
         (
-            fixed_length,
-            f"the recording '{fixed_length[0] if fixed_length else ''}' has a fixed length",
+            fixed_length_recordings,
+            f"the recording '{fixed_length_recordings[0] if fixed_length_recordings else ''}' has a fixed length",
         ),
-        (states, f"its node keeps a state ('{states[0] if states else ''}')"),
+        (
+            stateful_parameters,
+            f"its node keeps a state ('{stateful_parameters[0] if stateful_parameters else ''}')",
+        ),
         (form.body.conditions, "its body has conditions of a scheduler"),
         (edges_to_defaults, "an edge of its body leads to a port with a default_value"),
     )
-    for is_present, why in reasons:
+    for is_present, reason in reasons:
         if is_present:
-            raise unfold_error(form.where, why)
+            raise unfold_error(form.where, reason)
 
 
 def _constant_value(value: Any, node: Any, graph: Any) -> Any:
@@ -246,27 +253,29 @@ def _constant_value(value: Any, node: Any, graph: Any) -> Any:
     if not isinstance(value, str):
         is_sequence = isinstance(value, list | tuple | np.ndarray)
         return (np.asarray(value).item() if np.size(value) == 1 else None) if is_sequence else value
-    name, number = value.strip(), parse_number(value)
-    if number is not None or name in ("True", "False"):
-        return number if number is not None else name == "True"
+    name, literal_number = value.strip(), parse_number(value)
+    if literal_number is not None or name in ("True", "False"):
+        return literal_number if literal_number is not None else name == "True"
     parameter = next((p for p in node.parameters if p.id == name), None)
     if parameter is not None:
         is_fixed = not (parameter.function or parameter.conditions or is_stateful(parameter))
         return _constant_value(parameter.value, node, graph) if is_fixed else None
-    edges = [e for e in graph.edges if (e.receiver, e.receiver_port) == (node.id, name)]
-    if len(edges) != 1 or edges[0].parameters:
+    incoming_edges = [e for e in graph.edges if (e.receiver, e.receiver_port) == (node.id, name)]
+    if len(incoming_edges) != 1 or incoming_edges[0].parameters:
         return None
-    sender = next(n for n in graph.nodes if n.id == edges[0].sender)
-    port = next((p for p in sender.output_ports if p.id == edges[0].sender_port), None)
+    sender = next(n for n in graph.nodes if n.id == incoming_edges[0].sender)
+    port = next((p for p in sender.output_ports if p.id == incoming_edges[0].sender_port), None)
     return None if port is None else _constant_value(port.value, sender, graph)
 
 
 def _iteration_count(form: LoopForm, node: Any, graph: Any, max_iterations: int) -> int:
     number = _constant_value(form.trip_count, node, graph)
     if number is None or number == -1:
-        what = "no trip count" if form.trip_count is None or number == -1 else "a variable one"
+        trip_count_problem = (
+            "no trip count" if form.trip_count is None or number == -1 else "a variable one"
+        )
         raise TripCountError(
-            f"the loop '{form.name}' has {what}: only a constant number of iterations can be "
+            f"the loop '{form.name}' has {trip_count_problem}: only a constant number of iterations can be "
             "unfolded",
             form.where,
             "give M a number",
@@ -288,9 +297,9 @@ def _check_condition_is_constant(
     """Raise TripCountError if the condition of the loop may become false."""
     if form.condition is None:
         return
-    name = signature.condition_out
-    values = [p.value for n in form.body.nodes for p in n.output_ports if p.id == name]
-    is_unchanged = not name or (name == signature.condition_in and not values)
+    condition_name = signature.condition_out
+    values = [p.value for n in form.body.nodes for p in n.output_ports if p.id == condition_name]
+    is_unchanged = not condition_name or (condition_name == signature.condition_in and not values)
     is_always_true = is_unchanged or [str(value) for value in values] == ["True"]
     if _constant_value(form.condition, node, graph) is not True or not is_always_true:
         raise TripCountError(

@@ -51,8 +51,8 @@ def unfold(source: Source, loop: str, *, most: int = _MAX_ITERATIONS) -> Any:
         LoopError: The loop does not exist, or its number of iterations is not constant.
     """
     graph = open_flat_graph(source)
-    unfoldable = find_unfoldable_loop(graph, text(loop, "loop", "loop='node'"), most)
-    return _Unfolder(graph, unfoldable).model()
+    unfoldable_loop = find_unfoldable_loop(graph, text(loop, "loop", "loop='node'"), most)
+    return _Unfolder(graph, unfoldable_loop).build_model()
 
 
 class _Iteration(Struct, frozen=True):
@@ -69,8 +69,8 @@ class _Unfolder:
         self.graph = graph
         self.loop = loop
         used_ids = [*graph.nodes]
-        self.entry = unique_name(f"{loop.node}_in", used_ids)
-        used_ids.append(self.entry)
+        self.entry_id = unique_name(f"{loop.node}_in", used_ids)
+        used_ids.append(self.entry_id)
         self.copies: dict[tuple[str, int], str] = {}
         for number in range(1, loop.count + 1):
             for name in loop.nodes:
@@ -82,18 +82,20 @@ class _Unfolder:
         self.functions: Content = {}
         self.parameters: Content = {}
 
-    def model(self) -> Any:
+    def build_model(self) -> Any:
         """Return the whole model, with the copies in place of the loop."""
         loop = self.loop
-        values = [self._initial_port(k) for k in range(len(loop.signature.enters))]
+        carried_ports = [self._initial_port(k) for k in range(len(loop.signature.enters))]
         recorded_ports: list[list[Port]] = [[] for _ in loop.signature.rows]
         for number in range(1, loop.count + 1):
-            iteration = _Iteration(number, dict(zip(loop.signature.enters, values, strict=True)))
+            iteration = _Iteration(
+                number, dict(zip(loop.signature.enters, carried_ports, strict=True))
+            )
             self._copy_body(iteration)
-            values = [self._output_port(name, iteration) for name in loop.signature.leaves]
+            carried_ports = [self._output_port(name, iteration) for name in loop.signature.leaves]
             for row, name in zip(recorded_ports, loop.signature.rows, strict=True):
                 row.append(self._output_port(name, iteration))
-        collector = self._build_collector(values, recorded_ports)
+        collector = self._build_collector(carried_ports, recorded_ports)
         return self._build_unfolded_model(collector)
 
     # --- inputs of the body -------------------------------------------------------------------------
@@ -102,14 +104,14 @@ class _Unfolder:
         """Return the port of an initial value, typed so that later operations keep its dtype."""
         name = self.loop.signature.enters[k]
         port = unique_name(f"{name}_0", [*self.loop.own_names, *self.entry_outputs])
-        value = self.loop.initial[k]
+        value = self.loop.initial_values[k]
         if self.loop.declares_type(name):
             self.entry_outputs[port] = value
         else:
             function_id = unique_name(f"initial_{name}", [*self.loop.own_names, *self.functions])
             self.functions[function_id] = {"function": "onnx::Identity", "args": {"input": value}}
             self.entry_outputs[port] = function_id
-        return self.entry, port
+        return self.entry_id, port
 
     def _number_port(self, number: int) -> Port:
         return self._typed_port(f"iteration_{number}", number, "int64")
@@ -120,33 +122,38 @@ class _Unfolder:
             parameter_id = unique_name(f"{name}_value", self.loop.own_names)
             self.parameters[parameter_id] = {"value": value, "metadata": {"dtype": dtype}}
             self.entry_outputs[name] = parameter_id
-        return self.entry, name
+        return self.entry_id, name
 
     def _captured_port(self, name: str) -> Port:
         self.entry_outputs.setdefault(name, self.loop.bindings.get(name, name))
-        return self.entry, name
+        return self.entry_id, name
 
     # --- one iteration ------------------------------------------------------------------------------
 
     def _copy_body(self, iteration: _Iteration) -> None:
-        number = iteration.number
-        fed = {(e["receiver"], e["receiver_port"]) for e in self.loop.edges.values()}
+        iteration_number = iteration.number
+        fed_ports = {(e["receiver"], e["receiver_port"]) for e in self.loop.edges.values()}
         for name, content in self.loop.nodes.items():
-            copy = self.copies[name, number]
+            copy_id = self.copies[name, iteration_number]
             ports = dict(content.get("input_ports") or {})
             for name_read in self.loop.names_without_port(name):
                 ports[name_read] = {}
             for port in ports:
-                source = None if (name, port) in fed else self._source_port(port, iteration)
+                source = None if (name, port) in fed_ports else self._source_port(port, iteration)
                 if source is not None:
                     port_content = ports[port] or {}
                     ports[port] = {k: v for k, v in port_content.items() if k != "default_value"}
-                    self._add_edge(source, (copy, port))
-            self.nodes[copy] = {**content, "input_ports": ports} if ports else content
+                    self._add_edge(source, (copy_id, port))
+            self.nodes[copy_id] = {**content, "input_ports": ports} if ports else content
         for edge_id, edge in self.loop.edges.items():
-            ends = {end: self.copies[edge[end], number] for end in ("sender", "receiver")}
+            edge_ends = {
+                end: self.copies[edge[end], iteration_number] for end in ("sender", "receiver")
+            }
             used_ids = [*self.edges, *(edge.id for edge in self.graph.edges)]
-            self.edges[unique_name(f"{edge_id}_{number}", used_ids)] = {**edge, **ends}
+            self.edges[unique_name(f"{edge_id}_{iteration_number}", used_ids)] = {
+                **edge,
+                **edge_ends,
+            }
 
     def _source_port(self, name: str, iteration: _Iteration) -> Port | None:
         if name in iteration.sources:
@@ -213,13 +220,13 @@ class _Unfolder:
         function = self.loop.function
         if not isinstance(value, str) or function not in {n.split(".")[0] for n in names_in(value)}:
             return value
-        tree = _ResultNames(function, result_names, self.loop).visit(parse(value))
-        return ast.unparse(ast.fix_missing_locations(tree))
+        renamed_tree = _ResultNames(function, result_names, self.loop).visit(parse(value))
+        return ast.unparse(ast.fix_missing_locations(renamed_tree))
 
     def _build_unfolded_model(self, collector: Content) -> Any:
         graph, loop = self.graph, self.loop
         own_content = loop.own_content()
-        entry = without_unused_parts(
+        entry_node = without_unused_parts(
             {
                 **own_content,
                 "functions": {**own_content.get("functions", {}), **self.functions},
@@ -232,18 +239,18 @@ class _Unfolder:
         nodes: Content = {}
         for name, content in graph.nodes.items():
             if name == loop.node:
-                nodes |= {self.entry: entry, **self.nodes, name: collector}
+                nodes |= {self.entry_id: entry_node, **self.nodes, name: collector}
             else:
                 nodes[name] = content
         edges: Content = {}
         for edge in graph.edges:
             if edge.receiver[0] != loop.node or edge.receiver[1] in collector["input_ports"]:
                 edges[edge.id] = dict(edge.content)
-            if edge.receiver[0] == loop.node and edge.receiver[1] in entry["input_ports"]:
+            if edge.receiver[0] == loop.node and edge.receiver[1] in entry_node["input_ports"]:
                 name = edge.id
                 if name in edges:
                     name = unique_name(f"{edge.id}_in", [*edges, *self.edges])
-                edges[name] = edge.content_between(edge.sender, (self.entry, edge.receiver[1]))
+                edges[name] = edge.content_between(edge.sender, (self.entry_id, edge.receiver[1]))
         metadata = {**(graph.graph.get("metadata") or {})}
         metadata.setdefault("outputs", list(output_names(self.loop.document)))
         edges |= {
@@ -268,8 +275,8 @@ class _ResultNames(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         """Replace `f[0]`, a result of the loop `f`, by the name of the result."""
-        single = len(self.result_names) == 1
-        if single or not self._names_loop(node.value):
+        has_single_result = len(self.result_names) == 1
+        if has_single_result or not self._names_loop(node.value):
             return self.generic_visit(node)
         if not isinstance(node.slice, ast.Constant) or not isinstance(node.slice.value, int):
             raise UnsupportedError("a loop's result is taken by a number", self.loop.where)

@@ -156,12 +156,16 @@ class Parameters:
 
     def __str__(self) -> str:
         """Return the signature as text, `numpy.clip(a, a_min=None, a_max=None)`."""
-        bare = [
+        untyped_parameters = [
             p.replace(annotation=inspect.Parameter.empty)
             for p in self.parameters.parameters.values()
         ]
-        plain = self.parameters.replace(parameters=bare, return_annotation=inspect.Signature.empty)
-        return self.name + str(plain).replace(", /", "").replace("/, ", "").replace("b_", "b")
+        untyped_signature = self.parameters.replace(
+            parameters=untyped_parameters, return_annotation=inspect.Signature.empty
+        )
+        return self.name + str(untyped_signature).replace(", /", "").replace("/, ", "").replace(
+            "b_", "b"
+        )
 
     def read(
         self, b: ModelBuilder, arguments: list[Argument], keywords: dict[str, Argument]
@@ -173,16 +177,16 @@ class Parameters:
             OperandError: An argument has the wrong type for its parameter.
         """
         try:
-            bound = self.parameters.bind(*arguments, **keywords)
+            bound_arguments = self.parameters.bind(*arguments, **keywords)
         except TypeError as error:
             raise ExpressionError(f"{self.name}: {error}", hint=f"write {self}") from None
-        for name, argument in bound.arguments.items():
+        for name, argument in bound_arguments.arguments.items():
             if self.parameters.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
                 members = tuple(self._convert_argument(b, name, part) for part in argument)
-                bound.arguments[name] = members
+                bound_arguments.arguments[name] = members
             else:
-                bound.arguments[name] = self._convert_argument(b, name, argument)
-        return bound.args, bound.kwargs
+                bound_arguments.arguments[name] = self._convert_argument(b, name, argument)
+        return bound_arguments.args, bound_arguments.kwargs
 
     def _convert_argument(self, b: ModelBuilder, name: str, argument: Argument) -> Any:
         if argument is None and name in self.optional:

@@ -20,8 +20,8 @@ from mdf_loop.ops.build_helpers import cast, kind, rank, shape_between
 @names("numpy.array", "numpy.asarray")
 def array(b: ModelBuilder, x: Value, /, dtype: Dtype | None = None) -> Value:
     """Return `numpy.array(x)`: a list of numbers as one tensor."""
-    value = as_numpy(b, x)
-    return value if dtype is None else cast(b, value, dtype)
+    tensor_value = as_numpy(b, x)
+    return tensor_value if dtype is None else cast(b, tensor_value, dtype)
 
 
 def _register_dtype(dtype: str) -> None:
@@ -47,11 +47,11 @@ def full(
     b: ModelBuilder, shape: Extents, fill_value: Value, /, dtype: Dtype | None = None
 ) -> Value:
     """Return an array of `shape` filled with `fill_value`."""
-    fill = array(b, fill_value, dtype)
-    known = b.constant_of(shape)
-    if known is not None and np.any(known < 0):
-        raise OperandError(f"a shape has no negative extents: {tuple(known.tolist())}")
-    return b.op("Expand", fill, shape)
+    fill_tensor = array(b, fill_value, dtype)
+    constant_shape = b.constant_of(shape)
+    if constant_shape is not None and np.any(constant_shape < 0):
+        raise OperandError(f"a shape has no negative extents: {tuple(constant_shape.tolist())}")
+    return b.op("Expand", fill_tensor, shape)
 
 
 def _register_filled(number: int, name: str) -> None:
@@ -71,8 +71,8 @@ def _register_filled(number: int, name: str) -> None:
 @names("numpy.full_like")
 def full_like(b: ModelBuilder, a: Value, fill_value: Value, /, dtype: Dtype | None = None) -> Value:
     """Return an array of the shape and dtype of `a` filled with `fill_value`."""
-    fill = cast(b, fill_value, dtype or a.dtype)
-    return b.op("Expand", fill, shape_of(b, a))
+    fill_tensor = cast(b, fill_value, dtype or a.dtype)
+    return b.op("Expand", fill_tensor, shape_of(b, a))
 
 
 _register_filled(0, "zeros")
@@ -87,11 +87,11 @@ def shape_of(b: ModelBuilder, value: Value) -> Value:
 @names("numpy.broadcast_to")
 def broadcast_to(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
     """Return `a` broadcast to `shape`."""
-    broadcast = b.op("Expand", a, shape)
-    known = b.constant_of(shape)
-    if known is not None and broadcast.shape != tuple(known.tolist()):
-        raise OperandError(f"{a.type} cannot be spread to {tuple(known.tolist())}")
-    return broadcast
+    expanded = b.op("Expand", a, shape)
+    constant_shape = b.constant_of(shape)
+    if constant_shape is not None and expanded.shape != tuple(constant_shape.tolist()):
+        raise OperandError(f"{a.type} cannot be spread to {tuple(constant_shape.tolist())}")
+    return expanded
 
 
 # --- constant arrays ----------------------------------------------------------------------------
@@ -122,22 +122,28 @@ def arange(
     dtype: Dtype | None = None,
 ) -> Value:
     """Return numbers from `start` (default 0) up to `stop`, exclusive; integers also at run time."""
-    first, last = (start, stop) if stop is not None else (b.constant(np.array(0)), start)
-    parts = promote(b, first, last, *(() if step is None else (step,)))
-    known = [b.constant_of(part) if kind(part) == "i" else b.evaluated(part) for part in parts]
-    if all(array is not None for array in known):
-        numbers = [array.item() for array in known if array is not None]
-        _refuse_large("numpy.arange", _element_count(*numbers))
-        series = np.arange(*numbers)
+    start_value, stop_value = (
+        (start, stop) if stop is not None else (b.constant(np.array(0)), start)
+    )
+    typed_arguments = promote(b, start_value, stop_value, *(() if step is None else (step,)))
+    constant_arguments = [
+        b.constant_of(part) if kind(part) == "i" else b.evaluated(part) for part in typed_arguments
+    ]
+    if all(array is not None for array in constant_arguments):
+        range_arguments = [array.item() for array in constant_arguments if array is not None]
+        _refuse_large("numpy.arange", _element_count(*range_arguments))
+        series = np.arange(*range_arguments)
         return b.constant(
             series.astype(dtype or (b.float_dtype if series.dtype.kind == "f" else series.dtype))
         )
-    if kind(parts[0]) != "i" or any(rank(part) for part in parts):
+    if kind(typed_arguments[0]) != "i" or any(rank(part) for part in typed_arguments):
         raise OperandError(
             "numpy.arange needs whole numbers, or numbers known when the model is compiled"
         )
-    computed = b.op("Range", *parts, *(() if step is not None else (b.constant(np.array(1)),)))
-    return computed if dtype is None else cast(b, computed, dtype)
+    range_tensor = b.op(
+        "Range", *typed_arguments, *(() if step is not None else (b.constant(np.array(1)),))
+    )
+    return range_tensor if dtype is None else cast(b, range_tensor, dtype)
 
 
 def _element_count(start: float, stop: float, step: float = 1) -> float:

@@ -74,7 +74,7 @@ class _SharedState(ProgramState):
 class ModelBuilder(Builder):
     """Builder that appends the operations of a model to one scope.
 
-    `read` is the condition under which Python would evaluate the current part of an expression
+    `read_condition` is the condition under which Python would evaluate the current part of an expression
     (None: always). If the condition is false, the part must not fail. `in_loop` is True inside the
     loops of the model, also inside unrolled loops, and in each evaluation of a run over time.
     """
@@ -85,19 +85,19 @@ class ModelBuilder(Builder):
             self._shared = self._known = _SharedState(options=options or Options())
         else:
             self._known = parent._known
-        self.read: Value | None = parent.read if parent else None
+        self.read_condition: Value | None = parent.read_condition if parent else None
         self.place: SitePlace = parent.place if parent else SitePlace()
         self.in_loop: bool = parent.in_loop if parent else False
 
     @contextmanager
     def at_place(self, **parts: Any) -> Iterator[None]:
         """Set some fields of the current place inside a `with` block."""
-        old = self.place
-        self.place = replace(old, **parts)
+        outer_place = self.place
+        self.place = replace(outer_place, **parts)
         try:
             yield
         finally:
-            self.place = old
+            self.place = outer_place
 
     def part(self, name: str) -> AbstractContextManager[None]:
         """Append a name, if it is not empty, to the path of the current item inside a `with` block."""
@@ -164,9 +164,11 @@ class ModelBuilder(Builder):
 
     def mark_weak(self, value: Value) -> Value:
         """Mark a value as weakly typed, like a Python number."""
-        known = self.constant_of(value)
-        if known is not None and self.is_late(value):
-            return self.constant(known, weak=True, late=True, measured=self.is_measured(value))
+        constant_array = self.constant_of(value)
+        if constant_array is not None and self.is_late(value):
+            return self.constant(
+                constant_array, weak=True, late=True, measured=self.is_measured(value)
+            )
         self._known.weak.add(value)
         return value
 
@@ -183,12 +185,18 @@ class ModelBuilder(Builder):
     ) -> Value:
         """Return a constant of the whole program. Equal constants with equal flags share one value."""
         flags = {"weak": weak, "late": late, "measured": measured}
-        pooled = self._pooled(array, name, tuple(word for word, is_set in flags.items() if is_set))
-        known = self._known
-        for is_set, values in ((weak, known.weak), (late, known.late), (measured, known.measured)):
+        pooled_constant = self._pooled(
+            array, name, tuple(word for word, is_set in flags.items() if is_set)
+        )
+        shared_state = self._known
+        for is_set, values in (
+            (weak, shared_state.weak),
+            (late, shared_state.late),
+            (measured, shared_state.measured),
+        ):
             if is_set:
-                values.add(pooled)
-        return pooled
+                values.add(pooled_constant)
+        return pooled_constant
 
     def late(self, array: Array) -> Value:
         """Return `array` as a constant that is marked as known only because a loop is unrolled."""
@@ -207,17 +215,20 @@ class ModelBuilder(Builder):
         """Return True if a constant is known only because the shapes of inputs are known."""
         return value in self._known.measured
 
-    def as_late_as(self, selector: Value, value: Value) -> Value:
+    def mark_late_if(self, selector: Value, value: Value) -> Value:
         """Return `value`, marked as late if `value` is a constant and the constant `selector` is late."""
-        known = self.constant_of(value)
-        if known is None or not self.is_late(selector):
+        constant_array = self.constant_of(value)
+        if constant_array is None or not self.is_late(selector):
             return value
         return self.constant(
-            known, weak=self.is_weak(value), late=True, measured=self.is_measured(value)
+            constant_array, weak=self.is_weak(value), late=True, measured=self.is_measured(value)
         )
 
     def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
         """Return a computed array as a constant, late or measured if an operand is late or measured."""
         operands = tuple(sources)
-        late, measured = any(map(self.is_late, operands)), any(map(self.is_measured, operands))
-        return self.constant(array, late=late, measured=measured)
+        is_late, is_measured = (
+            any(map(self.is_late, operands)),
+            any(map(self.is_measured, operands)),
+        )
+        return self.constant(array, late=is_late, measured=is_measured)

@@ -89,12 +89,12 @@ _register_extreme("min", ops.less)
 def total(b: ModelBuilder, iterable: Term, start: Value | None = None, /) -> Value:
     """Return `start + first + second + ...`, from left to right. The summands of an array are its rows."""
     if isinstance(iterable, tuple) or (iterable.shape is not None and len(iterable.shape) == 1):
-        parts = _list_elements(b, "sum", iterable)
+        summands = _list_elements(b, "sum", iterable)
     else:
         raise OperandError(
             f"'sum' adds a list of numbers, not {iterable.type}", hint="write numpy.sum(x, axis=0)"
         )
-    return functools.reduce(functools.partial(ops.add, b), parts, start or literal(b, 0))
+    return functools.reduce(functools.partial(ops.add, b), summands, start or literal(b, 0))
 
 
 # --- int, float, bool, len, round ----------------------------------------------------------------
@@ -111,8 +111,8 @@ def _single_number(b: ModelBuilder, name: str, value: Value) -> Value:
 @names("int")
 def to_int(b: ModelBuilder, x: Value, /) -> Value:
     """Return `int(x)` of one number, truncated toward zero."""
-    plain = plain_result(b, int, (x,))
-    return plain or _to_int(b, "int", _single_number(b, "int", x))
+    python_number = plain_result(b, int, (x,))
+    return python_number or _to_int(b, "int", _single_number(b, "int", x))
 
 
 def _to_int(b: ModelBuilder, name: str, x: Value) -> Value:
@@ -146,9 +146,9 @@ def length(b: ModelBuilder, x: Term, /) -> Value:
 @names("round")
 def rounded(b: ModelBuilder, number: Value, /, ndigits: int | None = None) -> Value:
     """Return `round(x)` or `round(x, digits)`, half to even; a float without digits becomes an int."""
-    plain = plain_result(b, functools.partial(round, ndigits=ndigits), (number,))
-    if plain is not None:
-        return plain
+    python_number = plain_result(b, functools.partial(round, ndigits=ndigits), (number,))
+    if python_number is not None:
+        return python_number
     if ndigits is None and kind(number) == "f" and is_scalar(number):
         return _to_int(b, "round", b.op("Round", number))
     return numpy_rounded(b, number, ndigits or 0)

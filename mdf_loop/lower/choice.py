@@ -25,10 +25,10 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.terms import common_dtype, fits_dtype
 from mdf_loop.ops.build_helpers import cast, ints
 
-Reader: TypeAlias = Callable[[ModelBuilder], Sequence[Value]]
+BranchLowering: TypeAlias = Callable[[ModelBuilder], Sequence[Value]]
 """Function that appends the operations of one branch and returns the leaves of the branch."""
 
-Join: TypeAlias = Callable[[Shape, Shape], Shape]
+ShapeJoin: TypeAlias = Callable[[Shape, Shape], Shape]
 """Function that returns the common shape of two shapes (`mdf_loop.ir.shape_join`)."""
 
 
@@ -39,7 +39,7 @@ class BranchNames(Struct, frozen=True):
     value: Callable[[int], str] | None = None
 
 
-class _Side(Struct, frozen=True):
+class _BranchBuilder(Struct, frozen=True):
     """Branch under construction."""
 
     b: ModelBuilder
@@ -53,12 +53,12 @@ class _Side(Struct, frozen=True):
 def choose(
     b: ModelBuilder,
     condition: Value,
-    then: Reader,
-    otherwise: Reader,
+    then: BranchLowering,
+    otherwise: BranchLowering,
     name: str,
     *,
     names: BranchNames | None = None,
-    join: Join = any_shape,
+    join: ShapeJoin = any_shape,
 ) -> tuple[Value, ...]:
     """Return `then() if condition else otherwise()`, value by value, under the given name.
 
@@ -72,27 +72,29 @@ def choose(
         JoinError: Two corresponding values have dtypes or shapes that cannot be joined.
         Poisoned: A branch has an error, which is already in the findings.
     """
-    known = b.constant_of(condition)
-    if known is not None and condition.type == "bool[]":
-        return tuple((then if known else otherwise)(b))
+    constant_condition = b.constant_of(condition)
+    if constant_condition is not None and condition.type == "bool[]":
+        return tuple((then if constant_condition else otherwise)(b))
     names = names or BranchNames()
-    left, right = _read_side(b, then), _read_side(b, otherwise)
-    if left is None or right is None:
+    then_side, else_side = _read_side(b, then), _read_side(b, otherwise)
+    if then_side is None or else_side is None:
         raise Poisoned
-    if len(left.leaves) != len(right.leaves):
+    if len(then_side.leaves) != len(else_side.leaves):
         raise ArityError(
             f"both branches of '{name}' must give the same number of values, but "
-            f"{names.sides[0]} gives {len(left.leaves)}, {names.sides[1]} {len(right.leaves)}"
+            f"{names.sides[0]} gives {len(then_side.leaves)}, {names.sides[1]} {len(else_side.leaves)}"
         )
     outputs = tuple(
-        _join_values(b, (left, right), k, names.value(k) if names.value else name, names, join)
-        for k in range(len(left.leaves))
+        _join_values(
+            b, (then_side, else_side), k, names.value(k) if names.value else name, names, join
+        )
+        for k in range(len(then_side.leaves))
     )
-    b.append(If(name, condition, left.branch(), right.branch(), outputs, b.where))
+    b.append(If(name, condition, then_side.branch(), else_side.branch(), outputs, b.where))
     return outputs
 
 
-def one_of(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value:
+def select_value(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value:
     """Return one of two existing values of one dtype, without broadcasting.
 
     `Where` is cheaper, but broadcasts both values to one shape. Therefore `Where` is used only for shapes
@@ -100,43 +102,48 @@ def one_of(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value
     """
     if then.shape is not None and otherwise.shape is not None:
         rank = max(len(then.shape), len(otherwise.shape))
-        then, otherwise = with_rank(b, then, rank), with_rank(b, otherwise, rank)
+        then, otherwise = add_leading_axes(b, then, rank), add_leading_axes(b, otherwise, rank)
     return choose(b, test, lambda _: [then], lambda _: [otherwise], "chosen")[0]
 
 
-def with_rank(b: ModelBuilder, value: Value, rank: int) -> Value:
+def add_leading_axes(b: ModelBuilder, value: Value, rank: int) -> Value:
     """Return a value with leading axes of extent 1 inserted, so that the value has `rank` axes."""
-    missing = rank - len(value.shape or ())
-    return b.op("Unsqueeze", value, ints(b, *range(missing))) if missing > 0 else value
+    missing_axes = rank - len(value.shape or ())
+    return b.op("Unsqueeze", value, ints(b, *range(missing_axes))) if missing_axes > 0 else value
 
 
-def _read_side(b: ModelBuilder, read: Reader) -> _Side | None:
+def _read_side(b: ModelBuilder, read: BranchLowering) -> _BranchBuilder | None:
     """Lower one branch. Return None if the branch has errors, so that the other branch is checked, too."""
     body = b.body()
     with b.findings.catch():
-        return _Side(body, list(read(body)))
+        return _BranchBuilder(body, list(read(body)))
     return None
 
 
 def _join_values(
-    b: ModelBuilder, sides: tuple[_Side, _Side], k: int, name: str, names: BranchNames, join: Join
+    b: ModelBuilder,
+    sides: tuple[_BranchBuilder, _BranchBuilder],
+    k: int,
+    name: str,
+    names: BranchNames,
+    join: ShapeJoin,
 ) -> Value:
     """Return output k of the choice. Each branch casts its leaf k to the type of the output."""
-    pair = sides[0].leaves[k], sides[1].leaves[k]
+    branch_leaves = sides[0].leaves[k], sides[1].leaves[k]
     place = (
-        f"Cannot join the values of '{name}' from {names.sides[0]} ({pair[0].type}) "
-        f"and {names.sides[1]} ({pair[1].type})"
+        f"Cannot join the values of '{name}' from {names.sides[0]} ({branch_leaves[0].type}) "
+        f"and {names.sides[1]} ({branch_leaves[1].type})"
     )
-    dtype = _join_dtypes(b, *pair, place)
-    shape = _join_shapes(pair[0].shape, pair[1].shape, place, join)
-    for side, value in zip(sides, pair, strict=True):
-        converted = cast(side.b, value, dtype)
+    dtype = _join_dtypes(b, *branch_leaves, place)
+    shape = _join_shapes(branch_leaves[0].shape, branch_leaves[1].shape, place, join)
+    for side, value in zip(sides, branch_leaves, strict=True):
+        cast_leaf = cast(side.b, value, dtype)
         side.leaves[k] = (
-            _to_vector(side.b, converted) if shape == (1,) and converted.shape == () else converted
+            _to_vector(side.b, cast_leaf) if shape == (1,) and cast_leaf.shape == () else cast_leaf
         )
     shape_names = shape and tuple(b.name("d") if str(d).startswith("?") else d for d in shape)
     output = b.new(dtype, shape_names, name)
-    return b.mark_weak(output) if all(map(b.is_weak, pair)) else output
+    return b.mark_weak(output) if all(map(b.is_weak, branch_leaves)) else output
 
 
 def _join_dtypes(b: ModelBuilder, then: Value, otherwise: Value, place: str) -> str:
@@ -146,12 +153,16 @@ def _join_dtypes(b: ModelBuilder, then: Value, otherwise: Value, place: str) -> 
     """
     if then.dtype == otherwise.dtype:
         return then.dtype
-    strong = {value.dtype for value in (then, otherwise) if not b.is_weak(value)}
-    if len(strong) < 2 and all(
+    typed_dtypes = {value.dtype for value in (then, otherwise) if not b.is_weak(value)}
+    if len(typed_dtypes) < 2 and all(
         value.dtype != "string" and "(" not in value.dtype for value in (then, otherwise)
     ):
         dtype = common_dtype(b, (then, otherwise))
-        if strong <= {dtype} and fits_dtype(b, then, dtype) and fits_dtype(b, otherwise, dtype):
+        if (
+            typed_dtypes <= {dtype}
+            and fits_dtype(b, then, dtype)
+            and fits_dtype(b, otherwise, dtype)
+        ):
             return dtype
     raise JoinError(
         f"{place}: {dtype_sentence(then.dtype, otherwise.dtype)}",
@@ -159,7 +170,7 @@ def _join_dtypes(b: ModelBuilder, then: Value, otherwise: Value, place: str) -> 
     )
 
 
-def _join_shapes(then: Shape, otherwise: Shape, place: str, join: Join) -> Shape:
+def _join_shapes(then: Shape, otherwise: Shape, place: str, join: ShapeJoin) -> Shape:
     try:
         return join(then, otherwise)
     except JoinError as error:

@@ -23,18 +23,18 @@ from mdf_loop.ops.symbolic import Symbolic
 
 def not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:
     """Check that the scale of a distribution is not negative, and return the scale."""
-    checked: Value = parameter_rules.not_negative(
+    checked_scale: Value = parameter_rules.not_negative(
         DrawSite(b), Symbolic(b, scale), description
     ).value
-    return checked
+    return checked_scale
 
 
 def probability(b: ModelBuilder, p: Value, description: str) -> Value:
     """Check that a probability is in [0, 1], and return the probability."""
-    checked: Value = parameter_rules.between(
+    checked_probability: Value = parameter_rules.between(
         DrawSite(b), Symbolic(b, p), 0.0, 1.0, description
     ).value
-    return checked
+    return checked_probability
 
 
 def draw_floats(b: ModelBuilder, kind: str, shape: Size) -> Value:
@@ -68,8 +68,8 @@ def uniform(
     """Return `low + (high - low) * u` with u in (0, 1)."""
     low, high = _float_parameters(b, (low, 0.0), (high, 1.0))
     u = draw_floats(b, "Uniform", size_of(size, low, high))
-    wide = parameter_rules.width(DrawSite(b), Symbolic(b, low), Symbolic(b, high)).value
-    return ops.add(b, low, ops.multiply(b, wide, u))
+    checked_width = parameter_rules.width(DrawSite(b), Symbolic(b, low), Symbolic(b, high)).value
+    return ops.add(b, low, ops.multiply(b, checked_width, u))
 
 
 @names("random.uniform")
@@ -138,8 +138,8 @@ _TWO_TO_32 = 1 << 32
 @names("numpy.random.randint", "numpy.random.integers")
 def randint(b: ModelBuilder, low: Value, high: Value | None = None, size: Axes = None) -> Value:
     """Return integers from `low` to `high - 1`; without `high` from 0 to `low - 1`."""
-    first, end = (literal(b, 0), low) if high is None else (low, high)
-    return _draw_integers(b, first, end, size_of(size, first, end))
+    lowest, end = (literal(b, 0), low) if high is None else (low, high)
+    return _draw_integers(b, lowest, end, size_of(size, lowest, end))
 
 
 @names("random.randint")
@@ -153,17 +153,19 @@ def _draw_integers(b: ModelBuilder, first: Value, end: Value, shape: Size) -> Va
     """Return `first + floor(word * count / 2**64)`, exactly, by 32-bit halves of the words."""
     first, end = (cast(b, _check_integers(value), "int64") for value in (first, end))
     count = b.op("Sub", end, first)
-    fits = b.op(
+    is_in_range = b.op(
         "And",
         b.op("Less", scalar(b, 0, "int64"), count),
         b.op("LessOrEqual", count, scalar(b, _TWO_TO_32 - 1, "int64")),
     )
-    count = ops.check_value(b, count, fits, OperandError(parameter_rules.WHOLE))
-    word, factor = draw_numbers(b, "RandomWord", shape), cast(b, count, "uint64")
+    count = ops.check_value(b, count, is_in_range, OperandError(parameter_rules.WHOLE))
+    word, unsigned_count = draw_numbers(b, "RandomWord", shape), cast(b, count, "uint64")
     high = _high_word(b, word)
     low = b.op("Sub", word, b.op("Mul", high, scalar(b, _TWO_TO_32, "uint64")))
-    part = b.op("Add", b.op("Mul", high, factor), _high_word(b, b.op("Mul", low, factor)))
-    return b.op("Add", first, cast(b, _high_word(b, part), "int64"))
+    high_product = b.op(
+        "Add", b.op("Mul", high, unsigned_count), _high_word(b, b.op("Mul", low, unsigned_count))
+    )
+    return b.op("Add", first, cast(b, _high_word(b, high_product), "int64"))
 
 
 def _check_integers(value: Value) -> Value:
@@ -211,9 +213,14 @@ def choice(
 
 def _choice_count(b: ModelBuilder, a: Value) -> int:
     """Return the number of elements from which `numpy.random.choice` chooses."""
-    known = b.evaluated(a)
-    if a.shape == () and known is not None and known.dtype.kind in "iu" and known > 0:
-        return int(known)
+    constant_elements = b.evaluated(a)
+    if (
+        a.shape == ()
+        and constant_elements is not None
+        and constant_elements.dtype.kind in "iu"
+        and constant_elements > 0
+    ):
+        return int(constant_elements)
     if a.shape is None or len(a.shape) != 1 or not isinstance(a.shape[0], int) or a.shape[0] < 1:
         raise OperandError(
             f"one of how many is chosen must be known when the model is compiled, not {a.type}",
@@ -226,21 +233,21 @@ def _draw_weighted(b: ModelBuilder, p: Value, count: int, shape: Size) -> Value:
     """Return random indices with probabilities `p`: the number of partial sums that are at most u."""
     if p.shape != (count,):
         raise OperandError(f"there are {count} elements to choose from, but p is {p.type}")
-    total = Symbolic(b, b.op("ReduceSum", p, keepdims=0))
+    probability_sum = Symbolic(b, b.op("ReduceSum", p, keepdims=0))
     tolerance = parameter_rules.tolerance(p.dtype)
-    p = parameter_rules.probabilities(DrawSite(b), Symbolic(b, p), total, tolerance).value
+    p = parameter_rules.probabilities(DrawSite(b), Symbolic(b, p), probability_sum, tolerance).value
     return choose_index(b, p, draw_floats(b, "Uniform", shape), count)
 
 
 def choose_index(b: ModelBuilder, p: Value, u: Value, count: int) -> Value:
     """Return the index that a uniform number `u` selects by the weights along the last axis of `p`."""
-    index, total = cast(b, b.op("Less", u, u), "int64"), None
+    index, partial_sum = cast(b, b.op("Less", u, u), "int64"), None
     for k in range(count - 1):
-        part = b.op(
+        weight = b.op(
             "Gather", p, ints(b, k) if len(p.shape or ()) > 1 else scalar(b, k, "int64"), axis=-1
         )
-        total = part if total is None else b.op("Add", total, part)
-        index = b.op("Add", index, cast(b, b.op("GreaterOrEqual", u, total), "int64"))
+        partial_sum = weight if partial_sum is None else b.op("Add", partial_sum, weight)
+        index = b.op("Add", index, cast(b, b.op("GreaterOrEqual", u, partial_sum), "int64"))
     return index
 
 
@@ -252,8 +259,8 @@ def exponential(b: ModelBuilder, scale: Value | None = None, size: Axes = None) 
     """Return `-scale * log(u)` with u in (0, 1)."""
     (scale,) = _float_parameters(b, (scale, 1.0))
     scale = not_negative(b, scale, "the scale of an exponential distribution")
-    shape = size_of(size, scale)
-    return ops.multiply(b, scale, draw_floats(b, "Exponential", shape))
+    sample_shape = size_of(size, scale)
+    return ops.multiply(b, scale, draw_floats(b, "Exponential", sample_shape))
 
 
 @names("numpy.random.standard_exponential")
@@ -279,19 +286,19 @@ def laplace(
     """Return `loc + scale * x` of an exponential number x with random sign, from two random words."""
     loc, scale = _float_parameters(b, (loc, 0.0), (scale, 1.0))
     scale = not_negative(b, scale, "the scale of a Laplace distribution")
-    shape = size_of(size, loc, scale)
+    sample_shape = size_of(size, loc, scale)
     with b.part("sign"):
-        half = draw_floats(b, "Uniform", shape)
-    x = draw_floats(b, "Exponential", shape)
-    below = b.op("Less", half, scalar(b, 0.5, half.dtype))
-    signed = b.op("Where", below, b.op("Neg", x), x)
-    return ops.add(b, loc, ops.multiply(b, scale, signed))
+        sign_sample = draw_floats(b, "Uniform", sample_shape)
+    x = draw_floats(b, "Exponential", sample_shape)
+    is_below_half = b.op("Less", sign_sample, scalar(b, 0.5, sign_sample.dtype))
+    signed_exponential = b.op("Where", is_below_half, b.op("Neg", x), x)
+    return ops.add(b, loc, ops.multiply(b, scale, signed_exponential))
 
 
 @names("numpy.random.multivariate_normal")
 def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = None) -> Value:
     """Return normal vectors along the last axis; `mean` and `cov` must be known at compile time."""
-    means, root = _means_and_cholesky(b, mean, cov)
+    means, cholesky_factor = _means_and_cholesky(b, mean, cov)
     count = len(means)
     z = draw_numbers(b, "Normal", (*(() if size is None else size_of(size)), count))
     normals = [b.op("Gather", z, ints(b, k), axis=-1) for k in range(count)]
@@ -299,11 +306,11 @@ def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = N
     for j in range(count):
         value = scalar(b, float(means[j]), "float64")
         for k in range(j + 1):
-            part = b.op("Mul", scalar(b, float(root[j, k]), "float64"), normals[k])
-            value = b.op("Add", value, part)
+            summand = b.op("Mul", scalar(b, float(cholesky_factor[j, k]), "float64"), normals[k])
+            value = b.op("Add", value, summand)
         components.append(value)
-    joined = components[0] if count == 1 else b.op("Concat", *components, axis=-1)
-    return cast(b, joined, b.float_dtype)
+    vectors = components[0] if count == 1 else b.op("Concat", *components, axis=-1)
+    return cast(b, vectors, b.float_dtype)
 
 
 def _means_and_cholesky(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array, Array]:

@@ -30,19 +30,21 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
     threshold. A particle that begins beyond a threshold takes no step. The loop has a trip count if the
     caller limits loops (`max_iterations`).
     """
-    start, non_decision_time, rate, threshold, noise, dt = (
+    start_value, non_decision_time, rate, threshold, noise, dt = (
         _number_argument(b, name, arguments) for name in DRIFT_DIFFUSION
     )
-    mean = ops.multiply(b, rate, dt)
+    step_mean = ops.multiply(b, rate, dt)
     noise = not_negative(b, noise, "the noise of drift_diffusion_integrator")
-    scale = ops.multiply(b, noise, b.op("Sqrt", dt))
+    step_deviation = ops.multiply(b, noise, b.op("Sqrt", dt))
     name, body = b.label, b.loop_body()
     graph = f"{b.place.graph}.{b.place.item}.body"
     with body.at_place(graph=graph, item="particle", call=0), body.at(b.where, name):
-        particle = body.new(start.dtype, (), f"{name}.particle")
+        particle = body.new(start_value.dtype, (), f"{name}.particle")
         t = body.new("int64", (), f"{name}.t")
         z = draw_floats(body, "Normal", ())
-        next_particle = ops.add(body, particle, ops.add(body, mean, ops.multiply(body, scale, z)))
+        next_particle = ops.add(
+            body, particle, ops.add(body, step_mean, ops.multiply(body, step_deviation, z))
+        )
         next_t = body.op("Add", t, scalar(body, 1, "int64"))
         continues = body.op("Less", body.op("Abs", next_particle), threshold)
     zero = scalar(b, 0, "int64")
@@ -50,12 +52,18 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
         Loop(
             name=name,
             trip_count=None,
-            condition=b.op("Less", b.op("Abs", start), threshold),
+            condition=b.op("Less", b.op("Abs", start_value), threshold),
             iteration=body.new("int64", (), f"{name}.i"),
             condition_in=body.new("bool", (), f"{name}.go"),
             condition_out=continues,
             carried=(
-                Carried(start, particle, next_particle, b.new(start.dtype, (), name), "particle"),
+                Carried(
+                    start_value,
+                    particle,
+                    next_particle,
+                    b.new(start_value.dtype, (), name),
+                    "particle",
+                ),
                 Carried(zero, t, next_t, b.new("int64", (), f"{name}.t"), "t"),
             ),
             recorded=(),
@@ -68,12 +76,12 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
     )
     final_particle, steps = (carried.final for carried in loop.carried)
     elapsed = ops.multiply(b, as_float(b, steps), dt)
-    lower = ops.subtract(b, ops.negative(b, non_decision_time), elapsed)
+    lower_threshold_time = ops.subtract(b, ops.negative(b, non_decision_time), elapsed)
     return b.op(
         "Where",
         b.op("Less", threshold, final_particle),
         ops.add(b, non_decision_time, elapsed),
-        lower,
+        lower_threshold_time,
     )
 
 
@@ -85,16 +93,16 @@ def _number_argument(b: ModelBuilder, name: str, arguments: Mapping[str, Term]) 
             hint=f"add '{name}' to the args of the function",
         )
     value = tensor(b, arguments[name]) if name in arguments else literal(b, default)
-    single = ops.one_element(b, value)
-    if single is None or single.dtype == "string":
+    scalar_value = ops.one_element(b, value)
+    if scalar_value is None or scalar_value.dtype == "string":
         raise OperandError(
             f"'{name}' of the function 'drift_diffusion_integrator' must be one number, not {value.type}",
             hint="integrate one decision in each node; many trials are run at once by trials=1000",
         )
-    known = b.constant_of(single)
-    if known is not None:
-        return b.constant(np.asarray(known, b.float_dtype))
-    return as_float(b, single)
+    constant_array = b.constant_of(scalar_value)
+    if constant_array is not None:
+        return b.constant(np.asarray(constant_array, b.float_dtype))
+    return as_float(b, scalar_value)
 
 
 DRIFT_DIFFUSION: Mapping[str, float | None] = {

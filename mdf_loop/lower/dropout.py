@@ -22,15 +22,15 @@ def dropout(
     Source: ONNX operators, Dropout-13.
     """
     training = inputs[2] if len(inputs) > 2 else None
-    known = b.constant_of(training) if training is not None else np.array(False)
+    constant_training = b.constant_of(training) if training is not None else np.array(False)
     data = inputs[0]
     assert data is not None
-    if known is not None and not known.any():
+    if constant_training is not None and not constant_training.any():
         return b.op("Identity", data), _true_mask(b, data)
     ratio = inputs[1] if len(inputs) > 1 else None
-    unknown = training if known is None else None
-    dropped, mask = drop_elements(b, data, ratio, attributes, unknown)
-    if known is not None:
+    run_time_training = training if constant_training is None else None
+    dropped, mask = drop_elements(b, data, ratio, attributes, run_time_training)
+    if constant_training is not None:
         return dropped, mask
     full_mask = b.op("Or", b.op("Not", training), mask)
     return b.op("Where", training, dropped, data), full_mask

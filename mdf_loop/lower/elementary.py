@@ -73,8 +73,8 @@ def exp2(b: ModelBuilder, x: Value, /) -> Value:
 def expm1(b: ModelBuilder, x: Value, /) -> Value:
     """Return `exp(x) - 1 = tanh(x / 2) * (exp(x) + 1)`, accurate near 0."""
     x = as_float(b, x)
-    half = b.op("Tanh", b.op("Mul", x, _constant_like(b, 0.5, x)))
-    return b.op("Mul", half, b.op("Add", b.op("Exp", x), _constant_like(b, 1, x)))
+    tanh_of_half = b.op("Tanh", b.op("Mul", x, _constant_like(b, 0.5, x)))
+    return b.op("Mul", tanh_of_half, b.op("Add", b.op("Exp", x), _constant_like(b, 1, x)))
 
 
 @names("numpy.log1p")
@@ -87,11 +87,13 @@ def log1p(b: ModelBuilder, x: Value, /) -> Value:
     x = as_float(b, x)
     one = _constant_like(b, 1, x)
     u = b.op("Add", one, x)
-    excess = b.op("Sub", u, one)
-    ratio = b.op("Where", b.op("Equal", excess, x), one, b.op("Div", x, excess))
-    exact = b.op("Mul", b.op("Log", u), ratio)
-    grows = b.op("Greater", b.op("Abs", excess), _constant_like(b, 0, x))
-    return b.op("Where", grows, exact, x)  # only the else branch keeps the sign of -0.0
+    u_minus_one = b.op("Sub", u, one)
+    correction = b.op("Where", b.op("Equal", u_minus_one, x), one, b.op("Div", x, u_minus_one))
+    corrected_log = b.op("Mul", b.op("Log", u), correction)
+    exceeds_one = b.op("Greater", b.op("Abs", u_minus_one), _constant_like(b, 0, x))
+    return b.op(
+        "Where", exceeds_one, corrected_log, x
+    )  # only the else branch keeps the sign of -0.0
 
 
 def _register_logarithm(base: int) -> None:
@@ -119,11 +121,14 @@ _register_logarithm(10)
 def logaddexp(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return `log(exp(x1) + exp(x2)) = max + log1p(exp(-|x1 - x2|))`."""
     x1, x2 = floats(b, x1, x2)
-    top = b.op("Max", x1, x2)
+    maximum = b.op("Max", x1, x2)
     distance = b.op("Abs", b.op("Sub", x1, x2))
-    general = b.op("Add", top, log1p(b, b.op("Exp", b.op("Neg", distance))))
+    stable_sum = b.op("Add", maximum, log1p(b, b.op("Exp", b.op("Neg", distance))))
     return b.op(
-        "Where", b.op("Equal", x1, x2), b.op("Add", x1, _constant_like(b, math.log(2), x1)), general
+        "Where",
+        b.op("Equal", x1, x2),
+        b.op("Add", x1, _constant_like(b, math.log(2), x1)),
+        stable_sum,
     )
 
 
@@ -151,8 +156,8 @@ def cbrt(b: ModelBuilder, x: Value, /) -> Value:
     magnitude = b.op("Abs", x)
     estimate = b.op("Pow", magnitude, _constant_like(b, 1 / 3, x))
     quotient = b.op("Div", magnitude, b.op("Mul", estimate, estimate))
-    step = b.op("Div", b.op("Sub", quotient, estimate), _constant_like(b, 3, x))
-    root = b.op("Where", b.op("IsNaN", step), estimate, b.op("Add", estimate, step))
+    newton_step = b.op("Div", b.op("Sub", quotient, estimate), _constant_like(b, 3, x))
+    root = b.op("Where", b.op("IsNaN", newton_step), estimate, b.op("Add", estimate, newton_step))
     return with_sign_of(b, root, x)
 
 
@@ -166,12 +171,12 @@ def float_power(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 def hypot(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return `sqrt(x1**2 + x2**2)` without overflow: the larger magnitude times `sqrt(1 + ratio**2)`."""
     magnitudes = [b.op("Abs", x) for x in floats(b, x1, x2)]
-    large, small = b.op("Max", *magnitudes), b.op("Min", *magnitudes)
-    zero, one, infinity = (_constant_like(b, n, large) for n in (0, 1, math.inf))
-    ratio = b.op("Div", small, b.op("Where", b.op("Equal", large, zero), one, large))
+    larger, smaller = b.op("Max", *magnitudes), b.op("Min", *magnitudes)
+    zero, one, infinity = (_constant_like(b, n, larger) for n in (0, 1, math.inf))
+    ratio = b.op("Div", smaller, b.op("Where", b.op("Equal", larger, zero), one, larger))
     root = b.op("Sqrt", b.op("Add", one, b.op("Mul", ratio, ratio)))
     is_infinite = b.op("Or", *(b.op("Equal", size, infinity) for size in magnitudes))
-    return b.op("Where", is_infinite, infinity, b.op("Mul", large, root))
+    return b.op("Where", is_infinite, infinity, b.op("Mul", larger, root))
 
 
 # --- angles ------------------------------------------------------------------------------------
@@ -210,21 +215,25 @@ def copysign(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 def arctan2(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return the angle of the point (x2, x1): `arctan |x1 / x2|`, moved into its quadrant."""
     y, x = floats(b, x1, x2)
-    up, side = b.op("Abs", y), b.op("Abs", x)
-    is_diagonal = b.op("Equal", up, side)  # the angle is defined although 0/0 and inf/inf are nan
-    ratio = b.op("Where", is_diagonal, _constant_like(b, 1, x), b.op("Div", up, side))
-    is_origin = b.op("Equal", b.op("Max", up, side), _constant_like(b, 0, x))
+    y_magnitude, x_magnitude = b.op("Abs", y), b.op("Abs", x)
+    is_diagonal = b.op(
+        "Equal", y_magnitude, x_magnitude
+    )  # the angle is defined although 0/0 and inf/inf are nan
+    ratio = b.op(
+        "Where", is_diagonal, _constant_like(b, 1, x), b.op("Div", y_magnitude, x_magnitude)
+    )
+    is_origin = b.op("Equal", b.op("Max", y_magnitude, x_magnitude), _constant_like(b, 0, x))
     angle = b.op("Where", is_origin, _constant_like(b, 0, x), b.op("Atan", ratio))
-    mirrored = b.op(
+    mirrored_angle = b.op(
         "Where", signbit(b, x), b.op("Sub", _constant_like(b, math.pi, x), angle), angle
     )
-    return copysign(b, mirrored, y)
+    return copysign(b, mirrored_angle, y)
 
 
 @names("numpy.sinc")
 def sinc(b: ModelBuilder, x: Value, /) -> Value:
     """Return `sin(pi x) / (pi x)`, which is 1 at 0."""
     x = as_float(b, x)
-    at_zero = b.op("Equal", x, _constant_like(b, 0, x))
+    is_zero = b.op("Equal", x, _constant_like(b, 0, x))
     angle = b.op("Mul", x, _constant_like(b, math.pi, x))
-    return b.op("Where", at_zero, _constant_like(b, 1, x), b.op("Div", b.op("Sin", angle), angle))
+    return b.op("Where", is_zero, _constant_like(b, 1, x), b.op("Div", b.op("Sin", angle), angle))

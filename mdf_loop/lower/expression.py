@@ -173,7 +173,7 @@ class _Lowering:
     def __init__(self, b: ModelBuilder, scope: Scope, drawing: Sequence[ast.Call]) -> None:
         self.b = b
         self.scope = scope
-        self.drawing = drawing
+        self.drawing_calls = drawing
 
     def visit(self, node: ast.expr) -> Term:
         method = getattr(self, f"visit_{type(node).__name__}", None)
@@ -206,8 +206,8 @@ class _Lowering:
             return term
         if name in constants:
             return literal(self.b, constants[name])
-        root = name.split(".", 1)[0]
-        if name and root not in self.scope:
+        module_name = name.split(".", 1)[0]
+        if name and module_name not in self.scope:
             return self.scope.get(name)
         if node.attr in _ARRAY_PROPERTIES:
             return function(_ARRAY_PROPERTIES[node.attr])(
@@ -226,11 +226,11 @@ class _Lowering:
             chain.append(chain[-1].left)
         result = self.value(chain[-1].left)
         for part in reversed(chain):
-            right = self.value(part.right)
-            _refuse_list(part, result, right)
+            right_operand = self.value(part.right)
+            _refuse_list(part, result, right_operand)
             if isinstance(part.op, _FAILING_OPERATORS):
-                right = self._replace_if_not_evaluated(right, 1)
-            result = _BINARY_OPERATORS[type(part.op)](self.b, result, right)
+                right_operand = self._replace_if_not_evaluated(right_operand, 1)
+            result = _BINARY_OPERATORS[type(part.op)](self.b, result, right_operand)
         return result
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Term:
@@ -242,55 +242,65 @@ class _Lowering:
         combine = ops.both if is_and else ops.either
         result = self.value(node.values[0])
         for part in node.values[1:]:
-            known = self.b.constant_of(ops.truth(self.b, result))
-            if known is None:
+            constant_truth = self.b.constant_of(ops.truth(self.b, result))
+            if constant_truth is None:
                 result = combine(self.b, result, self._lower_if_evaluated(result, is_and, part))
-            elif bool(known) == is_and:
-                result = self.b.as_late_as(result, self.value(part))
+            elif bool(constant_truth) == is_and:
+                result = self.b.mark_late_if(result, self.value(part))
         return result
 
     def visit_Compare(self, node: ast.Compare) -> Term:
-        left = self.value(node.left)
+        left_operand = self.value(node.left)
         result: Value | None = None
         for operator, right_node in zip(node.ops, node.comparators, strict=True):
             if type(operator) not in _COMPARISONS:
                 raise _refused_node_error(operator, node)
-            right = self.value(right_node)
-            part = _COMPARISONS[type(operator)](self.b, left, right)
-            result = part if result is None else ops.both(self.b, result, part)
-            left = right
+            right_operand = self.value(right_node)
+            comparison = _COMPARISONS[type(operator)](self.b, left_operand, right_operand)
+            result = comparison if result is None else ops.both(self.b, result, comparison)
+            left_operand = right_operand
         assert result is not None
         return result
 
     def visit_IfExp(self, node: ast.IfExp) -> Term:
         test = ops.truth(self.b, self.value(node.test))
-        known = self.b.constant_of(test)
-        if known is not None:
-            branch = self.visit(node.body if known else node.orelse)
-            return branch if isinstance(branch, tuple) else self.b.as_late_as(test, branch)
-        then = self._lower_if_evaluated(test, True, node.body)
-        return ops.select(self.b, test, then, self._lower_if_evaluated(test, False, node.orelse))
+        constant_test = self.b.constant_of(test)
+        if constant_test is not None:
+            chosen_branch = self.visit(node.body if constant_test else node.orelse)
+            return (
+                chosen_branch
+                if isinstance(chosen_branch, tuple)
+                else self.b.mark_late_if(test, chosen_branch)
+            )
+        then_term = self._lower_if_evaluated(test, True, node.body)
+        return ops.select(
+            self.b, test, then_term, self._lower_if_evaluated(test, False, node.orelse)
+        )
 
     def _lower_if_evaluated(self, test: Value, when: bool, node: ast.expr) -> Value:
         """Lower a subexpression that Python evaluates only if `test` equals `when`.
 
         The lowered subexpression cannot fail for other values of `test`.
         """
-        outer_condition = self.b.read
+        outer_condition = self.b.read_condition
         condition = ops.truth(self.b, test) if when else self.b.op("Not", ops.truth(self.b, test))
-        self.b.read = (
+        self.b.read_condition = (
             condition if outer_condition is None else self.b.op("And", outer_condition, condition)
         )
         try:
             return self.value(node)
         finally:
-            self.b.read = outer_condition
+            self.b.read_condition = outer_condition
 
     def _replace_if_not_evaluated(self, value: Value, number: int) -> Value:
         """Replace a divisor or subscript by `number` if Python would not evaluate it, to prevent errors."""
-        if self.b.read is None or kind(value) not in "iu" or self.b.constant_of(value) is not None:
+        if (
+            self.b.read_condition is None
+            or kind(value) not in "iu"
+            or self.b.constant_of(value) is not None
+        ):
             return value
-        return self.b.op("Where", self.b.read, value, scalar(self.b, number, value.dtype))
+        return self.b.op("Where", self.b.read_condition, value, scalar(self.b, number, value.dtype))
 
     # --- lists, subscripts, calls ----------------------------------------------------------------
 
@@ -305,8 +315,10 @@ class _Lowering:
         return literal(self.b, numbers)
 
     def visit_Subscript(self, node: ast.Subscript) -> Term:
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        return subscript(self.b, self.visit(node.value), tuple(self._lower_index(p) for p in parts))
+        index_nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        return subscript(
+            self.b, self.visit(node.value), tuple(self._lower_index(p) for p in index_nodes)
+        )
 
     def _lower_index(self, node: ast.expr) -> Index:
         if isinstance(node, ast.Constant) and (node.value is None or node.value is ...):
@@ -315,8 +327,8 @@ class _Lowering:
             return None
         if not isinstance(node, ast.Slice):
             return self._replace_if_not_evaluated(self.value(node), 0)
-        ends = (node.lower, node.upper, node.step)
-        return SliceIndex(*(None if end is None else self.value(end) for end in ends))
+        slice_nodes = (node.lower, node.upper, node.step)
+        return SliceIndex(*(None if end is None else self.value(end) for end in slice_nodes))
 
     def visit_Call(self, node: ast.Call) -> Term:
         name = dotted_name(node.func)
@@ -337,8 +349,8 @@ class _Lowering:
             if keyword.arg is None:
                 raise ExpressionError("'**' is not allowed in a call")
             keywords[keyword.arg] = self._lower_argument(keyword.value)
-        number = self.drawing.index(node) if node in self.drawing else 0
-        with self.b.at_place(call=number):
+        draw_number = self.drawing_calls.index(node) if node in self.drawing_calls else 0
+        with self.b.at_place(call=draw_number):
             return call(self.b, arguments, keywords)
 
     def _lower_argument(self, node: ast.expr) -> Argument:
@@ -368,5 +380,9 @@ def _method_call_hint(node: ast.expr) -> str:
     if not isinstance(node, ast.Attribute):
         return ""
     attribute = {"flatten": "ravel", "astype": "array"}.get(node.attr, node.attr)
-    known = qualified_hint(f"numpy.{attribute}")
-    return f"write 'numpy.{attribute}({shorten(ast.unparse(node.value))})'" if known else ""
+    qualified_name_hint = qualified_hint(f"numpy.{attribute}")
+    return (
+        f"write 'numpy.{attribute}({shorten(ast.unparse(node.value))})'"
+        if qualified_name_hint
+        else ""
+    )

@@ -23,9 +23,9 @@ def static_extents(
     value = inputs[0] if inputs and op_type in ("Shape", "Size") else None
     if value is None or value.shape is None:
         return None
-    selected = value.shape[attributes.get("start", 0) : attributes.get("end")]
-    extents = [extent for extent in selected if isinstance(extent, int)]
-    if len(extents) < len(selected):
+    selected_extents = value.shape[attributes.get("start", 0) : attributes.get("end")]
+    extents = [extent for extent in selected_extents if isinstance(extent, int)]
+    if len(extents) < len(selected_extents):
         return None
     return b.measured(
         value, np.array(math.prod(extents) if op_type == "Size" else extents, np.int64)

@@ -108,22 +108,22 @@ def function(name: str) -> Function:
     if name in UNSUPPORTED_FUNCTIONS:
         reason, hint = UNSUPPORTED_FUNCTIONS[name]
         raise UnsupportedError(f"'{name}' {reason}, so it cannot be compiled", hint=hint)
-    raise UnknownFunctionError(f"unknown function '{name}'", hint=_suggestion(name))
+    raise UnknownFunctionError(f"unknown function '{name}'", hint=_suggest_function(name))
 
 
-def _suggestion(name: str) -> str:
+def _suggest_function(name: str) -> str:
     """Return a hint for an unknown function: the name with its missing module, or the nearest name."""
-    bare = name.removeprefix("np.")
-    for qualified in (bare, f"numpy.{bare}", f"math.{bare}"):
+    unprefixed_name = name.removeprefix("np.")
+    for qualified in (unprefixed_name, f"numpy.{unprefixed_name}", f"math.{unprefixed_name}"):
         if qualified in FUNCTIONS or qualified in constants:
             return f"write '{qualified}'"
-    close = difflib.get_close_matches(name, FUNCTIONS, n=1)
-    return f"did you mean '{close[0]}'?" if close else ""
+    similar_names = difflib.get_close_matches(name, FUNCTIONS, n=1)
+    return f"did you mean '{similar_names[0]}'?" if similar_names else ""
 
 
 def qualified_hint(name: str) -> str:
     """Return the hint `write 'numpy.pi'` for a name that only lacks its module, else an empty text."""
-    hint = _suggestion(name)
+    hint = _suggest_function(name)
     return hint if hint.startswith("write") else ""
 
 

@@ -102,22 +102,28 @@ def isclose(
     equal_nan: bool = False,
 ) -> Value:
     """Return True where `|a - b| <= atol + rtol * |b|` for finite b, or `a == b`."""
-    left, right = floats(b, a, b_)
-    magnitude = b.op("Abs", right)
-    tolerance = b.op("Mul", scalar(b, rtol, left.dtype), magnitude)
-    tolerance = b.op("Add", scalar(b, atol, left.dtype), tolerance)
-    is_within = b.op("LessOrEqual", b.op("Abs", b.op("Sub", left, right)), tolerance)
-    finite = b.op("Less", magnitude, scalar(b, math.inf, left.dtype))
-    close = b.op("Or", b.op("And", is_within, finite), b.op("Equal", left, right))
+    first_values, second_values = floats(b, a, b_)
+    magnitude = b.op("Abs", second_values)
+    tolerance = b.op("Mul", scalar(b, rtol, first_values.dtype), magnitude)
+    tolerance = b.op("Add", scalar(b, atol, first_values.dtype), tolerance)
+    is_within = b.op(
+        "LessOrEqual", b.op("Abs", b.op("Sub", first_values, second_values)), tolerance
+    )
+    is_finite = b.op("Less", magnitude, scalar(b, math.inf, first_values.dtype))
+    is_close = b.op(
+        "Or", b.op("And", is_within, is_finite), b.op("Equal", first_values, second_values)
+    )
     if not equal_nan:
-        return close
-    return b.op("Or", close, b.op("And", b.op("IsNaN", left), b.op("IsNaN", right)))
+        return is_close
+    return b.op(
+        "Or", is_close, b.op("And", b.op("IsNaN", first_values), b.op("IsNaN", second_values))
+    )
 
 
-def everywhere(b: ModelBuilder, tests: Value) -> Value:
+def all_elements_true(b: ModelBuilder, tests: Value) -> Value:
     """Return True if all elements are true, or if the array is empty."""
-    misses = cast(b, b.op("Not", tests), "int64")
-    return b.op("Equal", b.op("ReduceSum", misses, keepdims=0), scalar(b, 0, "int64"))
+    false_flags = cast(b, b.op("Not", tests), "int64")
+    return b.op("Equal", b.op("ReduceSum", false_flags, keepdims=0), scalar(b, 0, "int64"))
 
 
 @names("numpy.allclose")
@@ -131,22 +137,26 @@ def allclose(
     equal_nan: bool = False,
 ) -> Value:
     """Return True if all elements are close (`isclose`)."""
-    return everywhere(b, isclose(b, a, b_, rtol, atol, equal_nan))
+    return all_elements_true(b, isclose(b, a, b_, rtol, atol, equal_nan))
 
 
 @names("numpy.array_equal")
 def array_equal(b: ModelBuilder, a1: Value, a2: Value, /) -> Value:
     """Return True if both arrays have equal shapes and equal elements."""
     if is_fixed(a1.shape) and is_fixed(a2.shape):
-        return everywhere(b, ops.equal(b, a1, a2)) if a1.shape == a2.shape else b.constant(False)
+        return (
+            all_elements_true(b, ops.equal(b, a1, a2))
+            if a1.shape == a2.shape
+            else b.constant(False)
+        )
     if len(extents(a1)) != len(extents(a2)):
         return b.constant(False)
-    have_equal_shapes = everywhere(b, b.op("Equal", shape_of(b, a1), shape_of(b, a2)))
-    false = b.constant(np.array(False))
+    have_equal_shapes = all_elements_true(b, b.op("Equal", shape_of(b, a1), shape_of(b, a2)))
+    false_constant = b.constant(np.array(False))
     return choose(
         b,
         have_equal_shapes,
-        lambda branch: [everywhere(branch, ops.equal(branch, a1, a2))],
-        lambda _: [false],
+        lambda branch: [all_elements_true(branch, ops.equal(branch, a1, a2))],
+        lambda _: [false_constant],
         "array_equal",
     )[0]

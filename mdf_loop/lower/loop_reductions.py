@@ -44,8 +44,10 @@ def reduce_in_loop(
         operands = [value for value in inputs if value is not None]
         return einstein_sum(b, attributes["equation"].replace(" ", ""), operands)
     if op_type == "MatMul":
-        factors = [value for value in inputs if value is not None and kind(value) == "f"]
-        return float_product(b, *factors) if len(factors) == len(inputs) == 2 else None
+        float_operands = [value for value in inputs if value is not None and kind(value) == "f"]
+        return (
+            float_product(b, *float_operands) if len(float_operands) == len(inputs) == 2 else None
+        )
     x = inputs[0] if inputs else None
     if op_type not in _REDUCTIONS and op_type not in _ARG_REDUCTIONS:
         return None
@@ -54,8 +56,8 @@ def reduce_in_loop(
     rank = None if x.shape is None else len(x.shape)
     if op_type in _ARG_REDUCTIONS:
         axis = int(attributes.get("axis", 0))
-        fits = rank is None or -rank <= axis < rank
-        return b.op(_ARG_REDUCTIONS[op_type], x, **attributes) if fits else None
+        is_valid_axis = rank is None or -rank <= axis < rank
+        return b.op(_ARG_REDUCTIONS[op_type], x, **attributes) if is_valid_axis else None
     axes = _axes_to_reduce(b, inputs, attributes, rank)
     if axes is None:
         return None
@@ -70,12 +72,12 @@ def _axes_to_reduce(
     If the rank is known, the axes are not negative.
     """
     axis_numbers = attributes.get("axes")
-    operand = inputs[1] if len(inputs) > 1 else None
-    if axis_numbers is None and operand is not None:
-        known = b.constant_of(operand)
-        if known is None:
+    axes_operand = inputs[1] if len(inputs) > 1 else None
+    if axis_numbers is None and axes_operand is not None:
+        constant_axes = b.constant_of(axes_operand)
+        if constant_axes is None:
             return None
-        axis_numbers = known.ravel().tolist()
+        axis_numbers = constant_axes.ravel().tolist()
     if not axis_numbers:
         return None if attributes.get("noop_with_empty_axes") else ()
     if rank is None:
@@ -105,9 +107,9 @@ def _decomposed_reduction(
     compose = row_of(word).decomposition
     assert compose is not None
     attributes = {"keepdims": keepdims} if axes is None else {"axes": axes, "keepdims": keepdims}
-    decomposed = compose(b, Op(word, (x,), (x,), attributes, b.where))
-    assert isinstance(decomposed, Value)
-    return decomposed
+    replacement = compose(b, Op(word, (x,), (x,), attributes, b.where))
+    assert isinstance(replacement, Value)
+    return replacement
 
 
 _REDUCTIONS: Mapping[str, _Reduction] = {

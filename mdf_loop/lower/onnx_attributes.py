@@ -44,8 +44,8 @@ def _read_attribute(
     expression: Any,
     scope: Scope,
 ) -> Any:
-    kinds = defs.OpSchema.AttrType
-    if formal.type == kinds.TYPE_PROTO:
+    attribute_types = defs.OpSchema.AttrType
+    if formal.type == attribute_types.TYPE_PROTO:
         return _type_attribute(schema, formal, expression)
     if (
         isinstance(expression, str)
@@ -53,18 +53,18 @@ def _read_attribute(
         and expression in tensor_dtypes()
     ):
         return element_type(expression)
-    if formal.type in (kinds.STRING, kinds.STRINGS):
+    if formal.type in (attribute_types.STRING, attribute_types.STRINGS):
         return _text_attribute(b, schema, formal, expression, scope)
-    known = _known_array(b, expression, scope)
-    if known is None or known.dtype.kind not in "biuf":
+    constant_array = _known_array(b, expression, scope)
+    if constant_array is None or constant_array.dtype.kind not in "biuf":
         raise OperandError(
             f"the attribute '{formal.name}' of onnx::{schema.name} must be known when the model "
             f"is compiled, not {expression!r}",
             hint="give it as a number or a parameter with a fixed value",
         )
-    if formal.type == kinds.TENSOR:
-        return np.atleast_1d(known) if schema.name == "ConstantOfShape" else known
-    return _plain_attribute(schema, formal, known)
+    if formal.type == attribute_types.TENSOR:
+        return np.atleast_1d(constant_array) if schema.name == "ConstantOfShape" else constant_array
+    return _plain_attribute(schema, formal, constant_array)
 
 
 def is_known(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> bool:
@@ -110,8 +110,8 @@ def _text_attribute(
         raise OperandError(
             f"the attribute '{formal.name}' of onnx::{schema.name} is a text, not {expression!r}"
         )
-    stripped = tuple(text.strip("'\" ") for text in texts)
-    return stripped if is_list else stripped[0]
+    unquoted_texts = tuple(text.strip("'\" ") for text in texts)
+    return unquoted_texts if is_list else unquoted_texts[0]
 
 
 def _named_text(b: ModelBuilder, name: str, scope: Scope, attribute: str) -> Any:
@@ -126,9 +126,9 @@ def _named_text(b: ModelBuilder, name: str, scope: Scope, attribute: str) -> Any
         if text is None:
             raise
         return text
-    known = b.constant_of(term) if isinstance(term, Value) else None
-    if known is not None and known.dtype.kind in "UO":
-        return known.tolist()
+    constant_array = b.constant_of(term) if isinstance(term, Value) else None
+    if constant_array is not None and constant_array.dtype.kind in "UO":
+        return constant_array.tolist()
     text = scope.text_in_node(name) if name == attribute else None
     return name if text is None else text
 
@@ -136,17 +136,17 @@ def _named_text(b: ModelBuilder, name: str, scope: Scope, attribute: str) -> Any
 def _plain_attribute(
     schema: defs.OpSchema, formal: defs.OpSchema.Attribute, known: np.ndarray[Any, Any]
 ) -> Any:
-    kinds = defs.OpSchema.AttrType
-    if formal.type in (kinds.INT, kinds.INTS):
-        integers = known.astype(np.int64)
-        if not np.array_equal(integers, known):
+    attribute_types = defs.OpSchema.AttrType
+    if formal.type in (attribute_types.INT, attribute_types.INTS):
+        rounded_integers = known.astype(np.int64)
+        if not np.array_equal(rounded_integers, known):
             raise OperandError(
                 f"the attribute '{formal.name}' of onnx::{schema.name} is a whole number, not {known}"
             )
-        known = integers
-    elif formal.type in (kinds.FLOAT, kinds.FLOATS):
+        known = rounded_integers
+    elif formal.type in (attribute_types.FLOAT, attribute_types.FLOATS):
         known = known.astype(np.float64)
-    if formal.type in (kinds.INT, kinds.FLOAT, kinds.STRING):
+    if formal.type in (attribute_types.INT, attribute_types.FLOAT, attribute_types.STRING):
         if known.size != 1:
             raise OperandError(
                 f"the attribute '{formal.name}' of onnx::{schema.name} is one number"

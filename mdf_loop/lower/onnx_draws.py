@@ -49,10 +49,10 @@ def _draw_uniform(
     b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[Value, ...]:
     low, high = float(attributes.get("low", 0.0)), float(attributes.get("high", 1.0))
-    ends = (Symbolic(b, scalar(b, end, "float64")) for end in (low, high))
-    parameter_rules.width(DrawSite(b), *ends)
-    resolved = {**attributes, "low": low, "width": high - low}
-    return _scaled_sample(b, "Uniform", inputs, resolved, ("low", 0.0), ("width", 1.0))
+    interval_ends = (Symbolic(b, scalar(b, end, "float64")) for end in (low, high))
+    parameter_rules.width(DrawSite(b), *interval_ends)
+    sample_attributes = {**attributes, "low": low, "width": high - low}
+    return _scaled_sample(b, "Uniform", inputs, sample_attributes, ("low", 0.0), ("width", 1.0))
 
 
 def _scaled_sample(
@@ -65,8 +65,10 @@ def _scaled_sample(
 ) -> tuple[Value, ...]:
     """Return `first + times * number`, computed in float64, then cast to the requested dtype."""
     shape = size_of(None, *inputs) if inputs else tuple(map(int, attributes["shape"]))
-    low, scale = (scalar(b, attributes.get(*parameter), "float64") for parameter in (first, times))
-    sample = b.op("Add", low, b.op("Mul", scale, draw_numbers(b, kind, shape)))
+    offset, scale = (
+        scalar(b, attributes.get(*parameter), "float64") for parameter in (first, times)
+    )
+    sample = b.op("Add", offset, b.op("Mul", scale, draw_numbers(b, kind, shape)))
     default_dtype = inputs[0].dtype if inputs else "float32"
     return (cast(b, sample, _dtype_attribute(attributes, default_dtype)),)
 
@@ -77,8 +79,8 @@ def _draw_bernoulli(
     """Draw 1 or 0 for each element of the input, which is the probability of 1."""
     (p,) = inputs
     u = draw_numbers(b, "Uniform", size_of(None, p))
-    hit = b.op("Less", u, probability(b, cast(b, p, "float64"), parameter_rules.BERNOULLI))
-    return (cast(b, hit, _dtype_attribute(attributes, p.dtype)),)
+    is_success = b.op("Less", u, probability(b, cast(b, p, "float64"), parameter_rules.BERNOULLI))
+    return (cast(b, is_success, _dtype_attribute(attributes, p.dtype)),)
 
 
 def _draw_multinomial(
@@ -86,12 +88,16 @@ def _draw_multinomial(
 ) -> tuple[Value, ...]:
     """Return `sample_size` class indices for each row of unnormalized log probabilities."""
     (logits,) = inputs
-    rows, classes = size_of(None, logits)
-    shares = Symbolic(b, b.op("Softmax", cast(b, logits, "float64"), axis=1))
+    row_count, class_count = size_of(None, logits)
+    class_probabilities = Symbolic(b, b.op("Softmax", cast(b, logits, "float64"), axis=1))
     sentence = "the logits of onnx::Multinomial must not be nan, and no row only -inf"
-    weights: Value = DrawSite(b).ensured(shares, shares >= 0.0, sentence).value
-    u = draw_numbers(b, "Uniform", (rows, int(attributes.get("sample_size", 1))))
-    return (cast(b, choose_index(b, weights, u, classes), _dtype_attribute(attributes, "int32")),)
+    weights: Value = (
+        DrawSite(b).ensured(class_probabilities, class_probabilities >= 0.0, sentence).value
+    )
+    u = draw_numbers(b, "Uniform", (row_count, int(attributes.get("sample_size", 1))))
+    return (
+        cast(b, choose_index(b, weights, u, class_count), _dtype_attribute(attributes, "int32")),
+    )
 
 
 def drop_elements(
@@ -109,14 +115,14 @@ def drop_elements(
         u = draw_numbers(b, "Uniform", size_of(None, data))
     rate = scalar(b, 0.5, "float64") if ratio is None else cast(b, ratio, "float64")
     zero, one = (scalar(b, end, "float64") for end in (0.0, 1.0))
-    fits = b.op("And", b.op("GreaterOrEqual", rate, zero), b.op("Less", rate, one))
+    is_valid_rate = b.op("And", b.op("GreaterOrEqual", rate, zero), b.op("Less", rate, one))
     if training is not None:
-        fits = b.op("Or", fits, b.op("Not", training))
+        is_valid_rate = b.op("Or", is_valid_rate, b.op("Not", training))
     sentence = "the ratio of onnx::Dropout must be from 0 to below 1"
-    rate = check_value(b, rate, fits, OperandError(sentence))
+    rate = check_value(b, rate, is_valid_rate, OperandError(sentence))
     mask = b.op("GreaterOrEqual", u, rate)
-    scale = cast(b, b.op("Sub", scalar(b, 1.0, "float64"), rate), data.dtype)
-    return b.op("Where", mask, b.op("Div", data, scale), scalar(b, 0.0, data.dtype)), mask
+    kept_fraction = cast(b, b.op("Sub", scalar(b, 1.0, "float64"), rate), data.dtype)
+    return b.op("Where", mask, b.op("Div", data, kept_fraction), scalar(b, 0.0, data.dtype)), mask
 
 
 def _seed_part(b: ModelBuilder, attributes: Attributes) -> AbstractContextManager[None]:

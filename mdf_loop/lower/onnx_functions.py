@@ -23,7 +23,7 @@ from mdf_loop.lower.onnx_draws import RANDOM_OPERATORS, onnx_draw
 from mdf_loop.lower.onnx_inputs import VARIADIC, inputs_of
 from mdf_loop.lower.recurrent import recurrent
 from mdf_loop.lower.scope import Scope
-from mdf_loop.lower.sequences import STATIC_RESULTS, cast_new_member, known_member
+from mdf_loop.lower.sequences import STATIC_RESULTS, cast_new_member, known_sequence_member
 from mdf_loop.lower.terms import OperatorResults, Term, tensor
 from mdf_loop.lower.texts import equal_texts
 from mdf_loop.name_suggestions import suggest
@@ -48,7 +48,7 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
     schema = onnx_schema.schema(op_type)
     if op_type == "Constant":
         return _constant_argument(b, schema, args, scope)
-    parts, args = _read_part_count(b, op_type, args, scope)
+    part_count, args = _read_part_count(b, op_type, args, scope)
     schema = _schema_version(b, op_type, args, scope)
     _refuse_unknown(op_type, schema, args)
     inputs = inputs_of(b, schema, args, scope)
@@ -56,28 +56,28 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
         inputs = cast_new_member(b, inputs)
     if op_type == "Equal" and all(value is not None and kind(value) == "U" for value in inputs):
         return equal_texts(b, *(value for value in inputs if value is not None))
-    known = known_member(b, inputs) if op_type == "SequenceAt" else None
+    static_member = known_sequence_member(b, inputs) if op_type == "SequenceAt" else None
     if op_type in STATIC_RESULTS:
-        known = STATIC_RESULTS[op_type](b, inputs)
-    if known is not None:
-        return known
+        static_member = STATIC_RESULTS[op_type](b, inputs)
+    if static_member is not None:
+        return static_member
     attributes = attributes_of(b, schema, args, scope)
-    known = static_extents(b, op_type, inputs, attributes)
-    if known is not None:
-        return known
+    static_member = static_extents(b, op_type, inputs, attributes)
+    if static_member is not None:
+        return static_member
     if op_type == "RoiAlign":  # the default changed between MDF's opset and OPSET
         attributes.setdefault("coordinate_transformation_mode", "output_half_pixel")
-    count = parts or _output_count(schema, inputs, attributes)
+    output_count = part_count or _output_count(schema, inputs, attributes)
     if op_type == "Dropout":
         return _as_term(schema, dropout(b, inputs, attributes))
     if op_type in ("RNN", "LSTM", "GRU"):
-        return _as_term(schema, recurrent(b, op_type, inputs, attributes, count))
+        return _as_term(schema, recurrent(b, op_type, inputs, attributes, output_count))
     if op_type in RANDOM_OPERATORS:
         return _as_term(schema, onnx_draw(b, op_type, inputs, attributes))
-    reduced = reduce_in_loop(b, op_type, inputs, attributes) if b.in_loop else None
-    if reduced is not None:
-        return reduced
-    outputs = b.multi(op_type, *inputs, n_outputs=count, **attributes)
+    loop_reduction = reduce_in_loop(b, op_type, inputs, attributes) if b.in_loop else None
+    if loop_reduction is not None:
+        return loop_reduction
+    outputs = b.multi(op_type, *inputs, n_outputs=output_count, **attributes)
     return _as_term(schema, outputs)
 
 
@@ -85,12 +85,12 @@ def _constant_argument(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> Term:
     """Return the argument of MDF's `onnx::Constant`, or the value `value` of the node."""
-    sources = list(args.values())
-    if not sources:
-        sources = [name for name in schema.attributes if scope.find_in_node(name) is not None]
-    if len(sources) != 1:
-        raise OperandError(f"onnx::Constant takes one value, got {len(sources)}")
-    return lower_expression(b, sources[0], scope)
+    value_names = list(args.values())
+    if not value_names:
+        value_names = [name for name in schema.attributes if scope.find_in_node(name) is not None]
+    if len(value_names) != 1:
+        raise OperandError(f"onnx::Constant takes one value, got {len(value_names)}")
+    return lower_expression(b, value_names[0], scope)
 
 
 def _schema_version(
@@ -100,21 +100,23 @@ def _schema_version(
 
     If an argument is known only at run time, choose a later version in which the argument is an input.
     """
-    first = onnx_schema.schema(op_type, args)
-    for name in first.attributes:
+    first_schema = onnx_schema.schema(op_type, args)
+    for name in first_schema.attributes:
         later_schema = onnx_schema.with_operand(op_type, name)
         if later_schema is not None and not is_known(b, name, args, scope):
             return later_schema
-    return first
+    return first_schema
 
 
 def _refuse_unknown(op_type: str, schema: defs.OpSchema, args: Mapping[str, Any]) -> None:
-    known = [formal.name for formal in schema.inputs] + list(schema.attributes)
+    known_names = [formal.name for formal in schema.inputs] + list(schema.attributes)
     if any(formal.option == VARIADIC for formal in schema.inputs):
         return
     for key in args:
-        if key not in known:
-            raise OperandError(f"onnx::{op_type} has no argument '{key}'", hint=suggest(key, known))
+        if key not in known_names:
+            raise OperandError(
+                f"onnx::{op_type} has no argument '{key}'", hint=suggest(key, known_names)
+            )
 
 
 def _read_part_count(
@@ -123,10 +125,15 @@ def _read_part_count(
     """Return the value of `num_outputs` (Split of opset 18; 0 if absent), and the other arguments."""
     if op_type != "Split" or args.get("num_outputs") is None:
         return 0, args
-    known = b.evaluated(tensor(b, lower_expression(b, args["num_outputs"], scope)))
-    if known is None or known.size != 1 or known.dtype.kind not in "iu" or known < 1:
+    constant_count = b.evaluated(tensor(b, lower_expression(b, args["num_outputs"], scope)))
+    if (
+        constant_count is None
+        or constant_count.size != 1
+        or constant_count.dtype.kind not in "iu"
+        or constant_count < 1
+    ):
         raise OperandError(f"onnx::Split cannot make {args['num_outputs']} parts")
-    return int(known), {key: value for key, value in args.items() if key != "num_outputs"}
+    return int(constant_count), {key: value for key, value in args.items() if key != "num_outputs"}
 
 
 def _output_count(
@@ -134,8 +141,8 @@ def _output_count(
 ) -> int:
     """Return the number of results of an operator: all results of its schema, as in MDF's engine."""
     if schema.name == "Split":
-        parts = inputs[1] if len(inputs) > 1 else None
-        return _part_count(parts) if parts is not None else 1
+        part_sizes = inputs[1] if len(inputs) > 1 else None
+        return _part_count(part_sizes) if part_sizes is not None else 1
     if schema.name == "BatchNormalization" and not attributes.get("training_mode"):
         return 1
     return len(schema.outputs)

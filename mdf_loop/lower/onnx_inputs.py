@@ -96,8 +96,12 @@ def _to_input(
     # Exporters write this shape, and every runtime accepts it.
     if schema.name == "Range" and value.shape == (1,):
         value = b.op("Reshape", value, ints(b))
-    allowed = formal.types
-    return value if onnx_type_text(value.dtype) in allowed else _fit_dtype(b, value, allowed)
+    allowed_types = formal.types
+    return (
+        value
+        if onnx_type_text(value.dtype) in allowed_types
+        else _fit_dtype(b, value, allowed_types)
+    )
 
 
 _FIT_ORDER = ("int64", "float64", "float32", "int32", "bool")
@@ -105,14 +109,16 @@ _FIT_ORDER = ("int64", "float64", "float32", "int32", "bool")
 
 def _fit_dtype(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value:
     """Return a constant in a dtype that the operator accepts, if the cast is lossless."""
-    known = b.constant_of(value)
-    if known is None or kind_of(value.dtype) == "U":
+    constant_array = b.constant_of(value)
+    if constant_array is None or kind_of(value.dtype) == "U":
         return value
-    order = (b.float_dtype, *_FIT_ORDER) if kind_of(value.dtype) != "b" else _FIT_ORDER
-    for dtype in order:
+    candidate_dtypes = (b.float_dtype, *_FIT_ORDER) if kind_of(value.dtype) != "b" else _FIT_ORDER
+    for dtype in candidate_dtypes:
         if onnx_type_text(dtype) not in allowed:
             continue
-        if np.array_equal(known.astype(dtype).astype(known.dtype), known):
+        if np.array_equal(
+            constant_array.astype(dtype).astype(constant_array.dtype), constant_array
+        ):
             return cast(b, value, dtype)
     return value
 
@@ -130,10 +136,10 @@ def _variadic_inputs(
         if key in other_names:
             continue
         term = lower_expression(b, _parse_name_list(expression), scope, key)
-        parts = (
+        terms = (
             term if isinstance(term, tuple) and not isinstance(term, OperatorResults) else (term,)
         )
-        values += [tensor(b, part) for part in parts]
+        values += [tensor(b, part) for part in terms]
     if not values:
         raise OperandError(f"onnx::{schema.name} needs at least one argument")
     return values
@@ -148,11 +154,13 @@ def _parse_name_list(expression: Any) -> Any:
 def _quoted_texts(expression: str) -> list[str] | None:
     """Return the members of a list of quoted texts, or None for other texts."""
     try:
-        parts = ast.literal_eval(expression.strip())
+        parsed_list = ast.literal_eval(expression.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
-    is_text_list = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
-    return list(parts) if is_text_list and parts else None
+    is_text_list = isinstance(parsed_list, list | tuple) and all(
+        isinstance(part, str) for part in parsed_list
+    )
+    return list(parsed_list) if is_text_list and parsed_list else None
 
 
 def _unify_group_dtypes(
@@ -160,18 +168,20 @@ def _unify_group_dtypes(
 ) -> list[Value | None]:
     """Cast inputs that must share a dtype. Numbers of the document adapt, and floats are widened."""
     for group in dict.fromkeys(groups):
-        places = [k for k, v in enumerate(inputs) if v is not None and groups[k] == group]
-        members = [v for k in places if (v := inputs[k]) is not None]
-        if len({v.dtype for v in members}) <= 1 or any(v.dtype == "string" for v in members):
+        group_positions = [k for k, v in enumerate(inputs) if v is not None and groups[k] == group]
+        group_values = [v for k in group_positions if (v := inputs[k]) is not None]
+        if len({v.dtype for v in group_values}) <= 1 or any(
+            v.dtype == "string" for v in group_values
+        ):
             continue
-        dtype = _group_dtype(b, members)
+        dtype = _group_dtype(b, group_values)
         if dtype is None:
-            types = ", ".join(v.type for v in members)
+            type_names = ", ".join(v.type for v in group_values)
             raise OperandError(
-                f"onnx::{schema.name} needs values of one dtype, got {types}",
+                f"onnx::{schema.name} needs values of one dtype, got {type_names}",
                 hint="use onnx::Cast, or write whole numbers with a point (2.0)",
             )
-        for k in places:
+        for k in group_positions:
             value = inputs[k]
             assert value is not None
             inputs[k] = cast(b, value, dtype)
@@ -180,17 +190,17 @@ def _unify_group_dtypes(
 
 def _group_dtype(b: ModelBuilder, members: list[Value]) -> str | None:
     typed_values = [v for v in members if b.constant_of(v) is None and not b.is_weak(v)]
-    kinds = {kind(v) for v in typed_values}
-    if len(kinds) > 1:
+    typed_kinds = {kind(v) for v in typed_values}
+    if len(typed_kinds) > 1:
         return None
     dtype = common_dtype(b, typed_values or members)
     for value in members:
-        known = b.constant_of(value)
-        if known is None:
+        constant_array = b.constant_of(value)
+        if constant_array is None:
             continue
         is_float = kind(value) == "f"
-        converted = known.astype(numpy_dtype(dtype)).astype(known.dtype)
-        exact = np.array_equal(converted, known, equal_nan=is_float)
-        if not exact and not (is_float and kind_of(dtype) == "f"):
+        round_trip = constant_array.astype(numpy_dtype(dtype)).astype(constant_array.dtype)
+        is_exact = np.array_equal(round_trip, constant_array, equal_nan=is_float)
+        if not is_exact and not (is_float and kind_of(dtype) == "f"):
             return None
     return dtype

@@ -17,7 +17,7 @@ import numpy as np
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.choice import one_of
+from mdf_loop.lower.choice import select_value
 from mdf_loop.lower.guards import check_value, guard_value
 from mdf_loop.lower.signs import with_sign_of
 from mdf_loop.lower.terms import (
@@ -88,15 +88,15 @@ def _arithmetic(
 
 def _is_random(b: ModelBuilder, value: Value) -> bool:
     """Return True if the value consists of random numbers, which are finite."""
-    maker = b.makers.get(value)
-    return isinstance(maker, Op) and row_of(maker.op_type).random
+    producer = b.makers.get(value)
+    return isinstance(producer, Op) and row_of(producer.op_type).random
 
 
 def _zero_if_factor_is_zero(b: ModelBuilder, product: Value, *factors: Value) -> Value:
     """Return zeros for a product of random numbers and zero, so that no random numbers are drawn."""
-    known = [array for factor in factors if (array := b.constant_of(factor)) is not None]
+    constant_factors = [array for factor in factors if (array := b.constant_of(factor)) is not None]
     extents = [extent for extent in product.shape or () if isinstance(extent, int)]
-    if all(array.any() for array in known) or product.shape != tuple(extents):
+    if all(array.any() for array in constant_factors) or product.shape != tuple(extents):
         return product
     return b.constant(np.zeros(extents, product.dtype))
 
@@ -127,8 +127,10 @@ def floor_divide(b: ModelBuilder, left: Value, right: Value) -> Value:
     """
     left, right = promote_numbers(b, left, right)
     if kind(left) == "f":
-        wide = "float32" if left.dtype in ("float16", "bfloat16") else left.dtype  # as numpy
-        quotient = _float_quotient(b, cast(b, left, wide), cast(b, right, wide))
+        division_dtype = (
+            "float32" if left.dtype in ("float16", "bfloat16") else left.dtype
+        )  # as numpy
+        quotient = _float_quotient(b, cast(b, left, division_dtype), cast(b, right, division_dtype))
         return cast(b, quotient, left.dtype)
     return b.op("Div", b.op("Sub", left, b.op("Mod", left, right)), right)
 
@@ -143,12 +145,16 @@ def _float_quotient(b: ModelBuilder, left: Value, right: Value) -> Value:
     """
     zero, one = scalar(b, 0, left.dtype), scalar(b, 1, left.dtype)
     remainder = b.op("Mod", left, right, fmod=1)
-    below = b.op("Less", b.op("Mul", remainder, b.op("Sign", right)), zero)
+    has_opposite_sign = b.op("Less", b.op("Mul", remainder, b.op("Sign", right)), zero)
     quotient = b.op("Div", b.op("Sub", left, remainder), right)
-    rounded = b.op("Round", b.op("Sub", quotient, b.op("Where", below, one, zero)))
-    exact = b.op("Div", left, right)
-    size = b.op("Abs", b.op("Where", b.op("Equal", right, zero), exact, rounded))
-    return with_sign_of(b, size, exact)
+    rounded_quotient = b.op(
+        "Round", b.op("Sub", quotient, b.op("Where", has_opposite_sign, one, zero))
+    )
+    unrounded_quotient = b.op("Div", left, right)
+    magnitude = b.op(
+        "Abs", b.op("Where", b.op("Equal", right, zero), unrounded_quotient, rounded_quotient)
+    )
+    return with_sign_of(b, magnitude, unrounded_quotient)
 
 
 def _python_power(base: Any, exponent: Any) -> Any:
@@ -162,17 +168,17 @@ def _python_power(base: Any, exponent: Any) -> Any:
 @_fold_python_numbers(_python_power)
 def power(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left ** right`, with an integer result for integers, whose exponents must not be negative."""
-    exponent = b.constant_of(right)
+    constant_exponent = b.constant_of(right)
     left, right = promote_numbers(b, left, right)
     if kind(left) == "f":
         return b.op("Pow", left, right)
-    if exponent is None and kind(right) == "i":
-        ok = b.op("GreaterOrEqual", right, scalar(b, 0, right.dtype))
-        right = guard_value(b, right, ok, NEGATIVE_POWER)
-    elif exponent is not None and np.any(exponent < 0):
+    if constant_exponent is None and kind(right) == "i":
+        is_nonnegative = b.op("GreaterOrEqual", right, scalar(b, 0, right.dtype))
+        right = guard_value(b, right, is_nonnegative, NEGATIVE_POWER)
+    elif constant_exponent is not None and np.any(constant_exponent < 0):
         raise OperandError(NEGATIVE_POWER, hint="make the base a number with a point, e.g. 2.0")
-    wide = cast(b, left, "int64")  # ONNX has Pow of int32 and int64 only
-    return cast(b, b.op("Pow", wide, cast(b, right, "uint64")), left.dtype)
+    wide_base = cast(b, left, "int64")  # ONNX has Pow of int32 and int64 only
+    return cast(b, b.op("Pow", wide_base, cast(b, right, "uint64")), left.dtype)
 
 
 def matmul(b: ModelBuilder, left: Value, right: Value) -> Value:
@@ -254,8 +260,8 @@ def invert(b: ModelBuilder, value: Value) -> Value:
         return b.op("Not", value)
     if kind(value) not in "iu":
         raise OperandError(f"'~' has no meaning for {value.type}", hint="use '-' or 'not'")
-    ones = -1 if kind(value) == "i" else np.iinfo(value.dtype).max
-    return b.op("Sub", scalar(b, ones, value.dtype), value)
+    all_bits = -1 if kind(value) == "i" else np.iinfo(value.dtype).max
+    return b.op("Sub", scalar(b, all_bits, value.dtype), value)
 
 
 def _shift(
@@ -374,9 +380,9 @@ def truths(b: ModelBuilder, value: Value) -> Value:
 
 def select(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value:
     """Return `then if test else otherwise` for one test; both sides must have one shape."""
-    known = b.constant_of(test)
-    if known is not None:
-        return b.as_late_as(test, then if known else otherwise)
+    constant_test = b.constant_of(test)
+    if constant_test is not None:
+        return b.mark_late_if(test, then if constant_test else otherwise)
     if then is otherwise:
         return then
     if then.shape != otherwise.shape and not _may_be_equal(then, otherwise):
@@ -388,9 +394,9 @@ def select(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value
     is_weak = b.is_weak(then) and b.is_weak(otherwise)
     then, otherwise = promote(b, then, otherwise)
     if not (is_fixed(then.shape) and is_fixed(otherwise.shape)):
-        return one_of(b, test, then, otherwise)
-    selected = b.op("Where", test, then, otherwise)
-    return b.mark_weak(selected) if is_weak else selected
+        return select_value(b, test, then, otherwise)
+    selected_value = b.op("Where", test, then, otherwise)
+    return b.mark_weak(selected_value) if is_weak else selected_value
 
 
 def _may_be_equal(left: Value, right: Value) -> bool:

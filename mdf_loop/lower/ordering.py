@@ -17,9 +17,11 @@ from mdf_loop.ops.build_helpers import cast, extents, ints, kind, rank, scalar
 
 def _sort_ascending(b: ModelBuilder, value: Value, axis: int) -> tuple[Value, Value]:
     """Return the sorted elements and their indices, in a stable ascending order."""
-    count = b.op("Reshape", cast(b, size(b, value, axis), "int64"), ints(b, 1))
-    values, places = b.multi("TopK", value, count, n_outputs=2, axis=axis, largest=0, sorted=1)
-    return values, places
+    element_count = b.op("Reshape", cast(b, size(b, value, axis), "int64"), ints(b, 1))
+    sorted_values, sorted_indices = b.multi(
+        "TopK", value, element_count, n_outputs=2, axis=axis, largest=0, sorted=1
+    )
+    return sorted_values, sorted_indices
 
 
 def _sort_key(b: ModelBuilder, value: Value) -> Value:
@@ -44,13 +46,13 @@ def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     values, _ = _sort_ascending(b, _sort_key(b, a), axis)
     if kind(a) != "f":
         return cast(b, values, a.dtype)
-    missing = cast(b, b.op("IsNaN", a), "int64")
-    count = b.op("ReduceSum", missing, ints(b, axis), keepdims=1)
-    first = b.op("Sub", cast(b, size(b, a, axis), "int64"), count)
+    nan_flags = cast(b, b.op("IsNaN", a), "int64")
+    nan_count = b.op("ReduceSum", nan_flags, ints(b, axis), keepdims=1)
+    first_nan_position = b.op("Sub", cast(b, size(b, a, axis), "int64"), nan_count)
     positions_shape = [1] * rank(a)
     positions_shape[axis] = -1
-    places = b.op("Reshape", positions(b, a, axis), ints(b, *positions_shape))
-    is_nan = b.op("GreaterOrEqual", places, first)
+    element_positions = b.op("Reshape", positions(b, a, axis), ints(b, *positions_shape))
+    is_nan = b.op("GreaterOrEqual", element_positions, first_nan_position)
     return b.op("Where", is_nan, scalar(b, np.nan, a.dtype), values)
 
 
@@ -58,29 +60,31 @@ def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
 def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     """Return the indices that sort the elements in ascending order; the sort is stable."""
     a, axis = _flatten_without_axis(b, a, axis)
-    _, places = _sort_ascending(b, _sort_key(b, a), axis)
+    _, sorted_indices = _sort_ascending(b, _sort_key(b, a), axis)
     if kind(a) != "f":
-        return places
-    missing = cast(b, b.op("IsNaN", a), "int64")
-    _, nan_last = _sort_ascending(b, b.op("GatherElements", missing, places, axis=axis), axis)
-    return b.op("GatherElements", places, nan_last, axis=axis)
+        return sorted_indices
+    nan_flags = cast(b, b.op("IsNaN", a), "int64")
+    _, nan_last_order = _sort_ascending(
+        b, b.op("GatherElements", nan_flags, sorted_indices, axis=axis), axis
+    )
+    return b.op("GatherElements", sorted_indices, nan_last_order, axis=axis)
 
 
 @names("numpy.median")
 def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """Return the middle element in sorted order, or the mean of the two middle elements."""
     a, axis = _flatten_without_axis(b, as_float(b, a), axis)
-    count = extents(a)[axis]
-    if not isinstance(count, int) or count == 0:
+    element_count = extents(a)[axis]
+    if not isinstance(element_count, int) or element_count == 0:
         raise OperandError(f"numpy.median needs a known number of elements, not {a.type}")
-    values = sort(b, a, axis)
-    low, high = (
-        b.op("Gather", values, b.constant(np.array(k)), axis=axis)
-        for k in ((count - 1) // 2, count // 2)
+    sorted_values = sort(b, a, axis)
+    lower_middle, upper_middle = (
+        b.op("Gather", sorted_values, b.constant(np.array(k)), axis=axis)
+        for k in ((element_count - 1) // 2, element_count // 2)
     )
-    middle = low
-    if count % 2 == 0:
-        middle = b.op("Mul", b.op("Add", low, high), scalar(b, 0.5, a.dtype))
+    middle = lower_middle
+    if element_count % 2 == 0:
+        middle = b.op("Mul", b.op("Add", lower_middle, upper_middle), scalar(b, 0.5, a.dtype))
     return b.op("Where", any_(b, b.op("IsNaN", a), axis), scalar(b, np.nan, a.dtype), middle)
 
 
@@ -92,5 +96,5 @@ def searchsorted(b: ModelBuilder, a: Value, v: Value, /, side: str = "left") -> 
     compare = {"left": ops.less, "right": ops.less_equal}.get(side)
     if compare is None:
         raise OperandError(f"the side of numpy.searchsorted is 'left' or 'right', not '{side}'")
-    before = compare(b, a, b.op("Unsqueeze", v, ints(b, -1)))
-    return b.op("ReduceSum", cast(b, before, "int64"), ints(b, -1), keepdims=0)
+    is_before = compare(b, a, b.op("Unsqueeze", v, ints(b, -1)))
+    return b.op("ReduceSum", cast(b, is_before, "int64"), ints(b, -1), keepdims=0)

@@ -31,24 +31,24 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
     For large rates, it is computed from a normal number.
     """
     unchecked = cast(b, as_float(b, literal(b, 1.0) if lam is None else lam), "float64")
-    what = "the rate of a Poisson distribution"
-    checked = parameter_rules.between(
-        DrawSite(b), Symbolic(b, unchecked), 0.0, poisson.LARGEST_RATE, what
+    description = "the rate of a Poisson distribution"
+    checked_rate = parameter_rules.between(
+        DrawSite(b), Symbolic(b, unchecked), 0.0, poisson.LARGEST_RATE, description
     )
-    rate: Value = checked.value
+    rate: Value = checked_rate.value
     u = draw_numbers(b, "Uniform", size_of(size, rate))
-    known = b.constant_of(rate)
-    if known is not None and float(np.max(known, initial=0.0)) <= MAX_UNROLLED_RATE:
-        return _unrolled_count(b, u, rate, distributions.most_events(known))
-    largest = scalar(b, poisson.LARGEST_SUMMED, "float64")
-    is_small = b.op("LessOrEqual", rate, largest)
-    if known is not None and bool(np.all(known <= poisson.LARGEST_SUMMED)):
+    constant_rate = b.constant_of(rate)
+    if constant_rate is not None and float(np.max(constant_rate, initial=0.0)) <= MAX_UNROLLED_RATE:
+        return _unrolled_count(b, u, rate, distributions.most_events(constant_rate))
+    largest_summed_rate = scalar(b, poisson.LARGEST_SUMMED, "float64")
+    is_small = b.op("LessOrEqual", rate, largest_summed_rate)
+    if constant_rate is not None and bool(np.all(constant_rate <= poisson.LARGEST_SUMMED)):
         return _looped_count(b, u, rate)
     count = _looped_count(b, u, b.op("Where", is_small, rate, scalar(b, 0.0, "float64")))
 
     def with_large(b: ModelBuilder) -> list[Value]:
         z = Symbolic(b, streams.normal(Symbolic(b, u)).value)
-        large = Symbolic(b, b.op("Where", is_small, largest, rate))
+        large = Symbolic(b, b.op("Where", is_small, largest_summed_rate, rate))
         large_count = cast(b, poisson.of_normal(z, large).value, "int64")
         return [b.op("Where", is_small, count, large_count)]
 
@@ -58,12 +58,12 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
 def _unrolled_count(b: ModelBuilder, u: Value, rate: Value, events: int) -> Value:
     """Return the Poisson number for the uniform number `u`, by unrolled partial sums of probabilities."""
     u = b.op("Min", u, scalar(b, poisson.HIGHEST, "float64"))
-    part = streams.exp(-Symbolic(b, rate)).value
-    total, count = part, cast(b, b.op("GreaterOrEqual", u, part), "int64")
+    probability = streams.exp(-Symbolic(b, rate)).value
+    partial_sum, count = probability, cast(b, b.op("GreaterOrEqual", u, probability), "int64")
     for k in range(1, events):
-        part = b.op("Div", b.op("Mul", part, rate), scalar(b, k, "float64"))
-        total = b.op("Add", total, part)
-        count = b.op("Add", count, cast(b, b.op("GreaterOrEqual", u, total), "int64"))
+        probability = b.op("Div", b.op("Mul", probability, rate), scalar(b, k, "float64"))
+        partial_sum = b.op("Add", partial_sum, probability)
+        count = b.op("Add", count, cast(b, b.op("GreaterOrEqual", u, partial_sum), "int64"))
     return count
 
 
@@ -75,44 +75,55 @@ def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
     An element also ends when its sum stops growing, because the last term is too small.
     """
     u = b.op("Min", u, scalar(b, poisson.HIGHEST, "float64"))
-    first = streams.exp(-Symbolic(b, rate)).value
-    start = b.op("GreaterOrEqual", u, first)
-    if start.shape != first.shape:  # all carried values have the shape of the draw
-        first = b.op("Add", first, cast(b, b.op("Less", u, u), "float64"))
+    initial_probability = streams.exp(-Symbolic(b, rate)).value
+    is_counting_initially = b.op("GreaterOrEqual", u, initial_probability)
+    if (
+        is_counting_initially.shape != initial_probability.shape
+    ):  # all carried values have the shape of the draw
+        initial_probability = b.op(
+            "Add", initial_probability, cast(b, b.op("Less", u, u), "float64")
+        )
     body, name = b.loop_body(), f"{b.label}.poisson"
     with body.at(b.where, name):
-        term, total = (
-            body.new("float64", start.shape, f"{name}.{label}") for label in ("part", "sum")
+        term, partial_sum = (
+            body.new("float64", is_counting_initially.shape, f"{name}.{label}")
+            for label in ("part", "sum")
         )
-        counts = body.new("bool", start.shape, f"{name}.goes")
-        count = body.new("int64", start.shape, f"{name}.count")
+        is_counting = body.new("bool", is_counting_initially.shape, f"{name}.goes")
+        count = body.new("int64", is_counting_initially.shape, f"{name}.count")
         k = body.new("int64", (), f"{name}.k")
-        events = body.op("Add", k, scalar(body, 1, "int64"))
-        next_term = body.op("Div", body.op("Mul", term, rate), cast(body, events, "float64"))
-        next_sum = body.op("Add", total, next_term)
-        counted = body.op("Add", count, cast(body, counts, "int64"))
-        grows = body.op("Less", total, next_sum)
-        is_below = body.op("And", grows, body.op("GreaterOrEqual", u, next_sum))
-        counts_next = body.op("And", counts, is_below)
-        condition = _any_true(body, counts_next)
-    zero = cast(b, b.op("Less", u, u), "int64")
+        event_number = body.op("Add", k, scalar(body, 1, "int64"))
+        next_term = body.op("Div", body.op("Mul", term, rate), cast(body, event_number, "float64"))
+        next_sum = body.op("Add", partial_sum, next_term)
+        next_count = body.op("Add", count, cast(body, is_counting, "int64"))
+        sum_grows = body.op("Less", partial_sum, next_sum)
+        is_below = body.op("And", sum_grows, body.op("GreaterOrEqual", u, next_sum))
+        is_counting_next = body.op("And", is_counting, is_below)
+        continues = _any_true(body, is_counting_next)
+    initial_counts = cast(b, b.op("Less", u, u), "int64")
     carried = tuple(
-        Carried(initial, enter, leave, b.new(initial.dtype, start.shape, f"{name}.{label}"), label)
+        Carried(
+            initial,
+            enter,
+            leave,
+            b.new(initial.dtype, is_counting_initially.shape, f"{name}.{label}"),
+            label,
+        )
         for label, initial, enter, leave in (
-            ("part", first, term, next_term),
-            ("sum", first, total, next_sum),
-            ("goes", start, counts, counts_next),
-            ("count", zero, count, counted),
+            ("part", initial_probability, term, next_term),
+            ("sum", initial_probability, partial_sum, next_sum),
+            ("goes", is_counting_initially, is_counting, is_counting_next),
+            ("count", initial_counts, count, next_count),
         )
     )
     loop = b.append(
         Loop(
             name=name,
             trip_count=scalar(b, poisson.MAX_TERMS, "int64"),
-            condition=_any_true(b, start),
+            condition=_any_true(b, is_counting_initially),
             iteration=k,
             condition_in=body.new("bool", (), f"{name}.go"),
-            condition_out=condition,
+            condition_out=continues,
             carried=carried,
             recorded=(),
             ops=tuple(body.ops),

@@ -69,22 +69,33 @@ def einstein_sum(b: ModelBuilder, equation: str, operands: Sequence[Value]) -> V
 
     ONNX Runtime's kernel sums over such letters in an order that depends on the memory address.
     """
-    left, arrow, right = equation.partition("->")
-    words = left.split(",")
-    fits = len(words) == len(operands) and all(
-        len(word) == len(x.shape or ()) for word, x in zip(words, operands, strict=False)
+    operand_letters, arrow, result_letters = equation.partition("->")
+    letters_by_operand = operand_letters.split(",")
+    ranks_match = len(letters_by_operand) == len(operands) and all(
+        len(letters) == len(x.shape or ())
+        for letters, x in zip(letters_by_operand, operands, strict=False)
     )
-    if not arrow or "." in equation or not fits or any(kind(x) != "f" for x in operands):
+    if not arrow or "." in equation or not ranks_match or any(kind(x) != "f" for x in operands):
         return b.op("Einsum", *operands, equation=equation)
-    summed = []
-    for k, (word, x) in enumerate(zip(words, operands, strict=True)):
-        others = "".join((right, *words[:k], *words[k + 1 :]))
-        lone_axes = [axis for axis, c in enumerate(word) if c not in others and word.count(c) == 1]
-        summed.append(sum_of(b, x, lone_axes) if lone_axes else x)
-        words[k] = "".join(c for axis, c in enumerate(word) if axis not in lone_axes)
-    if words == [right]:
-        return summed[0]
-    return b.op("Einsum", *summed, equation=f"{','.join(words)}->{right}")
+    summed_operands = []
+    for k, (letters, x) in enumerate(zip(letters_by_operand, operands, strict=True)):
+        other_letters = "".join(
+            (result_letters, *letters_by_operand[:k], *letters_by_operand[k + 1 :])
+        )
+        lone_axes = [
+            axis
+            for axis, c in enumerate(letters)
+            if c not in other_letters and letters.count(c) == 1
+        ]
+        summed_operands.append(sum_of(b, x, lone_axes) if lone_axes else x)
+        letters_by_operand[k] = "".join(
+            c for axis, c in enumerate(letters) if axis not in lone_axes
+        )
+    if letters_by_operand == [result_letters]:
+        return summed_operands[0]
+    return b.op(
+        "Einsum", *summed_operands, equation=f"{','.join(letters_by_operand)}->{result_letters}"
+    )
 
 
 @names("numpy.linalg.det")
@@ -121,22 +132,22 @@ def trace(b: ModelBuilder, a: Value, /) -> Value:
     """Return the sum of the diagonal of a matrix."""
     if rank(a) != 2:
         raise OperandError(f"numpy.trace needs a matrix, not {a.type}")
-    wide = cast(b, a, "int64") if kind(a) in "bi" else a
-    return sum_of(b, _keep_diagonal(b, wide))
+    summed_matrix = cast(b, a, "int64") if kind(a) in "bi" else a
+    return sum_of(b, _keep_diagonal(b, summed_matrix))
 
 
 @names("numpy.diag")
 def diag(b: ModelBuilder, v: Value, /) -> Value:
     """Return the diagonal of a matrix, or the matrix with this diagonal."""
     if rank(v) == 1:
-        square = b.op("Mul", b.op("Unsqueeze", v, ints(b, 0)), _ones_column(b, v))
-        return _keep_diagonal(b, square)
-    extent = set(v.shape or ())
-    if rank(v) != 2 or len(extent) != 1:
+        repeated_rows = b.op("Mul", b.op("Unsqueeze", v, ints(b, 0)), _ones_column(b, v))
+        return _keep_diagonal(b, repeated_rows)
+    extents = set(v.shape or ())
+    if rank(v) != 2 or len(extents) != 1:
         raise OperandError(f"numpy.diag needs a list or a square matrix, not {v.type}")
     return sum_of(b, _keep_diagonal(b, v), (1,))
 
 
 def _ones_column(b: ModelBuilder, v: Value) -> Value:
-    count = b.op("Concat", b.op("Shape", v), ints(b, 1), axis=0)
-    return b.op("Expand", scalar(b, 1, v.dtype), count)
+    column_shape = b.op("Concat", b.op("Shape", v), ints(b, 1), axis=0)
+    return b.op("Expand", scalar(b, 1, v.dtype), column_shape)

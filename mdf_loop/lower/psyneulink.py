@@ -157,8 +157,10 @@ FORMULAS = (
 def known_formula(name: str, metadata: Mapping[str, Any]) -> Formula | None:
     """Return the formula of a PsyNeuLink function with the options in `metadata`, or None."""
     for formula in FORMULAS:
-        options = formula.options.items()
-        if formula.name == name and all(metadata.get(key) == value for key, value in options):
+        required_options = formula.options.items()
+        if formula.name == name and all(
+            metadata.get(key) == value for key, value in required_options
+        ):
             return formula if _psyneulink_class(metadata).lower() == name else None
     return None
 
@@ -170,16 +172,16 @@ def is_foreign(metadata: Mapping[str, Any]) -> bool:
 
 def origin_hint(name: str, metadata: Mapping[str, Any]) -> str:
     """Return a hint for an unknown PsyNeuLink function, or an empty text for other functions."""
-    kind = _psyneulink_class(metadata)
-    if kind.lower() not in (name, "userdefinedfunction"):
+    psyneulink_class = _psyneulink_class(metadata)
+    if psyneulink_class.lower() not in (name, "userdefinedfunction"):
         return ""
     return (
-        f"it is PsyNeuLink's {kind}, whose Python is not in the file: "
+        f"it is PsyNeuLink's {psyneulink_class}, whose Python is not in the file: "
         "give the function a 'value' with the formula"
     )
 
 
 def _psyneulink_class(metadata: Mapping[str, Any]) -> str:
     """Return the PsyNeuLink class in the metadata of a function, or an empty text."""
-    kind = metadata.get("type")
-    return kind if isinstance(kind, str) else ""
+    class_name = metadata.get("type")
+    return class_name if isinstance(class_name, str) else ""

@@ -62,10 +62,10 @@ def _is_in_math(name: str) -> bool:
 
 def _register_numpy_function(name: str, numpy_name: str) -> None:
     lower: Callable[..., Value] = function(f"numpy.{numpy_name}").lower  # type: ignore[assignment]
-    python = getattr(math, name)
+    python_function = getattr(math, name)
 
     def apply(b: ModelBuilder, *values: Value) -> Value:
-        plain = plain_result(b, python, values)
+        plain = plain_result(b, python_function, values)
         if plain is not None:
             return plain
         return mark_plain(b, lower(b, *_single_floats(b, name, values)))
@@ -76,9 +76,9 @@ def _register_numpy_function(name: str, numpy_name: str) -> None:
     def two(b: ModelBuilder, x: Value, y: Value, /) -> Value:
         return apply(b, x, y)
 
-    call = one if len(inspect.signature(lower).parameters) == 2 else two
-    call.__doc__ = f"Return `math.{name}`."
-    names(f"math.{name}")(call)
+    call_with_arity = one if len(inspect.signature(lower).parameters) == 2 else two
+    call_with_arity.__doc__ = f"Return `math.{name}`."
+    names(f"math.{name}")(call_with_arity)
 
 
 for _name, _numpy_name in _NUMPY_EQUIVALENTS.items():
@@ -139,30 +139,30 @@ for _name, _count in _COMPILE_TIME_FUNCTIONS.items():
 def logarithm(b: ModelBuilder, x: Value, base: Value | None = None, /) -> Value:
     """Return `log(x)`, or `log(x) / log(base)`."""
     values = (x,) if base is None else (x, base)
-    plain = plain_result(b, math.log, values)
-    if plain is not None:
-        return plain
-    logs = [b.op("Log", real) for real in _single_floats(b, "log", values)]
-    return mark_plain(b, logs[0] if base is None else b.op("Div", *logs))
+    python_number = plain_result(b, math.log, values)
+    if python_number is not None:
+        return python_number
+    logarithms = [b.op("Log", argument) for argument in _single_floats(b, "log", values)]
+    return mark_plain(b, logarithms[0] if base is None else b.op("Div", *logarithms))
 
 
 @names("math.erf")
 def erf(b: ModelBuilder, x: Value, /) -> Value:
     """Return the error function of x."""
-    plain = plain_result(b, math.erf, (x,))
-    return plain or mark_plain(b, b.op("Erf", *_single_floats(b, "erf", (x,))))
+    python_number = plain_result(b, math.erf, (x,))
+    return python_number or mark_plain(b, b.op("Erf", *_single_floats(b, "erf", (x,))))
 
 
 @names("math.hypot")
 def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
     """Return `sqrt(x**2 + y**2 + ...)` without overflow."""
-    plain = plain_result(b, math.hypot, coordinates)
-    if plain is not None:
-        return plain
-    total, *others = _single_floats(b, "hypot", coordinates)
-    for other in others or [scalar(b, 0, total.dtype)]:
-        total = elementary.hypot(b, total, other)
-    return mark_plain(b, total)
+    python_number = plain_result(b, math.hypot, coordinates)
+    if python_number is not None:
+        return python_number
+    hypotenuse, *further_coordinates = _single_floats(b, "hypot", coordinates)
+    for coordinate in further_coordinates or [scalar(b, 0, hypotenuse.dtype)]:
+        hypotenuse = elementary.hypot(b, hypotenuse, coordinate)
+    return mark_plain(b, hypotenuse)
 
 
 @names("math.modf")
@@ -177,15 +177,19 @@ def isclose(
     b: ModelBuilder, x: Value, y: Value, /, *, rel_tol: float = 1e-09, abs_tol: float = 0.0
 ) -> Value:
     """Return True if `|x - y| <= max(rel_tol * max(|x|, |y|), abs_tol)` for finite numbers, or `x == y`."""
-    left, right = _single_floats(b, "isclose", (x, y))
-    dtype = left.dtype
-    largest = b.op("Max", b.op("Abs", left), b.op("Abs", right))
-    tolerance = b.op("Mul", scalar(b, rel_tol, dtype), largest)
+    first_number, second_number = _single_floats(b, "isclose", (x, y))
+    dtype = first_number.dtype
+    largest_magnitude = b.op("Max", b.op("Abs", first_number), b.op("Abs", second_number))
+    tolerance = b.op("Mul", scalar(b, rel_tol, dtype), largest_magnitude)
     tolerance = b.op("Max", tolerance, scalar(b, abs_tol, dtype))
-    is_within = b.op("LessOrEqual", b.op("Abs", b.op("Sub", left, right)), tolerance)
-    finite = b.op("Less", largest, scalar(b, math.inf, dtype))
-    close = b.op("Or", b.op("And", is_within, finite), b.op("Equal", left, right))
-    return mark_plain(b, close)
+    is_within = b.op(
+        "LessOrEqual", b.op("Abs", b.op("Sub", first_number, second_number)), tolerance
+    )
+    is_finite = b.op("Less", largest_magnitude, scalar(b, math.inf, dtype))
+    is_close = b.op(
+        "Or", b.op("And", is_within, is_finite), b.op("Equal", first_number, second_number)
+    )
+    return mark_plain(b, is_close)
 
 
 @names("math.prod")
@@ -200,13 +204,13 @@ def product(b: ModelBuilder, iterable: Terms, /, *, start: Value | None = None) 
 @names("math.fsum")
 def exact_sum(b: ModelBuilder, seq: Terms, /) -> Value:
     """Return `math.fsum(seq)`, a sum that is rounded once, for numbers known at compile time."""
-    known = [b.evaluated(tensor(b, part)) for part in seq]
-    if any(array is None for array in known):
+    constant_arrays = [b.evaluated(tensor(b, part)) for part in seq]
+    if any(array is None for array in constant_arrays):
         raise UnsupportedError(
             "'math.fsum' rounds only once, which no operator of ONNX does",
             hint="write numpy.sum(x), or sum(x)",
         )
     try:
-        return literal(b, math.fsum(float(array) for array in known if array is not None))
+        return literal(b, math.fsum(float(array) for array in constant_arrays if array is not None))
     except (OverflowError, ValueError) as error:
         raise ExpressionError(f"math.fsum: {error}") from None

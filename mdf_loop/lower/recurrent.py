@@ -28,15 +28,17 @@ def recurrent(
     """
     if attributes.get("layout", 0) != 1:
         return b.multi(op_type, *inputs, n_outputs=n_outputs, **attributes)
-    others = {key: value for key, value in attributes.items() if key != "layout"}
-    transposed = [
+    other_attributes = {key: value for key, value in attributes.items() if key != "layout"}
+    transposed_inputs = [
         b.op("Transpose", value, perm=[1, 0, 2])
         if value is not None and k in _BATCH_FIRST_INPUTS
         else value
         for k, value in enumerate(inputs)
     ]
-    rows, *finals = b.multi(op_type, *transposed, n_outputs=n_outputs, **others)
+    step_outputs, *final_states = b.multi(
+        op_type, *transposed_inputs, n_outputs=n_outputs, **other_attributes
+    )
     return (
-        b.op("Transpose", rows, perm=[2, 0, 1, 3]),
-        *(b.op("Transpose", final, perm=[1, 0, 2]) for final in finals),
+        b.op("Transpose", step_outputs, perm=[2, 0, 1, 3]),
+        *(b.op("Transpose", final, perm=[1, 0, 2]) for final in final_states),
     )

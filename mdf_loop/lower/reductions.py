@@ -19,13 +19,15 @@ from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, sca
 
 def axis_of(value: Value, axis: int, added: int = 0) -> int:
     """Return the non-negative number of an axis of `value`, to which `added` axes will be added."""
-    count = len(extents(value)) + added
-    if not -count <= axis < count:
+    axis_count = len(extents(value)) + added
+    if not -axis_count <= axis < axis_count:
         raise OperandError(
-            f"axis {axis} does not exist: {value.type} has {count - added} axes",
-            hint=f"axes are numbered {-count} to {count - 1}" if count else "leave out the axis",
+            f"axis {axis} does not exist: {value.type} has {axis_count - added} axes",
+            hint=f"axes are numbered {-axis_count} to {axis_count - 1}"
+            if axis_count
+            else "leave out the axis",
         )
-    return axis % count
+    return axis % axis_count
 
 
 def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
@@ -56,11 +58,11 @@ def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
     if axis is None and value.shape is None:
         return b.op("Size", value)
     reduced_extents = [extents(value)[k] for k in axes_of(value, axis)]
-    known = [extent for extent in reduced_extents if isinstance(extent, int)]
-    if len(known) == len(reduced_extents):
-        return int(np.prod(known, dtype=np.int64))
-    shape = b.op("Gather", b.op("Shape", value), ints(b, *axes_of(value, axis)), axis=0)
-    return b.op("ReduceProd", shape, keepdims=0)
+    known_extents = [extent for extent in reduced_extents if isinstance(extent, int)]
+    if len(known_extents) == len(reduced_extents):
+        return int(np.prod(known_extents, dtype=np.int64))
+    reduced_shape = b.op("Gather", b.op("Shape", value), ints(b, *axes_of(value, axis)), axis=0)
+    return b.op("ReduceProd", reduced_shape, keepdims=0)
 
 
 # --- sums ----------------------------------------------------------------------------------------
@@ -68,8 +70,8 @@ def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
 
 def _widen_for_sum(b: ModelBuilder, value: Value, dtype: str | None) -> Value:
     """Return bools and integers as 64-bit integers, which are the dtypes of numpy's sums."""
-    wide = {"b": "int64", "i": "int64", "u": "uint64"}.get(kind(value), value.dtype)
-    return cast(b, value, dtype or wide)
+    wide_dtype = {"b": "int64", "i": "int64", "u": "uint64"}.get(kind(value), value.dtype)
+    return cast(b, value, dtype or wide_dtype)
 
 
 @names("numpy.sum")
@@ -108,9 +110,12 @@ def mean(
     keepdims: bool = False,
 ) -> Value:
     """Return the mean along axes; nan for no elements."""
-    value = as_float(b, a if dtype is None else cast(b, a, dtype))
+    float_value = as_float(b, a if dtype is None else cast(b, a, dtype))
     return _divide_sums(
-        b, reduce_axes(b, "ReduceSum", value, axis, keepdims), count_of(b, value, axis), 0
+        b,
+        reduce_axes(b, "ReduceSum", float_value, axis, keepdims),
+        count_of(b, float_value, axis),
+        0,
     )
 
 
@@ -118,8 +123,10 @@ def _divide_sums(b: ModelBuilder, sums: Value, count: Value | int, less: int) ->
     """Return `sums / (count - less)`, a mean with a reduced number of degrees of freedom."""
     if isinstance(count, int):
         return b.op("Div", sums, scalar(b, max(count - less, 0), sums.dtype))
-    degrees = b.op("Max", b.op("Sub", count, scalar(b, less, "int64")), scalar(b, 0, "int64"))
-    return b.op("Div", sums, cast(b, degrees, sums.dtype))
+    degrees_of_freedom = b.op(
+        "Max", b.op("Sub", count, scalar(b, less, "int64")), scalar(b, 0, "int64")
+    )
+    return b.op("Div", sums, cast(b, degrees_of_freedom, sums.dtype))
 
 
 @names("numpy.var")
@@ -127,10 +134,10 @@ def variance(
     b: ModelBuilder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
 ) -> Value:
     """Return `sum(|a - mean|**2) / (count - ddof)`."""
-    value = as_float(b, a)
-    deviations = b.op("Sub", value, mean(b, value, axis, keepdims=True))
-    squares = reduce_axes(b, "ReduceSum", b.op("Mul", deviations, deviations), axis, keepdims)
-    return _divide_sums(b, squares, count_of(b, value, axis), ddof)
+    float_value = as_float(b, a)
+    deviations = b.op("Sub", float_value, mean(b, float_value, axis, keepdims=True))
+    square_sums = reduce_axes(b, "ReduceSum", b.op("Mul", deviations, deviations), axis, keepdims)
+    return _divide_sums(b, square_sums, count_of(b, float_value, axis), ddof)
 
 
 @names("numpy.std")
@@ -150,8 +157,8 @@ def average(b: ModelBuilder, a: Value, /, axis: Axes = None, weights: Value | No
         raise OperandError(
             f"weights are {weights.type}, but the values {a.type}", hint="give both one shape"
         )
-    weighted = total(b, ops.multiply(b, a, weights), axis)
-    return ops.divide(b, weighted, total(b, weights, axis))
+    weighted_sums = total(b, ops.multiply(b, a, weights), axis)
+    return ops.divide(b, weighted_sums, total(b, weights, axis))
 
 
 @names("numpy.linalg.norm")
@@ -164,10 +171,10 @@ def norm(b: ModelBuilder, x: Value, /, *, axis: Axes = None, keepdims: bool = Fa
 @names("numpy.cumsum")
 def cumulative_sum(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """Return the cumulative sum along one axis, or over all elements."""
-    value = _widen_for_sum(b, a, None)
+    summands = _widen_for_sum(b, a, None)
     if axis is None:
-        value, axis = b.op("Reshape", value, ints(b, -1)), 0
-    return b.op("CumSum", value, scalar(b, axis_of(value, axis), "int64"))
+        summands, axis = b.op("Reshape", summands, ints(b, -1)), 0
+    return b.op("CumSum", summands, scalar(b, axis_of(summands, axis), "int64"))
 
 
 # --- logic ---------------------------------------------------------------------------------------
@@ -180,15 +187,15 @@ def _count_true(b: ModelBuilder, tests: Value, axis: Axes, keepdims: bool) -> Va
 @names("numpy.any")
 def any_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
     """Return True if any element is true."""
-    count = _count_true(b, ops.truths(b, a), axis, keepdims)
-    return b.op("Greater", count, scalar(b, 0, "int64"))
+    true_count = _count_true(b, ops.truths(b, a), axis, keepdims)
+    return b.op("Greater", true_count, scalar(b, 0, "int64"))
 
 
 @names("numpy.all")
 def all_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
     """Return True if all elements are true."""
-    misses = _count_true(b, b.op("Not", ops.truths(b, a)), axis, keepdims)
-    return b.op("Equal", misses, scalar(b, 0, "int64"))
+    false_count = _count_true(b, b.op("Not", ops.truths(b, a)), axis, keepdims)
+    return b.op("Equal", false_count, scalar(b, 0, "int64"))
 
 
 @names("numpy.count_nonzero")
@@ -204,12 +211,12 @@ def count_nonzero(
 
 def _check_nonempty(b: ModelBuilder, name: str, value: Value, axis: Axes) -> Value:
     """Return the value with a check that it has at least one element along the reduced axes."""
-    count = count_of(b, value, axis)
-    if isinstance(count, int):
-        if not count:
+    element_count = count_of(b, value, axis)
+    if isinstance(element_count, int):
+        if not element_count:
             raise OperandError(f"{name} needs at least one element, not {value.type}")
         return value
-    is_nonempty = b.op("Greater", count, scalar(b, 0, "int64"))
+    is_nonempty = b.op("Greater", element_count, scalar(b, 0, "int64"))
     return guard_value(b, value, is_nonempty, f"{name} needs at least one element")
 
 
@@ -237,8 +244,8 @@ least = _register_extreme("ReduceMin", "numpy.min", "numpy.amin")
 @names("numpy.ptp")
 def range_of(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
     """Return `max(a) - min(a)`."""
-    ends = (extreme(b, a, axis, keepdims=keepdims) for extreme in (greatest, least))
-    return ops.subtract(b, *ends)
+    extremes = (extreme(b, a, axis, keepdims=keepdims) for extreme in (greatest, least))
+    return ops.subtract(b, *extremes)
 
 
 def _register_position(op_type: str, name: str) -> None:

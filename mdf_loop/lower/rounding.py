@@ -39,8 +39,8 @@ def trunc(b: ModelBuilder, x: Value, /) -> Value:
     if kind(x) != "f":
         return x
     # Where drops the sign of a zero in its first branch.
-    positive = b.op("Greater", x, scalar(b, 0, x.dtype))
-    return b.op("Where", positive, floor(b, x), ceil(b, x))
+    is_positive = b.op("Greater", x, scalar(b, 0, x.dtype))
+    return b.op("Where", is_positive, floor(b, x), ceil(b, x))
 
 
 @names("numpy.rint")
@@ -57,8 +57,8 @@ def round_decimals(b: ModelBuilder, a: Value, /, decimals: int = 0) -> Value:
     if decimals == 0:
         return b.op("Round", a)
     scale = scalar(b, 10.0 ** abs(decimals), a.dtype)
-    scaling, unscaling = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
-    return b.op(unscaling, b.op("Round", b.op(scaling, a, scale)), scale)
+    scaling_op, unscaling_op = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
+    return b.op(unscaling_op, b.op("Round", b.op(scaling_op, a, scale)), scale)
 
 
 # --- signs -------------------------------------------------------------------------------------
@@ -95,9 +95,9 @@ def heaviside(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return 0 for negative x1, x2 at 0, 1 for positive x1, and nan for nan."""
     x1, x2 = floats(b, x1, x2)
     zero, one = scalar(b, 0, x1.dtype), scalar(b, 1, x1.dtype)
-    step = b.op("Where", b.op("Greater", x1, zero), one, x1)  # keeps nan
-    step = b.op("Where", b.op("Less", x1, zero), zero, step)
-    return b.op("Where", b.op("Equal", x1, zero), x2, step)
+    step_value = b.op("Where", b.op("Greater", x1, zero), one, x1)  # keeps nan
+    step_value = b.op("Where", b.op("Less", x1, zero), zero, step_value)
+    return b.op("Where", b.op("Equal", x1, zero), x2, step_value)
 
 
 # --- minimum and maximum ------------------------------------------------------------------------
@@ -149,12 +149,12 @@ def clip(
     max: Value | None = None,
 ) -> Value:
     """Return `minimum(maximum(a, a_min), a_max)`, without the bounds that are None."""
-    low, high = a_min or min, a_max or max
-    ends = [end for end in (low, high) if end is not None]
-    a, *ends = promote(b, a, *ends)
-    if low is not None:
-        a = maximum(b, a, ends.pop(0))
-    return minimum(b, a, ends.pop(0)) if high is not None else a
+    lower_limit, upper_limit = a_min or min, a_max or max
+    limits = [end for end in (lower_limit, upper_limit) if end is not None]
+    a, *limits = promote(b, a, *limits)
+    if lower_limit is not None:
+        a = maximum(b, a, limits.pop(0))
+    return minimum(b, a, limits.pop(0)) if upper_limit is not None else a
 
 
 # --- nan and infinity ----------------------------------------------------------------------------
@@ -206,11 +206,11 @@ def nan_to_num(
     """Return x with nan replaced by `nan`, and infinities by `posinf`, `neginf` or the largest numbers."""
     if kind(x) != "f":
         return x
-    limits = np.finfo(x.dtype)
-    high = float(limits.max) if posinf is None else posinf
-    low = float(limits.min) if neginf is None else neginf
+    dtype_limits = np.finfo(x.dtype)
+    positive_limit = float(dtype_limits.max) if posinf is None else posinf
+    negative_limit = float(dtype_limits.min) if neginf is None else neginf
     result = b.op("Where", b.op("IsNaN", x), scalar(b, nan, x.dtype), x)
-    for infinity, number in ((math.inf, high), (-math.inf, low)):
+    for infinity, number in ((math.inf, positive_limit), (-math.inf, negative_limit)):
         is_infinity = b.op("Equal", x, scalar(b, infinity, x.dtype))
         result = b.op("Where", is_infinity, scalar(b, number, x.dtype), result)
     return result
@@ -232,10 +232,10 @@ def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
     x = as_float(b, x)
     integer_part = trunc(b, x)
     is_infinite = isinf(b, x)
-    size = b.op(
+    fraction_magnitude = b.op(
         "Where", is_infinite, scalar(b, 0, x.dtype), b.op("Abs", b.op("Sub", x, integer_part))
     )
-    return with_sign_of(b, size, x), integer_part
+    return with_sign_of(b, fraction_magnitude, x), integer_part
 
 
 @names("numpy.divmod", "divmod")

@@ -64,8 +64,8 @@ class Scope:
         return scope.texts[name]() if scope is not None and name in scope.texts else None
 
     def __contains__(self, name: object) -> bool:
-        is_here = name in self._entries
-        return is_here or (self.parent is not None and name in self.parent)
+        is_local = name in self._entries
+        return is_local or (self.parent is not None and name in self.parent)
 
     def inner(self, entries: Mapping[str, Term | Callable[[], Term]] | None = None) -> Scope:
         """Return a new scope nested in this scope."""
@@ -84,11 +84,13 @@ class Scope:
         return term
 
 
-def unknown_name(name: str, known: Iterable[str]) -> UnknownNameError:
+def unknown_name(name: str, known_names: Iterable[str]) -> UnknownNameError:
     """Return the error for an unknown name, with a similar name or a list of known names."""
-    known = list(known)
-    listed = ", ".join(f"'{entry}'" for entry in known[:_MAX_LISTED_NAMES])
-    hint = suggest(name, known) or (f"known here: {listed}, ..." if known else "")
+    known_names = list(known_names)
+    known_names_text = ", ".join(f"'{entry}'" for entry in known_names[:_MAX_LISTED_NAMES])
+    hint = suggest(name, known_names) or (
+        f"known here: {known_names_text}, ..." if known_names else ""
+    )
     return UnknownNameError(f"unknown name '{name}'", hint=hint)
 
 

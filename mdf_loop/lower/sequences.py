@@ -44,14 +44,14 @@ def as_sequence(b: ModelBuilder, term: Term) -> Value:
     return value
 
 
-def known_value(b: ModelBuilder, dtype: str, data: Data) -> Value:
+def lower_known_data(b: ModelBuilder, dtype: str, data: Data) -> Value:
     """Return the program value for known data: an array, a list of arrays, or None."""
     if is_tensor(dtype):
         return b.constant(data)
     if is_optional(dtype):
         if data is None:
             return b.op("Optional", type=TypeAttribute(inner_dtype(dtype)))
-        return b.op("Optional", known_value(b, inner_dtype(dtype), data))
+        return b.op("Optional", lower_known_data(b, inner_dtype(dtype), data))
     if not data:
         return b.op("SequenceEmpty", dtype=element_type(inner_dtype(dtype)))
     return b.op("SequenceConstruct", *(b.constant(member) for member in data))
@@ -71,8 +71,12 @@ def cast_new_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> list[Val
     dtype = inner_dtype(sequence.dtype)
     if not is_sequence(sequence.dtype) or member.dtype == dtype or not is_tensor(member.dtype):
         return list(inputs)
-    rank = {"b": 0, "i": 1, "u": 1, "f": 2}
-    if b.is_weak(member) and kind_of(dtype) in rank and rank[kind(member)] <= rank[kind_of(dtype)]:
+    kind_rank = {"b": 0, "i": 1, "u": 1, "f": 2}
+    if (
+        b.is_weak(member)
+        and kind_of(dtype) in kind_rank
+        and kind_rank[kind(member)] <= kind_rank[kind_of(dtype)]
+    ):
         return [sequence, cast(b, member, dtype), *position]
     raise OperandError(
         f"'{sequence.name}' is {sequence.type}, but '{member.name}', which is put into it, is "
@@ -92,22 +96,26 @@ def _lower_get_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value
     value = inputs[0]
     if value is None or not is_optional(value.dtype):
         return value
-    contents = _producer_operands(b, value, "Optional")
-    return contents[0] if contents is not None and len(contents) == 1 else None
+    optional_operands = _producer_operands(b, value, "Optional")
+    return (
+        optional_operands[0]
+        if optional_operands is not None and len(optional_operands) == 1
+        else None
+    )
 
 
 def _producer_operands(
     b: ModelBuilder, value: Value | None, op_type: str
 ) -> tuple[Value, ...] | None:
     """Return the operands of the operation `op_type` that produced the value, or None for other producers."""
-    maker = None if value is None else b.makers.get(value)
-    if not isinstance(maker, Op) or maker.op_type != op_type:
+    producer = None if value is None else b.makers.get(value)
+    if not isinstance(producer, Op) or producer.op_type != op_type:
         return None
-    parts = tuple(part for part in maker.inputs if part is not None)
-    return None if any(b.is_weak(part) for part in parts) else parts
+    operands = tuple(part for part in producer.inputs if part is not None)
+    return None if any(b.is_weak(part) for part in operands) else operands
 
 
-def known_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
+def known_sequence_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
     """Return a member of a sequence that `SequenceConstruct` builds, without building the sequence.
 
     If the position is computed at run time, the members are stacked along a new axis. Therefore gradients and
@@ -116,16 +124,24 @@ def known_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | Non
     members, position = _producer_operands(b, inputs[0], "SequenceConstruct"), inputs[1]
     if not members or position is None:
         return None
-    known = b.constant_of(position)
-    if known is not None:
-        place = int(known.reshape(()))
-        return members[place] if -len(members) <= place < len(members) else None
+    constant_position = b.constant_of(position)
+    if constant_position is not None:
+        member_index = int(constant_position.reshape(()))
+        return members[member_index] if -len(members) <= member_index < len(members) else None
     shape = members[0].shape
-    fixed = shape is not None and all(isinstance(extent, int) for extent in shape)
-    if not fixed or position.shape != () or any(member.shape != shape for member in members):
+    has_fixed_shape = shape is not None and all(isinstance(extent, int) for extent in shape)
+    if (
+        not has_fixed_shape
+        or position.shape != ()
+        or any(member.shape != shape for member in members)
+    ):
         return None
-    rows = [b.op("Unsqueeze", member, ints(b, 0)) for member in members]
-    stacked = rows[0] if len(rows) == 1 else b.op("Concat", *rows, axis=0)
+    expanded_members = [b.op("Unsqueeze", member, ints(b, 0)) for member in members]
+    stacked = (
+        expanded_members[0]
+        if len(expanded_members) == 1
+        else b.op("Concat", *expanded_members, axis=0)
+    )
     return b.op("Gather", stacked, position, axis=0)
 
 

@@ -29,8 +29,8 @@ def ndim(b: ModelBuilder, a: Value, /) -> Value:
 @names("numpy.size")
 def size(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """Return the number of elements, or the extent of one axis."""
-    count = count_of(b, a, axis)
-    return literal(b, count) if isinstance(count, int) else count
+    element_count = count_of(b, a, axis)
+    return literal(b, element_count) if isinstance(element_count, int) else element_count
 
 
 @names("numpy.shape")
@@ -45,17 +45,23 @@ def shape(b: ModelBuilder, a: Value, /) -> Term:
 @names("numpy.reshape")
 def reshape(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
     """Return the elements in row-major order in another shape; one extent may be -1."""
-    known = b.constant_of(shape)
-    if known is not None and 0 in known and -1 in known:
+    constant_shape = b.constant_of(shape)
+    if constant_shape is not None and 0 in constant_shape and -1 in constant_shape:
         raise OperandError(
-            f"an extent of {known.tolist()} is undetermined: beside 0, -1 may stand for any number",
+            f"an extent of {constant_shape.tolist()} is undetermined: beside 0, -1 may stand for any number",
             hint="write the extent instead of -1",
         )
-    result = b.op("Reshape", a, shape, allowzero=int(known is None or 0 in known))
-    have, want = (None if v.shape is None else count_of(b, v, None) for v in (a, result))
-    if isinstance(have, int) and isinstance(want, int) and have != want:
+    result = b.op("Reshape", a, shape, allowzero=int(constant_shape is None or 0 in constant_shape))
+    element_count, requested_count = (
+        None if v.shape is None else count_of(b, v, None) for v in (a, result)
+    )
+    if (
+        isinstance(element_count, int)
+        and isinstance(requested_count, int)
+        and element_count != requested_count
+    ):
         raise OperandError(
-            f"{a.type} has {have} elements, which do not fill {result.type}",
+            f"{a.type} has {element_count} elements, which do not fill {result.type}",
             hint="let one extent be -1 to have it computed",
         )
     return result
@@ -104,30 +110,30 @@ _register_at_least(2)
 @names("numpy.transpose", "numpy.permute_dims")
 def transpose(b: ModelBuilder, a: Value, /, axes: Axes = None) -> Value:
     """Return the array with its axes in another order, reversed by default."""
-    order = axes_of(a, axes)
+    axis_order = axes_of(a, axes)
     if axes is None:
-        order = order[::-1]
-    if len(order) != rank(a):
+        axis_order = axis_order[::-1]
+    if len(axis_order) != rank(a):
         raise OperandError(f"the axes {axes} are not those of {a.type}", hint="name every axis")
-    return b.op("Transpose", a, perm=order) if order else a
+    return b.op("Transpose", a, perm=axis_order) if axis_order else a
 
 
 @names("numpy.swapaxes")
 def swapaxes(b: ModelBuilder, a: Value, axis1: int, axis2: int, /) -> Value:
     """Return the array with two axes exchanged."""
-    order = list(range(rank(a)))
-    first, second = axis_of(a, axis1), axis_of(a, axis2)
-    order[first], order[second] = second, first
-    return b.op("Transpose", a, perm=tuple(order))
+    axis_order = list(range(rank(a)))
+    first_axis, second_axis = axis_of(a, axis1), axis_of(a, axis2)
+    axis_order[first_axis], axis_order[second_axis] = second_axis, first_axis
+    return b.op("Transpose", a, perm=tuple(axis_order))
 
 
 @names("numpy.moveaxis")
 def moveaxis(b: ModelBuilder, a: Value, source: int, destination: int, /) -> Value:
     """Return the array with one axis moved."""
-    order = list(range(rank(a)))
-    order.remove(axis_of(a, source))
-    order.insert(axis_of(a, destination), axis_of(a, source))
-    return b.op("Transpose", a, perm=tuple(order))
+    axis_order = list(range(rank(a)))
+    axis_order.remove(axis_of(a, source))
+    axis_order.insert(axis_of(a, destination), axis_of(a, source))
+    return b.op("Transpose", a, perm=tuple(axis_order))
 
 
 # --- concatenation -------------------------------------------------------------------------------
@@ -182,8 +188,8 @@ def column_stack(b: ModelBuilder, arrays: Terms, /) -> Value:
 
 def _add_leading_axes(b: ModelBuilder, part: Value, axes: int) -> Value:
     """Return the array with leading axes of extent 1 added, so that it has `axes` axes."""
-    missing = max(axes - rank(part), 0)
-    return b.op("Unsqueeze", part, ints(b, *range(missing))) if missing else part
+    missing_axes = max(axes - rank(part), 0)
+    return b.op("Unsqueeze", part, ints(b, *range(missing_axes))) if missing_axes else part
 
 
 @names("numpy.append")
@@ -198,13 +204,15 @@ def append(b: ModelBuilder, arr: Value, values: Value, /, axis: int | None = Non
 @names("numpy.tile")
 def tile(b: ModelBuilder, a: Value, reps: Extents, /) -> Value:
     """Return the whole array repeated along its axes."""
-    known = b.constant_of(reps)
-    counts = extents(reps)[0]
-    if not isinstance(counts, int) or (known is not None and np.any(known < 0)):
+    constant_reps = b.constant_of(reps)
+    repeated_axes = extents(reps)[0]
+    if not isinstance(repeated_axes, int) or (
+        constant_reps is not None and np.any(constant_reps < 0)
+    ):
         raise OperandError("numpy.tile needs one whole number of repetitions for each axis")
-    a = _add_leading_axes(b, a, counts)
-    missing = rank(a) - counts
-    return b.op("Tile", a, b.op("Concat", ints(b, *(1,) * missing), reps, axis=0))
+    a = _add_leading_axes(b, a, repeated_axes)
+    missing_axes = rank(a) - repeated_axes
+    return b.op("Tile", a, b.op("Concat", ints(b, *(1,) * missing_axes), reps, axis=0))
 
 
 @names("numpy.repeat")
@@ -214,10 +222,12 @@ def repeat(b: ModelBuilder, a: Value, repeats: int, /, axis: int | None = None) 
         raise OperandError(f"numpy.repeat cannot repeat {repeats} times")
     if axis is None:
         a, axis = ravel(b, a), 0
-    times, zero, one = (scalar(b, n, "int64") for n in (repeats, 0, 1))
-    count = b.op("Mul", cast(b, size(b, a, axis_of(a, axis)), "int64"), times)
-    places = b.op("Div", b.op("Range", zero, count, one), b.op("Max", times, one))
-    return b.op("Gather", a, places, axis=axis_of(a, axis))
+    repeat_count, zero, one = (scalar(b, n, "int64") for n in (repeats, 0, 1))
+    result_extent = b.op("Mul", cast(b, size(b, a, axis_of(a, axis)), "int64"), repeat_count)
+    source_indices = b.op(
+        "Div", b.op("Range", zero, result_extent, one), b.op("Max", repeat_count, one)
+    )
+    return b.op("Gather", a, source_indices, axis=axis_of(a, axis))
 
 
 @names("numpy.flip")
@@ -247,17 +257,19 @@ def roll(b: ModelBuilder, a: Value, shift: Value, /, axis: int | None = None) ->
     """Return the elements shifted cyclically along an axis, or flattened."""
     if axis is None:
         return reshape(b, roll(b, ravel(b, a), shift, 0), shape_of(b, a))
-    places = positions(b, a, axis_of(a, axis))
-    count = size(b, a, axis_of(a, axis))
-    source_positions = ops.modulo(b, ops.subtract(b, places, ops.as_scalar(b, shift)), count)
+    positions_along_axis = positions(b, a, axis_of(a, axis))
+    extent = size(b, a, axis_of(a, axis))
+    source_positions = ops.modulo(
+        b, ops.subtract(b, positions_along_axis, ops.as_scalar(b, shift)), extent
+    )
     return b.op("Gather", a, source_positions, axis=axis_of(a, axis))
 
 
 def positions(b: ModelBuilder, value: Value, axis: int) -> Value:
     """Return the vector of positions 0, 1, 2, ... along an axis of `value`."""
-    count = cast(b, size(b, value, axis), "int64")
+    extent = cast(b, size(b, value, axis), "int64")
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
-    return b.op("Range", zero, count, one)
+    return b.op("Range", zero, extent, one)
 
 
 @names("numpy.diff")
@@ -265,11 +277,11 @@ def diff(b: ModelBuilder, a: Value, /, n: int = 1, axis: int = -1) -> Value:
     """Return the differences between neighbors along an axis, computed n times."""
     if n < 0:
         raise OperandError(f"numpy.diff takes differences {n} times")
-    place = ints(b, axis_of(a, axis))
+    slice_axis = ints(b, axis_of(a, axis))
     for _ in range(n):
-        later = b.op("Slice", a, ints(b, 1), ints(b, _INT64.max), place)
-        earlier = b.op("Slice", a, ints(b, 0), ints(b, -1), place)
-        a = b.op("Xor" if a.dtype == "bool" else "Sub", later, earlier)
+        later_elements = b.op("Slice", a, ints(b, 1), ints(b, _INT64.max), slice_axis)
+        earlier_elements = b.op("Slice", a, ints(b, 0), ints(b, -1), slice_axis)
+        a = b.op("Xor" if a.dtype == "bool" else "Sub", later_elements, earlier_elements)
     return a
 
 

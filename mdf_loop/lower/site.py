@@ -18,8 +18,13 @@ Size: TypeAlias = tuple[int, ...]
 def draw_numbers(b: ModelBuilder, kind: str, shape: Size) -> Value:
     """Return random numbers of the current site: words, or uniform, normal or exponential numbers."""
     place = b.place
-    site = {"site": place.site, "graph": place.graph, "turn": place.turn, "turns": place.turns}
-    return b.op("Draw", kind=kind, shape=shape, **site)
+    site_attributes = {
+        "site": place.site,
+        "graph": place.graph,
+        "turn": place.turn,
+        "turns": place.turns,
+    }
+    return b.op("Draw", kind=kind, shape=shape, **site_attributes)
 
 
 class DrawSite:
@@ -40,8 +45,8 @@ class DrawSite:
 
     def least(self, parameter: Symbolic) -> float:
         """Return the minimum of a distribution parameter, or minus infinity if it is not known at compile time."""
-        known = self._b.constant_of(parameter.value)
-        return -np.inf if known is None else float(np.min(known))
+        constant_parameter = self._b.constant_of(parameter.value)
+        return -np.inf if constant_parameter is None else float(np.min(constant_parameter))
 
     def ensured(self, parameter: Symbolic, fits: Symbolic, sentence: str) -> Symbolic:
         """Return a distribution parameter with a check, at compile time if possible, else at run time.

@@ -57,30 +57,32 @@ def _find_formula(name: str, metadata: Mapping[str, Any]) -> Formula:
     """
     from modeci_mdf.functions.standard import create_python_expression
 
-    entry = _mdf_registry().get(name)
-    if entry is None:
-        foreign = known_formula(name, metadata)
-        if foreign is not None:
-            return foreign
-        known = [*(k for k in _mdf_registry() if "::" not in k), *GRAPH_ARGUMENTS]
-        known += [title(op) for op in (*onnx_schema.operator_names(), *domain_operation_names())]
-        hint = origin_hint(name, metadata) or _suggestion(name, known)
+    registry_entry = _mdf_registry().get(name)
+    if registry_entry is None:
+        psyneulink_formula = known_formula(name, metadata)
+        if psyneulink_formula is not None:
+            return psyneulink_formula
+        known_names = [*(k for k in _mdf_registry() if "::" not in k), *GRAPH_ARGUMENTS]
+        known_names += [
+            title(op) for op in (*onnx_schema.operator_names(), *domain_operation_names())
+        ]
+        hint = origin_hint(name, metadata) or _suggest_function(name, known_names)
         raise UnknownFunctionError(f"unknown function '{name}'", hint=hint)
-    text: str = entry["expression_string"]
-    if text.startswith(("actr.", "ddm.")):
+    expression: str = registry_entry["expression_string"]
+    if expression.startswith(("actr.", "ddm.")):
         raise UnsupportedError(
             f"the function '{name}' is Python code of MDF's engine and cannot be compiled",
             hint="run this model with modeci_mdf.execution_engine",
         )
-    return Formula(name, tuple(entry["arguments"]), create_python_expression(text))
+    return Formula(name, tuple(registry_entry["arguments"]), create_python_expression(expression))
 
 
-def _suggestion(name: str, known: list[str]) -> str:
+def _suggest_function(name: str, known: list[str]) -> str:
     hint = suggest(name, known)
     if hint:
         return hint
-    bare = [k for k in known if k.split("::")[-1].lower() == name.lower()]
-    return f"did you mean '{bare[0]}'?" if bare else ""
+    names_without_domain = [k for k in known if k.split("::")[-1].lower() == name.lower()]
+    return f"did you mean '{names_without_domain[0]}'?" if names_without_domain else ""
 
 
 def lower_function(
@@ -104,45 +106,47 @@ def lower_function(
     if name in DECISIONS:
         return _lower_decision(b, name, args, scope)
     formula = _find_formula(name, metadata or {})
-    unread = _unused_arguments(args, (*formula.arguments, *_FOREIGN_ARGUMENTS.get(name, ())))
-    if unread and is_foreign(metadata or {}):
+    unused_arguments = _unused_arguments(
+        args, (*formula.arguments, *_FOREIGN_ARGUMENTS.get(name, ()))
+    )
+    if unused_arguments and is_foreign(metadata or {}):
         b.note(
             f"PsyNeuLink wrote arguments that the function '{name}' does not have, and that nothing "
-            f"reads: {', '.join(unread)}",
+            f"reads: {', '.join(unused_arguments)}",
             b.where,
         )
-    elif unread:
+    elif unused_arguments:
         raise OperandError(
-            f"the function '{name}' has no argument '{unread[0]}'",
-            hint=suggest(unread[0], formula.arguments),
+            f"the function '{name}' has no argument '{unused_arguments[0]}'",
+            hint=suggest(unused_arguments[0], formula.arguments),
         )
     variables = Scope()
-    with with_arguments(b, args, scope) as inner:
+    with with_arguments(b, args, scope) as inner_scope:
         for variable in formula.arguments:
-            term = inner.find_in_node(variable)
+            term = inner_scope.find_in_node(variable)
             if term is None:
                 raise OperandError(
                     f"the function '{name}' needs the argument '{variable}'",
                     hint=f"add '{variable}' to the args of the function",
                 )
             variables.define(variable, term)
-    for part, text in formula.parts.items():
-        variables.define(part, lower_expression(b, text, variables, part))
+    for part_name, text in formula.parts.items():
+        variables.define(part_name, lower_expression(b, text, variables, part_name))
     return lower_expression(b, formula.text, variables)
 
 
 def _lower_decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:
     """Lower an MDF function that simulates a decision by a loop."""
-    arguments, decide = DECISIONS[name]
-    unread = _unused_arguments(args, tuple(arguments))
-    if unread:
+    argument_defaults, lower_decision = DECISIONS[name]
+    unused_arguments = _unused_arguments(args, tuple(argument_defaults))
+    if unused_arguments:
         raise OperandError(
-            f"the function '{name}' has no argument '{unread[0]}'",
-            hint=suggest(unread[0], arguments),
+            f"the function '{name}' has no argument '{unused_arguments[0]}'",
+            hint=suggest(unused_arguments[0], argument_defaults),
         )
-    with with_arguments(b, args, scope) as inner:
-        terms = {key: inner.find_in_node(key) for key in arguments}
-        return decide(b, {key: term for key, term in terms.items() if term is not None})
+    with with_arguments(b, args, scope) as inner_scope:
+        terms = {key: inner_scope.find_in_node(key) for key in argument_defaults}
+        return lower_decision(b, {key: term for key, term in terms.items() if term is not None})
 
 
 _FOREIGN_ARGUMENTS = {"logistic": ("x_0", "scale")}
@@ -167,17 +171,17 @@ def with_arguments(b: ModelBuilder, args: Mapping[str, Any], scope: Scope) -> It
     An error in an argument is raised where the argument is read. The error in an unused argument becomes a
     note.
     """
-    inner = scope.inner()
-    broken: dict[str, LoopError] = {}
+    inner_scope = scope.inner()
+    errors_by_argument: dict[str, LoopError] = {}
     for key, expression in args.items():
         try:
-            inner.define(key, lower_expression(b, expression, inner, key))
+            inner_scope.define(key, lower_expression(b, expression, inner_scope, key))
         except LoopError as error:
-            broken[key] = located(error, b.where)
-            inner.define(key, partial(_raise_argument_error, broken, key))
-    yield inner
-    for key, unread in broken.items():
-        for finding in unread.findings:
+            errors_by_argument[key] = located(error, b.where)
+            inner_scope.define(key, partial(_raise_argument_error, errors_by_argument, key))
+    yield inner_scope
+    for key, argument_error in errors_by_argument.items():
+        for finding in argument_error.findings:
             remark = f"nothing reads the argument '{key}', which has no value: {finding.what}"
             b.note(remark, finding.where)
 

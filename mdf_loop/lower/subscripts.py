@@ -13,7 +13,7 @@ from mdf_loop.ir import Value
 from mdf_loop.ir.types import is_sequence
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.reductions import count_of
-from mdf_loop.lower.sequences import known_member
+from mdf_loop.lower.sequences import known_sequence_member
 from mdf_loop.lower.terms import Term, promote, tensor
 from mdf_loop.ops.build_helpers import cast, extents, ints, is_scalar, kind, rank
 
@@ -61,8 +61,8 @@ def _sequence_member(b: ModelBuilder, sequence: Value, indices: tuple[Index, ...
     """Return `sequence[k]`; negative positions count from the end."""
     if len(indices) == 1 and isinstance(indices[0], Value) and kind(indices[0]) in "iu":
         inputs = (sequence, cast(b, indices[0], "int64"))
-        known = known_member(b, inputs)
-        return b.op("SequenceAt", *inputs) if known is None else known
+        static_member = known_sequence_member(b, inputs)
+        return b.op("SequenceAt", *inputs) if static_member is None else static_member
     raise OperandError(
         f"'{sequence.name}' is {sequence.type}: a subscript of it is one whole number",
         hint="take its members one by one, or join all with onnx::ConcatFromSequence",
@@ -92,59 +92,63 @@ def _consumed_axes(indices: tuple[Index, ...]) -> int:
 
 def _without_ellipsis(indices: tuple[Index, ...], axes: int) -> tuple[Index, ...]:
     """Return the parts of the subscript with `...` replaced by full slices."""
-    places = [k for k, part in enumerate(indices) if part is ...]
-    if not places:
+    ellipsis_positions = [k for k, part in enumerate(indices) if part is ...]
+    if not ellipsis_positions:
         return indices
-    if len(places) > 1:
+    if len(ellipsis_positions) > 1:
         raise ExpressionError("a subscript has more than one '...'")
-    missing = axes - _consumed_axes(indices)
-    return (*indices[: places[0]], *(SliceIndex(),) * missing, *indices[places[0] + 1 :])
+    missing_axes = axes - _consumed_axes(indices)
+    return (
+        *indices[: ellipsis_positions[0]],
+        *(SliceIndex(),) * missing_axes,
+        *indices[ellipsis_positions[0] + 1 :],
+    )
 
 
 def _is_single_zero(b: ModelBuilder, indices: tuple[Index, ...]) -> bool:
     if len(indices) != 1 or not isinstance(indices[0], Value):
         return False
-    known = b.constant_of(indices[0])
-    return known is not None and known.shape == () and known == 0
+    constant_index = b.constant_of(indices[0])
+    return constant_index is not None and constant_index.shape == () and constant_index == 0
 
 
 # --- results of a loop ---------------------------------------------------------------------------
 
 
 def _tuple_element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index, ...]) -> Term:
-    index, *rest = indices
-    selected: Term
+    index, *further_indices = indices
+    selected_term: Term
     if isinstance(index, SliceIndex):
         start, stop, step = (
             _known_position(b, end) for end in (index.start, index.stop, index.step)
         )
         if step == 0:
             raise ExpressionError("a slice cannot have the step 0")
-        selected = term[start:stop:step]
+        selected_term = term[start:stop:step]
     else:
-        known = b.constant_of(index) if isinstance(index, Value) else None
-        if known is None or known.shape != ():
+        constant_index = b.constant_of(index) if isinstance(index, Value) else None
+        if constant_index is None or constant_index.shape != ():
             return subscript(b, tensor(b, term), indices)
-        position = _to_position(known.item())
+        position = _to_position(constant_index.item())
         if not -len(term) <= position < len(term):
             raise ArityError(
                 f"result {position} does not exist: there are {len(term)} results "
                 f"(numbered 0 to {len(term) - 1})"
             )
-        selected = term[position]
-        if isinstance(index, Value) and isinstance(selected, Value):
-            selected = b.as_late_as(index, selected)
-    return subscript(b, selected, tuple(rest)) if rest else selected
+        selected_term = term[position]
+        if isinstance(index, Value) and isinstance(selected_term, Value):
+            selected_term = b.mark_late_if(index, selected_term)
+    return subscript(b, selected_term, tuple(further_indices)) if further_indices else selected_term
 
 
 def _known_position(b: ModelBuilder, end: Value | None) -> int | None:
-    known = b.evaluated(end)
-    if end is not None and (known is None or known.shape != ()):
+    constant_end = b.evaluated(end)
+    if end is not None and (constant_end is None or constant_end.shape != ()):
         raise ExpressionError(
             "which results are meant must be known when the model is compiled",
             hint="take them one by one",
         )
-    return None if known is None else _to_position(known.item())
+    return None if constant_end is None else _to_position(constant_end.item())
 
 
 def _to_position(number: object) -> int:
@@ -171,10 +175,10 @@ def _check_integer(b: ModelBuilder, value: Value, axis: int, index: Value) -> No
             f"a subscript is a whole number, not {index.type}",
             hint="round it first, e.g. x[int(i)]",
         )
-    known = b.constant_of(index)
+    constant_index = b.constant_of(index)
     extent = extents(value)[axis]
-    if known is not None and isinstance(extent, int):
-        out_of_range = known[(known < -extent) | (known >= extent)]
+    if constant_index is not None and isinstance(extent, int):
+        out_of_range = constant_index[(constant_index < -extent) | (constant_index >= extent)]
         if out_of_range.size:
             raise OperandError(
                 f"subscript {out_of_range.flat[0]} is outside of axis {axis} of {value.type}",
@@ -190,8 +194,12 @@ def _select_by_mask(b: ModelBuilder, value: Value, axis: int, mask: Value) -> Va
             hint="choose along one axis, or write numpy.where(condition, x, y)",
         )
     masked_extents = extents(value)[axis : axis + rank(mask)]
-    for have, need in zip(extents(mask), masked_extents, strict=True):
-        if have != need and isinstance(have, int) and isinstance(need, int):
+    for mask_extent, masked_extent in zip(extents(mask), masked_extents, strict=True):
+        if (
+            mask_extent != masked_extent
+            and isinstance(mask_extent, int)
+            and isinstance(masked_extent, int)
+        ):
             raise OperandError(f"the truth values {mask.type} do not fit {value.type}")
     if rank(mask) > 1:
         return b.op("Compress", value, b.op("Reshape", mask, ints(b, -1)))
@@ -202,34 +210,44 @@ def _apply_slice(b: ModelBuilder, value: Value, axis: int, part: SliceIndex) -> 
     if part == SliceIndex():
         return value
     step = 1 if part.step is None else _known_step(b, part.step)
-    ends = np.iinfo(np.int64)
-    first, last = (0, ends.max) if step > 0 else (ends.max, ends.min)
-    start, stop = _slice_bound(b, part.start, first), _slice_bound(b, part.stop, last)
+    int64_limits = np.iinfo(np.int64)
+    default_start, default_stop = (
+        (0, int64_limits.max) if step > 0 else (int64_limits.max, int64_limits.min)
+    )
+    start, stop = (
+        _slice_bound(b, part.start, default_start),
+        _slice_bound(b, part.stop, default_stop),
+    )
     if step < 0 and part.start is not None:
         stop = _backward_slice_end(b, value, axis, start, stop)
     return b.op("Slice", value, start, stop, ints(b, axis), ints(b, step))
 
 
 def _known_step(b: ModelBuilder, step: Value) -> int:
-    known = b.evaluated(step)
-    if known is None or known.shape != () or known.dtype.kind not in "iu" or known == 0:
+    constant_step = b.evaluated(step)
+    if (
+        constant_step is None
+        or constant_step.shape != ()
+        or constant_step.dtype.kind not in "iu"
+        or constant_step == 0
+    ):
         raise ExpressionError(
             "the step of a slice must be a whole number other than 0, known when compiled"
         )
-    return int(known)
+    return int(constant_step)
 
 
-def _slice_bound(b: ModelBuilder, edge: Value | None, default: int) -> Value:
-    if edge is None:
+def _slice_bound(b: ModelBuilder, bound: Value | None, default: int) -> Value:
+    if bound is None:
         return ints(b, default)
-    if kind(edge) not in "iu" or edge.shape != ():
+    if kind(bound) not in "iu" or bound.shape != ():
         raise OperandError(
-            f"the ends of a slice are whole numbers, not {edge.type}",
+            f"the ends of a slice are whole numbers, not {bound.type}",
             hint="round them first, e.g. x[:int(n)]",
         )
-    if edge.dtype == "uint64":  # larger than any extent, not negative
-        edge = b.op("Min", edge, b.constant(np.array(2**63 - 1, np.uint64)))
-    return b.op("Reshape", cast(b, edge, "int64"), ints(b, 1))
+    if bound.dtype == "uint64":  # larger than any extent, not negative
+        bound = b.op("Min", bound, b.constant(np.array(2**63 - 1, np.uint64)))
+    return b.op("Reshape", cast(b, bound, "int64"), ints(b, 1))
 
 
 def _backward_slice_end(
@@ -239,11 +257,15 @@ def _backward_slice_end(
 
     ONNX clamps such a start to the first element, so the end must be at the first element, too.
     """
-    known = b.constant_of(start)
-    if known is not None and known >= -1:
+    constant_start = b.constant_of(start)
+    if constant_start is not None and constant_start >= -1:
         return stop
-    count = count_of(b, value, axis)
-    extent = ints(b, count) if isinstance(count, int) else b.op("Reshape", count, ints(b, 1))
+    extent_count = count_of(b, value, axis)
+    extent = (
+        ints(b, extent_count)
+        if isinstance(extent_count, int)
+        else b.op("Reshape", extent_count, ints(b, 1))
+    )
     return b.op("Where", b.op("Less", start, b.op("Neg", extent)), extent, stop)
 
 
@@ -252,8 +274,8 @@ def _backward_slice_end(
 
 def _refuse_separated_indices(parts: tuple[Index, ...]) -> None:
     """Raise an error if a slice separates index arrays, because numpy then moves their axes to the front."""
-    places = [k for k, part in enumerate(parts) if isinstance(part, Value)]
-    if places[-1] - places[0] >= len(places):
+    index_positions = [k for k, part in enumerate(parts) if isinstance(part, Value)]
+    if index_positions[-1] - index_positions[0] >= len(index_positions):
         raise ExpressionError(
             "subscripts with numbers and index arrays on both sides of a slice are not supported",
             hint="write two subscripts, e.g. x[0][:, i]",
@@ -275,8 +297,10 @@ def _gather_elements(b: ModelBuilder, value: Value, parts: tuple[Index, ...]) ->
     _check_parts(b, value, parts)
     int_arrays = promote(b, *(cast(b, index, "int64") for index in index_arrays))
     zero = b.constant(np.array(0))
-    shape = int_arrays[0]
+    broadcast_zeros = int_arrays[0]
     for index in int_arrays[1:]:
-        shape = b.op("Add", b.op("Mul", shape, zero), b.op("Mul", index, zero))
-    columns = [b.op("Unsqueeze", b.op("Add", index, shape), ints(b, -1)) for index in int_arrays]
-    return b.op("GatherND", value, b.op("Concat", *columns, axis=-1))
+        broadcast_zeros = b.op("Add", b.op("Mul", broadcast_zeros, zero), b.op("Mul", index, zero))
+    index_columns = [
+        b.op("Unsqueeze", b.op("Add", index, broadcast_zeros), ints(b, -1)) for index in int_arrays
+    ]
+    return b.op("GatherND", value, b.op("Concat", *index_columns, axis=-1))

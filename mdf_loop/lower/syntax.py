@@ -57,13 +57,13 @@ def parse(text: str) -> ast.Expression:
         ) from None
     except (SyntaxError, ValueError) as error:
         column = getattr(error, "offset", None)
-        place = f" at column {column}" if column else ""
+        column_text = f" at column {column}" if column else ""
         keyword_name = _keyword_as_name(text)
         reason = (
             f": '{keyword_name}' is a Python keyword and cannot be a name" if keyword_name else ""
         )
         raise ExpressionError(
-            f"cannot read the expression '{shorten(text)}'{place}{reason}",
+            f"cannot read the expression '{shorten(text)}'{column_text}{reason}",
             hint=f"rename it where it is defined and wherever it is used, e.g. to '{keyword_name}_'"
             if keyword_name
             else _unit_hint(text) or "expressions are Python arithmetic on the names of the node",
@@ -97,37 +97,37 @@ def _keyword_as_name(text: str) -> str:
         return ""
     words = re.findall(r"[^\W\d]\w*", text)
     keywords = [word for word in dict.fromkeys(words) if keyword.iskeyword(word)]
-    for renamed in (*([word] for word in keywords), keywords):
-        pattern = rf"(?<!\w)({'|'.join(renamed)})(?!\w)"
+    for renamed_words in (*([word] for word in keywords), keywords):
+        pattern = rf"(?<!\w)({'|'.join(renamed_words)})(?!\w)"
         try:
             ast.parse(re.sub(pattern, r"\1_", text.strip()), mode="eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-        return next(iter(renamed), "")
+        return next(iter(renamed_words), "")
     return ""
 
 
 def names_in(expression: Any) -> set[str]:
     """Return the names, also dotted names, that an expression reads, or the whole text if it is invalid."""
     if isinstance(expression, list | tuple):
-        parts = () if contains_only_numbers(expression) else expression
-        return set().union(*(names_in(part) for part in parts))
+        members = () if contains_only_numbers(expression) else expression
+        return set().union(*(names_in(part) for part in members))
     if not isinstance(expression, str) or parse_number(expression) is not None:
         return set()
     try:
         tree = parse(expression)
     except ExpressionError:
         return {expression.strip()}
-    chains = {dotted_name(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    plain = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return {expression.strip()} | plain | {name for name in chains if name}
+    dotted_names = {dotted_name(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    plain_names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return {expression.strip()} | plain_names | {name for name in dotted_names if name}
 
 
 def drawing_calls(tree: ast.Expression) -> list[ast.Call]:
     """Return the calls that draw random numbers, in the order of the expression."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    drawing = (call for call in calls if "random" in (*dotted_name(call.func).split(".")[:2],))
-    return sorted(drawing, key=lambda call: (call.lineno, call.col_offset))
+    random_calls = (call for call in calls if "random" in (*dotted_name(call.func).split(".")[:2],))
+    return sorted(random_calls, key=lambda call: (call.lineno, call.col_offset))
 
 
 def draws_numbers(expression: Any) -> bool:
@@ -150,10 +150,10 @@ def shorten(expression: Any) -> str:
 
 def dotted_name(node: ast.expr) -> str:
     """Return a chain of attributes as text, such as `numpy.linalg.norm`, or an empty text for other nodes."""
-    parts: list[str] = []
+    attribute_names: list[str] = []
     while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
+        attribute_names.append(node.attr)
         node = node.value
     if not isinstance(node, ast.Name):
         return ""
-    return ".".join([node.id, *reversed(parts)])
+    return ".".join([node.id, *reversed(attribute_names)])

@@ -50,7 +50,7 @@ def literal(b: ModelBuilder, value: Any) -> Value:
 
     A single Python number is weakly typed. Floats get the compilation's precision.
     """
-    weak = isinstance(value, bool | int | float)
+    is_weak = isinstance(value, bool | int | float)
     if isinstance(value, int) and not _INT64.min <= value <= _INT64.max:
         raise ExpressionError(
             f"a whole number of {value.bit_length()} bits does not fit into 64 bits",
@@ -74,7 +74,7 @@ def literal(b: ModelBuilder, value: Any) -> Value:
         )
     if array.dtype == np.float64:
         array = cast_checked(array, b.float_dtype, "the number", error=ExpressionError)
-    return b.constant(array, weak=weak)
+    return b.constant(array, weak=is_weak)
 
 
 def _is_typed(value: Any) -> bool:
@@ -102,21 +102,21 @@ def tensor(b: ModelBuilder, term: Term) -> Value:
         return tensor(b, term[0])
     if not term:
         return b.constant(np.zeros(0, b.float_dtype))
-    parts = promote(b, *(tensor(b, part) for part in term))
-    _refuse_ragged(parts)
+    members = promote(b, *(tensor(b, part) for part in term))
+    _refuse_ragged(members)
     axis = ints(b, 0)
-    return b.op("Concat", *(b.op("Unsqueeze", part, axis) for part in parts), axis=0)
+    return b.op("Concat", *(b.op("Unsqueeze", part, axis) for part in members), axis=0)
 
 
 def _refuse_ragged(parts: Sequence[Value]) -> None:
     """Raise an error if parts of a list are known to differ in shape."""
     for part in parts[1:]:
-        left, right = parts[0].shape, part.shape
-        if left is None or right is None:
+        first_shape, part_shape = parts[0].shape, part.shape
+        if first_shape is None or part_shape is None:
             continue
-        pairs = zip(left, right, strict=False)
-        if len(left) != len(right) or any(
-            isinstance(m, int) and isinstance(n, int) and m != n for m, n in pairs
+        extent_pairs = zip(first_shape, part_shape, strict=False)
+        if len(first_shape) != len(part_shape) or any(
+            isinstance(m, int) and isinstance(n, int) and m != n for m, n in extent_pairs
         ):
             raise OperandError(
                 f"a list of {parts[0].type} and {part.type} is no array: its parts have different "
@@ -134,10 +134,13 @@ def as_plain(b: ModelBuilder, value: Value, dtype: str) -> Value:
     """Return the weakly typed result of Python's `float(x)`, `int(x)` or `bool(x)`."""
     if b.is_weak(value) and value.dtype == dtype:
         return value
-    converted = cast(b, value, dtype)
-    known = b.constant_of(converted)
+    cast_value = cast(b, value, dtype)
+    constant_array = b.constant_of(cast_value)
     return mark_plain(
-        b, b.op("Identity", converted) if converted is value and known is None else converted
+        b,
+        b.op("Identity", cast_value)
+        if cast_value is value and constant_array is None
+        else cast_value,
     )
 
 
@@ -145,18 +148,18 @@ def as_numpy(b: ModelBuilder, value: Value) -> Value:
     """Return a weakly typed number as the number of fixed dtype to which numpy's functions convert it."""
     if not b.is_weak(value):
         return value
-    known = b.constant_of(value)
-    if known is None:
+    constant_array = b.constant_of(value)
+    if constant_array is None:
         return b.op("Identity", value)
-    return b.constant(known, late=b.is_late(value))
+    return b.constant(constant_array, late=b.is_late(value))
 
 
 def mark_plain(b: ModelBuilder, value: Value) -> Value:
     """Mark a new value, which no operation reads yet, as weakly typed."""
-    known = b.constant_of(value)
-    if known is None:
+    constant_array = b.constant_of(value)
+    if constant_array is None:
         return b.mark_weak(value)
-    return b.constant(known, weak=True, late=b.is_late(value))
+    return b.constant(constant_array, weak=True, late=b.is_late(value))
 
 
 # --- promotion --------------------------------------------------------------------------------
@@ -167,12 +170,12 @@ def common_dtype(b: ModelBuilder, values: Sequence[Value]) -> str:
     for value in values:
         if kind(value) == "U":
             raise OperandError("text cannot take part in arithmetic")
-    strong = [v.dtype for v in values if not b.is_weak(v)]
-    weak = [v.dtype for v in values if b.is_weak(v)]
-    dtype = promoted_dtype(strong or weak)
-    for other in weak if strong else ():
-        if _KIND_RANK[kind_of(other)] > _KIND_RANK[kind_of(dtype)]:
-            dtype = b.float_dtype if kind_of(other) == "f" else other
+    typed_dtypes = [v.dtype for v in values if not b.is_weak(v)]
+    weak_dtypes = [v.dtype for v in values if b.is_weak(v)]
+    dtype = promoted_dtype(typed_dtypes or weak_dtypes)
+    for weak_dtype in weak_dtypes if typed_dtypes else ():
+        if _KIND_RANK[kind_of(weak_dtype)] > _KIND_RANK[kind_of(dtype)]:
+            dtype = b.float_dtype if kind_of(weak_dtype) == "f" else weak_dtype
     has_float64 = any(value.dtype == "float64" for value in values)
     if dtype == "float64" and b.float_dtype == "float32" and not has_float64:
         return "float32"
@@ -184,14 +187,14 @@ def promote(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
     dtype = common_dtype(b, values)
     for value in values:
         if not fits_dtype(b, value, dtype):
-            number = b.constant_of(value)
+            constant_number = b.constant_of(value)
             raise OperandError(
-                f"the number {number} does not fit into {dtype}",
+                f"the number {constant_number} does not fit into {dtype}",
                 hint=f"make the {dtype} values wider first, e.g. numpy.int64(...)",
             )
-        plain = b.constant_of(value) if b.is_weak(value) else None
-        if plain is not None:
-            cast_checked(plain, dtype, "the number", error=OperandError)
+        weak_number = b.constant_of(value) if b.is_weak(value) else None
+        if weak_number is not None:
+            cast_checked(weak_number, dtype, "the number", error=OperandError)
     return tuple(cast(b, value, dtype) for value in values)
 
 
@@ -201,8 +204,8 @@ def fits_dtype(b: ModelBuilder, value: Value, dtype: str) -> bool:
     is_weak_int = array is not None and b.is_weak(value) and array.dtype.kind == "i"
     if array is None or not is_weak_int or kind_of(dtype) not in "iu":
         return True
-    target = np.dtype(dtype)
-    return bool(np.iinfo(target).min <= int(array) <= np.iinfo(target).max)
+    target_dtype = np.dtype(dtype)
+    return bool(np.iinfo(target_dtype).min <= int(array) <= np.iinfo(target_dtype).max)
 
 
 def promote_numbers(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
@@ -233,13 +236,13 @@ def plain_result(
     if operands is None:
         return None
     try:
-        result = compute(*operands)
+        python_result = compute(*operands)
     except ZeroDivisionError:
         raise ExpressionError("division by zero") from None
     except OverflowError:
         raise ExpressionError("the result is too large for a number") from None
     except (ValueError, TypeError) as error:
         raise ExpressionError(f"{error} (for {', '.join(map(repr, operands))})") from None
-    if isinstance(result, complex):
+    if isinstance(python_result, complex):
         raise ExpressionError("the result is a complex number")
-    return literal(b, result)
+    return literal(b, python_result)

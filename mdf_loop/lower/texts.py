@@ -15,14 +15,14 @@ from mdf_loop.ops.build_helpers import ints
 
 def equal_texts(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left == right`, element by element, with broadcasting."""
-    flat = [b.op("Reshape", value, ints(b, -1)) for value in (left, right)]
-    concatenated = b.op("Concat", *flat, axis=0)
-    numbers = b.multi("Unique", concatenated, n_outputs=3)[2]
-    extent = b.op("Shape", flat[0])
-    end = b.op("Shape", concatenated)
-    parts = (
-        b.op("Slice", numbers, ints(b, 0), extent, ints(b, 0)),
-        b.op("Slice", numbers, extent, end, ints(b, 0)),
+    flat_texts = [b.op("Reshape", value, ints(b, -1)) for value in (left, right)]
+    concatenated = b.op("Concat", *flat_texts, axis=0)
+    text_numbers = b.multi("Unique", concatenated, n_outputs=3)[2]
+    left_count = b.op("Shape", flat_texts[0])
+    total_count = b.op("Shape", concatenated)
+    number_slices = (
+        b.op("Slice", text_numbers, ints(b, 0), left_count, ints(b, 0)),
+        b.op("Slice", text_numbers, left_count, total_count, ints(b, 0)),
     )
-    pairs = zip(parts, (left, right), strict=True)
+    pairs = zip(number_slices, (left, right), strict=True)
     return b.op("Equal", *(b.op("Reshape", part, b.op("Shape", value)) for part, value in pairs))

@@ -33,13 +33,14 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
 
     builder = inspect.Parameter("builder", inspect.Parameter.POSITIONAL_ONLY)
     parameters = (
-        parameter.replace(annotation=_annotation_of(parameter)) for parameter in variate.parameters
+        parameter.replace(annotation=_parameter_annotation(parameter))
+        for parameter in variate.parameters
     )
     draw.__signature__ = inspect.Signature([builder, *parameters])  # type: ignore[attr-defined]
     return draw
 
 
-def _annotation_of(parameter: inspect.Parameter) -> str:
+def _parameter_annotation(parameter: inspect.Parameter) -> str:
     """Return the annotation for the converter of a parameter (see `lower.arguments`)."""
     if parameter.name == "size":
         return "Axes"

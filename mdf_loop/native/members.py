@@ -19,7 +19,7 @@ from mdf_loop.ir import Array, Carried, Constant, Loop, Op, Operation, Value, bo
 from mdf_loop.native.elementwise import Element, ElementwiseValues, elements_read
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import NotNative
-from mdf_loop.passes.failing import first_that_may_fail, name_of
+from mdf_loop.passes.failing import first_that_may_fail, operation_name
 
 
 class MemberLoop(Struct, frozen=True, eq=False):
@@ -84,14 +84,16 @@ def _refuse_rows_and_bodies(loop: Loop) -> None:
         raise NotNative("each member scans rows by itself")
     for operation in loop.ops:
         if not isinstance(operation, Op | Constant):
-            raise NotNative(f"members stop each for itself, and {name_of(operation)} is in it")
+            raise NotNative(
+                f"members stop each for itself, and {operation_name(operation)} is in it"
+            )
 
 
 def _refuse_failing(ops: Iterable[Operation], known: Mapping[Value, Array]) -> None:
     """Raise NotNative if an operation may fail."""
     failing = first_that_may_fail(ops, lambda value: known.get(value) if value else None)
     if failing is not None:
-        raise NotNative(f"members stop each for itself, and {name_of(failing)} may fail")
+        raise NotNative(f"members stop each for itself, and {operation_name(failing)} may fail")
 
 
 def _computes(operation: Operation) -> bool:

@@ -33,30 +33,30 @@ def copy_operations(
         extents: Replacements of extent names.
     """
     copies = _Copies(b, dict(swaps), extents)
-    return copies.copy_all(ops), copies.new
+    return copies.copy_all(ops), copies.replacements
 
 
 class _Copies(Struct, frozen=True):
     b: Builder
-    new: dict[Value, Value]
+    replacements: dict[Value, Value]
     extents: Mapping[str, str]
 
     def copy_all(self, ops: Iterable[Operation]) -> list[Operation]:
         copies: list[Operation] = []
         for operation in ops:
             if isinstance(operation, Constant):
-                self.new[operation.value] = self.b.constant(operation.array)
+                self.replacements[operation.value] = self.b.constant(operation.array)
             else:
-                copies.append(self._copy_one(operation))
+                copies.append(self._copy_operation(operation))
         return copies
 
-    def _copy_one(self, operation: Operation) -> Operation:
-        inner = []
+    def _copy_operation(self, operation: Operation) -> Operation:
+        body_copies = []
         for body in bodies(operation):
-            self.new.update({value: self._fresh_value(value) for value in body.inputs})
-            inner.append(tuple(self.copy_all(body.ops)))
-        self.new.update({value: self._fresh_value(value) for value in results(operation)})
-        return substitute(with_bodies(operation, inner), self.new)
+            self.replacements.update({value: self._fresh_value(value) for value in body.inputs})
+            body_copies.append(tuple(self.copy_all(body.ops)))
+        self.replacements.update({value: self._fresh_value(value) for value in results(operation)})
+        return substitute(with_bodies(operation, body_copies), self.replacements)
 
     def _fresh_value(self, value: Value) -> Value:
         shape = value.shape and tuple(self.extents.get(str(e), e) for e in value.shape)
@@ -70,16 +70,18 @@ def without_guards(
 
     The operations are a second copy, and the first copy has checked the conditions of all guards already.
     """
-    passed: dict[Value, Value] = {}
-    return _remove_guards(ops, passed), passed
+    guarded_values: dict[Value, Value] = {}
+    return _remove_guards(ops, guarded_values), guarded_values
 
 
-def _remove_guards(ops: Iterable[Operation], passed: dict[Value, Value]) -> tuple[Operation, ...]:
+def _remove_guards(
+    ops: Iterable[Operation], guarded_values: dict[Value, Value]
+) -> tuple[Operation, ...]:
     unguarded = []
     for operation in ops:
         if isinstance(operation, Guard):
-            passed[operation.output] = passed.get(operation.value, operation.value)
+            guarded_values[operation.output] = guarded_values.get(operation.value, operation.value)
             continue
-        inner = [_remove_guards(body.ops, passed) for body in bodies(operation)]
-        unguarded.append(substitute(with_bodies(operation, inner), passed))
+        unguarded_bodies = [_remove_guards(body.ops, guarded_values) for body in bodies(operation)]
+        unguarded.append(substitute(with_bodies(operation, unguarded_bodies), guarded_values))
     return tuple(unguarded)

@@ -30,10 +30,15 @@ def piecewise_constant_outputs(program: Program, inputs: Iterable[str]) -> froze
     """
     dependence = _Dependence.of(program, inputs)
     return frozenset(
-        each.name
-        for each in program.outputs
-        if (each.value in dependence.in_steps and each.value not in dependence.smooth)
-        or (each.value in dependence.smooth and kind_of(each.value.dtype) != "f")
+        program_output.name
+        for program_output in program.outputs
+        if (
+            program_output.value in dependence.piecewise_constant
+            and program_output.value not in dependence.smooth
+        )
+        or (
+            program_output.value in dependence.smooth and kind_of(program_output.value.dtype) != "f"
+        )
     )
 
 
@@ -45,8 +50,10 @@ def dependent_outputs(program: Program, inputs: Iterable[str]) -> frozenset[str]
         inputs: Names of inputs of the program.
     """
     dependence = _Dependence.of(program, inputs)
-    values = dependence.smooth | dependence.in_steps
-    return frozenset(each.name for each in program.outputs if each.value in values)
+    values = dependence.smooth | dependence.piecewise_constant
+    return frozenset(
+        program_output.name for program_output in program.outputs if program_output.value in values
+    )
 
 
 class _Dependence:
@@ -54,22 +61,22 @@ class _Dependence:
 
     Attributes:
         smooth: Values that depend on the inputs through differentiable operations alone.
-        in_steps: Values that depend on the inputs through a comparison, an integer or an iteration count.
+        piecewise_constant: Values that depend on the inputs through a comparison, an integer or an iteration count.
     """
 
     def __init__(self, inputs: Iterable[Value]) -> None:
         self.smooth = set(inputs)
-        self.in_steps: set[Value] = set()
+        self.piecewise_constant: set[Value] = set()
 
     @classmethod
     def of(cls, program: Program, inputs: Iterable[str]) -> _Dependence:
         """Return the values that depend on the inputs of these names in a program."""
         names = frozenset(inputs)
-        dependence = cls(each.value for each in program.inputs if each.value.name in names)
-        dependence.follow(program.ops)
+        dependence = cls(entry.value for entry in program.inputs if entry.value.name in names)
+        dependence.visit_operations(program.ops)
         return dependence
 
-    def follow(self, ops: Iterable[Operation]) -> None:
+    def visit_operations(self, ops: Iterable[Operation]) -> None:
         """Add the results of operations that read dependent values to the dependent values."""
         for operation in ops:
             match operation:
@@ -88,45 +95,45 @@ class _Dependence:
         for source in sources:
             if source in self.smooth:
                 self.smooth.add(target)
-            if source in self.in_steps:
-                self.in_steps.add(target)
+            if source in self.piecewise_constant:
+                self.piecewise_constant.add(target)
 
     def _is_any_dependent(self, *values: Value | None) -> bool:
-        return any(value in self.smooth or value in self.in_steps for value in values)
+        return any(value in self.smooth or value in self.piecewise_constant for value in values)
 
     def _visit_op(self, op: Op) -> None:
         if op.op_type in _VALUE_INDEPENDENT_OPERATIONS:
             return
-        has_no_slope = row_of(op.op_type).derivative is ZERO_DERIVATIVE
+        has_zero_derivative = row_of(op.op_type).derivative is ZERO_DERIVATIVE
         for output in op.outputs:
-            if not has_no_slope and kind_of(output.dtype) == "f":
+            if not has_zero_derivative and kind_of(output.dtype) == "f":
                 self._propagate(op.inputs, output)
             elif self._is_any_dependent(*op.inputs):
-                self.in_steps.add(output)
+                self.piecewise_constant.add(output)
 
     def _visit_choice(self, choice: If) -> None:
         for branch in (choice.then, choice.otherwise):
-            self.follow(branch.ops)
+            self.visit_operations(branch.ops)
             for leaf, output in zip(branch.leaves, choice.outputs, strict=True):
                 self._propagate([leaf], output)
         if self._is_any_dependent(choice.condition):
-            self.in_steps.update(choice.outputs)
+            self.piecewise_constant.update(choice.outputs)
 
     def _visit_loop(self, loop: Loop) -> None:
-        size = -1
-        while size < len(self.smooth) + len(self.in_steps):
-            size = len(self.smooth) + len(self.in_steps)
-            for each in loop.carried:
-                self._propagate([each.initial, each.leave], each.enter)
+        known_count = -1
+        while known_count < len(self.smooth) + len(self.piecewise_constant):
+            known_count = len(self.smooth) + len(self.piecewise_constant)
+            for carried in loop.carried:
+                self._propagate([carried.initial, carried.leave], carried.enter)
             for scanned in loop.scanned:
                 self._propagate([scanned.rows], scanned.row)
-            self.follow(loop.ops)
-        for each in loop.carried:
-            self._propagate([each.initial, each.leave], each.final)
+            self.visit_operations(loop.ops)
+        for carried in loop.carried:
+            self._propagate([carried.initial, carried.leave], carried.final)
         for recorded in loop.recorded:
             self._propagate([recorded.row], recorded.stack)
         if self._is_any_dependent(loop.trip_count, loop.condition, loop.condition_out):
-            self.in_steps.update(each.final for each in loop.carried)
-            self.in_steps.update(each.stack for each in loop.recorded)
-            counts = (loop.count, loop.last_condition)
-            self.in_steps.update(value for value in counts if value is not None)
+            self.piecewise_constant.update(carried.final for carried in loop.carried)
+            self.piecewise_constant.update(carried.stack for carried in loop.recorded)
+            count_values = (loop.count, loop.last_condition)
+            self.piecewise_constant.update(value for value in count_values if value is not None)

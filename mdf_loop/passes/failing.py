@@ -13,7 +13,7 @@ from mdf_loop.ops import row_of
 from mdf_loop.ops.registry import Known, title
 
 
-def constants_of(ops: Iterable[Operation]) -> Callable[[Value | None], Array | None]:
+def constant_lookup(ops: Iterable[Operation]) -> Callable[[Value | None], Array | None]:
     """Return a function that maps a constant, also in a body, to its array, and any other value to None."""
     arrays: dict[Value | None, Array]
     arrays = {op.value: op.array for op in walk(ops) if isinstance(op, Constant)}
@@ -30,18 +30,18 @@ def first_that_may_fail(ops: Iterable[Operation], known: Known) -> Operation | N
         if isinstance(operation, Loop) and operation.trip_count is None:
             return operation
         for body in bodies(operation):
-            failing = first_that_may_fail(body.ops, known)
-            if failing is not None:
-                return failing
+            failing_operation = first_that_may_fail(body.ops, known)
+            if failing_operation is not None:
+                return failing_operation
     return None
 
 
-def can_move(operation: Operation, known: Known) -> bool:
+def can_execute_speculatively(operation: Operation, known: Known) -> bool:
     """Return True if an operation cannot fail, so that the program may execute it speculatively."""
     return first_that_may_fail((operation,), known) is None
 
 
-def name_of(operation: Operation) -> str:
+def operation_name(operation: Operation) -> str:
     """Return the name of an operation for error messages."""
     if isinstance(operation, Op):
         return title(operation.op_type)

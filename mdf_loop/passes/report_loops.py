@@ -38,10 +38,14 @@ def report_loops(program: Program) -> Program:
 
 def report_needed_loops(program: Program) -> Program:
     """Return the program with reports only of the loops that other outputs need."""
-    needed = {loop.name for loop in loops(eliminate_dead_code(program))}
-    reporting = report_loops(program)
-    outputs = (o for o in reporting.outputs if o.role not in _REPORT_ROLES or o.of in needed)
-    return replace(reporting, outputs=tuple(outputs))
+    needed_loop_names = {loop.name for loop in loops(eliminate_dead_code(program))}
+    reporting_program = report_loops(program)
+    outputs = (
+        o
+        for o in reporting_program.outputs
+        if o.role not in _REPORT_ROLES or o.of in needed_loop_names
+    )
+    return replace(reporting_program, outputs=tuple(outputs))
 
 
 def _add_report(

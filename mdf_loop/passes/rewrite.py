@@ -68,12 +68,12 @@ def _rewrite_loops(b: Builder, ops: Iterable[Operation], rule: LoopRule) -> None
             continue
         if isinstance(operation, Loop):
             operation = rule(b, operation)
-        inner = []
+        inner_ops = []
         for body in bodies(operation):
             inside = b.body()
             _rewrite_loops(inside, body.ops, rule)
-            inner.append(tuple(inside.ops))
-        b.ops.append(with_bodies(operation, inner))
+            inner_ops.append(tuple(inside.ops))
+        b.ops.append(with_bodies(operation, inner_ops))
 
 
 def _rewrite_scope(
@@ -86,8 +86,8 @@ def _rewrite_scope(
         elif isinstance(operation, Op):
             _rewrite_op(b, operation, rule, swaps)
         else:
-            inner = [_rewrite_body(b, body, rule, swaps) for body in bodies(operation)]
-            b.append(with_bodies(substitute(operation, swaps), inner))
+            inner_ops = [_rewrite_body(b, body, rule, swaps) for body in bodies(operation)]
+            b.append(with_bodies(substitute(operation, swaps), inner_ops))
 
 
 def _rewrite_body(
@@ -99,21 +99,25 @@ def _rewrite_body(
 
 
 def _rewrite_op(b: Builder, op: Op, rule: Rule, swaps: dict[Value, Value]) -> None:
-    before = len(b.ops)
+    old_op_count = len(b.ops)
     with b.at(op.where, op.outputs[0].name):
         replacements = rule(b, op)
     if replacements is None:
         b.ops.append(op)
         return
-    new_ops = [operation for operation in b.ops[before:] if not isinstance(operation, Constant)]
+    new_ops = [
+        operation for operation in b.ops[old_op_count:] if not isinstance(operation, Constant)
+    ]
     new_values = {value for operation in new_ops for value in results(operation)}
     renamed: dict[Value, Value] = {}
-    for old, new in zip(op.outputs, replacements, strict=True):
-        if new is None:
+    for old_value, new_value in zip(op.outputs, replacements, strict=True):
+        if new_value is None:
             continue
-        if new in new_values and new not in renamed:
-            renamed[new] = old
+        if new_value in new_values and new_value not in renamed:
+            renamed[new_value] = old_value
         else:
-            swaps[old] = renamed.get(new, new)
+            swaps[old_value] = renamed.get(new_value, new_value)
     if renamed:
-        b.ops[before:] = [substitute(operation, renamed) for operation in b.ops[before:]]
+        b.ops[old_op_count:] = [
+            substitute(operation, renamed) for operation in b.ops[old_op_count:]
+        ]

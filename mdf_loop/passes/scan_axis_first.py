@@ -45,12 +45,16 @@ def _scans_later_axis(scanned: Scanned) -> bool:
 
 def _transpose_scans(b: Builder, ops: Iterable[Operation]) -> Iterable[Operation]:
     for operation in ops:
-        inner = [tuple(_transpose_scans(b, body.ops)) for body in bodies(operation)]
-        operation = with_bodies(operation, inner)
+        inner_ops = [tuple(_transpose_scans(b, body.ops)) for body in bodies(operation)]
+        operation = with_bodies(operation, inner_ops)
         if isinstance(operation, Loop):
-            pairs = [_transpose_scan(b, scanned, operation.where) for scanned in operation.scanned]
-            yield from (transpose for transpose, _ in pairs if transpose is not None)
-            operation = replace(operation, scanned=tuple(scanned for _, scanned in pairs))
+            transposed_scans = [
+                _transpose_scan(b, scanned, operation.where) for scanned in operation.scanned
+            ]
+            yield from (transpose for transpose, _ in transposed_scans if transpose is not None)
+            operation = replace(
+                operation, scanned=tuple(scanned for _, scanned in transposed_scans)
+            )
         yield operation
 
 
@@ -59,8 +63,8 @@ def _transpose_scan(b: Builder, scanned: Scanned, where: str) -> tuple[Op | None
     rows, axis = scanned.rows, scanned.axis
     if not _scans_later_axis(scanned):
         return None, scanned
-    order = (axis, *(k for k in range(len(rows.shape or ())) if k != axis))
-    shape = tuple((rows.shape or ())[k] for k in order)
+    axis_order = (axis, *(k for k in range(len(rows.shape or ())) if k != axis))
+    shape = tuple((rows.shape or ())[k] for k in axis_order)
     transposed = Value(b.name(f"{rows.name} along axis {axis}"), rows.dtype, shape, rows.where)
-    transpose = Op("Transpose", (rows,), (transposed,), {"perm": order}, where)
+    transpose = Op("Transpose", (rows,), (transposed,), {"perm": axis_order}, where)
     return transpose, replace(scanned, rows=transposed, axis=0)

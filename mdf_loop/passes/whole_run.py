@@ -68,7 +68,7 @@ def whole_run(
         if output.name in recorded:
             rows = new.get(output.value, output.value)
             with b.at(rows.where, output.name):
-                first_row = _to_row(b, first_outputs[output.name].value, output.value)
+                first_row = _convert_to_row(b, first_outputs[output.name].value, output.value)
                 joined = b.op("Concat", first_row, rows, axis=0)
             outputs.append(replace(output, value=_name_extent(b, joined, steps)))
     return Program(first.name, tuple(inputs), tuple(b.ops), tuple(outputs), later.sites)
@@ -130,13 +130,13 @@ def first_evaluation_rows(first: Program, later: Program, recorded: Collection[s
     for output in first.outputs:
         if output.name in rows:
             with b.at(output.value.where, output.name):
-                row = _to_row(b, output.value, rows[output.name])
+                row = _convert_to_row(b, output.value, rows[output.name])
             output = replace(output, value=row)
         outputs.append(output)
     return replace(first, ops=tuple(b.ops), outputs=tuple(outputs))
 
 
-def _to_row(b: Builder, value: Value, rows: Value) -> Value:
+def _convert_to_row(b: Builder, value: Value, rows: Value) -> Value:
     """Convert a value of the first evaluation to an array of one row, of the type of the later rows."""
     shape = (rows.shape or ("time",))[1:]
     value = cast(b, value, rows.dtype)

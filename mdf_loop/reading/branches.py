@@ -32,7 +32,7 @@ from mdf_loop.ir import Shape, Value
 from mdf_loop.ir.shape_join import any_shape, join_shapes
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.choice import BranchNames, Join, choose
+from mdf_loop.lower.choice import BranchNames, ShapeJoin, choose
 from mdf_loop.lower.operators import as_scalar, equal, greater_equal, guard_value, less, truths
 from mdf_loop.reading.branch_graphs import describe_branch, find_branch_graph, find_branch_outputs
 from mdf_loop.reading.entries import list_expressions
@@ -55,7 +55,7 @@ def read_if(
     constant = b.constant_of(condition)
     if constant is not None:
         outputs = (then if constant else otherwise).read(b, choice.scope)
-        return choice.build_reading([b.as_late_as(condition, value) for value in outputs])
+        return choice.build_reading([b.mark_late_if(condition, value) for value in outputs])
     choice.check_outputs([then, otherwise])
     return choice.build_reading(
         choice.select_by_condition(b, condition, then, otherwise, choice.scope)
@@ -79,7 +79,7 @@ def read_case(
     constant = b.constant_of(index)
     if constant is not None:
         outputs = choice.find_branch(int(constant), branches, default).read(b, choice.scope)
-        return choice.build_reading([b.as_late_as(index, value) for value in outputs])
+        return choice.build_reading([b.mark_late_if(index, value) for value in outputs])
     choice.check_outputs([*branches, *([] if default is None else [default])])
     return choice.build_reading(choice.select_by_index(index, branches, default))
 
@@ -166,7 +166,7 @@ class _Choice:
         self.name = f"{node.id}.{item.id}"
         self.args = dict(item.args or {})
         self.written = written_bodies(item, node)
-        self.join_rule: Join = join_shapes
+        self.join_rule: ShapeJoin = join_shapes
         self.output_count = 0
         self.scope = scope.inner()
         self._define_arguments(scope)

@@ -18,8 +18,8 @@ from mdf_loop.ir import Carried, Input, InputRole, Output, OutputRole, Shape, Va
 from mdf_loop.ir.types import is_sequence, is_tensor, kind_of, numpy_dtype, promoted_dtype
 from mdf_loop.lower import Term, cast, tensor
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.choice import choose, one_of, with_rank
-from mdf_loop.lower.sequences import known_value
+from mdf_loop.lower.choice import add_leading_axes, choose, select_value
+from mdf_loop.lower.sequences import lower_known_data
 from mdf_loop.lower.terms import promote
 from mdf_loop.ops.build_helpers import ints
 from mdf_loop.reading.schedule.known import Truth, to_value
@@ -271,7 +271,7 @@ def generalize(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value
     if shape is None or converted.shape is None or converted.shape == shape:
         return converted
     if not is_fixed(shape):
-        return with_rank(b, converted, len(shape))
+        return add_leading_axes(b, converted, len(shape))
     expanded = b.op("Expand", converted, ints(b, *shape))
     b.spread_sources[expanded] = (converted,)
     return expanded
@@ -286,7 +286,7 @@ def select_term(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Te
         return choose(b, test, lambda _: [left], lambda _: [right], left.name)[0]
     left, right = promote(b, left, right)
     if not (is_fixed(left.shape) and is_fixed(right.shape)):
-        return one_of(b, test, left, right)
+        return select_value(b, test, left, right)
     choice = b.op("Where", test, left, right)
     if left.shape != right.shape:
         b.spread_sources[choice] = (left, right)
@@ -296,6 +296,6 @@ def select_term(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Te
 def create_placeholder(b: ModelBuilder, dtype: str, shape: Shape) -> Value:
     """Return a placeholder for a value that does not exist yet and that no operation reads."""
     if not is_tensor(dtype):
-        return known_value(b, dtype, [] if is_sequence(dtype) else None)
+        return lower_known_data(b, dtype, [] if is_sequence(dtype) else None)
     extents = tuple(extent if isinstance(extent, int) else 0 for extent in shape or ())
     return b.constant(np.full(extents, "" if dtype == "string" else 0, numpy_dtype(dtype)))

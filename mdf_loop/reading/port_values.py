@@ -25,7 +25,7 @@ from mdf_loop.ir.types import (
     kind_of,
 )
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.sequences import known_value
+from mdf_loop.lower.sequences import lower_known_data
 
 MAX_DEFAULT_ELEMENTS = 10**8
 """Maximum number of elements of an input that defaults to zeros."""

@@ -44,9 +44,9 @@ class Comparison:
     @property
     def kinds(self) -> tuple[str, str] | None:
         """Dtypes of both sides if exactly one of them is an integer type, else None."""
-        ours, theirs = (text.partition("[")[0] for text in self.types)
-        kinds = {dtype.rstrip("0123456789") for dtype in (ours, theirs)}
-        return (ours, theirs) if len(kinds) == 2 and kinds < _KINDS else None
+        our_dtype, their_dtype = (text.partition("[")[0] for text in self.types)
+        kinds = {dtype.rstrip("0123456789") for dtype in (our_dtype, their_dtype)}
+        return (our_dtype, their_dtype) if len(kinds) == 2 and kinds < _KINDS else None
 
     def __str__(self) -> str:
         verdict = "equal" if self.equal else "DIFFERENT"
@@ -59,9 +59,9 @@ class Comparison:
         """Return the end of the text: the first difference, or a remark about equal integers and floats."""
         if self.equal:
             return f"; equal, but {self.kinds[0]} against {self.kinds[1]}" if self.kinds else ""
-        step = "" if self.first_step is None else f" at step {self.first_step}"
-        values = "" if self.values is None else f": {self.values[0]} against {self.values[1]}"
-        return f", first{step}{values}" if step or values else ""
+        step_text = "" if self.first_step is None else f" at step {self.first_step}"
+        values_text = "" if self.values is None else f": {self.values[0]} against {self.values[1]}"
+        return f", first{step_text}{values_text}" if step_text or values_text else ""
 
 
 @public_calls
@@ -111,8 +111,8 @@ class Verification:
             )
             for comparison in sorted(self.comparisons, key=lambda each: each.equal)
         ]
-        head = ("name", "engine", "result", "largest difference", "relative")
-        return html_table(str(self).splitlines()[-1 - len(self.notes)], head, rows)
+        column_titles = ("name", "engine", "result", "largest difference", "relative")
+        return html_table(str(self).splitlines()[-1 - len(self.notes)], column_titles, rows)
 
     def _summaries(self) -> list[str]:
         """Return one line of text for each engine that summarizes all equal parameters."""
@@ -195,20 +195,22 @@ def compare_members(
     """
     if isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray):
         return (compare(name, engine, ours, theirs, tolerance, is_parameter=is_parameter),)
-    types = (_kind(ours), _kind(theirs))
+    types = (_describe_kind(ours), _describe_kind(theirs))
     difference = 0.0 if types[0] == types[1] else np.inf
-    whole = Comparison(
+    whole_comparison = Comparison(
         name, engine, not difference, difference, difference, types, is_parameter=is_parameter
     )
     if difference or not ours:
-        return (whole,)
+        return (whole_comparison,)
     return tuple(
-        compare(f"{name}[{k}]", engine, one, other, tolerance, is_parameter=is_parameter)
-        for k, (one, other) in enumerate(zip(ours, theirs, strict=True))
+        compare(
+            f"{name}[{k}]", engine, our_member, their_member, tolerance, is_parameter=is_parameter
+        )
+        for k, (our_member, their_member) in enumerate(zip(ours, theirs, strict=True))
     )
 
 
-def _kind(data: Data) -> str:
+def _describe_kind(data: Data) -> str:
     """Return the dtype of an array, the length of a sequence, or `absent`, as text."""
     if data is None:
         return "absent"
@@ -220,78 +222,100 @@ def type_of(array: Array) -> str:
     return f"{array.dtype}{list(array.shape)}"
 
 
-_Result = tuple[bool, float, float, int | None, tuple[str, str] | None]
+_MeasuredDifference = tuple[bool, float, float, int | None, tuple[str, str] | None]
 """Equality, largest absolute and relative difference, first different row, first different values."""
 
 
 def _measure_difference(
     ours: Sequence[Array], theirs: Sequence[Array], tolerance: float
-) -> _Result:
+) -> _MeasuredDifference:
     """Return equality, max abs, max rel, the first different row and its first different values."""
     if len(ours) != len(theirs):
         rows = (f"{len(ours)} steps", f"{len(theirs)} steps")
         return False, np.inf, np.inf, min(len(ours), len(theirs)), rows
-    for row, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-        if extents(one) != extents(other) or _is_text(one) != _is_text(other):
-            return False, np.inf, np.inf, row, (type_of(one), type_of(other))
-    left, right = (np.concatenate([row.reshape(-1) for row in rows]) for rows in (ours, theirs))
-    if _is_text(left):
-        absolute = relative = np.where(left == right, 0.0, np.inf)
+    for row, (our_row, their_row) in enumerate(zip(ours, theirs, strict=True)):
+        if extents_without_ones(our_row) != extents_without_ones(their_row) or _is_text(
+            our_row
+        ) != _is_text(their_row):
+            return False, np.inf, np.inf, row, (type_of(our_row), type_of(their_row))
+    our_elements, their_elements = (
+        np.concatenate([row.reshape(-1) for row in rows]) for rows in (ours, theirs)
+    )
+    if _is_text(our_elements):
+        absolute_differences = relative_differences = np.where(
+            our_elements == their_elements, 0.0, np.inf
+        )
     else:
-        absolute, relative = _differences(left, right)
-    if _is_integer(left) and _is_integer(right):
+        absolute_differences, relative_differences = _element_differences(
+            our_elements, their_elements
+        )
+    if _is_integer(our_elements) and _is_integer(their_elements):
         tolerance = 0.0
-    if not absolute.any():
+    if not absolute_differences.any():
         return True, 0.0, 0.0, None, None
-    max_abs, max_rel = float(absolute.max()), float(relative.max())
+    max_abs, max_rel = float(absolute_differences.max()), float(relative_differences.max())
     if max_rel <= tolerance:
         return True, max_abs, max_rel, None, None
-    at = int(np.argmax(relative > tolerance))
-    row = int(np.searchsorted(np.cumsum([one.size for one in ours]), at, side="right"))
-    return False, max_abs, max_rel, row, _shown(left[at], right[at])
+    position = int(np.argmax(relative_differences > tolerance))
+    row = int(
+        np.searchsorted(np.cumsum([our_row.size for our_row in ours]), position, side="right")
+    )
+    return (
+        False,
+        max_abs,
+        max_rel,
+        row,
+        _format_values(our_elements[position], their_elements[position]),
+    )
 
 
-def _differences(left: Array, right: Array) -> tuple[Array, Array]:
+def _element_differences(left: Array, right: Array) -> tuple[Array, Array]:
     """Return the absolute and relative differences of all elements.
 
     The relative difference is 0 up to 8 units in the last place of the largest value. The unit is that of
     the coarser dtype.
     """
     are_integers = _is_integer(left) and _is_integer(right)
-    least_difference, eps = (
-        (1.0, 0.0) if are_integers else (0.0, max(_last_bit(left), _last_bit(right)))
+    least_difference, machine_epsilon = (
+        (1.0, 0.0) if are_integers else (0.0, max(_machine_epsilon(left), _machine_epsilon(right)))
     )
     is_equal = left == right
     left, right = left.astype(np.float64), right.astype(np.float64)
     with np.errstate(all="ignore"):
         is_equal |= np.isnan(left) & np.isnan(right)
-        absolute = np.where(is_equal, 0, np.maximum(np.abs(left - right), least_difference))
-        absolute = np.nan_to_num(absolute, nan=np.inf, posinf=np.inf)
+        absolute_differences = np.where(
+            is_equal, 0, np.maximum(np.abs(left - right), least_difference)
+        )
+        absolute_differences = np.nan_to_num(absolute_differences, nan=np.inf, posinf=np.inf)
         magnitude = np.maximum(np.abs(left), np.abs(right))
-        rounding = 8 * eps * np.max(magnitude, where=np.isfinite(magnitude), initial=0)
-        relative = np.where(absolute <= rounding, 0, absolute / magnitude)
-    return absolute, np.nan_to_num(relative, nan=np.inf, posinf=np.inf)
+        rounding_error = (
+            8 * machine_epsilon * np.max(magnitude, where=np.isfinite(magnitude), initial=0)
+        )
+        relative_differences = np.where(
+            absolute_differences <= rounding_error, 0, absolute_differences / magnitude
+        )
+    return absolute_differences, np.nan_to_num(relative_differences, nan=np.inf, posinf=np.inf)
 
 
-def _last_bit(array: Array) -> float:
+def _machine_epsilon(array: Array) -> float:
     """Return the machine epsilon of an array's dtype, or of float64 for integers and bools."""
     return float(np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps)
 
 
-def extents(array: Array) -> list[int]:
+def extents_without_ones(array: Array) -> list[int]:
     """Return the shape without axes of extent 1, which the engine adds to plain numbers."""
     return [extent for extent in array.shape if extent != 1]
 
 
-def _shown(left: object, right: object) -> tuple[str, str]:
+def _format_values(left: object, right: object) -> tuple[str, str]:
     """Return two values as texts with 6 digits, or with 17 digits if the difference needs them."""
     for digits in (6, 17):
-        texts = tuple(
+        formatted_values = tuple(
             f"{v:.{digits}g}" if isinstance(v, np.floating) else str(v) for v in (left, right)
         )
-        if texts[0] != texts[1]:
+        if formatted_values[0] != formatted_values[1]:
             break
-    return texts[0], texts[1]
+    return formatted_values[0], formatted_values[1]
 
 
 def _is_integer(array: Array) -> bool:

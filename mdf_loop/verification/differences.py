@@ -30,7 +30,7 @@ Types = Mapping[str, Any]
 _Notes = Iterator[tuple[str, str]]
 """Sentences about differences, each with its place in the model."""
 
-_Row = Callable[[Document, Types], _Notes]
+_DifferenceCheck = Callable[[Document, Types], _Notes]
 """Function that yields the differences of one kind in a model."""
 
 
@@ -40,26 +40,36 @@ def differences(document: Document, types: Types) -> tuple[Finding, ...]:
     The meaning of an imported file is that of its own system. For it, only ambiguities of the file are
     noted.
     """
-    rows = _IMPORTED if is_imported(document.graph) else _COMPENSATED + _REMAINING
-    return _collect_notes(rows, document, types)
+    checks = (
+        _IMPORTED_FILE_CHECKS
+        if is_imported(document.graph)
+        else _COMPENSATED_DIFFERENCE_CHECKS + _REMAINING_DIFFERENCE_CHECKS
+    )
+    return _collect_notes(checks, document, types)
 
 
 def remaining_differences(document: Document, types: Types) -> tuple[Finding, ...]:
     """Return notes on those differences from modeci_mdf's engine that `verify` does not handle itself."""
-    return () if is_imported(document.graph) else _collect_notes(_REMAINING, document, types)
+    return (
+        ()
+        if is_imported(document.graph)
+        else _collect_notes(_REMAINING_DIFFERENCE_CHECKS, document, types)
+    )
 
 
-def _collect_notes(rows: Sequence[_Row], document: Document, types: Types) -> tuple[Finding, ...]:
+def _collect_notes(
+    rows: Sequence[_DifferenceCheck], document: Document, types: Types
+) -> tuple[Finding, ...]:
     """Return the notes of several functions without duplicates."""
     notes = (
         Finding("Note", statement, where)
-        for row in rows
-        for statement, where in row(document, types)
+        for find_differences in rows
+        for statement, where in find_differences(document, types)
     )
     return tuple(dict.fromkeys(notes))
 
 
-def _order(document: Document, types: Types) -> _Notes:
+def _note_random_order(document: Document, types: Types) -> _Notes:
     """Note places where the engine's order of execution is random."""
     for place in random_places(document):
         yield (
@@ -68,14 +78,14 @@ def _order(document: Document, types: Types) -> _Notes:
         )
 
 
-def _added_in_place(document: Document, types: Types) -> _Notes:
+def _note_in_place_sums(document: Document, types: Types) -> _Notes:
     """Note ports at which the engine combines several edges in place, in the array of the first sender."""
     graph = document.graph
     for node in graph.nodes:
         for port in node.input_ports:
             edges = [e for e in graph.edges if (e.receiver, e.receiver_port) == (node.id, port.id)]
-            adds = port.reduce in ("add", "multiply") and len(edges) > 1
-            if adds and any(_is_array(document, types, edge) for edge in edges):
+            combines_edges = port.reduce in ("add", "multiply") and len(edges) > 1
+            if combines_edges and any(_is_array(document, types, edge) for edge in edges):
                 yield (
                     f"modeci_mdf's engine combines what arrives at '{port.id}' in the array of the "
                     f"first sender, '{edges[0].sender}', whose output is then wrong there",
@@ -100,7 +110,7 @@ def _is_number(term: Any) -> bool:
     return isinstance(term, Value) and term.shape == ()
 
 
-def _repeated_by_weight(document: Document, types: Types) -> _Notes:
+def _note_list_weights(document: Document, types: Types) -> _Notes:
     """Note edges whose list weight Python multiplies by an integer, which repeats the list."""
     for edge in document.graph.edges:
         weight = (edge.parameters or {}).get("weight")
@@ -112,7 +122,7 @@ def _repeated_by_weight(document: Document, types: Types) -> _Notes:
             )
 
 
-def _port_emptied_by_self_edge(document: Document, types: Types) -> _Notes:
+def _note_emptied_ports(document: Document, types: Types) -> _Notes:
     """Note edges from a node to itself that empty a port in the engine before the node has run."""
     edges = document.graph.edges
     for position, edge in enumerate(edges):
@@ -120,7 +130,9 @@ def _port_emptied_by_self_edge(document: Document, types: Types) -> _Notes:
         is_self_edge = (
             edge.sender == edge.receiver and (edge.parameters or {}).get("weight", 1) == 1
         )
-        if is_self_edge and any(other.receiver == edge.receiver for other in earlier_edges):
+        if is_self_edge and any(
+            earlier_edge.receiver == edge.receiver for earlier_edge in earlier_edges
+        ):
             yield (
                 f"in modeci_mdf's engine this edge empties the port '{edge.receiver_port}' before "
                 f"'{edge.sender}' has run; here it brings nothing then",
@@ -128,7 +140,7 @@ def _port_emptied_by_self_edge(document: Document, types: Types) -> _Notes:
             )
 
 
-def _python_expressions(document: Document, types: Types) -> _Notes:
+def _note_python_expressions(document: Document, types: Types) -> _Notes:
     """Note expressions that Python interprets differently from this library."""
     for node in document.graph.nodes:
         where = f"{document.where}.nodes['{node.id}']"
@@ -138,12 +150,12 @@ def _python_expressions(document: Document, types: Types) -> _Notes:
             for kind in ("input_ports", "functions", "parameters")
             for item in getattr(node, kind)
         }
-        for place, text in _expressions(node):
+        for place, text in _expressions_of_node(node):
             for statement in python_differences(text, terms, lists):
                 yield statement, f"{where}.{place}"
 
 
-def _expressions(node: Any) -> Iterator[tuple[str, str]]:
+def _expressions_of_node(node: Any) -> Iterator[tuple[str, str]]:
     """Yield the expressions of a node, each with its place in the node."""
     for kind in ("functions", "parameters", "output_ports"):
         for item in getattr(node, kind):
@@ -151,9 +163,9 @@ def _expressions(node: Any) -> Iterator[tuple[str, str]]:
             yield from ((f"{kind}['{item.id}']", text) for text in stated if isinstance(text, str))
 
 
-def _float32(document: Document, types: Types) -> _Notes:
+def _note_float32_functions(document: Document, types: Types) -> _Notes:
     """Note that the engine computes onnx:: functions in float32."""
-    if in_float32(document):
+    if has_onnx_functions(document):
         yield (
             "modeci_mdf's engine computes onnx:: functions in float32; here they have the dtype of "
             "what they are given",
@@ -161,13 +173,13 @@ def _float32(document: Document, types: Types) -> _Notes:
         )
 
 
-def in_float32(document: Document) -> bool:
+def has_onnx_functions(document: Document) -> bool:
     """Return True if the model has an onnx:: function, which the engine computes in float32."""
     functions = [x.function for n in document.graph.nodes for x in (*n.functions, *n.parameters)]
     return any(f and f.startswith("onnx::") and graph_function(f) is None for f in functions)
 
 
-def _narrow_ports(document: Document, types: Types) -> _Notes:
+def _note_narrow_ports(document: Document, types: Types) -> _Notes:
     """Note input ports whose stated dtype is narrower than 64 bits, which the engine ignores."""
     for port in open_ports(document):
         dtype = stated_dtype(port.port, "float64")
@@ -181,7 +193,7 @@ def _narrow_ports(document: Document, types: Types) -> _Notes:
             )
 
 
-def _unbounded_integers(document: Document, types: Types) -> _Notes:
+def _note_unbounded_integers(document: Document, types: Types) -> _Notes:
     """Note integer states that may exceed 64 bits, which the engine computes without a limit."""
     for node in document.graph.nodes:
         values = {p.id: p.value for p in node.parameters if isinstance(p.value, str)}
@@ -196,11 +208,11 @@ def _unbounded_integers(document: Document, types: Types) -> _Notes:
                 )
 
 
-def _overlooked_state(document: Document, types: Types) -> _Notes:
+def _note_overlooked_states(document: Document, types: Types) -> _Notes:
     """Note stateful parameters that the engine does not recognize as stateful."""
     for node in document.graph.nodes:
         for parameter in node.parameters:
-            if is_stateful(parameter) and not _is_stateful_there(parameter):
+            if is_stateful(parameter) and not _is_stateful_in_engine(parameter):
                 yield (
                     f"modeci_mdf's engine does not see '{parameter.id}' behind the last [...] of its "
                     "value: it evaluates that twice in the first evaluation; with a "
@@ -209,7 +221,7 @@ def _overlooked_state(document: Document, types: Types) -> _Notes:
                 )
 
 
-def _is_stateful_there(parameter: Any) -> bool:
+def _is_stateful_in_engine(parameter: Any) -> bool:
     """Return True if the engine stores a state for the parameter, or cannot parse the parameter."""
     try:
         return bool(parameter.is_stateful())
@@ -217,15 +229,15 @@ def _is_stateful_there(parameter: Any) -> bool:
         return True
 
 
-def _early_readers(document: Document, types: Types) -> _Notes:
+def _note_early_readers(document: Document, types: Types) -> _Notes:
     """Note parameters that stand above a state that they read, for which the engine has no value yet."""
     for node in document.graph.nodes:
-        later = {parameter.id for parameter in node.parameters if is_stateful(parameter)}
+        later_states = {parameter.id for parameter in node.parameters if is_stateful(parameter)}
         for parameter in node.parameters:
-            later.discard(parameter.id)
+            later_states.discard(parameter.id)
             if is_stateful(parameter):
                 continue
-            for state in sorted(later & names_in(parameter.value)):
+            for state in sorted(later_states & names_in(parameter.value)):
                 yield (
                     f"modeci_mdf's engine cannot run this: the parameter '{parameter.id}' stands above "
                     f"the state '{state}', which it reads; write '{parameter.id}' below '{state}'",
@@ -233,32 +245,36 @@ def _early_readers(document: Document, types: Types) -> _Notes:
                 )
 
 
-def _unbound(document: Document, types: Types) -> _Notes:
+def _note_unbound_names(document: Document, types: Types) -> _Notes:
     """Note names of an imported ONNX file that have no value."""
-    about = (document.graph.metadata or {}).get("onnx")
-    unbound = about.get("unbound") if isinstance(about, Mapping) else None
-    for name in unbound if isinstance(unbound, list) else ():
+    onnx_metadata = (document.graph.metadata or {}).get("onnx")
+    unbound_names = onnx_metadata.get("unbound") if isinstance(onnx_metadata, Mapping) else None
+    for name in unbound_names if isinstance(unbound_names, list) else ():
         yield f"nothing gives {name} a value: it is 0, as in ONNX Runtime", document.where
 
 
-def _ambiguous_loops(document: Document, types: Types) -> _Notes:
+def _note_ambiguous_loops(document: Document, types: Types) -> _Notes:
     """Note imported loops whose condition the ONNX specification and ONNX Runtime interpret differently."""
     for loop in ambiguous_loops(content_of(document)):
         yield loop.note, loop.where
 
 
-_IMPORTED: tuple[_Row, ...] = (_unbound, _ambiguous_loops)
+_IMPORTED_FILE_CHECKS: tuple[_DifferenceCheck, ...] = (_note_unbound_names, _note_ambiguous_loops)
 """Ambiguities of imported files."""
 
-_COMPENSATED: tuple[_Row, ...] = (_order, _added_in_place, _float32)
+_COMPENSATED_DIFFERENCE_CHECKS: tuple[_DifferenceCheck, ...] = (
+    _note_random_order,
+    _note_in_place_sums,
+    _note_float32_functions,
+)
 """Differences that `verify` removes or reports itself."""
 
-_REMAINING: tuple[_Row, ...] = (
-    _repeated_by_weight,
-    _port_emptied_by_self_edge,
-    _python_expressions,
-    _narrow_ports,
-    _unbounded_integers,
-    _overlooked_state,
-    _early_readers,
+_REMAINING_DIFFERENCE_CHECKS: tuple[_DifferenceCheck, ...] = (
+    _note_list_weights,
+    _note_emptied_ports,
+    _note_python_expressions,
+    _note_narrow_ports,
+    _note_unbounded_integers,
+    _note_overlooked_states,
+    _note_early_readers,
 )

@@ -30,33 +30,35 @@ def python_differences(text: str, terms: Terms, lists: Collection[str]) -> Itera
         terms: The values of the names in the expression.
         lists: Ports whose default is a list.
     """
-    for part in _parts(text):
+    for part in _syntax_nodes(text):
         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult | ast.Add):
-            yield from _lists((part.left, part.right), terms, lists)
+            yield from _note_combined_lists((part.left, part.right), terms, lists)
             if isinstance(part.op, ast.Add) and all(
-                _is_truth(side, terms) for side in (part.left, part.right)
+                _is_single_bool(side, terms) for side in (part.left, part.right)
             ):
                 yield (
                     "truth values are added as numbers, 1 + 1 is 2; in modeci_mdf's engine the sum is "
                     "true where they are numpy's, as states are from the second evaluation on"
                 )
         elif isinstance(part, ast.Compare):
-            yield from _lists((part.left, *part.comparators), terms, lists)
-        elif isinstance(part, ast.Call) and _is_float16(part, terms):
+            yield from _note_combined_lists((part.left, *part.comparators), terms, lists)
+        elif isinstance(part, ast.Call) and _returns_float16(part, terms):
             yield (
                 f"{dotted_name(part.func)} of a truth value is computed in float64; numpy, and so "
                 "modeci_mdf's engine, computes it in float16"
             )
 
 
-def _parts(text: str) -> Iterator[ast.AST]:
+def _syntax_nodes(text: str) -> Iterator[ast.AST]:
     """Yield all syntax nodes of an expression. A number and a non-Python name (`/A/Add`) yield none."""
     with suppress(ExpressionError):
         if parse_number(text) is None:
             yield from ast.walk(parse(text))
 
 
-def _lists(sides: Iterable[ast.expr], terms: Terms, lists: Collection[str]) -> Iterator[str]:
+def _note_combined_lists(
+    sides: Iterable[ast.expr], terms: Terms, lists: Collection[str]
+) -> Iterator[str]:
     """Yield a note on lists that are combined without an array, which would convert them to arrays."""
     sides = tuple(sides)
     list_ports = [side.id for side in sides if isinstance(side, ast.Name) and side.id in lists]
@@ -69,30 +71,30 @@ def _lists(sides: Iterable[ast.expr], terms: Terms, lists: Collection[str]) -> I
 
 def _has_array(side: ast.expr, terms: Terms, lists: Collection[str] = ()) -> bool:
     """Return True if an expression reads an array other than a list."""
-    read = (terms.get(name) for name in names_in(ast.unparse(side)) - set(lists))
-    return any(isinstance(term, Value) and term.shape != () for term in read)
+    terms_read = (terms.get(name) for name in names_in(ast.unparse(side)) - set(lists))
+    return any(isinstance(term, Value) and term.shape != () for term in terms_read)
 
 
-def _is_truth(side: ast.expr, terms: Terms) -> bool:
+def _is_single_bool(side: ast.expr, terms: Terms) -> bool:
     """Return True if an expression is a single bool."""
     if isinstance(side, ast.Name):
         term = terms.get(side.id)
         return isinstance(term, Value) and (term.dtype, term.shape) == ("bool", ())
-    compares = isinstance(side, ast.Compare)
-    return (compares or _is_not(side)) and not _has_array(side, terms)
+    is_comparison = isinstance(side, ast.Compare)
+    return (is_comparison or _is_negation(side)) and not _has_array(side, terms)
 
 
-def _is_not(side: ast.expr) -> bool:
+def _is_negation(side: ast.expr) -> bool:
     """Return True for an expression `not x`."""
     return isinstance(side, ast.UnaryOp) and isinstance(side.op, ast.Not)
 
 
-def _is_float16(call: ast.Call, terms: Terms) -> bool:
+def _returns_float16(call: ast.Call, terms: Terms) -> bool:
     """Return True if numpy computes a function of bools in float16."""
     function = getattr(np, dotted_name(call.func).removeprefix("numpy."), None)
     if not isinstance(function, np.ufunc) or len(call.args) != function.nin:
         return False
-    if not all(_is_truth(argument, terms) for argument in call.args):
+    if not all(_is_single_bool(argument, terms) for argument in call.args):
         return False
     signature = (np.dtype(bool),) * function.nin + (None,) * function.nout
     return np.dtype(np.float16) in function.resolve_dtypes(signature)
@@ -115,16 +117,16 @@ def growing_states(values: Mapping[str, str]) -> Iterator[str]:
     ]
     for cycle in networkx.strongly_connected_components(networkx.DiGraph(edges)):
         for name in sorted(cycle):
-            if _multiplies(values[name], cycle):
+            if _may_grow(values[name], cycle):
                 yield name
 
 
-def _multiplies(text: str, cycle: Collection[str]) -> bool:
+def _may_grow(text: str, cycle: Collection[str]) -> bool:
     """Return True if an expression without `%` reads names of a cycle more than once, or in a product."""
-    parts = list(_parts(text))
-    operations = [part for part in parts if isinstance(part, ast.BinOp)]
-    if any(isinstance(part.op, ast.Mod) for part in operations):
+    syntax_nodes = list(_syntax_nodes(text))
+    binary_operations = [part for part in syntax_nodes if isinstance(part, ast.BinOp)]
+    if any(isinstance(part.op, ast.Mod) for part in binary_operations):
         return False
-    products = [p for p in operations if isinstance(p.op, ast.Mult | ast.Pow | ast.LShift)]
+    products = [p for p in binary_operations if isinstance(p.op, ast.Mult | ast.Pow | ast.LShift)]
     is_scaled = any(names_in(ast.unparse(product)) & set(cycle) for product in products)
-    return is_scaled or sum(isinstance(p, ast.Name) and p.id in cycle for p in parts) > 1
+    return is_scaled or sum(isinstance(p, ast.Name) and p.id in cycle for p in syntax_nodes) > 1

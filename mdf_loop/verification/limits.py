@@ -34,10 +34,10 @@ class Limits:
     @property
     def remaining(self) -> float | None:
         """Remaining seconds, or None without a limit."""
-        left = self._start + self._seconds - time.monotonic()
-        return None if math.isinf(self._seconds) else max(left, 0.0)
+        remaining_seconds = self._start + self._seconds - time.monotonic()
+        return None if math.isinf(self._seconds) else max(remaining_seconds, 0.0)
 
-    def of_engine(self) -> StopReason | None:
+    def check_engine(self) -> StopReason | None:
         """Return the time limit as stop reason if the engine has used its share of the time.
 
         Raises:
@@ -49,7 +49,7 @@ class Limits:
         is_over = time.monotonic() > self._start + ENGINE_SHARE * self._seconds
         return StopReason.TIME_LIMIT if is_over else None
 
-    def of_interpreter(self) -> None:
+    def check_interpreter(self) -> None:
         """Raise an error if the interpreter must stop.
 
         Raises:
@@ -63,10 +63,10 @@ class Limits:
 
 def _check_memory() -> None:
     """Raise MemoryLimitError if the process exceeds its memory limit."""
-    largest = limit()
-    if in_use(0.0, largest) > largest:
+    memory_limit = limit()
+    if in_use(0.0, memory_limit) > memory_limit:
         raise MemoryLimitError(
-            f"the comparison took more memory than its limit of {as_text(largest)}",
+            f"the comparison took more memory than its limit of {as_text(memory_limit)}",
             hint="compare fewer steps, or allow more: memory_limit (--memory-limit)",
         )
 

@@ -22,13 +22,13 @@ from mdf_loop.verification.comparison import Comparison
 def random_places(document: Document) -> list[str]:
     """Return descriptions of the ports and edges where the engine's order of execution is random."""
     graph = document.graph
-    arrivals = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
-    layers = _layers(graph)
+    edge_counts = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
+    layers = _node_layers(graph)
     ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
     places = [
-        f"{node}.{port} ({arrivals[node, port]} edges)"
+        f"{node}.{port} ({edge_counts[node, port]} edges)"
         for (node, port), content in ports.items()
-        if arrivals[node, port] > (1 if content.reduce == "overwrite" else 2)
+        if edge_counts[node, port] > (1 if content.reduce == "overwrite" else 2)
     ]
     for edge in graph.edges:
         are_parallel = layers.get(edge.sender) == layers.get(edge.receiver)
@@ -39,19 +39,21 @@ def random_places(document: Document) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def _layers(graph: Any) -> Mapping[str, int]:
+def _node_layers(graph: Any) -> Mapping[str, int]:
     """Return the layer of each node: one more than the highest layer of the senders of its edges.
 
     Edges into ports with a default value do not count. Nodes in a cycle have no layer.
     """
-    waits: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
+    senders_by_node: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
     for edge in graph.edges:
         if graph.get_node(edge.receiver).get_input_port(edge.receiver_port).default_value is None:
-            waits[edge.receiver].add(edge.sender)
+            senders_by_node[edge.receiver].add(edge.sender)
     layers: dict[str, int] = {}
-    while ready := [n for n in waits if n not in layers and waits[n] <= layers.keys()]:
+    while ready_nodes := [
+        n for n in senders_by_node if n not in layers and senders_by_node[n] <= layers.keys()
+    ]:
         layer = max(layers.values(), default=-1) + 1
-        layers.update(dict.fromkeys(ready, layer))
+        layers.update(dict.fromkeys(ready_nodes, layer))
     return layers
 
 
@@ -62,25 +64,29 @@ def compare_order(ours: ExecutionList, theirs: ExecutionList) -> Comparison:
     """
     ours = ours[: len(theirs)]
     types = (f"{len(ours)} evaluations", f"{len(theirs)} evaluations")
-    differing = [
-        k for k, (a, b) in enumerate(zip(ours, theirs, strict=False)) if _sets(a) != _sets(b)
+    differing_steps = [
+        k
+        for k, (a, b) in enumerate(zip(ours, theirs, strict=False))
+        if _node_sets(a) != _node_sets(b)
     ]
-    if not differing and len(ours) == len(theirs):
+    if not differing_steps and len(ours) == len(theirs):
         return Comparison("order of execution", "modeci_mdf", True, 0.0, 0.0, types)
-    step = differing[0] if differing else None
-    values = None if step is None else (_shown(ours[step]), _shown(theirs[step]))
-    infinite = float("inf")
+    step = differing_steps[0] if differing_steps else None
+    values = (
+        None if step is None else (_format_node_sets(ours[step]), _format_node_sets(theirs[step]))
+    )
+    infinity = float("inf")
     return Comparison(
-        "order of execution", "modeci_mdf", False, infinite, infinite, types, step, values
+        "order of execution", "modeci_mdf", False, infinity, infinity, types, step, values
     )
 
 
-def _sets(evaluation: Sequence[Collection[str]]) -> list[frozenset[str]]:
+def _node_sets(evaluation: Sequence[Collection[str]]) -> list[frozenset[str]]:
     """Return the sets of nodes that ran together in an evaluation, in order of execution."""
     return [frozenset(nodes) for nodes in evaluation]
 
 
-def _shown(evaluation: Sequence[Collection[str]]) -> str:
+def _format_node_sets(evaluation: Sequence[Collection[str]]) -> str:
     """Return the sets of an evaluation as text, `A|B,C||D`. An empty set is a pass without nodes."""
     text = "|".join(",".join(nodes) for nodes in evaluation)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -42,10 +42,10 @@ from mdf_loop.verification.comparison import (
     Verification,
     compare_members,
     compare_rows,
-    extents,
+    extents_without_ones,
     type_of,
 )
-from mdf_loop.verification.differences import in_float32, remaining_differences
+from mdf_loop.verification.differences import has_onnx_functions, remaining_differences
 from mdf_loop.verification.limits import Limits, time_limit_error
 from mdf_loop.verification.order import compare_order, random_places
 from mdf_loop.verification.preparing import prepare
@@ -147,29 +147,33 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
     limits = Limits(spec.controls.time_limit)
     steps = spec.steps
     bound = prepare(compiled.prepared, spec)
-    inputs_given, document = bound.inputs, with_values(document, bound.settings)
+    bound_inputs, document = bound.inputs, with_values(document, bound.settings)
     notes: list[str] = []
-    engine_inputs = select_inputs(document, spec.values.inputs, inputs_given)
+    engine_inputs = select_inputs(document, spec.values.inputs, bound_inputs)
     theirs = _run_engine(document, engine_inputs, spec, notes, limits)
     if theirs.stopped_by is not None and not theirs.execution_list:
         raise time_limit_error()
-    record = [i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays]
-    selection = replace(spec.selection, record=tuple(record))
-    if theirs.stopped_by is not None and not inputs_given.over_time:
+    recorded_names = [
+        i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays
+    ]
+    selection = replace(spec.selection, record=tuple(recorded_names))
+    if theirs.stopped_by is not None and not bound_inputs.over_time:
         spec = replace(spec, steps=len(theirs.execution_list))
     spec = replace(spec, controls=replace(spec.controls, time_limit=limits.remaining))
     ours = specified_run.run_specified(compiled.prepared, replace(spec, selection=selection))
-    tolerance = _tolerance(document, compiled.options.precision)
+    tolerance = _choose_tolerance(document, compiled.options.precision)
     if theirs.stopped_by is not None and not ours.stopped_by.is_asked:
         ours.stopped_by = theirs.stopped_by
     if ours.stopped_by.is_asked or ours.stopped_by is StopReason.TIME_LIMIT:
         return _verify_common_steps(document, ours, theirs, tolerance, notes, steps)
     if steps is None:
         inputs = spec.values.inputs
-        program = read(document, inputs, record=record, options=compiled.options)
+        program = read(document, inputs, record=recorded_names, options=compiled.options)
         arrays = bound.with_random_keys(program).arrays
-        computed = interpret(program, arrays, limits.of_interpreter)
-        interpreter_results = fill_missing_rows(computed, program.output_names(OutputRole.HAS_RUN))
+        interpreter_outputs = interpret(program, arrays, limits.check_interpreter)
+        interpreter_results = fill_missing_rows(
+            interpreter_outputs, program.output_names(OutputRole.HAS_RUN)
+        )
         engines = {
             "interpreter": interpreter_results,
             "modeci_mdf": _with_result_names(document, theirs.arrays),
@@ -178,7 +182,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
     else:
         comparisons = _compare_steps(document, ours, theirs, tolerance)
     if not comparisons:
-        raise _nothing_to_compare(theirs.failure, document)
+        raise _nothing_to_compare_error(theirs.failure, document)
     if steps is not None:
         order = ours.execution_list
         if order is None:  # values determine the order, so another run records it
@@ -197,8 +201,8 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
         comparisons += (compare_order(order, theirs.execution_list),)
     if tolerance == ENGINE_ONNX_TOLERANCE:
         notes.append("modeci_mdf's engine computes onnx:: functions in float32")
-    first = {name: inputs_given.first_value(name) for name in inputs_given.arrays}
-    types = read_annotated(document, first, options=compiled.options).types
+    first_inputs = {name: bound_inputs.first_value(name) for name in bound_inputs.arrays}
+    types = read_annotated(document, first_inputs, options=compiled.options).types
     notes += [f"{note.what} (at {note.where})" for note in remaining_differences(document, types)]
     return Verification(comparisons, tolerance, tuple(notes))
 
@@ -248,21 +252,21 @@ def _run_engine(
         keep_port_values(engine, ((port.node, port.port.id) for port in input_ports))
         limits.begin()
         engine_run = run_evaluations(
-            Evaluations(engine, dt=spec.dt), inputs, spec.steps, limits.of_engine
+            Evaluations(engine, dt=spec.dt), inputs, spec.steps, limits.check_engine
         )
     if engine_run.failure is not None:
         completed = len(engine_run.execution_list)
-        until = (
+        end_description = (
             f"; the {completed} steps before step {completed} were compared" if completed else ""
         )
-        notes.append(f"{_engine_note(engine_run.failure)}{until}")
+        notes.append(f"{_engine_note(engine_run.failure)}{end_description}")
     if copied_ports:
         notes.append(
             "modeci_mdf's engine adds up in place, in the sender's array; here it was given "
             f"copies: {', '.join(copied_ports)}"
         )
-    repeated = {node for sets in engine_run.execution_list for node in _repeated_nodes(sets)}
-    if retained_inputs := [port.full_name for port in input_ports if port.node in repeated]:
+    repeated_nodes = {node for sets in engine_run.execution_list for node in _repeated_nodes(sets)}
+    if retained_inputs := [port.full_name for port in input_ports if port.node in repeated_nodes]:
         notes.append(
             "modeci_mdf's engine empties an input when its node has run, and the node runs several "
             f"times in an evaluation; here it kept what it was given: {', '.join(retained_inputs)}"
@@ -277,18 +281,18 @@ def _run_engine(
 
 def _repeated_nodes(evaluation: Iterable[Collection[str]]) -> list[str]:
     """Return the nodes that ran more than once in an evaluation."""
-    times = Counter(node for node_set in evaluation for node in node_set)
-    return [node for node, count in times.items() if count > 1]
+    run_counts = Counter(node for node_set in evaluation for node in node_set)
+    return [node for node, count in run_counts.items() if count > 1]
 
 
-def _nothing_to_compare(failure: LoopError | None, document: Document) -> RunError:
+def _nothing_to_compare_error(failure: LoopError | None, document: Document) -> RunError:
     """Return the error about a comparison without common values, with the failure of the engine if any."""
     statement = "there is nothing to compare with"
     if failure is None:
         return RunError(statement, document.where, "no output port and no parameter is a number")
     finding = failure.findings[0]
     hint = "leave steps out to compare one evaluation with the interpreter"
-    return RunError(f"{statement}: {_about_engine(finding.what)}", finding.where, hint)
+    return RunError(f"{statement}: {_name_engine_in_message(finding.what)}", finding.where, hint)
 
 
 def _with_result_names(document: Document, arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,10 +304,10 @@ def _with_result_names(document: Document, arrays: Mapping[str, Any]) -> dict[st
 def _engine_note(error: LoopError) -> str:
     """Return the message of an error as a sentence about the engine."""
     finding = error.findings[0]
-    return f"{_about_engine(finding.what)} (at {finding.where})"
+    return f"{_name_engine_in_message(finding.what)} (at {finding.where})"
 
 
-def _about_engine(message: str) -> str:
+def _name_engine_in_message(message: str) -> str:
     """Return a message that names modeci_mdf's engine, with a prefix if necessary."""
     engine = "modeci_mdf's engine"
     return message if engine in message else f"{engine} cannot run this model: {message}"
@@ -312,14 +316,14 @@ def _about_engine(message: str) -> str:
 def _compare_values(
     document: Document,
     ours: Mapping[str, Data],
-    others: Mapping[str, Mapping[str, Data]],
+    other_results: Mapping[str, Mapping[str, Data]],
     tolerance: float,
 ) -> tuple[Comparison, ...]:
     """Return the comparisons of the values of one evaluation with the values of each other engine."""
-    parameters = _parameters(document)
+    parameters = _parameter_names(document)
     return tuple(
         comparison
-        for engine, outputs in others.items()
+        for engine, outputs in other_results.items()
         for name in ours
         if name in outputs
         for comparison in compare_members(
@@ -332,7 +336,7 @@ def _compare_steps(
     document: Document, ours: Results, theirs: EngineRun, tolerance: float
 ) -> tuple[Comparison, ...]:
     """Return the comparisons of the recorded rows with the engine's values of each step."""
-    parameters = _parameters(document)
+    parameters = _parameter_names(document)
     rows, arrays = (
         _with_result_names(document, theirs.rows),
         _with_result_names(document, theirs.arrays),
@@ -340,16 +344,18 @@ def _compare_steps(
     comparisons = []
     for name in ours:
         if name in rows:
-            recorded = ours.rows(name)[: len(rows[name])]
-            expected = _expected_rows(rows[name], recorded, settled=name not in ours.lengths)
-            types = (type_of(ours[name][: len(recorded)]), type_of(arrays[name]))
+            recorded_rows = ours.rows(name)[: len(rows[name])]
+            expected_rows = _expected_rows(
+                rows[name], recorded_rows, settled=name not in ours.lengths
+            )
+            types = (type_of(ours[name][: len(recorded_rows)]), type_of(arrays[name]))
             is_parameter = name in parameters
             comparisons.append(
                 compare_rows(
                     name,
                     "modeci_mdf",
-                    recorded,
-                    expected,
+                    recorded_rows,
+                    expected_rows,
                     tolerance,
                     types,
                     is_parameter=is_parameter,
@@ -358,7 +364,7 @@ def _compare_steps(
     return tuple(comparisons)
 
 
-def _parameters(document: Document) -> Collection[str]:
+def _parameter_names(document: Document) -> Collection[str]:
     """Return the names of all parameters, `node.parameter`."""
     return {item.name for item in items(document) if item.kind == "parameters"}
 
@@ -372,16 +378,16 @@ def _expected_rows(
     begin as one number or as an array of one element. It is then broadcast to its later shape, and keeps
     that shape.
     """
-    expected: list[Array] = []
+    expected_rows: list[Array] = []
     is_initial = True
     for row, our_row in zip_longest(theirs, ours, fillvalue=np.empty(0)):
         if row is None:
-            expected.append(np.full(our_row.shape, np.nan))
+            expected_rows.append(np.full(our_row.shape, np.nan))
             continue
-        is_initial &= extents(row) != extents(our_row)
+        is_initial &= extents_without_ones(row) != extents_without_ones(our_row)
         is_spread = settled and (is_initial or not row.shape) and _broadcasts_to(row, our_row)
-        expected.append(np.broadcast_to(row, our_row.shape) if is_spread else row)
-    return expected
+        expected_rows.append(np.broadcast_to(row, our_row.shape) if is_spread else row)
+    return expected_rows
 
 
 def _broadcasts_to(row: Array, our_row: Array) -> bool:
@@ -392,7 +398,7 @@ def _broadcasts_to(row: Array, our_row: Array) -> bool:
         return False
 
 
-def _tolerance(document: Document, precision: str) -> float:
+def _choose_tolerance(document: Document, precision: str) -> float:
     """Return the tolerance of a comparison, which is larger if a side computes in float32."""
-    rough = in_float32(document) or precision == "float32"
-    return ENGINE_ONNX_TOLERANCE if rough else TOLERANCE
+    is_float32 = has_onnx_functions(document) or precision == "float32"
+    return ENGINE_ONNX_TOLERANCE if is_float32 else TOLERANCE

@@ -32,7 +32,7 @@ COUNTER: dict[str, Any] = {
 def three_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the engine time for three steps."""
     checks = iter([None] * 3)
-    monkeypatch.setattr(Limits, "of_engine", lambda _: next(checks, StopReason.TIME_LIMIT))
+    monkeypatch.setattr(Limits, "check_engine", lambda _: next(checks, StopReason.TIME_LIMIT))
 
 
 def test_completed_steps_of_the_engine_are_compared(three_steps: None) -> None:
@@ -60,7 +60,7 @@ def test_the_interpreter_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that the interpreter tests its limits before each iteration."""
     monkeypatch.setattr(Limits, "remaining", property(lambda _: 0.0))
     with pytest.raises(RunError, match="time limit of the comparison"):
-        Limits(1.0).of_interpreter()
+        Limits(1.0).check_interpreter()
     callbacks: list[Any] = []
     monkeypatch.setattr(
         side_by_side,
@@ -70,7 +70,7 @@ def test_the_interpreter_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Limits, "remaining", property(lambda _: None))
     with pytest.raises(KeyError):
         mdf_loop.verify(COUNTER)
-    assert callbacks[0].__func__ is Limits.of_interpreter
+    assert callbacks[0].__func__ is Limits.check_interpreter
 
 
 def test_memory_of_the_engine() -> None:

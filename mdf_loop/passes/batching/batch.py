@@ -75,10 +75,10 @@ def batch(program: Program, names: Collection[str], size: str = "batch") -> Prog
         UnsupportedError: Some operations cannot be computed for all runs at once. The error lists these
             operations.
     """
-    known = [entry.value.name for entry in program.inputs]
-    for name in (name for name in names if name not in known):
-        there = f"its inputs are {', '.join(known)}"
-        raise UnknownNameError(f"the program has no input '{name}'", hint=there)
+    input_names = [entry.value.name for entry in program.inputs]
+    for name in (name for name in names if name not in input_names):
+        input_hint = f"its inputs are {', '.join(input_names)}"
+        raise UnknownNameError(f"the program has no input '{name}'", hint=input_hint)
     return _Batcher(program, frozenset(names), size).program() if names else program
 
 
@@ -86,37 +86,37 @@ class _Batcher:
     """Builder of a batched program, scope by scope."""
 
     def __init__(self, old: Program, names: frozenset[str], size: str) -> None:
-        self.old = old
+        self.original = old
         self.b = Builder.resume(old)
         self.findings = Findings()
-        self.axis = self.b.name(size)
+        self.run_axis = self.b.name(size)
         self.varying = {entry.value for entry in old.inputs if entry.value.name in names}
         self.replacements: dict[Value, Value] = {}
         """Replacements of values that changed."""
-        self.read = {value for op in walk(old.ops) for value in values_read(op)}
+        self.read_values = {value for op in walk(old.ops) for value in values_read(op)}
         self.rows: dict[Value, Value] = {}
         """Recordings of the outermost loops, in which the run axis follows the iteration axis."""
-        self.ragged: dict[Value, Loop] = {}
+        self.ragged_values: dict[Value, Loop] = {}
         """Recordings of loops with per-member exit, in which each run has its own number of rows."""
-        self.poisoned: set[Value] = set()
+        self.poisoned_values: set[Value] = set()
         """Values that are missing because of an error in the findings."""
-        self.lane = BatchScope(self.b, self.b, self.axis, self._run_count)
+        self.lane = BatchScope(self.b, self.b, self.run_axis, self._run_count)
         self._known_count: Value | None = None
         propagate_varying(old.ops, self.varying)
 
     def program(self) -> Program:
         """Return the program for all runs."""
-        inputs = tuple(map(self._batch_input, self.old.inputs))
-        self._record_builder_of(self.lane, (entry.value for entry in self.old.inputs))
-        self._batch_scope(self.lane, self.old.ops)
+        inputs = tuple(map(self._batch_input, self.original.inputs))
+        self._record_builder_of(self.lane, (entry.value for entry in self.original.inputs))
+        self._batch_scope(self.lane, self.original.ops)
         self.findings.raise_any()
-        outputs = (*map(self._batch_output, self.old.outputs), *self._length_outputs())
-        return replace(self.old, inputs=inputs, ops=tuple(self.b.ops), outputs=outputs)
+        outputs = (*map(self._batch_output, self.original.outputs), *self._length_outputs())
+        return replace(self.original, inputs=inputs, ops=tuple(self.b.ops), outputs=outputs)
 
     def _length_outputs(self) -> Iterator[Output]:
         """Yield outputs with the number of rows of each run, for recordings of loops with per-member exit."""
-        for output in self.old.outputs:
-            loop = self.ragged.get(output.value)
+        for output in self.original.outputs:
+            loop = self.ragged_values.get(output.value)
             if loop is not None and loop.count is not None:
                 count, name = self.replacements[loop.count], f"length of {output.name}"
                 yield Output(name, count, OutputRole.LENGTH, output.name, members=0)
@@ -139,8 +139,12 @@ class _Batcher:
     def _run_count(self) -> Value:
         """Return the number of runs as an array of one element, from the shape of the first batched input."""
         if self._known_count is None:
-            first = next(e.value for e in self.old.inputs if e.value in self.varying)
-            self._known_count = self.b.op("Shape", self.replacements[first], start=0, end=1)
+            first_batched_input = next(
+                e.value for e in self.original.inputs if e.value in self.varying
+            )
+            self._known_count = self.b.op(
+                "Shape", self.replacements[first_batched_input], start=0, end=1
+            )
         return self._known_count
 
     # --- values --------------------------------------------------------------------------------
@@ -148,12 +152,14 @@ class _Batcher:
     def _add_batched_value(self, value: Value) -> Value:
         """Create a value with a leading run axis that replaces `value` in all later operations."""
         refuse_sequence(value)
-        new = Value(value.name, value.dtype, (self.axis, *(value.shape or ())), value.where)
-        self.replacements[value] = new
-        return new
+        batched_value = Value(
+            value.name, value.dtype, (self.run_axis, *(value.shape or ())), value.where
+        )
+        self.replacements[value] = batched_value
+        return batched_value
 
     def _replacement(self, value: Value) -> Value:
-        if value in self.poisoned:
+        if value in self.poisoned_values:
             raise Poisoned
         return self.replacements.get(value, value)
 
@@ -171,8 +177,8 @@ class _Batcher:
 
     def _readable_replacement(self, value: Value) -> Value:
         """Return the batched value for a value, or raise an error if the members have different row counts."""
-        if value in self.ragged:
-            raise ragged_rows_error(value, self.ragged[value])
+        if value in self.ragged_values:
+            raise ragged_rows_error(value, self.ragged_values[value])
         return self._replacement(value)
 
     def _operand(self, value: Value) -> Operand:
@@ -195,13 +201,13 @@ class _Batcher:
             if is_built:
                 self._record_builder_of(lane, results(operation))
             else:
-                self.poisoned.update(results(operation))
+                self.poisoned_values.update(results(operation))
 
     def _record_builder_of(self, lane: BatchScope, values: Iterable[Value]) -> None:
         for value in values:
-            new = self._replacement(value)
-            if lane.b.constant_of(new) is None:
-                lane.homes.setdefault(new, lane.b)
+            replacement = self._replacement(value)
+            if lane.b.constant_of(replacement) is None:
+                lane.homes.setdefault(replacement, lane.b)
 
     def _batch_operation(self, lane: BatchScope, operation: Op | Guard | Loop | If) -> None:
         if isinstance(operation, Op):
@@ -217,17 +223,17 @@ class _Batcher:
 
     def _batch_op(self, lane: BatchScope, op: Op) -> None:
         operands = [None if v is None else self._operand(v) for v in op.inputs]
-        batched = any(x is not None and x.batched for x in operands)
-        row = row_of(op.op_type)
-        if not batched:
+        is_batched = any(x is not None and x.batched for x in operands)
+        operation_row = row_of(op.op_type)
+        if not is_batched:
             inputs = tuple(None if x is None else x.value for x in operands)
             lane.b.ops.append(op if inputs == op.inputs else replace(op, inputs=inputs))
             return
-        if row.batched is None:
-            raise refusal(op, row.not_batched)
+        if operation_row.batched is None:
+            raise refusal(op, operation_row.not_batched)
         before = len(lane.b.ops)
         with lane.b.at(op.where, op.outputs[0].name):
-            outputs = row.batched(lane, op, operands)
+            outputs = operation_row.batched(lane, op, operands)
         self._rename_results(lane.b, before, op.outputs, outputs)
 
     def _batch_guard(self, lane: BatchScope, guard: Guard) -> None:
@@ -243,14 +249,18 @@ class _Batcher:
         self, b: Builder, before: int, old: Sequence[Value], new_values: Sequence[Value]
     ) -> None:
         """Rename the results of the operations since position `before` to the names of the replaced values."""
-        fresh = [operation for operation in b.ops[before:] if not isinstance(operation, Constant)]
-        fresh_values = {value for operation in fresh for value in results(operation)}
+        new_operations = [
+            operation for operation in b.ops[before:] if not isinstance(operation, Constant)
+        ]
+        computed_values = {value for operation in new_operations for value in results(operation)}
         renamed: dict[Value, Value] = {}
-        for value, new in zip(old, new_values, strict=True):
-            if new in fresh_values and new not in renamed:
-                renamed[new] = self._add_batched_value(value) if value in self.varying else value
+        for value, new_value in zip(old, new_values, strict=True):
+            if new_value in computed_values and new_value not in renamed:
+                renamed[new_value] = (
+                    self._add_batched_value(value) if value in self.varying else value
+                )
             else:
-                self.replacements[value] = renamed.get(new, new)
+                self.replacements[value] = renamed.get(new_value, new_value)
         b.ops[before:] = [substitute(operation, renamed) for operation in b.ops[before:]]
 
     # --- loops ---------------------------------------------------------------------------------
@@ -264,7 +274,7 @@ class _Batcher:
                 self._add_batched_value(value)
         self._record_builder_of(body, body_inputs(loop))
         self._batch_scope(body, loop.ops)
-        new = replace(
+        batched_loop = replace(
             loop,
             trip_count=self._optional_replacement(loop.trip_count),
             condition=self._loop_condition(lane, loop.condition, has_own_exit),
@@ -278,37 +288,39 @@ class _Batcher:
             first=self._optional_replacement(loop.first),
             count=self._optional_replacement(loop.count),
             last_condition=self._optional_replacement(loop.last_condition),
-            members=self.axis if has_own_exit else None,
+            members=self.run_axis if has_own_exit else None,
         )
-        lane.b.append(replace(new, ops=tuple(body.b.ops)))
-        for before, after in zip(loop.recorded, new.recorded, strict=True):
-            if before.stack not in self.varying:
+        lane.b.append(replace(batched_loop, ops=tuple(body.b.ops)))
+        for original_recording, batched_recording in zip(
+            loop.recorded, batched_loop.recorded, strict=True
+        ):
+            if original_recording.stack not in self.varying:
                 continue
             if lane is self.lane:
-                self.rows[before.stack] = after.stack
+                self.rows[original_recording.stack] = batched_recording.stack
             if has_own_exit:
-                self.ragged[before.stack] = loop
-            elif before.stack in self.read:
-                self._move_run_axis_first(lane, before.stack, after.stack)
+                self.ragged_values[original_recording.stack] = loop
+            elif original_recording.stack in self.read_values:
+                self._move_run_axis_first(lane, original_recording.stack, batched_recording.stack)
 
     def _normalize_exit(self, lane: BatchScope, loop: Loop) -> Loop:
         """Return the loop prepared for batching, with a condition if members exit at different iterations."""
         refuse_varying_first_iteration(loop, self.varying)
-        before: Sequence[Operation] = ()
+        operations_before: Sequence[Operation] = ()
         if loop.trip_count in self.varying:
-            before, loop = trip_count_to_condition(lane.b, loop)
+            operations_before, loop = trip_count_to_condition(lane.b, loop)
         elif loop.condition is None and loop.condition_out in self.varying:
             loop = carry_last_condition(lane.b, loop)
         if loop.condition is None and loop.last_condition is None:
             loop = replace(loop, condition_out=None)
-        propagate_varying((*before, loop), self.varying)
+        propagate_varying((*operations_before, loop), self.varying)
         if has_per_member_exit(loop, self.varying):
             refuse_changing_shapes(loop)
             if loop.recorded and loop.count is None:
                 loop = replace(loop, count=lane.b.new("int64", (), f"{loop.name} iterations"))
             loop = replace(loop, condition_out=loop.condition_out or loop.condition_in)
             propagate_varying((loop,), self.varying)
-        self._batch_scope(lane, before)
+        self._batch_scope(lane, operations_before)
         for value in (loop.count, loop.last_condition):
             if value in self.varying:
                 self._add_batched_value(value)
@@ -338,49 +350,49 @@ class _Batcher:
         """Return the batched recording, in which the run axis follows the iteration axis."""
         if recorded.stack not in self.varying:
             return replace(recorded, row=self._replacement(recorded.row))
-        iterations, *rest = recorded.stack.shape or ("iterations",)
-        shape = (iterations, self.axis, *rest)
+        iterations, *row_extents = recorded.stack.shape or ("iterations",)
+        shape = (iterations, self.run_axis, *row_extents)
         stack = outside.b.new(recorded.stack.dtype, shape, recorded.stack.name)
         return replace(recorded, row=self._with_run_axis(inside, recorded.row), stack=stack)
 
     def _batch_scanned(self, scanned: Scanned) -> Scanned:
         """Return the batched scan. The run axis comes first, so the scanned axis moves by one."""
         rows, row = self._readable_replacement(scanned.rows), self._replacement(scanned.row)
-        behind = int(scanned.row in self.varying)
-        return replace(scanned, rows=rows, row=row, axis=scanned.axis + behind)
+        axis_shift = int(scanned.row in self.varying)
+        return replace(scanned, rows=rows, row=row, axis=scanned.axis + axis_shift)
 
     def _move_run_axis_first(self, lane: BatchScope, old: Value, rows: Value) -> None:
         """Transpose stacked rows to [runs, iterations, ...]; keep the run axis if there are no iterations."""
-        b, before = lane.b, len(lane.b.ops)
+        b, old_op_count = lane.b, len(lane.b.ops)
         with b.at(b.where, old.name):
             transposed = b.op("Transpose", rows, perm=(1, 0, *range(2, rank(rows))))
             shape = b.op("Concat", lane.count(), b.op("Shape", transposed, start=1), axis=0)
             reshaped = b.op("Reshape", transposed, shape, allowzero=1)
-        self._rename_results(b, before, (old,), (reshaped,))
+        self._rename_results(b, old_op_count, (old,), (reshaped,))
 
     # --- choices -------------------------------------------------------------------------------
 
     def _batch_choice(self, lane: BatchScope, choice: If) -> None:
         """Batch a choice for which all runs choose the same branch."""
-        batched = [output in self.varying for output in choice.outputs]
-        new = replace(
+        is_batched = [output in self.varying for output in choice.outputs]
+        batched_choice = replace(
             choice,
             condition=self._replacement(choice.condition),
-            then=self._batch_branch(lane, choice.then, batched),
-            otherwise=self._batch_branch(lane, choice.otherwise, batched),
+            then=self._batch_branch(lane, choice.then, is_batched),
+            otherwise=self._batch_branch(lane, choice.otherwise, is_batched),
             outputs=tuple(
                 self._add_batched_value(output) if output in self.varying else output
                 for output in choice.outputs
             ),
         )
-        lane.b.append(new)
+        lane.b.append(batched_choice)
 
     def _batch_branch(self, lane: BatchScope, branch: Branch, batched: Sequence[bool]) -> Branch:
         inside = lane.for_body(lane.b.body())
         self._batch_scope(inside, branch.ops)
         leaves = tuple(
-            self._with_run_axis(inside, leaf) if spread else self._replacement(leaf)
-            for leaf, spread in zip(branch.leaves, batched, strict=True)
+            self._with_run_axis(inside, leaf) if is_batched else self._replacement(leaf)
+            for leaf, is_batched in zip(branch.leaves, batched, strict=True)
         )
         return Branch(tuple(inside.b.ops), leaves)
 
@@ -395,19 +407,21 @@ class _Batcher:
         )
         for output, then, otherwise in pairs:
             refuse_two_shapes(choice, output, then, otherwise)
-            where = Op("Where", (choice.condition, then, otherwise), (output,), where=choice.where)
-            self._batch_op(lane, where)
+            selection = Op(
+                "Where", (choice.condition, then, otherwise), (output,), where=choice.where
+            )
+            self._batch_op(lane, selection)
 
     def _branch_leaves(
         self, lane: BatchScope, choice: If, branch: Branch, negation: tuple[Op, ...]
     ) -> tuple[Value, ...]:
         """Return the leaves of a branch, computed at least for the runs that choose it."""
-        failing = first_that_may_fail(branch.ops, lane.b.constant_of)
-        if failing is None:
+        failing_operation = first_that_may_fail(branch.ops, lane.b.constant_of)
+        if failing_operation is None:
             self._batch_scope(lane, branch.ops)
             return branch.leaves
         condition = negation[0].outputs[0] if negation else choice.condition
-        loop = branch_as_loop(lane.b, choice, branch, condition, failing)
+        loop = branch_as_loop(lane.b, choice, branch, condition, failing_operation)
         propagate_varying((*negation, loop), self.varying)
         self._batch_scope(lane, (*negation, loop))
         return tuple(carried.final for carried in loop.carried)

@@ -20,7 +20,7 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Branch, Carried, If, Loop, Operation, Value, is_fixed
 from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.ops.batching.scope import HINT
-from mdf_loop.passes.failing import name_of
+from mdf_loop.passes.failing import operation_name
 
 
 def branch_as_loop(
@@ -35,7 +35,7 @@ def branch_as_loop(
     if not all(is_tensor(leaf.dtype) and is_fixed(leaf.shape) for leaf in branch.leaves):
         raise UnsupportedError(
             f"'{choice.name}' chooses for each of many values, which computes both "
-            f"branches, and {name_of(failing)} in one of them may fail",
+            f"branches, and {operation_name(failing)} in one of them may fail",
             choice.where,
             HINT,
         )
@@ -55,8 +55,8 @@ def branch_as_loop(
 
 
 def _carry_leaf(b: Builder, inside: Builder, leaf: Value) -> Carried:
-    nothing = "" if leaf.dtype == "string" else 0
-    initial = b.constant(np.full(leaf.shape or (), nothing, numpy_dtype(leaf.dtype)))
+    fill_value = "" if leaf.dtype == "string" else 0
+    initial = b.constant(np.full(leaf.shape or (), fill_value, numpy_dtype(leaf.dtype)))
     enter = inside.new(leaf.dtype, leaf.shape, f"no {leaf.name}")
     return Carried(initial, enter, leaf, b.new(leaf.dtype, leaf.shape, leaf.name))
 

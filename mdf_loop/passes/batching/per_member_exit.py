@@ -29,13 +29,15 @@ def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation]
     """Return the operations before the loop, and the loop with a condition in place of its trip count."""
     assert loop.trip_count is not None
     loop = carry_last_condition(b, loop)
-    before, inside = b.body(), b.body()
-    with before.at(loop.where, loop.name), inside.at(loop.where, loop.name):
-        number = inside.op("Add", loop.iteration, scalar(inside, 1, "int64"))
-        initial_condition = before.op("Greater", loop.trip_count, scalar(before, 0, "int64"))
-        next_condition = inside.op("Less", number, loop.trip_count)
+    before_loop, inside = b.body(), b.body()
+    with before_loop.at(loop.where, loop.name), inside.at(loop.where, loop.name):
+        next_iteration = inside.op("Add", loop.iteration, scalar(inside, 1, "int64"))
+        initial_condition = before_loop.op(
+            "Greater", loop.trip_count, scalar(before_loop, 0, "int64")
+        )
+        next_condition = inside.op("Less", next_iteration, loop.trip_count)
         if loop.condition is not None:
-            initial_condition = before.op("And", initial_condition, loop.condition)
+            initial_condition = before_loop.op("And", initial_condition, loop.condition)
             next_condition = inside.op(
                 "And", next_condition, loop.condition_out or loop.condition_in
             )
@@ -43,18 +45,18 @@ def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation]
     conditional_loop = replace(
         loop, trip_count=None, condition=initial_condition, condition_out=next_condition, ops=ops
     )
-    return before.ops, conditional_loop
+    return before_loop.ops, conditional_loop
 
 
 def carry_last_condition(b: Builder, loop: Loop) -> Loop:
     """Return the loop with its last condition as a carried value, if the last condition is read."""
     if loop.last_condition is None:
         return loop
-    first = loop.condition or scalar(b, True, "bool")
+    initial_condition = loop.condition or scalar(b, True, "bool")
     with b.at(loop.where, loop.name):
         enter = b.new("bool", (), "last condition")
     leave = loop.condition_out or enter
-    carried = Carried(first, enter, leave, loop.last_condition, "last condition")
+    carried = Carried(initial_condition, enter, leave, loop.last_condition, "last condition")
     return replace(loop, carried=(*loop.carried, carried), last_condition=None)
 
 
@@ -68,8 +70,8 @@ def refuse_varying_first_iteration(loop: Loop, varying: Collection[Value]) -> No
         UnsupportedError: One iteration of the loop would have a different number in each run.
     """
     if loop.first in varying:
-        what = f"the first iteration number of '{loop.name}' depends on the values"
-        raise UnsupportedError(what, loop.where, HINT)
+        description = f"the first iteration number of '{loop.name}' depends on the values"
+        raise UnsupportedError(description, loop.where, HINT)
 
 
 def refuse_changing_shapes(loop: Loop) -> None:
@@ -81,9 +83,9 @@ def refuse_changing_shapes(loop: Loop) -> None:
     for carried in loop.carried:
         is_array = is_tensor(carried.enter.dtype)
         if not is_array or carried.initial.shape != carried.leave.shape:
-            what = "may change its shape" if is_array else f"is {carried.enter.dtype}"
+            problem = "may change its shape" if is_array else f"is {carried.enter.dtype}"
             raise UnsupportedError(
-                f"'{carried.name or carried.enter.name}' {what} in '{loop.name}', "
+                f"'{carried.name or carried.enter.name}' {problem} in '{loop.name}', "
                 "and each member of the sweep would need its own number of iterations",
                 loop.where,
                 HINT,

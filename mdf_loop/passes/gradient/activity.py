@@ -10,10 +10,10 @@ from mdf_loop.ir import If, Loop, Op, Operation, Value, reads, results
 def selected_values(ops: Iterable[Operation]) -> set[Value]:
     """Return all values that one side of a `Where` depends on, also in bodies at any depth."""
     selected: set[Value] = set()
-    size = -1
+    selected_count = -1
     all_ops = tuple(ops)
-    while size < len(selected):
-        size = len(selected)
+    while selected_count < len(selected):
+        selected_count = len(selected)
         _add_selected(all_ops, selected)
     return selected
 

@@ -31,7 +31,7 @@ def backward_for_onnxruntime(reverse: Reverse, outside: Sweep, loop: Loop) -> No
     if any(
         count_elements((c.enter,)) >= MIN_LARGE_ELEMENTS
         for c in loop.carried
-        if reverse.changes(c.enter)
+        if reverse.is_active_float(c.enter)
     ):
         loop_backward(reverse, outside, loop)
     else:
@@ -45,23 +45,29 @@ def backward_for_onnxruntime(reverse: Reverse, outside: Sweep, loop: Loop) -> No
 
 def backward_for_native(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     """Append the backward form of a loop that is fastest as native code."""
-    carried = count_elements([c.enter for c in loop.carried if reverse.changes(c.enter)])
-    read = count_elements([value for value in captures(loop) if reverse.changes(value)])
-    if read > carried > 0:
+    carried_count = count_elements(
+        [c.enter for c in loop.carried if reverse.is_active_float(c.enter)]
+    )
+    captured_count = count_elements(
+        [value for value in captures(loop) if reverse.is_active_float(value)]
+    )
+    if captured_count > carried_count > 0:
         apply_or_fall_back(split_backward, reverse, outside, loop)
     else:
         loop_backward(reverse, outside, loop)
 
 
-def apply_or_fall_back(form: LoopBackward, reverse: Reverse, outside: Sweep, loop: Loop) -> None:
-    """Append the backward form `form` of a loop, or the plain form if `form` is not supported."""
-    b, before = outside.b, len(outside.b.ops)
+def apply_or_fall_back(
+    append_backward: LoopBackward, reverse: Reverse, outside: Sweep, loop: Loop
+) -> None:
+    """Call `append_backward` for a loop, or append the plain backward form if the call is unsupported."""
+    b, old_op_count = outside.b, len(outside.b.ops)
     earlier_cotangents = dict(outside.of)
     try:
-        form(reverse, outside, loop)
+        append_backward(reverse, outside, loop)
     except UnsupportedError:
-        b.discard(op for op in b.ops[before:] if not isinstance(op, Constant))
-        b.ops[before:] = [op for op in b.ops[before:] if isinstance(op, Constant)]
+        b.discard(op for op in b.ops[old_op_count:] if not isinstance(op, Constant))
+        b.ops[old_op_count:] = [op for op in b.ops[old_op_count:] if isinstance(op, Constant)]
         outside.of.clear()
         outside.of.update(earlier_cotangents)
         loop_backward(reverse, outside, loop)

@@ -28,18 +28,20 @@ class _ActiveDecomposition:
     """Rewrite rule that tracks which values depend on the inputs, and which are read."""
 
     def __init__(self, program: Program, names: frozenset[str]) -> None:
-        self._active = {entry.value for entry in program.inputs if entry.value.name in names}
-        propagate_varying(program.ops, self._active)
-        self._read = {value for op in walk(program.ops) for value in values_read(op)}
-        self._read |= {output.value for output in program.outputs}
+        self._active_values = {entry.value for entry in program.inputs if entry.value.name in names}
+        propagate_varying(program.ops, self._active_values)
+        self._read_values = {value for op in walk(program.ops) for value in values_read(op)}
+        self._read_values |= {output.value for output in program.outputs}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         """Return the decomposition of an operation, without unused outputs."""
-        is_active = any(is_float(value) and value in self._active for value in op.inputs)
+        is_active = any(is_float(value) and value in self._active_values for value in op.inputs)
         derivative = derivative_of(op) if is_active and any(map(is_float, op.outputs)) else None
         if not isinstance(derivative, DecomposedDerivative):
             return None
-        last = max((k for k, output in enumerate(op.outputs) if output in self._read), default=0)
-        outputs = derivative.decompose(b, replace(op, outputs=op.outputs[: last + 1]))
+        last_used_output = max(
+            (k for k, output in enumerate(op.outputs) if output in self._read_values), default=0
+        )
+        outputs = derivative.decompose(b, replace(op, outputs=op.outputs[: last_used_output + 1]))
         replacements = outputs if isinstance(outputs, tuple) else (outputs,)
         return (*replacements, *(None,) * (len(op.outputs) - len(replacements)))

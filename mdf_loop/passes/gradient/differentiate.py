@@ -63,18 +63,18 @@ def differentiate(
     active = {inputs[name] for name in wrt}
     propagate_varying(program.ops, active)
     reverse = Reverse(active, selected_values(program.ops), through_loop, last_iterations)
-    ops = reverse.forward(b, program.ops)
-    sweep = reverse.sweep(b, {})
+    ops = reverse.append_forward(b, program.ops)
+    sweep = reverse.new_sweep(b, {})
     cotangent_inputs = []
     if number is not None:
         sweep.add(outputs[number].value, scalar(b, 1, outputs[number].value.dtype))
     for name in of:
         value = outputs[name].value
-        change = b.new(value.dtype, value.shape, change_of(name))
-        cotangent_inputs.append(Input(change, role=InputRole.CHANGE, of=name))
-        sweep.add(value, change)
+        cotangent = b.new(value.dtype, value.shape, change_of(name))
+        cotangent_inputs.append(Input(cotangent, role=InputRole.CHANGE, of=name))
+        sweep.add(value, cotangent)
     with report_all_underivable(program, active.copy()):
-        reverse.back(sweep, ops)
+        reverse.propagate_backward(sweep, ops)
     gradients = [
         Output(
             change_of(name),

@@ -43,9 +43,9 @@ class ExecutedLoop(Struct, frozen=True):
     extent: str
     cuts: Sequence[Op]
 
-    def back_through_cuts(self, reverse: Reverse, outside: Sweep) -> None:
+    def propagate_through_cuts(self, reverse: Reverse, outside: Sweep) -> None:
         """Propagate the cotangents of the sliced rows to the scanned arrays."""
-        reverse.back(outside, self.cuts)
+        reverse.propagate_backward(outside, self.cuts)
 
     def append_backward(
         self,
@@ -77,32 +77,32 @@ class ExecutedLoop(Struct, frozen=True):
         """Return the cotangents of the rows that a loop has recorded."""
         return _rows_after(outside.b, outside.of[recorded.stack], self.skipped)
 
-    def add_initial_cotangent(self, outside: Sweep, carried: Carried, change: Value) -> None:
+    def add_initial_cotangent(self, outside: Sweep, carried: Carried, cotangent: Value) -> None:
         """Add the cotangent of an initial carried value (zero if earlier iterations are skipped)."""
         b = outside.b
         if self.skipped is not None:
             is_first = b.op("Equal", self.skipped, scalar(b, 0, "int64"))
-            change = b.op("Where", is_first, change, zeros(b, change))
-        outside.add(carried.initial, change)
+            cotangent = b.op("Where", is_first, cotangent, zeros(b, cotangent))
+        outside.add(carried.initial, cotangent)
 
 
 def executed_loop(reverse: Reverse, outside: Sweep, loop: Loop) -> ExecutedLoop:
     """Return a loop with exactly the rows and recordings of its executed iterations."""
     assert loop.count is not None
     b, tape = outside.b, reverse.tapes[loop]
-    names = [stack.shape[0] for stack in tape.values() if stack.shape]
-    extent = str(names[0]) if names else b.name("tape")
+    row_extents = [stack.shape[0] for stack in tape.values() if stack.shape]
+    extent = str(row_extents[0]) if row_extents else b.name("tape")
     count, skipped = loop.count, None
     if reverse.last_iterations is not None and b.parent is None:
         count = b.op("Min", loop.count, scalar(b, reverse.last_iterations, "int64"))
         skipped = b.op("Sub", loop.count, count)
         tape = {value: _rows_after(b, stack, skipped) for value, stack in tape.items()}
-    before = len(b.ops)
+    old_op_count = len(b.ops)
     executed = executed_rows(b, loop, skipped, reverse.active)
     if skipped is not None:
-        first = skipped if loop.first is None else b.op("Add", loop.first, skipped)
-        executed = replace(executed, first=first)
-    cuts = [op for op in b.ops[before:] if isinstance(op, Op)]
+        first_iteration = skipped if loop.first is None else b.op("Add", loop.first, skipped)
+        executed = replace(executed, first=first_iteration)
+    cuts = [op for op in b.ops[old_op_count:] if isinstance(op, Op)]
     return ExecutedLoop(executed, count, skipped, tape, extent, cuts)
 
 
@@ -110,5 +110,5 @@ def _rows_after(b: Builder, rows: Value, skipped: Value | None) -> Value:
     """Return the rows of a recording after the rows of the skipped iterations."""
     if skipped is None:
         return rows
-    first = b.op("Reshape", skipped, ints(b, 1))
-    return b.op("Slice", rows, first, ints(b, _MAX_INT64), ints(b, 0))
+    first_row = b.op("Reshape", skipped, ints(b, 1))
+    return b.op("Slice", rows, first_row, ints(b, _MAX_INT64), ints(b, 0))

@@ -18,12 +18,16 @@ def executed_rows(b: Builder, loop: Loop, skipped: Value | None, active: set[Val
     is one row. Rows of `skipped` iterations are omitted.
     """
     assert loop.count is not None
-    end = b.op("Reshape", loop.count, ints(b, 1))
-    begin = ints(b, 0) if skipped is None else b.op("Reshape", skipped, ints(b, 1))
-    indexed = {op: s for op in loop.ops if (s := _scan_of_indexing(loop, op, active)) is not None}
-    scanned = [_cut_scan(b, s, begin, end, active) for s in loop.scanned]
-    scanned += [_cut_indexed(b, loop, s, begin, end, active) for s in indexed.values()]
-    ops = tuple(op for op in loop.ops if op not in indexed)
+    end_row = b.op("Reshape", loop.count, ints(b, 1))
+    first_row = ints(b, 0) if skipped is None else b.op("Reshape", skipped, ints(b, 1))
+    indexing_scans = {
+        op: s for op in loop.ops if (s := _scan_of_indexing(loop, op, active)) is not None
+    }
+    scanned = [_cut_scan(b, s, first_row, end_row, active) for s in loop.scanned]
+    scanned += [
+        _cut_indexed(b, loop, s, first_row, end_row, active) for s in indexing_scans.values()
+    ]
+    ops = tuple(op for op in loop.ops if op not in indexing_scans)
     return replace(loop, ops=ops, scanned=tuple(scanned))
 
 
@@ -66,8 +70,8 @@ def rows_along_first_axis(b: Builder, scanned: Scanned) -> Value:
     """Return the scanned rows in the order of iterations, along the first axis."""
     rows, axis = scanned.rows, scanned.axis
     if axis:
-        others = [k for k in range(rank(rows)) if k != axis]
-        rows = b.op("Transpose", rows, perm=(axis, *others))
+        other_axes = [k for k in range(rank(rows)) if k != axis]
+        rows = b.op("Transpose", rows, perm=(axis, *other_axes))
     return reverse_rows(b, rows) if scanned.backward else rows
 
 
@@ -76,17 +80,19 @@ def restore_scan_axis(b: Builder, stack: Value, scanned: Scanned) -> Value:
     stack = reverse_rows(b, stack) if scanned.backward else stack
     if scanned.axis == 0:
         return stack
-    others = list(range(1, rank(stack)))
-    return b.op("Transpose", stack, perm=(*others[: scanned.axis], 0, *others[scanned.axis :]))
+    other_axes = list(range(1, rank(stack)))
+    return b.op(
+        "Transpose", stack, perm=(*other_axes[: scanned.axis], 0, *other_axes[scanned.axis :])
+    )
 
 
 def repeat_rows(b: Builder, value: Value, count: Value) -> Value:
     """Repeat a loop-invariant value as one row for each iteration."""
-    rows = b.op("Reshape", count, ints(b, 1))
-    return b.op("Expand", value, b.op("Concat", rows, shape_of(b, value), axis=0))
+    row_count = b.op("Reshape", count, ints(b, 1))
+    return b.op("Expand", value, b.op("Concat", row_count, shape_of(b, value), axis=0))
 
 
 def reverse_rows(b: Builder, rows: Value) -> Value:
     """Reverse the order of rows."""
-    least = ints(b, int(np.iinfo(np.int64).min))
-    return b.op("Slice", rows, ints(b, -1), least, ints(b, 0), ints(b, -1))
+    backward_end = ints(b, int(np.iinfo(np.int64).min))
+    return b.op("Slice", rows, ints(b, -1), backward_end, ints(b, 0), ints(b, -1))

@@ -86,7 +86,7 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
     propagate_varying(program.ops, active)
     builder = _TangentBuilder(active, dict(input_tangents))
     with report_all_underivable(program, active):
-        builder.scope(b, program.ops)
+        builder.append_scope(b, program.ops)
     output_tangents = [
         Output(
             tangent_of(name), builder.tangent_or_zeros(b, outputs[name]), OutputRole.CHANGE, name
@@ -117,11 +117,13 @@ def jacobian_forward(program: Program, wrt: Collection[str], of: Collection[str]
 
 def unit_tangents(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Return tangents of several arrays: in each row, one element of one array has the tangent 1."""
-    total = sum(np.size(array) for array in arrays.values())
-    rows, tangents_by_name = np.eye(total), {}
+    total_size = sum(np.size(array) for array in arrays.values())
+    identity_rows, tangents_by_name = np.eye(total_size), {}
     for name, array in arrays.items():
-        part, rows = np.split(rows, [np.size(array)], axis=1)
-        tangents_by_name[name] = part.reshape(total, *np.shape(array)).astype(array.dtype)
+        array_tangents, identity_rows = np.split(identity_rows, [np.size(array)], axis=1)
+        tangents_by_name[name] = array_tangents.reshape(total_size, *np.shape(array)).astype(
+            array.dtype
+        )
     return tangents_by_name
 
 
@@ -133,13 +135,13 @@ class _TangentBuilder:
 
     def __init__(self, active: Collection[Value], of: dict[Value, Value]) -> None:
         self._active = active
-        self._of = of
+        self._tangents = of
 
     def tangent_or_zeros(self, b: Builder, value: Value) -> Value:
         """Return the tangent of a value, or zeros."""
-        return self._of.get(value) or zeros(b, value)
+        return self._tangents.get(value) or zeros(b, value)
 
-    def scope(self, b: Builder, ops: Iterable[Operation]) -> None:
+    def append_scope(self, b: Builder, ops: Iterable[Operation]) -> None:
         """Append the operations, each followed by the operations for the tangents of its results."""
         for operation in ops:
             if isinstance(operation, Constant):
@@ -167,29 +169,31 @@ class _TangentBuilder:
             b.ops.append(operation)
             if isinstance(operation, Op):
                 self._append_op(b, operation)
-            elif isinstance(operation, Guard) and operation.value in self._of:
-                self._of[operation.output] = self._of[operation.value]
+            elif isinstance(operation, Guard) and operation.value in self._tangents:
+                self._tangents[operation.output] = self._tangents[operation.value]
 
     def _append_op(self, b: Builder, op: Op) -> None:
         if not any(
-            value in self._of or self._may_contain_tangents(value) for value in operands(op)
+            value in self._tangents or self._may_contain_tangents(value) for value in operands(op)
         ):
             return
-        input_tangents = [None if value is None else self._of.get(value) for value in op.inputs]
-        changes = rule_of(op).tangents(b, op, input_tangents)
-        pairs = zip(op.outputs, changes, strict=True)
-        self._of.update((value, t) for value, t in pairs if t is not None)
+        input_tangents = [
+            None if value is None else self._tangents.get(value) for value in op.inputs
+        ]
+        output_tangents = rule_of(op).tangents(b, op, input_tangents)
+        pairs = zip(op.outputs, output_tangents, strict=True)
+        self._tangents.update((value, t) for value, t in pairs if t is not None)
 
     def _append_loop(self, b: Builder, loop: Loop) -> None:
         body = b.body()
-        scanned = [self._scan_tangents(b, s) for s in loop.scanned if s.rows in self._of]
-        entering = [c for c in loop.carried if self._may_have_tangent(c.enter)]
-        for c in entering:
+        scanned = [self._scan_tangents(b, s) for s in loop.scanned if s.rows in self._tangents]
+        carried_with_tangents = [c for c in loop.carried if self._may_have_tangent(c.enter)]
+        for c in carried_with_tangents:
             refuse_sequence(loop, c.enter, c.name)
-            self._of[c.enter] = _new_tangent(b, c.enter)
-        self.scope(body, loop.ops)
-        carried = [self._carry_tangent(b, body, c) for c in entering]
-        recorded = [self._record_tangent(b, r) for r in loop.recorded if r.row in self._of]
+            self._tangents[c.enter] = _new_tangent(b, c.enter)
+        self.append_scope(body, loop.ops)
+        carried = [self._carry_tangent(b, body, c) for c in carried_with_tangents]
+        recorded = [self._record_tangent(b, r) for r in loop.recorded if r.row in self._tangents]
         b.append(
             replace(
                 loop,
@@ -201,44 +205,47 @@ class _TangentBuilder:
         )
 
     def _scan_tangents(self, b: Builder, s: Scanned) -> Scanned:
-        row = self._of[s.row] = _new_tangent(b, s.row)
-        return replace(s, rows=self._of[s.rows], row=row)
+        row = self._tangents[s.row] = _new_tangent(b, s.row)
+        return replace(s, rows=self._tangents[s.rows], row=row)
 
     def _carry_tangent(self, b: Builder, body: Builder, c: Carried) -> Carried:
         initial, leave = self.tangent_or_zeros(b, c.initial), self.tangent_or_zeros(body, c.leave)
-        final = self._of[c.final] = _new_tangent(b, c.final)
-        return Carried(initial, self._of[c.enter], leave, final, final.name)
+        final = self._tangents[c.final] = _new_tangent(b, c.final)
+        return Carried(initial, self._tangents[c.enter], leave, final, final.name)
 
     def _record_tangent(self, b: Builder, r: Recorded) -> Recorded:
-        stack = self._of[r.stack] = _new_tangent(b, r.stack)
-        return Recorded(self._of[r.row], stack, stack.name)
+        stack = self._tangents[r.stack] = _new_tangent(b, r.stack)
+        return Recorded(self._tangents[r.row], stack, stack.name)
 
     def _append_choice(self, b: Builder, choice: If) -> None:
         """Append a choice whose branches also return tangents."""
         branches = (choice.then, choice.otherwise)
-        inner = [b.body() for _ in branches]
-        for inside, branch in zip(inner, branches, strict=True):
-            self.scope(inside, branch.ops)
+        branch_builders = [b.body() for _ in branches]
+        for inside, branch in zip(branch_builders, branches, strict=True):
+            self.append_scope(inside, branch.ops)
         leaves = zip(choice.outputs, *(branch.leaves for branch in branches), strict=True)
-        changing = [
+        outputs_with_tangents = [
             (k, output)
-            for k, (output, *both) in enumerate(leaves)
-            if not self._of.keys().isdisjoint(both)
+            for k, (output, *branch_leaves) in enumerate(leaves)
+            if not self._tangents.keys().isdisjoint(branch_leaves)
         ]
         then, otherwise = (
             Branch(
                 tuple(inside.ops),
                 (
                     *branch.leaves,
-                    *(self.tangent_or_zeros(inside, branch.leaves[k]) for k, _ in changing),
+                    *(
+                        self.tangent_or_zeros(inside, branch.leaves[k])
+                        for k, _ in outputs_with_tangents
+                    ),
                 ),
             )
-            for inside, branch in zip(inner, branches, strict=True)
+            for inside, branch in zip(branch_builders, branches, strict=True)
         )
-        output_tangents = {output: _new_tangent(b, output) for _, output in changing}
+        output_tangents = {output: _new_tangent(b, output) for _, output in outputs_with_tangents}
         outputs = (*choice.outputs, *output_tangents.values())
         b.append(replace(choice, then=then, otherwise=otherwise, outputs=outputs))
-        self._of.update(output_tangents)
+        self._tangents.update(output_tangents)
 
 
 def _new_tangent(b: Builder, value: Value, name: str = "") -> Value:

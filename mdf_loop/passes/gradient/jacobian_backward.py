@@ -33,12 +33,12 @@ MAX_CARRIED_ELEMENTS = 32
 
 def has_small_state(reverse: Reverse, loop: Loop) -> bool:
     """Return True if a loop carries at most `MAX_CARRIED_ELEMENTS` active numbers, all of one dtype."""
-    active = [c.enter for c in loop.carried if reverse.changes(c.enter)]
-    if not all(is_fixed(value.shape) for value in active):
+    active_values = [c.enter for c in loop.carried if reverse.is_active_float(c.enter)]
+    if not all(is_fixed(value.shape) for value in active_values):
         return False
     return (
-        0 < count_elements(active) <= MAX_CARRIED_ELEMENTS
-        and len({value.dtype for value in active}) == 1
+        0 < count_elements(active_values) <= MAX_CARRIED_ELEMENTS
+        and len({value.dtype for value in active_values}) == 1
     )
 
 
@@ -62,55 +62,61 @@ def jacobian_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     matrices = _append_jacobians(
         outside, executed, transpose_body(reverse, outside, executed.loop, rows=())
     )
-    whole = transpose_body(reverse, outside, executed.loop)
+    transposed_body = transpose_body(reverse, outside, executed.loop)
     offsets = None
-    if whole.rows:
+    if transposed_body.rows:
         offsets = _append_offsets(
             outside,
             executed,
             transpose_body(reverse, outside, executed.loop, leaving=()),
-            whole.leaving,
+            transposed_body.leaving,
         )
-    adjoints = _append_recursion(outside, executed, whole, matrices, offsets)
-    SplitBody(outside, executed, whole).add_cotangents(outside, adjoints)
-    executed.back_through_cuts(reverse, outside)
+    adjoints = _append_recursion(outside, executed, transposed_body, matrices, offsets)
+    SplitBody(outside, executed, transposed_body).add_cotangents(outside, adjoints)
+    executed.propagate_through_cuts(reverse, outside)
 
 
 def _append_jacobians(outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> Value:
     """Return the Jacobian `J[i]` of the leaving by the entering carried numbers of each iteration."""
     b, inside = outside.b, body.b
-    changes = list(body.leaving.values())
-    size = count_elements(changes)
-    units = dict(zip(changes, _unit_cotangents(b, changes, size), strict=True))
-    cotangents = [body.of(c.enter) for c in body.leaving]
+    leaving_cotangents = list(body.leaving.values())
+    size = count_elements(leaving_cotangents)
+    unit_cotangents = dict(
+        zip(leaving_cotangents, _unit_cotangents(b, leaving_cotangents, size), strict=True)
+    )
+    cotangents = [body.cotangent_of(c.enter) for c in body.leaving]
     nonzero_cotangents = [value for value in cotangents if value is not None]
-    rows = b.body()
-    computed, stacked = vectorize_iterations(
-        rows, inside.ops, nonzero_cotangents, units, b.name("unit")
+    stacked_builder = b.body()
+    values_of_iterations, stacked = vectorize_iterations(
+        stacked_builder, inside.ops, nonzero_cotangents, unit_cotangents, b.name("unit")
     )
     columns = []
-    for change, value in zip(changes, cotangents, strict=True):
+    for leaving_cotangent, value in zip(leaving_cotangents, cotangents, strict=True):
         if value not in stacked:  # linear in the cotangents, so a constant value is 0
-            columns.append(b.constant(np.zeros((size, _size(change)), change.dtype)))
+            columns.append(
+                b.constant(np.zeros((size, _size(leaving_cotangent)), leaving_cotangent.dtype))
+            )
         else:
             assert value is not None
-            shape = ints(b, size, _size(change))
-            columns.append(rows.op("Reshape", computed[value], shape, allowzero=1))
-    matrix = rows.op("Concat", *columns, axis=1)
+            shape = ints(b, size, _size(leaving_cotangent))
+            columns.append(
+                stacked_builder.op("Reshape", values_of_iterations[value], shape, allowzero=1)
+            )
+    matrix = stacked_builder.op("Concat", *columns, axis=1)
     matrices, varying = vectorize_iterations(
-        b, rows.ops, (matrix,), iteration_rows(outside, executed, body), executed.extent
+        b, stacked_builder.ops, (matrix,), iteration_rows(outside, executed, body), executed.extent
     )
     return (
         matrices[matrix] if matrix in varying else repeat_rows(b, matrices[matrix], executed.count)
     )
 
 
-def _unit_cotangents(b: Builder, changes: Sequence[Value], size: int) -> list[Value]:
+def _unit_cotangents(b: Builder, values: Sequence[Value], size: int) -> list[Value]:
     """Return the rows of an identity matrix as stacked cotangents of the values."""
     cotangents, offset = [], 0
-    for change in changes:
-        part = np.eye(size, dtype=change.dtype)[:, offset : offset + _size(change)]
-        cotangents.append(b.constant(part.reshape(size, *(change.shape or ()))))
+    for change in values:
+        columns = np.eye(size, dtype=change.dtype)[:, offset : offset + _size(change)]
+        cotangents.append(b.constant(columns.reshape(size, *(change.shape or ()))))
         offset += _size(change)
     return cotangents
 
@@ -120,17 +126,23 @@ def _append_offsets(
 ) -> Value:
     """Return `h[i]`: the part of the cotangents of entering carried numbers that recordings contribute."""
     b = outside.b
-    row = b.body()
-    row.ops += body.ops
-    parts = []
+    row_builder = b.body()
+    row_builder.ops += body.ops
+    flat_cotangents = []
     for c in changing:
-        value = body.of(c.enter) or zeros(b, c.enter)
-        parts.append(row.op("Reshape", value, ints(b, _size(c.enter)), allowzero=1))
-    joined = row.op("Concat", *parts, axis=0)
+        value = body.cotangent_of(c.enter) or zeros(b, c.enter)
+        flat_cotangents.append(
+            row_builder.op("Reshape", value, ints(b, _size(c.enter)), allowzero=1)
+        )
+    offset_row = row_builder.op("Concat", *flat_cotangents, axis=0)
     offsets, varying = vectorize_iterations(
-        b, row.ops, (joined,), iteration_rows(outside, executed, body), executed.extent
+        b, row_builder.ops, (offset_row,), iteration_rows(outside, executed, body), executed.extent
     )
-    return offsets[joined] if joined in varying else repeat_rows(b, offsets[joined], executed.count)
+    return (
+        offsets[offset_row]
+        if offset_row in varying
+        else repeat_rows(b, offsets[offset_row], executed.count)
+    )
 
 
 def _append_recursion(
@@ -142,43 +154,49 @@ def _append_recursion(
 ) -> Mapping[Value, Value]:
     """Append the loop, and return the adjoints of all iterations in forward order."""
     b = outside.b
-    changes = list(body.leaving.items())
-    sizes = [_size(change) for _, change in changes]
+    leaving_cotangents = list(body.leaving.items())
+    sizes = [_size(change) for _, change in leaving_cotangents]
     size, dtype = sum(sizes), matrices.dtype
-    first = _concatenate(b, [outside.of.get(c.final) or zeros(b, c.enter) for c, _ in changes])
+    final_adjoint = _concatenate(
+        b, [outside.of.get(c.final) or zeros(b, c.enter) for c, _ in leaving_cotangents]
+    )
     inside = b.body()
     adjoint, matrix = b.new(dtype, (size,), "adjoint"), b.new(dtype, (size, size), "J")
     scanned = [Scanned(matrices, matrix, 0, True)]
-    leave = inside.op("MatMul", adjoint, matrix)
+    next_adjoint = inside.op("MatMul", adjoint, matrix)
     if offsets is not None:
         row = b.new(dtype, (size,), "h")
         scanned.append(Scanned(offsets, row, 0, True))
-        leave = inside.op("Add", leave, row)
-    final = b.new(dtype, (size,), "first adjoint")
-    stack = b.new(dtype, (executed.extent, size), "adjoints")
-    carried = Carried(first, adjoint, leave, final, "adjoint")
-    executed.append_backward(b, (carried,), (Recorded(adjoint, stack),), inside.ops, scanned)
-    finals = _split_parts(b, final, sizes, 0)
-    for (c, _), part in zip(changes, finals, strict=True):
-        own = ints(b, *_extents(c.enter))
-        executed.add_initial_cotangent(outside, c, b.op("Reshape", part, own, allowzero=1))
-    rows = _split_parts(b, reverse_rows(b, stack), sizes, 1)
+        next_adjoint = inside.op("Add", next_adjoint, row)
+    initial_adjoint = b.new(dtype, (size,), "first adjoint")
+    stacked_adjoints = b.new(dtype, (executed.extent, size), "adjoints")
+    carried = Carried(final_adjoint, adjoint, next_adjoint, initial_adjoint, "adjoint")
+    executed.append_backward(
+        b, (carried,), (Recorded(adjoint, stacked_adjoints),), inside.ops, scanned
+    )
+    initial_cotangents = _split_parts(b, initial_adjoint, sizes, 0)
+    for (c, _), initial_cotangent in zip(leaving_cotangents, initial_cotangents, strict=True):
+        carried_shape = ints(b, *_extents(c.enter))
+        executed.add_initial_cotangent(
+            outside, c, b.op("Reshape", initial_cotangent, carried_shape, allowzero=1)
+        )
+    rows = _split_parts(b, reverse_rows(b, stacked_adjoints), sizes, 1)
     return {
-        change: _reshape_rows(b, part, change)
-        for (_, change), part in zip(changes, rows, strict=True)
+        change: _reshape_rows(b, initial_cotangent, change)
+        for (_, change), initial_cotangent in zip(leaving_cotangents, rows, strict=True)
     }
 
 
 def _reshape_rows(b: Builder, rows: Value, change: Value) -> Value:
     """Reshape the rows `[n, size]` to `[n, ...]` with the axes of `change`."""
-    count = b.op("Shape", rows, start=0, end=1)
-    shape = b.op("Concat", count, ints(b, *_extents(change)), axis=0)
+    row_count = b.op("Shape", rows, start=0, end=1)
+    shape = b.op("Concat", row_count, ints(b, *_extents(change)), axis=0)
     return b.op("Reshape", rows, shape, allowzero=1)
 
 
 def _concatenate(b: Builder, parts: Sequence[Value]) -> Value:
-    flat = (b.op("Reshape", part, ints(b, _size(part)), allowzero=1) for part in parts)
-    return b.op("Concat", *flat, axis=0)
+    flat_parts = (b.op("Reshape", part, ints(b, _size(part)), allowzero=1) for part in parts)
+    return b.op("Concat", *flat_parts, axis=0)
 
 
 def _split_parts(b: Builder, value: Value, sizes: Sequence[int], axis: int) -> Sequence[Value]:

@@ -29,7 +29,7 @@ def loop_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     executed = executed_loop(reverse, outside, loop)
     body = transpose_body(reverse, outside, executed.loop)
     _BackwardLoop(outside, executed, body).append()
-    executed.back_through_cuts(reverse, outside)
+    executed.propagate_through_cuts(reverse, outside)
 
 
 class _BackwardLoop:
@@ -44,17 +44,19 @@ class _BackwardLoop:
     def append(self) -> None:
         """Append the loop, and add the cotangents that the loop computes."""
         b, body, loop = self.b, self.body, self.executed.loop
-        number = b.new("int64", (), "iteration backward")
+        backward_iteration = b.new("int64", (), "iteration backward")
         carried = [*map(self._carry_adjoint, body.leaving), *map(self._carry_sum, body.captured)]
         recorded = [self._record_row_cotangent(scanned) for scanned in loop.scanned]
-        rows = [record for record in recorded if record is not None]
-        ops = (*self._iteration_number(number), *body.ops)
-        self.executed.append_backward(b, carried, rows, ops, self._scan_backward(), number)
-        for c, backward in zip(body.leaving, carried, strict=False):
-            self.executed.add_initial_cotangent(self.outside, c, backward.final)
-        sums = carried[len(body.leaving) :]
-        for value, backward in zip(body.captured, sums, strict=True):
-            self.outside.add(value, backward.final)
+        row_recordings = [record for record in recorded if record is not None]
+        ops = (*self._iteration_number(backward_iteration), *body.ops)
+        self.executed.append_backward(
+            b, carried, row_recordings, ops, self._scan_backward(), backward_iteration
+        )
+        for c, carried_cotangent in zip(body.leaving, carried, strict=False):
+            self.executed.add_initial_cotangent(self.outside, c, carried_cotangent.final)
+        carried_sums = carried[len(body.leaving) :]
+        for value, carried_cotangent in zip(body.captured, carried_sums, strict=True):
+            self.outside.add(value, carried_cotangent.final)
         for scanned, stack in zip(loop.scanned, recorded, strict=True):
             if stack is not None:
                 self.outside.add(
@@ -64,14 +66,14 @@ class _BackwardLoop:
     def _carry_adjoint(self, carried: Carried) -> Carried:
         """Return the carried cotangent of a carried value, from its final value back to its initial value."""
         enter = self.body.leaving[carried]
-        first = self.outside.of.get(carried.final) or zeros(self.b, carried.final)
-        leave = self.body.of(carried.enter) or zeros(self.body.b, enter)
+        final_cotangent = self.outside.of.get(carried.final) or zeros(self.b, carried.final)
+        leave = self.body.cotangent_of(carried.enter) or zeros(self.body.b, enter)
         final = self.b.new(enter.dtype, carried.initial.shape, f"{carried.enter.name} change")
-        return Carried(first, enter, leave, final, enter.name)
+        return Carried(final_cotangent, enter, leave, final, enter.name)
 
     def _carry_sum(self, value: Value) -> Carried:
         """Return the carried sum of the cotangents of a captured value over all iterations."""
-        b, cotangent = self.b, self.body.of(value)
+        b, cotangent = self.b, self.body.cotangent_of(value)
         assert cotangent is not None
         enter = b.new(value.dtype, value.shape, f"{value.name} sum")
         leave = self.body.b.op("Add", enter, cotangent)
@@ -80,7 +82,7 @@ class _BackwardLoop:
 
     def _record_row_cotangent(self, scanned: Scanned) -> Recorded | None:
         """Return the recording of the cotangents of a scanned row, or None if the row has none."""
-        cotangent = self.body.of(scanned.row)
+        cotangent = self.body.cotangent_of(scanned.row)
         if cotangent is None:
             return None
         shape = (self.executed.extent, *(scanned.row.shape or ()))
@@ -94,20 +96,22 @@ class _BackwardLoop:
             Scanned(self.executed.tape[c.enter], inside[c.enter], 0, True) for c in loop.carried
         ]
         scans += [Scanned(s.rows, inside[s.row], s.axis, not s.backward) for s in loop.scanned]
-        rows = self.body.rows.items()
+        recording_cotangents = self.body.rows.items()
         scans += [
-            Scanned(self.executed.recording_cotangents(self.outside, r), g, 0, True)
-            for r, g in rows
+            Scanned(
+                self.executed.recording_cotangents(self.outside, recording), cotangent_row, 0, True
+            )
+            for recording, cotangent_row in recording_cotangents
         ]
         return tuple(scans)
 
     def _iteration_number(self, number: Value) -> list[Operation]:
         """Return operations that compute the number of the iteration in the forward loop."""
         inside, loop = self.b.body(), self.executed.loop
-        last = self.b.op("Sub", self.executed.count, scalar(self.b, 1, "int64"))
+        last_iteration = self.b.op("Sub", self.executed.count, scalar(self.b, 1, "int64"))
         if loop.first is not None:
-            last = self.b.op("Add", last, loop.first)
-        forward_number = inside.op("Sub", last, number)
+            last_iteration = self.b.op("Add", last_iteration, loop.first)
+        forward_number = inside.op("Sub", last_iteration, number)
         return [
             substitute(op, {forward_number: self.body.inside[loop.iteration]}) for op in inside.ops
         ]

@@ -45,8 +45,8 @@ class Term(Struct, frozen=True):
     @property
     def data(self) -> str | None:
         """Name of the program input for the data or the factor of the term, or None."""
-        has_some = self.scaled or self.word in WITH_DATA
-        return f"{self.word} {self.number} of {self.output}" if has_some else None
+        has_data = self.scaled or self.word in WITH_DATA
+        return f"{self.word} {self.number} of {self.output}" if has_data else None
 
 
 def add_objective(program: Program, terms: Sequence[Term]) -> Program:
@@ -67,8 +67,8 @@ def add_objective(program: Program, terms: Sequence[Term]) -> Program:
             data = b.new(y.dtype, () if term.scaled or term.alike else y.shape, term.data)
             inputs[term.data] = Input(data, role=InputRole.DATA, of=term.data)
         with b.at(y.where, OBJECTIVE_OUTPUT):
-            part = _term_value(b, term, y, data)
-            total = part if total is None else b.op("Add", total, part)
+            term_value = _term_value(b, term, y, data)
+            total = term_value if total is None else b.op("Add", total, term_value)
     value = b.constant(np.zeros(())) if total is None else total
     return replace(
         program,

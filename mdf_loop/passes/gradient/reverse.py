@@ -70,19 +70,24 @@ class Reverse(Struct):
         The copies of active and selected values are active and selected, too.
         """
         unguarded, guarded_values = without_guards(ops)
-        copies, new = copy_operations(b, unguarded, swaps)
-        new |= {guarded: new.get(value, value) for guarded, value in guarded_values.items()}
-        self.active.update(copy for value, copy in new.items() if value in self.active)
-        self.selected.update(copy for value, copy in new.items() if value in self.selected)
-        return copies, new
+        copies, copies_by_value = copy_operations(b, unguarded, swaps)
+        copies_by_value |= {
+            guarded_value: copies_by_value.get(value, value)
+            for guarded_value, value in guarded_values.items()
+        }
+        self.active.update(copy for value, copy in copies_by_value.items() if value in self.active)
+        self.selected.update(
+            copy for value, copy in copies_by_value.items() if value in self.selected
+        )
+        return copies, copies_by_value
 
-    def changes(self, value: Value) -> bool:
+    def is_active_float(self, value: Value) -> bool:
         """Return True if a value is a float that depends on the inputs to differentiate by."""
         return is_float(value) and value in self.active
 
     # --- forward --------------------------------------------------------------------------------
 
-    def forward(self, b: Builder, ops: Iterable[Operation]) -> list[Operation]:
+    def append_forward(self, b: Builder, ops: Iterable[Operation]) -> list[Operation]:
         """Append the operations, with carried values of loops recorded.
 
         Return the appended operations except constants.
@@ -105,44 +110,44 @@ class Reverse(Struct):
             stack = b.new(c.enter.dtype, (extent, *(c.enter.shape or ())), f"{c.enter.name} tape")
             records.append(Recorded(c.enter, stack))
         count = loop.count or b.new("int64", (), f"{loop.name} iterations")
-        taped = replace(loop, recorded=(*loop.recorded, *records), count=count)
-        self.tapes[taped] = {record.row: record.stack for record in records}
-        return taped
+        recording_loop = replace(loop, recorded=(*loop.recorded, *records), count=count)
+        self.tapes[recording_loop] = {record.row: record.stack for record in records}
+        return recording_loop
 
     # --- backward -------------------------------------------------------------------------------
 
-    def back(self, sweep: Sweep, ops: Iterable[Operation]) -> None:
+    def propagate_backward(self, sweep: Sweep, ops: Iterable[Operation]) -> None:
         """Append the backward operations of these operations, from last to first."""
         for operation in reversed(list(ops)):
             if not isinstance(operation, Constant) and sweep.has_result_cotangent(operation):
                 with sweep.b.at(operation.where, "change"):
-                    self._back_through(sweep, operation)
+                    self._propagate_operation(sweep, operation)
 
-    def sweep(self, b: Builder, of: Mapping[Value, Value]) -> Sweep:
-        """Create the accumulator of the cotangents of a scope, with the initial cotangents `of`."""
+    def new_sweep(self, b: Builder, initial_cotangents: Mapping[Value, Value]) -> Sweep:
+        """Create the accumulator of the cotangents of a scope, with some initial cotangents."""
         sweep = Sweep(b, self.active, self.selected)
-        for value, change in of.items():
-            sweep.add(value, change)
+        for value, cotangent in initial_cotangents.items():
+            sweep.add(value, cotangent)
         return sweep
 
-    def _back_through(self, sweep: Sweep, operation: Operation) -> None:
+    def _propagate_operation(self, sweep: Sweep, operation: Operation) -> None:
         if isinstance(operation, Op):
             sweep.propagate(operation)
         elif isinstance(operation, Guard):
             sweep.add(operation.value, sweep.of.get(operation.output))
         elif isinstance(operation, If):
-            self._back_through_choice(sweep, operation)
+            self._propagate_choice(sweep, operation)
         elif isinstance(operation, Loop):
             self.through_loop(self, sweep, operation)
 
-    def _back_through_choice(self, sweep: Sweep, choice: If) -> None:
+    def _propagate_choice(self, sweep: Sweep, choice: If) -> None:
         """Append a choice that returns cotangents: zeros for values that only the other branch reads."""
         b = sweep.b
         active_captures = [value for value in captures(choice) if sweep.needs_cotangent(value)]
         if not active_captures:
             return
         output_cotangents = {o: sweep.of[o] for o in choice.outputs if o in sweep.of}
-        then, otherwise = (
+        then_branch, else_branch = (
             self._backward_branch(b, branch, choice, output_cotangents, active_captures)
             for branch in (choice.then, choice.otherwise)
         )
@@ -150,9 +155,9 @@ class Reverse(Struct):
             b.new(value.dtype, value.shape, f"{value.name} change") for value in active_captures
         )
         name = b.name(f"{choice.name} backward")
-        b.append(If(name, choice.condition, then, otherwise, outputs, choice.where))
-        for value, change in zip(active_captures, outputs, strict=True):
-            sweep.add(value, change)
+        b.append(If(name, choice.condition, then_branch, else_branch, outputs, choice.where))
+        for value, cotangent in zip(active_captures, outputs, strict=True):
+            sweep.add(value, cotangent)
 
     def _backward_branch(
         self,
@@ -163,12 +168,12 @@ class Reverse(Struct):
         active_captures: Iterable[Value],
     ) -> Branch:
         inside = b.body()
-        ops, new = self.copy_operations(b, branch.ops, {})
-        ops = self.forward(inside, ops)
-        sweep = self.sweep(inside, {})
+        ops, copies_by_value = self.copy_operations(b, branch.ops, {})
+        ops = self.append_forward(inside, ops)
+        sweep = self.new_sweep(inside, {})
         for leaf, output in zip(branch.leaves, choice.outputs, strict=True):
-            sweep.add(new.get(leaf, leaf), output_cotangents.get(output))
-        self.back(sweep, ops)
+            sweep.add(copies_by_value.get(leaf, leaf), output_cotangents.get(output))
+        self.propagate_backward(sweep, ops)
         leaves = tuple(_cotangent_leaf(inside, sweep, value) for value in active_captures)
         return Branch(tuple(inside.ops), leaves)
 

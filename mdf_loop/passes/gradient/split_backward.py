@@ -44,7 +44,7 @@ def split_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     parts = SplitBody(outside, executed, body)
     adjoints = _append_recursion(outside, executed, body, parts)
     parts.add_cotangents(outside, adjoints)
-    executed.back_through_cuts(reverse, outside)
+    executed.propagate_through_cuts(reverse, outside)
 
 
 class SplitBody:
@@ -54,8 +54,8 @@ class SplitBody:
 
     Attributes:
         rows: Stacked values of all iterations, by the value of one iteration.
-        same: Values outside of the loop that replace loop-invariant values of the body.
-        core: Operations of the recursion.
+        invariant_values: Values outside of the loop that replace loop-invariant values of the body.
+        recursion_ops: Operations of the recursion.
     """
 
     def __init__(self, outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> None:
@@ -63,57 +63,72 @@ class SplitBody:
         self.executed = executed
         self.body = body
         self.rows = iteration_rows(outside, executed, body)
-        adjoints = _dependent_values(body.ops, body.leaving.values())
-        known = [op for op in body.ops if adjoints.isdisjoint(results(op))]
-        self._adjoint_ops = [op for op in body.ops if not adjoints.isdisjoint(results(op))]
-        entering = [body.of(c.enter) for c in body.leaving]
+        adjoint_values = _dependent_values(body.ops, body.leaving.values())
+        ops_before_recursion = [op for op in body.ops if adjoint_values.isdisjoint(results(op))]
+        self._adjoint_ops = [op for op in body.ops if not adjoint_values.isdisjoint(results(op))]
+        entering_cotangents = [body.cotangent_of(c.enter) for c in body.leaving]
         cotangents = [
-            body.of(value) for value in (*body.captured, *(s.row for s in executed.loop.scanned))
+            body.cotangent_of(value)
+            for value in (*body.captured, *(s.row for s in executed.loop.scanned))
         ]
-        self.core = _producers_of(self._adjoint_ops, entering)
+        self.recursion_ops = _producers_of(self._adjoint_ops, entering_cotangents)
         self._ops_after_recursion = _producers_of(self._adjoint_ops, cotangents)
-        known_values = {value for op in known for value in results(op)}
+        values_before_recursion = {value for op in ops_before_recursion for value in results(op)}
         values = [
             v
-            for op in (*self.core, *self._ops_after_recursion)
+            for op in (*self.recursion_ops, *self._ops_after_recursion)
             for v in reads(op)
-            if v in known_values
+            if v in values_before_recursion
         ]
-        values += [v for v in (*entering, *cotangents) if v is not None and v in known_values]
-        computed, stacked = vectorize_iterations(self.b, known, values, self.rows, executed.extent)
-        self.rows |= {value: computed[value] for value in stacked}
-        self.same = {value: new for value, new in computed.items() if value not in stacked}
-        self.core = [substitute(op, self.same) for op in self.core]
-        self._ops_after_recursion = [substitute(op, self.same) for op in self._ops_after_recursion]
+        values += [
+            v
+            for v in (*entering_cotangents, *cotangents)
+            if v is not None and v in values_before_recursion
+        ]
+        vectorized_values, stacked = vectorize_iterations(
+            self.b, ops_before_recursion, values, self.rows, executed.extent
+        )
+        self.rows |= {value: vectorized_values[value] for value in stacked}
+        self.invariant_values = {
+            value: invariant
+            for value, invariant in vectorized_values.items()
+            if value not in stacked
+        }
+        self.recursion_ops = [substitute(op, self.invariant_values) for op in self.recursion_ops]
+        self._ops_after_recursion = [
+            substitute(op, self.invariant_values) for op in self._ops_after_recursion
+        ]
 
     def add_cotangents(self, outside: Sweep, adjoints: Mapping[Value, Value]) -> None:
         """Add the cotangents of captured values and scanned rows, from the adjoints of all iterations."""
         rows, b = {**self.rows, **adjoints}, self.b
-        captured = {value: self._cotangent_of(value) for value in self.body.captured}
+        captured_cotangents = {value: self._cotangent_of(value) for value in self.body.captured}
         count, extent = self.executed.count, self.executed.extent
         sums = sum_over_iterations(
-            b, self._ops_after_recursion, captured.values(), rows, count, extent
+            b, self._ops_after_recursion, captured_cotangents.values(), rows, count, extent
         )
-        for value, cotangent in captured.items():
+        for value, cotangent in captured_cotangents.items():
             outside.add(value, sums[cotangent])
-        scanned = [s for s in self.executed.loop.scanned if self.body.of(s.row) is not None]
+        scanned = [
+            s for s in self.executed.loop.scanned if self.body.cotangent_of(s.row) is not None
+        ]
         row_cotangents = [self._cotangent_of(s.row) for s in scanned]
-        computed, stacked = vectorize_iterations(
+        vectorized_values, stacked = vectorize_iterations(
             b, self._ops_after_recursion, row_cotangents, rows, extent
         )
-        for each, cotangent in zip(scanned, row_cotangents, strict=True):
+        for scan, cotangent in zip(scanned, row_cotangents, strict=True):
             stack = (
-                computed[cotangent]
+                vectorized_values[cotangent]
                 if cotangent in stacked
-                else repeat_rows(b, computed[cotangent], count)
+                else repeat_rows(b, vectorized_values[cotangent], count)
             )
-            outside.add(each.rows, restore_scan_axis(b, stack, each))
+            outside.add(scan.rows, restore_scan_axis(b, stack, scan))
 
     def _cotangent_of(self, value: Value) -> Value:
         """Return the cotangent of a value that an iteration reads."""
-        cotangent = self.body.of(value)
+        cotangent = self.body.cotangent_of(value)
         assert cotangent is not None
-        return self.same.get(cotangent, cotangent)
+        return self.invariant_values.get(cotangent, cotangent)
 
 
 def iteration_rows(
@@ -122,10 +137,10 @@ def iteration_rows(
     """Return the values that an iteration reads, stacked over all iterations along the first axis."""
     b, loop, inside = outside.b, executed.loop, body.inside
     zero, one = scalar(b, 0, "int64"), scalar(b, 1, "int64")
-    numbers = b.op("Range", zero, executed.count, one)
+    iteration_numbers = b.op("Range", zero, executed.count, one)
     if loop.first is not None:
-        numbers = b.op("Add", numbers, loop.first)
-    rows = {inside[loop.iteration]: numbers}
+        iteration_numbers = b.op("Add", iteration_numbers, loop.first)
+    rows = {inside[loop.iteration]: iteration_numbers}
     rows |= {inside[c.enter]: executed.tape[c.enter] for c in loop.carried}
     rows |= {inside[s.row]: rows_along_first_axis(b, s) for s in loop.scanned}
     return rows | {
@@ -138,39 +153,47 @@ def _append_recursion(
 ) -> dict[Value, Value]:
     """Append the loop of adjoints, and return the adjoints of all iterations in forward order."""
     b = outside.b
-    read = {value for op in parts.core for value in reads(op)}
+    read_values = {value for op in parts.recursion_ops for value in reads(op)}
     carried, recorded = [], []
     for c, change in body.leaving.items():
-        cotangent = body.of(c.enter)
-        read.update({cotangent} if cotangent is not None else ())
-        leave = zeros(b, change) if cotangent is None else parts.same.get(cotangent, cotangent)
-        first = outside.of.get(c.final) or zeros(b, c.final)
-        final = b.new(change.dtype, c.initial.shape, f"{c.enter.name} change")
-        carried.append(Carried(first, change, leave, final, change.name))
+        cotangent = body.cotangent_of(c.enter)
+        read_values.update({cotangent} if cotangent is not None else ())
+        next_adjoint = (
+            zeros(b, change)
+            if cotangent is None
+            else parts.invariant_values.get(cotangent, cotangent)
+        )
+        final_cotangent = outside.of.get(c.final) or zeros(b, c.final)
+        initial_cotangent = b.new(change.dtype, c.initial.shape, f"{c.enter.name} change")
+        carried.append(
+            Carried(final_cotangent, change, next_adjoint, initial_cotangent, change.name)
+        )
         stack = b.new(change.dtype, (executed.extent, *(change.shape or ())), f"{change.name} rows")
         recorded.append(Recorded(change, stack))
-    scanned = [Scanned(rows, value, 0, True) for value, rows in parts.rows.items() if value in read]
-    executed.append_backward(b, carried, recorded, parts.core, scanned)
-    for c, backward in zip(body.leaving, carried, strict=True):
-        executed.add_initial_cotangent(outside, c, backward.final)
+    scanned = [
+        Scanned(rows, value, 0, True) for value, rows in parts.rows.items() if value in read_values
+    ]
+    executed.append_backward(b, carried, recorded, parts.recursion_ops, scanned)
+    for c, carried_adjoint in zip(body.leaving, carried, strict=True):
+        executed.add_initial_cotangent(outside, c, carried_adjoint.final)
     return {record.row: reverse_rows(b, record.stack) for record in recorded}
 
 
 def _dependent_values(ops: Iterable[Operation], values: Iterable[Value]) -> set[Value]:
     """Return the given values and all values that depend on them, also through shapes."""
-    dependent = set(values)
+    dependent_values = set(values)
     for op in ops:
-        if not dependent.isdisjoint(reads(op)):
-            dependent.update(results(op))
-    return dependent
+        if not dependent_values.isdisjoint(reads(op)):
+            dependent_values.update(results(op))
+    return dependent_values
 
 
 def _producers_of(ops: Sequence[Operation], values: Iterable[Value | None]) -> list[Operation]:
     """Return the operations that the given values depend on, in program order."""
-    read = {value for value in values if value is not None}
+    needed_values = {value for value in values if value is not None}
     producers: list[Operation] = []
     for op in reversed(ops):
-        if not isinstance(op, Constant) and not read.isdisjoint(results(op)):
+        if not isinstance(op, Constant) and not needed_values.isdisjoint(results(op)):
             producers.append(op)
-            read.update(reads(op))
+            needed_values.update(reads(op))
     return producers[::-1]

@@ -58,9 +58,9 @@ class _Sums(Struct):
         factors = self._factors(value)
         if factors is not None:
             yield from factors
-        elif (parts := self._linear_operands(value)) is not None:
-            for part in parts:
-                yield from self.leaves(part)
+        elif (linear_operands := self._linear_operands(value)) is not None:
+            for linear_operand in linear_operands:
+                yield from self.leaves(linear_operand)
         else:
             yield value
 
@@ -79,9 +79,9 @@ class _Sums(Struct):
         op = self.makers.get(value)
         if op is None or op.op_type not in ("Add", "Transpose"):
             return None
-        parts = [x for x in op.inputs if x is not None]
-        is_linear = op.op_type == "Transpose" or all(x.shape == value.shape for x in parts)
-        return parts if is_linear and is_fixed(value.shape) else None
+        operands = [x for x in op.inputs if x is not None]
+        is_linear = op.op_type == "Transpose" or all(x.shape == value.shape for x in operands)
+        return operands if is_linear and is_fixed(value.shape) else None
 
     def _factors(self, value: Value) -> tuple[Value, Value] | None:
         """Return the two matrices, or the column and the row, whose products are summed, or None."""
@@ -106,18 +106,20 @@ class _Sums(Struct):
     def _sum_of_products(self, left: Value, right: Value) -> Value:
         b = self.b
         (n, k), m = left.shape or (0, 0), (right.shape or (0,))[-1]
-        wide, deep = self.computed[left], self.computed[right]
+        wide_matrix, deep_matrix = self.computed[left], self.computed[right]
         if left in self.stacked and right in self.stacked:
-            wide = b.op("Reshape", b.op("Transpose", wide, perm=(1, 0, 2)), ints(b, int(n), -1))
-            return b.op("MatMul", wide, b.op("Reshape", deep, ints(b, -1, int(m))))
-        once = left in self.stacked and right not in self.stacked
-        deep = self.computed[right] if once else self._sum_of_rows(right)
-        wide = self._sum_of_rows(left) if once else self.computed[left]
-        return b.op("MatMul", wide, b.op("Reshape", deep, ints(b, int(k), int(m))))
+            wide_matrix = b.op(
+                "Reshape", b.op("Transpose", wide_matrix, perm=(1, 0, 2)), ints(b, int(n), -1)
+            )
+            return b.op("MatMul", wide_matrix, b.op("Reshape", deep_matrix, ints(b, -1, int(m))))
+        is_right_invariant = left in self.stacked and right not in self.stacked
+        deep_matrix = self.computed[right] if is_right_invariant else self._sum_of_rows(right)
+        wide_matrix = self._sum_of_rows(left) if is_right_invariant else self.computed[left]
+        return b.op("MatMul", wide_matrix, b.op("Reshape", deep_matrix, ints(b, int(k), int(m))))
 
     def _sum_of_rows(self, value: Value) -> Value:
         """Return the sum over the rows, or the product with the count for a loop-invariant value."""
-        b, computed = self.b, self.computed[value]
+        b, rows = self.b, self.computed[value]
         if value in self.stacked:
-            return sum_of(b, computed, (0,))
-        return b.op("Mul", computed, cast(b, self.count, computed.dtype))
+            return sum_of(b, rows, (0,))
+        return b.op("Mul", rows, cast(b, self.count, rows.dtype))

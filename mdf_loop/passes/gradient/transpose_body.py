@@ -41,7 +41,7 @@ class TransposedBody(Struct, frozen=True):
         """Operations of the copied body, followed by the backward operations."""
         return self.sweep.b.ops
 
-    def of(self, value: Value) -> Value | None:
+    def cotangent_of(self, value: Value) -> Value | None:
         """Return the cotangent of a value that the body reads, or None."""
         return self.sweep.of.get(self.inside.get(value, value))
 
@@ -71,21 +71,21 @@ def transpose_body(
     for value in (loop.iteration, *(c.enter for c in loop.carried), *(s.row for s in loop.scanned)):
         replacements[value] = replace(value, name=b.name(value.name))
     ops, copies = reverse.copy_operations(b, loop.ops, replacements)
-    ops = reverse.forward(body, ops)
+    ops = reverse.append_forward(body, ops)
     if leaving is None:
-        leaving = (c for c in loop.carried if reverse.changes(c.enter))
+        leaving = (c for c in loop.carried if reverse.is_active_float(c.enter))
     if rows is None:
         rows = (r for r in loop.recorded if r.stack in outside.of)
-    changes = {c: _new_cotangent(b, c.enter) for c in leaving}
-    row_changes = {r: _new_cotangent(b, r.row) for r in rows}
-    sweep = reverse.sweep(body, {})
-    for c, change in changes.items():
-        sweep.add(copies.get(c.leave, c.leave), change)
-    for r, change in row_changes.items():
-        sweep.add(copies.get(r.row, r.row), change)
-    reverse.back(sweep, ops)
+    leaving_cotangents = {c: _new_cotangent(b, c.enter) for c in leaving}
+    row_cotangents = {r: _new_cotangent(b, r.row) for r in rows}
+    sweep = reverse.new_sweep(body, {})
+    for c, cotangent in leaving_cotangents.items():
+        sweep.add(copies.get(c.leave, c.leave), cotangent)
+    for r, cotangent in row_cotangents.items():
+        sweep.add(copies.get(r.row, r.row), cotangent)
+    reverse.propagate_backward(sweep, ops)
     captured = tuple(v for v in captures(loop) if v in sweep.of)
-    return TransposedBody(copies, changes, row_changes, captured, sweep)
+    return TransposedBody(copies, leaving_cotangents, row_cotangents, captured, sweep)
 
 
 def _new_cotangent(b: Builder, value: Value) -> Value:

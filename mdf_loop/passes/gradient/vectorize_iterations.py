@@ -40,21 +40,30 @@ def vectorize_iterations(
     """
     values = tuple(dict.fromkeys(values))
     program = _body_program(b, ops, values)
-    names = [e.value.name for e in program.inputs if e.value in rows]
-    batched = batch(program, names, extent)
-    if len(batched.outputs) > len(values):
+    stacked_input_names = [e.value.name for e in program.inputs if e.value in rows]
+    batched_program = batch(program, stacked_input_names, extent)
+    if len(batched_program.outputs) > len(values):
         raise UnsupportedError(
             "inner loops record as many rows as they have iterations, which is not the same each time",
             b.where,
         )
-    pairs = list(zip(program.inputs, batched.inputs, strict=True))
-    replacements = {new.value: rows.get(old.value, old.value) for old, new in pairs}
-    axes = {str((new.value.shape or ("",))[0]) for old, new in pairs if old.value in rows}
-    batched_ops, copies = copy_operations(b, batched.ops, replacements, dict.fromkeys(axes, extent))
+    input_pairs = list(zip(program.inputs, batched_program.inputs, strict=True))
+    replacements = {
+        batched_input.value: rows.get(scalar_input.value, scalar_input.value)
+        for scalar_input, batched_input in input_pairs
+    }
+    axis_names = {
+        str((batched_input.value.shape or ("",))[0])
+        for scalar_input, batched_input in input_pairs
+        if scalar_input.value in rows
+    }
+    batched_ops, copies = copy_operations(
+        b, batched_program.ops, replacements, dict.fromkeys(axis_names, extent)
+    )
     b.ops += batched_ops
     computed: dict[Value, Value] = {}
     stacked: set[Value] = set()
-    for value, output in zip(values, batched.outputs, strict=True):
+    for value, output in zip(values, batched_program.outputs, strict=True):
         copy = copies.get(output.value) or replacements.get(output.value, output.value)
         if output.members == 1:
             copy = _iteration_axis_first(b, copy, next(iter(rows.values())))
@@ -68,19 +77,21 @@ def _iteration_axis_first(b: Builder, recorded: Value, like: Value) -> Value:
 
     An inner loop of no iterations records no rows, but the outer loop has iterations.
     """
-    turned = b.op("Transpose", recorded, perm=(1, 0, *range(2, rank(recorded))))
-    inner = b.op("Shape", turned, start=1)
-    shape = b.op("Concat", b.op("Shape", like, start=0, end=1), inner, axis=0)
-    return b.op("Reshape", turned, shape, allowzero=1)
+    transposed = b.op("Transpose", recorded, perm=(1, 0, *range(2, rank(recorded))))
+    inner_shape = b.op("Shape", transposed, start=1)
+    shape = b.op("Concat", b.op("Shape", like, start=0, end=1), inner_shape, axis=0)
+    return b.op("Reshape", transposed, shape, allowzero=1)
 
 
 def _body_program(b: Builder, ops: Sequence[Operation], values: Sequence[Value]) -> Program:
     """Return the operations of one iteration as a program whose inputs are all values from outside."""
-    computed = {value for operation in ops for value in results(operation)}
-    read = dict.fromkeys(v for operation in ops for v in reads(operation) if v not in computed)
-    read |= dict.fromkeys(v for v in values if v not in computed)
-    constant_arrays = {v: array for v in read if (array := b.constant_of(v)) is not None}
+    computed_values = {value for operation in ops for value in results(operation)}
+    outer_values = dict.fromkeys(
+        v for operation in ops for v in reads(operation) if v not in computed_values
+    )
+    outer_values |= dict.fromkeys(v for v in values if v not in computed_values)
+    constant_arrays = {v: array for v in outer_values if (array := b.constant_of(v)) is not None}
     constants = [Constant(value, array) for value, array in constant_arrays.items()]
-    inputs = tuple(Input(value) for value in read if value not in constant_arrays)
+    inputs = tuple(Input(value) for value in outer_values if value not in constant_arrays)
     outputs = tuple(Output(f"wanted {k}", value) for k, value in enumerate(values))
     return eliminate_dead_code(Program("", inputs, (*constants, *ops), outputs))

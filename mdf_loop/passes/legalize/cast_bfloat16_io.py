@@ -19,26 +19,26 @@ _BFLOAT16 = "bfloat16"
 
 def cast_bfloat16_io(program: Program) -> Program:
     """Return the program with float32 inputs and outputs in place of bfloat16 ones."""
-    before: list[Op] = []
-    after: list[Op] = []
+    input_casts: list[Op] = []
+    output_casts: list[Op] = []
     inputs: list[Input] = []
     outputs: list[Output] = []
     for entry in program.inputs:
         if entry.value.dtype == _BFLOAT16:
-            wide = replace(entry.value, dtype="float32")
-            before.append(_cast(wide, entry.value))
-            entry = replace(entry, value=wide)
+            float32_input = replace(entry.value, dtype="float32")
+            input_casts.append(_cast(float32_input, entry.value))
+            entry = replace(entry, value=float32_input)
         inputs.append(entry)
     for output in program.outputs:
         value = output.value
         if value.dtype == _BFLOAT16:
-            wide = Value(output.name, "float32", value.shape, value.where)
-            after.append(_cast(value, wide))
-            output = replace(output, value=wide)
+            float32_input = Value(output.name, "float32", value.shape, value.where)
+            output_casts.append(_cast(value, float32_input))
+            output = replace(output, value=float32_input)
         outputs.append(output)
-    if not before and not after:
+    if not input_casts and not output_casts:
         return program
-    ops = (*before, *program.ops, *after)
+    ops = (*input_casts, *program.ops, *output_casts)
     return replace(program, inputs=tuple(inputs), ops=ops, outputs=tuple(outputs))
 
 

@@ -34,58 +34,68 @@ from mdf_loop.ir import (
 )
 from mdf_loop.ops.cuda_replacements import INDEX_OUTSIDE, extent_of
 from mdf_loop.ops.registry import Known, row_of
-from mdf_loop.passes.failing import constants_of
+from mdf_loop.passes.failing import constant_lookup
 from mdf_loop.passes.rewrite import rewrite, rewrite_loops
 
 
 def for_cuda(program: Program) -> Program:
     """Return the program with guards and shape checks that fail wherever the CPU kernels fail."""
-    known = constants_of(program.ops)
+    find_constant = constant_lookup(program.ops)
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
         rewrite_op = row_of(op.op_type).for_cuda
-        replacement = None if rewrite_op is None else rewrite_op(b, op, known)
+        replacement = None if rewrite_op is None else rewrite_op(b, op, find_constant)
         return None if replacement is None else (replacement,)
 
-    return rewrite_loops(rewrite(program, rule), lambda b, loop: _rewrite_loop(b, loop, known))
+    return rewrite_loops(
+        rewrite(program, rule), lambda b, loop: _rewrite_loop(b, loop, find_constant)
+    )
 
 
-def _rewrite_loop(b: Builder, loop: Loop, known: Known) -> Loop:
-    before, after = b.body(), b.body()
-    for each in loop.scanned:
-        with b.at(loop.where, each.row.name), before.at(loop.where, each.row.name):
-            loop = _check_scan_length(b, before, loop, each, known)
-    copies = {value: after.op("Identity", value) for value in _passed_through(loop)}
+def _rewrite_loop(b: Builder, loop: Loop, find_constant: Known) -> Loop:
+    ops_before_loop, identity_ops = b.body(), b.body()
+    for scan in loop.scanned:
+        with b.at(loop.where, scan.row.name), ops_before_loop.at(loop.where, scan.row.name):
+            loop = _check_scan_length(b, ops_before_loop, loop, scan, find_constant)
+    copies = {
+        value: identity_ops.op("Identity", value) for value in _unchanged_carried_values(loop)
+    }
     return replace(
         loop,
         carried=tuple(replace(c, leave=copies.get(c.leave, c.leave)) for c in loop.carried),
         recorded=tuple(replace(r, row=copies.get(r.row, r.row)) for r in loop.recorded),
-        ops=(*before.ops, *loop.ops, *after.ops),
+        ops=(*ops_before_loop.ops, *loop.ops, *identity_ops.ops),
     )
 
 
-def _passed_through(loop: Loop) -> set[Value]:
+def _unchanged_carried_values(loop: Loop) -> set[Value]:
     """Return the carried values that leave an iteration unchanged."""
     return {carried.enter for carried in loop.carried}.intersection(body_outputs(loop))
 
 
 def _check_scan_length(
-    b: Builder, inside: Builder, loop: Loop, scan: Scanned, known: Known
+    b: Builder, inside: Builder, loop: Loop, scan: Scanned, find_constant: Known
 ) -> Loop:
     """Check the number of scanned rows before the loop, or in each iteration if the loop has a condition."""
-    trip, shape = known(loop.trip_count), scan.rows.shape
+    constant_trip_count, shape = find_constant(loop.trip_count), scan.rows.shape
     extent = None if shape is None else shape[scan.axis]
-    if isinstance(extent, int) and trip is not None and trip <= extent:
+    if (
+        isinstance(extent, int)
+        and constant_trip_count is not None
+        and constant_trip_count <= extent
+    ):
         return loop
-    rows = extent_of(b, scan.rows, scan.axis)
+    row_count = extent_of(b, scan.rows, scan.axis)
     if loop.trip_count is not None and loop.condition is None:
-        ok = b.op("LessOrEqual", loop.trip_count, rows)
-        return replace(loop, trip_count=b.guard(loop.trip_count, ok, INDEX_OUTSIDE))
-    number = loop.iteration
+        fits_rows = b.op("LessOrEqual", loop.trip_count, row_count)
+        return replace(loop, trip_count=b.guard(loop.trip_count, fits_rows, INDEX_OUTSIDE))
+    iteration = loop.iteration
     if loop.first is not None:
-        number = inside.op("Sub", number, loop.first)
+        iteration = inside.op("Sub", iteration, loop.first)
     unchecked = b.new(scan.row.dtype, scan.row.shape, scan.row.name)
-    guard = Guard(unchecked, inside.op("Less", number, rows), scan.row, INDEX_OUTSIDE, loop.where)
+    guard = Guard(
+        unchecked, inside.op("Less", iteration, row_count), scan.row, INDEX_OUTSIDE, loop.where
+    )
     inside.append(guard)
     scanned = tuple(replace(s, row=unchecked) if s is scan else s for s in loop.scanned)
     return replace(loop, scanned=scanned)

@@ -35,10 +35,14 @@ def guard_integer_division(program: Program) -> Program:
     if not any(_may_trap(operation) for operation in walk(program.ops)):
         return program
     facts = _DivisionFacts()
-    facts.learn(walk(program.ops))
+    facts.learn_facts(walk(program.ops))
 
     def rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        return None if not _may_trap(op) or facts.excludes(op) else (_guarded_division(b, op),)
+        return (
+            None
+            if not _may_trap(op) or facts.excludes_overflow(op)
+            else (_build_guarded_division(b, op),)
+        )
 
     return rewrite(program, rule)
 
@@ -53,17 +57,17 @@ def _may_trap(operation: Operation) -> bool:
     return operation.outputs[0].dtype in _TRAPPING_DTYPES and not operation.attributes.get("fmod")
 
 
-def _guarded_division(b: Builder, op: Op) -> Value:
+def _build_guarded_division(b: Builder, op: Op) -> Value:
     """Build the replacement of an integer division, which cannot overflow."""
     dividend, divisor = operand(op, 0), operand(op, 1)
     one, minus_one = constant_like(b, 1, divisor), constant_like(b, -1, divisor)
     if divisor.shape == () and b.constant_of(divisor) is not None:  # the divisor is -1
         return b.op("Neg", dividend) if op.op_type == "Div" else b.op("Mod", dividend, one)
-    turns = b.op("Equal", divisor, minus_one)
-    quotient = b.op(op.op_type, dividend, b.op("Where", turns, one, divisor))
+    is_minus_one = b.op("Equal", divisor, minus_one)
+    quotient = b.op(op.op_type, dividend, b.op("Where", is_minus_one, one, divisor))
     if op.op_type == "Mod":
         return quotient
-    return b.op("Mul", quotient, b.op("Where", turns, minus_one, one))
+    return b.op("Mul", quotient, b.op("Where", is_minus_one, minus_one, one))
 
 
 class _DivisionFacts(Struct):
@@ -74,24 +78,24 @@ class _DivisionFacts(Struct):
     _minus_one: set[Value] = field(default_factory=set)
     _minus_one_tests: set[tuple[Value, Value | None]] = field(default_factory=set)
 
-    def excludes(self, op: Op) -> bool:
+    def excludes_overflow(self, op: Op) -> bool:
         """Return True if a division can never divide the smallest number by -1."""
         return op.inputs[0] in self.never_smallest or op.inputs[1] in self.never_minus_one
 
-    def learn(self, operations: Iterable[Operation]) -> None:
+    def learn_facts(self, operations: Iterable[Operation]) -> None:
         """Derive facts about values from operations, in which operands come before results."""
         for operation in operations:
             if isinstance(operation, Constant):
                 self._learn_constant(operation)
             elif isinstance(operation, Loop):
-                numbered = operation.iteration if operation.first is None else None
-                self._exclude_both((numbered, operation.count))
+                counter = operation.iteration if operation.first is None else None
+                self._exclude_both((counter, operation.count))
             elif isinstance(operation, Op):
                 self._learn_op(operation)
 
     def _exclude_both(self, values: Iterable[Value | None]) -> None:
-        for known in (self.never_minus_one, self.never_smallest):
-            known.update(value for value in values if value is not None)
+        for excluded_values in (self.never_minus_one, self.never_smallest):
+            excluded_values.update(value for value in values if value is not None)
 
     def _learn_constant(self, constant: Constant) -> None:
         value, array = constant.value, constant.array
@@ -111,7 +115,7 @@ class _DivisionFacts(Struct):
         elif op.op_type == "Cast":
             self._learn_cast(op)
         elif row.moves is not None:
-            self._learn_move(op, [op.inputs[k] for k in row.moves(op)])
+            self._learn_selection(op, [op.inputs[k] for k in row.moves(op)])
         elif op.op_type == "Equal" and op.inputs[1] in self._minus_one:
             self._minus_one_tests.add((op.outputs[0], op.inputs[0]))
 
@@ -127,7 +131,7 @@ class _DivisionFacts(Struct):
         if kind != "i" or source in self.never_minus_one:
             self.never_minus_one.add(target)
 
-    def _learn_move(self, op: Op, parts: Iterable[Value | None]) -> None:
+    def _learn_selection(self, op: Op, parts: Iterable[Value | None]) -> None:
         """Derive facts about a result that holds only elements of the operands `parts`."""
         if self.never_smallest.issuperset(parts):
             self.never_smallest.update(op.outputs)

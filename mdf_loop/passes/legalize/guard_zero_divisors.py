@@ -30,55 +30,55 @@ from mdf_loop.passes.rewrite import rewrite
 
 def guard_zero_divisors(program: Program) -> Program:
     """Return the program in which integer divisions by zero fail only if an element is divided."""
-    makers: dict[Value, Op] = {}
+    producers: dict[Value, Op] = {}
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
-        makers[op.outputs[0]] = op
-        return _guard_division(b, op, makers)
+        producers[op.outputs[0]] = op
+        return _guard_division(b, op, producers)
 
     return rewrite(program, rule)
 
 
-def _guard_division(b: Builder, op: Op, makers: Mapping[Value, Op]) -> tuple[Value, ...] | None:
-    """Return the replacement of a division, or None; `makers` maps earlier results to their operations."""
+def _guard_division(b: Builder, op: Op, producers: Mapping[Value, Op]) -> tuple[Value, ...] | None:
+    """Return the replacement of a division, or None; `producers` maps earlier results to their operations."""
     if op.op_type not in ("Div", "Mod") or kind_of(op.outputs[0].dtype) not in "iu":
         return None
     divisor = b.constant_of(operand(op, 1))
     if divisor is None:
-        return _guard_empty_division(b, op, makers)
+        return _guard_empty_division(b, op, producers)
     if np.all(divisor):
         return None
-    harmless = b.constant(np.where(divisor == 0, np.array(1, divisor.dtype), divisor))
-    quotient = b.op(op.op_type, operand(op), harmless, **op.attributes)
+    nonzero_divisor = b.constant(np.where(divisor == 0, np.array(1, divisor.dtype), divisor))
+    quotient = b.op(op.op_type, operand(op), nonzero_divisor, **op.attributes)
     if is_fixed(quotient.shape) and 0 in quotient.shape:
         return (quotient,)
-    divides_nothing = b.constant(np.array(False))
+    false_constant = b.constant(np.array(False))
     if not is_fixed(quotient.shape):
-        divides_nothing = b.op("Equal", b.op("Size", quotient), scalar(b, 0, "int64"))
-    return (b.guard(quotient, divides_nothing, DIVIDED_BY_ZERO),)
+        false_constant = b.op("Equal", b.op("Size", quotient), scalar(b, 0, "int64"))
+    return (b.guard(quotient, false_constant, DIVIDED_BY_ZERO),)
 
 
 def _guard_empty_division(
-    b: Builder, op: Op, makers: Mapping[Value, Op]
+    b: Builder, op: Op, producers: Mapping[Value, Op]
 ) -> tuple[Value, ...] | None:
     """Return a quotient that allows a zero divisor for an empty dividend, or None if no change is needed."""
     dividend, divisor = operand(op), operand(op, 1)
-    if _is_guarded(makers, divisor, dividend):
+    if _is_guarded(producers, divisor, dividend):
         return None
     if not is_fixed(dividend.shape):
         is_empty = b.op("Equal", b.op("Size", dividend), scalar(b, 0, "int64"))
-        harmless = b.op("Where", is_empty, constant_like(b, 1, divisor), divisor)
-        return (b.op(op.op_type, dividend, harmless, **op.attributes),)
+        nonzero_divisor = b.op("Where", is_empty, constant_like(b, 1, divisor), divisor)
+        return (b.op(op.op_type, dividend, nonzero_divisor, **op.attributes),)
     return (b.op("Mul", dividend, divisor),) if 0 in dividend.shape else None
 
 
-def _is_guarded(makers: Mapping[Value, Op], divisor: Value, dividend: Value) -> bool:
+def _is_guarded(producers: Mapping[Value, Op], divisor: Value, dividend: Value) -> bool:
     """Return True if the divisor is already replaced by 1 for an empty dividend."""
-    choice = makers.get(divisor)
-    if choice is None or choice.op_type != "Where":
+    selection = producers.get(divisor)
+    if selection is None or selection.op_type != "Where":
         return False
-    test = makers.get(operand(choice))
-    size = makers.get(operand(test)) if test is not None and test.op_type == "Equal" else None
-    if size is not None and size.op_type == "Size" and operand(size) is dividend:
+    test = producers.get(operand(selection))
+    size_op = producers.get(operand(test)) if test is not None and test.op_type == "Equal" else None
+    if size_op is not None and size_op.op_type == "Size" and operand(size_op) is dividend:
         return True
-    return _is_guarded(makers, operand(choice, 2), dividend)
+    return _is_guarded(producers, operand(selection, 2), dividend)

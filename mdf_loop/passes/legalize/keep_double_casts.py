@@ -49,29 +49,29 @@ class _CastSeparator:
     """Rewrite rule that tracks the producers in front of each cast."""
 
     def __init__(self) -> None:
-        self.makers: dict[Value, Op] = {}
+        self.producers: dict[Value, Op] = {}
 
     def rule(self, b: Builder, op: Op) -> tuple[Value, ...] | None:
         """Return the value that replaces a cast, or None to keep the cast."""
-        self.makers[op.outputs[0]] = op
+        self.producers[op.outputs[0]] = op
         if op.op_type != "Cast":
             return None
-        path = self._path_from_cast(b, operand(op))
-        if path is None:
+        ops_from_cast = self._path_from_cast(b, operand(op))
+        if ops_from_cast is None:
             return None
-        *between, first = path
-        source, middle = operand(first), first.outputs[0].dtype
-        is_moved_only = all(each.op_type in NOOP_MOVES for each in between)
+        *moves, first_cast = ops_from_cast
+        source, middle_dtype = operand(first_cast), first_cast.outputs[0].dtype
+        is_moved_only = all(move_op.op_type in NOOP_MOVES for move_op in moves)
         if (
             is_moved_only
             and source.dtype == op.outputs[0].dtype
-            and _is_lossless(source.dtype, middle)
+            and _is_lossless(source.dtype, middle_dtype)
         ):
-            if all(_has_kernel_for(move, source) for move in between):
-                return (_apply_moves(b, source, between),)
+            if all(_has_kernel_for(move, source) for move in moves):
+                return (_apply_moves(b, source, moves),)
             return None
-        if middle not in _REMOVED_DTYPES or _is_one_cast_equal(
-            source.dtype, middle, op.outputs[0].dtype
+        if middle_dtype not in _REMOVED_DTYPES or _is_one_cast_equal(
+            source.dtype, middle_dtype, op.outputs[0].dtype
         ):
             return None
         return (b.op("Cast", b.op("Max", operand(op)), **op.attributes),)
@@ -82,7 +82,7 @@ class _CastSeparator:
         None means that no cast precedes the value, or that an operation between them changes numbers.
         """
         path: list[Op] = []
-        while (op := self.makers.get(value)) is not None:
+        while (op := self.producers.get(value)) is not None:
             path.append(op)
             if op.op_type == "Cast":
                 return path
@@ -107,11 +107,11 @@ def _apply_moves(b: Builder, source: Value, moves: list[Op]) -> Value:
     return source
 
 
-def _is_one_cast_equal(source: str, between: str, target: str) -> bool:
+def _is_one_cast_equal(source: str, middle_dtype: str, target: str) -> bool:
     """Return True if a single cast has the same results as both casts."""
     if kind_of(target) not in "iu" or source == "bool":
         return True
-    return kind_of(between) != "f" and _is_lossless(source, between)
+    return kind_of(middle_dtype) != "f" and _is_lossless(source, middle_dtype)
 
 
 def _is_lossless(source: str, target: str) -> bool:

@@ -38,8 +38,8 @@ def _is_exact(op: Op) -> bool:
 
 def main_dtype(op: Op) -> str:
     """Return the dtype in which an operation computes: the dtype of the inputs of its main type variable."""
-    places = main_inputs(op)
-    values = [op.inputs[k] for k in places] or list(op.outputs)
+    main_positions = main_inputs(op)
+    values = [op.inputs[k] for k in main_positions] or list(op.outputs)
     return next((value.dtype for value in values if value is not None), op.outputs[0].dtype)
 
 
@@ -48,8 +48,12 @@ def main_inputs(op: Op) -> list[int]:
     schema = onnx_schema.schema_of(op)
     if not schema.inputs:
         return []
-    last = len(schema.inputs) - 1
-    groups = [schema.inputs[min(k, last)].type_str for k in range(len(op.inputs))]
+    last_formal = len(schema.inputs) - 1
+    type_variables = [schema.inputs[min(k, last_formal)].type_str for k in range(len(op.inputs))]
     output_type = schema.outputs[0].type_str
-    main = output_type if output_type in groups else groups[0]
-    return [k for k, group in enumerate(groups) if group == main and op.inputs[k] is not None]
+    main_variable = output_type if output_type in type_variables else type_variables[0]
+    return [
+        k
+        for k, group in enumerate(type_variables)
+        if group == main_variable and op.inputs[k] is not None
+    ]

@@ -31,7 +31,7 @@ from mdf_loop.ir.substitute import substitute
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.build_helpers import cast, scalar
 from mdf_loop.ops.registry import Known
-from mdf_loop.passes.failing import constants_of, first_that_may_fail
+from mdf_loop.passes.failing import constant_lookup, first_that_may_fail
 from mdf_loop.passes.rewrite import rewrite_loops
 
 SELECT_DTYPES = ("float64", "float32", "int64", "int32", "uint8", "string")
@@ -45,13 +45,13 @@ def mask_finished_members(program: Program) -> Program:
     """Return the program without loops that have per-member early exit."""
     if not any(isinstance(op, Loop) and op.members is not None for op in walk(program.ops)):
         return program
-    known = constants_of(program.ops)
+    find_constant = constant_lookup(program.ops)
     return rewrite_loops(
-        program, lambda b, loop: loop if loop.members is None else mask_loop(b, loop, known)
+        program, lambda b, loop: loop if loop.members is None else mask_loop(b, loop, find_constant)
     )
 
 
-def mask_loop(b: Builder, loop: Loop, known: Known) -> Loop:
+def mask_loop(b: Builder, loop: Loop, find_constant: Known) -> Loop:
     """Return the loop without per-member exit, and append the operations before the loop to `b`."""
     assert loop.condition is not None
     assert loop.condition_out is not None
@@ -59,7 +59,9 @@ def mask_loop(b: Builder, loop: Loop, known: Known) -> Loop:
     with b.at(loop.where, loop.name), inside.at(loop.where, loop.name):
         is_active = loop.condition_in
         is_still_active = inside.op("And", is_active, loop.condition_out)
-        carried = [_mask_carried(inside, each, is_active) for each in loop.carried]
+        carried = [
+            _mask_carried(inside, carried_value, is_active) for carried_value in loop.carried
+        ]
         carried.append(
             Carried(
                 loop.condition,
@@ -68,13 +70,13 @@ def mask_loop(b: Builder, loop: Loop, known: Known) -> Loop:
                 _value_or_new(b, loop.last_condition, is_active),
             )
         )
-        is_any_active = _any_true(inside, is_still_active)
+        is_any_active = _append_any_true(inside, is_still_active)
         if loop.count is not None:
             carried.append(_carry_counts(b, inside, loop.condition, is_active, loop.count))
-        ops = _feed_active_members(b, loop) if _may_body_fail(loop, known) else loop.ops
+        ops = _feed_active_members(b, loop) if _may_body_fail(loop, find_constant) else loop.ops
         return replace(
             loop,
-            condition=_any_true(b, loop.condition),
+            condition=_append_any_true(b, loop.condition),
             condition_in=b.new("bool", (), "any going"),
             condition_out=is_any_active,
             carried=tuple(carried),
@@ -85,7 +87,7 @@ def mask_loop(b: Builder, loop: Loop, known: Known) -> Loop:
         )
 
 
-def _any_true(b: Builder, truths: Value) -> Value:
+def _append_any_true(b: Builder, truths: Value) -> Value:
     """Return a scalar that is true if any member is true.
 
     Without members, the sum is 0, while the maximum would be 1.
@@ -119,29 +121,33 @@ def _select_active(b: Builder, is_active: Value, then: Value, otherwise: Value, 
     `axis` is the axis of the members.
     """
     rank = len(otherwise.shape or ())
-    axes = [k for k in range(rank) if k != axis]
-    mask = b.op("Unsqueeze", is_active, b.constant(np.array(axes, np.int64))) if axes else is_active
+    broadcast_axes = [k for k in range(rank) if k != axis]
+    mask = (
+        b.op("Unsqueeze", is_active, b.constant(np.array(broadcast_axes, np.int64)))
+        if broadcast_axes
+        else is_active
+    )
     dtype = otherwise.dtype
     if dtype == "bool":
-        unchanged = b.op("And", b.op("Not", mask), otherwise)
-        return b.op("Or", b.op("And", mask, then), unchanged)
-    wide = dtype if dtype in SELECT_DTYPES else _WIDE_DTYPES.get(kind_of(dtype), dtype)
-    selected = b.op("Where", mask, cast(b, then, wide), cast(b, otherwise, wide))
+        finished_values = b.op("And", b.op("Not", mask), otherwise)
+        return b.op("Or", b.op("And", mask, then), finished_values)
+    wide_dtype = dtype if dtype in SELECT_DTYPES else _WIDE_DTYPES.get(kind_of(dtype), dtype)
+    selected = b.op("Where", mask, cast(b, then, wide_dtype), cast(b, otherwise, wide_dtype))
     return cast(b, selected, dtype)
 
 
 # --- bodies that may fail -------------------------------------------------------------------------
 
 
-def _may_body_fail(loop: Loop, known: Known) -> bool:
+def _may_body_fail(loop: Loop, find_constant: Known) -> bool:
     has_loops = any(isinstance(each, Loop) for each in walk(loop.ops))
-    return has_loops or first_that_may_fail(loop.ops, known) is not None
+    return has_loops or first_that_may_fail(loop.ops, find_constant) is not None
 
 
 def _feed_active_members(b: Builder, loop: Loop) -> tuple[Operation, ...]:
     """Return the body in which finished members read the values of the first active member."""
     selection, is_active = b.body(), loop.condition_in
-    first = selection.op("ArgMax", cast(selection, is_active, "int32"), axis=0, keepdims=1)
+    first_active = selection.op("ArgMax", cast(selection, is_active, "int32"), axis=0, keepdims=1)
     replacements: dict[Value, Value] = {}
     for value in (
         *captures(loop),
@@ -150,6 +156,8 @@ def _feed_active_members(b: Builder, loop: Loop) -> tuple[Operation, ...]:
     ):
         if loop.members in (value.shape or ()):
             axis = (value.shape or ()).index(loop.members)
-            one = selection.op("Gather", value, first, axis=axis)
-            replacements[value] = _select_active(selection, is_active, value, one, axis)
+            active_member_value = selection.op("Gather", value, first_active, axis=axis)
+            replacements[value] = _select_active(
+                selection, is_active, value, active_member_value, axis
+            )
     return (*selection.ops, *(substitute(operation, replacements) for operation in loop.ops))

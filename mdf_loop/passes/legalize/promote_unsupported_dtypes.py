@@ -67,18 +67,21 @@ def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
     """
     if main_dtype(op) == "bfloat16" and row_of(op.op_type).bits is Bits.OPEN:
         raise _rounded_twice_error(op)
-    wide = next(
+    wide_dtype = next(
         (dtype for dtype in _wider_dtypes(op) if _is_supported(_with_main_dtype(op, dtype))), None
     )
-    if wide is None:
+    if wide_dtype is None:
         raise _no_kernel_error(op)
-    places = set(main_inputs(op))
+    main_positions = set(main_inputs(op))
     inputs = [
-        cast(b, v, wide) if v is not None and k in places else v for k, v in enumerate(op.inputs)
+        cast(b, v, wide_dtype) if v is not None and k in main_positions else v
+        for k, v in enumerate(op.inputs)
     ]
     wide_outputs = b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **op.attributes)
-    pairs = zip(wide_outputs, op.outputs, strict=True)
-    return tuple(cast(b, new, old.dtype) for new, old in pairs)
+    output_pairs = zip(wide_outputs, op.outputs, strict=True)
+    return tuple(
+        cast(b, wide_output, original_output.dtype) for wide_output, original_output in output_pairs
+    )
 
 
 def _wider_dtypes(op: Op) -> tuple[str, ...]:
@@ -93,17 +96,19 @@ def _wider_dtypes(op: Op) -> tuple[str, ...]:
 def _with_main_dtype(op: Op, dtype: str) -> Op | None:
     """Return the operation with another main dtype, or None if ONNX does not define the operator for it."""
     schema = onnx_schema.schema_of(op)
-    places = set(main_inputs(op))
-    formal = schema.inputs[min(places)]
+    main_positions = set(main_inputs(op))
+    formal = schema.inputs[min(main_positions)]
     if onnx_type_text(dtype) not in formal.types:
         return None
     inputs = tuple(
-        replace(v, dtype=dtype) if v is not None and k in places else v
+        replace(v, dtype=dtype) if v is not None and k in main_positions else v
         for k, v in enumerate(op.inputs)
     )
-    last = len(schema.outputs) - 1
+    last_output = len(schema.outputs) - 1
     outputs = tuple(
-        replace(v, dtype=dtype) if schema.outputs[min(k, last)].type_str == formal.type_str else v
+        replace(v, dtype=dtype)
+        if schema.outputs[min(k, last_output)].type_str == formal.type_str
+        else v
         for k, v in enumerate(op.outputs)
     )
     return replace(op, inputs=inputs, outputs=outputs)

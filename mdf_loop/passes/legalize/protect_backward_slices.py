@@ -31,10 +31,10 @@ _MAX_END = 2**31 - 2
 
 def protect_backward_slices(program: Program) -> Program:
     """Return the program in which the ends of backward slices are at most `_MAX_END`."""
-    makers: dict[Value, Op] = {}
+    producers: dict[Value, Op] = {}
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
-        makers[op.outputs[0]] = op
+        producers[op.outputs[0]] = op
         if op.op_type != "Slice" or len(op.inputs) < 5 or op.inputs[4] is None:
             return None
         ends, steps = operand(op, 2), operand(op, 4)
@@ -43,7 +43,7 @@ def protect_backward_slices(program: Program) -> Program:
             return None
         if known is not None and not np.isin(known, _IGNORED_ENDS).any():
             return None
-        if _is_capped(b, makers, ends, strides):
+        if _is_capped(b, producers, ends, strides):
             return None
         capped = b.op("Min", ends, _max_ends(b, ends, steps, strides))
         return (b.op("Slice", *op.inputs[:2], capped, *op.inputs[3:]),)
@@ -51,26 +51,32 @@ def protect_backward_slices(program: Program) -> Program:
     return rewrite(program, rule)
 
 
-def _is_capped(b: Builder, makers: Mapping[Value, Op], ends: Value, strides: Array | None) -> bool:
+def _is_capped(
+    b: Builder, producers: Mapping[Value, Op], ends: Value, strides: Array | None
+) -> bool:
     """Return True if a `Min` already keeps the ends of backward slices below the special values."""
-    smaller = makers.get(ends)
-    if smaller is None or smaller.op_type != "Min" or len(smaller.inputs) != 2:
+    minimum = producers.get(ends)
+    if minimum is None or minimum.op_type != "Min" or len(minimum.inputs) != 2:
         return False
-    limits = operand(smaller, 1)
+    limits = operand(minimum, 1)
     if strides is not None:
-        known = b.constant_of(limits)
-        return known is not None and bool(np.all((known <= _MAX_END) | (strides > 0)))
-    choice = makers.get(limits)
-    if choice is None or choice.op_type != "Where":
+        constant_limits = b.constant_of(limits)
+        return constant_limits is not None and bool(
+            np.all((constant_limits <= _MAX_END) | (strides > 0))
+        )
+    selection = producers.get(limits)
+    if selection is None or selection.op_type != "Where":
         return False
-    backward = b.constant_of(operand(choice, 1))
-    return backward is not None and bool(np.all(backward == _MAX_END))
+    backward_limits = b.constant_of(operand(selection, 1))
+    return backward_limits is not None and bool(np.all(backward_limits == _MAX_END))
 
 
 def _max_ends(b: Builder, ends: Value, steps: Value, strides: Array | None) -> Value:
     """Return the largest end that ONNX Runtime treats as a position; a forward slice has no such limit."""
-    last, any_end = (np.array(k, ends.dtype) for k in (_MAX_END, np.iinfo(ends.dtype).max))
+    max_backward_end, max_forward_end = (
+        np.array(k, ends.dtype) for k in (_MAX_END, np.iinfo(ends.dtype).max)
+    )
     if strides is not None:
-        return b.constant(np.where(strides < 0, last, any_end))
+        return b.constant(np.where(strides < 0, max_backward_end, max_forward_end))
     is_backward = b.op("Less", steps, b.constant(np.array(0, steps.dtype)))
-    return b.op("Where", is_backward, b.constant(last), b.constant(any_end))
+    return b.op("Where", is_backward, b.constant(max_backward_end), b.constant(max_forward_end))

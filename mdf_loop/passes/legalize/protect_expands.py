@@ -32,16 +32,19 @@ def _protect_expand(b: Builder, op: Op) -> tuple[Value, ...] | None:
     source, target = operand(op, 0), operand(op, 1)
     if source.shape is None or not is_fixed(target.shape):
         return None
-    more = 1 + len(source.shape) - target.shape[0]
-    if more < 1 or not _may_become_empty(source.shape, op.outputs[0].shape):
+    added_axes = 1 + len(source.shape) - target.shape[0]
+    if added_axes < 1 or not _may_become_empty(source.shape, op.outputs[0].shape):
         return None
-    shape = b.op("Concat", ints(b, *(1,) * more), target, axis=0)
+    shape = b.op("Concat", ints(b, *(1,) * added_axes), target, axis=0)
     return (b.op("Squeeze", b.op("Expand", source, shape), ints(b, 0)),)
 
 
-def _may_become_empty(own: tuple[int | str, ...], wide: Shape) -> bool:
-    """Return True if an extent of `wide` may be 0 where the extent of `own` is not 0; the ranks are equal."""
-    if wide is None:
+def _may_become_empty(source_shape: tuple[int | str, ...], target_shape: Shape) -> bool:
+    """Return True if an extent may be 0 in `target_shape` but not in `source_shape`, of equal rank."""
+    if target_shape is None:
         return True
-    pairs = zip(own, wide, strict=True)
-    return any(large != small and (large == 0 or isinstance(large, str)) for small, large in pairs)
+    pairs = zip(source_shape, target_shape, strict=True)
+    return any(
+        target_extent != source_extent and (target_extent == 0 or isinstance(target_extent, str))
+        for source_extent, target_extent in pairs
+    )

@@ -31,15 +31,15 @@ def _protect_op(b: Builder, op: Op) -> tuple[Value, ...] | None:
     if not (is_scaled or is_sum) or op.outputs[0].dtype != "float64":
         return None
     x, y = operand(op, 0), operand(op, 1)
-    sides = [(x, y), (y, x)] if op.op_type in ("Mul", "Add") else [(x, y)]
-    for other, constant in sides:
+    operand_orders = [(x, y), (y, x)] if op.op_type in ("Mul", "Add") else [(x, y)]
+    for variable, constant in operand_orders:
         array = b.constant_of(constant)
         if (
             array is not None
             and array.size == 1
             and _rounds_to_neutral(array.item(), float(is_scaled))
         ):
-            return (_rewrite_with_negation(b, op.op_type, other, array),)
+            return (_rewrite_with_negation(b, op.op_type, variable, array),)
     return None
 
 
@@ -48,9 +48,9 @@ def _rounds_to_neutral(number: float, neutral: float) -> bool:
     return number != neutral and is_close and bool(np.float32(number) == neutral)
 
 
-def _rewrite_with_negation(b: Builder, op_type: str, other: Value, constant: Array) -> Value:
+def _rewrite_with_negation(b: Builder, op_type: str, variable: Value, constant: Array) -> Value:
     """Build the operation with a negated constant, or with the constant as the first operand."""
     if op_type in ("Mul", "Div"):
-        return b.op("Neg", b.op(op_type, other, b.constant(-constant)))
-    first = constant if op_type == "Add" else -constant
-    return b.op("Sub", b.constant(first), b.op("Neg", other))
+        return b.op("Neg", b.op(op_type, variable, b.constant(-constant)))
+    added_constant = constant if op_type == "Add" else -constant
+    return b.op("Sub", b.constant(added_constant), b.op("Neg", variable))

@@ -48,7 +48,7 @@ from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.ops.loop_reductions import NAN_UNAWARE_KERNELS
 from mdf_loop.ops.registry import Known
 from mdf_loop.passes.copying import copy_operations
-from mdf_loop.passes.failing import can_move, constants_of
+from mdf_loop.passes.failing import can_execute_speculatively, constant_lookup
 
 _DTYPES = ("float32", "float64")
 """Dtypes for which every runtime has the kernels `ReduceSum` and `Equal`."""
@@ -61,7 +61,7 @@ def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> 
         program: The program.
         excluded: Loops that stay as they are, because machine code computes them.
     """
-    known = constants_of(program.ops)
+    known = constant_lookup(program.ops)
     selected = {
         operation
         for operation in program.ops
@@ -98,7 +98,7 @@ def _has_harmless_positions(loop: Loop, known: Known) -> bool:
         if _is_position(operation):
             dependents.update(results(operation))
         elif not dependents.isdisjoint({*operands(operation), *captures(operation)}):
-            if not can_move(operation, known):
+            if not can_execute_speculatively(operation, known):
                 return False
             if not all(is_fixed(value.shape) for value in results(operation)):
                 return False  # the shape may depend on the position

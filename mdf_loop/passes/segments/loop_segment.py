@@ -74,7 +74,7 @@ class LoopSegment(Struct, frozen=True, eq=False):
 def loop_segment(b: Builder, program: Program, loop: Loop, watch: bool) -> LoopSegment:
     """Build the segment of a loop; `program` has the constants and inputs that the loop captures."""
     with b.at(loop.where):
-        return _SegmentBuilder(b, loop, watch).segment(program)
+        return _SegmentBuilder(b, loop, watch).build_segment(program)
 
 
 class _SegmentBuilder:
@@ -82,31 +82,42 @@ class _SegmentBuilder:
 
     def __init__(self, b: Builder, loop: Loop, watch: bool) -> None:
         self.b = b.body()  # its constants come before the loop
-        self.root = b
+        self.outer_builder = b
         self.loop = loop
         self.max_iterations = b.new("int64", (), "most")
-        own = () if loop.members is None else (loop.members,)
-        self.condition = b.new("bool", own, "condition_before") if loop.condition else None
+        member_shape = () if loop.members is None else (loop.members,)
+        self.condition = b.new("bool", member_shape, "condition_before") if loop.condition else None
         self.carried = tuple(_carried_input(b, carried) for carried in loop.carried)
         self.rows = tuple(_rows_input(b, scanned) for scanned in loop.scanned)
         self.first_iteration = b.new("int64", (), "done") if _reads_iteration_number(loop) else None
-        self.count = (loop.count or b.new("int64", own, "count")) if loop.condition else None
-        self.last_condition = self._last_condition(own)
+        self.count = (
+            (loop.count or b.new("int64", member_shape, "count")) if loop.condition else None
+        )
+        self.last_condition = self._last_condition(member_shape)
         self.watched: dict[str, Value] = {}
-        self.extra: list[Recorded] = []
+        self.extra_recordings: list[Recorded] = []
         if watch:
             self._record_watched()
 
-    def segment(self, program: Program) -> LoopSegment:
+    def build_segment(self, program: Program) -> LoopSegment:
         captured = program.inputs
-        own = (self.max_iterations, self.first_iteration, self.condition, *self.carried, *self.rows)
+        segment_inputs = (
+            self.max_iterations,
+            self.first_iteration,
+            self.condition,
+            *self.carried,
+            *self.rows,
+        )
         loop = self._segment_loop()
         outputs = dict.fromkeys(results(loop))
         return LoopSegment(
             self.loop,
             replace(
                 program,
-                inputs=(*captured, *(Input(value) for value in own if value is not None)),
+                inputs=(
+                    *captured,
+                    *(Input(value) for value in segment_inputs if value is not None),
+                ),
                 ops=(*program.ops, *self._new_constants(), loop),
                 outputs=tuple(Output(value.name, value) for value in outputs),
             ),
@@ -122,23 +133,23 @@ class _SegmentBuilder:
         )
 
     def _new_constants(self) -> list[Operation]:
-        constants = [op for op in self.root.ops if isinstance(op, Constant)]
-        read = {value for operation in self.b.ops for value in reads(operation)}
-        return [constant for constant in constants if constant.value in read]
+        constants = [op for op in self.outer_builder.ops if isinstance(op, Constant)]
+        read_values = {value for operation in self.b.ops for value in reads(operation)}
+        return [constant for constant in constants if constant.value in read_values]
 
     def _segment_loop(self) -> Loop:
         loop = self.loop
-        entering = zip(loop.carried, self.carried, strict=True)
-        scanning = zip(loop.scanned, self.rows, strict=True)
+        carried_inputs = zip(loop.carried, self.carried, strict=True)
+        scanned_inputs = zip(loop.scanned, self.rows, strict=True)
         return replace(
             loop,
             trip_count=self.max_iterations,
             bound=None,
             condition=self.condition,
             first=self.first_iteration,
-            carried=tuple(replace(old, initial=value) for old, value in entering),
-            recorded=(*loop.recorded, *self.extra),
-            scanned=tuple(replace(old, rows=value) for old, value in scanning),
+            carried=tuple(replace(carried, initial=value) for carried, value in carried_inputs),
+            recorded=(*loop.recorded, *self.extra_recordings),
+            scanned=tuple(replace(carried, rows=value) for carried, value in scanned_inputs),
             ops=(*loop.ops, *self.b.ops),
             count=self.count,
             last_condition=self.last_condition,
@@ -156,11 +167,13 @@ class _SegmentBuilder:
         """Record every float value that iterations carry or record, without duplicates."""
         stacks = {recorded.row: recorded.stack for recorded in self.loop.recorded}
         computed = [value for operation in self.loop.ops for value in results(operation)]
-        order = {value: at for at, value in enumerate(computed)}
+        positions = {value: position for position, value in enumerate(computed)}
         names = {r.row: r.name or r.row.name for r in self.loop.recorded}
         names |= {c.leave: c.name or c.leave.name for c in self.loop.carried}
-        floats = [value for value in names if kind_of(value.dtype) == "f" and value in order]
-        for value in sorted(floats, key=order.__getitem__):
+        float_values = [
+            value for value in names if kind_of(value.dtype) == "f" and value in positions
+        ]
+        for value in sorted(float_values, key=positions.__getitem__):
             stack = (None if self.loop.members else stacks.get(value)) or self._record_stack(value)
             label = f"{self.loop.name}.{names[value]}"
             self.watched[label if label not in self.watched else value.name] = stack
@@ -173,7 +186,7 @@ class _SegmentBuilder:
             else self._finiteness_mark(self._zero_finished_members(value))
         )
         stack = self.b.new(row.dtype, ("iterations", *(row.shape or ())), f"{value.name}_watched")
-        self.extra.append(Recorded(row, stack, value.name))
+        self.extra_recordings.append(Recorded(row, stack, value.name))
         return stack
 
     def _zero_finished_members(self, value: Value) -> Value:
@@ -184,24 +197,31 @@ class _SegmentBuilder:
         with self.b.at(value.where, value.name):
             if value.dtype not in ("float64", "float32"):
                 value = self.b.op("Cast", value, to=element_type("float32"))
-            is_active, behind = self.loop.condition_in, range(1, len(shape) - shape.index(members))
-            mask = self.b.op("Unsqueeze", is_active, ints(self.b, *behind)) if behind else is_active
+            is_active, axes_after_members = (
+                self.loop.condition_in,
+                range(1, len(shape) - shape.index(members)),
+            )
+            mask = (
+                self.b.op("Unsqueeze", is_active, ints(self.b, *axes_after_members))
+                if axes_after_members
+                else is_active
+            )
             return self.b.op("Where", mask, value, self.b.constant(np.array(0.0, value.dtype)))
 
     def _finiteness_mark(self, value: Value) -> Value:
         """Return 0.0, or NaN if an element is not finite: `sum(0.0 * value)`."""
         with self.b.at(value.where, value.name):
-            wide = "float64" if value.dtype == "float64" else "float32"
-            if value.dtype != wide:
-                value = self.b.op("Cast", value, to=element_type(wide))
-            zeros = self.b.op("Mul", value, self.b.constant(np.array(0.0, wide)))
+            wide_dtype = "float64" if value.dtype == "float64" else "float32"
+            if value.dtype != wide_dtype:
+                value = self.b.op("Cast", value, to=element_type(wide_dtype))
+            zeros = self.b.op("Mul", value, self.b.constant(np.array(0.0, wide_dtype)))
             return self.b.op("ReduceSum", zeros, keepdims=0)
 
 
 def _reads_iteration_number(loop: Loop) -> bool:
     """Return True if an iteration reads its number."""
-    read = {value for operation in loop.ops for value in reads(operation)}
-    return loop.iteration in read or loop.iteration in body_outputs(loop)
+    read_values = {value for operation in loop.ops for value in reads(operation)}
+    return loop.iteration in read_values or loop.iteration in body_outputs(loop)
 
 
 def _rows_input(b: Builder, scanned: Scanned) -> Value:
@@ -223,5 +243,5 @@ def _common_shape(b: Builder, initial: Shape, leave: Shape) -> Shape:
     """Return the most specific shape that covers both shapes."""
     if initial is None or leave is None or len(initial) != len(leave):
         return None
-    pairs = zip(initial, leave, strict=True)
-    return tuple(p if p == q else b.name("extent") for p, q in pairs)
+    extent_pairs = zip(initial, leave, strict=True)
+    return tuple(p if p == q else b.name("extent") for p, q in extent_pairs)

@@ -22,42 +22,44 @@ from mdf_loop.ops.build_helpers import ints, scalar
 
 
 class PrefixSum(Struct, frozen=True, eq=False):
-    """Carried value with its addend: rows, or the loop-invariant value `same`."""
+    """Carried value with its addend: stacked rows, or one loop-invariant value."""
 
     carried: Carried
     rows: Value | None
-    same: Value | None
+    invariant: Value | None
 
 
 def find_prefix_sums(loop: Loop) -> tuple[PrefixSum, ...]:
     """Return the prefix sums of a counted loop, or an empty tuple if the loop also has other operations."""
     sums = tuple(_find_prefix_sum(loop, carried) for carried in loop.carried)
-    known = {value for c in loop.carried for value in (c.enter, c.leave)}
+    carried_values = {value for c in loop.carried for value in (c.enter, c.leave)}
     has_no_other_work = len(loop.ops) == len(sums) and all(
-        each.row in known for each in loop.recorded
+        each.row in carried_values for each in loop.recorded
     )
-    complete = tuple(each for each in sums if each is not None)
+    complete_sums = tuple(each for each in sums if each is not None)
     return (
-        complete if loop.kind == "for" and has_no_other_work and len(complete) == len(sums) else ()
+        complete_sums
+        if loop.kind == "for" and has_no_other_work and len(complete_sums) == len(sums)
+        else ()
     )
 
 
 def _find_prefix_sum(loop: Loop, carried: Carried) -> PrefixSum | None:
-    maker = next((op for op in loop.ops if carried.leave in results(op)), None)
-    if not isinstance(maker, Op) or maker.op_type != "Add" or not carried.keeps_shape:
+    producer = next((op for op in loop.ops if carried.leave in results(op)), None)
+    if not isinstance(producer, Op) or producer.op_type != "Add" or not carried.keeps_shape:
         return None
-    others = [value for value in maker.inputs if value is not carried.enter]
-    if len(others) != 1 or others[0] is None:
+    other_operands = [value for value in producer.inputs if value is not carried.enter]
+    if len(other_operands) != 1 or other_operands[0] is None:
         return None
-    (added,) = others
+    (addend,) = other_operands
     for scanned in loop.scanned:
-        if scanned.row is added:
-            is_same_shape = added.shape == carried.enter.shape and not (
+        if scanned.row is addend:
+            is_same_shape = addend.shape == carried.enter.shape and not (
                 scanned.axis or scanned.backward
             )
             return PrefixSum(carried, scanned.rows, None) if is_same_shape else None
-    inside = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}
-    return None if added in inside else PrefixSum(carried, None, added)
+    body_values = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}
+    return None if addend in body_values else PrefixSum(carried, None, addend)
 
 
 def prefix_sums(b: Builder, loop: Loop, sums: Iterable[PrefixSum]) -> dict[Value, Value]:
@@ -66,20 +68,22 @@ def prefix_sums(b: Builder, loop: Loop, sums: Iterable[PrefixSum]) -> dict[Value
     The loop has at least one iteration, and one row for each.
     """
     assert loop.trip_count is not None
-    recorded = {each.row for each in loop.recorded}
-    front, zero = ints(b, 0), scalar(b, 0, "int64")
-    count = b.op("Unsqueeze", loop.trip_count, front)
+    recorded_rows = {each.row for each in loop.recorded}
+    first_axis, zero = ints(b, 0), scalar(b, 0, "int64")
+    count = b.op("Unsqueeze", loop.trip_count, first_axis)
     stacks = {}
     for each in sums:
         initial, rows = each.carried.initial, each.rows
         if rows is None:
             shape = b.op("Concat", count, b.op("Shape", initial), axis=0)
-            rows = b.op("Expand", each.same, shape)
-        first = b.op("Add", initial, b.op("Gather", rows, zero, axis=0))
-        addends = b.op("ScatterND", rows, b.constant([[0]]), b.op("Unsqueeze", first, front))
+            rows = b.op("Expand", each.invariant, shape)
+        first_sum = b.op("Add", initial, b.op("Gather", rows, zero, axis=0))
+        addends = b.op(
+            "ScatterND", rows, b.constant([[0]]), b.op("Unsqueeze", first_sum, first_axis)
+        )
         stacks[each.carried.leave] = stack = b.op("CumSum", addends, zero)
-        if each.carried.enter in recorded:
-            before, but_last = b.op("Unsqueeze", initial, front), ints(b, -1)
-            later = b.op("Slice", stack, front, but_last, front)
-            stacks[each.carried.enter] = b.op("Concat", before, later, axis=0)
+        if each.carried.enter in recorded_rows:
+            initial_row, last_position = b.op("Unsqueeze", initial, first_axis), ints(b, -1)
+            earlier_sums = b.op("Slice", stack, first_axis, last_position, first_axis)
+            stacks[each.carried.enter] = b.op("Concat", initial_row, earlier_sums, axis=0)
     return stacks

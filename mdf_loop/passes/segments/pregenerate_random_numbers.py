@@ -55,46 +55,64 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
         program: A program whose last operation is its only loop.
         max_iterations: The largest number of iterations that the loop runs.
     """
-    *before, loop = program.ops
+    *ops_before_loop, loop = program.ops
     assert isinstance(loop, Loop)
     assert loop.count is not None or loop.condition is None
-    steps = _counters(loop, {op.value for op in before if isinstance(op, Constant)})
-    moved = _operations_to_move(loop, steps)
-    if len(moved) < MIN_MOVED_OPERATIONS:
+    counter_steps = _counters(
+        loop, {op.value for op in ops_before_loop if isinstance(op, Constant)}
+    )
+    moved_ops = _operations_to_move(loop, counter_steps)
+    if len(moved_ops) < MIN_MOVED_OPERATIONS:
         return program
     b = Builder.resume(program)
     with b.at(loop.where, loop.name):
-        rows = _build_moved_operations(b, loop, max_iterations, steps, moved)
-    inside = [op for op in loop.ops if op not in moved]
-    counted = [
-        c for c in loop.carried if c.enter in steps and _is_used_only_to_count(c, loop, inside)
+        rows = _build_moved_operations(b, loop, max_iterations, counter_steps, moved_ops)
+    remaining_ops = [op for op in loop.ops if op not in moved_ops]
+    removable_counters = [
+        c
+        for c in loop.carried
+        if c.enter in counter_steps and _is_used_only_to_count(c, loop, remaining_ops)
     ]
-    inside = [op for op in inside if not {*results(op)} & {c.leave for c in counted}]
-    smaller = replace(
+    remaining_ops = [
+        op for op in remaining_ops if not {*results(op)} & {c.leave for c in removable_counters}
+    ]
+    loop_without_counters = replace(
         loop,
-        ops=tuple(inside),
-        carried=tuple(carried for carried in loop.carried if carried not in counted),
+        ops=tuple(remaining_ops),
+        carried=tuple(carried for carried in loop.carried if carried not in removable_counters),
     )
-    read = {value for op in inside for value in reads(op)} | {*body_outputs(smaller)}
-    scanned = [Scanned(rows[op.outputs[0]], op.outputs[0]) for op in moved if op.outputs[0] in read]
-    changed = replace(smaller, scanned=(*loop.scanned, *scanned))
+    read_values = {value for op in remaining_ops for value in reads(op)} | {
+        *body_outputs(loop_without_counters)
+    }
+    scanned = [
+        Scanned(rows[op.outputs[0]], op.outputs[0])
+        for op in moved_ops
+        if op.outputs[0] in read_values
+    ]
+    scanning_loop = replace(loop_without_counters, scanned=(*loop.scanned, *scanned))
     count = max_iterations if loop.count is None else loop.count
-    after = [op for c in counted for op in _final_counter(b, loop, c, count, steps[c.enter])]
-    return replace(program, ops=(*before, *b.ops, changed, *after))
+    final_counter_ops = [
+        op
+        for c in removable_counters
+        for op in _final_counter(b, loop, c, count, counter_steps[c.enter])
+    ]
+    return replace(program, ops=(*ops_before_loop, *b.ops, scanning_loop, *final_counter_ops))
 
 
 def _is_used_only_to_count(carried: Carried, loop: Loop, inside: Sequence[Operation]) -> bool:
     """Return True if only the increment of a counter reads the counter in an iteration."""
     (increment,) = (op for op in inside if carried.leave in results(op))
-    others = (value for op in inside if op is not increment for value in reads(op))
-    leaving = [value for value in body_outputs(loop) if value in (carried.enter, carried.leave)]
-    return not {carried.enter, carried.leave} & {*others} and len(leaving) == 1
+    other_reads = (value for op in inside if op is not increment for value in reads(op))
+    leaving_values = [
+        value for value in body_outputs(loop) if value in (carried.enter, carried.leave)
+    ]
+    return not {carried.enter, carried.leave} & {*other_reads} and len(leaving_values) == 1
 
 
 def pregenerated_rows(program: Program, rewritten: Program) -> tuple[Value, ...]:
     """Return the row values that only the loop of the rewritten program scans."""
-    before, after = ({*_scanned_rows(each)} for each in (program, rewritten))
-    return tuple(after - before)
+    original_rows, rewritten_rows = ({*_scanned_rows(each)} for each in (program, rewritten))
+    return tuple(rewritten_rows - original_rows)
 
 
 def _scanned_rows(program: Program) -> list[Value]:
@@ -121,18 +139,18 @@ def _final_counter(
 
 def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
     """Return the carried integers that increase by a constant in each iteration, with the constant."""
-    makers = {op.outputs[0]: op for op in loop.ops if isinstance(op, Op)}
-    steps = {}
+    producers = {op.outputs[0]: op for op in loop.ops if isinstance(op, Op)}
+    counter_steps = {}
     for carried in loop.carried:
-        maker, enter = makers.get(carried.leave), carried.enter
-        if maker is None or maker.op_type != "Add" or enter.dtype != "int64":
+        producer, enter = producers.get(carried.leave), carried.enter
+        if producer is None or producer.op_type != "Add" or enter.dtype != "int64":
             continue
         if enter.shape != _member_shape(loop):
             continue
-        first, step = maker.inputs
+        first, step = producer.inputs
         if first is enter and step in constants and step is not None and step.shape in ((), (1,)):
-            steps[enter] = step
-    return steps
+            counter_steps[enter] = step
+    return counter_steps
 
 
 def _member_shape(loop: Loop) -> tuple[str, ...]:
@@ -140,45 +158,53 @@ def _member_shape(loop: Loop) -> tuple[str, ...]:
     return () if loop.members is None else (loop.members,)
 
 
-def _operations_to_move(loop: Loop, steps: Mapping[Value, Value]) -> list[Op]:
+def _operations_to_move(loop: Loop, counter_steps: Mapping[Value, Value]) -> list[Op]:
     """Return the operations that depend only on counters and on values from outside of the loop."""
-    inside = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}
-    leaves = {carried.leave for carried in loop.carried if carried.enter in steps}
-    counted = set(steps)
-    moved: list[Op] = []
+    body_values = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}
+    next_counters = {carried.leave for carried in loop.carried if carried.enter in counter_steps}
+    movable_values = set(counter_steps)
+    moved_ops: list[Op] = []
     for op in loop.ops:
-        if not isinstance(op, Op) or not is_exact_elementwise(op) or op.outputs[0] in leaves:
+        if not isinstance(op, Op) or not is_exact_elementwise(op) or op.outputs[0] in next_counters:
             continue
         operands = [value for value in op.inputs if value is not None]
         is_movable = all(
-            v in counted or (v not in inside and v.shape is not None) for v in operands
+            v in movable_values or (v not in body_values and v.shape is not None) for v in operands
         )
-        if is_movable and op.outputs[0].shape is not None and not counted.isdisjoint(operands):
-            moved.append(op)
-            counted.add(op.outputs[0])
-    return moved
+        if (
+            is_movable
+            and op.outputs[0].shape is not None
+            and not movable_values.isdisjoint(operands)
+        ):
+            moved_ops.append(op)
+            movable_values.add(op.outputs[0])
+    return moved_ops
 
 
 def _build_moved_operations(
-    b: Builder, loop: Loop, max_iterations: Value, steps: Mapping[Value, Value], moved: list[Op]
+    b: Builder,
+    loop: Loop,
+    max_iterations: Value,
+    counter_steps: Mapping[Value, Value],
+    moved_ops: list[Op],
 ) -> Mapping[Value, Value]:
     """Build the moved operations for all iterations.
 
     Return the stacked results by the value of one iteration.
     """
-    numbers = b.op("Range", scalar(b, 0, "int64"), max_iterations, scalar(b, 1, "int64"))
-    column = insert_axes(b, numbers, 0, len(_member_shape(loop)))
+    iteration_numbers = b.op("Range", scalar(b, 0, "int64"), max_iterations, scalar(b, 1, "int64"))
+    column = insert_axes(b, iteration_numbers, 0, len(_member_shape(loop)))
     rows = {}
     for carried in loop.carried:
-        if carried.enter not in steps:
+        if carried.enter not in counter_steps:
             continue
-        before, more = carried.initial, b.op("Mul", column, steps[carried.enter])
-        casts = [op for op in moved if op.inputs == (carried.enter,) and _is_cast_to_words(op)]
+        initial, growth = carried.initial, b.op("Mul", column, counter_steps[carried.enter])
+        casts = [op for op in moved_ops if op.inputs == (carried.enter,) and _is_cast_to_words(op)]
         for op in casts:  # Cast the few addends instead of all sums.
-            rows[op.outputs[0]] = b.op("Add", cast(b, before, "uint64"), cast(b, more, "uint64"))
-        if any(carried.enter in op.inputs for op in moved if op not in casts):
-            rows[carried.enter] = b.op("Add", before, more)
-    return vectorize_elementwise(b, [op for op in moved if op.outputs[0] not in rows], rows)
+            rows[op.outputs[0]] = b.op("Add", cast(b, initial, "uint64"), cast(b, growth, "uint64"))
+        if any(carried.enter in op.inputs for op in moved_ops if op not in casts):
+            rows[carried.enter] = b.op("Add", initial, growth)
+    return vectorize_elementwise(b, [op for op in moved_ops if op.outputs[0] not in rows], rows)
 
 
 def _is_cast_to_words(op: Op) -> bool:

@@ -38,7 +38,7 @@ from mdf_loop.ir import (
 )
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops.build_helpers import cast, ints, scalar
-from mdf_loop.passes.failing import constants_of, first_that_may_fail
+from mdf_loop.passes.failing import constant_lookup, first_that_may_fail
 from mdf_loop.passes.segments.prefix_sums import find_prefix_sums, prefix_sums
 from mdf_loop.passes.segments.vectorize_elementwise import (
     is_exact_elementwise,
@@ -71,8 +71,8 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
         trip_count = b.op("Max", max_iterations, scalar(b, 1, "int64"))
         b.ops += (substitute(op, {max_iterations: trip_count}) for op in program.ops[:position])
         loop_ops = _operations_in_loop(loop)
-        later = [op for op in loop.ops if isinstance(op, Op) and op not in loop_ops]
-        stacks = _stacks_to_record(b, loop, loop_ops, later)
+        condition_ops = [op for op in loop.ops if isinstance(op, Op) and op not in loop_ops]
+        stacks = _stacks_to_record(b, loop, loop_ops, condition_ops)
         counted_loop = _loop_without_condition(b, loop, trip_count, loop_ops, stacks)
         if sums := find_prefix_sums(counted_loop):
             stacks = prefix_sums(b, counted_loop, sums)
@@ -82,7 +82,7 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
             b,
             loop,
             max_iterations,
-            vectorize_elementwise(b, later, {**stacks, **_scanned_arrays(loop)}),
+            vectorize_elementwise(b, condition_ops, {**stacks, **_scanned_arrays(loop)}),
         )
     return replace(program, ops=(*b.ops, *program.ops[position + 1 :]))
 
@@ -92,16 +92,16 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
 
 def _can_run_past_termination(program: Program, loop: Loop) -> bool:
     """Return True if computing finished members can neither fail nor cost much memory."""
-    computed = {value for op in loop.ops for value in results(op)}
-    read = {value for op in loop.ops for value in reads(op)}
+    computed_values = {value for op in loop.ops for value in results(op)}
+    read_values = {value for op in loop.ops for value in reads(op)}
     inputs = {entry.value for entry in program.inputs}
     return (
         loop.members is not None
-        and loop.condition_out in computed
+        and loop.condition_out in computed_values
         and not loop.recorded
-        and loop.condition_in not in read
+        and loop.condition_in not in read_values
         and all(isinstance(op, Op) for op in loop.ops)
-        and first_that_may_fail(loop.ops, constants_of(program.ops)) is None
+        and first_that_may_fail(loop.ops, constant_lookup(program.ops)) is None
         and not any(s.rows in inputs or s.axis or s.backward for s in loop.scanned)
         and all(_has_fixed_member_shape(carried, loop.members) for carried in loop.carried)
         and sum(math.prod(_member_shape(carried)) for carried in loop.carried)
@@ -112,8 +112,8 @@ def _can_run_past_termination(program: Program, loop: Loop) -> bool:
 def _has_fixed_member_shape(carried: Carried, members: str) -> bool:
     """Return True if each member carries a known number of elements."""
     shape = carried.enter.shape or ()
-    known = shape[:1] == (members,) and is_fixed(shape[1:])
-    return known and carried.keeps_shape and carried.enter.dtype in SELECT_DTYPES
+    is_known = shape[:1] == (members,) and is_fixed(shape[1:])
+    return is_known and carried.keeps_shape and carried.enter.dtype in SELECT_DTYPES
 
 
 def _member_shape(carried: Carried) -> tuple[int, ...]:
@@ -128,15 +128,15 @@ def _member_shape(carried: Carried) -> tuple[int, ...]:
 
 def _operations_in_loop(loop: Loop) -> set[Operation]:
     """Return the operations of a loop body that the next iteration depends on."""
-    needed = {carried.leave for carried in loop.carried}
+    needed_values = {carried.leave for carried in loop.carried}
     loop_ops: set[Operation] = set()
     for op in reversed(loop.ops):
         can_wait = (
             isinstance(op, Op) and is_exact_elementwise(op) and op.outputs[0].shape is not None
         )
-        if not can_wait or not needed.isdisjoint(results(op)):
+        if not can_wait or not needed_values.isdisjoint(results(op)):
             loop_ops.add(op)
-            needed.update(reads(op))
+            needed_values.update(reads(op))
     return loop_ops
 
 
@@ -146,19 +146,19 @@ def _scanned_arrays(loop: Loop) -> dict[Value, Value]:
 
 
 def _stacks_to_record(
-    b: Builder, loop: Loop, loop_ops: Iterable[Operation], later: Iterable[Op]
+    b: Builder, loop: Loop, loop_ops: Iterable[Operation], condition_ops: Iterable[Op]
 ) -> dict[Value, Value]:
     """Return the values of an iteration that later operations read, each with a new stacked value."""
     assert loop.condition_out is not None
-    inside = {loop.iteration, *(carried.enter for carried in loop.carried)}
-    inside.update(value for op in loop_ops for value in results(op))
-    needed = [*(carried.leave for carried in loop.carried), loop.condition_out]
-    needed += [value for op in later for value in reads(op)]
+    loop_values = {loop.iteration, *(carried.enter for carried in loop.carried)}
+    loop_values.update(value for op in loop_ops for value in results(op))
+    needed_values = [*(carried.leave for carried in loop.carried), loop.condition_out]
+    needed_values += [value for op in condition_ops for value in reads(op)]
     extent = next((s.rows.shape[0] for s in loop.scanned if s.rows.shape), b.name("iterations"))
     return {
         value: b.new(value.dtype, (extent, *(value.shape or ())), f"{value.name} of all")
-        for value in dict.fromkeys(needed)
-        if value in inside
+        for value in dict.fromkeys(needed_values)
+        if value in loop_values
     }
 
 
@@ -197,33 +197,41 @@ def _select_last_values(
     """Return operations that compute the count and the final values of each member."""
     assert loop.condition is not None
     assert loop.condition_out is not None
-    front = ints(b, 0)
-    before = b.op("Unsqueeze", loop.condition, front)
+    first_axis = ints(b, 0)
+    initial_condition = b.op("Unsqueeze", loop.condition, first_axis)
     conditions = b.op(
-        "Concat", before, rows[loop.condition_out], b.op("Xor", before, before), axis=0
+        "Concat",
+        initial_condition,
+        rows[loop.condition_out],
+        b.op("Xor", initial_condition, initial_condition),
+        axis=0,
     )
-    end = b.op("ArgMin", cast(b, conditions, "uint8"), axis=0, keepdims=0)
-    count = b.op("Min", end, max_iterations)
+    first_false_row = b.op("ArgMin", cast(b, conditions, "uint8"), axis=0, keepdims=0)
+    count = b.op("Min", first_false_row, max_iterations)
     final_ops = (
-        [Op("Greater", (end, max_iterations), (loop.last_condition,))]
+        [Op("Greater", (first_false_row, max_iterations), (loop.last_condition,))]
         if loop.last_condition
         else []
     )
     if loop.count is not None:
         final_ops.append(Op("Identity", (count,), (loop.count,)))
-    last = b.op("Max", b.op("Sub", count, scalar(b, 1, "int64")), scalar(b, 0, "int64"))
+    last_row = b.op("Max", b.op("Sub", count, scalar(b, 1, "int64")), scalar(b, 0, "int64"))
     has_run = b.op("Greater", count, scalar(b, 0, "int64"))
     for carried in loop.carried:
-        behind = range(1, 1 + len(_member_shape(carried)))
+        member_axes = range(1, 1 + len(_member_shape(carried)))
         position, has_run_broadcast = (
-            b.op("Unsqueeze", value, ints(b, *behind)) if behind else value
-            for value in (last, has_run)
+            b.op("Unsqueeze", value, ints(b, *member_axes)) if member_axes else value
+            for value in (last_row, has_run)
         )
-        if behind:
+        if member_axes:
             position = b.op("Expand", position, b.op("Shape", carried.initial))
-        at_end = b.op(
-            "GatherElements", rows[carried.leave], b.op("Unsqueeze", position, front), axis=0
+        last_values = b.op(
+            "GatherElements", rows[carried.leave], b.op("Unsqueeze", position, first_axis), axis=0
         )
-        selected = (has_run_broadcast, b.op("Squeeze", at_end, front), carried.initial)
-        final_ops.append(Op("Where", selected, (carried.final,)))
+        selection_operands = (
+            has_run_broadcast,
+            b.op("Squeeze", last_values, first_axis),
+            carried.initial,
+        )
+        final_ops.append(Op("Where", selection_operands, (carried.final,)))
     return [replace(op, where=loop.where) for op in final_ops]

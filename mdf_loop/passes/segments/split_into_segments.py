@@ -63,19 +63,19 @@ def split_into_segments(program: Program, watch: bool = False) -> tuple[Segment,
         watch: If True, segments also return the carried floats after each iteration, and the recorded floats.
             A value of unknown shape is represented by a number that is NaN if an element is not finite.
     """
-    cuts = tuple(loop for loop in loops(program) if _can_be_cut(loop))
-    while cuts:
-        parts = _assign_parts(program, cuts)
-        remaining = _loops_without_crossings(program, cuts, parts)
-        if remaining == cuts:
-            return _Cutter(program, cuts, parts, watch).segments()
-        cuts = remaining
+    separable_loops = tuple(loop for loop in loops(program) if _can_be_cut(loop))
+    while separable_loops:
+        parts = _assign_parts(program, separable_loops)
+        split_loops = _loops_without_crossings(program, separable_loops, parts)
+        if split_loops == separable_loops:
+            return _ProgramSplitter(program, separable_loops, parts, watch).build_segments()
+        separable_loops = split_loops
     return None
 
 
 def _can_be_cut(loop: Loop) -> bool:
-    runs = bool(loop.carried or loop.recorded or loop.condition)
-    return runs and all(is_tensor(carried.enter.dtype) for carried in loop.carried)
+    has_effect = bool(loop.carried or loop.recorded or loop.condition)
+    return has_effect and all(is_tensor(carried.enter.dtype) for carried in loop.carried)
 
 
 # --- assignment to segments ----------------------------------------------------------------------
@@ -87,9 +87,9 @@ def _assign_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Operation
     Loop k follows part k. An operation is in the part of its first reader.
     The outputs of the program are computed as early as possible.
     """
-    earliest = _earliest_parts(program, cuts)
+    earliest_parts = _earliest_parts(program, cuts)
     outputs = [output.value for output in program.outputs if is_tensor(output.value.dtype)]
-    latest_part = {value: earliest.get(value, 0) for value in outputs}
+    latest_part = {value: earliest_parts.get(value, 0) for value in outputs}
     parts: dict[Operation, int] = {}
     for operation in reversed(program.ops):
         if isinstance(operation, Loop) and operation in cuts:
@@ -105,38 +105,40 @@ def _assign_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Operation
 
 def _earliest_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Value, int]:
     """Return the first part in which each value can be computed."""
-    earliest: dict[Value, int] = {}
+    earliest_parts: dict[Value, int] = {}
     for operation in program.ops:
         if isinstance(operation, Loop) and operation in cuts:
             part = cuts.index(operation) + 1
         else:
-            part = max((earliest.get(value, 0) for value in reads(operation)), default=0)
-        earliest |= dict.fromkeys(results(operation), part)
-    return earliest
+            part = max((earliest_parts.get(value, 0) for value in reads(operation)), default=0)
+        earliest_parts |= dict.fromkeys(results(operation), part)
+    return earliest_parts
 
 
 def _loops_without_crossings(
     program: Program, cuts: tuple[Loop, ...], parts: Mapping[Operation, int]
 ) -> tuple[Loop, ...]:
     """Return the loops across which only arrays pass to later operations."""
-    makers = {v: operation for operation in program.ops for v in results(operation)}
+    producers = {v: operation for operation in program.ops for v in results(operation)}
     last_read = {output.value: len(cuts) for output in program.outputs}
     for operation in program.ops:
-        after = 1 if operation in cuts else 0  # A loop reads values after its part.
+        part_offset = 1 if operation in cuts else 0  # A loop reads values after its part.
         for value in reads(operation):
-            last_read[value] = max(last_read.get(value, 0), parts[operation] + after)
-    spans = [
-        range(parts[makers[value]], last)
-        for value, last in last_read.items()
-        if value in makers and not is_tensor(value.dtype)
+            last_read[value] = max(last_read.get(value, 0), parts[operation] + part_offset)
+    crossed_parts = [
+        range(parts[producers[value]], last_part)
+        for value, last_part in last_read.items()
+        if value in producers and not is_tensor(value.dtype)
     ]
-    return tuple(loop for k, loop in enumerate(cuts) if not any(k in span for span in spans))
+    return tuple(
+        loop for k, loop in enumerate(cuts) if not any(k in span for span in crossed_parts)
+    )
 
 
 # --- the segments -----------------------------------------------------------------------------------
 
 
-class _Cutter:
+class _ProgramSplitter:
     """Builder of the segments of one program, from the last to the first."""
 
     def __init__(
@@ -154,32 +156,34 @@ class _Cutter:
         self.constants = {op.value: op for op in program.ops if isinstance(op, Constant)}
         self.entries = {entry.value: entry for entry in program.inputs}
 
-    def segments(self) -> tuple[Segment, ...]:
-        available = self.entries.keys() | self.constants.keys()
+    def build_segments(self) -> tuple[Segment, ...]:
+        available_values = self.entries.keys() | self.constants.keys()
         outputs = dict.fromkeys(output.value for output in self.program.outputs)
-        needed = set(outputs)
+        needed_values = set(outputs)
         segments: list[Segment | None] = []
         # The last part copies these values.
-        part_outputs = [value for value in outputs if value in available]
+        part_outputs = [value for value in outputs if value in available_values]
         for part in reversed(self._parts()):
             if isinstance(part, Loop):
                 segments.append(self._loop_segment(part))
-                needed.update(reads(part))
+                needed_values.update(reads(part))
                 continue
-            part_outputs += [v for operation in part for v in results(operation) if v in needed]
+            part_outputs += [
+                v for operation in part for v in results(operation) if v in needed_values
+            ]
             segments.append(self._straight_segment(part, part_outputs))
-            needed.update(value for operation in part for value in reads(operation))
+            needed_values.update(value for operation in part for value in reads(operation))
             part_outputs = []
         return tuple(segment for segment in reversed(segments) if segment is not None)
 
     def _parts(self) -> list[Loop | list[Operation]]:
-        straight: list[list[Operation]] = [[] for _ in range(len(self.cuts) + 1)]
+        straight_parts: list[list[Operation]] = [[] for _ in range(len(self.cuts) + 1)]
         for operation in self.program.ops:
             if operation not in self.cuts and not isinstance(operation, Constant):
-                straight[self.parts[operation]].append(operation)
-        parts: list[Loop | list[Operation]] = [straight[0]]
-        for loop, after in zip(self.cuts, straight[1:], strict=True):
-            parts += [loop, after]
+                straight_parts[self.parts[operation]].append(operation)
+        parts: list[Loop | list[Operation]] = [straight_parts[0]]
+        for loop, next_part in zip(self.cuts, straight_parts[1:], strict=True):
+            parts += [loop, next_part]
         return parts
 
     def _loop_segment(self, loop: Loop) -> LoopSegment:
@@ -190,16 +194,22 @@ class _Cutter:
     ) -> StraightSegment | None:
         if not part_outputs:
             return None
-        inside = {value for operation in ops for value in results(operation)}
-        read = (*(value for operation in ops for value in reads(operation)), *part_outputs)
-        start = self._inputs_and_constants(value for value in read if value not in inside)
+        computed_values = {value for operation in ops for value in results(operation)}
+        read_values = (*(value for operation in ops for value in reads(operation)), *part_outputs)
+        program_start = self._inputs_and_constants(
+            value for value in read_values if value not in computed_values
+        )
         outputs = tuple(Output(value.name, value) for value in part_outputs)
-        return StraightSegment(replace(start, ops=(*start.ops, *ops), outputs=outputs))
+        return StraightSegment(
+            replace(program_start, ops=(*program_start.ops, *ops), outputs=outputs)
+        )
 
     def _inputs_and_constants(self, read: Iterable[Value]) -> Program:
         """Return a program that has only the inputs and constants that a segment reads."""
-        needed = dict.fromkeys(read)
-        constants = (constant for value, constant in self.constants.items() if value in needed)
-        others = (value for value in needed if value not in self.constants)
-        inputs = tuple(self.entries.get(value) or Input(value) for value in others)
+        needed_values = dict.fromkeys(read)
+        constants = (
+            constant for value, constant in self.constants.items() if value in needed_values
+        )
+        other_values = (value for value in needed_values if value not in self.constants)
+        inputs = tuple(self.entries.get(value) or Input(value) for value in other_values)
         return replace(self.program, inputs=inputs, ops=tuple(constants), outputs=())

@@ -19,8 +19,8 @@ from mdf_loop.ops.registry import Bits
 def is_exact_elementwise(op: Op) -> bool:
     """Return True for an elementwise operation with the same bits at every position of an array."""
     row = row_of(op.op_type)
-    surely = not row.may_fail(op, lambda value: None) and len(op.outputs) == 1
-    return row.elementwise and row.bits is Bits.FIXED and surely
+    is_safe = not row.may_fail(op, lambda value: None) and len(op.outputs) == 1
+    return row.elementwise and row.bits is Bits.FIXED and is_safe
 
 
 def vectorize_elementwise(
@@ -30,19 +30,23 @@ def vectorize_elementwise(
 
     Values without rows are loop-invariant.
     """
-    stacked = dict(rows)
+    stacked_values = dict(rows)
     for op in ops:
         rank = len(op.outputs[0].shape or ())
         operands = [
-            insert_axes(b, stacked[value], len(value.shape or ()), rank)
-            if value in stacked
+            insert_axes(b, stacked_values[value], len(value.shape or ()), rank)
+            if value in stacked_values
             else value
             for value in op.inputs
         ]
-        stacked[op.outputs[0]] = b.op(op.op_type, *operands, **op.attributes)
-    return stacked
+        stacked_values[op.outputs[0]] = b.op(op.op_type, *operands, **op.attributes)
+    return stacked_values
 
 
-def insert_axes(b: Builder, rows: Value, own: int, rank: int) -> Value:
-    """Insert axes after the first axis of stacked rows, so that each row has `rank` axes instead of `own`."""
-    return rows if own == rank else b.op("Unsqueeze", rows, ints(b, *range(1, 1 + rank - own)))
+def insert_axes(b: Builder, rows: Value, row_rank: int, rank: int) -> Value:
+    """Insert axes after the first axis of stacked rows, which raises the rank of a row to `rank`."""
+    return (
+        rows
+        if row_rank == rank
+        else b.op("Unsqueeze", rows, ints(b, *range(1, 1 + rank - row_rank)))
+    )

@@ -30,14 +30,18 @@ def _operation_cost(b: Builder, operation: Operation) -> float:
         return CALL_MICROSECONDS + row_of(operation.op_type).work(operation)
     if isinstance(operation, Guard):
         return _GUARD_COST
-    inner = [estimate_cost(b, body.ops) for body in bodies(operation)]
+    body_costs = [estimate_cost(b, body.ops) for body in bodies(operation)]
     if isinstance(operation, If):
-        return CALL_MICROSECONDS + min(inner)
+        return CALL_MICROSECONDS + min(body_costs)
     assert isinstance(operation, Loop)
-    return _LOOP_COST + _min_iterations(b, operation) * (_ITERATION_COST + inner[0])
+    return _LOOP_COST + _min_iterations(b, operation) * (_ITERATION_COST + body_costs[0])
 
 
 def _min_iterations(b: Builder, loop: Loop) -> int:
     """Return a lower bound of the number of iterations of a loop."""
-    known = b.constant_of(loop.trip_count)
-    return 0 if known is None or loop.condition is not None else max(int(known), 0)
+    constant_trip_count = b.constant_of(loop.trip_count)
+    return (
+        0
+        if constant_trip_count is None or loop.condition is not None
+        else max(int(constant_trip_count), 0)
+    )

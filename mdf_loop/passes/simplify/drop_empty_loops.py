@@ -35,9 +35,9 @@ from mdf_loop.ir.types import is_tensor, numpy_dtype
 
 def drop_empty_loops(program: Program) -> Program:
     """Return the program without loops that have zero iterations."""
-    known = {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
+    constant_arrays = {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
     swaps: dict[Value, Value] = {}
-    ops = _replace_empty_loops(program.ops, known, swaps)
+    ops = _replace_empty_loops(program.ops, constant_arrays, swaps)
     if ops == program.ops:
         return program
     outputs = substitute(program.outputs, swaps)
@@ -45,39 +45,41 @@ def drop_empty_loops(program: Program) -> Program:
 
 
 def _replace_empty_loops(
-    ops: Iterable[Operation], known: Mapping[Value, Array], swaps: dict[Value, Value]
+    ops: Iterable[Operation], constant_arrays: Mapping[Value, Array], swaps: dict[Value, Value]
 ) -> tuple[Operation, ...]:
     """Replace empty loops by constants, and map final carried values to initial values in `swaps`."""
-    out: list[Operation] = []
+    new_ops: list[Operation] = []
     for operation in (substitute(operation, swaps) for operation in ops):
         if (
             isinstance(operation, Loop)
-            and _is_empty(operation, known)
+            and _is_empty(operation, constant_arrays)
             and _has_known_results(operation)
         ):
             swaps |= {carried.final: carried.initial for carried in operation.carried}
-            out += _results_of_empty_loop(operation, swaps)
+            new_ops += _results_of_empty_loop(operation, swaps)
             continue
-        inner = [_replace_empty_loops(body.ops, known, swaps) for body in bodies(operation)]
-        out.append(with_bodies(substitute(operation, swaps), inner))
-    return tuple(out)
+        inner_ops = [
+            _replace_empty_loops(body.ops, constant_arrays, swaps) for body in bodies(operation)
+        ]
+        new_ops.append(with_bodies(substitute(operation, swaps), inner_ops))
+    return tuple(new_ops)
 
 
-def _is_empty(loop: Loop, known: Mapping[Value, Array]) -> bool:
+def _is_empty(loop: Loop, constant_arrays: Mapping[Value, Array]) -> bool:
     if loop.members is not None:
         return False
-    count = None if loop.trip_count is None else known.get(loop.trip_count)
-    condition = None if loop.condition is None else known.get(loop.condition)
-    never = count is not None and bool((count <= 0).all())
-    return never or (condition is not None and not condition.any())
+    constant_trip_count = None if loop.trip_count is None else constant_arrays.get(loop.trip_count)
+    constant_condition = None if loop.condition is None else constant_arrays.get(loop.condition)
+    has_zero_trip_count = constant_trip_count is not None and bool((constant_trip_count <= 0).all())
+    return has_zero_trip_count or (constant_condition is not None and not constant_condition.any())
 
 
 def _has_known_results(loop: Loop) -> bool:
     """Return True if all results of an empty loop are known without running it."""
-    finals = all(
+    has_typed_finals = all(
         (c.final.dtype, c.final.shape) == (c.initial.dtype, c.initial.shape) for c in loop.carried
     )
-    return finals and all(
+    return has_typed_finals and all(
         is_tensor(recorded.stack.dtype) and _row_shape(recorded.stack) is not None
         for recorded in loop.recorded
     )

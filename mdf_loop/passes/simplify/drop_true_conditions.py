@@ -29,13 +29,13 @@ def drop_true_conditions(program: Program) -> Program:
 
 
 def _drop_conditions(ops: tuple[Operation, ...], true_values: set[Value]) -> tuple[Operation, ...]:
-    out: list[Operation] = []
+    new_ops: list[Operation] = []
     for operation in ops:
-        inner = [_drop_conditions(body.ops, true_values) for body in bodies(operation)]
-        operation = with_bodies(operation, inner)
+        inner_ops = [_drop_conditions(body.ops, true_values) for body in bodies(operation)]
+        operation = with_bodies(operation, inner_ops)
         if isinstance(operation, Loop):
-            ends = operation.trip_count is not None or operation.bound is not None
-            if ends and always_true(operation, true_values):
+            is_bounded = operation.trip_count is not None or operation.bound is not None
+            if is_bounded and always_true(operation, true_values):
                 operation = replace(operation, condition=None)
-        out.append(operation)
-    return tuple(out)
+        new_ops.append(operation)
+    return tuple(new_ops)

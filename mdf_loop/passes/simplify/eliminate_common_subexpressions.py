@@ -34,32 +34,38 @@ def eliminate_common_subexpressions(program: Program) -> Program:
 
 def _merge_scope(
     ops: tuple[Operation, ...],
-    known: ChainMap[Hashable, tuple[Value, ...]],
+    results_by_key: ChainMap[Hashable, tuple[Value, ...]],
     swaps: dict[Value, Value],
 ) -> tuple[Operation, ...]:
-    out: list[Operation] = []
+    new_ops: list[Operation] = []
     for operation in ops:
         if isinstance(operation, Op):
             operation = substitute(operation, swaps)
-            if _is_repeated(operation, known, swaps):
+            if _merge_if_repeated(operation, results_by_key, swaps):
                 continue
         elif isinstance(operation, Guard):
             operation = substitute(operation, swaps)
-            earlier = known.setdefault((operation.value, operation.ok), (operation.output,))
-            if earlier != (operation.output,):
-                swaps[operation.output] = earlier[0]
+            earlier_results = results_by_key.setdefault(
+                (operation.value, operation.ok), (operation.output,)
+            )
+            if earlier_results != (operation.output,):
+                swaps[operation.output] = earlier_results[0]
                 continue
-        inner = [_merge_scope(body.ops, known.new_child(), swaps) for body in bodies(operation)]
-        out.append(substitute(with_bodies(operation, inner), swaps) if inner else operation)
-    return tuple(out)
+        inner_ops = [
+            _merge_scope(body.ops, results_by_key.new_child(), swaps) for body in bodies(operation)
+        ]
+        new_ops.append(
+            substitute(with_bodies(operation, inner_ops), swaps) if inner_ops else operation
+        )
+    return tuple(new_ops)
 
 
-def _is_repeated(op: Op, known: _ResultsByKey, swaps: dict[Value, Value]) -> bool:
+def _merge_if_repeated(op: Op, results_by_key: _ResultsByKey, swaps: dict[Value, Value]) -> bool:
     """Return True if an equal operation is in scope, and add its results to `swaps`."""
-    earlier = known.setdefault(_operation_key(op), op.outputs)
-    if earlier is op.outputs:
+    earlier_results = results_by_key.setdefault(_operation_key(op), op.outputs)
+    if earlier_results is op.outputs:
         return False
-    swaps.update(zip(op.outputs, earlier, strict=True))
+    swaps.update(zip(op.outputs, earlier_results, strict=True))
     return True
 
 
@@ -68,8 +74,8 @@ def _operation_key(op: Op) -> Hashable:
     attributes = tuple(
         (name, _attribute_key(value)) for name, value in sorted(op.attributes.items())
     )
-    types = tuple((output.dtype, output.shape) for output in op.outputs)
-    return op.op_type, op.inputs, attributes, types
+    output_types = tuple((output.dtype, output.shape) for output in op.outputs)
+    return op.op_type, op.inputs, attributes, output_types
 
 
 def _attribute_key(value: object) -> Hashable:

@@ -31,17 +31,17 @@ def eliminate_dead_code(program: Program) -> Program:
     return program if ops == program.ops else replace(program, ops=ops)
 
 
-def _live_ops(ops: tuple[Operation, ...], needed: Iterable[Value]) -> tuple[Operation, ...]:
-    live = set(needed)
+def _live_ops(ops: tuple[Operation, ...], needed_values: Iterable[Value]) -> tuple[Operation, ...]:
+    live_values = set(needed_values)
     live_ops: list[Operation] = []
     for operation in reversed(ops):
-        if not live.intersection(results(operation)):
+        if not live_values.intersection(results(operation)):
             continue
         if isinstance(operation, Loop):
-            operation = _live_loop(operation, live)
+            operation = _live_loop(operation, live_values)
         elif isinstance(operation, If):
-            operation = _live_choice(operation, live)
-        live.update(reads(operation))
+            operation = _live_choice(operation, live_values)
+        live_values.update(reads(operation))
         live_ops.append(operation)
     return tuple(reversed(live_ops))
 
@@ -51,42 +51,49 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
     last_condition = loop.last_condition if loop.last_condition in live else None
     keeps_condition = loop.condition is not None or last_condition is not None
     recorded = tuple(r for r in loop.recorded if r.stack in live)
-    needed = {r.row for r in recorded}
+    recorded_rows = {r.row for r in recorded}
     if keeps_condition and loop.condition_out is not None:
-        needed.add(loop.condition_out)
+        recorded_rows.add(loop.condition_out)
     carried = {c for c in loop.carried if c.final in live}
     while True:
-        ops = _live_ops(loop.ops, needed | {c.leave for c in carried})
-        read = {value for op in ops for value in reads(op)} | needed | {c.leave for c in carried}
-        newly_needed = {c for c in loop.carried if c.enter in read} - carried
+        ops = _live_ops(loop.ops, recorded_rows | {c.leave for c in carried})
+        read_values = (
+            {value for op in ops for value in reads(op)}
+            | recorded_rows
+            | {c.leave for c in carried}
+        )
+        newly_needed = {c for c in loop.carried if c.enter in read_values} - carried
         if not newly_needed:
             break
         carried |= newly_needed
-    smaller = replace(
+    live_loop = replace(
         loop,
         ops=ops,
         carried=tuple(c for c in loop.carried if c in carried),
         recorded=recorded,
-        first=loop.first if loop.iteration in read else None,
-        scanned=tuple(s for s in loop.scanned if s.row in read),
+        first=loop.first if loop.iteration in read_values else None,
+        scanned=tuple(s for s in loop.scanned if s.row in read_values),
         condition_out=loop.condition_out if keeps_condition else None,
         count=loop.count if loop.count in live else None,
         last_condition=last_condition,
     )
-    return loop if _is_same_loop(loop, smaller) else smaller
+    return loop if _is_same_loop(loop, live_loop) else live_loop
 
 
 def _live_choice(choice: If, live: set[Value]) -> If:
     """Return the choice with only the outputs that are read outside, and the operations that they need."""
     positions = [k for k, output in enumerate(choice.outputs) if output in live]
 
-    def smaller(branch: Branch) -> Branch:
+    def reduce_branch(branch: Branch) -> Branch:
         leaves = tuple(branch.leaves[k] for k in positions)
         return Branch(_live_ops(branch.ops, leaves), leaves)
 
-    then, otherwise = smaller(choice.then), smaller(choice.otherwise)
-    fewer = len(positions) < len(choice.outputs)
-    if not fewer and (then.ops, otherwise.ops) == (choice.then.ops, choice.otherwise.ops):
+    then, otherwise = reduce_branch(choice.then), reduce_branch(choice.otherwise)
+    has_fewer_outputs = len(positions) < len(choice.outputs)
+    if not has_fewer_outputs and (then.ops, otherwise.ops) == (
+        choice.then.ops,
+        choice.otherwise.ops,
+    ):
         return choice
     outputs = tuple(choice.outputs[k] for k in positions)
     return replace(choice, then=then, otherwise=otherwise, outputs=outputs)

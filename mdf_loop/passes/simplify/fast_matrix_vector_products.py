@@ -38,12 +38,14 @@ def _fast_product(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
     if vector.shape is None or len(vector.shape) != 1:
         return None
     rows, length = matrix.shape or (0, 0)
-    known = b.constant_of(matrix)
-    if known is not None and isinstance(length, int) and length <= MAX_UNBLOCKED_LENGTH:
-        turned = b.constant(np.ascontiguousarray(known.T), name=f"{matrix.name}.T")
-        return (b.op("MatMul", vector, turned),)
+    constant_matrix = b.constant_of(matrix)
+    if constant_matrix is not None and isinstance(length, int) and length <= MAX_UNBLOCKED_LENGTH:
+        transposed_matrix = b.constant(
+            np.ascontiguousarray(constant_matrix.T), name=f"{matrix.name}.T"
+        )
+        return (b.op("MatMul", vector, transposed_matrix),)
     if not isinstance(rows, int) or rows < MIN_ROWS:
         return None
-    last = b.constant(np.array([-1]))
-    column = b.op("Unsqueeze", vector, last)
-    return (b.op("Squeeze", b.op("MatMul", matrix, column), last),)
+    last_axis = b.constant(np.array([-1]))
+    column = b.op("Unsqueeze", vector, last_axis)
+    return (b.op("Squeeze", b.op("MatMul", matrix, column), last_axis),)

@@ -21,45 +21,50 @@ from msgspec.structs import replace
 from mdf_loop.ir import Array, If, Loop, Operation, Program, Value, bodies, walk, with_bodies
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops.registry import Known
-from mdf_loop.passes.failing import constants_of
+from mdf_loop.passes.failing import constant_lookup
 
 
 def fold_constant_branches(program: Program) -> Program:
     """Return the program without choices whose condition is constant."""
-    known = _constant_conditions(program.ops)
-    if not any(_is_known(operation, known) for operation in walk(program.ops)):
+    find_condition = _constant_conditions(program.ops)
+    if not any(_is_known(operation, find_condition) for operation in walk(program.ops)):
         return program
     swaps: dict[Value, Value] = {}
-    ops = tuple(_fold_scope(program.ops, known, swaps))
+    ops = tuple(_fold_scope(program.ops, find_condition, swaps))
     return replace(program, ops=ops, outputs=substitute(program.outputs, swaps))
 
 
 def _constant_conditions(ops: Iterable[Operation]) -> Known:
     """Return a lookup of constants, including the incoming condition of loops without a condition."""
-    constants = constants_of(ops)
+    constants = constant_lookup(ops)
     loops = (operation for operation in walk(ops) if isinstance(operation, Loop))
-    always = {loop.condition_in for loop in loops if loop.condition is None}
+    true_conditions = {loop.condition_in for loop in loops if loop.condition is None}
 
-    def known(value: Value | None) -> Array | None:
-        return np.array(True) if value in always else constants(value)
+    def find_condition(value: Value | None) -> Array | None:
+        return np.array(True) if value in true_conditions else constants(value)
 
-    return known
+    return find_condition
 
 
-def _is_known(operation: Operation, known: Known) -> bool:
-    return isinstance(operation, If) and known(operation.condition) is not None
+def _is_known(operation: Operation, find_condition: Known) -> bool:
+    return isinstance(operation, If) and find_condition(operation.condition) is not None
 
 
 def _fold_scope(
-    ops: Iterable[Operation], known: Known, swaps: dict[Value, Value]
+    ops: Iterable[Operation], find_condition: Known, swaps: dict[Value, Value]
 ) -> Iterator[Operation]:
     """Yield the operations with choices replaced by branches, and map outputs to leaves in `swaps`."""
     for operation in ops:
-        if isinstance(operation, If) and (condition := known(operation.condition)) is not None:
+        if (
+            isinstance(operation, If)
+            and (condition := find_condition(operation.condition)) is not None
+        ):
             branch = operation.then if condition.item() else operation.otherwise
-            yield from _fold_scope(branch.ops, known, swaps)
+            yield from _fold_scope(branch.ops, find_condition, swaps)
             leaves = substitute(branch.leaves, swaps)
             swaps.update(zip(operation.outputs, leaves, strict=True))
             continue
-        inner = [tuple(_fold_scope(body.ops, known, swaps)) for body in bodies(operation)]
-        yield substitute(with_bodies(operation, inner), swaps)
+        inner_ops = [
+            tuple(_fold_scope(body.ops, find_condition, swaps)) for body in bodies(operation)
+        ]
+        yield substitute(with_bodies(operation, inner_ops), swaps)

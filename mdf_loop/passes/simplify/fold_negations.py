@@ -35,9 +35,9 @@ class _NegationFolder:
     """Rewrite rule that tracks which values can be negated without an extra operation."""
 
     def __init__(self, program: Program) -> None:
-        self.negated: dict[Value, Value] = {}
-        self.scaled: dict[Value, tuple[Op, int]] = {}
-        self.readers = _count_readers(program)
+        self.negations: dict[Value, Value] = {}
+        self.scaled_by_constant: dict[Value, tuple[Op, int]] = {}
+        self.reader_counts = _count_readers(program)
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         """Return the results of an equivalent with fewer negations, or None to keep the operation."""
@@ -53,54 +53,60 @@ class _NegationFolder:
         return None
 
     def _fold_negation(self, b: Builder, output: Value, operand: Value) -> tuple[Value] | None:
-        opposite = self._negated_value(b, operand)
-        if opposite is None:
-            self.negated[output] = operand
+        negated_operand = self._negated_value(b, operand)
+        if negated_operand is None:
+            self.negations[output] = operand
             return None
-        return (opposite,)
+        return (negated_operand,)
 
     def _fold_product(self, b: Builder, op: Op) -> tuple[Value] | None:
         """Fold a product or quotient: a factor -1 becomes Neg, and a negated operand negates a constant."""
         output = op.outputs[0]
-        for place in (0, 1):
-            factor, other = _operand(op, place), _operand(op, 1 - place)
+        for position in (0, 1):
+            factor, other_operand = _operand(op, position), _operand(op, 1 - position)
             constant = b.constant_of(factor)
             if constant is None:
                 continue
-            if op.op_type == "Mul" and np.all(constant == -1) and other.shape == output.shape:
-                self.negated[output] = other
-                return (b.op("Neg", other),)
-            opposite = self._negated_value(b, other)
-            if opposite is not None:
-                parts = [b.constant(-constant), opposite]
-                return (b.op(op.op_type, parts[place], parts[1 - place]),)
-        for place in (0, 1):
-            if self._has_negated_value(_operand(op, place)):
-                self.scaled[output] = (op, place)
+            if (
+                op.op_type == "Mul"
+                and np.all(constant == -1)
+                and other_operand.shape == output.shape
+            ):
+                self.negations[output] = other_operand
+                return (b.op("Neg", other_operand),)
+            negated_operand = self._negated_value(b, other_operand)
+            if negated_operand is not None:
+                new_operands = [b.constant(-constant), negated_operand]
+                return (b.op(op.op_type, new_operands[position], new_operands[1 - position]),)
+        for position in (0, 1):
+            if self._has_negated_value(_operand(op, position)):
+                self.scaled_by_constant[output] = (op, position)
         return None
 
     def _fold_sum(self, b: Builder, op: Op) -> tuple[Value] | None:
         left, right = _operand(op, 0), _operand(op, 1)
-        opposite = self._negated_value(b, right)
-        if opposite is not None:
-            return (b.op("Sub" if op.op_type == "Add" else "Add", left, opposite),)
-        opposite = self._negated_value(b, left) if op.op_type == "Add" else None
-        return None if opposite is None else (b.op("Sub", right, opposite),)
+        negated_operand = self._negated_value(b, right)
+        if negated_operand is not None:
+            return (b.op("Sub" if op.op_type == "Add" else "Add", left, negated_operand),)
+        negated_operand = self._negated_value(b, left) if op.op_type == "Add" else None
+        return None if negated_operand is None else (b.op("Sub", right, negated_operand),)
 
     def _has_negated_value(self, value: Value) -> bool:
-        return value in self.negated or (value in self.scaled and self.readers[value] == 1)
+        return value in self.negations or (
+            value in self.scaled_by_constant and self.reader_counts[value] == 1
+        )
 
     def _negated_value(self, b: Builder, value: Value) -> Value | None:
         """Return the negated value if no extra operation is needed, else None."""
-        if value in self.negated:
-            return self.negated[value]
+        if value in self.negations:
+            return self.negations[value]
         if not self._has_negated_value(value):
             return None
-        op, place = self.scaled[value]
+        op, position = self.scaled_by_constant[value]
         operands = [_operand(op, 0), _operand(op, 1)]
-        opposite = self._negated_value(b, operands[place])
-        assert opposite is not None
-        operands[place] = opposite
+        negated_operand = self._negated_value(b, operands[position])
+        assert negated_operand is not None
+        operands[position] = negated_operand
         return b.op(op.op_type, *operands)
 
 
@@ -112,9 +118,9 @@ def _operand(op: Op, place: int) -> Value:
 
 def _count_readers(program: Program) -> Counter[Value]:
     """Count how often the program reads each value."""
-    count = Counter(output.value for output in program.outputs)
+    reader_counts = Counter(output.value for output in program.outputs)
     for operation in walk(program.ops):
-        count.update(operands(operation))
+        reader_counts.update(operands(operation))
         for body in bodies(operation):
-            count.update(body.outputs)
-    return count
+            reader_counts.update(body.outputs)
+    return reader_counts

@@ -20,7 +20,7 @@ from mdf_loop.passes.rewrite import rewrite
 
 def fuse_axis_changes(program: Program) -> Program:
     """Return the program with one operation for each chain of `Unsqueeze` or of `Squeeze`."""
-    return rewrite(program, _Chains().rule)
+    return rewrite(program, _AxisChangeFuser().rule)
 
 
 class _AxisChange(NamedTuple):
@@ -31,7 +31,7 @@ class _AxisChange(NamedTuple):
     axes: Sequence[int]
 
 
-class _Chains:
+class _AxisChangeFuser:
     """Visited insertions and removals of axes, by their outputs."""
 
     def __init__(self) -> None:
@@ -42,13 +42,13 @@ class _Chains:
         change = _axis_change(b, op)
         if change is None:
             return None
-        earlier = self.changes.get(change.source)
-        if earlier is None or earlier.op_type != op.op_type:
+        earlier_change = self.changes.get(change.source)
+        if earlier_change is None or earlier_change.op_type != op.op_type:
             self.changes[op.outputs[0]] = change
             return None
-        fused = _fuse_changes(earlier, change)
-        self.changes[op.outputs[0]] = fused
-        return (b.op(fused.op_type, fused.source, ints(b, *fused.axes)),)
+        fused_change = _fuse_changes(earlier_change, change)
+        self.changes[op.outputs[0]] = fused_change
+        return (b.op(fused_change.op_type, fused_change.source, ints(b, *fused_change.axes)),)
 
 
 def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
@@ -56,11 +56,18 @@ def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
     if op.op_type not in ("Unsqueeze", "Squeeze") or len(op.inputs) != 2:
         return None
     source, axes = op.inputs
-    longer = op.outputs[0] if op.op_type == "Unsqueeze" else source
-    known = None if axes is None else b.constant_of(axes)
-    if source is None or known is None or longer is None or longer.shape is None:
+    higher_rank_value = op.outputs[0] if op.op_type == "Unsqueeze" else source
+    constant_axes = None if axes is None else b.constant_of(axes)
+    if (
+        source is None
+        or constant_axes is None
+        or higher_rank_value is None
+        or higher_rank_value.shape is None
+    ):
         return None
-    return _AxisChange(op.op_type, source, [int(axis) % len(longer.shape) for axis in known])
+    return _AxisChange(
+        op.op_type, source, [int(axis) % len(higher_rank_value.shape) for axis in constant_axes]
+    )
 
 
 def _fuse_changes(first: _AxisChange, second: _AxisChange) -> _AxisChange:
@@ -71,6 +78,6 @@ def _fuse_changes(first: _AxisChange, second: _AxisChange) -> _AxisChange:
     """
     shifting, shifted = (second, first) if first.op_type == "Unsqueeze" else (first, second)
     rank = len(shifting.axes) + max((*shifting.axes, *shifted.axes)) + 1
-    others = [axis for axis in range(rank) if axis not in shifting.axes]
-    axes = sorted((*shifting.axes, *(others[axis] for axis in shifted.axes)))
+    other_axes = [axis for axis in range(rank) if axis not in shifting.axes]
+    axes = sorted((*shifting.axes, *(other_axes[axis] for axis in shifted.axes)))
     return _AxisChange(first.op_type, first.source, axes)

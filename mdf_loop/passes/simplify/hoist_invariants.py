@@ -26,39 +26,39 @@ from mdf_loop.ir import (
     with_bodies,
 )
 from mdf_loop.ops.registry import Known
-from mdf_loop.passes.failing import can_move, constants_of
+from mdf_loop.passes.failing import can_execute_speculatively, constant_lookup
 
 
 def hoist_invariants(program: Program) -> Program:
     """Return the program with loop-invariant operations before their loops."""
-    ops = _hoist_scope(program.ops, constants_of(program.ops))
+    ops = _hoist_scope(program.ops, constant_lookup(program.ops))
     return program if ops == program.ops else replace(program, ops=ops)
 
 
-def _hoist_scope(ops: tuple[Operation, ...], known: Known) -> tuple[Operation, ...]:
-    out: list[Operation] = []
+def _hoist_scope(ops: tuple[Operation, ...], find_constant: Known) -> tuple[Operation, ...]:
+    new_ops: list[Operation] = []
     for operation in ops:
-        inner = [_hoist_scope(body.ops, known) for body in bodies(operation)]
-        operation = with_bodies(operation, inner)
+        inner_ops = [_hoist_scope(body.ops, find_constant) for body in bodies(operation)]
+        operation = with_bodies(operation, inner_ops)
         if isinstance(operation, Loop):
-            before, operation = _split_invariants(operation, known)
-            out += before
-        out.append(operation)
-    return tuple(out)
+            ops_before_loop, operation = _split_invariants(operation, find_constant)
+            new_ops += ops_before_loop
+        new_ops.append(operation)
+    return tuple(new_ops)
 
 
-def _split_invariants(loop: Loop, known: Known) -> tuple[list[Operation], Loop]:
+def _split_invariants(loop: Loop, find_constant: Known) -> tuple[list[Operation], Loop]:
     """Return the operations that can move before the loop, and the loop without them."""
     varying: set[Value] = set(body_inputs(loop))
-    before: list[Operation] = []
-    inside: list[Operation] = []
+    ops_before_loop: list[Operation] = []
+    remaining_ops: list[Operation] = []
     for operation in loop.ops:
         is_invariant = isinstance(operation, Constant | Op) and varying.isdisjoint(
             operands(operation)
         )
-        if is_invariant and can_move(operation, known):
-            before.append(operation)
+        if is_invariant and can_execute_speculatively(operation, find_constant):
+            ops_before_loop.append(operation)
         else:
-            inside.append(operation)
+            remaining_ops.append(operation)
             varying.update(results(operation))
-    return before, replace(loop, ops=tuple(inside)) if before else loop
+    return ops_before_loop, replace(loop, ops=tuple(remaining_ops)) if ops_before_loop else loop

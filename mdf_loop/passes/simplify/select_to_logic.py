@@ -33,12 +33,12 @@ class _BooleanSelections:
         if op.op_type != "Where" or output.dtype != "bool":
             return None
         condition, left, right = (value for value in op.inputs if value is not None)
-        same = (condition, self.element_of.get(condition))
-        if right in same:
+        equal_values = (condition, self.element_of.get(condition))
+        if right in equal_values:
             return (b.op("And", left, right),)
-        return (b.op("Or", left, right),) if left in same else None
+        return (b.op("Or", left, right),) if left in equal_values else None
 
 
 def _is_scalar_of(source: Value, element: Value) -> bool:
-    single = source.shape is not None and all(extent == 1 for extent in source.shape)
-    return single and element.shape == ()
+    has_one_element = source.shape is not None and all(extent == 1 for extent in source.shape)
+    return has_one_element and element.shape == ()

@@ -33,21 +33,21 @@ class _IdentityFinder:
     """Rewrite rule for identities that tracks which values are never -0.0."""
 
     def __init__(self) -> None:
-        self.no_negative_zero: set[Value] = set()
+        self.never_negative_zero_values: set[Value] = set()
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         """Return the operand that the operation returns unchanged, or None to keep the operation."""
         operand = self._unchanged_operand(b, op)
         if operand is None:
             if self._never_returns_negative_zero(b, op):
-                self.no_negative_zero.add(op.outputs[0])
+                self.never_negative_zero_values.add(op.outputs[0])
             return None
         output = op.outputs[0]
-        same = output.shape is not None and (operand.dtype, operand.shape) == (
+        has_same_type = output.shape is not None and (operand.dtype, operand.shape) == (
             output.dtype,
             output.shape,
         )
-        return (operand,) if same else None
+        return (operand,) if has_same_type else None
 
     def _unchanged_operand(self, b: Builder, op: Op) -> Value | None:
         if op.op_type == "Where":
@@ -83,22 +83,24 @@ class _IdentityFinder:
         array = b.constant_of(value)
         if array is not None and array.dtype.kind == "f":
             return not holds_negative_zero(array)
-        return value in self.no_negative_zero
+        return value in self.never_negative_zero_values
 
     def _never_returns_negative_zero(self, b: Builder, op: Op) -> bool:
         """Return True if no element of the operation's result can be -0.0, with rounding to nearest."""
-        safe = [value is not None and self._is_never_negative_zero(b, value) for value in op.inputs]
+        never_negative_zero = [
+            value is not None and self._is_never_negative_zero(b, value) for value in op.inputs
+        ]
         match op.op_type:
             case "Add":
-                return any(safe)  # only the sum of two -0.0 is -0.0
+                return any(never_negative_zero)  # only the sum of two -0.0 is -0.0
             case "Sub":
-                return safe[0]  # only -0.0 - 0.0 is -0.0
+                return never_negative_zero[0]  # only -0.0 - 0.0 is -0.0
             case "Mul":
                 return op.inputs[0] is op.inputs[1]
             case "Cast":
                 return op.inputs[0] is not None and op.inputs[0].dtype in ("int64", "int32", "bool")
             case "Where":
-                return all(safe[1:])
+                return all(never_negative_zero[1:])
         return row_of(op.op_type).never_negative(op)
 
 
@@ -107,10 +109,14 @@ def _only_selected_operand(b: Builder, op: Op) -> Value | None:
     condition, left, right = op.inputs
     if left is right:
         return left
-    known = b.constant_of(condition)
-    if known is None or known.size == 0 or known.min() != known.max():
+    constant_condition = b.constant_of(condition)
+    if (
+        constant_condition is None
+        or constant_condition.size == 0
+        or constant_condition.min() != constant_condition.max()
+    ):
         return None
-    return left if known.min() else right
+    return left if constant_condition.min() else right
 
 
 def _is_constant_of(b: Builder, value: Value, number: int) -> bool:

@@ -41,7 +41,7 @@ from mdf_loop.ir import (
     results,
     with_bodies,
 )
-from mdf_loop.passes.failing import can_move
+from mdf_loop.passes.failing import can_execute_speculatively
 from mdf_loop.passes.simplify.costs import estimate_cost
 
 MIN_SUNK_MICROSECONDS = 3.0
@@ -82,15 +82,15 @@ def _sink_in_scope(
 
 def _groups_by_condition(ops: Sequence[Operation]) -> list[list[int]]:
     """Return positions of selections: groups by condition, last group first, then single selections."""
-    by_condition: dict[Value, list[int]] = {}
+    positions_by_condition: dict[Value, list[int]] = {}
     for k, op in enumerate(ops):
         if isinstance(op, Op) and _is_scalar_selection(op):
             condition = op.inputs[0]
             assert condition is not None
-            by_condition.setdefault(condition, []).append(k)
-    together = sorted(by_condition.values(), key=lambda group: -group[-1])
-    alone = [[k] for group in together if len(group) > 1 for k in reversed(group)]
-    return together + alone
+            positions_by_condition.setdefault(condition, []).append(k)
+    groups = sorted(positions_by_condition.values(), key=lambda group: -group[-1])
+    single_selections = [[k] for group in groups if len(group) > 1 for k in reversed(group)]
+    return groups + single_selections
 
 
 def _is_scalar_selection(op: Op) -> bool:
@@ -102,8 +102,8 @@ def _is_scalar_selection(op: Op) -> bool:
     assert then is not None
     assert otherwise is not None
     shape = op.outputs[0].shape
-    same = shape is not None and then.shape == shape == otherwise.shape
-    return same and condition.shape == ()
+    have_same_shape = shape is not None and then.shape == shape == otherwise.shape
+    return have_same_shape and condition.shape == ()
 
 
 class _Side(Struct, frozen=True):
@@ -117,29 +117,35 @@ def _sink_group(
     b: Builder, ops: tuple[Operation, ...], group: Sequence[int], read_after: set[Value]
 ) -> tuple[Operation, ...] | None:
     """Return the operations with one `If` for the selections, or None if an `If` would not save time."""
-    sides = [_find_side(b, ops, group, place, read_after) for place in (1, 2)]
-    inside = {k for side in sides for k in side.positions}
+    sides = [_find_side(b, ops, group, operand_position, read_after) for operand_position in (1, 2)]
+    sunk_positions = {k for side in sides for k in side.positions}
     if all(
         estimate_cost(b, (ops[k] for k in side.positions)) < MIN_SUNK_MICROSECONDS for side in sides
     ):
         return None
-    selected = {value for k in group for value in results(ops[k])}
-    between = (ops[k] for k in range(group[0], group[-1]) if k not in inside and k not in group)
-    needed = [value for op in (*between, *(ops[k] for k in inside)) for value in reads(op)]
-    needed += [leaf for side in sides for leaf in side.leaves]
-    if not selected.isdisjoint(needed):
+    selection_results = {value for k in group for value in results(ops[k])}
+    ops_between = (
+        ops[k] for k in range(group[0], group[-1]) if k not in sunk_positions and k not in group
+    )
+    needed_values = [
+        value for op in (*ops_between, *(ops[k] for k in sunk_positions)) for value in reads(op)
+    ]
+    needed_values += [leaf for side in sides for leaf in side.leaves]
+    if not selection_results.isdisjoint(needed_values):
         return None
-    last = ops[group[-1]]
-    assert isinstance(last, Op)
-    condition = last.inputs[0]
+    last_selection = ops[group[-1]]
+    assert isinstance(last_selection, Op)
+    condition = last_selection.inputs[0]
     assert condition is not None
     then, otherwise = (Branch(tuple(ops[k] for k in s.positions), s.leaves) for s in sides)
     outputs = tuple(ops[k].outputs[0] for k in group if isinstance(ops[k], Op))  # type: ignore[union-attr]
-    choice = If(outputs[0].name, condition, then, otherwise, outputs, last.where)
+    choice = If(outputs[0].name, condition, then, otherwise, outputs, last_selection.where)
     replacements = {group[-1]: choice}
-    removed = inside | set(group)
+    removed_positions = sunk_positions | set(group)
     return tuple(
-        replacements.get(k, op) for k, op in enumerate(ops) if k in replacements or k not in removed
+        replacements.get(k, op)
+        for k, op in enumerate(ops)
+        if k in replacements or k not in removed_positions
     )
 
 
@@ -147,28 +153,32 @@ def _find_side(
     b: Builder,
     ops: Sequence[Operation],
     group: Sequence[int],
-    place: int,
+    operand_position: int,
     read_after: set[Value],
 ) -> _Side:
-    """Return operand `place` of the selections, with the operations that only these operands need."""
+    """Return one operand of each selection, with the operations that only these operands need."""
     leaves = []
-    others = set(read_after)
+    other_reads = set(read_after)
     for k in group:
         op = ops[k]
         assert isinstance(op, Op)
-        leaf = op.inputs[place]
+        leaf = op.inputs[operand_position]
         assert leaf is not None
         leaves.append(leaf)
-        others.update(v for n, v in enumerate(op.inputs) if n != place and v is not None)
+        other_reads.update(
+            v for n, v in enumerate(op.inputs) if n != operand_position and v is not None
+        )
     positions: list[int] = []
     for k in reversed(range(len(ops))):
         if k in group:
             continue
-        can_sink = k < group[-1] and others.isdisjoint(results(ops[k])) and _is_movable(b, ops[k])
+        can_sink = (
+            k < group[-1] and other_reads.isdisjoint(results(ops[k])) and _is_movable(b, ops[k])
+        )
         if can_sink and _is_needed(ops, k, leaves, positions):
             positions.append(k)
         else:
-            others.update(reads(ops[k]))
+            other_reads.update(reads(ops[k]))
     return _Side(tuple(leaves), tuple(reversed(positions)))
 
 
@@ -182,4 +192,6 @@ def _is_needed(
 
 def _is_movable(b: Builder, operation: Operation) -> bool:
     """Return True if an operation may be skipped when its results are not read."""
-    return not isinstance(operation, Constant) and can_move(operation, b.constant_of)
+    return not isinstance(operation, Constant) and can_execute_speculatively(
+        operation, b.constant_of
+    )
