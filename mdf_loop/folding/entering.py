@@ -128,15 +128,19 @@ def _name_entrances(
     ]
     ambiguous_ids = {
         port
-        for ids in unfed_port_ids
-        for port in ids
+        for port_ids in unfed_port_ids
+        for port in port_ids
         if sum(port in other_ids for other_ids in unfed_port_ids) > 1
     }
     names: dict[Any, str] = {}
     for entry in unnamed_entrances:
-        ids = {port for _, port in entry.ports}
-        if len(ids) == 1 and not ids & used_names and not (ids & ambiguous_ids and not entry.edges):
-            names[entry.key] = ids.pop()
+        port_ids = {port for _, port in entry.ports}
+        if (
+            len(port_ids) == 1
+            and not port_ids & used_names
+            and not (port_ids & ambiguous_ids and not entry.edges)
+        ):
+            names[entry.key] = port_ids.pop()
             used_names.add(names[entry.key])
     used_names |= {port for entry in unnamed_entrances for _, port in entry.ports}
     for entry in unnamed_entrances:

@@ -70,6 +70,6 @@ def find_loop_outputs(
     else:
         senders = {edge.sender for edge in graph.edges} | ({condition} if condition else set())
         selected_ports = {port for port in body_ports if port not in senders} | ports_read_outside
-    finals = frozenset(c.source for c in carry if not c.is_delay)
+    final_ports = frozenset(c.source for c in carry if not c.is_delay)
     ports = tuple(port for port in body_ports if port in selected_ports)
-    return LoopOutputs(ports, finals & set(ports), body_ports)
+    return LoopOutputs(ports, final_ports & set(ports), body_ports)

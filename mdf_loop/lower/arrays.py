@@ -25,7 +25,13 @@ def array(b: ModelBuilder, x: Value, /, dtype: Dtype | None = None) -> Value:
 
 
 def _register_dtype(dtype: str) -> None:
-    @names(*(name for name, spelled in DTYPES.items() if spelled == dtype and "numpy." in name))
+    @names(
+        *(
+            name
+            for name, spelled_dtype in DTYPES.items()
+            if spelled_dtype == dtype and "numpy." in name
+        )
+    )
     def call(b: ModelBuilder, x: Value, /) -> Value:
         if not fits_dtype(b, x, dtype):
             raise OperandError(f"the number {b.constant_of(x)} does not fit into {dtype}")

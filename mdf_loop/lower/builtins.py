@@ -68,12 +68,12 @@ def _register_extreme(name: str, better: Callable[[ModelBuilder, Value, Value], 
                     hint=f"write numpy.{name}imum(a, b)",
                 )
         axes = max(rank(part) for part in parts)
-        best, *others = (
+        extremum, *further_numbers = (
             b.op("Reshape", p, ints(b, *[1] * axes)) if rank(p) < axes else p for p in parts
         )
-        for other in others:
-            best = ops.select(b, better(b, other, best), other, best)
-        return best
+        for number in further_numbers:
+            extremum = ops.select(b, better(b, number, extremum), number, extremum)
+        return extremum
 
     call.__doc__ = (
         f"Return `{name}(a, b, ...)` or `{name}(list)` as Python does: the first of equal numbers. "

@@ -101,12 +101,16 @@ def _register_logarithm(base: int) -> None:
     def call(b: ModelBuilder, x: Value, /) -> Value:
         x = as_float(b, x)
         quotient = b.op("Div", b.op("Log", x), _constant_like(b, math.log(base), x))
-        nearest = b.op("Round", quotient)
+        nearest_integer = b.op("Round", quotient)
         tolerance = b.op(
-            "Mul", b.op("Abs", nearest), _constant_like(b, 2 * float(np.finfo(x.dtype).eps), x)
+            "Mul",
+            b.op("Abs", nearest_integer),
+            _constant_like(b, 2 * float(np.finfo(x.dtype).eps), x),
         )
-        is_near = b.op("LessOrEqual", b.op("Abs", b.op("Sub", quotient, nearest)), tolerance)
-        return b.op("Where", is_near, nearest, quotient)
+        is_near = b.op(
+            "LessOrEqual", b.op("Abs", b.op("Sub", quotient, nearest_integer)), tolerance
+        )
+        return b.op("Where", is_near, nearest_integer, quotient)
 
     call.__doc__ = (
         f"Return `log(x) / log({base})`, an exact integer if x is an integer power of {base}."

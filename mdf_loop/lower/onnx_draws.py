@@ -132,8 +132,8 @@ def _seed_part(b: ModelBuilder, attributes: Attributes) -> AbstractContextManage
 
 
 def _dtype_attribute(attributes: Attributes, default: str) -> str:
-    code = attributes.get("dtype")
-    return default if code is None else dtype_of(int(code))
+    dtype_number = attributes.get("dtype")
+    return default if dtype_number is None else dtype_of(int(dtype_number))
 
 
 RANDOM_OPERATORS: Mapping[

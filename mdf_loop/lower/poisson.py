@@ -30,10 +30,10 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
     A Poisson number is the number of partial sums of the probabilities that are at most a uniform number u.
     For large rates, it is computed from a normal number.
     """
-    unchecked = cast(b, as_float(b, literal(b, 1.0) if lam is None else lam), "float64")
+    unchecked_rate = cast(b, as_float(b, literal(b, 1.0) if lam is None else lam), "float64")
     description = "the rate of a Poisson distribution"
     checked_rate = parameter_rules.between(
-        DrawSite(b), Symbolic(b, unchecked), 0.0, poisson.LARGEST_RATE, description
+        DrawSite(b), Symbolic(b, unchecked_rate), 0.0, poisson.LARGEST_RATE, description
     )
     rate: Value = checked_rate.value
     u = draw_numbers(b, "Uniform", size_of(size, rate))
@@ -48,8 +48,8 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
 
     def with_large(b: ModelBuilder) -> list[Value]:
         z = Symbolic(b, streams.normal(Symbolic(b, u)).value)
-        large = Symbolic(b, b.op("Where", is_small, largest_summed_rate, rate))
-        large_count = cast(b, poisson.of_normal(z, large).value, "int64")
+        large_rate = Symbolic(b, b.op("Where", is_small, largest_summed_rate, rate))
+        large_count = cast(b, poisson.of_normal(z, large_rate).value, "int64")
         return [b.op("Where", is_small, count, large_count)]
 
     return choose(b, all_true(b, is_small), lambda _: [count], with_large, "poisson")[0]

@@ -224,8 +224,8 @@ def _register_extreme(op_type: str, *spellings: str) -> Callable[..., Value]:
     @names(*spellings)
     def call(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
         a = _check_nonempty(b, spellings[0], a, axis)
-        narrow = kind(a) == "b" or a.dtype in ("int16", "uint16")
-        value = cast(b, a, "int32") if narrow else a
+        needs_int32 = kind(a) == "b" or a.dtype in ("int16", "uint16")
+        value = cast(b, a, "int32") if needs_int32 else a
         extremes = cast(b, reduce_axes(b, op_type, value, axis, keepdims), a.dtype)
         if kind(a) != "f" or is_scalar(a):
             return extremes

@@ -22,13 +22,13 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
 
     def draw(b: ModelBuilder, /, *arguments: Any, **keywords: Any) -> Value:
         parameters, size = variate.read(*arguments, **keywords)
-        wide = [
+        float64_parameters = [
             None if parameter is None else _to_float64(b, parameter) for parameter in parameters
         ]
-        values = [parameter.value for parameter in wide if parameter is not None]
+        values = [parameter.value for parameter in float64_parameters if parameter is not None]
         shape = size_of(None, *values) if size is None or variate.rows else ()
         shape = shape if size is None else (*size_of(size), *shape)
-        draws: Value = variate.formula(DrawSite(b), shape, *wide).value
+        draws: Value = variate.formula(DrawSite(b), shape, *float64_parameters).value
         return cast(b, draws, b.float_dtype) if draws.dtype == "float64" else draws
 
     builder = inspect.Parameter("builder", inspect.Parameter.POSITIONAL_ONLY)

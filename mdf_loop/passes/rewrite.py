@@ -70,9 +70,9 @@ def _rewrite_loops(b: Builder, ops: Iterable[Operation], rule: LoopRule) -> None
             operation = rule(b, operation)
         inner_ops = []
         for body in bodies(operation):
-            inside = b.body()
-            _rewrite_loops(inside, body.ops, rule)
-            inner_ops.append(tuple(inside.ops))
+            body_builder = b.body()
+            _rewrite_loops(body_builder, body.ops, rule)
+            inner_ops.append(tuple(body_builder.ops))
         b.ops.append(with_bodies(operation, inner_ops))
 
 
@@ -93,9 +93,9 @@ def _rewrite_scope(
 def _rewrite_body(
     b: Builder, body: Body, rule: Rule, swaps: dict[Value, Value]
 ) -> tuple[Operation, ...]:
-    inside = b.body()
-    _rewrite_scope(inside, body.ops, rule, swaps)
-    return tuple(inside.ops)
+    body_builder = b.body()
+    _rewrite_scope(body_builder, body.ops, rule, swaps)
+    return tuple(body_builder.ops)
 
 
 def _rewrite_op(b: Builder, op: Op, rule: Rule, swaps: dict[Value, Value]) -> None:

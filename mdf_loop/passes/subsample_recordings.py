@@ -20,53 +20,56 @@ from mdf_loop.ops.build_helpers import ints
 
 
 def subsample_recordings(program: Program) -> Program:
-    """Return the program whose last loop records only every `every`-th iteration; `every` is a new input."""
-    *before, loop = program.ops
+    """Return the program whose last loop records only some iterations, with the new input `every` as the stride."""
+    *ops_before_loop, loop = program.ops
     assert isinstance(loop, Loop)
     b = Builder.resume(program)
-    every = b.new("int64", (), "every")
-    block = b.body()
-    row_number = block.new("int64", (), "row")
-    first = block.op("Mul", row_number, every)
-    states, rows = _inner_carried(b, block, loop)
-    block.append(
+    row_stride = b.new("int64", (), "every")
+    inner_builder = b.body()
+    row_number = inner_builder.new("int64", (), "row")
+    first_iteration = inner_builder.op("Mul", row_number, row_stride)
+    inner_states, rows = _inner_carried(b, inner_builder, loop)
+    inner_builder.append(
         replace(
             loop,
             name=f"{loop.name}, between rows",
-            trip_count=every,
-            first=first,
+            trip_count=row_stride,
+            first=first_iteration,
             scanned=tuple(
-                _slice_of_block(block, scanned, first, every) for scanned in loop.scanned
+                _slice_of_block(inner_builder, scanned, first_iteration, row_stride)
+                for scanned in loop.scanned
             ),
-            carried=(*states, *(carried for _, carried in rows)),
+            carried=(*inner_states, *(carried for _, carried in rows)),
             recorded=(),
         )
     )
-    outer = replace(
+    outer_loop = replace(
         loop,
         iteration=row_number,
         scanned=(),
-        condition_in=block.new("bool", (), "go"),
+        condition_in=inner_builder.new("bool", (), "go"),
         carried=tuple(
-            replace(old, enter=new.initial, leave=new.final)
-            for old, new in zip(loop.carried, states, strict=True)
+            replace(original, enter=inner_carried.initial, leave=inner_carried.final)
+            for original, inner_carried in zip(loop.carried, inner_states, strict=True)
         ),
-        recorded=tuple(replace(old, row=carried.final) for old, carried in rows),
-        ops=tuple(block.ops),
+        recorded=tuple(replace(original, row=carried.final) for original, carried in rows),
+        ops=tuple(inner_builder.ops),
     )
     constants = b.ops
     return replace(
         program,
-        inputs=(*program.inputs, Input(every, role=InputRole.CONTROL, of="every")),
-        ops=(*before, *constants, outer),
+        inputs=(*program.inputs, Input(row_stride, role=InputRole.CONTROL, of="every")),
+        ops=(*ops_before_loop, *constants, outer_loop),
     )
 
 
-def _slice_of_block(block: Builder, scanned: Scanned, first: Value, every: Value) -> Scanned:
+def _slice_of_block(
+    block: Builder, scanned: Scanned, first_iteration: Value, row_stride: Value
+) -> Scanned:
     """Return the scan of the rows that belong to one recorded iteration."""
     axis = scanned.axis
-    start = block.op("Reshape", first, ints(block, 1))
-    end = block.op("Add", start, every)
+    start = block.op("Reshape", first_iteration, ints(block, 1))
+    end = block.op("Add", start, row_stride)
     if scanned.backward:
         extent = block.op("Shape", scanned.rows, start=axis, end=axis + 1)
         start, end = block.op("Sub", extent, end), block.op("Sub", extent, start)
@@ -77,11 +80,15 @@ def _inner_carried(
     b: Builder, block: Builder, loop: Loop
 ) -> tuple[list[Carried], list[tuple[Recorded, Carried]]]:
     """Return the carried values of the inner loop: the original ones, and the last row of each recording."""
-    states = []
-    for old in loop.carried:
-        enter = block.new(old.enter.dtype, old.enter.shape, f"{old.enter.name}_at_row")
-        final = block.new(old.final.dtype, old.final.shape, f"{old.enter.name}_after_row")
-        states.append(replace(old, initial=enter, final=final))
+    inner_states = []
+    for original in loop.carried:
+        enter = block.new(
+            original.enter.dtype, original.enter.shape, f"{original.enter.name}_at_row"
+        )
+        final = block.new(
+            original.final.dtype, original.final.shape, f"{original.enter.name}_after_row"
+        )
+        inner_states.append(replace(original, initial=enter, final=final))
     rows = []
     for recorded in loop.recorded:
         row = recorded.row
@@ -90,4 +97,4 @@ def _inner_carried(
         enter = block.new(row.dtype, row.shape, f"{row.name}_before")
         final = block.new(row.dtype, row.shape, f"{row.name}_last")
         rows.append((recorded, Carried(zeros, enter, row, final, recorded.name)))
-    return states, rows
+    return inner_states, rows

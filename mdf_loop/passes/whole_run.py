@@ -46,12 +46,12 @@ def whole_run(
         else:
             b.ops.append(substitute(operation, swaps))
     first_outputs = {o.name: replace(o, value=swaps.get(o.value, o.value)) for o in first.outputs}
-    state = {o.of: o.value for o in first_outputs.values()}
+    state_by_input = {o.of: o.value for o in first_outputs.values()}
     values = {entry.value.name: entry.value for entry in inputs}
     feeds: dict[Value, Value] = {}
     for entry in later.inputs:
         if entry.role is InputRole.STATE:
-            feeds[entry.value] = _cast_state(b, state[entry.of], entry.value)
+            feeds[entry.value] = _cast_state(b, state_by_input[entry.of], entry.value)
         elif entry.value.name in over_time:
             feeds[entry.value] = _rows_after_first(b, values[entry.value.name], later_steps)
         elif entry.value.name in values:
@@ -61,16 +61,16 @@ def whole_run(
             feeds[entry.value] = inputs[-1].value
             if entry.of == "steps":
                 feeds[entry.value] = b.op("Sub", inputs[-1].value, scalar(b, 1, "int64"))
-    ops, new = copy_operations(b, later.ops, feeds, {TIME_EXTENT: later_steps})
+    ops, copies_by_value = copy_operations(b, later.ops, feeds, {TIME_EXTENT: later_steps})
     b.ops += ops
     outputs = []
     for output in later.outputs:
         if output.name in recorded:
-            rows = new.get(output.value, output.value)
+            rows = copies_by_value.get(output.value, output.value)
             with b.at(rows.where, output.name):
                 first_row = _convert_to_row(b, first_outputs[output.name].value, output.value)
-                joined = b.op("Concat", first_row, rows, axis=0)
-            outputs.append(replace(output, value=_name_extent(b, joined, steps)))
+                joined_rows = b.op("Concat", first_row, rows, axis=0)
+            outputs.append(replace(output, value=_name_extent(b, joined_rows, steps)))
     return Program(first.name, tuple(inputs), tuple(b.ops), tuple(outputs), later.sites)
 
 
@@ -105,8 +105,8 @@ def _join_input(
 
 def _rows_after_first(b: Builder, rows: Value, extent: str) -> Value:
     """Return all rows of a value except the first."""
-    others = b.op("Slice", rows, ints(b, 1), ints(b, _MAX_INT64), ints(b, 0))
-    return _name_extent(b, others, extent)
+    later_rows = b.op("Slice", rows, ints(b, 1), ints(b, _MAX_INT64), ints(b, 0))
+    return _name_extent(b, later_rows, extent)
 
 
 def _name_extent(b: Builder, rows: Value, extent: str) -> Value:

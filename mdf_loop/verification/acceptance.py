@@ -32,8 +32,8 @@ def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> R
     """
     reading = read_for_run(document, inputs, options)
     refuse_without_outputs(document, reading.program.outputs)
-    ready = prepare(reading.program, CHECK, first=evaluation())
-    PROGRAM_BACKENDS["onnxruntime"].load(ready, Placement("cpu", native="off"))
+    prepared_program = prepare(reading.program, CHECK, first=evaluation())
+    PROGRAM_BACKENDS["onnxruntime"].load(prepared_program, Placement("cpu", native="off"))
     if _has_memory(document):
         spec = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
         read_over_time(document, _bind_inputs(document, inputs, options), options, spec)

@@ -174,31 +174,33 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
         interpreter_results = fill_missing_rows(
             interpreter_outputs, program.output_names(OutputRole.HAS_RUN)
         )
-        engines = {
+        results_by_engine = {
             "interpreter": interpreter_results,
             "modeci_mdf": _with_result_names(document, theirs.arrays),
         }
-        comparisons = _compare_values(document, ours, engines, tolerance)
+        comparisons = _compare_values(document, ours, results_by_engine, tolerance)
     else:
         comparisons = _compare_steps(document, ours, theirs, tolerance)
     if not comparisons:
         raise _nothing_to_compare_error(theirs.failure, document)
     if steps is not None:
-        order = ours.execution_list
-        if order is None:  # values determine the order, so another run records it
+        compiled_order = ours.execution_list
+        if compiled_order is None:  # values determine the order, so another run records it
             controls = replace(spec.controls, time_limit=limits.remaining)
             order_run = specified_run.run_specified(
                 compiled.prepared, replace(spec, execution_list=True, controls=controls)
             )
             if order_run.stopped_by.is_asked:
                 raise ending(order_run.stopped_by)
-            order = order_run.execution_list or ()
+            compiled_order = order_run.execution_list or ()
             if order_run.stopped_by is StopReason.TIME_LIMIT:
                 notes.append(
-                    f"the time limit of the comparison was over: the order of nodes was compared in {len(order)} steps"
+                    f"the time limit of the comparison was over: the order of nodes was compared in {len(compiled_order)} steps"
                 )
-                theirs = replace(theirs, execution_list=theirs.execution_list[: len(order)])
-        comparisons += (compare_order(order, theirs.execution_list),)
+                theirs = replace(
+                    theirs, execution_list=theirs.execution_list[: len(compiled_order)]
+                )
+        comparisons += (compare_order(compiled_order, theirs.execution_list),)
     if tolerance == ENGINE_ONNX_TOLERANCE:
         notes.append("modeci_mdf's engine computes onnx:: functions in float32")
     first_inputs = {name: bound_inputs.first_value(name) for name in bound_inputs.arrays}
@@ -221,8 +223,8 @@ def _verify_common_steps(
         KeyboardInterrupt: The run was interrupted without a completed step.
         RunError: The time limit was over before the first step.
     """
-    completed = 0 if ours.steps is None else ours.axes[-1].length
-    steps = min(completed, len(theirs.execution_list))
+    completed_steps = 0 if ours.steps is None else ours.axes[-1].length
+    steps = min(completed_steps, len(theirs.execution_list))
     is_asked = ours.stopped_by.is_asked
     if not steps:
         raise ending(ours.stopped_by) if is_asked else time_limit_error()
@@ -255,9 +257,11 @@ def _run_engine(
             Evaluations(engine, dt=spec.dt), inputs, spec.steps, limits.check_engine
         )
     if engine_run.failure is not None:
-        completed = len(engine_run.execution_list)
+        completed_steps = len(engine_run.execution_list)
         end_description = (
-            f"; the {completed} steps before step {completed} were compared" if completed else ""
+            f"; the {completed_steps} steps before step {completed_steps} were compared"
+            if completed_steps
+            else ""
         )
         notes.append(f"{_engine_note(engine_run.failure)}{end_description}")
     if copied_ports:

@@ -231,10 +231,10 @@ class _Batcher:
             return
         if operation_row.batched is None:
             raise refusal(op, operation_row.not_batched)
-        before = len(lane.b.ops)
+        old_op_count = len(lane.b.ops)
         with lane.b.at(op.where, op.outputs[0].name):
             outputs = operation_row.batched(lane, op, operands)
-        self._rename_results(lane.b, before, op.outputs, outputs)
+        self._rename_results(lane.b, old_op_count, op.outputs, outputs)
 
     def _batch_guard(self, lane: BatchScope, guard: Guard) -> None:
         """Batch a guard. If the condition is false for one run, the guard fails for all runs."""
@@ -246,11 +246,11 @@ class _Batcher:
         lane.b.append(replace(guard, value=value, ok=ok, output=output))
 
     def _rename_results(
-        self, b: Builder, before: int, old: Sequence[Value], new_values: Sequence[Value]
+        self, b: Builder, old_op_count: int, old: Sequence[Value], new_values: Sequence[Value]
     ) -> None:
-        """Rename the results of the operations since position `before` to the names of the replaced values."""
+        """Rename the results of the operations after the first `old_op_count` to the names of replaced values."""
         new_operations = [
-            operation for operation in b.ops[before:] if not isinstance(operation, Constant)
+            operation for operation in b.ops[old_op_count:] if not isinstance(operation, Constant)
         ]
         computed_values = {value for operation in new_operations for value in results(operation)}
         renamed: dict[Value, Value] = {}
@@ -261,7 +261,9 @@ class _Batcher:
                 )
             else:
                 self.replacements[value] = renamed.get(new_value, new_value)
-        b.ops[before:] = [substitute(operation, renamed) for operation in b.ops[before:]]
+        b.ops[old_op_count:] = [
+            substitute(operation, renamed) for operation in b.ops[old_op_count:]
+        ]
 
     # --- loops ---------------------------------------------------------------------------------
 
@@ -326,7 +328,9 @@ class _Batcher:
                 self._add_batched_value(value)
         return loop
 
-    def _batch_carried(self, outside: BatchScope, inside: BatchScope, carried: Carried) -> Carried:
+    def _batch_carried(
+        self, outer_lane: BatchScope, body_lane: BatchScope, carried: Carried
+    ) -> Carried:
         if carried.enter not in self.varying:
             initial, leave = self._replacement(carried.initial), self._replacement(carried.leave)
             return replace(carried, initial=initial, leave=leave)
@@ -338,22 +342,22 @@ class _Batcher:
             )
         return replace(
             carried,
-            initial=self._with_run_axis(outside, carried.initial),
+            initial=self._with_run_axis(outer_lane, carried.initial),
             enter=self._replacement(carried.enter),
-            leave=self._with_run_axis(inside, carried.leave),
+            leave=self._with_run_axis(body_lane, carried.leave),
             final=self._add_batched_value(carried.final),
         )
 
     def _batch_recorded(
-        self, outside: BatchScope, inside: BatchScope, recorded: Recorded
+        self, outer_lane: BatchScope, body_lane: BatchScope, recorded: Recorded
     ) -> Recorded:
         """Return the batched recording, in which the run axis follows the iteration axis."""
         if recorded.stack not in self.varying:
             return replace(recorded, row=self._replacement(recorded.row))
         iterations, *row_extents = recorded.stack.shape or ("iterations",)
         shape = (iterations, self.run_axis, *row_extents)
-        stack = outside.b.new(recorded.stack.dtype, shape, recorded.stack.name)
-        return replace(recorded, row=self._with_run_axis(inside, recorded.row), stack=stack)
+        stack = outer_lane.b.new(recorded.stack.dtype, shape, recorded.stack.name)
+        return replace(recorded, row=self._with_run_axis(body_lane, recorded.row), stack=stack)
 
     def _batch_scanned(self, scanned: Scanned) -> Scanned:
         """Return the batched scan. The run axis comes first, so the scanned axis moves by one."""
@@ -388,13 +392,13 @@ class _Batcher:
         lane.b.append(batched_choice)
 
     def _batch_branch(self, lane: BatchScope, branch: Branch, batched: Sequence[bool]) -> Branch:
-        inside = lane.for_body(lane.b.body())
-        self._batch_scope(inside, branch.ops)
+        branch_lane = lane.for_body(lane.b.body())
+        self._batch_scope(branch_lane, branch.ops)
         leaves = tuple(
-            self._with_run_axis(inside, leaf) if is_batched else self._replacement(leaf)
+            self._with_run_axis(branch_lane, leaf) if is_batched else self._replacement(leaf)
             for leaf, is_batched in zip(branch.leaves, batched, strict=True)
         )
-        return Branch(tuple(inside.b.ops), leaves)
+        return Branch(tuple(branch_lane.b.ops), leaves)
 
     def _batch_both_branches(self, lane: BatchScope, choice: If) -> None:
         """Batch a choice with a varying condition: compute both branches, then select for each run."""

@@ -31,7 +31,7 @@ def branch_as_loop(
     Raises:
         UnsupportedError: A leaf has a shape that is not known before the run.
     """
-    inside = b.body()
+    body_builder = b.body()
     if not all(is_tensor(leaf.dtype) and is_fixed(leaf.shape) for leaf in branch.leaves):
         raise UnsupportedError(
             f"'{choice.name}' chooses for each of many values, which computes both "
@@ -44,20 +44,20 @@ def branch_as_loop(
             name=choice.name,
             trip_count=None,
             condition=condition,
-            iteration=inside.new("int64", (), "iteration"),
-            condition_in=inside.new("bool", (), "chosen"),
+            iteration=body_builder.new("int64", (), "iteration"),
+            condition_in=body_builder.new("bool", (), "chosen"),
             condition_out=b.constant(np.array(False)),
-            carried=tuple(_carry_leaf(b, inside, leaf) for leaf in branch.leaves),
+            carried=tuple(_carry_leaf(b, body_builder, leaf) for leaf in branch.leaves),
             recorded=(),
             ops=branch.ops,
             where=choice.where,
         )
 
 
-def _carry_leaf(b: Builder, inside: Builder, leaf: Value) -> Carried:
+def _carry_leaf(b: Builder, body_builder: Builder, leaf: Value) -> Carried:
     fill_value = "" if leaf.dtype == "string" else 0
     initial = b.constant(np.full(leaf.shape or (), fill_value, numpy_dtype(leaf.dtype)))
-    enter = inside.new(leaf.dtype, leaf.shape, f"no {leaf.name}")
+    enter = body_builder.new(leaf.dtype, leaf.shape, f"no {leaf.name}")
     return Carried(initial, enter, leaf, b.new(leaf.dtype, leaf.shape, leaf.name))
 
 

@@ -29,19 +29,19 @@ def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation]
     """Return the operations before the loop, and the loop with a condition in place of its trip count."""
     assert loop.trip_count is not None
     loop = carry_last_condition(b, loop)
-    before_loop, inside = b.body(), b.body()
-    with before_loop.at(loop.where, loop.name), inside.at(loop.where, loop.name):
-        next_iteration = inside.op("Add", loop.iteration, scalar(inside, 1, "int64"))
+    before_loop, body_builder = b.body(), b.body()
+    with before_loop.at(loop.where, loop.name), body_builder.at(loop.where, loop.name):
+        next_iteration = body_builder.op("Add", loop.iteration, scalar(body_builder, 1, "int64"))
         initial_condition = before_loop.op(
             "Greater", loop.trip_count, scalar(before_loop, 0, "int64")
         )
-        next_condition = inside.op("Less", next_iteration, loop.trip_count)
+        next_condition = body_builder.op("Less", next_iteration, loop.trip_count)
         if loop.condition is not None:
             initial_condition = before_loop.op("And", initial_condition, loop.condition)
-            next_condition = inside.op(
+            next_condition = body_builder.op(
                 "And", next_condition, loop.condition_out or loop.condition_in
             )
-    ops = (*loop.ops, *inside.ops)
+    ops = (*loop.ops, *body_builder.ops)
     conditional_loop = replace(
         loop, trip_count=None, condition=initial_condition, condition_out=next_condition, ops=ops
     )

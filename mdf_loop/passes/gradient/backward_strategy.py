@@ -26,24 +26,24 @@ MIN_LARGE_ELEMENTS = 2048
 """Minimum number of carried elements for which computing single rows is as fast as all rows at once."""
 
 
-def backward_for_onnxruntime(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
+def backward_for_onnxruntime(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
     """Append the backward form of a loop that is fastest with ONNX Runtime's kernels."""
     if any(
         count_elements((c.enter,)) >= MIN_LARGE_ELEMENTS
         for c in loop.carried
         if reverse.is_active_float(c.enter)
     ):
-        loop_backward(reverse, outside, loop)
+        loop_backward(reverse, outer_sweep, loop)
     else:
         apply_or_fall_back(
             jacobian_backward if has_small_state(reverse, loop) else split_backward,
             reverse,
-            outside,
+            outer_sweep,
             loop,
         )
 
 
-def backward_for_native(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
+def backward_for_native(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
     """Append the backward form of a loop that is fastest as native code."""
     carried_count = count_elements(
         [c.enter for c in loop.carried if reverse.is_active_float(c.enter)]
@@ -52,22 +52,22 @@ def backward_for_native(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
         [value for value in captures(loop) if reverse.is_active_float(value)]
     )
     if captured_count > carried_count > 0:
-        apply_or_fall_back(split_backward, reverse, outside, loop)
+        apply_or_fall_back(split_backward, reverse, outer_sweep, loop)
     else:
-        loop_backward(reverse, outside, loop)
+        loop_backward(reverse, outer_sweep, loop)
 
 
 def apply_or_fall_back(
-    append_backward: LoopBackward, reverse: Reverse, outside: Sweep, loop: Loop
+    append_backward: LoopBackward, reverse: Reverse, outer_sweep: Sweep, loop: Loop
 ) -> None:
     """Call `append_backward` for a loop, or append the plain backward form if the call is unsupported."""
-    b, old_op_count = outside.b, len(outside.b.ops)
-    earlier_cotangents = dict(outside.of)
+    b, old_op_count = outer_sweep.b, len(outer_sweep.b.ops)
+    earlier_cotangents = dict(outer_sweep.of)
     try:
-        append_backward(reverse, outside, loop)
+        append_backward(reverse, outer_sweep, loop)
     except UnsupportedError:
         b.discard(op for op in b.ops[old_op_count:] if not isinstance(op, Constant))
         b.ops[old_op_count:] = [op for op in b.ops[old_op_count:] if isinstance(op, Constant)]
-        outside.of.clear()
-        outside.of.update(earlier_cotangents)
-        loop_backward(reverse, outside, loop)
+        outer_sweep.of.clear()
+        outer_sweep.of.update(earlier_cotangents)
+        loop_backward(reverse, outer_sweep, loop)

@@ -33,7 +33,9 @@ def _missing_derivatives(program: Program, active: Collection[Value]) -> Iterato
     for op in walk(program.ops):
         if not isinstance(op, Op) or (op.op_type, op.where) in reported:
             continue
-        is_active = [any(is_float(v) and v in active for v in vs) for vs in (op.inputs, op.outputs)]
+        is_active = [
+            any(is_float(v) and v in active for v in values) for values in (op.inputs, op.outputs)
+        ]
         if not all(is_active):
             continue
         try:

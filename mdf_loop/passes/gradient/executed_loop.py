@@ -43,9 +43,9 @@ class ExecutedLoop(Struct, frozen=True):
     extent: str
     cuts: Sequence[Op]
 
-    def propagate_through_cuts(self, reverse: Reverse, outside: Sweep) -> None:
+    def propagate_through_cuts(self, reverse: Reverse, outer_sweep: Sweep) -> None:
         """Propagate the cotangents of the sliced rows to the scanned arrays."""
-        reverse.propagate_backward(outside, self.cuts)
+        reverse.propagate_backward(outer_sweep, self.cuts)
 
     def append_backward(
         self,
@@ -73,23 +73,23 @@ class ExecutedLoop(Struct, frozen=True):
             )
         )
 
-    def recording_cotangents(self, outside: Sweep, recorded: Recorded) -> Value:
+    def recording_cotangents(self, outer_sweep: Sweep, recorded: Recorded) -> Value:
         """Return the cotangents of the rows that a loop has recorded."""
-        return _rows_after(outside.b, outside.of[recorded.stack], self.skipped)
+        return _rows_after(outer_sweep.b, outer_sweep.of[recorded.stack], self.skipped)
 
-    def add_initial_cotangent(self, outside: Sweep, carried: Carried, cotangent: Value) -> None:
+    def add_initial_cotangent(self, outer_sweep: Sweep, carried: Carried, cotangent: Value) -> None:
         """Add the cotangent of an initial carried value (zero if earlier iterations are skipped)."""
-        b = outside.b
+        b = outer_sweep.b
         if self.skipped is not None:
             is_first = b.op("Equal", self.skipped, scalar(b, 0, "int64"))
             cotangent = b.op("Where", is_first, cotangent, zeros(b, cotangent))
-        outside.add(carried.initial, cotangent)
+        outer_sweep.add(carried.initial, cotangent)
 
 
-def executed_loop(reverse: Reverse, outside: Sweep, loop: Loop) -> ExecutedLoop:
+def executed_loop(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> ExecutedLoop:
     """Return a loop with exactly the rows and recordings of its executed iterations."""
     assert loop.count is not None
-    b, tape = outside.b, reverse.tapes[loop]
+    b, tape = outer_sweep.b, reverse.tapes[loop]
     row_extents = [stack.shape[0] for stack in tape.values() if stack.shape]
     extent = str(row_extents[0]) if row_extents else b.name("tape")
     count, skipped = loop.count, None

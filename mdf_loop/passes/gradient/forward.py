@@ -221,8 +221,8 @@ class _TangentBuilder:
         """Append a choice whose branches also return tangents."""
         branches = (choice.then, choice.otherwise)
         branch_builders = [b.body() for _ in branches]
-        for inside, branch in zip(branch_builders, branches, strict=True):
-            self.append_scope(inside, branch.ops)
+        for branch_builder, branch in zip(branch_builders, branches, strict=True):
+            self.append_scope(branch_builder, branch.ops)
         leaves = zip(choice.outputs, *(branch.leaves for branch in branches), strict=True)
         outputs_with_tangents = [
             (k, output)
@@ -231,16 +231,16 @@ class _TangentBuilder:
         ]
         then, otherwise = (
             Branch(
-                tuple(inside.ops),
+                tuple(branch_builder.ops),
                 (
                     *branch.leaves,
                     *(
-                        self.tangent_or_zeros(inside, branch.leaves[k])
+                        self.tangent_or_zeros(branch_builder, branch.leaves[k])
                         for k, _ in outputs_with_tangents
                     ),
                 ),
             )
-            for inside, branch in zip(branch_builders, branches, strict=True)
+            for branch_builder, branch in zip(branch_builders, branches, strict=True)
         )
         output_tangents = {output: _new_tangent(b, output) for _, output in outputs_with_tangents}
         outputs = (*choice.outputs, *output_tangents.values())

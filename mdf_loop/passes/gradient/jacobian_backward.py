@@ -50,7 +50,7 @@ def _size(value: Value) -> int:
     return count_elements((value,))
 
 
-def jacobian_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
+def jacobian_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
     """Append the backward form of a loop that multiplies an adjoint by one Jacobian per iteration.
 
     The Jacobians and all other values are computed for all iterations at once.
@@ -58,27 +58,27 @@ def jacobian_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     Raises:
         UnsupportedError: An operation cannot be computed for all iterations at once.
     """
-    executed = executed_loop(reverse, outside, loop)
+    executed = executed_loop(reverse, outer_sweep, loop)
     matrices = _append_jacobians(
-        outside, executed, transpose_body(reverse, outside, executed.loop, rows=())
+        outer_sweep, executed, transpose_body(reverse, outer_sweep, executed.loop, rows=())
     )
-    transposed_body = transpose_body(reverse, outside, executed.loop)
+    transposed_body = transpose_body(reverse, outer_sweep, executed.loop)
     offsets = None
     if transposed_body.rows:
         offsets = _append_offsets(
-            outside,
+            outer_sweep,
             executed,
-            transpose_body(reverse, outside, executed.loop, leaving=()),
+            transpose_body(reverse, outer_sweep, executed.loop, leaving=()),
             transposed_body.leaving,
         )
-    adjoints = _append_recursion(outside, executed, transposed_body, matrices, offsets)
-    SplitBody(outside, executed, transposed_body).add_cotangents(outside, adjoints)
-    executed.propagate_through_cuts(reverse, outside)
+    adjoints = _append_recursion(outer_sweep, executed, transposed_body, matrices, offsets)
+    SplitBody(outer_sweep, executed, transposed_body).add_cotangents(outer_sweep, adjoints)
+    executed.propagate_through_cuts(reverse, outer_sweep)
 
 
-def _append_jacobians(outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> Value:
+def _append_jacobians(outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody) -> Value:
     """Return the Jacobian `J[i]` of the leaving by the entering carried numbers of each iteration."""
-    b, inside = outside.b, body.b
+    b, body_builder = outer_sweep.b, body.b
     leaving_cotangents = list(body.leaving.values())
     size = count_elements(leaving_cotangents)
     unit_cotangents = dict(
@@ -88,7 +88,7 @@ def _append_jacobians(outside: Sweep, executed: ExecutedLoop, body: TransposedBo
     nonzero_cotangents = [value for value in cotangents if value is not None]
     stacked_builder = b.body()
     values_of_iterations, stacked = vectorize_iterations(
-        stacked_builder, inside.ops, nonzero_cotangents, unit_cotangents, b.name("unit")
+        stacked_builder, body_builder.ops, nonzero_cotangents, unit_cotangents, b.name("unit")
     )
     columns = []
     for leaving_cotangent, value in zip(leaving_cotangents, cotangents, strict=True):
@@ -104,7 +104,11 @@ def _append_jacobians(outside: Sweep, executed: ExecutedLoop, body: TransposedBo
             )
     matrix = stacked_builder.op("Concat", *columns, axis=1)
     matrices, varying = vectorize_iterations(
-        b, stacked_builder.ops, (matrix,), iteration_rows(outside, executed, body), executed.extent
+        b,
+        stacked_builder.ops,
+        (matrix,),
+        iteration_rows(outer_sweep, executed, body),
+        executed.extent,
     )
     return (
         matrices[matrix] if matrix in varying else repeat_rows(b, matrices[matrix], executed.count)
@@ -122,10 +126,10 @@ def _unit_cotangents(b: Builder, values: Sequence[Value], size: int) -> list[Val
 
 
 def _append_offsets(
-    outside: Sweep, executed: ExecutedLoop, body: TransposedBody, changing: Iterable[Carried]
+    outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody, changing: Iterable[Carried]
 ) -> Value:
     """Return `h[i]`: the part of the cotangents of entering carried numbers that recordings contribute."""
-    b = outside.b
+    b = outer_sweep.b
     row_builder = b.body()
     row_builder.ops += body.ops
     flat_cotangents = []
@@ -136,7 +140,11 @@ def _append_offsets(
         )
     offset_row = row_builder.op("Concat", *flat_cotangents, axis=0)
     offsets, varying = vectorize_iterations(
-        b, row_builder.ops, (offset_row,), iteration_rows(outside, executed, body), executed.extent
+        b,
+        row_builder.ops,
+        (offset_row,),
+        iteration_rows(outer_sweep, executed, body),
+        executed.extent,
     )
     return (
         offsets[offset_row]
@@ -146,39 +154,39 @@ def _append_offsets(
 
 
 def _append_recursion(
-    outside: Sweep,
+    outer_sweep: Sweep,
     executed: ExecutedLoop,
     body: TransposedBody,
     matrices: Value,
     offsets: Value | None,
 ) -> Mapping[Value, Value]:
     """Append the loop, and return the adjoints of all iterations in forward order."""
-    b = outside.b
+    b = outer_sweep.b
     leaving_cotangents = list(body.leaving.items())
     sizes = [_size(change) for _, change in leaving_cotangents]
     size, dtype = sum(sizes), matrices.dtype
     final_adjoint = _concatenate(
-        b, [outside.of.get(c.final) or zeros(b, c.enter) for c, _ in leaving_cotangents]
+        b, [outer_sweep.of.get(c.final) or zeros(b, c.enter) for c, _ in leaving_cotangents]
     )
-    inside = b.body()
+    body_builder = b.body()
     adjoint, matrix = b.new(dtype, (size,), "adjoint"), b.new(dtype, (size, size), "J")
     scanned = [Scanned(matrices, matrix, 0, True)]
-    next_adjoint = inside.op("MatMul", adjoint, matrix)
+    next_adjoint = body_builder.op("MatMul", adjoint, matrix)
     if offsets is not None:
         row = b.new(dtype, (size,), "h")
         scanned.append(Scanned(offsets, row, 0, True))
-        next_adjoint = inside.op("Add", next_adjoint, row)
+        next_adjoint = body_builder.op("Add", next_adjoint, row)
     initial_adjoint = b.new(dtype, (size,), "first adjoint")
     stacked_adjoints = b.new(dtype, (executed.extent, size), "adjoints")
     carried = Carried(final_adjoint, adjoint, next_adjoint, initial_adjoint, "adjoint")
     executed.append_backward(
-        b, (carried,), (Recorded(adjoint, stacked_adjoints),), inside.ops, scanned
+        b, (carried,), (Recorded(adjoint, stacked_adjoints),), body_builder.ops, scanned
     )
     initial_cotangents = _split_parts(b, initial_adjoint, sizes, 0)
     for (c, _), initial_cotangent in zip(leaving_cotangents, initial_cotangents, strict=True):
         carried_shape = ints(b, *_extents(c.enter))
         executed.add_initial_cotangent(
-            outside, c, b.op("Reshape", initial_cotangent, carried_shape, allowzero=1)
+            outer_sweep, c, b.op("Reshape", initial_cotangent, carried_shape, allowzero=1)
         )
     rows = _split_parts(b, reverse_rows(b, stacked_adjoints), sizes, 1)
     return {

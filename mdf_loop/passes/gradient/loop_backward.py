@@ -24,20 +24,20 @@ from mdf_loop.passes.gradient.reverse import Reverse
 from mdf_loop.passes.gradient.transpose_body import TransposedBody, transpose_body
 
 
-def loop_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
+def loop_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
     """Append one loop that computes all cotangents, from the last iteration to the first."""
-    executed = executed_loop(reverse, outside, loop)
-    body = transpose_body(reverse, outside, executed.loop)
-    _BackwardLoop(outside, executed, body).append()
-    executed.propagate_through_cuts(reverse, outside)
+    executed = executed_loop(reverse, outer_sweep, loop)
+    body = transpose_body(reverse, outer_sweep, executed.loop)
+    _BackwardLoop(outer_sweep, executed, body).append()
+    executed.propagate_through_cuts(reverse, outer_sweep)
 
 
 class _BackwardLoop:
     """Builder of a loop whose body is one iteration backward."""
 
-    def __init__(self, outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> None:
-        self.b = outside.b
-        self.outside = outside
+    def __init__(self, outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody) -> None:
+        self.b = outer_sweep.b
+        self.outer_sweep = outer_sweep
         self.executed = executed
         self.body = body
 
@@ -53,20 +53,20 @@ class _BackwardLoop:
             b, carried, row_recordings, ops, self._scan_backward(), backward_iteration
         )
         for c, carried_cotangent in zip(body.leaving, carried, strict=False):
-            self.executed.add_initial_cotangent(self.outside, c, carried_cotangent.final)
+            self.executed.add_initial_cotangent(self.outer_sweep, c, carried_cotangent.final)
         carried_sums = carried[len(body.leaving) :]
         for value, carried_cotangent in zip(body.captured, carried_sums, strict=True):
-            self.outside.add(value, carried_cotangent.final)
+            self.outer_sweep.add(value, carried_cotangent.final)
         for scanned, stack in zip(loop.scanned, recorded, strict=True):
             if stack is not None:
-                self.outside.add(
+                self.outer_sweep.add(
                     scanned.rows, restore_scan_axis(b, reverse_rows(b, stack.stack), scanned)
                 )
 
     def _carry_adjoint(self, carried: Carried) -> Carried:
         """Return the carried cotangent of a carried value, from its final value back to its initial value."""
         enter = self.body.leaving[carried]
-        final_cotangent = self.outside.of.get(carried.final) or zeros(self.b, carried.final)
+        final_cotangent = self.outer_sweep.of.get(carried.final) or zeros(self.b, carried.final)
         leave = self.body.cotangent_of(carried.enter) or zeros(self.body.b, enter)
         final = self.b.new(enter.dtype, carried.initial.shape, f"{carried.enter.name} change")
         return Carried(final_cotangent, enter, leave, final, enter.name)
@@ -91,15 +91,21 @@ class _BackwardLoop:
 
     def _scan_backward(self) -> tuple[Scanned, ...]:
         """Return scans, last row first, of the tape, the scanned rows, and the cotangents of recordings."""
-        inside, loop = self.body.inside, self.executed.loop
+        copies_by_value, loop = self.body.inside, self.executed.loop
         scans = [
-            Scanned(self.executed.tape[c.enter], inside[c.enter], 0, True) for c in loop.carried
+            Scanned(self.executed.tape[c.enter], copies_by_value[c.enter], 0, True)
+            for c in loop.carried
         ]
-        scans += [Scanned(s.rows, inside[s.row], s.axis, not s.backward) for s in loop.scanned]
+        scans += [
+            Scanned(s.rows, copies_by_value[s.row], s.axis, not s.backward) for s in loop.scanned
+        ]
         recording_cotangents = self.body.rows.items()
         scans += [
             Scanned(
-                self.executed.recording_cotangents(self.outside, recording), cotangent_row, 0, True
+                self.executed.recording_cotangents(self.outer_sweep, recording),
+                cotangent_row,
+                0,
+                True,
             )
             for recording, cotangent_row in recording_cotangents
         ]
@@ -107,11 +113,12 @@ class _BackwardLoop:
 
     def _iteration_number(self, number: Value) -> list[Operation]:
         """Return operations that compute the number of the iteration in the forward loop."""
-        inside, loop = self.b.body(), self.executed.loop
+        body_builder, loop = self.b.body(), self.executed.loop
         last_iteration = self.b.op("Sub", self.executed.count, scalar(self.b, 1, "int64"))
         if loop.first is not None:
             last_iteration = self.b.op("Add", last_iteration, loop.first)
-        forward_number = inside.op("Sub", last_iteration, number)
+        forward_number = body_builder.op("Sub", last_iteration, number)
         return [
-            substitute(op, {forward_number: self.body.inside[loop.iteration]}) for op in inside.ops
+            substitute(op, {forward_number: self.body.inside[loop.iteration]})
+            for op in body_builder.ops
         ]

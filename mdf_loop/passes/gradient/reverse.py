@@ -167,20 +167,20 @@ class Reverse(Struct):
         output_cotangents: Mapping[Value, Value],
         active_captures: Iterable[Value],
     ) -> Branch:
-        inside = b.body()
+        branch_builder = b.body()
         ops, copies_by_value = self.copy_operations(b, branch.ops, {})
-        ops = self.append_forward(inside, ops)
-        sweep = self.new_sweep(inside, {})
+        ops = self.append_forward(branch_builder, ops)
+        sweep = self.new_sweep(branch_builder, {})
         for leaf, output in zip(branch.leaves, choice.outputs, strict=True):
             sweep.add(copies_by_value.get(leaf, leaf), output_cotangents.get(output))
         self.propagate_backward(sweep, ops)
-        leaves = tuple(_cotangent_leaf(inside, sweep, value) for value in active_captures)
-        return Branch(tuple(inside.ops), leaves)
+        leaves = tuple(_cotangent_leaf(branch_builder, sweep, value) for value in active_captures)
+        return Branch(tuple(branch_builder.ops), leaves)
 
 
-def _cotangent_leaf(inside: Builder, sweep: Sweep, value: Value) -> Value:
-    """Return the cotangent of a value as a leaf of the branch `inside`."""
-    return inside.op("Identity", sweep.of.get(value) or zeros(inside, value))
+def _cotangent_leaf(branch_builder: Builder, sweep: Sweep, value: Value) -> Value:
+    """Return the cotangent of a value as a leaf of the branch under construction."""
+    return branch_builder.op("Identity", sweep.of.get(value) or zeros(branch_builder, value))
 
 
 def refuse_sequence(loop: Loop, enter: Value, name: str) -> None:

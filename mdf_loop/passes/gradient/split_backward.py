@@ -31,7 +31,7 @@ from mdf_loop.passes.gradient.transpose_body import TransposedBody, transpose_bo
 from mdf_loop.passes.gradient.vectorize_iterations import vectorize_iterations
 
 
-def split_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
+def split_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
     """Append the backward form of a loop in which only the adjoint recursion stays in a loop.
 
     All other values are computed for all iterations at once.
@@ -39,12 +39,12 @@ def split_backward(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     Raises:
         UnsupportedError: An operation cannot be computed for all iterations at once.
     """
-    executed = executed_loop(reverse, outside, loop)
-    body = transpose_body(reverse, outside, executed.loop)
-    parts = SplitBody(outside, executed, body)
-    adjoints = _append_recursion(outside, executed, body, parts)
-    parts.add_cotangents(outside, adjoints)
-    executed.propagate_through_cuts(reverse, outside)
+    executed = executed_loop(reverse, outer_sweep, loop)
+    body = transpose_body(reverse, outer_sweep, executed.loop)
+    parts = SplitBody(outer_sweep, executed, body)
+    adjoints = _append_recursion(outer_sweep, executed, body, parts)
+    parts.add_cotangents(outer_sweep, adjoints)
+    executed.propagate_through_cuts(reverse, outer_sweep)
 
 
 class SplitBody:
@@ -58,11 +58,11 @@ class SplitBody:
         recursion_ops: Operations of the recursion.
     """
 
-    def __init__(self, outside: Sweep, executed: ExecutedLoop, body: TransposedBody) -> None:
-        self.b = outside.b
+    def __init__(self, outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody) -> None:
+        self.b = outer_sweep.b
         self.executed = executed
         self.body = body
-        self.rows = iteration_rows(outside, executed, body)
+        self.rows = iteration_rows(outer_sweep, executed, body)
         adjoint_values = _dependent_values(body.ops, body.leaving.values())
         ops_before_recursion = [op for op in body.ops if adjoint_values.isdisjoint(results(op))]
         self._adjoint_ops = [op for op in body.ops if not adjoint_values.isdisjoint(results(op))]
@@ -99,7 +99,7 @@ class SplitBody:
             substitute(op, self.invariant_values) for op in self._ops_after_recursion
         ]
 
-    def add_cotangents(self, outside: Sweep, adjoints: Mapping[Value, Value]) -> None:
+    def add_cotangents(self, outer_sweep: Sweep, adjoints: Mapping[Value, Value]) -> None:
         """Add the cotangents of captured values and scanned rows, from the adjoints of all iterations."""
         rows, b = {**self.rows, **adjoints}, self.b
         captured_cotangents = {value: self._cotangent_of(value) for value in self.body.captured}
@@ -108,7 +108,7 @@ class SplitBody:
             b, self._ops_after_recursion, captured_cotangents.values(), rows, count, extent
         )
         for value, cotangent in captured_cotangents.items():
-            outside.add(value, sums[cotangent])
+            outer_sweep.add(value, sums[cotangent])
         scanned = [
             s for s in self.executed.loop.scanned if self.body.cotangent_of(s.row) is not None
         ]
@@ -122,7 +122,7 @@ class SplitBody:
                 if cotangent in stacked
                 else repeat_rows(b, vectorized_values[cotangent], count)
             )
-            outside.add(scan.rows, restore_scan_axis(b, stack, scan))
+            outer_sweep.add(scan.rows, restore_scan_axis(b, stack, scan))
 
     def _cotangent_of(self, value: Value) -> Value:
         """Return the cotangent of a value that an iteration reads."""
@@ -132,27 +132,27 @@ class SplitBody:
 
 
 def iteration_rows(
-    outside: Sweep, executed: ExecutedLoop, body: TransposedBody
+    outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody
 ) -> dict[Value, Value]:
     """Return the values that an iteration reads, stacked over all iterations along the first axis."""
-    b, loop, inside = outside.b, executed.loop, body.inside
+    b, loop, copies_by_value = outer_sweep.b, executed.loop, body.inside
     zero, one = scalar(b, 0, "int64"), scalar(b, 1, "int64")
     iteration_numbers = b.op("Range", zero, executed.count, one)
     if loop.first is not None:
         iteration_numbers = b.op("Add", iteration_numbers, loop.first)
-    rows = {inside[loop.iteration]: iteration_numbers}
-    rows |= {inside[c.enter]: executed.tape[c.enter] for c in loop.carried}
-    rows |= {inside[s.row]: rows_along_first_axis(b, s) for s in loop.scanned}
+    rows = {copies_by_value[loop.iteration]: iteration_numbers}
+    rows |= {copies_by_value[c.enter]: executed.tape[c.enter] for c in loop.carried}
+    rows |= {copies_by_value[s.row]: rows_along_first_axis(b, s) for s in loop.scanned}
     return rows | {
-        change: executed.recording_cotangents(outside, r) for r, change in body.rows.items()
+        change: executed.recording_cotangents(outer_sweep, r) for r, change in body.rows.items()
     }
 
 
 def _append_recursion(
-    outside: Sweep, executed: ExecutedLoop, body: TransposedBody, parts: SplitBody
+    outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody, parts: SplitBody
 ) -> dict[Value, Value]:
     """Append the loop of adjoints, and return the adjoints of all iterations in forward order."""
-    b = outside.b
+    b = outer_sweep.b
     read_values = {value for op in parts.recursion_ops for value in reads(op)}
     carried, recorded = [], []
     for c, change in body.leaving.items():
@@ -163,7 +163,7 @@ def _append_recursion(
             if cotangent is None
             else parts.invariant_values.get(cotangent, cotangent)
         )
-        final_cotangent = outside.of.get(c.final) or zeros(b, c.final)
+        final_cotangent = outer_sweep.of.get(c.final) or zeros(b, c.final)
         initial_cotangent = b.new(change.dtype, c.initial.shape, f"{c.enter.name} change")
         carried.append(
             Carried(final_cotangent, change, next_adjoint, initial_cotangent, change.name)
@@ -175,7 +175,7 @@ def _append_recursion(
     ]
     executed.append_backward(b, carried, recorded, parts.recursion_ops, scanned)
     for c, carried_adjoint in zip(body.leaving, carried, strict=True):
-        executed.add_initial_cotangent(outside, c, carried_adjoint.final)
+        executed.add_initial_cotangent(outer_sweep, c, carried_adjoint.final)
     return {record.row: reverse_rows(b, record.stack) for record in recorded}
 
 

@@ -37,8 +37,8 @@ def sum_over_iterations(
         count: The number of iterations.
         extent: The name of the extent for the number of iterations.
     """
-    makers = {op.outputs[0]: op for op in ops if isinstance(op, Op)}
-    sums, values = _Sums(b, makers, count), tuple(values)
+    producers = {op.outputs[0]: op for op in ops if isinstance(op, Op)}
+    sums, values = _Sums(b, producers, count), tuple(values)
     leaves = [leaf for value in values for leaf in sums.leaves(value)]
     sums.computed, sums.stacked = vectorize_iterations(b, ops, leaves, rows, extent)
     return {value: sums.sum_of_value(value) for value in values}
@@ -48,7 +48,7 @@ class _Sums(Struct):
     """Builder of sums over iterations."""
 
     b: Builder
-    makers: Mapping[Value, Op]
+    producers: Mapping[Value, Op]
     count: Value
     computed: Mapping[Value, Value] = field(default_factory=dict)
     stacked: set[Value] = field(default_factory=set)
@@ -71,12 +71,12 @@ class _Sums(Struct):
             return self._sum_of_products(*factors)
         if parts is None:
             return self._sum_of_rows(value)
-        op = self.makers[value]
+        op = self.producers[value]
         return b.op(op.op_type, *map(self.sum_of_value, parts), **op.attributes)
 
     def _linear_operands(self, value: Value) -> Sequence[Value] | None:
         """Return the operands of a linear operation, which can be summed before it, or None."""
-        op = self.makers.get(value)
+        op = self.producers.get(value)
         if op is None or op.op_type not in ("Add", "Transpose"):
             return None
         operands = [x for x in op.inputs if x is not None]
@@ -85,7 +85,7 @@ class _Sums(Struct):
 
     def _factors(self, value: Value) -> tuple[Value, Value] | None:
         """Return the two matrices, or the column and the row, whose products are summed, or None."""
-        op = self.makers.get(value)
+        op = self.producers.get(value)
         if op is None or op.op_type not in ("MatMul", "Mul") or len(value.shape or ()) != 2:
             return None
         left, right = op.inputs

@@ -48,7 +48,7 @@ class TransposedBody(Struct, frozen=True):
 
 def transpose_body(
     reverse: Reverse,
-    outside: Sweep,
+    outer_sweep: Sweep,
     loop: Loop,
     *,
     leaving: Iterable[Carried] | None = None,
@@ -58,14 +58,14 @@ def transpose_body(
 
     Args:
         reverse: The state of the differentiation.
-        outside: The cotangents of the results of the loop.
+        outer_sweep: The cotangents of the results of the loop.
         loop: The executed loop.
         leaving: Carried values with a cotangent at the end of an iteration; by default, all active carried
             values.
         rows: Recordings with cotangents; by default, the recordings that have a cotangent outside of the
             loop.
     """
-    b = outside.b
+    b = outer_sweep.b
     body = b.body()
     replacements = {loop.condition_in: b.constant(np.array(True))}
     for value in (loop.iteration, *(c.enter for c in loop.carried), *(s.row for s in loop.scanned)):
@@ -75,7 +75,7 @@ def transpose_body(
     if leaving is None:
         leaving = (c for c in loop.carried if reverse.is_active_float(c.enter))
     if rows is None:
-        rows = (r for r in loop.recorded if r.stack in outside.of)
+        rows = (r for r in loop.recorded if r.stack in outer_sweep.of)
     leaving_cotangents = {c: _new_cotangent(b, c.enter) for c in leaving}
     row_cotangents = {r: _new_cotangent(b, r.row) for r in rows}
     sweep = reverse.new_sweep(body, {})

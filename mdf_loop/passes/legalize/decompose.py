@@ -29,12 +29,12 @@ def decompose(program: Program) -> Program:
 
 
 def _decompose_op(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-    composed = row_of(op.op_type).decomposition
-    if composed is None or not (lacks_kernel(op) and is_decomposed(op)):
+    decomposition = row_of(op.op_type).decomposition
+    if decomposition is None or not (lacks_kernel(op) and is_decomposed(op)):
         return None
 
     def build(b: Builder, op: Op) -> tuple[Value | None, ...]:
-        results = composed(b, op)
+        results = decomposition(b, op)
         return results if isinstance(results, tuple) else (results,)
 
     return build_or_evaluate(b, op, build)

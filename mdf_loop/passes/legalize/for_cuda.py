@@ -74,7 +74,7 @@ def _unchanged_carried_values(loop: Loop) -> set[Value]:
 
 
 def _check_scan_length(
-    b: Builder, inside: Builder, loop: Loop, scan: Scanned, find_constant: Known
+    b: Builder, body_builder: Builder, loop: Loop, scan: Scanned, find_constant: Known
 ) -> Loop:
     """Check the number of scanned rows before the loop, or in each iteration if the loop has a condition."""
     constant_trip_count, shape = find_constant(loop.trip_count), scan.rows.shape
@@ -91,11 +91,15 @@ def _check_scan_length(
         return replace(loop, trip_count=b.guard(loop.trip_count, fits_rows, INDEX_OUTSIDE))
     iteration = loop.iteration
     if loop.first is not None:
-        iteration = inside.op("Sub", iteration, loop.first)
+        iteration = body_builder.op("Sub", iteration, loop.first)
     unchecked = b.new(scan.row.dtype, scan.row.shape, scan.row.name)
     guard = Guard(
-        unchecked, inside.op("Less", iteration, row_count), scan.row, INDEX_OUTSIDE, loop.where
+        unchecked,
+        body_builder.op("Less", iteration, row_count),
+        scan.row,
+        INDEX_OUTSIDE,
+        loop.where,
     )
-    inside.append(guard)
+    body_builder.append(guard)
     scanned = tuple(replace(s, row=unchecked) if s is scan else s for s in loop.scanned)
     return replace(loop, scanned=scanned)

@@ -55,12 +55,12 @@ def mask_loop(b: Builder, loop: Loop, find_constant: Known) -> Loop:
     """Return the loop without per-member exit, and append the operations before the loop to `b`."""
     assert loop.condition is not None
     assert loop.condition_out is not None
-    inside = b.body()
-    with b.at(loop.where, loop.name), inside.at(loop.where, loop.name):
+    body_builder = b.body()
+    with b.at(loop.where, loop.name), body_builder.at(loop.where, loop.name):
         is_active = loop.condition_in
-        is_still_active = inside.op("And", is_active, loop.condition_out)
+        is_still_active = body_builder.op("And", is_active, loop.condition_out)
         carried = [
-            _mask_carried(inside, carried_value, is_active) for carried_value in loop.carried
+            _mask_carried(body_builder, carried_value, is_active) for carried_value in loop.carried
         ]
         carried.append(
             Carried(
@@ -70,9 +70,9 @@ def mask_loop(b: Builder, loop: Loop, find_constant: Known) -> Loop:
                 _value_or_new(b, loop.last_condition, is_active),
             )
         )
-        is_any_active = _append_any_true(inside, is_still_active)
+        is_any_active = _append_any_true(body_builder, is_still_active)
         if loop.count is not None:
-            carried.append(_carry_counts(b, inside, loop.condition, is_active, loop.count))
+            carried.append(_carry_counts(b, body_builder, loop.condition, is_active, loop.count))
         ops = _feed_active_members(b, loop) if _may_body_fail(loop, find_constant) else loop.ops
         return replace(
             loop,
@@ -80,7 +80,7 @@ def mask_loop(b: Builder, loop: Loop, find_constant: Known) -> Loop:
             condition_in=b.new("bool", (), "any going"),
             condition_out=is_any_active,
             carried=tuple(carried),
-            ops=(*ops, *inside.ops),
+            ops=(*ops, *body_builder.ops),
             count=None,
             last_condition=None,
             members=None,
@@ -101,12 +101,14 @@ def _value_or_new(b: Builder, final: Value | None, like: Value) -> Value:
 
 
 def _carry_counts(
-    b: Builder, inside: Builder, initial_condition: Value, is_active: Value, count: Value
+    b: Builder, body_builder: Builder, initial_condition: Value, is_active: Value, count: Value
 ) -> Carried:
     """Return the carried iteration count of each member."""
     zeros = b.op("Mul", cast(b, initial_condition, "int64"), scalar(b, 0, "int64"))
-    enter = inside.new("int64", count.shape, "iterations")
-    return Carried(zeros, enter, inside.op("Add", enter, cast(inside, is_active, "int64")), count)
+    enter = body_builder.new("int64", count.shape, "iterations")
+    return Carried(
+        zeros, enter, body_builder.op("Add", enter, cast(body_builder, is_active, "int64")), count
+    )
 
 
 def _mask_carried(b: Builder, carried: Carried, is_active: Value) -> Carried:

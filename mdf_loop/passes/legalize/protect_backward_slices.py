@@ -38,31 +38,31 @@ def protect_backward_slices(program: Program) -> Program:
         if op.op_type != "Slice" or len(op.inputs) < 5 or op.inputs[4] is None:
             return None
         ends, steps = operand(op, 2), operand(op, 4)
-        known, strides = b.constant_of(ends), b.constant_of(steps)
-        if strides is not None and np.all(strides > 0):
+        constant_ends, constant_steps = b.constant_of(ends), b.constant_of(steps)
+        if constant_steps is not None and np.all(constant_steps > 0):
             return None
-        if known is not None and not np.isin(known, _IGNORED_ENDS).any():
+        if constant_ends is not None and not np.isin(constant_ends, _IGNORED_ENDS).any():
             return None
-        if _is_capped(b, producers, ends, strides):
+        if _is_capped(b, producers, ends, constant_steps):
             return None
-        capped = b.op("Min", ends, _max_ends(b, ends, steps, strides))
-        return (b.op("Slice", *op.inputs[:2], capped, *op.inputs[3:]),)
+        capped_ends = b.op("Min", ends, _max_ends(b, ends, steps, constant_steps))
+        return (b.op("Slice", *op.inputs[:2], capped_ends, *op.inputs[3:]),)
 
     return rewrite(program, rule)
 
 
 def _is_capped(
-    b: Builder, producers: Mapping[Value, Op], ends: Value, strides: Array | None
+    b: Builder, producers: Mapping[Value, Op], ends: Value, constant_steps: Array | None
 ) -> bool:
     """Return True if a `Min` already keeps the ends of backward slices below the special values."""
     minimum = producers.get(ends)
     if minimum is None or minimum.op_type != "Min" or len(minimum.inputs) != 2:
         return False
     limits = operand(minimum, 1)
-    if strides is not None:
+    if constant_steps is not None:
         constant_limits = b.constant_of(limits)
         return constant_limits is not None and bool(
-            np.all((constant_limits <= _MAX_END) | (strides > 0))
+            np.all((constant_limits <= _MAX_END) | (constant_steps > 0))
         )
     selection = producers.get(limits)
     if selection is None or selection.op_type != "Where":
@@ -71,12 +71,12 @@ def _is_capped(
     return backward_limits is not None and bool(np.all(backward_limits == _MAX_END))
 
 
-def _max_ends(b: Builder, ends: Value, steps: Value, strides: Array | None) -> Value:
+def _max_ends(b: Builder, ends: Value, steps: Value, constant_steps: Array | None) -> Value:
     """Return the largest end that ONNX Runtime treats as a position; a forward slice has no such limit."""
     max_backward_end, max_forward_end = (
         np.array(k, ends.dtype) for k in (_MAX_END, np.iinfo(ends.dtype).max)
     )
-    if strides is not None:
-        return b.constant(np.where(strides < 0, max_backward_end, max_forward_end))
+    if constant_steps is not None:
+        return b.constant(np.where(constant_steps < 0, max_backward_end, max_forward_end))
     is_backward = b.op("Less", steps, b.constant(np.array(0, steps.dtype)))
     return b.op("Where", is_backward, b.constant(max_backward_end), b.constant(max_forward_end))

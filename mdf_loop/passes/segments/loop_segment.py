@@ -166,8 +166,8 @@ class _SegmentBuilder:
     def _record_watched(self) -> None:
         """Record every float value that iterations carry or record, without duplicates."""
         stacks = {recorded.row: recorded.stack for recorded in self.loop.recorded}
-        computed = [value for operation in self.loop.ops for value in results(operation)]
-        positions = {value: position for position, value in enumerate(computed)}
+        computed_values = [value for operation in self.loop.ops for value in results(operation)]
+        positions = {value: position for position, value in enumerate(computed_values)}
         names = {r.row: r.name or r.row.name for r in self.loop.recorded}
         names |= {c.leave: c.name or c.leave.name for c in self.loop.carried}
         float_values = [

@@ -186,8 +186,8 @@ def _is_needed(
     ops: Sequence[Operation], k: int, leaves: Sequence[Value], positions: Sequence[int]
 ) -> bool:
     """Return True if the leaves or the operations at `positions` read a result of operation `k`."""
-    read = {*leaves, *(value for p in positions for value in reads(ops[p]))}
-    return not read.isdisjoint(results(ops[k]))
+    read_values = {*leaves, *(value for p in positions for value in reads(ops[p]))}
+    return not read_values.isdisjoint(results(ops[k]))
 
 
 def _is_movable(b: Builder, operation: Operation) -> bool:
