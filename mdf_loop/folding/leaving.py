@@ -13,7 +13,7 @@ from mdf_loop.folding.flat import FlatGraph, Port
 
 
 class LoopOutputs(Struct, frozen=True):
-    """Outputs of the loop node.
+    """Outputs of the loop node that replaces the folded nodes.
 
     `ports` are the ports whose values are outputs. `final_ports` are the ports of final carried values.
     `body_ports` are all output ports of the folded nodes.
@@ -25,7 +25,7 @@ class LoopOutputs(Struct, frozen=True):
 
     @property
     def last_value_ports(self) -> tuple[Port, ...]:
-        """Ports whose value of the last iteration is an output."""
+        """Ports whose value in the last iteration is an output of the loop."""
         return tuple(port for port in self.ports if port not in self.final_ports)
 
     def inner_name(self, port: Port) -> str:
@@ -56,7 +56,7 @@ def find_loop_outputs(
     carry: Sequence[Carry],
     condition: Port | None,
 ) -> LoopOutputs:
-    """Return the outputs of the set that other nodes read, or that are outputs of the graph."""
+    """Return the outputs of the folded nodes that other nodes read, or that are outputs of the graph."""
     body_ports = tuple(graph.ports("output_ports", nodes))
     ports_read_outside = {edge.sender for edge in boundary.outgoing}
     declared_outputs = (graph.graph.get("metadata") or {}).get("outputs")

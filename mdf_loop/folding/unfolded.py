@@ -83,7 +83,7 @@ class _Unfolder:
         self.parameters: Content = {}
 
     def build_model(self) -> Any:
-        """Return the whole model, with the copies in place of the loop."""
+        """Return the whole model, with copies of the body's nodes in place of the loop."""
         loop = self.loop
         carried_ports = [self._initial_port(k) for k in range(len(loop.signature.enters))]
         recorded_ports: list[list[Port]] = [[] for _ in loop.signature.rows]
@@ -165,7 +165,7 @@ class _Unfolder:
         return self._captured_port(name) if name in self.loop.captured_names else None
 
     def _output_port(self, name: str, iteration: _Iteration) -> Port:
-        """Return the port that computes a body output in an iteration."""
+        """Return the port that computes an output of the body in one iteration."""
         port = self.loop.find_output(name)
         if port is not None:
             return self.copies[port[0], iteration.number], port[1]

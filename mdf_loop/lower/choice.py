@@ -40,7 +40,7 @@ class BranchNames(Struct, frozen=True):
 
 
 class _BranchBuilder(Struct, frozen=True):
-    """Branch under construction."""
+    """Builder of one branch of a conditional operation, with the leaves of the branch."""
 
     b: ModelBuilder
     leaves: list[Value]

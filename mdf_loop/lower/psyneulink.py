@@ -69,8 +69,8 @@ _DECISION_TIMES = {
     "bound": "numpy.clip(d * threshold / noise ** 2, -100, 100)",
     "Z": "numpy.where(numpy.abs(bound) < 0.0001, 0.0001, bound)",
     **{
-        f"{part}_{which}": text.replace("?", which).replace("$", argument)
-        for which, argument in (("all", "2 * Z"), ("up", "Z + X"), ("down", "Z - X"))
+        f"{part}_{suffix}": text.replace("?", suffix).replace("$", argument)
+        for suffix, argument in (("all", "2 * Z"), ("up", "Z + X"), ("down", "Z - X"))
         for part, text in (
             ("never", "($) == 0"),
             ("w", "numpy.where(never_?, 1.0, $)"),
@@ -79,8 +79,8 @@ _DECISION_TIMES = {
         )
     },
     **{
-        f"{part}_{which}": text.replace("?", which)
-        for which in ("up", "down")
+        f"{part}_{suffix}": text.replace("?", suffix)
+        for suffix in ("up", "down")
         for part, text in (
             ("first", "noise ** 2 / d ** 2 * (c_all - c_?) + non_decision_time"),
             ("mean", "numpy.where(never_?, numpy.nan, first_?)"),

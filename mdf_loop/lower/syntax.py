@@ -124,7 +124,7 @@ def names_in(expression: Any) -> set[str]:
 
 
 def drawing_calls(tree: ast.Expression) -> list[ast.Call]:
-    """Return the calls that draw random numbers, in the order of the expression."""
+    """Return the calls in an expression that draw random numbers, in order."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     random_calls = (call for call in calls if "random" in (*dotted_name(call.func).split(".")[:2],))
     return sorted(random_calls, key=lambda call: (call.lineno, call.col_offset))

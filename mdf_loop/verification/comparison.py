@@ -56,7 +56,7 @@ class Comparison:
         )
 
     def _remark(self) -> str:
-        """Return the end of the text: the first difference, or a remark about equal integers and floats."""
+        """Return a remark on the comparison: the first difference, or that equal numbers differ in kind."""
         if self.equal:
             return f"; equal, but {self.kinds[0]} against {self.kinds[1]}" if self.kinds else ""
         step_text = "" if self.first_step is None else f" at step {self.first_step}"
@@ -151,7 +151,7 @@ def compare(
     *,
     is_parameter: bool = False,
 ) -> Comparison:
-    """Return the comparison of the compiled model's array with that of an engine.
+    """Compare an array of the compiled model with the array of another engine.
 
     Axes of extent 1 are ignored, and nan is equal to nan. Floats are equal if they differ by the tolerance
     or by a few last bits of the largest one. Integers must be identical.
@@ -173,7 +173,7 @@ def compare_rows(
     *,
     is_parameter: bool = False,
 ) -> Comparison:
-    """Return the comparison of the rows of two runs over time, each row in its own shape."""
+    """Compare the rows of two runs over time, each row in its own shape."""
     difference = _measure_difference(ours, theirs, tolerance)
     return Comparison(
         name, engine, *difference[:3], types, *difference[3:], is_parameter=is_parameter
@@ -229,7 +229,7 @@ _MeasuredDifference = tuple[bool, float, float, int | None, tuple[str, str] | No
 def _measure_difference(
     ours: Sequence[Array], theirs: Sequence[Array], tolerance: float
 ) -> _MeasuredDifference:
-    """Return equality, max abs, max rel, the first different row and its first different values."""
+    """Compare corresponding rows, and return the largest differences and the first different values."""
     if len(ours) != len(theirs):
         rows = (f"{len(ours)} steps", f"{len(theirs)} steps")
         return False, np.inf, np.inf, min(len(ours), len(theirs)), rows

@@ -60,7 +60,7 @@ def remaining_differences(document: Document, types: Types) -> tuple[Finding, ..
 def _collect_notes(
     rows: Sequence[_DifferenceCheck], document: Document, types: Types
 ) -> tuple[Finding, ...]:
-    """Return the notes of several functions without duplicates."""
+    """Return the notes of several check functions without duplicates."""
     notes = (
         Finding("Note", statement, where)
         for find_differences in rows
@@ -230,7 +230,7 @@ def _is_stateful_in_engine(parameter: Any) -> bool:
 
 
 def _note_early_readers(document: Document, types: Types) -> _Notes:
-    """Note parameters that stand above a state that they read, for which the engine has no value yet."""
+    """Note parameters that read a stateful parameter listed below, which has no value in the engine yet."""
     for node in document.graph.nodes:
         later_states = {parameter.id for parameter in node.parameters if is_stateful(parameter)}
         for parameter in node.parameters:

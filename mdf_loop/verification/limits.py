@@ -28,7 +28,7 @@ class Limits:
         self.begin()
 
     def begin(self) -> None:
-        """Start the time limit again, so that earlier imports and compilation do not count."""
+        """Restart the time limit, so that earlier imports and compilation do not count."""
         self._start = time.monotonic()
 
     @property

@@ -300,7 +300,7 @@ def _nothing_to_compare_error(failure: LoopError | None, document: Document) -> 
 
 
 def _with_result_names(document: Document, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the engine's values, also under the names that outputs have in results."""
+    """Return the engine's values, also under the names of outputs in results."""
     outputs = named_items(document).items()
     return {**arrays, **{name: arrays[item.name] for name, item in outputs if item.name in arrays}}
 
@@ -323,7 +323,7 @@ def _compare_values(
     other_results: Mapping[str, Mapping[str, Data]],
     tolerance: float,
 ) -> tuple[Comparison, ...]:
-    """Return the comparisons of the values of one evaluation with the values of each other engine."""
+    """Compare the values of one evaluation with the values of each other engine."""
     parameters = _parameter_names(document)
     return tuple(
         comparison
@@ -339,7 +339,7 @@ def _compare_values(
 def _compare_steps(
     document: Document, ours: Results, theirs: EngineRun, tolerance: float
 ) -> tuple[Comparison, ...]:
-    """Return the comparisons of the recorded rows with the engine's values of each step."""
+    """Compare the recorded rows with the engine's values in each step."""
     parameters = _parameter_names(document)
     rows, arrays = (
         _with_result_names(document, theirs.rows),

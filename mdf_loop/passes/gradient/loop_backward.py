@@ -33,7 +33,7 @@ def loop_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
 
 
 class _BackwardLoop:
-    """Builder of a loop whose body is one iteration backward."""
+    """Builder of the loop that computes cotangents for the iterations of a loop in reverse order."""
 
     def __init__(self, outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody) -> None:
         self.b = outer_sweep.b

@@ -21,7 +21,7 @@ from mdf_loop.passes.rewrite import rewrite
 def hide_producer(
     program: Program, producer_type: str, position_of: Callable[[Op], int | None]
 ) -> Program:
-    """Return the program in which no operand to hide comes directly from a producer of this type.
+    """Insert `Max` between each operation of type `producer_type` and each operand to hide.
 
     ONNX Runtime first removes operations that change nothing, so a producer before such operations is hidden,
     too.

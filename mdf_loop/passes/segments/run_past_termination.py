@@ -141,7 +141,7 @@ def _operations_in_loop(loop: Loop) -> set[Operation]:
 
 
 def _scanned_arrays(loop: Loop) -> dict[Value, Value]:
-    """Return the scanned arrays by the row of one iteration."""
+    """Return a mapping from the row that an iteration scans to the scanned array."""
     return {scanned.row: scanned.rows for scanned in loop.scanned}
 
 

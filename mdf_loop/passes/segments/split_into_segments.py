@@ -47,7 +47,7 @@ from mdf_loop.passes.segments.loop_segment import LoopSegment, loop_segment
 
 
 class StraightSegment(Struct, frozen=True, eq=False):
-    """Operations between two loops."""
+    """Program of the operations between two loops."""
 
     program: Program
 

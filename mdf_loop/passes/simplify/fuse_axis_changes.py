@@ -71,7 +71,7 @@ def _axis_change(b: Builder, op: Op) -> _AxisChange | None:
 
 
 def _fuse_changes(first: _AxisChange, second: _AxisChange) -> _AxisChange:
-    """Return the single axis change that is equivalent to `first` followed by `second`, of equal kind.
+    """Return the single axis change that is equivalent to two successive changes of the same kind.
 
     The axes of a change are positions in the array of higher rank. An insertion therefore shifts the axes
     of the insertion before it, and a removal shifts the axes of the removal after it.
