@@ -194,7 +194,7 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
         document=document,
         count=count,
         signature=signature,
-        initial_values=initial_values,
+        initial_values=initial,
         bindings=form.bindings,
         recordings=form.recordings,
         content=graph.nodes[node.id],

@@ -97,7 +97,7 @@ def lower_default(b: ModelBuilder, port: Any, where: str) -> Value:
     """
     dtype = stated_dtype(port, b.options.precision)
     if dtype is not None and (dtype == "string" or not is_tensor(dtype)):
-        return known_value(b, dtype, find_default(port, b.options.precision, where))
+        return lower_known_data(b, dtype, find_default(port, b.options.precision, where))
     is_plain_number = isinstance(port.default_value, bool | int | float)
     return b.constant(
         _convert_default(port, None, b.options.precision, where), weak=is_plain_number

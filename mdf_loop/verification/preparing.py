@@ -16,7 +16,7 @@ def prepare(prepared: Prepared, spec: RunSpecification) -> BoundValues:
         LoopError: An argument does not fit the model, or the model cannot be compiled.
     """
     bound = prepared.bound(spec)
-    programs = _compile_programs(prepared, spec, bound)
+    programs = _programs(prepared, spec, bound)
     return bound.with_random_keys(programs[0]) if programs else bound
 
 

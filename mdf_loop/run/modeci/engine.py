@@ -203,7 +203,8 @@ def _loop_reports(engine: EngineGraph) -> dict[str, LoopReport]:
     """Return reports of the loops that this library computes inside the engine."""
     return {
         name: LoopReport(
-            int(call.loop_reports["iterations"]), list(StopReason)[int(call.loop_reports["stopped_by"])]
+            int(call.loop_reports["iterations"]),
+            list(StopReason)[int(call.loop_reports["stopped_by"])],
         )
         for name, call in engine.loop_calls()
         if call.loop_reports
