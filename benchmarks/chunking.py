@@ -164,8 +164,8 @@ def table(title: str, ways: dict[str, Callable[[], object]], rounds: int) -> dic
 def over_time(steps: int, rounds: int) -> float:
     """Measure the overhead of chunks in a model over time and return the ratio of the minima."""
     compiled = mdf_loop.compile(MODEL, native="off")
-    whole = unbroken(compiled, steps)
-    check(compiled, whole(), steps)
+    unbroken_run = unbroken(compiled, steps)
+    check(compiled, unbroken_run(), steps)
 
     def run(**options: Any) -> Callable[[], object]:
         return lambda: compiled.run(steps=steps, dt=DT, **{"progress": False, **options})
@@ -174,7 +174,7 @@ def over_time(steps: int, rounds: int) -> float:
         saved = {"checkpoint": f"{folder}/run.checkpoint", "checkpoint_every": 0.5}
         reduced = {"only": [], "reduce": {"FNpop.V": ["mean", "min", "max"]}}
         ways = {
-            "unbroken": whole,
+            "unbroken": unbroken_run,
             "in chunks": run(),
             "and progress to a function": run(progress=lambda progress: None),
             "and a checkpoint every 0.5 s": run(**saved),
@@ -203,10 +203,10 @@ def loop(iterations: int, rounds: int) -> None:
         "tried for 0.1 s, then in chunks": run(),
         "in chunks, progress to a function": run(progress=lambda progress: None),
     }
-    whole = session.run(arrays)
+    unbroken_outputs = session.run(arrays)
     for way in list(ways)[1:]:
         results: Any = ways[way]()
-        assert all(np.array_equal(results[name], whole[name]) for name in results), way
+        assert all(np.array_equal(results[name], unbroken_outputs[name]) for name in results), way
     table(f"{iterations} iterations", ways, rounds)
 
 
@@ -263,15 +263,15 @@ def seconds_until_interrupted(run: Callable[[], object], rng: random.Random) -> 
 def measure_latencies(samples: int) -> list[str]:
     """Print the latencies of the progress bar and of Ctrl-C; return a message for each missed threshold."""
     neuron = mdf_loop.compile(MODEL, native="off")
-    wide = mdf_loop.compile(wide_model(100_000), native="off")
+    wide_compiled = mdf_loop.compile(wide_model(100_000), native="off")
     endless = mdf_loop.compile(loop_model(), native="off", max_iterations=ENDLESS)
     runs: dict[str, Callable[[], object]] = {
         "Ctrl-C, FN": lambda: neuron.run(steps=LONG, dt=DT, progress=False),
-        "Ctrl-C, rows of 100 000 elements": lambda: wide.run(steps=5000, progress=False),
+        "Ctrl-C, rows of 100 000 elements": lambda: wide_compiled.run(steps=5000, progress=False),
         "Ctrl-C, while-loop": lambda: endless.run({"end": 1e300}, progress=False),
     }
     neuron.run(steps=10, dt=DT)
-    wide.run(steps=3)
+    wide_compiled.run(steps=3)
     endless.run({"end": 3.0})
     rng = random.Random(5)
     latencies = {"bar": [seconds_until_progress_bar() for _ in range(max(samples // 4, 1))]}

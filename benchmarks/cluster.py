@@ -76,7 +76,7 @@ def measure(members: int, steps: int) -> tuple[float, float, float]:
     model, arguments = neuron(), {"sweep": currents(members), "steps": steps, **RUN_OPTIONS}
     model.run(**{**arguments, "steps": 1000})
     start = time.perf_counter()
-    alone = model.run(**arguments)
+    single_run = model.run(**arguments)
     one = time.perf_counter() - start
     first = float("inf")
 
@@ -88,8 +88,8 @@ def measure(members: int, steps: int) -> tuple[float, float, float]:
     start = time.perf_counter()
     shared = model.run(**{**arguments, "progress": note_first_result}, cluster=2)
     two = time.perf_counter() - start
-    for name in alone:
-        np.testing.assert_array_equal(shared[name], alone[name])
+    for name in single_run:
+        np.testing.assert_array_equal(shared[name], single_run[name])
     return one, two, first
 
 

@@ -171,9 +171,9 @@ def pair(name: str, folder: Path) -> Pair:
     writer.save(path, MODELS[name](writer))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    plain = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     ours = mdf_loop.compile(path, device="cpu")
-    return Pair(len(writer.nodes), writer.feeds, ours, plain)
+    return Pair(len(writer.nodes), writer.feeds, ours, session)
 
 
 # --- measurement ------------------------------------------------------------------------------

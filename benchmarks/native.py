@@ -215,17 +215,17 @@ def measure(case: Case, steps: int, rounds: int, native: str = "auto") -> Measur
     if native == "require" and not can_be_native(case, steps):
         native = "auto"
     expected = by_numpy(case.system(steps), case.iterations(steps))
-    ready: dict[str, Way] = {}
+    prepared_ways: dict[str, Way] = {}
     making: dict[str, float] = {}
     for way, make in ways_of(case, steps, native).items():
         start = time.perf_counter()
-        ready[way] = make()
-        arrays = ready[way]()
+        prepared_ways[way] = make()
+        arrays = prepared_ways[way]()
         making[way] = time.perf_counter() - start
         check(case, way, arrays, expected)
-    samples: dict[str, list[float]] = {way: [] for way in ready}
+    samples: dict[str, list[float]] = {way: [] for way in prepared_ways}
     for _ in range(rounds):
-        for way, run in ready.items():
+        for way, run in prepared_ways.items():
             if sum(samples[way]) < ENOUGH_SECONDS or len(samples[way]) < MIN_SAMPLES:
                 if min(samples[way], default=0.0) < WARM_UP_SECONDS:
                     run()

@@ -220,17 +220,17 @@ def check(way: str, decisions: Decisions) -> None:
 
 def measure(trials: int, rounds: int) -> dict[str, float]:
     """Return the least seconds of CPU time per trial by way; the samples alternate."""
-    ready = {way: make() for way, make in ways().items()}
-    count = {way: max(1, trials // PARTS.get(way, 1)) for way in ready}
-    decisions = {way: run(count[way]) for way, run in ready.items()}
+    prepared_ways = {way: make() for way, make in ways().items()}
+    count = {way: max(1, trials // PARTS.get(way, 1)) for way in prepared_ways}
+    decisions = {way: run(count[way]) for way, run in prepared_ways.items()}
     for way, results in decisions.items():
         check(way, results)
     for way in ("ours", "standard"):
         for array, expected in zip(decisions[way], decisions["numpy, our numbers"], strict=True):
             np.testing.assert_array_equal(array, expected, err_msg=way)
-    best = dict.fromkeys(ready, float("inf"))
+    best = dict.fromkeys(prepared_ways, float("inf"))
     for _ in range(rounds):
-        for way, run in ready.items():
+        for way, run in prepared_ways.items():
             start = time.process_time()
             run(count[way])
             best[way] = min(best[way], (time.process_time() - start) / count[way])

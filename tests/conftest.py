@@ -85,9 +85,9 @@ def close(actual: Any, expected: Any) -> None:
     """
     if expected is None or isinstance(expected, list):
         assert type(actual) is type(expected)
-        for one, other in zip(actual or (), expected or (), strict=True):
-            close(one, other)
-            assert dtype_name(np.asarray(one)) == dtype_name(np.asarray(other))
+        for first, second in zip(actual or (), expected or (), strict=True):
+            close(first, second)
+            assert dtype_name(np.asarray(first)) == dtype_name(np.asarray(second))
         return
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.shape == expected.shape

@@ -49,10 +49,10 @@ def read_with_limit(path: Path, limit: int = MEMORY_LIMIT) -> dict[str, np.ndarr
 def test_a_small_file_with_a_large_array_is_refused(tmp_path: Path) -> None:
     path = write_forged(tmp_path / "a.npz", header("<f8", (5 * 10**6,)), 4 * 10**7)
     assert path.stat().st_size < 10**5
-    before = resident()
+    memory_before = resident()
     with pytest.raises(MemoryLimitError, match=r"the array 'x' of 'a.npz' would take 40 MB"):
         read_with_limit(path)
-    assert resident() - before < MEMORY_LIMIT
+    assert resident() - memory_before < MEMORY_LIMIT
     assert read_with_limit(path, 10**8)["x"].nbytes == 4 * 10**7
 
 

@@ -179,9 +179,9 @@ def test_wrong_arguments_of_verify_are_refused(argument) -> None:
     ],
 )
 def test_messages_and_hints(compiled, arguments, sentence, hint) -> None:
-    with pytest.raises(LoopError) as raised:
+    with pytest.raises(LoopError) as caught:
         compiled.run(steps=2, **arguments)
-    (finding,) = raised.value.findings
+    (finding,) = caught.value.findings
     assert (finding.what, finding.hint) == (sentence, hint)
 
 

@@ -67,18 +67,18 @@ def test_every_model_has_a_numpy_loop(numpy_loops) -> None:
 def test_runs_with_and_without_chunks_are_equal(chunking, monkeypatch) -> None:
     monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0.001)
     compiled = mdf_loop.compile(chunking.MODEL, device="cpu")
-    whole = chunking.unbroken(compiled, 2000)()
-    assert sorted(whole) == ["FNpop.V", "FNpop.W", "FNpop.spike"]
-    assert all(rows.shape == (1999, 1) for rows in whole.values())
-    chunking.check(compiled, whole, 2000)
+    unbroken_run = chunking.unbroken(compiled, 2000)()
+    assert sorted(unbroken_run) == ["FNpop.V", "FNpop.W", "FNpop.spike"]
+    assert all(rows.shape == (1999, 1) for rows in unbroken_run.values())
+    chunking.check(compiled, unbroken_run, 2000)
 
 
 def test_chunking_detects_different_numbers(chunking) -> None:
     compiled = mdf_loop.compile(chunking.MODEL, device="cpu")
-    whole = chunking.unbroken(compiled, 50)()
-    whole["FNpop.V"] = np.nextafter(whole["FNpop.V"], 9.0)
+    unbroken_run = chunking.unbroken(compiled, 50)()
+    unbroken_run["FNpop.V"] = np.nextafter(unbroken_run["FNpop.V"], 9.0)
     with pytest.raises(AssertionError, match=r"FNpop\.V"):
-        chunking.check(compiled, whole, 50)
+        chunking.check(compiled, unbroken_run, 50)
 
 
 def test_the_while_loop_of_chunking_stops_at_its_bound(chunking) -> None:

@@ -63,9 +63,9 @@ def test_a_limit_applies_inside_its_context() -> None:
 
 def test_resident_memory_of_the_process() -> None:
     gc.collect()
-    before = resident()
+    memory_before = resident()
     block = np.ones(2 * 10**7)
-    assert 1.2e8 < resident() - before < 2e8
+    assert 1.2e8 < resident() - memory_before < 2e8
     del block
 
 

@@ -66,9 +66,9 @@ def test_passes_of_evaluations_and_of_runs_over_time() -> None:
 def test_prepare_applies_all_passes() -> None:
     program = in_a_loop("Tan", X)
     steps = dict(after_each(program, (*evaluation(), *ONNXRUNTIME)))
-    ready = prepare(program, ONNXRUNTIME, evaluation())
-    assert text(steps[names(ONNXRUNTIME)[-1]]) == text(ready)
-    assert check(ready) == ()
+    prepared = prepare(program, ONNXRUNTIME, evaluation())
+    assert text(steps[names(ONNXRUNTIME)[-1]]) == text(prepared)
+    assert check(prepared) == ()
 
 
 def test_unread_operations_need_no_kernel() -> None:
@@ -83,14 +83,14 @@ def test_unread_operations_need_no_kernel() -> None:
 
 def test_swept_inputs_have_a_leading_batch_axis() -> None:
     program = program_of("Tan", [X, X][:1])
-    ready = prepare(program, ONNXRUNTIME, evaluation({"x0"}))
-    assert ready.inputs[0].value.type == "float64[batch, 2]"
+    prepared = prepare(program, ONNXRUNTIME, evaluation({"x0"}))
+    assert prepared.inputs[0].value.type == "float64[batch, 2]"
 
 
 def test_loaded_programs_have_no_bfloat16_inputs() -> None:
     assert names(LOADED) == ["cast_bfloat16_io"]
-    half = program_of("Neg", [X.astype(np.float32)], shapes=[(2,)])
-    assert prepare(half, LOADED) is half
+    half_value = program_of("Neg", [X.astype(np.float32)], shapes=[(2,)])
+    assert prepare(half_value, LOADED) is half_value
 
 
 def test_passes_without_a_fixed_point_end_with_an_error() -> None:

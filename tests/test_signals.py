@@ -29,10 +29,10 @@ ALL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def unchanged_handlers() -> Iterator[None]:
     """Check that a test leaves all signal handlers and the wakeup descriptor unchanged."""
     descriptor = signal.set_wakeup_fd(-1)
-    before = {number: signal.getsignal(number) for number in ALL}
+    state_before = {number: signal.getsignal(number) for number in ALL}
     signals._LAST.clear()
     yield
-    assert {number: signal.getsignal(number) for number in ALL} == before
+    assert {number: signal.getsignal(number) for number in ALL} == state_before
     assert signal.set_wakeup_fd(descriptor) == -1
 
 
@@ -158,7 +158,7 @@ def test_ctrl_c_in_a_script_waits_for_the_end_of_an_action() -> None:
 
 def test_a_signal_in_a_short_evaluation_is_not_lost() -> None:
     compiled = mdf_loop.compile(ENDLESS, device="cpu", max_iterations=10)
-    whole = compiled.run()
+    unbroken_run = compiled.run()
     once = compiled.prepared.latest.run
     running = once.session.run
 
@@ -173,7 +173,7 @@ def test_a_signal_in_a_short_evaluation_is_not_lost() -> None:
     results = caught.value.results  # type: ignore[attr-defined]
     assert results.stopped_by is StopReason.INTERRUPTED
     assert {name: np.asarray(a).tolist() for name, a in results.items()} == {
-        name: np.asarray(a).tolist() for name, a in whole.items()
+        name: np.asarray(a).tolist() for name, a in unbroken_run.items()
     }
 
 

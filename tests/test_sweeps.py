@@ -43,13 +43,13 @@ def test_results_of_a_grid_have_an_axis_per_parameter(
     assert results["V"].shape == (3, 2, 7)
     assert results["both"].shape == (3, 2, 7, 2)
     assert np.array_equal(results["V"].reshape(6, 7), flat["V"])
-    alone = cell.run(set={"cell.tau": 2.0, "cell.gain": 1.0}, **RUN)
-    assert np.array_equal(results["V"][2, 0], alone["V"])
+    single_run = cell.run(set={"cell.tau": 2.0, "cell.gain": 1.0}, **RUN)
+    assert np.array_equal(results["V"][2, 0], single_run["V"])
     assert [axis.name for axis in results.axes] == ["cell.tau", "cell.gain", "time"]
     dataset = results.to_xarray()
     assert dataset["cell.V"].dims == ("cell.tau", "cell.gain", "time")
     selection = dataset["cell.V"].sel({"cell.tau": 2.0, "cell.gain": 1.0})
-    assert np.array_equal(selection, alone["V"])
+    assert np.array_equal(selection, single_run["V"])
 
 
 def test_a_grid_of_one_evaluation(cell: mdf_loop.CompiledModel) -> None:

@@ -80,10 +80,10 @@ def contents(place: Path) -> dict[str, Any]:
 
 def check_refused(model: CompiledModel, store: Path, sentence: str) -> None:
     """Check that a run is refused by one error before a file is changed."""
-    before = contents(store.parent)
+    state_before = contents(store.parent)
     with pytest.raises(InputError, match=sentence):
         resumed(model, store)
-    assert contents(store.parent) == before
+    assert contents(store.parent) == state_before
 
 
 def edit(file: Path, change: Callable[[Any], Any]) -> None:
@@ -283,9 +283,9 @@ def test_a_damaged_coordinate_is_written_again(
     coordinate = resumed(model, store).to_xarray().coords[name].values
     assert coordinate.tolist() == (B.tolist() if name == "n.b" else [0, 2, 4])
     assert not blocks
-    before = contents(store)
+    state_before = contents(store)
     resumed(model, store)
-    assert contents(store / name) == {k: v for k, v in before.items() if f"/{name}/" in k}
+    assert contents(store / name) == {k: v for k, v in state_before.items() if f"/{name}/" in k}
 
 
 def test_damaged_metadata_of_the_store_are_one_error(model: CompiledModel, store: Path) -> None:

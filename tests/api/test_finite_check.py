@@ -122,13 +122,17 @@ def test_a_run_that_is_stopped_or_goes_on_says_it(
     growing: mdf_loop.CompiledModel, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "run.ckpt"
-    whole = run_with_warning(growing, steps=40, dt=0.1)
+    unbroken_run = run_with_warning(growing, steps=40, dt=0.1)
     run_silently(growing, steps=10, dt=0.1, checkpoint=checkpoint)
-    assert run_with_warning(growing, steps=40, dt=0.1, resume=checkpoint).notes == whole.notes
+    assert (
+        run_with_warning(growing, steps=40, dt=0.1, resume=checkpoint).notes == unbroken_run.notes
+    )
     # No steps are left.
-    assert run_with_warning(growing, steps=40, dt=0.1, resume=checkpoint).notes == whole.notes
-    half = run_silently(growing, steps=10, dt=0.1)
-    later = run_with_warning(growing, steps=30, dt=0.1, state=half.state)
+    assert (
+        run_with_warning(growing, steps=40, dt=0.1, resume=checkpoint).notes == unbroken_run.notes
+    )
+    first_part = run_silently(growing, steps=10, dt=0.1)
+    later = run_with_warning(growing, steps=30, dt=0.1, state=first_part.state)
     assert "in row 6 (time 1.6 ms)" in later.notes[0]
     stopped = run_with_warning(growing, steps=10**9, dt=0.1, time_limit=0.3, every=10**6)
     assert stopped.stopped_by is mdf_loop.StopReason.TIME_LIMIT
@@ -221,9 +225,9 @@ def test_rows_before_the_first_run_are_counted_across_a_checkpoint(tmp_path: Pat
         mdf_loop.compile(late_node_model("numpy.log(n - n)"), device="cpu"),
         tmp_path / "c.ckpt",
     )
-    whole = run_with_warning(compiled, steps=9)
+    unbroken_run = run_with_warning(compiled, steps=9)
     compiled.run(steps=2, checkpoint=path)
-    assert run_with_warning(compiled, steps=9, resume=path).notes == whole.notes
+    assert run_with_warning(compiled, steps=9, resume=path).notes == unbroken_run.notes
 
 
 def waiting(recorded: str) -> mdf_loop.CompiledModel:

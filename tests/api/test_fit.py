@@ -73,9 +73,9 @@ def test_linear_regression(cell: mdf_loop.CompiledModel, data: dict[str, np.ndar
         data, {"cell.offset": (-2.0, 2.0)}, set={"cell.tau": 1.5, "cell.gain": 2.5}, dt=DT
     )
     model = trace(cell, 0.0, **TRUE)["cell.V"] - 0.5
-    off = data["cell.V"] - model
-    assert fit.estimates["cell.offset"] == pytest.approx(off.mean(), abs=1e-9)
-    error = off.std(ddof=1) / np.sqrt(STEPS)
+    deviation = data["cell.V"] - model
+    assert fit.estimates["cell.offset"] == pytest.approx(deviation.mean(), abs=1e-9)
+    error = deviation.std(ddof=1) / np.sqrt(STEPS)
     assert fit.standard_errors["cell.offset"] == pytest.approx(error)
 
 
@@ -85,9 +85,9 @@ def test_given_standard_deviations_weight_the_residuals(
     exact = cell.fit({**data, "sd": np.full(STEPS, 0.04)}, {"cell.offset": (-2.0, 2.0)}, dt=DT)
     assert exact.standard_errors["cell.offset"] == pytest.approx(0.04 / np.sqrt(STEPS))
     weighted = cell.fit({**data, "weight": np.full(STEPS, 7.0)}, {"cell.offset": (-2, 2)}, dt=DT)
-    plain = cell.fit(data, {"cell.offset": (-2.0, 2.0)}, dt=DT)
-    assert weighted.standard_errors == pytest.approx(plain.standard_errors)
-    assert weighted.log_likelihood == pytest.approx(plain.log_likelihood)
+    unweighted_fit = cell.fit(data, {"cell.offset": (-2.0, 2.0)}, dt=DT)
+    assert weighted.standard_errors == pytest.approx(unweighted_fit.standard_errors)
+    assert weighted.log_likelihood == pytest.approx(unweighted_fit.log_likelihood)
 
 
 def test_rows_left_out_and_repeated(
@@ -119,8 +119,8 @@ def test_vectors_inputs_and_initial_values(cell: mdf_loop.CompiledModel) -> None
     assert fit.estimates["cell.v"] == pytest.approx(0.4)
     assert fit.estimates["drive"] == pytest.approx(0.8)
     assert fit.parameters == ("cell.w[0]", "cell.w[1]", "cell.v", "drive")
-    again = fit.model.run(steps=STEPS, dt=DT, progress=False)
-    np.testing.assert_allclose(again["cell.both"], results["cell.both"], rtol=1e-7)
+    repeated = fit.model.run(steps=STEPS, dt=DT, progress=False)
+    np.testing.assert_allclose(repeated["cell.both"], results["cell.both"], rtol=1e-7)
 
 
 def test_unidentifiable_parameters_have_infinite_errors(
@@ -148,10 +148,10 @@ def test_evolution_finds_the_least_squares_estimates(
 
 
 def test_a_fit_can_be_made_again(cell: mdf_loop.CompiledModel, data: dict[str, np.ndarray]) -> None:
-    one, two = (cell.fit(data, FREE, "cell.V", dt=DT, seed=3) for _ in range(2))
-    assert one.estimates == two.estimates
-    assert one.evaluations == two.evaluations
-    assert one.seed == 3
+    first, second = (cell.fit(data, FREE, "cell.V", dt=DT, seed=3) for _ in range(2))
+    assert first.estimates == second.estimates
+    assert first.evaluations == second.evaluations
+    assert first.seed == 3
 
 
 def test_the_fitted_model_is_written(

@@ -93,8 +93,8 @@ def test_conditions_share_a_threshold(
         assert fit.count == 500
         assert sum(each.expected.sum() for each in fit.distributions) == pytest.approx(500)
     assert hard.cost == easy.cost == pytest.approx(-hard.log_likelihood - easy.log_likelihood)
-    alone = ddm.fit(conditions, FREE, **words)
-    errors = [each.standard_errors["ddm.threshold"] for each in (*alone.values(), hard)]
+    single_run = ddm.fit(conditions, FREE, **words)
+    errors = [each.standard_errors["ddm.threshold"] for each in (*single_run.values(), hard)]
     assert errors[2] < min(errors[:2])
 
 

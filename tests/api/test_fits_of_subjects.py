@@ -26,14 +26,14 @@ def subjects(cell: mdf_loop.CompiledModel) -> dict[str, dict[str, np.ndarray]]:
 
 def test_eight_subjects_equal_eight_single_fits(cell: mdf_loop.CompiledModel) -> None:
     data = {f"s{k}": trace(cell, seed=k, tau=1.0 + 0.1 * k) for k in range(8)}
-    together = cell.fit(data, FREE, "cell.V", dt=DT)
-    assert list(together) == list(data)
+    joint_fit = cell.fit(data, FREE, "cell.V", dt=DT)
+    assert list(joint_fit) == list(data)
     for name, rows in data.items():
-        alone = cell.fit(rows, FREE, "cell.V", dt=DT)
-        assert together[name].estimates == alone.estimates
-        assert together[name].standard_errors == alone.standard_errors
-        assert together[name].evaluations == alone.evaluations
-    table = together.table()
+        single_run = cell.fit(rows, FREE, "cell.V", dt=DT)
+        assert joint_fit[name].estimates == single_run.estimates
+        assert joint_fit[name].standard_errors == single_run.standard_errors
+        assert joint_fit[name].evaluations == single_run.evaluations
+    table = joint_fit.table()
     assert len(table) == 16
     assert table.index.names == ["subject", "parameter"]
 
@@ -42,14 +42,14 @@ def test_a_shared_parameter_has_one_value(
     cell: mdf_loop.CompiledModel, subjects: dict[str, dict[str, np.ndarray]]
 ) -> None:
     fits = cell.fit(subjects, FREE, "cell.V", dt=DT, shared=["cell.tau"])
-    alone = cell.fit(subjects, FREE, "cell.V", dt=DT)
+    single_run = cell.fit(subjects, FREE, "cell.V", dt=DT)
     taus = {fit.estimates["cell.tau"] for fit in fits.values()}
     assert len(taus) == 1
     assert taus.pop() == pytest.approx(1.5, rel=0.02)
     for fit, gain in zip(fits.values(), GAINS, strict=True):
         assert fit.estimates["cell.gain"] == pytest.approx(gain, rel=0.02)
-    assert sum(f.sse for f in fits.values()) >= sum(f.sse for f in alone.values())
-    errors = [fit.standard_errors["cell.tau"] for fit in alone.values()]
+    assert sum(f.sse for f in fits.values()) >= sum(f.sse for f in single_run.values())
+    errors = [fit.standard_errors["cell.tau"] for fit in single_run.values()]
     assert fits["s0"].standard_errors["cell.tau"] < min(errors)
     assert fits.shared == ("cell.tau",)
     assert fits["s0"].cost == pytest.approx(sum(fit.sse for fit in fits.values()))

@@ -248,20 +248,20 @@ def test_a_sweep_equals_single_runs(what: str, native: str) -> None:
         steps=STEPS,
     )
     members = [{name: values[k] for name, values in sweep.items()} for k in range(3)]
-    alone = [
+    single_runs = [
         gradient.run(
             {n: v for n, v in member.items() if n != "current"},
             {n: v for n, v in member.items() if n == "current"},
         )
         for member in members
     ]
-    assert_members(gradient.run(sweep=sweep), alone)
+    assert_members(gradient.run(sweep=sweep), single_runs)
 
 
 def test_a_sweep_of_one_evaluation() -> None:
     gradient = cell().differentiate({"cell.W": "sum"}, ["cell.a", "cell.start"])
-    together = gradient.run(sweep={"cell.a": [0.1, 0.5, 0.9]})
-    assert_members(together, [gradient.run({"cell.a": a}) for a in (0.1, 0.5, 0.9)])
+    joint_run = gradient.run(sweep={"cell.a": [0.1, 0.5, 0.9]})
+    assert_members(joint_run, [gradient.run({"cell.a": a}) for a in (0.1, 0.5, 0.9)])
 
 
 WALK = one_node(
@@ -294,23 +294,25 @@ def test_noise_is_held_as_it_was_drawn(native: str) -> None:
 def test_trials_are_added_up_and_a_mean_is_over_them_too(word: Any, of_sum: float) -> None:
     model = mdf_loop.compile(WALK, device="cpu")
     arguments = ({"cell.x": word}, ["cell.sd", "cell.keep"])
-    together = model.gradient(*arguments, steps=STEPS, trials=5)
-    alone = [model.gradient(*arguments, steps=STEPS, trials=[k]) for k in range(5)]
-    assert len({one.value for one in alone}) == 5
-    assert together.value == pytest.approx(of_sum * sum(one.value for one in alone), rel=1e-12)
+    joint_run = model.gradient(*arguments, steps=STEPS, trials=5)
+    single_run = [model.gradient(*arguments, steps=STEPS, trials=[k]) for k in range(5)]
+    assert len({one.value for one in single_run}) == 5
+    assert joint_run.value == pytest.approx(
+        of_sum * sum(one.value for one in single_run), rel=1e-12
+    )
     for name in arguments[1]:
-        expected = of_sum * sum(one[name] for one in alone)
-        assert together[name].shape == ()
-        assert together[name] == pytest.approx(expected, rel=1e-11)
+        expected = of_sum * sum(one[name] for one in single_run)
+        assert joint_run[name].shape == ()
+        assert joint_run[name] == pytest.approx(expected, rel=1e-11)
 
 
 def test_trials_in_a_sweep() -> None:
     gradient = mdf_loop.compile(WALK, device="cpu").differentiate(
         {"cell.x": "mean"}, ["cell.sd", "cell.keep"], steps=STEPS, trials=3
     )
-    together = gradient.run(sweep={"cell.keep": [0.5, 0.9]})
-    assert together["cell.sd"].shape == (2,)
-    assert_members(together, [gradient.run({"cell.keep": keep}) for keep in (0.5, 0.9)])
+    joint_run = gradient.run(sweep={"cell.keep": [0.5, 0.9]})
+    assert joint_run["cell.sd"].shape == (2,)
+    assert_members(joint_run, [gradient.run({"cell.keep": keep}) for keep in (0.5, 0.9)])
 
 
 HALVING = loop_model(

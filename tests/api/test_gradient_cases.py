@@ -24,14 +24,14 @@ OVER_TIME = [name for name in names() if load(name)["steps"] is not None]
 
 def differentiate_case(case: Mapping[str, Any], native: str) -> Differentiated:
     """Return the derivative of a stored case."""
-    of: dict[str, list[Any]] = {}
+    output_terms: dict[str, list[Any]] = {}
     for entry in case["of"]:
         data = entry.get("target", entry.get("weights"))
         word = entry["reduce"]
         reduction = word if data is None else {word: data}
-        of.setdefault(entry["output"], []).append(reduction)
+        output_terms.setdefault(entry["output"], []).append(reduction)
     model = mdf_loop.compile(FOLDER / case["model"], native=native, device="cpu")
-    return model.differentiate(of, case["wrt"], steps=case["steps"], dt=case["dt"])
+    return model.differentiate(output_terms, case["wrt"], steps=case["steps"], dt=case["dt"])
 
 
 def settings_and_inputs(case: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -154,12 +154,12 @@ def test_onnx_files(name: str, number: int, native: str) -> None:
     expected = {port: array(tensor) for port, tensor in run["expected_grads"].items()}
     model = mdf_loop.compile(GRADIENTS / case["model"], native=native, device="cpu")
     outputs = list(model.run(inputs))
-    of = {
+    output_terms = {
         output: {"weighted": array(seed)}
         for output, seed in zip(outputs, run["seeds"], strict=True)
         if seed is not None
     }
-    gradient = model.gradient(of, list(expected), inputs=inputs)
+    gradient = model.gradient(output_terms, list(expected), inputs=inputs)
     for port, derivative in expected.items():
         assert gradient[port].dtype == derivative.dtype
         np.testing.assert_allclose(gradient[port], derivative, rtol=case["tol"], atol=1e-12)

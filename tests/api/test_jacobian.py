@@ -49,11 +49,11 @@ def differences(model, name):
     """Compute the Jacobian by central differences."""
     shape = np.shape(AT.get(name, CURRENTS))
     quotients = np.zeros((STEPS, 2, *shape))
-    for place in np.ndindex(*shape):
+    for index in np.ndindex(*shape):
         change = np.zeros(shape)
-        change[place] = 1e-6
+        change[index] = 1e-6
         more, less = rows(model, name, change), rows(model, name, -change)
-        quotients[(..., *place)] = (more - less) / 2e-6
+        quotients[(..., *index)] = (more - less) / 2e-6
     return quotients
 
 
@@ -66,9 +66,9 @@ def test_jacobian_of_all_rows(model, names, mode):
     assert jacobian.mode == mode
     assert set(jacobian) == {("cell.V", name) for name in names}
     for name in names:
-        want = differences(model, name)
-        assert jacobian["cell.V", name].shape == want.shape
-        assert np.allclose(jacobian["cell.V", name], want, atol=1e-7)
+        expected = differences(model, name)
+        assert jacobian["cell.V", name].shape == expected.shape
+        assert np.allclose(jacobian["cell.V", name], expected, atol=1e-7)
 
 
 def test_fewer_numbers_than_parameters_go_in_reverse():
@@ -88,8 +88,8 @@ def test_fewer_numbers_than_parameters_go_in_reverse():
     by_weights = np.einsum("ij,k->ijk", np.eye(2), x)
     assert np.allclose(jacobian["n.first", "n.w"], by_weights)
     assert np.allclose(jacobian["n.out", "n.w"], slope[:, None, None] * by_weights)
-    alone = model.jacobian(["n.out"], ["n.w"])
-    assert np.array_equal(alone["n.out", "n.w"], jacobian["n.out", "n.w"])
+    single_run = model.jacobian(["n.out"], ["n.w"])
+    assert np.array_equal(single_run["n.out", "n.w"], jacobian["n.out", "n.w"])
 
 
 def test_the_rows_of_a_jacobian_add_up_to_the_gradient(model):
@@ -122,8 +122,8 @@ def test_hessian(model):
         d.run(set={**AT, "cell.a": 0.7 + h}, inputs={"current": CURRENTS}) for h in (1e-6, -1e-6)
     )
     for name in NAMES:
-        want = (more[name] - less[name]) / 2e-6
-        assert np.allclose(hessian[name, "cell.a"], want, rtol=1e-6, atol=1e-7)
+        expected = (more[name] - less[name]) / 2e-6
+        assert np.allclose(hessian[name, "cell.a"], expected, rtol=1e-6, atol=1e-7)
 
 
 def test_outputs_without_jacobian_are_refused_by_name(model):
@@ -151,7 +151,7 @@ def test_a_jacobian_program_is_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     first = model.jacobian(["cell.V"], ["cell.a"], **options)
     with monkeypatch.context() as patch:
         patch.setattr("mdf_loop.api.jacobian.jacobian_forward", None)
-        again = model.jacobian(["cell.V"], ["cell.a"], **options)
-    assert np.array_equal(first["cell.V", "cell.a"], again["cell.V", "cell.a"])
+        repeated = model.jacobian(["cell.V"], ["cell.a"], **options)
+    assert np.array_equal(first["cell.V", "cell.a"], repeated["cell.V", "cell.a"])
     other = model.jacobian(["cell.V"], ["cell.a"], **{**options, "steps": STEPS + 3})
     assert other["cell.V", "cell.a"].shape == (STEPS + 3, 2)

@@ -44,25 +44,28 @@ def in_chunks(progress: Any) -> bool:
 @pytest.mark.parametrize("followed", [None, in_chunks])
 def test_trials_equal_single_trials(followed: Any) -> None:
     compiled = mdf_loop.compile(diffusion(), device="cpu")
-    together = compiled.run(trials=40, progress=followed)
-    assert len(set(together["r1"].tolist())) > 5
+    joint_run = compiled.run(trials=40, progress=followed)
+    assert len(set(joint_run["r1"].tolist())) > 5
     for k in range(0, 40, 7):
-        alone = compiled.run(trials=[k], engine="interpreter")
-        assert (together["r0"][k], together["r1"][k]) == (alone["r0"][0], alone["r1"][0])
+        single_run = compiled.run(trials=[k], engine="interpreter")
+        assert (joint_run["r0"][k], joint_run["r1"][k]) == (
+            single_run["r0"][0],
+            single_run["r1"][0],
+        )
     first = compiled.run()
-    assert (first["r0"], first["r1"]) == (together["r0"][0], together["r1"][0])
-    report = together.loops["A.loop"]
-    assert report.iterations.tolist() == together["r1"].tolist()
+    assert (first["r0"], first["r1"]) == (joint_run["r0"][0], joint_run["r1"][0])
+    report = joint_run.loops["A.loop"]
+    assert report.iterations.tolist() == joint_run["r1"].tolist()
     assert set(report.stopped_by.tolist()) == {StopReason.CONDITION}
 
 
 def test_prefixes_and_parts_of_trials_are_the_same() -> None:
     compiled = mdf_loop.compile(diffusion(), device="cpu")
-    whole = compiled.run(trials=300, progress=in_chunks)
+    all_trials = compiled.run(trials=300, progress=in_chunks)
     for trials in (range(1), range(7), range(100, 200)):
         part = compiled.run(trials=trials)
         for name in ("r0", "r1"):
-            assert part[name].tobytes() == whole[name][trials.start : trials.stop].tobytes()
+            assert part[name].tobytes() == all_trials[name][trials.start : trials.stop].tobytes()
 
 
 def test_chunks_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,9 +94,9 @@ def test_recordings_are_padded_and_have_their_lengths(followed: Any, engine: str
         row[:count].tolist() for row, count in zip(results["r3"], counts, strict=True)
     ]
     for k, count in enumerate(counts):
-        alone = compiled.run(trials=[k])
-        assert alone["r2"][0].tobytes() == results["r2"][k, :count].tobytes()
-        assert alone["r3"].dtype == np.int64
+        single_run = compiled.run(trials=[k])
+        assert single_run["r2"][0].tobytes() == results["r2"][k, :count].tobytes()
+        assert single_run["r3"].dtype == np.int64
         assert np.isnan(results["r2"][k, count:]).all()
         assert not results["r3"][k, count:].any()
     content = json.loads(results.to_json())["outputs"]["A.r2"]
@@ -123,10 +126,10 @@ def test_a_sweep_with_trials(followed: Any) -> None:
     both = compiled.run(sweep={"drift": DRIFTS}, trials=5, progress=followed)
     assert both["r1"].shape == both.loops["A.loop"].iterations.shape == (4, 5)
     assert both.loops["A.loop"].stopped_by.shape == both.lengths["A.r2"].shape == (4, 5)
-    for place, drift in enumerate(DRIFTS):
+    for index, drift in enumerate(DRIFTS):
         one = compiled.run({"drift": drift}, trials=5)
-        assert both["r1"][place].tolist() == one["r1"].tolist()
-        assert both["r0"][place].tobytes() == one["r0"].tobytes()
+        assert both["r1"][index].tolist() == one["r1"].tolist()
+        assert both["r0"][index].tobytes() == one["r0"].tobytes()
 
 
 @pytest.mark.parametrize("followed", [None, in_chunks])
@@ -174,9 +177,9 @@ def test_loop_reports_are_readable_in_the_model() -> None:
     assert results["iterations"].tolist() == report.iterations.tolist()
     assert results["stopped_by"].tolist() == [each.code for each in report.stopped_by]
     for k in range(0, 30, 7):
-        alone = compiled.run(trials=[k], engine="interpreter")
+        single_run = compiled.run(trials=[k], engine="interpreter")
         for word in ("iterations", "condition", "stopped_by"):
-            assert results[word][k] == alone[word][0]
+            assert results[word][k] == single_run[word][0]
 
 
 def test_loop_reports_of_members_in_json() -> None:
@@ -231,8 +234,8 @@ def test_a_time_limit_keeps_those_that_have_ended() -> None:
 def test_going_on_from_a_checkpoint(seed: int, tmp_path: Any, monkeypatch: Any) -> None:
     case = Case(diffusion(recorded="trace steps"), {"trials": 20})
     expected = unbroken(case)
-    results, ends = resumed(case, seed, tmp_path / "run.ckpt")
-    assert ends.all
+    results, interruptions = resumed(case, seed, tmp_path / "run.ckpt")
+    assert interruptions.all
     same_results(results, expected)
     same_results(chunked(case, seed)[0], expected)
 
@@ -257,23 +260,23 @@ def test_a_checkpoint_after_a_loop_with_member_conditions(tmp_path: Any) -> None
 def test_a_loop_in_each_step() -> None:
     model = diffusion()
     compiled = mdf_loop.compile(model, device="cpu")
-    together = compiled.run(trials=6, steps=8)
-    assert together["r1"].shape == (6, 8)
+    joint_run = compiled.run(trials=6, steps=8)
+    assert joint_run["r1"].shape == (6, 8)
     for k in range(6):
-        alone = compiled.run(trials=[k], steps=8, engine="interpreter")
+        single_run = compiled.run(trials=[k], steps=8, engine="interpreter")
         for name in ("r0", "r1"):
-            assert together[name][k].tobytes() == alone[name][0].tobytes()
+            assert joint_run[name][k].tobytes() == single_run[name][0].tobytes()
     first = compiled.run(steps=8)
-    assert first["r0"].tobytes() == together["r0"][0].tobytes()
+    assert first["r0"].tobytes() == joint_run["r0"][0].tobytes()
 
 
 def test_steps_go_on_from_a_state() -> None:
     """Check that a resumed run keeps the number of random draws of each member."""
     compiled = mdf_loop.compile(diffusion(), device="cpu")
-    whole = compiled.run(trials=6, steps=8)
-    begun = compiled.run(trials=6, steps=3)
-    later = compiled.run(trials=6, steps=5, state=begun.state)
-    assert later["r0"].tobytes() == np.ascontiguousarray(whole["r0"][:, 3:]).tobytes()
+    unbroken_run = compiled.run(trials=6, steps=8)
+    first_part = compiled.run(trials=6, steps=3)
+    second_part = compiled.run(trials=6, steps=5, state=first_part.state)
+    assert second_part["r0"].tobytes() == np.ascontiguousarray(unbroken_run["r0"][:, 3:]).tobytes()
 
 
 def test_recordings_of_their_own_length_in_each_step_are_refused() -> None:
@@ -320,12 +323,12 @@ def scheduled() -> dict[str, Any]:
 @pytest.mark.parametrize("steps", [None, 4])
 def test_schedules_that_are_decided_while_running(steps: int | None) -> None:
     compiled = mdf_loop.compile(scheduled(), device="cpu")
-    together = compiled.run(trials=24, steps=steps, record=["A.x"])
-    assert len(set(together["A.x"].ravel().tolist())) > 20
+    joint_run = compiled.run(trials=24, steps=steps, record=["A.x"])
+    assert len(set(joint_run["A.x"].ravel().tolist())) > 20
     for k in range(0, 24, 5):
-        alone = compiled.run(trials=[k], steps=steps, record=["A.x"], engine="interpreter")
-        for name in together:
-            np.testing.assert_array_equal(together[name][k], alone[name][0])
+        single_run = compiled.run(trials=[k], steps=steps, record=["A.x"], engine="interpreter")
+        for name in joint_run:
+            np.testing.assert_array_equal(joint_run[name][k], single_run[name][0])
 
 
 @pytest.mark.parametrize("fails", [False, True])

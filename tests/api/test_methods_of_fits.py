@@ -36,10 +36,10 @@ def walk() -> mdf_loop.CompiledModel:
 def test_squares_of_draws_are_refused(
     walk: mdf_loop.CompiledModel, method: str | None, output: str
 ) -> None:
-    with pytest.raises(InputError, match=f"'{output}' is drawn") as refused:
+    with pytest.raises(InputError, match=f"'{output}' is drawn") as caught:
         walk.fit({output: np.ones(10)}, PULL, method=method, **QUICK)
-    assert "likelihood" in str(refused.value)
-    assert "objective" in str(refused.value)
+    assert "likelihood" in str(caught.value)
+    assert "objective" in str(caught.value)
     subjects = {"s": {output: np.ones(10)}}
     with pytest.raises(InputError, match="subject 's'"):
         walk.fit(subjects, PULL, method=method, **QUICK)

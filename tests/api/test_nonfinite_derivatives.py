@@ -175,8 +175,8 @@ def test_trials_and_float32() -> None:
     model = compiled("numpy.std(v) + 0.0 * numpy.random.normal()", [1.0, 1.0])
     (sentence,) = sentences(lambda: model.gradient(**GRADIENT, trials=3))
     assert "by 'n.x' is nan in 2 of 2 elements" in sentence
-    narrow = mdf_loop.compile(model.document, precision="float32", device="cpu")
-    assert len(sentences(lambda: narrow.gradient(**GRADIENT))) == 1
+    float32_values = mdf_loop.compile(model.document, precision="float32", device="cpu")
+    assert len(sentences(lambda: float32_values.gradient(**GRADIENT))) == 1
 
 
 def two_states(second: str, output: str, native: str) -> mdf_loop.CompiledModel:
@@ -220,10 +220,12 @@ def test_other_members_keep_their_bits_beside_one_without_derivatives() -> None:
             {"n.y": "sum"}, ["n.a", "n.x"], sweep={"n.x": [0.3, 0.0, 0.7]}, steps=9
         )
     for k, start in ((0, 0.3), (2, 0.7)):
-        alone = model.gradient(
+        single_run = model.gradient(
             {"n.y": "sum"}, ["n.a", "n.x"], sweep={"n.x": [start, 0.4, 0.5]}, steps=9
         )
-        assert [gradient[name][k] for name in gradient] == [alone[name][0] for name in alone]
+        assert [gradient[name][k] for name in gradient] == [
+            single_run[name][0] for name in single_run
+        ]
 
 
 def test_derivatives_that_grow_beyond_all_numbers() -> None:

@@ -57,33 +57,33 @@ def compiled() -> Any:
 
 
 def test_of_all_trials(compiled: Any) -> None:
-    each = compiled.run(trials=TRIALS)
+    all_trials = compiled.run(trials=TRIALS)
     results = compiled.run(trials=TRIALS, over_trials={"A.x": TOLD, "A.v": TOLD})
-    compare(results, numpy_statistics(each["x"]))
-    compare(results, numpy_statistics(each["v"], "A.v"))
+    compare(results, numpy_statistics(all_trials["x"]))
+    compare(results, numpy_statistics(all_trials["v"], "A.v"))
     assert results.axes == ()
     assert list(results)[:2] == ["A.x.mean", "A.x.var"]
 
 
 def test_by_the_values_of_an_output(compiled: Any) -> None:
-    each = compiled.run(trials=TRIALS)
+    all_trials = compiled.run(trials=TRIALS)
     results = compiled.run(trials=TRIALS, over_trials={"x": TOLD}, by="c")
     (axis,) = results.axes
     assert axis.coordinates["c"].tolist() == [0, 1, 2]
     for value in range(3):
-        compare(results, numpy_statistics(each["x"][each["c"] == value], "x"), value)
+        compare(results, numpy_statistics(all_trials["x"][all_trials["c"] == value], "x"), value)
     assert results["x.count"].sum() == TRIALS
 
 
 def test_of_a_sweep_and_over_time(compiled: Any) -> None:
     options = {"trials": 200, "sweep": {"A.s": [0.0, 50.0]}, "steps": 4}
-    each = compiled.run(**options)
+    all_trials = compiled.run(**options)
     results = compiled.run(**options, over_trials={"s": ["mean", "var", "count", TOLD[6]]})
     assert [axis.name for axis in results.axes] == ["batch", "time"]
     assert results.to_xarray()["s.quantiles"].dims[:2] == ("batch", "time")
     assert results.to_xarray()["s.count"].dims == ("batch",)
-    np.testing.assert_allclose(results["s.mean"], each["s"].mean(axis=1), rtol=1e-13)
-    np.testing.assert_allclose(results["s.var"], each["s"].var(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(results["s.mean"], all_trials["s"].mean(axis=1), rtol=1e-13)
+    np.testing.assert_allclose(results["s.var"], all_trials["s"].var(axis=1), rtol=1e-12)
 
 
 def test_a_value_that_a_member_never_has_counts_nothing() -> None:
@@ -105,12 +105,12 @@ def test_the_same_bits_in_any_batches(
     compiled: Any, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"trials": 700, "over_trials": {"x": TOLD, "v": TOLD}, "by": "c"}
-    whole = compiled.run(**options)
+    unbroken_run = compiled.run(**options)
     monkeypatch.setattr(over_trials, "FIRST", first)
     monkeypatch.setattr(over_trials, "MOST", 3 * first)
     parts = compiled.run(**options)
-    for name in whole:
-        np.testing.assert_array_equal(parts[name], whole[name])
+    for name in unbroken_run:
+        np.testing.assert_array_equal(parts[name], unbroken_run[name])
 
 
 def test_a_stopped_run_returns_statistics_so_far(
@@ -145,9 +145,9 @@ def test_a_batch_stopped_between_steps_is_not_counted(
         trials=40, steps=6, over_trials={"x": ["mean", "count"]}, progress=stop_in_the_second
     )
     assert results.reason.startswith("10 trials; 1 of 6 steps")
-    whole = compiled.run(trials=10, steps=6, over_trials={"x": ["mean", "count"]})
+    unbroken_run = compiled.run(trials=10, steps=6, over_trials={"x": ["mean", "count"]})
     assert results["x.count"] == 10
-    np.testing.assert_array_equal(results["x.mean"], whole["x.mean"])
+    np.testing.assert_array_equal(results["x.mean"], unbroken_run["x.mean"])
     assert results.to_xarray()["step"].values.tolist() == list(range(6))
 
 
@@ -155,12 +155,12 @@ def test_of_reductions_over_time(compiled: Any, monkeypatch: pytest.MonkeyPatch)
     """Check statistics of one number per trial next to outputs with rows."""
     monkeypatch.setattr(over_trials, "FIRST", 7)
     options = {"reduce": {"s": ["mean", "max"]}, "steps": 6}
-    each = compiled.run(trials=40, only=["A.x", "A.c"], **options)
+    all_trials = compiled.run(trials=40, only=["A.x", "A.c"], **options)
     words = {"s.mean": TOLD, "s.max": "mean", "x": ["mean", "count"]}
     results = compiled.run(trials=40, over_trials=words, **options)
-    compare(results, numpy_statistics(each["s.mean"], "s.mean"))
-    np.testing.assert_allclose(results["s.max.mean"], each["A.s.max"].mean(), rtol=1e-12)
-    np.testing.assert_allclose(results["x.mean"], each["x"].mean(axis=0), rtol=1e-12)
+    compare(results, numpy_statistics(all_trials["s.mean"], "s.mean"))
+    np.testing.assert_allclose(results["s.max.mean"], all_trials["A.s.max"].mean(), rtol=1e-12)
+    np.testing.assert_allclose(results["x.mean"], all_trials["x"].mean(axis=0), rtol=1e-12)
     variables = results.to_xarray()
     assert variables["s.mean.mean"].dims == ()
     assert variables["x.mean"].dims == ("time",)
@@ -169,12 +169,12 @@ def test_of_reductions_over_time(compiled: Any, monkeypatch: pytest.MonkeyPatch)
 def test_of_reductions_by_the_reduction_of_a_sweep(compiled: Any) -> None:
     """Check that `by` accepts a reduction of an output."""
     options = {"reduce": {"c": "max", "x": "mean"}, "steps": 3, "sweep": {"A.s": [0.0, 1.0]}}
-    each = compiled.run(trials=50, only=[], **options)
+    all_trials = compiled.run(trials=50, only=[], **options)
     results = compiled.run(trials=50, over_trials={"x.mean": "mean"}, by="c.max", **options)
-    for place, value in enumerate(np.unique(each["c.max"])):
+    for index, value in enumerate(np.unique(all_trials["c.max"])):
         for member in range(2):
-            chosen = each["x.mean"][member][each["c.max"][member] == value]
-            assert results["x.mean.mean"][member, place] == pytest.approx(chosen.mean(), rel=1e-12)
+            chosen = all_trials["x.mean"][member][all_trials["c.max"][member] == value]
+            assert results["x.mean.mean"][member, index] == pytest.approx(chosen.mean(), rel=1e-12)
 
 
 WRONG = {

@@ -69,9 +69,9 @@ def test_random_noisy_loops_resumed(seed: int, tmp_path: Any) -> None:
 def test_ten_thousand_trials_and_their_prefixes(seed: int) -> None:
     model, _ = noisy_loop(seed)
     compiled = mdf_loop.compile(model, device="cpu", native="off" if seed == 1 else "auto")
-    whole = compiled.run(trials=10_000)
+    all_trials = compiled.run(trials=10_000)
     for size in (1, 7):
         part = compiled.run(trials=size)
         for name, array in part.items():
             if name not in part.lengths:
-                same_bits(array, whole[name][:size], name)
+                same_bits(array, all_trials[name][:size], name)

@@ -57,52 +57,54 @@ def all_same(swept: Any, singles: list[Any]) -> None:
 )
 def test_a_sweep_is_a_loop_over_single_runs(what, how):
     name, sweep = SWEEPS[what]
-    swept = mdf_loop.compile(ALL[name], device="cpu").run(sweep=sweep, **how)
-    all_same(swept, run_members(ALL[name], sweep, **how))
-    batch = swept.axes[0]
+    sweep_run = mdf_loop.compile(ALL[name], device="cpu").run(sweep=sweep, **how)
+    all_same(sweep_run, run_members(ALL[name], sweep, **how))
+    batch = sweep_run.axes[0]
     assert batch.name == "batch"
     assert list(batch.coordinates) == list(sweep)
     for key, values in sweep.items():
         np.testing.assert_array_equal(batch.coordinates[key], values)
-    assert [axis.name for axis in swept.axes] == (
+    assert [axis.name for axis in sweep_run.axes] == (
         ["batch", "time"] if "steps" in how else ["batch"]
     )
 
 
 def test_arithmetic_is_bit_equal():
     sweep = {"fn.a": np.linspace(0, 1, 20)}
-    swept = mdf_loop.compile(NEURON, device="cpu").run(sweep=sweep, steps=30, dt=0.5)
+    sweep_run = mdf_loop.compile(NEURON, device="cpu").run(sweep=sweep, steps=30, dt=0.5)
     for k, single in enumerate(run_members(NEURON, sweep, steps=30, dt=0.5)):
-        np.testing.assert_array_equal(swept["v"][k], single["v"])
+        np.testing.assert_array_equal(sweep_run["v"][k], single["v"])
 
 
 def test_a_number_swept_over_vectors():
     """Check that a scalar parameter can be swept over vectors."""
     sweep = {"fn.v": [[0.0, 1.0], [0.5, 1.5], [1.0, 2.0]]}
-    swept = mdf_loop.compile(NEURON, device="cpu").run(sweep=sweep, steps=6, dt=0.5)
-    assert swept["v"].shape == (3, 6, 2)
-    all_same(swept, run_members(NEURON, sweep, steps=6, dt=0.5))
+    sweep_run = mdf_loop.compile(NEURON, device="cpu").run(sweep=sweep, steps=6, dt=0.5)
+    assert sweep_run["v"].shape == (3, 6, 2)
+    all_same(sweep_run, run_members(NEURON, sweep, steps=6, dt=0.5))
 
 
 @pytest.mark.parametrize("how", [{}, {"every": 2}, {"every": 3}])
 def test_inputs_over_time_are_swept(how):
     rows = np.random.default_rng(1).normal(size=(4, 9))
-    swept = mdf_loop.compile(NEURON, device="cpu").run(sweep={"I": rows}, steps=9, dt=0.5, **how)
-    all_same(swept, run_members(NEURON, {"I": rows}, steps=9, dt=0.5, **how))
+    sweep_run = mdf_loop.compile(NEURON, device="cpu").run(
+        sweep={"I": rows}, steps=9, dt=0.5, **how
+    )
+    all_same(sweep_run, run_members(NEURON, {"I": rows}, steps=9, dt=0.5, **how))
 
 
 def test_vectors_over_time_are_swept():
     rows = np.random.default_rng(2).normal(size=(2, 5, 3))
-    swept = mdf_loop.compile(ARRAYS, device="cpu").run(sweep={"I": rows}, steps=5, dt=0.5)
-    all_same(swept, run_members(ARRAYS, {"I": rows}, steps=5, dt=0.5))
+    sweep_run = mdf_loop.compile(ARRAYS, device="cpu").run(sweep={"I": rows}, steps=5, dt=0.5)
+    all_same(sweep_run, run_members(ARRAYS, {"I": rows}, steps=5, dt=0.5))
 
 
 def test_an_input_over_time_beside_a_swept_parameter():
     rows = np.random.default_rng(3).normal(size=7)
     compiled = mdf_loop.compile(NEURON, device="cpu")
-    swept = compiled.run({"I": rows}, sweep={"fn.a": [0.1, 0.9]}, steps=7, dt=0.5)
+    sweep_run = compiled.run({"I": rows}, sweep={"fn.a": [0.1, 0.9]}, steps=7, dt=0.5)
     singles = [compiled.run({"I": rows}, set={"fn.a": a}, steps=7, dt=0.5) for a in (0.1, 0.9)]
-    all_same(swept, singles)
+    all_same(sweep_run, singles)
 
 
 def test_other_values_need_no_new_session():
@@ -250,5 +252,5 @@ CHOOSES = graph(
 def test_a_trip_count_of_each_member():
     compiled = mdf_loop.compile(CHOOSES, device="cpu")
     assert compiled.run({"stop": 4})["y"] == 8
-    swept = compiled.run(sweep={"stop": [1, 4, 2]})
-    assert swept["y"].tolist() == [compiled.run({"stop": k})["y"] for k in (1, 4, 2)]
+    sweep_run = compiled.run(sweep={"stop": [1, 4, 2]})
+    assert sweep_run["y"].tolist() == [compiled.run({"stop": k})["y"] for k in (1, 4, 2)]

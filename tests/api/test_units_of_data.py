@@ -81,10 +81,10 @@ def test_columns_are_converted(cell: mdf_loop.CompiledModel, measured: Any, chan
 def test_standard_deviations_are_converted(
     cell: mdf_loop.CompiledModel, data: Any, measured: Any
 ) -> None:
-    plain = cell.fit({**data, "sd": np.full(STEPS, 0.1)}, FREE, dt=DT, **FAST)
+    converted_fit = cell.fit({**data, "sd": np.full(STEPS, 0.1)}, FREE, dt=DT, **FAST)
     fit = cell.fit({**measured, "sd": Q(np.full(STEPS, 1e-4), "V")}, FREE, dt=DT, **FAST)
     assert fit.standard_errors["cell.tau"] == pytest.approx(
-        plain.standard_errors["cell.tau"], rel=1e-5
+        converted_fit.standard_errors["cell.tau"], rel=1e-5
     )
 
 
@@ -219,17 +219,19 @@ nodes:
 def test_reaction_times_are_converted() -> None:
     model = mdf_loop.compile(document_of(DECISION))
     times = np.linspace(0.31, 0.6, 40)
-    how: dict[str, Any] = {"likelihood": {"rt": "ddm.rt"}, "trials": 200, "points": 8}
+    fit_options: dict[str, Any] = {"likelihood": {"rt": "ddm.rt"}, "trials": 200, "points": 8}
     free = {"ddm.late": (Q(0.1, "s"), Q(0.5, "s"))}
-    fit = model.fit({"rt": Q(times, "s"), "other": Q(times, "kg")}, free, **how)
-    plain = model.fit({"rt": Q(times, "s").to("ms").magnitude}, {"ddm.late": (100.0, 500.0)}, **how)
-    assert fit.estimates["ddm.late"] == pytest.approx(plain.estimates["ddm.late"], rel=1e-9)
+    fit = model.fit({"rt": Q(times, "s"), "other": Q(times, "kg")}, free, **fit_options)
+    converted_fit = model.fit(
+        {"rt": Q(times, "s").to("ms").magnitude}, {"ddm.late": (100.0, 500.0)}, **fit_options
+    )
+    assert fit.estimates["ddm.late"] == pytest.approx(converted_fit.estimates["ddm.late"], rel=1e-9)
     with pytest.raises(InputError, match="the column 'rt' is given in volt, but its unit is 'ms'"):
-        model.fit({"rt": Q(times, "V")}, free, **how)
+        model.fit({"rt": Q(times, "V")}, free, **fit_options)
 
 
 def test_a_recovery_takes_quantities(cell: mdf_loop.CompiledModel) -> None:
-    how: dict[str, Any] = {"steps": STEPS, "times": 1, **FAST}
+    fit_options: dict[str, Any] = {"steps": STEPS, "times": 1, **FAST}
     recovery = mdf_loop.recover(
         cell,
         FREE_SECONDS,
@@ -238,7 +240,7 @@ def test_a_recovery_takes_quantities(cell: mdf_loop.CompiledModel) -> None:
         noise=Q(1e-5, "V"),
         inputs={"I": Q(600, "pA")},
         set={"cell.rest": Q(-65, "mV")},
-        **how,
+        **fit_options,
     )
     plain = mdf_loop.recover(
         cell,
@@ -248,7 +250,7 @@ def test_a_recovery_takes_quantities(cell: mdf_loop.CompiledModel) -> None:
         noise=1e-2,
         inputs={"I": 600},
         set={"cell.rest": -65},
-        **how,
+        **fit_options,
     )
     assert recovery.fits[0].estimates["cell.tau"] == pytest.approx(
         plain.fits[0].estimates["cell.tau"], rel=1e-6

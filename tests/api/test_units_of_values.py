@@ -133,8 +133,8 @@ nodes:
 
 def test_parameters_and_states_are_converted(cell: mdf_loop.CompiledModel) -> None:
     results = cell.run(set={"cell.R": Q(300.0, "Mohm"), "cell.v": Q(-0.06, "V")}, **RUN)
-    plain = {"cell.R": Q(300.0, "Mohm").to("Gohm").magnitude, "cell.v": -60.0}
-    assert same(results, cell.run(set=plain, **RUN))
+    magnitudes = {"cell.R": Q(300.0, "Mohm").to("Gohm").magnitude, "cell.v": -60.0}
+    assert same(results, cell.run(set=magnitudes, **RUN))
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ RATES = [0.1, 0.5, 0.9]
     ],
 )
 def test_sweeps_are_converted(cell: mdf_loop.CompiledModel, sweep: Any) -> None:
-    plain = {"I": Q(RATES, "nA").to("pA").magnitude}
-    assert same(cell.run(sweep=sweep, **RUN), cell.run(sweep=plain, **RUN))
+    magnitudes = {"I": Q(RATES, "nA").to("pA").magnitude}
+    assert same(cell.run(sweep=sweep, **RUN), cell.run(sweep=magnitudes, **RUN))
 
 
 def test_a_grid_has_converted_axes(cell: mdf_loop.CompiledModel) -> None:
@@ -260,9 +260,13 @@ def test_a_model_without_a_unit_of_time_counts_seconds() -> None:
 
 def test_a_state_is_converted(cell: mdf_loop.CompiledModel) -> None:
     state = cell.run(**RUN).state
-    moved = {**state, "parameter cell.v": Q(-0.06, "V"), "time": Q(float(state["time"]), "ms")}
-    plain = {**state, "parameter cell.v": np.array(-60.0)}
-    assert same(cell.run(state=moved, **RUN), cell.run(state=plain, **RUN))
+    quantity_state = {
+        **state,
+        "parameter cell.v": Q(-0.06, "V"),
+        "time": Q(float(state["time"]), "ms"),
+    }
+    magnitudes = {**state, "parameter cell.v": np.array(-60.0)}
+    assert same(cell.run(state=quantity_state, **RUN), cell.run(state=magnitudes, **RUN))
     with pytest.raises(InputError, match=r"'parameter cell.v' of the state is given in ampere"):
         cell.run(state={**state, "parameter cell.v": Q(1.0, "A")}, **RUN)
     with pytest.raises(InputError, match="'step' of the state is given in volt, but has no unit"):
@@ -292,9 +296,9 @@ def test_edges_of_a_histogram_are_converted() -> None:
     plain = [{"histogram": [-1.0, 0.0, 1.0]}, {"quantiles": [0.5]}, "mean"]
     results = model.run(trials=50, over_trials={"ddm.rt": words})
     assert same(results, model.run(trials=50, over_trials={"ddm.rt": plain}))
-    wrong = {"ddm.rt": {"quantiles": Q([0.5], "s")}}
+    invalid = {"ddm.rt": {"quantiles": Q([0.5], "s")}}
     with pytest.raises(InputError, match=r"quantiles over trials of 'ddm.rt' is given in second"):
-        model.run(trials=50, over_trials=wrong)
+        model.run(trials=50, over_trials=invalid)
 
 
 # --- other entries --------------------------------------------------------------------------------
@@ -302,36 +306,36 @@ def test_edges_of_a_histogram_are_converted() -> None:
 
 def test_derivatives_take_quantities(cell: mdf_loop.CompiledModel) -> None:
     settings: dict[str, Any] = {"set": {"cell.R": Q(300.0, "Mohm")}, "inputs": {"I": Q(0.9, "nA")}}
-    plain: dict[str, Any] = {
+    magnitudes: dict[str, Any] = {
         "set": {"cell.R": Q(300.0, "Mohm").to("Gohm").magnitude},
         "inputs": {"I": Q(0.9, "nA").to("pA").magnitude},
     }
-    how: dict[str, Any] = {"steps": 6}
+    fit_options: dict[str, Any] = {"steps": 6}
     data = np.linspace(-0.07, -0.06, 6)
     of, with_unit = ({"cell.V": {"sse": each}} for each in (data * 1e3, Q(data, "V")))
     wrt = ["cell.tau", "I"]
     dt = Q(500, "us")
-    first = cell.gradient(with_unit, wrt, dt=dt, **settings, **how)
-    second = cell.gradient(of, wrt, dt=0.5, **plain, **how)
+    first = cell.gradient(with_unit, wrt, dt=dt, **settings, **fit_options)
+    second = cell.gradient(of, wrt, dt=0.5, **magnitudes, **fit_options)
     assert np.isclose(first.value, second.value, rtol=1e-12)
     assert np.allclose(first["cell.tau"], second["cell.tau"], rtol=1e-12)
     swept = cell.gradient(
-        with_unit, wrt, dt=dt, sweep={"cell.rest": Q([-0.07], "V")}, **settings, **how
+        with_unit, wrt, dt=dt, sweep={"cell.rest": Q([-0.07], "V")}, **settings, **fit_options
     )
     assert np.allclose(swept["I"], first["I"], rtol=1e-12)
     for pair in zip(
         (
-            cell.jacobian(["cell.V"], wrt, dt=dt, **settings, **how),
-            cell.hessian(with_unit, wrt, dt=dt, **settings, **how),
+            cell.jacobian(["cell.V"], wrt, dt=dt, **settings, **fit_options),
+            cell.hessian(with_unit, wrt, dt=dt, **settings, **fit_options),
         ),
         (
-            cell.jacobian(["cell.V"], wrt, dt=0.5, **plain, **how),
-            cell.hessian(of, wrt, dt=0.5, **plain, **how),
+            cell.jacobian(["cell.V"], wrt, dt=0.5, **magnitudes, **fit_options),
+            cell.hessian(of, wrt, dt=0.5, **magnitudes, **fit_options),
         ),
         strict=True,
     ):
         assert all(np.allclose(pair[0][names], pair[1][names], rtol=1e-12) for names in pair[0])
-    gradient = cell.differentiate(with_unit, wrt, dt=dt, **how)
+    gradient = cell.differentiate(with_unit, wrt, dt=dt, **fit_options)
     assert np.isclose(gradient.run(**settings).value, second.value, rtol=1e-12)
 
 

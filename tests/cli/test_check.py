@@ -118,9 +118,9 @@ def test_each_of_several_models_is_checked(cli, sample, double):
 
 
 def test_models_after_an_invalid_one_are_checked(cli, double, tmp_path):
-    wrong = tmp_path / "wrong.yaml"
-    wrong.write_text("m: {graphs: {g: {nodes: {n: {output_ports: {y: {value: missing}}}}}}}")
-    outcome = cli("check", wrong, double, tmp_path / "none.yaml")
+    invalid = tmp_path / "wrong.yaml"
+    invalid.write_text("m: {graphs: {g: {nodes: {n: {output_ports: {y: {value: missing}}}}}}}")
+    outcome = cli("check", invalid, double, tmp_path / "none.yaml")
     assert outcome.code == 2
     assert "unknown name 'missing'" in outcome.err
     assert "there is no file" in outcome.err

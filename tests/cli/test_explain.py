@@ -24,8 +24,10 @@ def test_the_program_and_each_pass_in_order(cli, sample):
 def test_inputs_and_options_change_the_program(cli, double):
     program_text = "program(%x: float64[2])"
     assert program_text in cli("explain", double, "--passes", "--input", "x=[1.5, 2]").out
-    half = cli("explain", double, "--passes", "--precision", "float32", "--input", "x=0.5").out
-    assert "program(%x: float32[])" in half
+    float32_report = cli(
+        "explain", double, "--passes", "--precision", "float32", "--input", "x=0.5"
+    ).out
+    assert "program(%x: float32[])" in float32_report
 
 
 def test_program_options_require_passes(cli, double):

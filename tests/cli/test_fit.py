@@ -127,12 +127,12 @@ def test_conditions_share_a_threshold(cli: Cli, folder: Path) -> None:
     ],
 )
 def test_invalid_options_are_refused(cli: Cli, folder: Path, arguments: str, message: str) -> None:
-    before = {path: path.read_bytes() for path in folder.iterdir()}
+    state_before = {path: path.read_bytes() for path in folder.iterdir()}
     outcome = cli("fit", *arguments.split())
     assert outcome.code == 2
     assert message in outcome.err
     assert not outcome.out
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path: path.read_bytes() for path in folder.iterdir()} == state_before
 
 
 def test_a_time_limit_prints_the_best_fit(cli: Cli, folder: Path) -> None:

@@ -218,12 +218,12 @@ def test_an_interruption_without_results(start_process, tmp_path, number):
 
 @pytest.mark.slow
 def test_a_second_interruption_leaves_no_partial_file(start_process, decay, tmp_path):
-    saved = tmp_path / "out.npz"
-    saved.write_text("what was there")
+    checkpoint_path = tmp_path / "out.npz"
+    checkpoint_path.write_text("what was there")
     arguments = ("--steps", ENDLESS_STEPS, "--every", 1000, "--device", "cpu", "--json")
     files = (
         "--output",
-        saved,
+        checkpoint_path,
         "--checkpoint",
         tmp_path / "checkpoint",
         "--checkpoint-every",
@@ -235,7 +235,7 @@ def test_a_second_interruption_leaves_no_partial_file(start_process, decay, tmp_
     process.wait_for("saving")
     process.interrupt()
     assert process.outcome() == (130, "", "interrupted\n")
-    assert saved.read_text() == "what was there"
+    assert checkpoint_path.read_text() == "what was there"
     assert {path.name for path in tmp_path.iterdir()} == {"decay.yaml", "out.npz", "checkpoint"}
 
 

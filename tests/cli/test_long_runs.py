@@ -199,11 +199,11 @@ def test_specification_of_all_options(read_specification):
 def test_invalid_options_are_refused_before_the_run(run, tmp_path, arguments, sentence):
     for name in ("folder.npz", "folder.zarr", "folder.png"):
         (tmp_path / name).mkdir()
-    before = sorted(tmp_path.iterdir())
+    state_before = sorted(tmp_path.iterdir())
     outcome = run("--steps", ENDLESS_STEPS, *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err
-    assert sorted(tmp_path.iterdir()) == before
+    assert sorted(tmp_path.iterdir()) == state_before
 
 
 @pytest.mark.parametrize(

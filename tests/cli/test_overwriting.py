@@ -70,11 +70,11 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_input_files_are_not_overwritten(cli, place, command: str) -> None:
-    before = contents(place)
+    state_before = contents(place)
     outcome = cli(*command.split())
     assert (outcome.code, outcome.out) == (2, "")
     assert "the model or what it is given is read from there" in outcome.err
-    assert contents(place) == before
+    assert contents(place) == state_before
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link], ids=["a symbolic link", "a hard link"])
@@ -99,11 +99,11 @@ def test_links_to_input_files_are_not_overwritten(
     cli, place, link: Any, command, read, written
 ) -> None:
     link(read, written)
-    before = contents(place)
+    state_before = contents(place)
     outcome = cli(*command.replace("WRITTEN", written).split())
     assert outcome.code == 2
     assert "is the same or lies in it" in outcome.err
-    assert contents(place) == before
+    assert contents(place) == state_before
 
 
 def test_the_folder_of_an_input_file_is_not_replaced(cli, place) -> None:
@@ -128,11 +128,11 @@ def test_the_folder_of_an_input_file_is_not_replaced(cli, place) -> None:
 )
 def test_two_outputs_in_one_file_are_refused(cli, place, arguments: str) -> None:
     Path("x.zarr").mkdir()
-    before = contents(place)
+    state_before = contents(place)
     outcome = cli("run", "m.json", "--steps", "2", "--dt", "1", *arguments.split())
     assert outcome.code == 2
     assert "both name" in outcome.err or "is no Zarr store" in outcome.err
-    assert contents(place) == before
+    assert contents(place) == state_before
 
 
 EMPTY = [
@@ -164,11 +164,11 @@ EMPTY = [
 
 @pytest.mark.parametrize("command", EMPTY)
 def test_empty_names_are_refused(cli, place, command: str) -> None:
-    before = contents(place)
+    state_before = contents(place)
     outcome = cli(*command.split(), "")
     assert (outcome.code, outcome.out) == (2, "")
     assert "has no name: the text that was given is empty" in outcome.err
-    assert contents(place) == before
+    assert contents(place) == state_before
 
 
 @pytest.mark.parametrize(
@@ -211,14 +211,14 @@ def test_a_folder_as_model_is_refused(cli, place, command: str) -> None:
 
 @pytest.mark.parametrize("name", LINKED)
 def test_links_are_preserved(cli, place, name: str) -> None:
-    real = Path("folder") / name
-    Path(name).symlink_to(real)
+    real_path = Path("folder") / name
+    Path(name).symlink_to(real_path)
     for _ in range(2):  # the first call creates the target of the link, and the second replaces it
         outcome = cli(*LINKED[name].split(), name)
         assert outcome.code == 0, outcome.err
         assert Path(name).is_symlink()
-        assert real.exists()
-        assert not real.is_symlink()
+        assert real_path.exists()
+        assert not real_path.is_symlink()
 
 
 # --- side files -----------------------------------------------------------------------------------
@@ -242,11 +242,11 @@ def foreign(place) -> Path:
 
 def test_an_import_replaces_only_its_own_side_file(cli, foreign) -> None:
     np.savez("big.npz", mine=np.ones(3))
-    before = contents(foreign)
+    state_before = contents(foreign)
     outcome = cli("import", "big.onnx")
     assert outcome.code == 2
     assert "'big.npz', which the large arrays of 'big.yaml' go to: it is there" in outcome.err
-    assert contents(foreign) == before
+    assert contents(foreign) == state_before
     Path("big.npz").unlink()
     for _ in range(2):
         assert cli("import", "big.onnx").code == 0
@@ -254,25 +254,25 @@ def test_an_import_replaces_only_its_own_side_file(cli, foreign) -> None:
 
 def test_side_files_are_not_overwritten(cli, foreign) -> None:
     assert cli("import", "big.onnx").code == 0
-    before = contents(foreign)
+    state_before = contents(foreign)
     outcome = cli("run", "big.yaml", "--input", "x=1", "--output", "big.npz")
     assert outcome.code == 2
-    assert contents(foreign) == before
+    assert contents(foreign) == state_before
 
 
 def test_external_data_is_not_overwritten(cli, foreign) -> None:
     model = onnx.load("big.onnx")
     onnx.save(model, "b.onnx", save_as_external_data=True, location="b.npz", size_threshold=0)
-    before = contents(foreign)
+    state_before = contents(foreign)
     assert cli("run", "b.onnx", "--input", "x=1", "--output", "b.npz").code == 2
-    assert contents(foreign) == before
+    assert contents(foreign) == state_before
 
 
 # --- from Python ----------------------------------------------------------------------------------
 
 
 def test_python_functions_do_not_overwrite_the_model(place) -> None:
-    before = contents(place)
+    state_before = contents(place)
     model = mdf_loop.compile("m.json")
     results = model.run(steps=2, dt=1.0)
     os.symlink("m.json", "x.onnx")
@@ -292,8 +292,8 @@ def test_python_functions_do_not_overwrite_the_model(place) -> None:
     ):
         with pytest.raises(InputError, match="the model or what it is given is read from there"):
             write()
-    assert {name: before[name] for name in before} == {
-        name: content for name, content in contents(place).items() if name in before
+    assert {name: state_before[name] for name in state_before} == {
+        name: content for name, content in contents(place).items() if name in state_before
     }
 
 
@@ -327,11 +327,11 @@ def test_undecodable_names(place) -> None:
     """Check names on the command line whose bytes are not valid text."""
     name = b"\xff\x1b[2J.json"
     os.link("m.json", name)
-    before = Path("m.json").read_bytes()
+    bytes_before = Path("m.json").read_bytes()
     for arguments in ([b"run", name, b"--output", b"m.json"], [b"check", b"no" + name]):
         code = "import mdf_loop.cli; mdf_loop.cli.main()"
         process = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True)
         assert (process.returncode, process.stdout) == (2, b"")
         assert rb"\udcff\x1b[2J.json" in process.stderr
         assert b"Traceback" not in process.stderr
-    assert Path("m.json").read_bytes() == before
+    assert Path("m.json").read_bytes() == bytes_before

@@ -228,14 +228,16 @@ m:
 def test_a_model_over_time(cli, tmp_path):
     model = tmp_path / "decay.yaml"
     model.write_text(STATEFUL)
-    saved = tmp_path / "decay.npz"
-    outcome = cli("run", model, "--steps", "3", "--dt", "0.5", "--output", saved, "--json")
+    checkpoint_path = tmp_path / "decay.npz"
+    outcome = cli(
+        "run", model, "--steps", "3", "--dt", "0.5", "--output", checkpoint_path, "--json"
+    )
     assert outcome.json["outputs"]["A.x"] == {
         "dtype": "float64",
         "shape": [3],
         "data": [1.0, 0.5, 0.25],
     }
-    with np.load(saved) as archive:
+    with np.load(checkpoint_path) as archive:
         assert archive["time"].tolist() == [0, 0.5, 1]
     assert cli("verify", model, "--steps", "20", "--dt", "0.01").code == 0
 

@@ -65,8 +65,8 @@ def test_set(cli, neuron, compiled):
 
 def test_every(cli, neuron, compiled):
     outcome = cli("run", neuron, *TIME, "--every", 4, "--json")
-    full = compiled.run(steps=6, dt=0.5)
-    assert data(outcome) == full["v"][::4].tolist()
+    every_row = compiled.run(steps=6, dt=0.5)
+    assert data(outcome) == every_row["v"][::4].tolist()
     assert outcome.json["axes"] == {"time": [0.0, 2.0]}
 
 
@@ -277,11 +277,11 @@ def test_wrong_usage_is_one_clear_error(
     (tmp_path / "text.npz").write_text("text")
     np.savez(tmp_path / "wrong.npz", x=1)
     np.savez(tmp_path / "state.npz", step=1, time=0.0)
-    before = (tmp_path / "state.npz").read_bytes()
+    bytes_before = (tmp_path / "state.npz").read_bytes()
     outcome = cli("run", neuron, *options, *as_json)
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err
-    assert (tmp_path / "state.npz").read_bytes() == before
+    assert (tmp_path / "state.npz").read_bytes() == bytes_before
     assert not (tmp_path / "new.npz").exists()
 
 

@@ -37,8 +37,11 @@ def test_conversions_are_printed(cli: Any, tmp_path: Path) -> None:
     outcome = cli("run", model, "--steps", 3, "--dt", "500us").out
     assert outcome.startswith("time: float64[time=3] ms\n  [0. , 0.5, 1. ]\n")
     assert cli("verify", model, "--steps", 3, "--dt", "500us").err == "dt: 500us is 0.5 ms\n"
-    of = ("--of", "cell.o:last", "--wrt", "cell.v")
-    assert cli("gradient", model, *of, "--steps", 3, "--dt", "500us").err == "dt: 500us is 0.5 ms\n"
+    output_terms = ("--of", "cell.o:last", "--wrt", "cell.v")
+    assert (
+        cli("gradient", model, *output_terms, "--steps", 3, "--dt", "500us").err
+        == "dt: 500us is 0.5 ms\n"
+    )
 
 
 @pytest.mark.parametrize("command", ["run", "verify"])

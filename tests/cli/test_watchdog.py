@@ -224,12 +224,12 @@ def test_the_time_limit_holds_during_an_endless_operation(model: Path, tmp_path:
 def test_nothing_is_left_of_a_command_within_a_program(capsys) -> None:
     from mdf_loop.cli import main
 
-    before = {number: signal.getsignal(number) for number in CODES}
+    state_before = {number: signal.getsignal(number) for number in CODES}
     bell = signal.set_wakeup_fd(-1)
     signal.set_wakeup_fd(bell)
     with pytest.raises(SystemExit):
         main(["--version"])
-    assert {number: signal.getsignal(number) for number in CODES} == before
+    assert {number: signal.getsignal(number) for number in CODES} == state_before
     assert signal.set_wakeup_fd(bell) == bell
     for thread in threading.enumerate():
         if thread.name == "mdf_loop watchdog":

@@ -61,9 +61,9 @@ def listener(serve: Callable[[socket.socket], Any]) -> Iterator[str]:
     ],
 )
 def test_the_text_of_an_address(address: str, message: str) -> None:
-    with pytest.raises(InputError, match=r"tcp://head:8786|dask.distributed.Client") as raised:
+    with pytest.raises(InputError, match=r"tcp://head:8786|dask.distributed.Client") as caught:
         check_address(address)
-    (finding,) = raised.value.findings
+    (finding,) = caught.value.findings
     assert message in finding.what
     assert address in finding.what
 
@@ -99,9 +99,9 @@ def answers_a_request(connection: socket.socket) -> None:
     ],
 )
 def test_other_programs_that_listen(serve: Callable[[socket.socket], Any]) -> None:
-    with listener(serve) as address, pytest.raises(InputError) as raised:
+    with listener(serve) as address, pytest.raises(InputError) as caught:
         check_listener(address)
-    assert f"the program that listens at '{address}' is no scheduler of Dask" in str(raised.value)
+    assert f"the program that listens at '{address}' is no scheduler of Dask" in str(caught.value)
 
 
 def test_a_web_server_waits_for_a_request(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,9 +99,9 @@ def test_hosts_by_ssh(tmp_path: Path) -> None:
     ],
 )
 def test_errors_in_cluster_files(tmp_path: Path, text: str, message: str, hint: str) -> None:
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError) as caught:
         read_cluster(write_file(tmp_path, text))
-    (finding,) = raised.value.findings
+    (finding,) = caught.value.findings
     assert message in finding.what
     assert "cluster.yaml" in finding.what
     assert hint in finding.hint

@@ -79,15 +79,15 @@ def test_a_process_that_ends_is_replaced(
     monkeypatch.setenv("MDF_LOOP_TEST_FOLDER", str(tmp_path))
     run_script('touch "$MDF_LOOP_TEST_FOLDER/$$"; exec sleep 60')
     killed: set[int] = set()
-    with processes(2, is_connected=True) as started:
+    with processes(2, is_connected=True) as workers:
         for _ in range(4):
             wait_until(lambda: len({*map(int, os.listdir(tmp_path))} - killed) == 2)
             process = min({*map(int, os.listdir(tmp_path))} - killed)
             os.kill(process, signal.SIGKILL)
             killed.add(process)
         wait_until(lambda: len({*map(int, os.listdir(tmp_path))} - killed) == 2)
-        started.check()
-        folder = started._folder
+        workers.check()
+        folder = workers._folder
         assert folder.exists()
     assert not folder.exists()
     for process in {*map(int, os.listdir(tmp_path))}:
@@ -99,8 +99,8 @@ def test_processes_that_exit_by_themselves(
     run_script: Callable[[str], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
     run_script("echo many lines >&2; echo the reason >&2; exit 7")
-    with processes(2) as started:
-        text = failure(started)
+    with processes(2) as workers:
+        text = failure(workers)
     assert "no process of the cluster can start: the last one ended with exit code 7" in text
     assert ": the reason" in text
     assert capfd.readouterr() == ("", "")
@@ -111,8 +111,8 @@ def test_processes_that_are_killed_for_too_long(
 ) -> None:
     monkeypatch.setattr(local_processes, "START_TIMEOUT_SECONDS", 0.5)
     run_script("kill -9 $$")
-    with processes() as started:
-        text = failure(started)
+    with processes() as workers:
+        text = failure(workers)
     assert "the cluster has had no process for 0 s" in text
     assert "the last one that ended did so by SIGKILL" in text
 
@@ -122,19 +122,19 @@ def test_processes_that_take_too_long(
 ) -> None:
     monkeypatch.setattr(local_processes, "START_TIMEOUT_SECONDS", 0.3)
     run_script("exec sleep 60")
-    with processes() as started:
-        assert "none of the cluster's processes has started within 0 s" in failure(started)
+    with processes() as workers:
+        assert "none of the cluster's processes has started within 0 s" in failure(workers)
 
 
 def test_processes_that_exit_while_others_are_connected(run_script: Callable[[str], None]) -> None:
     run_script("exit 1")
-    with processes(2, is_connected=True) as started:
-        wait_until(lambda: started._start_count >= 8)
-        started.check()
+    with processes(2, is_connected=True) as workers:
+        wait_until(lambda: workers._start_count >= 8)
+        workers.check()
 
 
 def test_a_module_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_processes, "PRELOAD_MODULE", "a_module_that_nobody_has")
     monkeypatch.setattr(local_processes, "_MAX_OWN_EXITS", 1)
-    with processes() as started:
-        assert "No module named 'a_module_that_nobody_has'" in failure(started)
+    with processes() as workers:
+        assert "No module named 'a_module_that_nobody_has'" in failure(workers)

@@ -73,9 +73,9 @@ def test_without_the_library_no_scheduler_is_started(
     else:
         monkeypatch.setattr(distributed.Security, "temporary", _raise_import_error)
     options = {"sweep": {"current": [0.1, 0.2, 0.3]}, "steps": 3, "dt": 0.1}
-    with pytest.raises(InputError, match=f"the library cryptography, which {how}") as raised:
+    with pytest.raises(InputError, match=f"the library cryptography, which {how}") as caught:
         neuron.run(**options, cluster=2, block=1)
-    assert len(raised.value.findings) == 1
+    assert len(caught.value.findings) == 1
     with pytest.raises(InputError, match=REMEDY):
         neuron.run(**options, cluster=2, block=1)
 

@@ -140,8 +140,8 @@ def test_a_run_that_streams(scene, begun, power):
         if power:
             lose_power(crash_scene.log)
         elif store.exists():
-            there = stored_rows(store, "walk.x")
-            assert there.tobytes() == rows[: len(there)].tobytes(), point
+            stored_content = stored_rows(store, "walk.x")
+            assert stored_content.tobytes() == rows[: len(stored_content)].tobytes(), point
         if power and not (crash_scene.here / "run.checkpoint").exists() and is_damaged(store):
             assert "its metadata are damaged: zarr.json: it is empty" in crash_scene.refusal()
             shutil.rmtree(store)
@@ -191,11 +191,11 @@ def test_a_store_that_replaces_another(scene, name, power):
         files = {
             n: data for n, data in contents(crash_scene.here).items() if n.startswith("rows.zarr/")
         }
-        there = without_run(files)
+        stored_content = without_run(files)
         if name == "saved_store":
-            assert there in (old, new), point
+            assert stored_content in (old, new), point
         else:
-            assert there == old or "rows.zarr/walk.x/zarr.json" in there, point
+            assert stored_content == old or "rows.zarr/walk.x/zarr.json" in stored_content, point
         if power and is_damaged(crash_scene.here / "rows.zarr"):
             assert "its metadata are damaged: zarr.json: it is empty" in crash_scene.refusal()
             shutil.rmtree(crash_scene.here / "rows.zarr")

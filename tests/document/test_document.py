@@ -32,9 +32,9 @@ def looping(body: Any, parameters: dict[str, Any] | None = None) -> dict[str, An
 def test_objects() -> None:
     from modeci_mdf.mdf import Graph
 
-    whole = model(g=EMPTY, h=EMPTY)
-    document = open_document(whole)
-    assert document.graph is whole.graphs[0]
+    two_graphs = model(g=EMPTY, h=EMPTY)
+    document = open_document(two_graphs)
+    assert document.graph is two_graphs.graphs[0]
     assert (document.where, document.name) == ("$.graphs[0]", "m")
     assert list(document.siblings) == ["g", "h"]
     assert document.sibling_where("h") == "$.graphs['h']"
@@ -91,10 +91,10 @@ def test_invalid_sources_are_refused(source: Any) -> None:
 
 
 def test_two_graphs_with_the_same_id() -> None:
-    whole = model(g=EMPTY, h=EMPTY)
-    whole.graphs[1].id = "g"
+    two_graphs = model(g=EMPTY, h=EMPTY)
+    two_graphs.graphs[1].id = "g"
     with pytest.raises(ModelError, match="two graphs have the id 'g'"):
-        open_document(whole)
+        open_document(two_graphs)
 
 
 @pytest.mark.parametrize(
@@ -147,11 +147,11 @@ def test_parameters_that_hold_bodies() -> None:
     ],
 )
 def test_graphs_written_as_dicts(content: dict[str, Any], graph_id: str) -> None:
-    before = repr(content)
+    content_before = repr(content)
     graph = graph_of(content, "$")
     assert graph.id == graph_id
     assert graph_of({"other": graph}, "$") is graph
-    assert repr(content) == before
+    assert repr(content) == content_before
 
 
 @pytest.mark.parametrize(

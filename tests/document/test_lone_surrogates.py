@@ -43,9 +43,9 @@ def test_lone_surrogates_are_refused_on_reading(tmp_path: Path, kind, suffix) ->
     if suffix is not None:  # JSON is also valid YAML
         source = tmp_path / f"m{suffix}"
         source.write_text(json.dumps(content))
-    with pytest.raises(ModelError, match="holds half of a character") as raised:
+    with pytest.raises(ModelError, match="holds half of a character") as caught:
         mdf_loop.read(source)
-    (finding,) = raised.value.findings
+    (finding,) = caught.value.findings
     assert finding.where == where
     assert r"a\ud800" in finding.what
 

@@ -74,9 +74,9 @@ def test_a_graph_in_a_node_is_named() -> None:
 def test_the_caller_s_content_is_not_changed() -> None:
     content = model({**doubling(shape="(1,)", type="int64"), "parameters": {"k": 1}})
     content["m"]["generating_application"] = "PsyNeuLink"
-    before = copy.deepcopy(content)
+    content_before = copy.deepcopy(content)
     assert model_as_mdf(content) != content
-    assert content == before
+    assert content == content_before
     sound = model(doubling(shape=[1]))
     assert model_as_mdf(sound)["m"] is sound["m"]
     for other in (None, 5, [], {}, {"m": 5}, {"id": "m"}, {"id": "m", "graphs": [1]}):

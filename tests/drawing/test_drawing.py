@@ -54,9 +54,9 @@ def test_back_edges_go_from_right_to_left_and_do_not_rank(models):
         ("layer_2__settle__out:v0_i:w", "layer_2__settle__in:v0_i:e"),
         ("layer_1__steps__out:v0_i:w", "layer_1__steps__in:v0_i:e"),
     ]
-    back = [line for line in dot.splitlines() if "class=back" in line]
-    assert all("constraint=false" in line and "style=dashed" in line for line in back)
-    assert ["t+1" in line for line in back] == [False, True, True]  # once for each loop
+    back_edges = [line for line in dot.splitlines() if "class=back" in line]
+    assert all("constraint=false" in line and "style=dashed" in line for line in back_edges)
+    assert ["t+1" in line for line in back_edges] == [False, True, True]  # once for each loop
 
 
 def test_captures_are_merged_or_omitted(models):

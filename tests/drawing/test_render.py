@@ -107,9 +107,9 @@ def model_with_name(name):
 @pytest.mark.parametrize("suffix", [".dot", ".svg", ".png"])
 def test_too_long_texts_are_an_error_in_all_formats(tmp_path, name, suffix):
     target = tmp_path / f"x{suffix}"
-    with pytest.raises(UnsupportedError, match="is too long for a picture") as raised:
+    with pytest.raises(UnsupportedError, match="is too long for a picture") as caught:
         draw(model_with_name(name), target, level=0)
-    assert len(str(raised.value)) < 2000
+    assert len(str(caught.value)) < 2000
     assert not target.exists()
 
 

@@ -159,10 +159,10 @@ def test_passes_keep_a_guard_in_its_loop_and_out_of_branches() -> None:
 def test_equal_guards_are_merged() -> None:
     b = Builder()
     x, ok = b.new("float64", (2,), "x"), b.new("bool", (), "ok")
-    one, two = b.guard(x, ok, "first"), b.guard(x, ok, "second")
-    merged = eliminate_common_subexpressions(program(b, (x, ok), y=b.op("Add", one, two)))
+    first, second = b.guard(x, ok, "first"), b.guard(x, ok, "second")
+    merged = eliminate_common_subexpressions(program(b, (x, ok), y=b.op("Add", first, second)))
     assert [type(op) for op in merged.ops] == [Guard, Op]
-    assert merged.ops[1].inputs == (one, one)  # type: ignore[union-attr]
+    assert merged.ops[1].inputs == (first, first)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("names", [["x"], ["limit"], ["x", "limit"]])
@@ -185,8 +185,8 @@ def test_a_false_condition_of_one_member_fails_for_all_members(names: list[str])
 def test_a_guard_with_wrong_types_has_findings() -> None:
     b = Builder()
     x, vector = b.new("float64", (2,), "x"), b.new("bool", (2,), "vector")
-    wrong = Guard(x, vector, Value("y", "float32", (2,)), SENTENCE, WHERE)
+    invalid = Guard(x, vector, Value("y", "float32", (2,)), SENTENCE, WHERE)
     findings = check(
-        Program("p", (Input(x), Input(vector)), (wrong,), (Output("y", wrong.output),))
+        Program("p", (Input(x), Input(vector)), (invalid,), (Output("y", invalid.output),))
     )
     assert [finding.kind for finding in findings] == ["ConditionError", "OperandError"]

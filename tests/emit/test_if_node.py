@@ -128,10 +128,12 @@ def test_operations_without_a_kernel_are_decomposed_in_their_branch() -> None:
     b = ModelBuilder()
     go, x = program_inputs(b)
     (y,) = choose(b, go, lambda b: [b.op("Tan", x)], lambda b: [x], "y")
-    ready = prepare(program(b, (go, x), y=y), ONNXRUNTIME)
-    (choice,) = choices(ready)
+    prepared = prepare(program(b, (go, x), y=y), ONNXRUNTIME)
+    (choice,) = choices(prepared)
     op_types = [getattr(operation, "op_type", "") for operation in choice.then.ops]
     assert len(op_types) > 1
     assert "Tan" not in op_types
-    tangents = Session(ready, STANDARD).run({"go": np.array(True), "x": np.array([0.5, 1.0])})["y"]
+    tangents = Session(prepared, STANDARD).run({"go": np.array(True), "x": np.array([0.5, 1.0])})[
+        "y"
+    ]
     np.testing.assert_allclose(tangents, np.tan([0.5, 1.0]), rtol=1e-15)

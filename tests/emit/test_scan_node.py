@@ -126,10 +126,10 @@ def test_rows_are_scanned_with_equal_bits(axis: int, backward: bool, n: int) -> 
     rows = np.random.default_rng(1).standard_normal((9, 2) if axis == 0 else (2, 9))
     arrays = {"n": np.array(n), "x0": np.array([0.1, -0.0]), "rows": rows, "a": np.zeros(2)}
     check_same_bits(program, **arrays)
-    computed = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
+    outputs = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
     expected = interpret(program, arrays)
-    np.testing.assert_array_equal(computed["rows_again"], expected["rows_again"])
-    np.testing.assert_allclose(computed["trace"], expected["trace"], rtol=1e-12)
+    np.testing.assert_array_equal(outputs["rows_again"], expected["rows_again"])
+    np.testing.assert_allclose(outputs["trace"], expected["trace"], rtol=1e-12)
 
 
 def test_unaligned_rows_have_the_bits_of_a_loop() -> None:
@@ -175,10 +175,10 @@ def test_the_condition_that_a_body_reads_is_true() -> None:
     leave = s.body.op("Add", s.x, s.a)
     loop = s.loop(leave, leave, s.go_in, condition_out=s.go_in)
     program = s.program(rows=loop.recorded[0].stack, go=loop.recorded[1].stack)
-    computed = Session(prepare(program, ONNXRUNTIME), STANDARD).run(
+    outputs = Session(prepare(program, ONNXRUNTIME), STANDARD).run(
         {"n": np.array(3), "x0": np.zeros(2), "a": np.ones(2)}
     )
-    assert computed["go"].tolist() == [True, True, True]
+    assert outputs["go"].tolist() == [True, True, True]
 
 
 def test_more_iterations_than_the_limit_of_a_scan_run_as_a_loop() -> None:

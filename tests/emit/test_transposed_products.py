@@ -71,7 +71,7 @@ def test_products_with_vectors_in_a_graph_and_in_its_body_are_separated() -> Non
     feeds = {"a": a, "v": v, "n": np.array(2), "go": np.array(True)}
     separate_transposed_products(proto, "Sum")
     session = onnxruntime.InferenceSession(proto.SerializeToString())
-    plain = dict(zip(("y", "z"), session.run(None, feeds), strict=True))
-    for results in (plain, compiled.run(feeds)):
+    runtime_outputs = dict(zip(("y", "z"), session.run(None, feeds), strict=True))
+    for results in (runtime_outputs, compiled.run(feeds)):
         np.testing.assert_array_equal(results["y"], a.T @ v)
         np.testing.assert_array_equal(results["z"], a.T @ a.T @ v)

@@ -37,9 +37,9 @@ def compare(times: Array, choices: Array | None, *, near: Array = CHOICES) -> No
     ],
 )
 def test_choices_without_a_trial_are_refused(choices: Array, message: str) -> None:
-    with pytest.raises(InputError, match=message) as refused:
+    with pytest.raises(InputError, match=message) as caught:
         compare(TIMES, choices)
-    assert "(choice + 1) / 2 makes 0 and 1 of -1 and 1" in refused.value.findings[0].hint
+    assert "(choice + 1) / 2 makes 0 and 1 of -1 and 1" in caught.value.findings[0].hint
 
 
 def test_choice_that_is_rare_at_the_best_points_is_accepted() -> None:
@@ -50,15 +50,15 @@ def test_choice_that_is_rare_at_the_best_points_is_accepted() -> None:
 @pytest.mark.parametrize("factor", [1000.0, 0.001])
 def test_times_in_another_unit_are_refused(choices: Array | None, factor: float) -> None:
     message = f"{0.3 * factor:.4g} to {2 * factor:.4g}, are not .* within the bounds, 0.3 to 2"
-    with pytest.raises(InputError, match=message) as refused:
+    with pytest.raises(InputError, match=message) as caught:
         compare(factor * TIMES, choices)
-    assert "are the units the same?" in refused.value.findings[0].hint
+    assert "are the units the same?" in caught.value.findings[0].hint
 
 
 def test_message_names_choices_and_times_together() -> None:
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as caught:
         compare(1000 * TIMES, 2 * CHOICES - 1)
-    assert len(refused.value.findings) == 2
+    assert len(caught.value.findings) == 2
 
 
 def test_data_with_some_times_in_range_are_accepted() -> None:

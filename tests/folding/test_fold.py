@@ -75,8 +75,8 @@ def test_fold_accepts_dict_graph_model_and_file(source: str, tmp_path: Any) -> N
 
     sources = {"dict": CHAIN, "graph": Graph.from_dict(CHAIN), "file": path}
     sources["model"] = mdf_loop.fold(path, ["out"], trip_count=1, id="again")
-    folded = mdf_loop.fold(sources[source], ["half"], {"b": "a"}, trip_count=3)
-    assert [n.id for n in folded.graphs[0].nodes][:2] == ["start", "loop"]
+    folded_model = mdf_loop.fold(sources[source], ["half"], {"b": "a"}, trip_count=3)
+    assert [n.id for n in folded_model.graphs[0].nodes][:2] == ["start", "loop"]
     assert document.graphs[0].id == "flat"
 
 
@@ -212,10 +212,10 @@ CONDITIONS = {
     ],
 )
 def test_invalid_requests_are_refused(flat: Any, arguments: Any, error: Any, sentence: str) -> None:
-    with pytest.raises(error, match=sentence) as raised:
+    with pytest.raises(error, match=sentence) as caught:
         mdf_loop.fold(flat, **{"trip_count": 2, **arguments})
-    assert isinstance(raised.value, LoopError)
-    assert raised.value.findings[0].where
+    assert isinstance(caught.value, LoopError)
+    assert caught.value.findings[0].where
 
 
 def test_carried_value_with_two_initial_values_is_refused() -> None:

@@ -46,9 +46,9 @@ def test_iterations_equal_repeated_runs(
     drawn: tuple[dict[str, Any], dict[str, list[str]]], rounds: int
 ) -> None:
     flat, carry = drawn
-    folded = mdf_loop.fold(flat, list(flat["flat"]["nodes"]), carry, trip_count=rounds)
-    results = mdf_loop.compile(folded, device="cpu").run()
+    folded_model = mdf_loop.fold(flat, list(flat["flat"]["nodes"]), carry, trip_count=rounds)
+    results = mdf_loop.compile(folded_model, device="cpu").run()
     outputs = [results[name] for name in results]
     for loop_output, run_output in zip(outputs, run_repeatedly(flat, carry, rounds), strict=True):
         np.testing.assert_array_equal(loop_output, run_output)
-    assert run_to_bytes(mdf_loop.unfold(folded, "loop")) == run_to_bytes(folded)
+    assert run_to_bytes(mdf_loop.unfold(folded_model, "loop")) == run_to_bytes(folded_model)

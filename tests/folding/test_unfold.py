@@ -161,11 +161,11 @@ def test_fold_then_unfold_computes_the_flat_graph() -> None:
         {"start": node("a", a="a"), "f": node("x", y="numpy.cos(x) / 3"), "out": node("y", r="y")},
         *("start.a -> f.x", "f.y -> out.y"),
     )
-    folded = mdf_loop.fold(flat, ["f"], {"f.y": "f.x"}, trip_count=1)
-    assert run_to_bytes(mdf_loop.unfold(folded, "loop"), a=0.7) == run_to_bytes(flat, a=0.7)
+    folded_model = mdf_loop.fold(flat, ["f"], {"f.y": "f.x"}, trip_count=1)
+    assert run_to_bytes(mdf_loop.unfold(folded_model, "loop"), a=0.7) == run_to_bytes(flat, a=0.7)
     longer = mdf_loop.fold(flat, ["f"], {"f.y": "f.x"}, trip_count=6)
     assert run_to_bytes(mdf_loop.unfold(longer, "loop"), a=0.7) == run_to_bytes(longer, a=0.7)
-    assert run_to_lists(longer, a=0.7)["r"] != run_to_lists(folded, a=0.7)["r"]
+    assert run_to_lists(longer, a=0.7)["r"] != run_to_lists(folded_model, a=0.7)["r"]
 
 
 WITH_CONDITION = copy.deepcopy(BODY)
@@ -200,10 +200,10 @@ WITH_DEFAULT["nodes"]["B"]["input_ports"]["y"] = {"default_value": 1.0}
 def test_loops_that_cannot_be_unfolded_are_refused(
     source: Any, loop: str, error: Any, sentence: str
 ) -> None:
-    with pytest.raises(error, match=sentence) as raised:
+    with pytest.raises(error, match=sentence) as caught:
         mdf_loop.unfold(source, loop)
-    assert isinstance(raised.value, LoopError)
-    assert raised.value.findings[0].where
+    assert isinstance(caught.value, LoopError)
+    assert caught.value.findings[0].where
 
 
 def test_most_limits_the_iterations() -> None:

@@ -48,14 +48,14 @@ def _cut(rng: random.Random, content: bytes) -> bytes:
 
 
 def _insert(rng: random.Random, content: bytes) -> bytes:
-    place = rng.randrange(len(content) + 1)
-    return content[:place] + rng.randbytes(rng.choice((1, 2, 8, 64))) + content[place:]
+    index = rng.randrange(len(content) + 1)
+    return content[:index] + rng.randbytes(rng.choice((1, 2, 8, 64))) + content[index:]
 
 
 def _duplicate(rng: random.Random, content: bytes) -> bytes:
     start, end = _piece(rng, content)
-    place = rng.choice((end, rng.randrange(len(content) + 1)))
-    return content[:place] + content[start:end] * rng.choice((1, 1, 2, 20)) + content[place:]
+    index = rng.choice((end, rng.randrange(len(content) + 1)))
+    return content[:index] + content[start:end] * rng.choice((1, 1, 2, 20)) + content[index:]
 
 
 def _truncate(rng: random.Random, content: bytes) -> bytes:
@@ -68,8 +68,8 @@ def _replace_match(
     places = list(pattern.finditer(content))
     if not places:
         return _flip(rng, content)
-    place = rng.choice(places)
-    return content[: place.start()] + replacement + content[place.end() :]
+    index = rng.choice(places)
+    return content[: index.start()] + replacement + content[index.end() :]
 
 
 def _replace_number(rng: random.Random, content: bytes) -> bytes:

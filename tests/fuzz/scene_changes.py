@@ -110,15 +110,15 @@ def _archive(rng: random.Random, content: bytes) -> bytes:
         entries = [(name, archive.read(name)) for name in archive.namelist()]
     if not entries:
         return content
-    place = rng.randrange(len(entries))
-    name, entry = entries.pop(place)
+    index = rng.randrange(len(entries))
+    name, entry = entries.pop(index)
     choice = rng.random()
     if choice < 0.15:
-        entries.insert(place, (rng.choice((OUTSIDE, "/x.npy", "x", f"{name}x", "99.npy")), entry))
+        entries.insert(index, (rng.choice((OUTSIDE, "/x.npy", "x", f"{name}x", "99.npy")), entry))
     elif choice < 0.3:
         entries += [(name, entry), (name, _other_array(rng, entry))]
     elif choice < 0.9:
-        entries.insert(place, (name, _other_array(rng, entry)))
+        entries.insert(index, (name, _other_array(rng, entry)))
     stream = io.BytesIO()
     kind = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
     with zipfile.ZipFile(stream, "w", kind) as archive:

@@ -58,9 +58,9 @@ def _value(rng: random.Random, words: list[str]) -> None:
 
 def _mistype(rng: random.Random, words: list[str]) -> None:
     """Change a character of a word, as in a typing error."""
-    place = rng.randrange(len(words))
-    content = mutate_bytes(rng, words[place].encode("utf-8", "surrogateescape"), 1)
-    words[place] = content.replace(b"\0", b"").decode("utf-8", "surrogateescape")
+    index = rng.randrange(len(words))
+    content = mutate_bytes(rng, words[index].encode("utf-8", "surrogateescape"), 1)
+    words[index] = content.replace(b"\0", b"").decode("utf-8", "surrogateescape")
 
 
 def _option(rng: random.Random, words: list[str]) -> None:

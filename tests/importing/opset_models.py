@@ -54,6 +54,8 @@ def is_close(got: Any, expected: Any, rtol: float = 1e-3, atol: float = 1e-5) ->
         return bool((got.astype(object) == expected.astype(object)).all())
     if got.dtype != expected.dtype:
         return False
-    wide = np.complex128 if got.dtype.kind == "c" else np.float64
+    wide_dtype = np.complex128 if got.dtype.kind == "c" else np.float64
     with np.errstate(invalid="ignore"):
-        return np.allclose(got.astype(wide), expected.astype(wide), rtol, atol, equal_nan=True)
+        return np.allclose(
+            got.astype(wide_dtype), expected.astype(wide_dtype), rtol, atol, equal_nan=True
+        )

@@ -89,8 +89,8 @@ def check(
     ends = [value.type.tensor_type.elem_type for value in (*proto.graph.input, *proto.graph.output)]
     if _BFLOAT16 not in ends:  # ONNX Runtime has no bfloat16 in Python
         assert_same(runtime(proto, inputs), results, 1e-6)
-    again = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu", **options).to_onnx(inputs)
-    assert again.SerializeToString(deterministic=True) == proto.SerializeToString(
+    repeated = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu", **options).to_onnx(inputs)
+    assert repeated.SerializeToString(deterministic=True) == proto.SerializeToString(
         deterministic=True
     )
     del proto.metadata_props[:]

@@ -115,7 +115,7 @@ if child:
 @pytest.mark.skipif(sys.platform == "win32", reason="forks of POSIX")
 def test_the_child_of_a_fork_has_a_process_of_its_own() -> None:
 
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKED], capture_output=True, text=True, timeout=60
     )
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")

@@ -170,15 +170,15 @@ def test_inference_of_onnx_forgets_no_other_default() -> None:
     op_types = set()
     for op_type in OPERATORS:
         for version, one, arrays in nodes(op_type):
-            plain, stated = model(version, one, arrays), model(version, one, arrays)
+            plain, explicit = model(version, one, arrays), model(version, one, arrays)
             formals = defs.get_schema(op_type, version, "").attributes.values()
-            there = {attribute.name for attribute in one.attribute}
-            stated.graph.node[0].attribute.extend(
+            stated_names = {attribute.name for attribute in one.attribute}
+            explicit.graph.node[0].attribute.extend(
                 formal.default_value
                 for formal in formals
-                if formal.default_value.name and formal.name not in there
+                if formal.default_value.name and formal.name not in stated_names
             )
-            if contradict(plain, stated):
+            if contradict(plain, explicit):
                 op_types.add(op_type)
     assert op_types == FORGOTTEN
 

@@ -28,5 +28,7 @@ def test_a_random_model_gives_what_onnxruntime_gives(seed: int, tmp_path: Path) 
 
 
 def test_the_same_seed_gives_the_same_model() -> None:
-    one, two = random_model(7)[0], random_model(7)[0]
-    assert one.SerializeToString(deterministic=True) == two.SerializeToString(deterministic=True)
+    first, second = random_model(7)[0], random_model(7)[0]
+    assert first.SerializeToString(deterministic=True) == second.SerializeToString(
+        deterministic=True
+    )

@@ -121,8 +121,8 @@ def digits(
         ),
     ]
     if kind == "Loop":
-        done = body.result(body.const([True]))
-        purpose = {"external_port_id": -1, "internal_layer_id": done}
+        condition_result = body.result(body.const([True]))
+        purpose = {"external_port_id": -1, "internal_layer_id": condition_result}
         entries.append(("output", {**purpose, "purpose": "execution_condition"}))
     types: list[tuple[str, tuple[object, ...]]] = [("float32", part), ("float32", (2, "?"))]
     for value in loop(net, body, inputs, types, entries, [(out, acc.layer)], kind):
@@ -188,8 +188,8 @@ def last_square(folder: Path) -> Path:
     v = body.parameter("v", "float32", (2,))
     square = body.layer("Multiply", [v, v], [("float32", (2,))])[0]
     more = body.layer("Add", [v, body.const(1, "float32")], [("float32", (2,))])[0]
-    out, side, done = (body.result(value) for value in (more, square, body.const(True)))
-    condition = {"external_port_id": -1, "internal_layer_id": done}
+    out, side, condition_result = (body.result(value) for value in (more, square, body.const(True)))
+    condition = {"external_port_id": -1, "internal_layer_id": condition_result}
     entries: list[tuple[str, dict[str, object]]] = [
         ("input", {"external_port_id": 2, "internal_layer_id": v.layer}),
         ("output", {"external_port_id": 3, "internal_layer_id": side}),
@@ -224,9 +224,11 @@ def test_open_extents_are_symbols(tmp_path: Path) -> None:
 def test_weights_of_half_precision_stay_half(tmp_path: Path) -> None:
     net = Net()
     x = net.parameter("x", "float32", (2,))
-    half = net.const(np.array([1.5, 2.5], np.float16))
-    wide = net.layer("Convert", [half], [("float32", (2,))], {"destination_type": "f32"})[0]
-    net.result(net.layer("Multiply", [x, wide], [("float32", (2,))])[0])
+    half_value = net.const(np.array([1.5, 2.5], np.float16))
+    widened = net.layer("Convert", [half_value], [("float32", (2,))], {"destination_type": "f32"})[
+        0
+    ]
+    net.result(net.layer("Multiply", [x, widened], [("float32", (2,))])[0])
     stated = graph_of(net.save(tmp_path))["nodes"]["Const_1"]["parameters"]["value"]
     assert stated["metadata"]["dtype"] == "float16"
     same(run(tmp_path / "m.xml", np.ones(2, np.float32)), [np.array([1.5, 2.5], np.float32)])
@@ -251,8 +253,8 @@ def test_a_body_may_call_its_parameters_as_it_likes(tmp_path: Path, name: str) -
     v, w = body.parameter("v", "float32", (2,)), body.parameter(name, "float32", (2,))
     unread = body.parameter("m", "float32", (2,))
     out = body.result(body.layer("Add", [v, w], [("float32", (2,))])[0])
-    done = body.result(body.const(True))
-    condition = {"external_port_id": -1, "internal_layer_id": done}
+    condition_result = body.result(body.const(True))
+    condition = {"external_port_id": -1, "internal_layer_id": condition_result}
     entries: list[tuple[str, dict[str, object]]] = [
         ("input", {"external_port_id": 2, "internal_layer_id": v.layer}),
         ("input", {"external_port_id": 3, "internal_layer_id": w.layer}),

@@ -393,11 +393,11 @@ def nested(folder: Path, depth: int) -> Path:
         outer, value = body, inner
     result = outer.layer("Abs", [value], [("float32", (1,))])[0]
     for above in reversed(nets):
-        out, done = outer.result(result), outer.result(outer.const(np.array(True)))
+        out, condition_result = outer.result(result), outer.result(outer.const(np.array(True)))
         source = next(k for k, e in enumerate(above.layers) if e.get("type") == "Parameter")
         inputs = [above.const(1, "int64"), above.const(np.array(True))]
         inputs.append(Value(source, 0, "float32", (1,)))
-        condition = {"external_port_id": -1, "internal_layer_id": done}
+        condition = {"external_port_id": -1, "internal_layer_id": condition_result}
         entries: list[tuple[str, dict[str, object]]] = [
             ("input", {"external_port_id": 2, "internal_layer_id": 0}),
             ("output", {"external_port_id": 3, "internal_layer_id": out}),

@@ -413,14 +413,14 @@ def as_list(arrays: Any, like: Any) -> list[np.ndarray]:
 def test_a_layer_equals_its_specification(
     tmp_path: Path, row: tuple[str, Given, dict[str, str], Expected], open_shapes: bool
 ) -> None:
-    kind, operands, about, function = row
+    kind, operands, kind_attributes, function = row
     arrays = [one for one in operands if not isinstance(one, Fixed)]
     floating = [one.dtype for one in arrays if one.dtype.kind == "f"]
     expected = [
         part.astype(floating[0]) if part.dtype == "float64" and kind != "Convert" else part
         for part in as_list(function(*arrays), arrays)
     ]
-    results = run(tmp_path, kind, operands, about, expected, open_shapes=open_shapes)
+    results = run(tmp_path, kind, operands, kind_attributes, expected, open_shapes=open_shapes)
     for result, array in zip(results, expected, strict=True):
         assert (result.dtype, result.shape) == (array.dtype, array.shape)
         np.testing.assert_allclose(result, array, rtol=2e-5, atol=2e-6)
@@ -465,11 +465,11 @@ def test_strided_slice(
     cut: Callable[[np.ndarray], np.ndarray],
     known: bool,
 ) -> None:
-    about = {"begin_mask": "", "end_mask": "", **masks}
+    attributes = {"begin_mask": "", "end_mask": "", **masks}
     bounds = [Fixed(end) if known else np.array(end) for end in ends[:2]]
     bounds += [Fixed(end) for end in ends[2:]]
     expected = cut(BLOCK)
-    (result,) = run(tmp_path, "StridedSlice", [BLOCK, *bounds], about, [expected])
+    (result,) = run(tmp_path, "StridedSlice", [BLOCK, *bounds], attributes, [expected])
     np.testing.assert_array_equal(result, expected)
 
 
@@ -493,8 +493,8 @@ def test_lstm_cell(tmp_path: Path, clip: float) -> None:
     cell = sigmoid(f) * CELL + sigmoid(i) * np.tanh(c)
     expected = [sigmoid(o) * np.tanh(cell), cell]
     operands = [INPUT, STATE, CELL, *(Fixed(part, "float32") for part in (w, r, b))]
-    about = {"hidden_size": "4", "clip": str(clip)}
-    results = run(tmp_path, "LSTMCell", operands, about, expected, "opset4")
+    attributes = {"hidden_size": "4", "clip": str(clip)}
+    results = run(tmp_path, "LSTMCell", operands, attributes, expected, "opset4")
     for result, array in zip(results, expected, strict=True):
         np.testing.assert_allclose(result, array, rtol=1e-5, atol=1e-6)
 
@@ -510,8 +510,8 @@ def test_gru_cell(tmp_path: Path, linear: bool) -> None:
     inner = reset * (STATE @ rh.T + more[0]) if linear else (reset * STATE) @ rh.T
     expected = (1 - z) * np.tanh(INPUT @ wh.T + inner + bh) + z * STATE
     operands = [INPUT, STATE, *(Fixed(part, "float32") for part in (w, r, b))]
-    about = {"hidden_size": "4", "linear_before_reset": str(linear).lower()}
-    (result,) = run(tmp_path, "GRUCell", operands, about, [expected], "opset3")
+    attributes = {"hidden_size": "4", "linear_before_reset": str(linear).lower()}
+    (result,) = run(tmp_path, "GRUCell", operands, attributes, [expected], "opset3")
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -519,8 +519,8 @@ def test_rnn_cell(tmp_path: Path) -> None:
     w, r, b = weights(1, 1)
     expected = np.maximum(INPUT @ w.T + STATE @ r.T + b, 0)
     operands = [INPUT, STATE, *(Fixed(part, "float32") for part in (w, r, b))]
-    about = {"hidden_size": "4", "activations": "relu"}
-    (result,) = run(tmp_path, "RNNCell", operands, about, [expected])
+    attributes = {"hidden_size": "4", "activations": "relu"}
+    (result,) = run(tmp_path, "RNNCell", operands, attributes, [expected])
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -537,9 +537,9 @@ def windows(x: np.ndarray, size: int) -> np.ndarray:
 def test_convolution(tmp_path: Path) -> None:
     kernel = floats(3, 2, 3, 3)
     expected = np.einsum("nchwij,ocij->nohw", windows(PICTURE, 3), kernel)
-    about = {**WINDOW, "dilations": "1,1"}
+    attributes = {**WINDOW, "dilations": "1,1"}
     operands = [PICTURE, Fixed(kernel, "float32")]
-    (result,) = run(tmp_path, "Convolution", operands, about, [expected])
+    (result,) = run(tmp_path, "Convolution", operands, attributes, [expected])
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -550,19 +550,19 @@ def test_group_convolution(tmp_path: Path) -> None:
         for g in range(2)
     ]
     expected = np.concatenate(parts, axis=1)
-    about = {**WINDOW, "dilations": "1,1"}
+    attributes = {**WINDOW, "dilations": "1,1"}
     operands = [PICTURE, Fixed(kernel, "float32")]
-    (result,) = run(tmp_path, "GroupConvolution", operands, about, [expected])
+    (result,) = run(tmp_path, "GroupConvolution", operands, attributes, [expected])
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_pools(tmp_path: Path) -> None:
     picture_windows = windows(PICTURE, 3)
-    about = {**WINDOW, "kernel": "3,3", "rounding_type": "floor"}
-    (most,) = run(tmp_path, "MaxPool", [PICTURE], about, [picture_windows.max((4, 5))])
+    attributes = {**WINDOW, "kernel": "3,3", "rounding_type": "floor"}
+    (most,) = run(tmp_path, "MaxPool", [PICTURE], attributes, [picture_windows.max((4, 5))])
     np.testing.assert_array_equal(most, picture_windows.max((4, 5)))
-    about["exclude-pad"] = "true"
-    (mean,) = run(tmp_path, "AvgPool", [PICTURE], about, [picture_windows.mean((4, 5))])
+    attributes["exclude-pad"] = "true"
+    (mean,) = run(tmp_path, "AvgPool", [PICTURE], attributes, [picture_windows.mean((4, 5))])
     np.testing.assert_allclose(mean, picture_windows.mean((4, 5)), rtol=1e-5, atol=1e-6)
 
 
@@ -586,9 +586,9 @@ REFUSED: list[tuple[str, Given, dict[str, str], str]] = [
 def test_unsupported_attributes_are_refused(
     tmp_path: Path, row: tuple[str, Given, dict[str, str], str]
 ) -> None:
-    kind, operands, about, sentence = row
+    kind, operands, kind_attributes, sentence = row
     with pytest.raises(UnsupportedError) as caught:
-        run(tmp_path, kind, operands, about, [np.zeros(1, "float32")])
+        run(tmp_path, kind, operands, kind_attributes, [np.zeros(1, "float32")])
     (finding,) = caught.value.findings
     assert sentence in finding.what
     assert f"layer '{kind}_" in finding.where

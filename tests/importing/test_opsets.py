@@ -98,10 +98,12 @@ OLD: list[tuple[int, str, str, tuple[Any, ...], Any]] = [
 @pytest.mark.parametrize("case", OLD, ids=lambda case: f"{case[2].split('(')[0].strip()}-{case[0]}")
 def test_old_forms(case: tuple[int, str, str, tuple[Any, ...], Any]) -> None:
     version, signature, body, inputs, expected = case
-    got = run_converted(version, signature, body, *inputs)
+    actual = run_converted(version, signature, body, *inputs)
     expected = expected if isinstance(expected, list) else [expected]
-    dtypes = [np.asarray(g).dtype for g in got]
-    assert is_close(got, [np.asarray(w).astype(d) for w, d in zip(expected, dtypes, strict=True)])
+    dtypes = [np.asarray(g).dtype for g in actual]
+    assert is_close(
+        actual, [np.asarray(w).astype(d) for w, d in zip(expected, dtypes, strict=True)]
+    )
 
 
 WORDS = np.array(["a", "b", "a"], dtype=object)
@@ -159,10 +161,10 @@ NEW: list[tuple[int, str, str, tuple[Any, ...], Any]] = [
 @pytest.mark.parametrize("case", NEW, ids=lambda case: f"{case[2].split(' = ')[-1][:24]}-{case[0]}")
 def test_new_forms(case: tuple[int, str, str, tuple[Any, ...], Any]) -> None:
     version, signature, body, inputs, expected = case
-    got = run_converted(version, signature.replace("=> y, z", "=> float[m,2] y, float[k,2] z").replace(
+    actual = run_converted(version, signature.replace("=> y, z", "=> float[m,2] y, float[k,2] z").replace(
         "p => y", "p => float[m,k] y"), body, *inputs)  # fmt: skip
     expected = results(model(version, signature, body), *inputs) if expected is None else expected
-    assert is_close(got, expected if isinstance(expected, list) else [expected])
+    assert is_close(actual, expected if isinstance(expected, list) else [expected])
 
 
 CONTROL = {"Loop", "If", "Scan", "SequenceMap"}
@@ -185,11 +187,11 @@ def agrees(case: Any) -> bool | None:
     inputs, outputs = case.data_sets[0]
     converted = convert_to_package_opset(case.model)
     try:
-        got = results(converted, *inputs)
+        actual = results(converted, *inputs)
     except Exception:  # noqa: BLE001 - a kernel that ONNX Runtime does not have
         return None
     expected = [numpy_helper.to_array(o) if isinstance(o, onnx.TensorProto) else o for o in outputs]
-    return is_close(got, expected, max(case.rtol, 1e-3), max(case.atol, 1e-5))
+    return is_close(actual, expected, max(case.rtol, 1e-3), max(case.atol, 1e-5))
 
 
 def owns_control(case: Any) -> bool:
@@ -243,9 +245,9 @@ def test_all_onnx_tests() -> None:
 def same_untranslated(case: Any) -> bool:
     """Return True if ONNX Runtime gives equal outputs for the unconverted model."""
     inputs, _ = case.data_sets[0]
-    got = results(convert_to_package_opset(case.model), *inputs)
+    actual = results(convert_to_package_opset(case.model), *inputs)
     try:
-        return is_close(got, results(case.model, *inputs), 1e-6, 1e-7)
+        return is_close(actual, results(case.model, *inputs), 1e-6, 1e-7)
     except Exception:  # noqa: BLE001
         return False
 
@@ -355,9 +357,9 @@ def test_scan_of_opset_8_has_a_batch() -> None:
     proto = parser.parse_model(text.replace('("", s', "(, s"))
     x = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
     backward = np.cumsum(x[:, ::-1], axis=1)
-    got = results(convert_to_package_opset(proto), X, x)
+    actual = results(convert_to_package_opset(proto), X, x)
     sums = backward + X[:, None]
-    assert is_close(got, [sums[:, -1], sums])
+    assert is_close(actual, [sums[:, -1], sums])
 
 
 KEPT = [
@@ -407,9 +409,9 @@ def test_unknown_opsets_are_refused() -> None:
 
 def test_the_given_model_stays_and_unused_domains_go() -> None:
     proto = model(20, XY, "y = Gelu(x)", ', "ai.onnx.ml" : 3')
-    before = proto.SerializeToString()
+    content_before = proto.SerializeToString()
     converted = convert_to_package_opset(proto)
-    assert proto.SerializeToString() == before
+    assert proto.SerializeToString() == content_before
     assert [(o.domain, o.version) for o in converted.opset_import] == [("", OPSET)]
 
 

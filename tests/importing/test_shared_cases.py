@@ -92,7 +92,7 @@ def exported_gives_the_same(compiled: mdf_loop.CompiledModel, inputs: Any, resul
         )
         for theirs, ours in zip(outputs, standard.values(), strict=True):
             assert_same(theirs, ours, 1e-6)
-    again = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu").to_onnx(inputs)
-    assert again.SerializeToString(deterministic=True) == proto.SerializeToString(
+    repeated = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu").to_onnx(inputs)
+    assert repeated.SerializeToString(deterministic=True) == proto.SerializeToString(
         deterministic=True
     )

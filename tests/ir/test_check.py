@@ -245,8 +245,8 @@ def test_the_condition_of_a_choice_is_one_bool() -> None:
 def test_branches_have_the_dtype_and_the_shape_of_the_output(dtype, shape) -> None:
     program = choice_program()
     other = other_value(dtype, shape)
-    wrong = replace(choice_of(program), then=cast_branch(program, other))
-    (finding,) = check(replace(program, ops=(wrong,)))
+    invalid = replace(choice_of(program), then=cast_branch(program, other))
+    (finding,) = check(replace(program, ops=(invalid,)))
     assert finding.kind == "OperandError"
     assert finding.what == (
         f"'y' is float64[2], but if the condition of 'A.y' is true it is 'other': {other.type}"
@@ -264,13 +264,13 @@ def test_outputs_of_a_choice_may_have_unknown_extents(shape) -> None:
 def test_all_violations_of_a_choice_are_reported() -> None:
     program = choice_program()
     x = program.inputs[1].value
-    wrong = replace(
+    invalid = replace(
         choice_of(program),
         condition=x,
         then=cast_branch(program, other_value("int64")),
         otherwise=Branch((), ()),
     )
-    findings = check(replace(program, ops=(wrong,)))
+    findings = check(replace(program, ops=(invalid,)))
     assert [f.kind for f in findings] == ["ConditionError", "OperandError", "ArityError"]
     assert "if its condition is false there are 0" in findings[-1].what
 

@@ -91,7 +91,7 @@ def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.
     """
     rng = np.random.default_rng(seed)
     compiled = case.compiled()
-    ends = Ends()
+    interruptions = Ends()
     file.unlink(missing_ok=True)
     while True:
         with (
@@ -100,20 +100,20 @@ def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.
             saved_by_chance(rng),
             report_every_chunk(),
         ):
-            ending = _Ending(rng) if ends.all < most else lambda _: None
+            ending = _Ending(rng) if interruptions.all < most else lambda _: None
             try:
                 results = compiled.run(
                     **case.arguments, progress=ending, checkpoint=file, resume=file
                 )
             except Crash:
-                ends.crashed += 1
+                interruptions.crashed += 1
                 continue
             finally:
-                if ends.all == 0 or rng.random() < 0.2:  # compilation takes long
+                if interruptions.all == 0 or rng.random() < 0.2:  # compilation takes long
                     compiled = case.compiled()
         if results.stopped_by is not StopReason.INTERRUPTED:
-            return results, ends
-        ends.stopped += 1
+            return results, interruptions
+        interruptions.stopped += 1
 
 
 class _Ending:
@@ -186,8 +186,8 @@ def same_results(actual: mdf_loop.Results, expected: mdf_loop.Results) -> None:
     for name in expected:
         same_bits(_in_memory(actual[name]), expected[name], name)
     assert [axis.name for axis in actual.axes] == [axis.name for axis in expected.axes]
-    for one, other in zip(actual.axes, expected.axes, strict=True):
-        _same_arrays(one.coordinates, other.coordinates)
+    for first, second in zip(actual.axes, expected.axes, strict=True):
+        _same_arrays(first.coordinates, second.coordinates)
     _same_arrays(actual.lengths, expected.lengths)
     _same_arrays(actual.state, expected.state)
     assert actual.execution_list == expected.execution_list

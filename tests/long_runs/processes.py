@@ -142,7 +142,7 @@ def peak_of(*words: Any, cwd: Path) -> float:
     A small process starts the command, since the kernel adds the memory of the parent process.
     """
     measuring = (sys.executable, "-S", "-E", "-c", _MEASURING, "peak")
-    ended = subprocess.run(
+    process = subprocess.run(
         [*measuring, *MDF_LOOP, *map(str, words)],
         cwd=cwd,
         stdout=subprocess.DEVNULL,
@@ -150,7 +150,7 @@ def peak_of(*words: Any, cwd: Path) -> float:
         text=True,
         check=False,
     )
-    assert ended.returncode == 0, ended.stderr
+    assert process.returncode == 0, process.stderr
     kilobytes = int((cwd / "peak").read_text())
     return kilobytes * 1024 / 1e6
 

@@ -36,10 +36,10 @@ def _few_passes() -> Iterator[None]:
 def check(case: Case, *seeds: int) -> str:
     """Check that chunked runs of the case equal the unbroken run."""
     compiled = case.compiled()
-    whole = unbroken(case, compiled)
+    unbroken_run = unbroken(case, compiled)
     ways = [chunked(case, seed, compiled) for seed in seeds]
     for chunked_results, _ in ways:
-        same_results(chunked_results, whole)
+        same_results(chunked_results, unbroken_run)
     return "in chunks" if max(count for _, count in ways) > 2 else "in one"
 
 
@@ -64,11 +64,11 @@ def test_a_shared_model_over_time(name: str, dt: float | None) -> None:
 @pytest.mark.parametrize("name", some(shared_models(), 10))
 def test_a_shared_model(name: str) -> None:
     arguments = {"inputs": inputs_of(name)}
-    once = whole_case(SHARED / name, arguments)
+    full_case = whole_case(SHARED / name, arguments)
     over_time = whole_case(SHARED / name, {**arguments, "steps": 150, "dt": 0.001})
-    assert once is not None
+    assert full_case is not None
     assert over_time is not None
-    check(once, 1, 2, 3)
+    check(full_case, 1, 2, 3)
     assert check(over_time, 4, 5) == "in chunks"
 
 

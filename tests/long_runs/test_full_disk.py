@@ -119,22 +119,22 @@ def test_rows_that_are_streamed(disk, unbroken, saved_at, every):
     """Check streamed rows on a full disk, where the last checkpoint still has space."""
     words = ("--steps", STEPS, "--output", "disk/rows.zarr", "--checkpoint", saved_at)
     words += ("--native", "off")
-    ended = disk.run(*words, "--checkpoint-every", every)
+    process = disk.run(*words, "--checkpoint-every", every)
     rows = stored_rows(disk.folder / "rows.zarr", "walk.x")
     assert 50_000 < len(rows) < STEPS
     same(rows, unbroken[: len(rows)])
     reason = f"the disk is full; 'disk/rows.zarr' has the first {len(rows)} rows"
-    if saved_at.startswith("disk/") and "run.checkpoint': No space" in ended.err:
+    if saved_at.startswith("disk/") and "run.checkpoint': No space" in process.err:
         reason = f"cannot write '{disk.place}/run.checkpoint': No space left on device"
-    assert full(ended, saved_at) == f"DiskFullError: {reason}"
+    assert full(process, saved_at) == f"DiskFullError: {reason}"
     stopped = f"stopped: {len(rows)} of {STEPS} steps; {reason.split(';')[0]}"
-    assert ended.out.splitlines()[-1].startswith(stopped)
+    assert process.out.splitlines()[-1].startswith(stopped)
     done = checkpoint_parts(disk.folder.parent / saved_at)["course"]["done"]
     assert done == len(rows)
 
     disk.resize("20m")
-    ended = disk.run(*words, "--resume", saved_at)
-    assert ended.code == 0, ended.err
+    process = disk.run(*words, "--resume", saved_at)
+    assert process.code == 0, process.err
     same(stored_rows(disk.folder / "rows.zarr", "walk.x"), unbroken)
 
 
@@ -142,22 +142,22 @@ def test_rows_that_are_streamed(disk, unbroken, saved_at, every):
 def test_the_checkpoint(disk, unbroken):
     words = ("--steps", STEPS, "--output", "rows.npz", "--checkpoint", "disk/run.checkpoint")
     words += ("--native", "off")
-    ended = disk.run(*words, "--checkpoint-every", "50ms", "--json")
+    process = disk.run(*words, "--checkpoint-every", "50ms", "--json")
     sentence = f"cannot write '{disk.place}/run.checkpoint': No space left on device"
-    assert full(ended, "disk/run.checkpoint") == f"DiskFullError: {sentence}"
+    assert full(process, "disk/run.checkpoint") == f"DiskFullError: {sentence}"
     rows = _npz(disk.model.parent / "rows.npz")
     assert 50_000 < len(rows) < STEPS
     same(rows, unbroken[: len(rows)])
-    assert ended.json["stopped_by"] == "disk_full"
-    assert ended.json["reason"] == f"{len(rows)} of {STEPS} steps; {sentence}"
+    assert process.json["stopped_by"] == "disk_full"
+    assert process.json["reason"] == f"{len(rows)} of {STEPS} steps; {sentence}"
     recorded = checkpoint_parts(disk.folder / "run.checkpoint")["kept"]["rows walk.x"]
     assert 10_000 < len(recorded) <= len(rows)
     same(recorded, unbroken[: len(recorded)])
     assert [path.name for path in disk.folder.iterdir()] == ["run.checkpoint"]
 
     disk.resize("40m")
-    ended = disk.run(*words, "--resume", "disk/run.checkpoint")
-    assert ended.code == 0, ended.err
+    process = disk.run(*words, "--resume", "disk/run.checkpoint")
+    assert process.code == 0, process.err
     same(_npz(disk.model.parent / "rows.npz"), unbroken)
 
 
@@ -173,10 +173,10 @@ def test_a_checkpoint_that_was_never_written_is_not_named(disk):
         "1h",
         "--json",
     )
-    ended = disk.run(*words)
-    assert ended.code == 2
+    process = disk.run(*words)
+    assert process.code == 2
     advice = "free disk space, and start again: there was no space for a checkpoint"
-    assert ended.err.endswith(f"No space left on device\n  hint: {advice}\n")
+    assert process.err.endswith(f"No space left on device\n  hint: {advice}\n")
     assert list(disk.folder.iterdir()) == []
 
 
@@ -211,12 +211,12 @@ def _json(path: Path) -> Any:
 def test_files_written_at_the_end_of_a_run(disk, unbroken, read):
     output = f"disk/rows.{read.__name__[1:]}"
     words = ("--steps", STEPS, "--output", output, "--checkpoint", "run.checkpoint")
-    ended = disk.run(*words)
+    process = disk.run(*words)
     sentence = f"cannot write '{output}': No space left on device"
-    assert full(ended, "run.checkpoint") == f"DiskFullError: {sentence}"
+    assert full(process, "run.checkpoint") == f"DiskFullError: {sentence}"
     assert list(disk.folder.iterdir()) == []
 
     disk.resize("80m")
-    ended = disk.run(*words, "--resume", "run.checkpoint")
-    assert ended.code == 0, ended.err
+    process = disk.run(*words, "--resume", "run.checkpoint")
+    assert process.code == 0, process.err
     same(read(disk.folder.parent / output), unbroken)

@@ -55,5 +55,5 @@ def test_rows_that_are_streamed_and_reduced(tmp_path):
 def test_a_while_loop(tmp_path):
     """Check a loop that runs in a single call, where the runtime holds all rows and returns a copy."""
     count, words = MANY // 2, ("--output", "rows.npz")
-    grown = growth(saved(tmp_path, ENDLESS), "--max-iterations", count, *words)
-    assert grown < 2 * size(count) + MORE
+    growth_mb = growth(saved(tmp_path, ENDLESS), "--max-iterations", count, *words)
+    assert growth_mb < 2 * size(count) + MORE

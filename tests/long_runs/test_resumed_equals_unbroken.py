@@ -39,20 +39,20 @@ def _few_passes() -> Iterator[None]:
 
 def check(case: Case, seed: int, folder: Path) -> str:
     """Check that a resumed run equals the unbroken run."""
-    whole = unbroken(case)
-    results, ends = resumed(case, seed, folder / "run.checkpoint")
-    same_results(results, whole)
-    return "resumed" if ends.all else "in one"
+    unbroken_run = unbroken(case)
+    results, interruptions = resumed(case, seed, folder / "run.checkpoint")
+    same_results(results, unbroken_run)
+    return "resumed" if interruptions.all else "in one"
 
 
 def check_streamed(case: Case, seed: int, folder: Path) -> str:
     """Check that a resumed run with rows on disk equals the unbroken run."""
-    whole = unbroken(case)
+    unbroken_run = unbroken(case)
     streamed = {"output": folder / "rows.zarr", "overwrite": True}
-    stored = replace(case, arguments={**case.arguments, **streamed})
-    results, ends = resumed(stored, seed, folder / "run.checkpoint")
-    same_results(results, whole)
-    return "resumed" if ends.all else "in one"
+    streamed_case = replace(case, arguments={**case.arguments, **streamed})
+    results, interruptions = resumed(streamed_case, seed, folder / "run.checkpoint")
+    same_results(results, unbroken_run)
+    return "resumed" if interruptions.all else "in one"
 
 
 @pytest.mark.soak
@@ -84,11 +84,11 @@ def test_a_shared_model_over_time(name: str, dt: float | None, tmp_path: Path) -
 @pytest.mark.parametrize("name", some(shared_models(), 16))
 def test_a_shared_model(name: str, tmp_path: Path) -> None:
     arguments = {"inputs": inputs_of(name)}
-    once = whole_case(SHARED / name, arguments)
+    full_case = whole_case(SHARED / name, arguments)
     over_time = whole_case(SHARED / name, {**arguments, "steps": 150, "dt": 0.001})
-    assert once is not None
+    assert full_case is not None
     assert over_time is not None
-    check(once, 1, tmp_path)
+    check(full_case, 1, tmp_path)
     assert check(over_time, 1, tmp_path) == "resumed"
     assert check_streamed(over_time, 4, tmp_path) == "resumed"
 

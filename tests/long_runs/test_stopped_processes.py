@@ -95,19 +95,19 @@ def same(actual: Any, expected: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("output", ["rows.npz", "rows.zarr"])
 def test_ctrl_c_saves_completed_steps(walk, output):
-    ended = interrupted(walk, "--steps", FOREVER, "--output", output)
-    count, why = printed_stop(ended)
-    assert (ended.code, ended.err, why) == (130, GO_ON, SENTENCES["interrupted"])
+    process = interrupted(walk, "--steps", FOREVER, "--output", output)
+    count, stop_reason = printed_stop(process)
+    assert (process.code, process.err, stop_reason) == (130, GO_ON, SENTENCES["interrupted"])
     rows = _rows(walk.parent / output)
     assert len(rows) == count
     parts = checkpoint_parts(walk.parent / "run.checkpoint")
     assert parts["course"]["done"] == count
-    whole = unbroken(walk, count + 100_000)
-    same(rows, whole[:count])
+    unbroken_run = unbroken(walk, count + 100_000)
+    same(rows, unbroken_run[:count])
 
-    on = run(walk, "--steps", len(whole), "--output", output, "--resume", "run.checkpoint")
+    on = run(walk, "--steps", len(unbroken_run), "--output", output, "--resume", "run.checkpoint")
     assert on.code == 0, on.err
-    same(_rows(walk.parent / output), whole)
+    same(_rows(walk.parent / output), unbroken_run)
 
 
 def _rows(path: Path) -> Any:
@@ -119,9 +119,9 @@ def _rows(path: Path) -> Any:
 
 @pytest.mark.slow
 def test_a_time_limit_saves_completed_steps(walk):
-    ended = run(walk, "--steps", FOREVER, "--output", "rows.npz", "--time-limit", "500ms")
-    count, why = printed_stop(ended)
-    assert (ended.code, ended.err, why) == (0, "", SENTENCES["time_limit"])
+    process = run(walk, "--steps", FOREVER, "--output", "rows.npz", "--time-limit", "500ms")
+    count, stop_reason = printed_stop(process)
+    assert (process.code, process.err, stop_reason) == (0, "", SENTENCES["time_limit"])
     rows = _rows(walk.parent / "rows.npz")
     assert len(rows) == count > 0
     same(rows, unbroken(walk, count))
@@ -130,9 +130,9 @@ def test_a_time_limit_saves_completed_steps(walk):
 @pytest.mark.slow
 def test_json_has_the_stop_reason_and_the_rows(walk):
     words = ("--steps", FOREVER, "--time-limit", "100ms", "--only", "walk.x")
-    ended = run(walk, *words, "--json")
-    document = ended.json
-    assert (ended.code, document["stopped_by"]) == (0, "time_limit")
+    process = run(walk, *words, "--json")
+    document = process.json
+    assert (process.code, document["stopped_by"]) == (0, "time_limit")
     rows = document["outputs"]["walk.x"]["data"]
     assert document["reason"] == f"{len(rows)} of {FOREVER} steps; {SENTENCES['time_limit']}"
     same(np.array(rows), unbroken(walk, len(rows)))
@@ -143,17 +143,17 @@ def test_json_has_the_stop_reason_and_the_rows(walk):
 def test_a_value_that_is_not_finite(tmp_path, nan, code):
     model = saved(tmp_path, GROWING)
     words = ("--steps", FOREVER, "--output", "rows.zarr", "--nan", nan)
-    ended = run(model, *words, *OFTEN)
-    assert ended.code == code, ended.err
+    process = run(model, *words, *OFTEN)
+    assert process.code == code, process.err
     rows = stored_rows(tmp_path / "rows.zarr", "grow.x")
     assert np.isfinite(rows[:-1]).all()
     assert np.isinf(rows[-1])
     sentence = f"'grow.x' was infinite at step {len(rows) - 1}"
     if nan == "stop":
-        assert ended.out.endswith(f"stopped: {len(rows)} of {FOREVER} steps; {sentence}\n")
+        assert process.out.endswith(f"stopped: {len(rows)} of {FOREVER} steps; {sentence}\n")
     else:
-        assert ended.err.startswith(f"NotFiniteError: {sentence}\n")
-        assert "hint: 'rows.zarr' has the partial results" in ended.err
+        assert process.err.startswith(f"NotFiniteError: {sentence}\n")
+        assert "hint: 'rows.zarr' has the partial results" in process.err
     expected = run(model, "--steps", len(rows), "--output", "unbroken.npz")
     assert expected.code == 0
     with np.load(tmp_path / "unbroken.npz") as arrays:
@@ -197,10 +197,10 @@ def loop_rows(path: Path) -> Any:
 @pytest.mark.slow
 def test_the_iteration_bound_ends_an_endless_loop(endless):
     words = ("--max-iterations", 200_000)
-    ended = run(endless, *words, "--output", "rows.npz")
-    assert (ended.code, ended.err) == (0, "")
-    assert printed_stop(ended) == (200_000, SENTENCES["max_iterations"])
-    assert f"loop A.loop: 200000 iterations; {SENTENCES['max_iterations']}" in ended.out
+    process = run(endless, *words, "--output", "rows.npz")
+    assert (process.code, process.err) == (0, "")
+    assert printed_stop(process) == (200_000, SENTENCES["max_iterations"])
+    assert f"loop A.loop: 200000 iterations; {SENTENCES['max_iterations']}" in process.out
     assert len(loop_rows(endless.parent / "rows.npz")) == 200_000
     document = run(endless, *words, "--json").json
     assert document["stopped_by"] == "max_iterations"
@@ -217,12 +217,12 @@ def test_the_iteration_bound_ends_an_endless_loop(endless):
     ],  # in segments at once; after an attempt to run whole there are few rows
 )
 def test_a_time_limit_ends_an_endless_loop(endless, limit, words):
-    ended = run(endless, *words, "--time-limit", limit, "--output", "rows.npz")
-    assert (ended.code, ended.err) == (0, "")
-    count, why = printed_stop(ended)
-    assert why == SENTENCES["time_limit"]
+    process = run(endless, *words, "--time-limit", limit, "--output", "rows.npz")
+    assert (process.code, process.err) == (0, "")
+    count, stop_reason = printed_stop(process)
+    assert stop_reason == SENTENCES["time_limit"]
     noun = "iteration" if count == 1 else "iterations"
-    assert f"loop A.loop: {count} {noun}; {why}" in ended.out
+    assert f"loop A.loop: {count} {noun}; {stop_reason}" in process.out
     rows = loop_rows(endless.parent / "rows.npz")
     assert len(rows) == count
     words = (*words, "--max-iterations", count)
@@ -242,15 +242,15 @@ def test_a_time_limit_in_json(endless):
 
 def test_ctrl_c_ends_an_endless_loop_which_can_be_resumed(endless):
     cap = ("--max-iterations", FOREVER, "--native", "off")  # few rows, which are read quickly
-    ended = interrupted(endless, *cap, "--output", "rows.npz")
-    count, why = printed_stop(ended)
-    assert (ended.code, ended.err, why) == (130, GO_ON, SENTENCES["interrupted"])
+    process = interrupted(endless, *cap, "--output", "rows.npz")
+    count, stop_reason = printed_stop(process)
+    assert (process.code, process.err, stop_reason) == (130, GO_ON, SENTENCES["interrupted"])
     noun = "iteration" if count == 1 else "iterations"
-    assert f"loop A.loop: {count} {noun}; {why}" in ended.out
+    assert f"loop A.loop: {count} {noun}; {stop_reason}" in process.out
     rows = loop_rows(endless.parent / "rows.npz")
     assert len(rows) == count
 
-    ended = run(
+    process = run(
         endless,
         *cap,
         *OFTEN,
@@ -261,19 +261,19 @@ def test_ctrl_c_ends_an_endless_loop_which_can_be_resumed(endless):
         "--output",
         "rows.npz",
     )
-    further, why = printed_stop(ended)
-    assert why == SENTENCES["time_limit"]
+    further, stop_reason = printed_stop(process)
+    assert stop_reason == SENTENCES["time_limit"]
     assert further > count
     assert run(endless, "--max-iterations", further, "--output", "capped.npz").code == 0
-    whole = loop_rows(endless.parent / "capped.npz")
-    same(loop_rows(endless.parent / "rows.npz"), whole)
-    same(rows, whole[:count])
+    unbroken_run = loop_rows(endless.parent / "capped.npz")
+    same(loop_rows(endless.parent / "rows.npz"), unbroken_run)
+    same(rows, unbroken_run[:count])
 
 
 def test_json_of_a_loop_ended_by_ctrl_c(endless):
     words = ("--native", "off", "--json")  # few rows, which are read quickly
-    ended = interrupted(endless, "--max-iterations", FOREVER, *words)
-    document = ended.json
+    process = interrupted(endless, "--max-iterations", FOREVER, *words)
+    document = process.json
     count = document["outputs"]["A.n"]["data"]
-    assert (ended.code, document["stopped_by"]) == (130, "interrupted")
+    assert (process.code, document["stopped_by"]) == (130, "interrupted")
     assert document["reason"] == f"{count} iterations of A.loop; {SENTENCES['interrupted']}"

@@ -51,9 +51,12 @@ def test_one_branch_is_computed_and_reads_outer_values() -> None:
         "chosen",
     )
     p = g.program(total=total, first=first)
-    yes, no = everywhere(p, **values(True)), everywhere(p, **values(False))
-    assert (yes["total"].tolist(), yes["first"].tolist()) == ([4, 7], [1, 2])
-    assert (no["total"].tolist(), no["first"].tolist()) == ([-2, -3], [-3, -5])
+    true_outputs, false_outputs = everywhere(p, **values(True)), everywhere(p, **values(False))
+    assert (true_outputs["total"].tolist(), true_outputs["first"].tolist()) == ([4, 7], [1, 2])
+    assert (false_outputs["total"].tolist(), false_outputs["first"].tolist()) == (
+        [-2, -3],
+        [-3, -5],
+    )
 
 
 @pytest.mark.parametrize("go", [True, False])
@@ -67,8 +70,8 @@ def test_a_known_condition_reads_one_branch(go: bool) -> None:
         return [b.op("Neg", g.x)]
 
     branches = (read, unread) if go else (unread, read)
-    (chosen,) = choose(g.b, g.b.constant(go), *branches, "chosen")
-    p = g.program(chosen=chosen)
+    (choice_value,) = choose(g.b, g.b.constant(go), *branches, "chosen")
+    p = g.program(chosen=choice_value)
     assert choices(p) == []
     assert everywhere(p, **values(not go))["chosen"].tolist() == [-1, -2]
 
@@ -133,27 +136,27 @@ def test_the_error_of_the_selected_branch_states_its_place() -> None:
 def test_shapes_are_joined(then, otherwise, joined) -> None:
     b = ModelBuilder()
     go, x, y = b.new("bool", (), "go"), b.new("int64", then, "x"), b.new("int64", otherwise, "y")
-    (chosen,) = choose(b, go, lambda _: [x], lambda _: [y], "chosen")
-    assert chosen.type == f"int64{joined}"
+    (choice_value,) = choose(b, go, lambda _: [x], lambda _: [y], "chosen")
+    assert choice_value.type == f"int64{joined}"
 
 
 @pytest.mark.parametrize("other", [[7.0, 8.0, 9.0], [[7.0]], 7.0])
 def test_branches_of_different_shapes(other: object) -> None:
     g = ChoiceInputs()
-    (chosen,) = choose(
+    (choice_value,) = choose(
         g.b, g.go, lambda b: [b.op("Neg", g.x)], lambda b: [b.constant(np.array(other))], "chosen"
     )
-    p = g.program(chosen=chosen)
+    p = g.program(chosen=choice_value)
     assert everywhere(p, **values(True))["chosen"].tolist() == [-1, -2]
     assert everywhere(p, **values(False))["chosen"].tolist() == other
 
 
 def test_an_output_of_branches_of_different_shapes_has_an_unknown_shape() -> None:
     g = ChoiceInputs()
-    (chosen,) = choose(
+    (choice_value,) = choose(
         g.b, g.go, lambda b: [g.x], lambda b: [b.op("Concat", g.x, g.y, axis=0)], "chosen"
     )
-    p = g.program(double=g.b.op("Add", chosen, chosen))
+    p = g.program(double=g.b.op("Add", choice_value, choice_value))
     assert everywhere(p, **values(True))["double"].tolist() == [2, 4]
     assert everywhere(p, **values(False))["double"].tolist() == [2, 4, 6, 10]
 
@@ -165,8 +168,8 @@ def test_branches_of_every_dtype(dtype: str) -> None:
     x, y = (a.astype(str).astype(object) if dtype == "string" else a.astype(dtype) for a in numbers)
     go = b.new("bool", (), "go")
     left, right = b.new(dtype, (2,), "x"), b.new(dtype, (2,), "y")
-    (chosen,) = choose(b, go, lambda _: [left], lambda _: [right], "chosen")
-    p = program(b, (go, left, right), chosen=chosen)
+    (choice_value,) = choose(b, go, lambda _: [left], lambda _: [right], "chosen")
+    p = program(b, (go, left, right), chosen=choice_value)
     feeds = {"x": x, "y": y}
     assert everywhere(p, go=True, **feeds)["chosen"].tolist() == x.tolist()
     assert everywhere(p, go=False, **feeds)["chosen"].tolist() == y.tolist()
@@ -196,10 +199,10 @@ def test_branches_must_have_equal_numbers_of_outputs() -> None:
 
 def test_branches_of_two_python_numbers_are_a_python_number() -> None:
     g = ChoiceInputs()
-    one, two = (g.b.constant(np.array(k), weak=True) for k in (1, 2))
+    weak_one, weak_two = (g.b.constant(np.array(k), weak=True) for k in (1, 2))
     strong = g.b.constant(np.array(1))
-    (plain,) = choose(g.b, g.go, lambda b: [one], lambda b: [two], "plain")
-    (mixed,) = choose(g.b, g.go, lambda b: [one], lambda b: [strong], "mixed")
+    (plain,) = choose(g.b, g.go, lambda b: [weak_one], lambda b: [weak_two], "plain")
+    (mixed,) = choose(g.b, g.go, lambda b: [weak_one], lambda b: [strong], "mixed")
     assert g.b.is_weak(plain)
     assert not g.b.is_weak(mixed)
 
@@ -207,10 +210,10 @@ def test_branches_of_two_python_numbers_are_a_python_number() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "uint8"])
 def test_a_python_number_takes_the_dtype_of_the_other_branch(dtype: str) -> None:
     g = ChoiceInputs(dtype)
-    two = g.b.constant(np.array(2), weak=True)
+    weak_two = g.b.constant(np.array(2), weak=True)
     x = g.b.op("ReduceMax", g.x, keepdims=0)
-    (left,) = choose(g.b, g.go, lambda b: [two], lambda b: [x], "left")
-    (right,) = choose(g.b, g.go, lambda b: [x], lambda b: [two], "right")
+    (left,) = choose(g.b, g.go, lambda b: [weak_two], lambda b: [x], "left")
+    (right,) = choose(g.b, g.go, lambda b: [x], lambda b: [weak_two], "right")
     p = g.program(left=left, right=right)
     numbers = np.array([1, 5], dtype)
     assert {left.dtype, right.dtype} == {dtype}
@@ -219,10 +222,10 @@ def test_a_python_number_takes_the_dtype_of_the_other_branch(dtype: str) -> None
 
 def test_a_python_float_is_refused_beside_an_integer_branch() -> None:
     g = ChoiceInputs("int32")
-    half = g.b.constant(np.array(0.5), weak=True)
+    half_value = g.b.constant(np.array(0.5), weak=True)
     x = g.b.op("ReduceMax", g.x, keepdims=0)
     with pytest.raises(JoinError, match="Type Join Failed: dtype1 = float64, dtype2 = int32"):
-        choose(g.b, g.go, lambda b: [half], lambda b: [x], "rate")
+        choose(g.b, g.go, lambda b: [half_value], lambda b: [x], "rate")
     large = g.b.constant(np.array(2**40), weak=True)
     with pytest.raises(JoinError, match="Type Join Failed: dtype1 = int32, dtype2 = int64"):
         choose(g.b, g.go, lambda b: [x], lambda b: [large], "rate")
@@ -230,13 +233,15 @@ def test_a_python_float_is_refused_beside_an_integer_branch() -> None:
 
 def test_computed_python_numbers_take_the_dtype_of_the_other_branch() -> None:
     g = ChoiceInputs("float32")
-    one, two = (g.b.constant(np.array(k), weak=True) for k in (1, 2))
+    weak_one, weak_two = (g.b.constant(np.array(k), weak=True) for k in (1, 2))
     x = g.b.op("ReduceMax", g.x, keepdims=0)
-    (plain,) = choose(g.b, g.go, lambda b: [one], lambda b: [two], "plain")
-    (chosen,) = choose(g.b, g.go, lambda b: [plain], lambda b: [x], "chosen")
+    (plain,) = choose(g.b, g.go, lambda b: [weak_one], lambda b: [weak_two], "plain")
+    (choice_value,) = choose(g.b, g.go, lambda b: [plain], lambda b: [x], "chosen")
     numbers = np.array([4, 5], np.float32)
-    assert chosen.dtype == "float32"
-    assert everywhere(g.program(chosen=chosen), go=True, x=numbers, y=numbers) == {"chosen": 1}
+    assert choice_value.dtype == "float32"
+    assert everywhere(g.program(chosen=choice_value), go=True, x=numbers, y=numbers) == {
+        "chosen": 1
+    }
 
 
 def test_shapes_that_do_not_join_are_refused() -> None:
@@ -255,9 +260,11 @@ def test_a_scalar_gets_the_axis_of_the_other_branch() -> None:
     g = ChoiceInputs()
     one = g.b.op("Slice", g.x, *(g.b.constant(np.array([k])) for k in (0, 1)))
     peak = g.b.op("ReduceMax", g.x, keepdims=0)
-    (chosen,) = choose(g.b, g.go, lambda b: [one], lambda b: [peak], "chosen", join=join_shapes)
-    assert chosen.type == "float64[1]"
-    p = g.program(chosen=chosen)
+    (choice_value,) = choose(
+        g.b, g.go, lambda b: [one], lambda b: [peak], "chosen", join=join_shapes
+    )
+    assert choice_value.type == "float64[1]"
+    p = g.program(chosen=choice_value)
     assert everywhere(p, **values(True))["chosen"].tolist() == [1]
     assert everywhere(p, **values(False))["chosen"].tolist() == [2]
 
@@ -323,9 +330,9 @@ def test_a_loop_in_a_branch() -> None:
 
     last, rows = choose(g.b, g.go, several, once, "sum")
     p = g.program(last=last, rows=rows)
-    yes, no = everywhere(p, **values(True)), everywhere(p, **values(False))
-    assert (yes["last"].tolist(), yes["rows"].shape) == ([10, 17], (3, 2))
-    assert (no["last"].tolist(), no["rows"].tolist()) == ([4, 7], [[4, 7]])
+    true_outputs, false_outputs = everywhere(p, **values(True)), everywhere(p, **values(False))
+    assert (true_outputs["last"].tolist(), true_outputs["rows"].shape) == ([10, 17], (3, 2))
+    assert (false_outputs["last"].tolist(), false_outputs["rows"].tolist()) == ([4, 7], [[4, 7]])
 
 
 def test_choices_in_choices_in_loops_in_choices() -> None:
@@ -350,8 +357,8 @@ def test_choices_in_choices_in_loops_in_choices() -> None:
     def looping(b: ModelBuilder) -> list[Value]:
         return repeat(b, 3, [g.x], body)[0]
 
-    (chosen,) = choose(g.b, g.go, looping, lambda b: [g.y], "chosen")
-    p = g.program(chosen=chosen)
+    (choice_value,) = choose(g.b, g.go, looping, lambda b: [g.y], "chosen")
+    p = g.program(chosen=choice_value)
     assert len(choices(p)) == 4
     assert everywhere(p, **values(True))["chosen"].tolist() == [22, 23]
     assert everywhere(p, **values(True, (1.0, 3.0)))["chosen"].tolist() == [1, 3]
@@ -379,15 +386,15 @@ def test_a_choice_as_condition_of_a_while_loop() -> None:
     body = g.b.body()
     i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
     x = body.new("float64", (2,), "x_in")
-    double = body.op("Add", x, x)
-    top = body.op("ReduceMax", double, keepdims=0)
+    doubled = body.op("Add", x, x)
+    top = body.op("ReduceMax", doubled, keepdims=0)
 
     def below(limit: float):
         return lambda b: [b.op("Less", top, b.constant(np.array(limit)))]
 
     (more,) = choose(body, odd(body, i), below(10.0), below(20.0), "more")
     final, count = g.b.new("float64", (2,), "final"), g.b.new("int64", (), "count")
-    carried = (Carried(g.x, x, double, final),)
+    carried = (Carried(g.x, x, doubled, final),)
     g.b.append(Loop("l", None, g.go, i, go, more, carried, (), tuple(body.ops), count=count))
     results = everywhere(g.program(final=final, count=count), **values(True))
     assert (results["final"].tolist(), results["count"]) == ([16, 32], 4)

@@ -90,8 +90,8 @@ def all_engines(model: Any, feeds: Any, **options: Any) -> list[Any]:
     proto = mdf_loop.compile(opened, **options).to_onnx(feeds)
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     names = [output.name for output in session.get_outputs()]
-    plain = dict(zip(names, session.run(names, feeds), strict=True))
-    return [*results, plain]
+    runtime_outputs = dict(zip(names, session.run(names, feeds), strict=True))
+    return [*results, runtime_outputs]
 
 
 # --- extremes -------------------------------------------------------------------------------------
@@ -119,9 +119,9 @@ def test_operands_without_nan_have_the_extremes_of_numpy(word: str) -> None:
 def test_extremes_propagate_nan_in_a_scan_in_float32_and_unrolled(word: str) -> None:
     for results in all_engines(in_scan(word), {"xs": X[np.newaxis]}):
         np.testing.assert_array_equal(np.asarray(results["ys"])[0], expected(word, X))
-    narrow = {"x": X.astype(np.float32)}
+    float32_values = {"x": X.astype(np.float32)}
     results = mdf_loop.compile(mdf_loop.from_onnx(in_loop(word, dtype="float")), unroll=4).run(
-        narrow
+        float32_values
     )
     np.testing.assert_array_equal(results["ys"][1], expected(word, 4 * X))
     assert results["ys"].dtype == (np.int64 if word.startswith("Arg") else np.float32)
@@ -226,19 +226,19 @@ def test_chunks_of_a_run_have_equal_bits(expression: str, native: str, tmp_path:
     extent, steps = SUMS[expression], 40
     rows = np.random.default_rng(1).normal(size=(steps, extent))
     compiled = mdf_loop.compile(model_of(expression, extent), native=native)
-    whole = compiled.run({"I": rows}, steps=steps, seed=3)["y"]
+    unbroken_run = compiled.run({"I": rows}, steps=steps, seed=3)["y"]
     for by in range(1, 8):
-        again = compiled.run({"I": shifted(rows, by)}, steps=steps, seed=3)["y"]
-        np.testing.assert_array_equal(again, whole)
+        repeated = compiled.run({"I": shifted(rows, by)}, steps=steps, seed=3)["y"]
+        np.testing.assert_array_equal(repeated, unbroken_run)
     for cut in (1, 3, 20):
         first = compiled.run({"I": rows[:cut]}, steps=cut, seed=3)
         feeds = {"I": shifted(rows[cut:], cut % 8)}
-        rest = compiled.run(feeds, steps=steps - cut, seed=3, state=first.state)
-        np.testing.assert_array_equal(np.concatenate([first["y"], rest["y"]]), whole)
+        second_part = compiled.run(feeds, steps=steps - cut, seed=3, state=first.state)
+        np.testing.assert_array_equal(np.concatenate([first["y"], second_part["y"]]), unbroken_run)
     thinned = compiled.run({"I": rows}, steps=steps, seed=3, every=10)["y"]
-    np.testing.assert_array_equal(thinned, whole[::10])
-    stored = compiled.run({"I": rows}, steps=steps, seed=3, output=tmp_path / "y.zarr")["y"]
-    np.testing.assert_array_equal(stored, whole)
+    np.testing.assert_array_equal(thinned, unbroken_run[::10])
+    streamed = compiled.run({"I": rows}, steps=steps, seed=3, output=tmp_path / "y.zarr")["y"]
+    np.testing.assert_array_equal(streamed, unbroken_run)
 
 
 @pytest.mark.parametrize(
@@ -279,12 +279,14 @@ def test_sums_of_imported_graphs_over_time_have_one_order(word: str, extent: int
     model = mdf_loop.from_onnx(parsed(text))
     compiled = mdf_loop.compile(model, native="off")
     rows = np.random.default_rng(6).normal(size=(12, 3, extent))
-    whole = compiled.run({"x": rows}, steps=12)["y"]
+    unbroken_run = compiled.run({"x": rows}, steps=12)["y"]
     for by in (1, 2, 3, 5):
-        np.testing.assert_array_equal(compiled.run({"x": shifted(rows, by)}, steps=12)["y"], whole)
+        np.testing.assert_array_equal(
+            compiled.run({"x": shifted(rows, by)}, steps=12)["y"], unbroken_run
+        )
     first = compiled.run({"x": rows[:5]}, steps=5)
-    rest = compiled.run({"x": rows[5:]}, steps=7, state=first.state)
-    np.testing.assert_array_equal(np.concatenate([first["y"], rest["y"]]), whole)
+    second_part = compiled.run({"x": rows[5:]}, steps=7, state=first.state)
+    np.testing.assert_array_equal(np.concatenate([first["y"], second_part["y"]]), unbroken_run)
 
 
 def test_unrolling_changes_no_bit_of_a_sum() -> None:

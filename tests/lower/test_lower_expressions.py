@@ -419,9 +419,9 @@ def test_unknown_names_raise_an_unknown_name_error():
 
 
 def test_without_a_similar_name_some_names_are_listed():
-    many = {f"p{k}": k for k in range(20)}
+    batched_feeds = {f"p{k}": k for k in range(20)}
     with pytest.raises(UnknownNameError, match=r"known here: 'p0', 'p1', .*'p7', \.\.\.$"):
-        lowered("tau_w + 1", **many)
+        lowered("tau_w + 1", **batched_feeds)
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,10 @@ def test_each_operator_draws_over_time_in_trials_and_with_a_seed(op_type: str) -
     )
     np.testing.assert_array_equal(numbers[0], compiled.run(steps=20)["y"])
     np.testing.assert_array_equal(numbers[:, 0], compiled.run(trials=5)["y"])
-    begun = compiled.run(steps=7)
-    np.testing.assert_array_equal(compiled.run(steps=13, state=begun.state)["y"], numbers[0, 7:])
+    first_part = compiled.run(steps=7)
+    np.testing.assert_array_equal(
+        compiled.run(steps=13, state=first_part.state)["y"], numbers[0, 7:]
+    )
     assert not np.array_equal(compiled.run(steps=20, seed=1)["y"], numbers[0])
     np.testing.assert_array_equal(compiled.run(steps=20, engine="interpreter")["y"], numbers[0])
 

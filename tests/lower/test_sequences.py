@@ -41,8 +41,8 @@ def apply(run_everywhere):
 def assert_equal_data(results, expected):
     if isinstance(expected, list):
         assert len(results) == len(expected)
-        for one, other in zip(results, expected, strict=True):
-            assert_equal_data(one, other)
+        for first, second in zip(results, expected, strict=True):
+            assert_equal_data(first, second)
         return
     assert results.dtype == expected.dtype
     np.testing.assert_array_equal(results, expected, strict=True)

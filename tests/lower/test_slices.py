@@ -178,8 +178,8 @@ def test_an_unsigned_end_is_never_negative() -> None:
         feeds = {"x": x, "k": np.array(k, np.uint64)}
         expected = eval(text, {}, {"x": x, "k": k})
         assert interpret(program, feeds)["y"].tolist() == expected.tolist()
-        computed = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y"]
-        assert computed.tolist() == expected.tolist()
+        outputs = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y"]
+        assert outputs.tolist() == expected.tolist()
 
 
 def test_the_exported_file_slices_as_python_does(tmp_path: Any) -> None:

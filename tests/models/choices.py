@@ -87,12 +87,12 @@ def everywhere(program: Program, **inputs: Any) -> dict[str, np.ndarray]:
     optimised = prepare(program, SIMPLIFY)
     assert check(optimised) == ()
     agree(interpret(optimised, arrays), expected)
-    ready = prepare(program, ONNXRUNTIME)
-    for candidate in (program, optimised, ready):
+    prepared = prepare(program, ONNXRUNTIME)
+    for candidate in (program, optimised, prepared):
         agree(Session(candidate, STANDARD).run(arrays), expected)
-    saved = portable(to_onnx(ready))
+    saved = portable(to_onnx(prepared))
     # ONNX requires a rank for outputs.
-    if all(output.value.shape is not None for output in ready.outputs):
+    if all(output.value.shape is not None for output in prepared.outputs):
         onnx.checker.check_model(saved, full_check=True)
     other = onnxruntime.InferenceSession(saved.SerializeToString(), quiet, providers=[CPU])
     agree(dict(zip(expected, other.run(list(expected), arrays), strict=True)), expected)

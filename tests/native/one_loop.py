@@ -70,12 +70,12 @@ class Sketch:
         """Return the prepared program with outputs `y0`, `y1`, ...; `more` overrides fields of the loop."""
         trip = self.b.constant(np.array(3))
         parts = (tuple(self.carried), tuple(self.recorded), tuple(self.inside.ops))
-        plain = {"condition": None, "condition_out": None, "trip_count": trip, **more}
+        defaults = {"condition": None, "condition_out": None, "trip_count": trip, **more}
         self.b.append(
             Loop(
-                *("A.f", plain.pop("trip_count"), plain.pop("condition"), self.i, self.go),
-                *(plain.pop("condition_out"), *parts, tuple(self.scanned)),
-                **plain,
+                *("A.f", defaults.pop("trip_count"), defaults.pop("condition"), self.i, self.go),
+                *(defaults.pop("condition_out"), *parts, tuple(self.scanned)),
+                **defaults,
             )
         )
         inputs = tuple(map(Input, self.inputs))

@@ -137,10 +137,10 @@ def test_a_member_has_the_same_bits_in_a_sweep_and_alone(word: str, size: int) -
         model(initial, f"x * 0.75 + step * numpy.{word}(x)"), device="cpu", native="require"
     )
     sweep = {"last": [7, 1, 30], "step": [0.0625, -0.5, 0.03]}
-    together = compiled.run(sweep=sweep)["r0"]
-    for row, last, step in zip(together, *sweep.values(), strict=True):
-        alone = compiled.run({"last": last, "step": step})["r0"]
-        assert row.tobytes() == alone.tobytes()
+    joint_run = compiled.run(sweep=sweep)["r0"]
+    for row, last, step in zip(joint_run, *sweep.values(), strict=True):
+        single_run = compiled.run({"last": last, "step": step})["r0"]
+        assert row.tobytes() == single_run.tobytes()
 
 
 def test_each_element_has_noise_of_its_own() -> None:

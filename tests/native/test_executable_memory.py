@@ -73,13 +73,13 @@ def printed_lines(script: str) -> list[str]:
     """Return the lines that a script prints in a new process; skip on Linux before 6.3."""
     if sys.platform != "linux":
         pytest.skip("prctl is a function of Linux")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT
     )
-    if done.returncode == 77:
+    if process.returncode == 77:
         pytest.skip("this Linux does not know PR_SET_MDWE")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    assert process.returncode == 0, process.stderr
+    return process.stdout.splitlines()
 
 
 def test_memory_can_be_executed_here() -> None:

@@ -36,8 +36,8 @@ def program_of(make: BuildOperation, shapes: Sequence[Shape], dtype: str) -> Pro
 
 def arrays_of(shapes: Sequence[Shape], dtype: str, names: Mapping[str, int]) -> list[np.ndarray]:
     rng = np.random.default_rng(5)
-    known = [tuple(names.get(e, e) for e in shape or ()) for shape in shapes]
-    return [(rng.standard_normal(shape) * 9).astype(dtype) for shape in known]
+    fixed_shapes = [tuple(names.get(e, e) for e in shape or ()) for shape in shapes]
+    return [(rng.standard_normal(shape) * 9).astype(dtype) for shape in fixed_shapes]
 
 
 def run(program: Program, arrays: Sequence[np.ndarray], *, native: bool) -> np.ndarray:
@@ -172,13 +172,13 @@ def zeros(b: Builder, xs: Sequence[Value]) -> Value:
 
 def expanded_and_concatenated(b: Builder, xs: Sequence[Value]) -> Value:
     """Expand one number to a matrix, concatenate the matrix with itself, and pad."""
-    wide = b.op("Expand", xs[0], whole(b, 2, 3))
-    return b.op("Pad", b.op("Concat", wide, wide, axis=0), whole(b, 1, 0, 0, 2))
+    widened = b.op("Expand", xs[0], whole(b, 2, 3))
+    return b.op("Pad", b.op("Concat", widened, widened, axis=0), whole(b, 1, 0, 0, 2))
 
 
 def expanded_and_transposed(b: Builder, xs: Sequence[Value]) -> Value:
-    wide = b.op("Expand", xs[0], b.op("Shape", xs[1]))
-    return b.op("Transpose", b.op("Concat", wide, xs[1], axis=1), perm=(1, 0))
+    widened = b.op("Expand", xs[0], b.op("Shape", xs[1]))
+    return b.op("Transpose", b.op("Concat", widened, xs[1], axis=1), perm=(1, 0))
 
 
 OPERATIONS: list[tuple[BuildOperation, str, tuple[Shape, ...]]] = [
@@ -256,8 +256,8 @@ def test_results_equal_standard_and_fixed_extents(
     assert rows.dtype == expected.dtype
     assert rows.shape == expected.shape
     np.testing.assert_allclose(rows, expected, rtol=1e-12, atol=1e-12)
-    known = [tuple(names.get(e, e) for e in shape or ()) for shape in shapes]
-    fixed = run(program_of(make, known, dtype), arrays, native=True)
+    fixed_shapes = [tuple(names.get(e, e) for e in shape or ()) for shape in shapes]
+    fixed = run(program_of(make, fixed_shapes, dtype), arrays, native=True)
     assert same_bits(rows, fixed)
 
 
@@ -391,8 +391,8 @@ def test_arrays_larger_than_any_memory_are_refused(extents: list[int]) -> None:
     """Check the error for shapes that no machine can hold, including byte counts beyond 64 bits."""
     s = Sketch()
     x, shape = s.input("float64", (), "x"), s.input("int64", (len(extents),), "shape")
-    wide = s.inside.op("Expand", s.varied(x), shape)
-    program = s.program(s.record(s.inside.op("ReduceSum", s.inside.op("Neg", wide), keepdims=0)))
+    widened = s.inside.op("Expand", s.varied(x), shape)
+    program = s.program(s.record(s.inside.op("ReduceSum", s.inside.op("Neg", widened), keepdims=0)))
     inputs = {"x": np.array(0.5), "shape": np.array(extents)}
     with pytest.raises(MemoryLimitError, match="there is no memory for what the model computes"):
         Session(program, REQUIRED).run(inputs)

@@ -45,11 +45,18 @@ def summing(*, has_condition: bool) -> Program:
     leave, final = inner.op("Add", enter, row), s.inside.new("float64", (), "final")
     if has_condition:
         flag, one = s.input("bool", (), "flag"), s.b.constant(np.array(1))
-        more = inner.op("Less", inner.op("Add", j, one), trip)
+        increased = inner.op("Less", inner.op("Add", j, one), trip)
     zero = s.b.constant(np.array(0.0))
     s.inside.append(
         Loop(
-            *("A.g", None if has_condition else trip, flag, j, go, more if has_condition else None),
+            *(
+                "A.g",
+                None if has_condition else trip,
+                flag,
+                j,
+                go,
+                increased if has_condition else None,
+            ),
             *((Carried(zero, enter, leave, final),), (), tuple(inner.ops)),
             scanned=(Scanned(rows, row),),
         )
@@ -78,9 +85,12 @@ def test_an_inner_loop_may_outlast_the_rows_of_the_outer_loop() -> None:
     inner = s.inside.body()
     j, go = inner.new("int64", (), "j"), inner.new("bool", (), "go")
     enter, final = inner.new("float64", (), "enter"), s.inside.new("float64", (), "final")
-    leave, more = inner.op("Add", enter, row), inner.op("Less", j, s.b.constant(np.array(9)))
+    leave, may_continue = (
+        inner.op("Add", enter, row),
+        inner.op("Less", j, s.b.constant(np.array(9))),
+    )
     carried = (Carried(s.b.constant(np.array(0.5)), enter, leave, final),)
-    s.inside.append(Loop("A.g", None, flag, j, go, more, carried, (), tuple(inner.ops)))
+    s.inside.append(Loop("A.g", None, flag, j, go, may_continue, carried, (), tuple(inner.ops)))
     run_native_and_compare(s.program(s.record(final)), rows=np.arange(3.0), flag=True)
 
 
@@ -217,10 +227,10 @@ def test_recorded_rows_leak_no_memory() -> None:
             session.run(bad)
 
     runs()
-    before = resident()
+    memory_before = resident()
     for _ in range(100):
         runs()
-    assert resident() - before < 4 << 20
+    assert resident() - memory_before < 4 << 20
 
 
 def test_single_numbers_have_the_functions_of_the_system() -> None:

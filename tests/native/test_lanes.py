@@ -24,15 +24,15 @@ def doubled(shape: Shape) -> Program:
     """Return a loop that doubles an array of lanes and a single number in each iteration."""
     b = Builder()
     x, s, trip = b.new("float64", shape, "x"), b.new("float64", (), "s"), b.new("int64", (), "trip")
-    inside = b.body()
-    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
-    enters = [inside.new(v.dtype, v.shape, "enter") for v in (x, s)]
-    leaves = [inside.op("Add", v, v) for v in enters]
+    body = b.body()
+    i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
+    enters = [body.new(v.dtype, v.shape, "enter") for v in (x, s)]
+    leaves = [body.op("Add", v, v) for v in enters]
     finals = [b.new(v.dtype, v.shape, "final") for v in (x, s)]
     rows = [Recorded(v, b.new(v.dtype, ("rows", *(v.shape or ())), "rows")) for v in leaves]
     carried = tuple(map(Carried, (x, s), enters, leaves, finals))
     count = b.new("int64", (), "count")
-    ops = tuple(inside.ops)
+    ops = tuple(body.ops)
     b.append(Loop("A.f", trip, None, i, go, None, carried, tuple(rows), ops, count=count))
     output_values = [*finals, *(each.stack for each in rows), count]
     outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(output_values))
@@ -95,13 +95,13 @@ def test_a_failure_of_any_part_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(session, "MAX_THREADS", 3)
     b = Builder()
     k, trip = b.new("int64", (900,), "k"), b.new("int64", (), "trip")
-    inside = b.body()
-    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
-    enter, final = inside.new("int64", (900,), "enter"), b.new("int64", (900,), "final")
-    with inside.at("$.here"):
-        less = inside.op("Sub", enter, inside.constant(np.array(1)))
-        leave = inside.op("Add", less, inside.op("Div", inside.constant(np.array(7)), less))
-    carried, ops = (Carried(k, enter, leave, final),), tuple(inside.ops)
+    body = b.body()
+    i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
+    enter, final = body.new("int64", (900,), "enter"), b.new("int64", (900,), "final")
+    with body.at("$.here"):
+        less = body.op("Sub", enter, body.constant(np.array(1)))
+        leave = body.op("Add", less, body.op("Div", body.constant(np.array(7)), less))
+    carried, ops = (Carried(k, enter, leave, final),), tuple(body.ops)
     b.append(Loop("A.f", trip, None, i, go, None, carried, (), ops))
     program = Program("p", tuple(map(Input, (k, trip))), tuple(b.ops), (Output("y", final),))
     in_parts = Session(prepare(program, ONNXRUNTIME), REQUIRED)

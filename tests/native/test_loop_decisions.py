@@ -77,9 +77,9 @@ def loop_forms(source: Any, native: str = "auto", **run_options: Any) -> dict[st
 
 
 def test_off_makes_loops_standard() -> None:
-    off = "standard: native loops are off"
-    assert loop_forms(DECAY, "off") == {"A.loop": off}
-    assert loop_forms(NEURON, "off", steps=LONG, dt=0.1) == {"time": off}
+    reason = "standard: native loops are off"
+    assert loop_forms(DECAY, "off") == {"A.loop": reason}
+    assert loop_forms(NEURON, "off", steps=LONG, dt=0.1) == {"time": reason}
 
 
 def test_require_makes_short_loops_native() -> None:
@@ -202,13 +202,13 @@ def test_loops_are_standard_without_a_trampoline() -> None:
 def write_checkpoint(file: Path, source: Any, native: str) -> None:
     """Write the checkpoint of an interrupted native run."""
     compiled = mdf_loop.compile(source, device="cpu", native=native)
-    left = iter(range(3))
+    remaining_calls = iter(range(3))
     with lengths(lambda: 1000), report_every_chunk():
         results = compiled.run(
             steps=LONG,
             dt=1e-3,
             checkpoint=file,
-            progress=lambda _: next(left, None) is not None,
+            progress=lambda _: next(remaining_calls, None) is not None,
         )
     assert results.stopped_by is not None
     assert results.native["time"] == NATIVE

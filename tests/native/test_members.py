@@ -43,12 +43,12 @@ def test_random_noisy_loops_equal_the_standard_loop(
             {"sweep": sweep} if sweep else {}
         )
         with kernels_checked(seed % 2 == 0):
-            fast = mdf_loop.compile(model, device="cpu")
-            results = unbroken(Case(model, words), fast)
+            native_model = mdf_loop.compile(model, device="cpu")
+            results = unbroken(Case(model, words), native_model)
             native += results.native["A.loop"] == "native"
             expected = unbroken(Case(model, words, {"native": "off"}))
             same_results(results, expected)
-            same_results(chunked(Case(model, words), seed, fast)[0], expected)
+            same_results(chunked(Case(model, words), seed, native_model)[0], expected)
     assert native > SEEDS / 3 / 2
 
 

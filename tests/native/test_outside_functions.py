@@ -218,9 +218,9 @@ def test_the_first_evaluation_computes_like_the_loop_over_later_ones(name: str) 
     values = rng.normal(size=7)
     members = compiled.run(sweep={"n.q": values}, steps=3)
     for member, value in enumerate(values):
-        alone = compiled.run(set={"n.q": value}, steps=3)
-        for output in alone:
-            np.testing.assert_array_equal(np.asarray(members[output])[member], alone[output])
+        single_run = compiled.run(set={"n.q": value}, steps=3)
+        for output in single_run:
+            np.testing.assert_array_equal(np.asarray(members[output])[member], single_run[output])
 
 
 def test_constant_functions_are_equal_in_the_first_and_later_rows() -> None:

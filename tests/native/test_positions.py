@@ -21,14 +21,14 @@ DATA = np.arange(1.0, 13.0).reshape(3, 4)
 def loop_over_rows(op_type: str, *rows: np.ndarray, **attributes: Any) -> Program:
     """Return a loop that applies an operation to one row of each operand per iteration."""
     b = Builder()
-    inside = b.body()
+    body = b.body()
     inputs = [b.new(str(a.dtype), a.shape, f"x{k}") for k, a in enumerate(rows)]
-    scanned = tuple(Scanned(v, inside.new(v.dtype, v.shape[1:], "row")) for v in inputs)
-    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
-    with inside.at("$.here"):
-        recorded_row = inside.op(op_type, *(each.row for each in scanned), **attributes)
+    scanned = tuple(Scanned(v, body.new(v.dtype, v.shape[1:], "row")) for v in inputs)
+    i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
+    with body.at("$.here"):
+        recorded_row = body.op(op_type, *(each.row for each in scanned), **attributes)
     stack = b.new(recorded_row.dtype, (len(rows[0]), *(recorded_row.shape or ())), "stack")
-    trip, ops = b.constant(np.array(len(rows[0]))), tuple(inside.ops)
+    trip, ops = b.constant(np.array(len(rows[0]))), tuple(body.ops)
     b.append(Loop("A", trip, None, i, go, None, (), (Recorded(recorded_row, stack),), ops, scanned))
     raw = Program("p", tuple(map(Input, inputs)), tuple(b.ops), (Output("y", stack),))
     return prepare(raw, ONNXRUNTIME)

@@ -60,9 +60,9 @@ def test_products_of_a_member_equal_those_of_a_single_run(n: int) -> None:
     inputs = {"U": np.random.default_rng(0).normal(size=(n, n))}
     values = [0.1, 0.25, 0.5, 0.75, 1.0]
     members = compiled.run(inputs, sweep={"A.q": values}, steps=4)
-    alone = compiled.run(inputs, set={"A.q": values[3]}, steps=4)
-    for name in alone:
-        np.testing.assert_array_equal(np.asarray(members[name])[3], alone[name], name)
+    single_run = compiled.run(inputs, set={"A.q": values[3]}, steps=4)
+    for name in single_run:
+        np.testing.assert_array_equal(np.asarray(members[name])[3], single_run[name], name)
 
 
 @pytest.mark.parametrize("native", ["off", "require"])

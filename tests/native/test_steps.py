@@ -21,13 +21,16 @@ def carried_by(step: Step, *shapes: tuple[int, ...]) -> Program:
     """Return a loop of three iterations that carries arrays of these shapes."""
     b = Builder()
     inputs = [b.new("float64", shape, f"x{k}") for k, shape in enumerate(shapes)]
-    inside = b.body()
-    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
-    enters = [inside.new(v.dtype, v.shape, "enter") for v in inputs]
-    leaves = step(inside, enters)
+    body = b.body()
+    i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
+    enters = [body.new(v.dtype, v.shape, "enter") for v in inputs]
+    leaves = step(body, enters)
     finals = [b.new(v.dtype, v.shape, "final") for v in inputs]
-    carried, three = tuple(map(Carried, inputs, enters, leaves, finals)), b.constant(np.array(3))
-    b.append(Loop("A.f", three, None, i, go, None, carried, (), tuple(inside.ops)))
+    carried, three_iterations = (
+        tuple(map(Carried, inputs, enters, leaves, finals)),
+        b.constant(np.array(3)),
+    )
+    b.append(Loop("A.f", three_iterations, None, i, go, None, carried, (), tuple(body.ops)))
     outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(finals))
     return prepare(Program("p", tuple(map(Input, inputs)), tuple(b.ops), outputs), ONNXRUNTIME)
 
@@ -132,15 +135,15 @@ def test_each_kernel_function_has_index_tables_of_its_own(rows: int) -> None:
     b = Builder()
     inputs = [b.new("float64", shape, "x") for shape in ((9, 9), (10, 10))]
     go_on = b.new("bool", (), "go_on")
-    inside = b.body()
-    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
-    enters = [inside.new(v.dtype, v.shape, "enter") for v in inputs]
-    leaves = [inside.op("Transpose", v, perm=(1, 0)) for v in enters]
+    body = b.body()
+    i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
+    enters = [body.new(v.dtype, v.shape, "enter") for v in inputs]
+    leaves = [body.op("Transpose", v, perm=(1, 0)) for v in enters]
     finals = [b.new(v.dtype, v.shape, "final") for v in inputs]
     stacks = [Recorded(i, b.new("int64", ("rows",), "stack")) for _ in range(rows)]
-    more = inside.op("Less", i, b.constant(np.array(2)))
-    carried, ops = tuple(map(Carried, inputs, enters, leaves, finals)), tuple(inside.ops)
-    b.append(Loop("A.f", None, go_on, i, go, more, carried, tuple(stacks), ops))
+    may_continue = body.op("Less", i, b.constant(np.array(2)))
+    carried, ops = tuple(map(Carried, inputs, enters, leaves, finals)), tuple(body.ops)
+    b.append(Loop("A.f", None, go_on, i, go, may_continue, carried, tuple(stacks), ops))
     output_values = [*finals, *(each.stack for each in stacks)]
     outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(output_values))
     program_inputs = tuple(map(Input, (*inputs, go_on)))

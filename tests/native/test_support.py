@@ -59,9 +59,9 @@ def inner_rows() -> Program:
     j, go = inner.new("int64", (), "j"), inner.new("bool", (), "go")
     row = inner.op("Add", x, inner.op("Cast", j, to=11))
     stack = s.inside.new("float64", ("rows", 3), "rows")
-    three = s.b.constant(np.array(3))
+    three_iterations = s.b.constant(np.array(3))
     ops, rows = tuple(inner.ops), (Recorded(row, stack),)
-    s.inside.append(Loop("A.g", three, flag, j, go, flag, (), rows, ops))
+    s.inside.append(Loop("A.g", three_iterations, flag, j, go, flag, (), rows, ops))
     total = s.inside.op("ReduceSum", stack, s.b.constant(np.array([0])), keepdims=0)
     return s.program(s.carry(x, lambda v: s.inside.op("Add", v, total)))
 

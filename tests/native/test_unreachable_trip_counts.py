@@ -59,14 +59,14 @@ def test_a_required_loop_is_refused_before_the_first_step(state: bool) -> None:
         "output_ports": {"v": {"value": "v"}},
     }
     source = {"g": {"nodes": {"A": node}}}
-    begun: dict[str, Any] = {}
+    first_part: dict[str, Any] = {}
     if state:
         standard = mdf_loop.compile(source, device="cpu", native="off")
-        begun = {"state": standard.run(steps=2).state}
+        first_part = {"state": standard.run(steps=2).state}
     compiled = mdf_loop.compile(source, device="cpu", native="require")
     steps: list[Any] = []
     with pytest.raises(UnsupportedError) as error:
-        compiled.run(steps=30, progress=steps.append, **begun)
+        compiled.run(steps=30, progress=steps.append, **first_part)
     (finding,) = error.value.findings
     assert finding.what == "the loop 'time' cannot be native: it has onnx::TopK"
     assert steps == []

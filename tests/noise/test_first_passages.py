@@ -71,23 +71,23 @@ def test_first_passages_equal_closed_forms(compiled: Any, v: float, a: float) ->
 
 
 def test_a_few_trials_equal_the_same_trials_among_many(compiled: Any) -> None:
-    many = compiled.run(trials=2000)
+    all_trials = compiled.run(trials=2000)
     for some in ([1999], range(500, 507), range(100)):
         passages = compiled.run(trials=some)
-        np.testing.assert_array_equal(passages["rt"], many["rt"][list(some)])
-        np.testing.assert_array_equal(passages["choice"], many["choice"][list(some)])
-    alone = compiled.run()
-    assert alone["rt"] == many["rt"][0]
-    report = many.loops["ddm.decide"]
-    np.testing.assert_allclose(report.iterations * DT, many["rt"], rtol=1e-12)
+        np.testing.assert_array_equal(passages["rt"], all_trials["rt"][list(some)])
+        np.testing.assert_array_equal(passages["choice"], all_trials["choice"][list(some)])
+    single_run = compiled.run()
+    assert single_run["rt"] == all_trials["rt"][0]
+    report = all_trials.loops["ddm.decide"]
+    np.testing.assert_allclose(report.iterations * DT, all_trials["rt"], rtol=1e-12)
 
 
 def test_statistics_over_batches(compiled: Any) -> None:
-    each = compiled.run(trials=3000)
+    all_trials = compiled.run(trials=3000)
     statistics = compiled.run(
         trials=3000, over_trials={"rt": ["mean", {"quantiles": [0.1, 0.9]}]}, by="choice"
     )
     for k, choice in enumerate((False, True)):
-        times = each["rt"][each["choice"] == choice]
+        times = all_trials["rt"][all_trials["choice"] == choice]
         np.testing.assert_allclose(statistics["rt.mean"][k], times.mean(), rtol=1e-12)
         np.testing.assert_array_equal(statistics["rt.quantiles"][k], np.quantile(times, [0.1, 0.9]))

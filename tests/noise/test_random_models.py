@@ -76,14 +76,16 @@ def check_batches(model: dict[str, Any], seed: int, form: str) -> None:
     with native():
         compiled = mdf_loop.compile(model, native=form)
         options = {"steps": 5, "seed": seed}
-        many = compiled.run(**options, trials=70)
-        assert_equal_outputs(compiled.run(**options), many, 0)
-        assert_equal_outputs(compiled.run(**options, trials=[69]), many, slice(69, 70))
-        assert_equal_outputs(compiled.run(**options, trials=7), many, slice(7))
-        assert_equal_outputs(compiled.run(**options, trials=range(30, 61)), many, slice(30, 61))
-        begun = compiled.run(steps=2, seed=seed, trials=70)
-        rest = compiled.run(steps=3, seed=seed, trials=70, state=begun.state)
-        assert_equal_outputs(rest, many, (slice(None), slice(2, None)))
+        all_trials = compiled.run(**options, trials=70)
+        assert_equal_outputs(compiled.run(**options), all_trials, 0)
+        assert_equal_outputs(compiled.run(**options, trials=[69]), all_trials, slice(69, 70))
+        assert_equal_outputs(compiled.run(**options, trials=7), all_trials, slice(7))
+        assert_equal_outputs(
+            compiled.run(**options, trials=range(30, 61)), all_trials, slice(30, 61)
+        )
+        first_part = compiled.run(steps=2, seed=seed, trials=70)
+        second_part = compiled.run(steps=3, seed=seed, trials=70, state=first_part.state)
+        assert_equal_outputs(second_part, all_trials, (slice(None), slice(2, None)))
 
 
 @SOME
@@ -111,14 +113,16 @@ def test_trials_of_many_models_have_the_same_bits_in_any_batch(
 def test_ten_thousand_trials_have_the_same_bits(model: dict[str, Any], seed: int) -> None:
     with native():
         compiled = mdf_loop.compile(model)
-        many = compiled.run(steps=2, seed=seed, trials=10_000)
+        all_trials = compiled.run(steps=2, seed=seed, trials=10_000)
         for trial in (0, 1, 4097, 9999):
             assert_equal_outputs(
-                compiled.run(steps=2, seed=seed, trials=[trial]), many, slice(trial, trial + 1)
+                compiled.run(steps=2, seed=seed, trials=[trial]),
+                all_trials,
+                slice(trial, trial + 1),
             )
         with patch.object(session, "MAX_THREADS", 2):
             assert_equal_outputs(
-                mdf_loop.compile(model).run(steps=2, seed=seed, trials=10_000), many
+                mdf_loop.compile(model).run(steps=2, seed=seed, trials=10_000), all_trials
             )
 
 
@@ -127,9 +131,9 @@ def check_cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) 
         options = {"steps": 60, "seed": seed, "trials": trials}
         case = Case(model, options, {"native": form})
         compiled = case.compiled()
-        whole = unbroken(case, compiled)
-        same_results(chunked(case, seed % 1000, compiled)[0], whole)
-        same_results(resumed(case, seed % 1000, Path(folder) / "run.ckpt")[0], whole)
+        unbroken_run = unbroken(case, compiled)
+        same_results(chunked(case, seed % 1000, compiled)[0], unbroken_run)
+        same_results(resumed(case, seed % 1000, Path(folder) / "run.ckpt")[0], unbroken_run)
 
 
 @SOME
@@ -156,10 +160,10 @@ def test_exported_files_have_the_same_bits(model: dict[str, Any], seed: int) -> 
     compiled = mdf_loop.compile(model)
     ours = compiled.run(seed=seed, trials=[5])
     proto = compiled.to_onnx()
-    plain = onnxruntime.InferenceSession(proto.SerializeToString())
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
     keys = streams.keys(seed, streams.sites(compiled.program.sites), 5)
-    names = [output.name for output in plain.get_outputs()]
-    draws = dict(zip(names, plain.run(None, {"random_keys": keys}), strict=True))
+    names = [output.name for output in session.get_outputs()]
+    draws = dict(zip(names, session.run(None, {"random_keys": keys}), strict=True))
     for name in ours:
         np.testing.assert_array_equal(draws[name], ours[name][0], err_msg=name)
 

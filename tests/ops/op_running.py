@@ -101,8 +101,12 @@ def legal_run(
 
 def float32_run(op_type: str, arrays: Arrays, n_outputs: int = 1, **rest: Any) -> list[np.ndarray]:
     """Run an operation by ONNX Runtime's own float32 kernel."""
-    narrow = [a.astype(np.float32) if a is not None and a.dtype == float else a for a in arrays]
-    return run(program_of(op_type, narrow, n_outputs, **rest), narrow, inferred=False)
+    float32_values = [
+        a.astype(np.float32) if a is not None and a.dtype == float else a for a in arrays
+    ]
+    return run(
+        program_of(op_type, float32_values, n_outputs, **rest), float32_values, inferred=False
+    )
 
 
 def only_op(program: Program, op_type: str) -> Any:

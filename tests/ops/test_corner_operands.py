@@ -31,9 +31,9 @@ def assert_all_forms_equal(
     feeds = {entry.value.name: feeds[entry.value.name] for entry in program.inputs}
     meaning = interpret(program, feeds)["y"]
     backend = PROGRAM_BACKENDS["onnxruntime"]
-    ready = prepare(program, backend.order)
+    prepared = prepare(program, backend.order)
     for placement in (STANDARD, NATIVE):
-        result = np.asarray(backend.load(ready, placement).run(feeds)["y"])
+        result = np.asarray(backend.load(prepared, placement).run(feeds)["y"])
         assert same_bits(result, meaning), (placement.native, result, meaning)
     return meaning[0]
 
@@ -66,9 +66,9 @@ def test_clip_by_bounds_of_members(low: str | None) -> None:
     rows = swept.run({"x": np.array(SPECIAL), "high": highs})["y"]
     for row, number in zip(rows, highs, strict=True):
         feeds = {"x": np.array(SPECIAL), "high": np.array(number)}
-        alone = backend.load(prepare(single, backend.order), STANDARD).run(feeds)["y"]
-        assert same_bits(row, alone)
-        assert same_bits(interpret(single, feeds)["y"], alone)
+        single_run = backend.load(prepare(single, backend.order), STANDARD).run(feeds)["y"]
+        assert same_bits(row, single_run)
+        assert same_bits(interpret(single, feeds)["y"], single_run)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -96,8 +96,8 @@ def test_argmax_of_an_array_without_rows(
 ) -> None:
     x = np.zeros((0, 0, 5))
     program = program_of(op_type, [x], axis=1, keepdims=keepdims)
-    (place,) = run(program, [x])
-    assert place.shape == expected
+    (position,) = run(program, [x])
+    assert position.shape == expected
     if "imum" in op_type:
         assert assert_all_forms_equal(op_type, [x], axis=1, keepdims=keepdims).shape == expected
 
@@ -107,19 +107,19 @@ def test_argmax_of_an_array_without_rows(
 def test_argmax_of_an_empty_axis_without_iterations(op_type: str, extent: int | str) -> None:
     """Check that `ArgMax` of an empty axis in a loop without iterations is no error."""
     b = Builder()
-    inside = b.body()
+    body = b.body()
     x, trips = b.new("float64", (extent,), "x"), b.new("int64", (), "trips")
-    iteration, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
-    place = inside.op(op_type, x, axis=0, keepdims=0)
+    iteration, go = body.new("int64", (), "i"), body.new("bool", (), "go")
+    position = body.op(op_type, x, axis=0, keepdims=0)
     stack = b.new("int64", ("rows",), "stack")
-    parts = ((), (Recorded(place, stack),), tuple(inside.ops), ())
+    parts = ((), (Recorded(position, stack),), tuple(body.ops), ())
     b.append(Loop("loop", trips, None, iteration, go, None, *parts))
     program = Program("p", (Input(x), Input(trips)), tuple(b.ops), (Output("y", stack),))
     backend = PROGRAM_BACKENDS["onnxruntime"]
-    ready = prepare(program, backend.order)
+    prepared = prepare(program, backend.order)
     feeds = {"x": np.zeros(0), "trips": np.array(0)}
     for placement in (STANDARD, NATIVE):
-        session = backend.load(ready, placement)
+        session = backend.load(prepared, placement)
         assert session.run(feeds)["y"].shape == interpret(program, feeds)["y"].shape == (0,)
         with pytest.raises(RunError, match="at least one element"):
             session.run({**feeds, "trips": np.array(1)})
@@ -171,10 +171,10 @@ def test_an_index_out_of_range_of_an_empty_array_is_an_error(
     feeds = {"x0": np.zeros((1, *shape)), "x1": np.array([[5]])}
     feeds = {entry.value.name: feeds[entry.value.name] for entry in program.inputs}
     backend = PROGRAM_BACKENDS["onnxruntime"]
-    ready = prepare(program, backend.order)
+    prepared = prepare(program, backend.order)
     with pytest.raises(RunError):
         interpret(program, feeds)
     for placement in (STANDARD, NATIVE):
-        session = backend.load(ready, placement)
+        session = backend.load(prepared, placement)
         with pytest.raises(RunError, match="position 5 does not exist"):
             session.run(feeds)

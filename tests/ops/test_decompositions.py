@@ -86,9 +86,9 @@ def test_float64_is_run_decomposed_or_refused_by_name(op_type):
     if legal is not program and op_type != "OneHot":  # OneHot is tested below.
         count = SAMPLES[op_type].n_outputs
         reference, tolerance = expected(op_type, arrays, attributes, count)
-        for got, want in zip(run(legal, arrays), reference, strict=True):
-            assert got.shape == want.shape
-            np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+        for actual, want in zip(run(legal, arrays), reference, strict=True):
+            assert actual.shape == want.shape
+            np.testing.assert_allclose(actual, want, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("op_type", sorted(SAMPLES))
@@ -125,11 +125,11 @@ def test_other_dtypes_wrap_as_in_numpy(dtype):
             reference = evaluate(op_type, arrays, attributes, len(outputs))
         except Exception:  # noqa: BLE001 - The reference lacks the operator.
             continue
-        for got, want in zip(outputs, reference, strict=True):
+        for actual, want in zip(outputs, reference, strict=True):
             tolerance = 2e-3 if dtype == "float16" else 0
             # The reference adds convolutions in float16, and rounding errors remain where terms cancel.
             least = tolerance if op_type == "Conv" else 0
-            np.testing.assert_allclose(got, want, rtol=tolerance, atol=least, err_msg=op_type)
+            np.testing.assert_allclose(actual, want, rtol=tolerance, atol=least, err_msg=op_type)
     assert n_compared >= 3
 
 
@@ -174,8 +174,8 @@ EXACT = {
 @pytest.mark.parametrize("op_type", EXACT)
 def test_parameters_are_not_rounded_to_float32(op_type):
     attributes, expected = EXACT[op_type]
-    (got,) = legal_run(op_type, [X], **attributes)
-    np.testing.assert_allclose(got, expected, rtol=1e-15, atol=1e-17)
+    (actual,) = legal_run(op_type, [X], **attributes)
+    np.testing.assert_allclose(actual, expected, rtol=1e-15, atol=1e-17)
 
 
 def test_a_kernel_is_kept_where_float32_holds_the_parameter():
@@ -189,16 +189,16 @@ def test_a_kernel_is_kept_where_float32_holds_the_parameter():
 
 
 def test_default_parameters_are_those_of_onnx():
-    got = legal_run("HardSigmoid", [X])[0]
+    actual = legal_run("HardSigmoid", [X])[0]
     expected = evaluate("HardSigmoid", [X], {}, 1)[0]
-    np.testing.assert_allclose(got, expected, rtol=1e-15, atol=1e-17)
+    np.testing.assert_allclose(actual, expected, rtol=1e-15, atol=1e-17)
 
 
 def test_gelu_with_tanh_approximation():
     """Check `Gelu` in float64 against exact constants; the kernel of ONNX Runtime rounds them to float32."""
-    (got,) = legal_run("Gelu", [X], approximate="tanh")
+    (actual,) = legal_run("Gelu", [X], approximate="tanh")
     part = np.tanh(math.sqrt(2 / math.pi) * (X + 0.044715 * X**3))
-    np.testing.assert_allclose(got, 0.5 * X * (1 + part), rtol=1e-15, atol=1e-15)
+    np.testing.assert_allclose(actual, 0.5 * X * (1 + part), rtol=1e-15, atol=1e-15)
 
 
 def test_functions_expanded_in_old_opsets_are_decomposed():
@@ -217,8 +217,8 @@ def test_functions_expanded_in_old_opsets_are_decomposed():
 
 def test_mish_of_large_negative_numbers():
     """Check that `Mish` of a large negative number is 0, as ONNX defines."""
-    (got,) = legal_run("Mish", [np.array([-40.0])])
-    np.testing.assert_allclose(got, -40 * np.exp(-40.0), rtol=1e-15)
+    (actual,) = legal_run("Mish", [np.array([-40.0])])
+    np.testing.assert_allclose(actual, -40 * np.exp(-40.0), rtol=1e-15)
 
 
 def test_activations_at_infinity():
@@ -270,11 +270,11 @@ def test_gemm(trans_a, trans_b):
     a, b, c = np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4), np.arange(4)
     left, right = a.T.copy() if trans_a else a, b.T.copy() if trans_b else b
     flags = {"transA": trans_a, "transB": trans_b}
-    (got,) = legal_run("Gemm", [left, right, c], **flags, alpha=2.0, beta=3.0)
-    np.testing.assert_array_equal(got, 2 * a @ b + 3 * c)
+    (actual,) = legal_run("Gemm", [left, right, c], **flags, alpha=2.0, beta=3.0)
+    np.testing.assert_array_equal(actual, 2 * a @ b + 3 * c)
     floats = [m.astype(float) for m in (left, right)]
-    (got,) = legal_run("Gemm", floats, **flags, alpha=0.1)
-    np.testing.assert_allclose(got, 0.1 * (a @ b), rtol=1e-14)
+    (actual,) = legal_run("Gemm", floats, **flags, alpha=0.1)
+    np.testing.assert_allclose(actual, 0.1 * (a @ b), rtol=1e-14)
 
 
 def test_fractional_parameters_of_integers_are_refused():
@@ -316,17 +316,17 @@ def test_determinants_of_large_matrices_are_refused():
 def test_one_hot(axis, dtype):
     index = np.array([[0, 2], [-1, 5]])
     values = np.array([0, 1]).astype(dtype)
-    (got,) = legal_run("OneHot", [index, np.array(3), values], axis=axis)
+    (actual,) = legal_run("OneHot", [index, np.array(3), values], axis=axis)
     marks = (index % 3)[..., None] == np.arange(3)
     marks[1, 1] = False  # The index 5 is outside.
-    np.testing.assert_array_equal(got, np.moveaxis(marks.astype(dtype), -1, axis))
+    np.testing.assert_array_equal(actual, np.moveaxis(marks.astype(dtype), -1, axis))
 
 
 @pytest.mark.parametrize("axis", [-1, 0, 1])
 def test_hardmax(axis):
     x = np.array([[1.0, 3.0, 3.0], [5.0, 2.0, 1.0]])
-    (got,) = legal_run("Hardmax", [x], axis=axis, shapes=[("a", "b")])
-    np.testing.assert_array_equal(got, evaluate("Hardmax", [x], {"axis": axis}, 1)[0])
+    (actual,) = legal_run("Hardmax", [x], axis=axis, shapes=[("a", "b")])
+    np.testing.assert_array_equal(actual, evaluate("Hardmax", [x], {"axis": axis}, 1)[0])
 
 
 def test_nonzero():
@@ -337,11 +337,11 @@ def test_nonzero():
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
 def test_depth_to_space_and_back(mode):
     x = np.arange(2 * 8 * 2 * 3).reshape(2, 8, 2, 3)
-    (got,) = legal_run("DepthToSpace", [x], blocksize=2, mode=mode)
+    (actual,) = legal_run("DepthToSpace", [x], blocksize=2, mode=mode)
     expected = float32_run("DepthToSpace", [x.astype(float)], blocksize=2, mode=mode)[0]
-    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(actual, expected)
     if mode == "DCR":
-        np.testing.assert_array_equal(legal_run("SpaceToDepth", [got], blocksize=2)[0], x)
+        np.testing.assert_array_equal(legal_run("SpaceToDepth", [actual], blocksize=2)[0], x)
 
 
 RESIZES = {
@@ -356,17 +356,17 @@ RESIZES = {
 def test_resize(mode, more, scales):
     x = np.random.default_rng(1).normal(size=(1, 2, 5, 4))
     arrays = [x, None, np.array(scales, np.float32)]
-    (got,) = legal_run("Resize", arrays, constant=(2,), mode=mode, **more)
+    (actual,) = legal_run("Resize", arrays, constant=(2,), mode=mode, **more)
     (expected,) = float32_run("Resize", arrays, mode=mode, **more)
-    assert got.shape == expected.shape
-    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_resize_to_sizes_and_refused_arguments():
     x = np.arange(6.0).reshape(1, 1, 2, 3)
     sizes = np.array([1, 1, 4, 3])
-    (got,) = legal_run("Resize", [x, None, None, sizes], constant=(3,), mode="nearest")
-    np.testing.assert_array_equal(got, np.repeat(x, 2, axis=2))
+    (actual,) = legal_run("Resize", [x, None, None, sizes], constant=(3,), mode="nearest")
+    np.testing.assert_array_equal(actual, np.repeat(x, 2, axis=2))
     with pytest.raises(UnsupportedError, match="scales or sizes that are known"):
         legal_run("Resize", [x, None, None, sizes], mode="nearest")
 
@@ -408,9 +408,9 @@ def test_batch_normalization_with_an_exact_epsilon(training):
 @pytest.mark.parametrize("size", [1, 3, 5])
 def test_local_response_normalization(size):
     x = np.random.default_rng(4).normal(size=(1, 6, 2, 2))
-    got = legal_run("LRN", [x], size=size, alpha=0.5, beta=0.75, bias=1.5)[0]
+    actual = legal_run("LRN", [x], size=size, alpha=0.5, beta=0.75, bias=1.5)[0]
     expected = float32_run("LRN", [x], size=size, alpha=0.5, beta=0.75, bias=1.5)[0]
-    np.testing.assert_allclose(got, expected, rtol=1e-6)
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 def test_means():

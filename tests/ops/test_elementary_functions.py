@@ -133,8 +133,8 @@ def test_special_values_and_the_sign_of_zero(op_type):
 def test_one_element_and_no_axes_give_the_same_as_many(op_type):
     x = np.linspace(1.0, 2.5, 5) if op_type == "Acosh" else np.linspace(-0.9, 0.8, 5)
     (many,) = legal_run(op_type, [x])
-    alone = [legal_run(op_type, [np.array(value)])[0] for value in x]
-    np.testing.assert_allclose(alone, many, rtol=1e-15)
+    single_results = [legal_run(op_type, [np.array(value)])[0] for value in x]
+    np.testing.assert_allclose(single_results, many, rtol=1e-15)
 
 
 @pytest.mark.parametrize("op_type", FUNCTIONS)

@@ -109,19 +109,19 @@ def test_the_runtime_is_probed_once():
     op = sample_op("Softplus", "float64")
     assert op is not None
     has_kernel(op)
-    before = kernels._probe.cache_info()
+    cache_before = kernels._probe.cache_info()
     has_kernel(op)
-    after = kernels._probe.cache_info()
-    assert (after.misses, after.hits) == (before.misses, before.hits + 1)
+    cache_after = kernels._probe.cache_info()
+    assert (cache_after.misses, cache_after.hits) == (cache_before.misses, cache_before.hits + 1)
 
 
 def test_common_operations_need_no_probe():
-    before = kernels._probe.cache_info()
+    cache_before = kernels._probe.cache_info()
     for op_type in ("Add", "Exp", "MatMul", "Gather", "Slice", "Where", "Cast", "ReduceSum"):
         op = sample_op(op_type, "float64")
         assert op is not None
         assert has_kernel(op)
-    assert kernels._probe.cache_info() == before
+    assert kernels._probe.cache_info() == cache_before
 
 
 @pytest.mark.slow

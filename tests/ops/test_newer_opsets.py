@@ -64,10 +64,10 @@ def test_results_equal_the_onnx_reference(
     if op_type == "BitCast":
         attributes = {"to": {"float32": 6, "float64": 7}[dtype]}
     legal = prepare(program_of(op_type, operands, **attributes), LEGAL)
-    (want,) = evaluate(op_type, operands, attributes, 1)[:1]
-    got = run(legal, operands)[0]
-    assert got.dtype == want.dtype
-    np.testing.assert_allclose(got, want, rtol=1e-6 if dtype == "float32" else 1e-7)
+    (expected,) = evaluate(op_type, operands, attributes, 1)[:1]
+    actual = run(legal, operands)[0]
+    assert actual.dtype == expected.dtype
+    np.testing.assert_allclose(actual, expected, rtol=1e-6 if dtype == "float32" else 1e-7)
     if dtype == "float32":
         assert opset(legal) == version
 
@@ -78,8 +78,8 @@ def test_grids_of_float64_are_sampled_in_float64() -> None:
         legal = prepare(program_of("GridSample", [IMAGE, grid], mode=mode), LEGAL)
         assert opset(legal) == 20
         word = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
-        (want,) = evaluate("GridSample", [IMAGE, grid], {"mode": word}, 1)
-        np.testing.assert_allclose(run(legal, [IMAGE, grid])[0], want, rtol=1e-6)
+        (expected,) = evaluate("GridSample", [IMAGE, grid], {"mode": word}, 1)
+        np.testing.assert_allclose(run(legal, [IMAGE, grid])[0], expected, rtol=1e-6)
 
 
 GRID = np.array([[[[0.1, -0.3], [-1.0, 0.6]]]])
@@ -90,9 +90,9 @@ def test_integers_are_sampled_from_a_grid(dtype: str) -> None:
     image = np.round(8 * np.abs(IMAGE)).astype(dtype)
     legal = prepare(program_of("GridSample", [image, GRID], mode="nearest"), LEGAL)
     (picked,) = run(legal, [image, GRID])
-    (want,) = evaluate("GridSample", [image.astype(float), GRID], {"mode": "nearest"}, 1)
+    (expected,) = evaluate("GridSample", [image.astype(float), GRID], {"mode": "nearest"}, 1)
     assert picked.dtype == image.dtype
-    np.testing.assert_array_equal(picked, want.astype(dtype))
+    np.testing.assert_array_equal(picked, expected.astype(dtype))
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "linear", "bicubic", "nearest"])
@@ -103,9 +103,11 @@ def test_grids_of_another_dtype_are_sampled_in_float64(mode: str, dtypes: Any) -
         prepare(program_of("GridSample", [image, grid], mode=mode), LEGAL), [image, grid]
     )
     word = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
-    (want,) = evaluate("GridSample", [image.astype(float), grid.astype(float)], {"mode": word}, 1)
+    (expected,) = evaluate(
+        "GridSample", [image.astype(float), grid.astype(float)], {"mode": word}, 1
+    )
     assert sampled.dtype == image.dtype
-    np.testing.assert_allclose(sampled, want, rtol=1e-6)
+    np.testing.assert_allclose(sampled, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -123,11 +125,11 @@ def test_a_grid_of_whole_numbers_without_a_kernel_is_refused(dtype: str, mode: s
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_lp_pool_of_windows_beyond_the_border(dtype: str) -> None:
     image = IMAGE.astype(dtype)
-    about = {"kernel_shape": (2, 3), "ceil_mode": 1, "strides": (3, 3)}
-    legal = prepare(program_of("LpPool", [image], **about), LEGAL)
+    attributes = {"kernel_shape": (2, 3), "ceil_mode": 1, "strides": (3, 3)}
+    legal = prepare(program_of("LpPool", [image], **attributes), LEGAL)
     squares = image[0, 0] ** 2
-    want = [[np.sqrt(squares[i : i + 2, j : j + 3].sum()) for j in (0, 3)] for i in (0, 3)]
-    np.testing.assert_allclose(run(legal, [image])[0][0, 0], want, rtol=1e-6)
+    expected = [[np.sqrt(squares[i : i + 2, j : j + 3].sum()) for j in (0, 3)] for i in (0, 3)]
+    np.testing.assert_allclose(run(legal, [image])[0][0, 0], expected, rtol=1e-6)
 
 
 # --- other operations -----------------------------------------------------------------------------
@@ -163,10 +165,10 @@ def test_other_operations_are_unchanged_in_a_newer_opset(
     newer = Program("newer", inputs, tuple(b.ops), outputs)
     older = Program("older", inputs[:-1], tuple(b.ops[:-1]), outputs[:-1])
     assert (opset(older), opset(newer)) == (17, 20)
-    want, got = run(older, arrays), run(newer, [*arrays, np.array(["a"], object)])
-    for left, right in zip(want, got[:-1], strict=True):
+    expected, actual = run(older, arrays), run(newer, [*arrays, np.array(["a"], object)])
+    for left, right in zip(expected, actual[:-1], strict=True):
         np.testing.assert_array_equal(left, right)
-    assert got[-1].tolist() == ["aa"]
+    assert actual[-1].tolist() == ["aa"]
 
 
 def test_every_change_of_an_encoding_has_a_row() -> None:
@@ -203,8 +205,10 @@ def test_operations_without_kernel_are_refused_by_name() -> None:
 
 
 def test_a_preserved_aspect_ratio_in_float64_is_refused_by_name() -> None:
-    about = {"axes": (2, 3), "keep_aspect_ratio_policy": "not_larger"}
-    program = program_of("Resize", [IMAGE, None, None, np.array([7, 8])], constant=(3,), **about)
+    attributes = {"axes": (2, 3), "keep_aspect_ratio_policy": "not_larger"}
+    program = program_of(
+        "Resize", [IMAGE, None, None, np.array([7, 8])], constant=(3,), **attributes
+    )
     with pytest.raises(UnsupportedError, match="in float64 does not take 'axes'"):
         prepare(program, LEGAL)
 

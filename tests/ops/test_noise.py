@@ -64,6 +64,6 @@ def test_plain_onnx_runtime_draws_the_same_numbers(name: str) -> None:
 
 def test_a_sweep_over_keys_equals_single_runs() -> None:
     compiled = mdf_loop.compile(model("Normal"), device="cpu")
-    swept = compiled.run({"counter": COUNTERS}, sweep={"key": KEY})["y"]
-    for row, key in zip(swept, KEY, strict=True):
+    sweep_run = compiled.run({"counter": COUNTERS}, sweep={"key": KEY})["y"]
+    for row, key in zip(sweep_run, KEY, strict=True):
         np.testing.assert_array_equal(row, NUMBERS["Normal"](COUNTERS, key))

@@ -88,8 +88,8 @@ def test_a_registered_operation_is_decomposed_for_the_runtime() -> None:
 
 def test_a_registered_operation_in_a_sweep() -> None:
     rows = np.array([X, 2 * X, 3 * X])
-    swept = mdf_loop.compile(MODEL).run(sweep={"x": rows})
-    np.testing.assert_array_equal(swept["cell.y"], rows * rows * rows)
+    sweep_run = mdf_loop.compile(MODEL).run(sweep={"x": rows})
+    np.testing.assert_array_equal(sweep_run["cell.y"], rows * rows * rows)
 
 
 def test_constants_are_computed_at_compile_time() -> None:

@@ -65,10 +65,10 @@ def test_reductions_equal_numpy_for_every_form_of_axes(name: str, word: str) -> 
     x = numbers(word)
     for form, axes, keepdims in itertools.product(("constant", "operand"), AXES, (0, 1)):
         compiled = model(name, word, form, axes, {"keepdims": keepdims})
-        how: dict[str, Any] = {"axis": tuple(axes) or None, "keepdims": bool(keepdims)}
+        fit_options: dict[str, Any] = {"axis": tuple(axes) or None, "keepdims": bool(keepdims)}
         if word.startswith("int") and name not in ("ReduceMax", "ReduceMin"):
-            how["dtype"] = x.dtype
-        expected = np.asarray(FUNCTIONS[name](x, **how))
+            fit_options["dtype"] = x.dtype
+        expected = np.asarray(FUNCTIONS[name](x, **fit_options))
         feeds = {"x": x, **({"axes": np.array(axes, np.int64)} if form == "operand" else {})}
         for engine in ("onnxruntime", "interpreter"):
             y = compiled.run(feeds, engine=engine)["y"]

@@ -91,9 +91,9 @@ def _types(name: str, dtype: str) -> Any:
     sample = SAMPLES[name]
     arrays = operands(sample, dtype)
     entries = [None if a is None else (dtype_name(a), a.shape) for a in arrays]
-    known = {k: a for k, a in enumerate(arrays) if a is not None}
+    known_arrays = {k: a for k, a in enumerate(arrays) if a is not None}
     try:
-        return infer(name, entries, sample.attributes, known, sample.n_outputs)
+        return infer(name, entries, sample.attributes, known_arrays, sample.n_outputs)
     except Exception:  # noqa: BLE001 - onnx has none for this dtype
         return None
 
@@ -184,25 +184,25 @@ def test_elementwise_is_the_same_for_each_element(name: str) -> None:
             continue
         full = np.broadcast_arrays(*arrays)
         assert whole[0].shape == full[0].shape
-        for place in np.ndindex(full[0].shape):
-            alone = reference(name, [a[place] for a in full])
+        for index in np.ndindex(full[0].shape):
+            alone = reference(name, [a[index] for a in full])
             if alone is not None:
-                np.testing.assert_array_equal(alone[0], whole[0][place], f"{name} {dtype} {count}")
+                np.testing.assert_array_equal(alone[0], whole[0][index], f"{name} {dtype} {count}")
 
 
 @pytest.mark.parametrize("name", operations_with(lambda row: row.moves is not None))
 def test_moving_operations_return_elements_of_operands_or_zero(name: str) -> None:
     for dtype in accepted_dtypes(name, ("float64", "int64")):
-        op, known = op_of(name, dtype)
+        op, known_arrays = op_of(name, dtype)
         arrays = operands(SAMPLES[name], dtype)
         if name != "Cast":
             results = reference(name, arrays)
             if results is None:
                 continue
-            moved = row_of(name).moves
-            assert moved is not None
-            values = [op.inputs[position] for position in moved(op)]
-            pool = [known[value].ravel() for value in values if value is not None]
+            moved_operands = row_of(name).moves
+            assert moved_operands is not None
+            values = [op.inputs[position] for position in moved_operands(op)]
+            pool = [known_arrays[value].ravel() for value in values if value is not None]
             assert np.isin(results[0], np.concatenate([[0], *pool])).all()
 
 
@@ -211,11 +211,11 @@ def test_results_rounded_once_are_the_rounded_exact_result(name: str) -> None:
     """Compare with rounded float64 results, exact since float64 has more than twice the digits of float32."""
     for seed in range(4):
         arrays = operands(SAMPLES[name], "float32", seed)
-        wide = [a.astype(np.float64) if a is not None and a.dtype == "f4" else a for a in arrays]
+        widened = [a.astype(np.float64) if a is not None and a.dtype == "f4" else a for a in arrays]
         if not accepted_dtypes(name, ("float32",)) or "to" in SAMPLES[name].attributes:
             return
         with np.errstate(all="ignore"):
-            narrow, exact = reference(name, arrays), reference(name, wide)  # type: ignore[arg-type]
+            narrow, exact = reference(name, arrays), reference(name, widened)  # type: ignore[arg-type]
             if narrow is None or exact is None:
                 return
             np.testing.assert_array_equal(narrow[0], np.asarray(exact[0]).astype(narrow[0].dtype))
@@ -237,8 +237,10 @@ def test_fixed_results_have_the_same_bits_in_onnxruntime(name: str) -> None:
                 zeros = name == "Where"  # ONNX Runtime returns 0.0 for -0.0.
                 assert np.array_equal(got, want, equal_nan=want.dtype.kind == "f")
                 if want.dtype.kind == "f" and not zeros:
-                    real = ~np.isnan(want)
-                    assert np.array_equal(np.signbit(got)[real], np.signbit(want)[real]), name
+                    is_number = ~np.isnan(want)
+                    assert np.array_equal(
+                        np.signbit(got)[is_number], np.signbit(want)[is_number]
+                    ), name
 
 
 @pytest.mark.parametrize("name", operations_with(lambda row: row.never_negative is not never))
@@ -284,16 +286,16 @@ def test_types_do_not_depend_on_values(name: str) -> None:
     for dtype in accepted_dtypes(name, ("float64", "int64", "bool")):
         arrays = operands(sample, dtype)
         entries = [None if a is None else (dtype_name(a), a.shape) for a in arrays]
-        known = {k: a for k, a in enumerate(arrays) if a is not None}
-        known_types = _inferred(name, entries, sample.attributes, known, sample.n_outputs)
+        known_arrays = {k: a for k, a in enumerate(arrays) if a is not None}
+        known_types = _inferred(name, entries, sample.attributes, known_arrays, sample.n_outputs)
         assert known_types == infer(name, entries, sample.attributes, {}, sample.n_outputs)
 
 
 def _cannot_fail(row: Row) -> bool:
     if row.name not in SAMPLES or row.random:
         return False
-    op, known = op_of(row.name, "float64")
-    return not row.may_fail(op, lambda value: _fixed(row.name, op, known, value))
+    op, known_arrays = op_of(row.name, "float64")
+    return not row.may_fail(op, lambda value: _fixed(row.name, op, known_arrays, value))
 
 
 def _fixed(name: str, op: Op, known: dict[Value, Array], value: Value | None) -> Array | None:
@@ -308,8 +310,10 @@ def test_operations_that_cannot_fail_accept_every_number(name: str) -> None:
     sample = SAMPLES[name]
     fixed = [k for k, operand in enumerate(sample.inputs) if not isinstance(operand, F)]
     for dtype in accepted_dtypes(name, (*FLOATS, "int64", "bool")):
-        op, known = op_of(name, dtype)
-        if row_of(name).may_fail(op, lambda v, op=op, known=known: _fixed(name, op, known, v)):
+        op, known_arrays = op_of(name, dtype)
+        if row_of(name).may_fail(
+            op, lambda v, op=op, known_arrays=known_arrays: _fixed(name, op, known_arrays, v)
+        ):
             continue
         for seed in range(3):
             arrays = operands(sample, dtype, seed)
@@ -372,8 +376,8 @@ def test_arithmetic_of_whole_numbers_may_fail(name: str, operand: Any, fails: bo
     op = Op(name, (x, y), (z,))
     known = None if operand is None else np.array(operand)
     assert row_of(name).may_fail(op, lambda v: known if v is y else None) is fails
-    real = Op(name, (x, y), (Value("m", "float64", ()),))
-    assert not row_of(name).may_fail(real, lambda _: None)
+    operation = Op(name, (x, y), (Value("m", "float64", ()),))
+    assert not row_of(name).may_fail(operation, lambda _: None)
 
 
 def test_a_slice_fails_by_its_steps_and_axes_alone() -> None:

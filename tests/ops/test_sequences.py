@@ -352,10 +352,10 @@ def test_files_hold_bfloat16_exactly(mdf, tmp_path, suffix):
 
 def test_a_state_of_bfloat16_is_resumed_from_a_file(mdf, tmp_path):
     compiled = mdf_loop.compile(mdf(STATE))
-    whole = compiled.run({}, steps=5)["y"]
+    unbroken_run = compiled.run({}, steps=5)["y"]
     save_state(tmp_path / "s.npz", compiled.run({}, steps=3).state)
-    rest = compiled.run({}, steps=2, state=load_state(tmp_path / "s.npz"))["y"]
-    assert rest.astype(float).tolist() == whole[3:].astype(float).tolist()
+    second_part = compiled.run({}, steps=2, state=load_state(tmp_path / "s.npz"))["y"]
+    assert second_part.astype(float).tolist() == unbroken_run[3:].astype(float).tolist()
     state = {**compiled.run({}, steps=3).state, "parameter n.p": np.float64(0.1)}
     with pytest.raises(InputError, match="but this model carries bfloat16"):
         compiled.run({}, steps=2, state=state)

@@ -19,12 +19,12 @@ FEW_EXAMPLES = settings(max_examples=40)
 
 def assert_equal_to_float32(op_type, arrays, n_outputs=1, tolerance=0.0, **attributes):
     # For some windows (ceil_mode, output_padding) onnx infers wrong lengths.
-    got = legal_run(op_type, arrays, n_outputs, inferred=False, **attributes)
+    actual = legal_run(op_type, arrays, n_outputs, inferred=False, **attributes)
     expected = float32_run(op_type, arrays, n_outputs, **attributes)
-    for one, two in zip(got, expected, strict=True):
-        assert one.shape == two.shape
-        assert one.dtype == np.float64
-        np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
+    for first, second in zip(actual, expected, strict=True):
+        assert first.shape == second.shape
+        assert first.dtype == np.float64
+        np.testing.assert_allclose(first, second, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.slow
@@ -105,12 +105,12 @@ def test_batch_and_lengths_may_be_unknown():
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(2, 2, 7, 6)), rng.normal(size=(3, 2, 3, 3))
     shapes = [("n", 2, "h", "w"), w.shape]
-    (got,) = legal_run("Conv", [x, w], shapes=shapes, strides=(2, 1), auto_pad="VALID")
+    (actual,) = legal_run("Conv", [x, w], shapes=shapes, strides=(2, 1), auto_pad="VALID")
     (expected,) = legal_run("Conv", [x, w], strides=(2, 1), auto_pad="VALID")
-    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(actual, expected)
     pool = {"kernel_shape": (2, 2), "pads": (1, 0, 1, 0)}
-    (got,) = legal_run("AveragePool", [x], shapes=[("n", 2, "h", "w")], **pool)
-    np.testing.assert_array_equal(got, legal_run("AveragePool", [x], **pool)[0])
+    (actual,) = legal_run("AveragePool", [x], shapes=[("n", 2, "h", "w")], **pool)
+    np.testing.assert_array_equal(actual, legal_run("AveragePool", [x], **pool)[0])
 
 
 def test_an_unknown_length_that_must_be_known_is_an_error():
@@ -127,8 +127,8 @@ def test_an_unknown_length_that_must_be_known_is_an_error():
 
 def test_infinity_affects_only_its_own_windows():
     x = np.array([[[1.0, 2.0, np.inf, 4.0, 5.0]]])
-    (got,) = legal_run("AveragePool", [x], kernel_shape=(2,))
-    assert got.ravel().tolist() == [1.5, np.inf, np.inf, 4.5]
+    (actual,) = legal_run("AveragePool", [x], kernel_shape=(2,))
+    assert actual.ravel().tolist() == [1.5, np.inf, np.inf, 4.5]
 
 
 # --- recurrent networks -----------------------------------------------------------------------
@@ -153,10 +153,10 @@ def test_batch_first(op_type):
     flags = {"hidden_size": 1, "direction": "bidirectional"}
     expected = legal_run(op_type, [x, w, r, None, None, first], n, **flags)
     turned = [np.swapaxes(a, 0, 1).copy() for a in (x, first)]
-    got = legal_run(op_type, [turned[0], w, r, None, None, turned[1]], n, layout=1, **flags)
-    np.testing.assert_array_equal(got[0], expected[0].transpose(2, 0, 1, 3))
-    for one, two in zip(got[1:], expected[1:], strict=True):
-        np.testing.assert_array_equal(one, two.transpose(1, 0, 2))
+    actual = legal_run(op_type, [turned[0], w, r, None, None, turned[1]], n, layout=1, **flags)
+    np.testing.assert_array_equal(actual[0], expected[0].transpose(2, 0, 1, 3))
+    for one, second in zip(actual[1:], expected[1:], strict=True):
+        np.testing.assert_array_equal(one, second.transpose(1, 0, 2))
 
 
 def test_a_recurrent_network_in_float64():
@@ -176,9 +176,9 @@ def test_unknown_times_and_batch():
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=(3, 2, 4)), rng.normal(size=(1, 6, 4)), rng.normal(size=(1, 6, 2))]
     shapes = [("t", "n", 4), (1, 6, 4), (1, 6, 2)]
-    got = legal_run("GRU", arrays, 2, shapes=shapes, hidden_size=2)
-    for one, two in zip(got, legal_run("GRU", arrays, 2, hidden_size=2), strict=True):
-        np.testing.assert_array_equal(one, two)
+    actual = legal_run("GRU", arrays, 2, shapes=shapes, hidden_size=2)
+    for first, second in zip(actual, legal_run("GRU", arrays, 2, hidden_size=2), strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def test_unknown_activations_are_refused():

@@ -76,26 +76,26 @@ _OF_A_NODE = {
 
 def _written(kind: str, dependency: str) -> list[Model]:
     named = {"dependency": dependency} if kind in _OF_A_NODE else {}
-    written = [condition(kind, **named, **arguments) for arguments in _arguments(kind)]
+    conditions = [condition(kind, **named, **arguments) for arguments in _arguments(kind)]
     if kind == "JustRan":  # the engine fails if the condition is evaluated before the first run
-        return [condition("All", dependencies=[_STARTED, part]) for part in written * 4]
-    return written
+        return [condition("All", dependencies=[_STARTED, part]) for part in conditions * 4]
+    return conditions
 
 
 def _models(kind: str) -> Iterator[Model]:
     """Yield each form of a condition, at a node and as termination, on one shape after the other."""
     shapes, wraps = cycle(SHAPES), cycle(_WRAPPED)
-    for place, shape in zip(range(2 * len(_written(kind, "A"))), shapes, strict=False):
+    for index, shape in zip(range(2 * len(_written(kind, "A"))), shapes, strict=False):
         ids = SHAPES[shape][0]
-        dependency = ids[0] if place % 2 else ids[-1]
-        written = _written(kind, dependency)[place // 2]
+        dependency = ids[0] if index % 2 else ids[-1]
+        conditions = _written(kind, dependency)[index // 2]
         governed = ids[len(ids) // 2]
-        yield model(shape, {governed: written}, PASSES_3 if place % 3 else None)
-        if place % 2:
-            yield model(shape, {ids[-1]: next(wraps)(written)}, PASSES_3)
+        yield model(shape, {governed: conditions}, PASSES_3 if index % 3 else None)
+        if index % 2:
+            yield model(shape, {ids[-1]: next(wraps)(conditions)}, PASSES_3)
         elif kind != "EveryNCalls":
-            scale = EVALUATION if place % 4 else "ENVIRONMENT_SEQUENCE"
-            yield model(shape, None, {scale: written})
+            scale = EVALUATION if index % 4 else "ENVIRONMENT_SEQUENCE"
+            yield model(shape, None, {scale: conditions})
 
 
 _STARTED = condition("AfterNConsiderationSetExecutions", n=1, time_scale="TimeScale.LIFE")
@@ -143,16 +143,18 @@ _PARTS = [
 @pytest.mark.parametrize("kind", ["All", "And", "Any", "Or"])
 def test_pairs(kind: str) -> None:
     for left, right in some(product(_PARTS, _PARTS), 28):
-        written = condition(kind, dependencies=[left, condition("Not", condition=right)])
-        source = model("chain", {"B": written, "C": condition("Always")}, PASSES_3)
+        tested_condition = condition(kind, dependencies=[left, condition("Not", condition=right)])
+        source = model("chain", {"B": tested_condition, "C": condition("Always")}, PASSES_3)
         assert compare(source, STEPS) == "equal"
 
 
 @pytest.mark.parametrize("kind", ["All", "And", "Any", "Or"])
 @pytest.mark.parametrize("key", ["dependencies", "args", "conditions"])
 def test_names_of_the_list(kind: str, key: str) -> None:
-    written = condition(kind, **{key: [condition("AtPass", n=1), condition("AtPass", n=2)]})
-    source = model("chain", {"B": written, "C": condition("Always")}, PASSES_3)
+    tested_condition = condition(
+        kind, **{key: [condition("AtPass", n=1), condition("AtPass", n=2)]}
+    )
+    source = model("chain", {"B": tested_condition, "C": condition("Always")}, PASSES_3)
     assert compare(source, STEPS) == "equal"
 
 
@@ -168,8 +170,8 @@ _TIMES = [{}, {"n": 0}, {"n": 1}, {"n": 1.5}, {"n": 7}]
 @pytest.mark.soak
 @pytest.mark.parametrize(("n", "part"), some(product(_TIMES, _PARTS), 3))
 def test_nwhen_counts_over_evaluations(n: dict[str, Any], part: Model) -> None:
-    written = condition("NWhen", condition=part, **n)
-    source = model("no edges", {"B": written, "C": condition("Always")}, PASSES_3)
+    tested_condition = condition("NWhen", condition=part, **n)
+    source = model("no edges", {"B": tested_condition, "C": condition("Always")}, PASSES_3)
     assert compare(source, STEPS) == "equal"
 
 
@@ -243,6 +245,6 @@ def test_time_termination(inclusive: bool) -> None:
 def test_absolute_conditions_inside_others() -> None:
     part = condition("TimeInterval", repeat=3)
     for kind in ("All", "Any"):
-        written = condition(kind, dependencies=[part, condition("AfterPass", n=1)])
-        source = model("chain", {"A": written}, condition("AfterNPasses", n=5))
+        tested_condition = condition(kind, dependencies=[part, condition("AfterPass", n=1)])
+        source = model("chain", {"A": tested_condition}, condition("AfterNPasses", n=5))
         assert compare(source, STEPS) == "equal"

@@ -259,8 +259,10 @@ def _lists(arguments: dict[str, Any]) -> Model:
             "output_ports": {"n": {"value": "c"}},
         },
     }
-    governed = {"B": condition("Threshold", dependency="A", **arguments)}
-    return conditioned({"nodes": nodes, "edges": {}}, governed, condition("AfterNPasses", n=1))
+    conditions_by_node = {"B": condition("Threshold", dependency="A", **arguments)}
+    return conditioned(
+        {"nodes": nodes, "edges": {}}, conditions_by_node, condition("AfterNPasses", n=1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -326,7 +328,7 @@ def test_an_unreachable_threshold() -> None:
 
 
 def test_a_condition_without_a_time_scale_says_which_have_one() -> None:
-    written = condition("EveryNCalls", dependency="A", n=2, time_scale="TimeScale.LIFE")
+    tested_condition = condition("EveryNCalls", dependency="A", n=2, time_scale="TimeScale.LIFE")
     with pytest.raises(ConditionError, match="'time_scale', which nothing reads") as error:
-        mdf_loop.compile(model("chain", {"B": written})).run(steps=2)
+        mdf_loop.compile(model("chain", {"B": tested_condition})).run(steps=2)
     assert "EveryNPasses and AtNCalls, AfterCall, AfterNCalls have a time_scale" in str(error.value)

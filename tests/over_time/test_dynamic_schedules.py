@@ -180,14 +180,14 @@ GOES_ON = [
 def test_a_continued_run_equals_the_unbroken_run(source: Model, way: str) -> None:
     record = sorted(by_engine(source, 1, 0.125).arrays)
     compiled = mdf_loop.compile(copy.deepcopy(source))
-    whole = compiled.run(steps=12, dt=0.125, record=record)
+    unbroken_run = compiled.run(steps=12, dt=0.125, record=record)
     first = compiled.run(steps=5, dt=0.125, record=record)
-    rest = compiled.run(steps=7, dt=0.125, record=record, state=first.state)
+    second_part = compiled.run(steps=7, dt=0.125, record=record, state=first.state)
     for name in record:
-        joined = np.concatenate([first[name], rest[name]])
-        np.testing.assert_array_equal(joined, whole[name])
-    assert {n: a.tolist() for n, a in rest.state.items()} == {
-        n: a.tolist() for n, a in whole.state.items()
+        joined = np.concatenate([first[name], second_part[name]])
+        np.testing.assert_array_equal(joined, unbroken_run[name])
+    assert {n: a.tolist() for n, a in second_part.state.items()} == {
+        n: a.tolist() for n, a in unbroken_run.state.items()
     }
 
 
@@ -197,11 +197,11 @@ def test_a_continued_run_equals_the_unbroken_run(source: Model, way: str) -> Non
 def test_every(source: Model, every: int, way: str) -> None:
     record = sorted(by_engine(source, 1, 0.125).arrays)
     compiled = mdf_loop.compile(copy.deepcopy(source))
-    whole = compiled.run(steps=12, dt=0.125, record=record, execution_list=True)
+    unbroken_run = compiled.run(steps=12, dt=0.125, record=record, execution_list=True)
     thin = compiled.run(steps=12, dt=0.125, record=record, every=every, execution_list=True)
     for name in record:
-        np.testing.assert_array_equal(thin[name], whole[name][::every])
-    assert thin.execution_list == whole.execution_list
+        np.testing.assert_array_equal(thin[name], unbroken_run[name][::every])
+    assert thin.execution_list == unbroken_run.execution_list
 
 
 # --- loops in nodes with conditions ---------------------------------------------------------------
@@ -326,8 +326,8 @@ def test_the_order_of_each_step_is_reported(way: str) -> None:
     source = model("chain", {"B": ABOVE_3}, PASSES_3)
     results = mdf_loop.compile(copy.deepcopy(source)).run(steps=5, execution_list=True)
     assert results.execution_list == by_engine(source, 5).execution_list
-    silent = mdf_loop.compile(copy.deepcopy(source)).run(steps=5)
-    np.testing.assert_array_equal(silent["C.o"], results["C.o"])
+    unrecorded_run = mdf_loop.compile(copy.deepcopy(source)).run(steps=5)
+    np.testing.assert_array_equal(unrecorded_run["C.o"], results["C.o"])
 
 
 def test_a_model_is_not_changed_by_reading() -> None:

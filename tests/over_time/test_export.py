@@ -87,10 +87,12 @@ def test_a_model_that_draws_has_keys_for_an_input():
 def test_the_file_is_imported_as_a_loop(tmp_path):
     model = mdf_loop.compile(ALL["neuron"], device="cpu")
     model.save(tmp_path / "run.onnx", {"I": 0.5}, steps=12, dt=0.5)
-    again = mdf_loop.compile(tmp_path / "run.onnx", device="cpu").run({"I": 0.5})
+    repeated = mdf_loop.compile(tmp_path / "run.onnx", device="cpu").run({"I": 0.5})
     results = model.run({"I": 0.5}, steps=12, dt=0.5)
     for name, rows in results.items():
-        (imported,) = (value for key, value in again.items() if key.endswith(name.split(".")[-1]))
+        (imported,) = (
+            value for key, value in repeated.items() if key.endswith(name.split(".")[-1])
+        )
         np.testing.assert_allclose(imported, rows, rtol=1e-12)
 
 

@@ -181,10 +181,10 @@ def with_long() -> dict[str, Any]:
 @pytest.mark.parametrize("way", WAYS)
 def test_chunks_and_checkpoints_change_nothing(way, tmp_path):
     case = Case(with_long(), {**ASKED, **WAYS[way]})
-    whole = unbroken(case)
+    unbroken_run = unbroken(case)
     for seed in range(3):
-        same_results(chunked(case, seed)[0], whole)
-        same_results(resumed(case, seed, tmp_path / "run.ckpt")[0], whole)
+        same_results(chunked(case, seed)[0], unbroken_run)
+        same_results(resumed(case, seed, tmp_path / "run.ckpt")[0], unbroken_run)
 
 
 @pytest.mark.slow
@@ -192,13 +192,13 @@ def test_chunks_and_checkpoints_change_nothing(way, tmp_path):
 @pytest.mark.parametrize("way", some([way for way in WAYS if way != "the last"], 2))
 def test_rows_on_the_disk_are_the_same(way, tmp_path):
     case = Case(with_long(), {**ASKED, **WAYS[way]})
-    whole = unbroken(case)
+    unbroken_run = unbroken(case)
     streamed = {"output": tmp_path / "rows.zarr", "overwrite": True}
-    stored = replace(case, arguments={**case.arguments, **streamed})
+    streamed_case = replace(case, arguments={**case.arguments, **streamed})
     for seed in range(3):
-        same_results(resumed(stored, seed, tmp_path / "run.ckpt")[0], whole)
+        same_results(resumed(streamed_case, seed, tmp_path / "run.ckpt")[0], unbroken_run)
     with xarray.open_zarr(tmp_path / "rows.zarr") as data:
-        xarray.testing.assert_equal(data.load(), whole.to_xarray())
+        xarray.testing.assert_equal(data.load(), unbroken_run.to_xarray())
 
 
 def test_which_rows_are_kept():
@@ -254,8 +254,8 @@ def test_nan_is_found_in_the_row_that_has_it():
 
 def test_a_run_continued_from_a_state():
     first = run(trials(), [1, 3])
-    later = run(trials(), [2, 1], state=first.state)
-    assert later.lengths["trial.path"].tolist() == [2, 1]
+    second_part = run(trials(), [2, 1], state=first.state)
+    assert second_part.lengths["trial.path"].tolist() == [2, 1]
 
 
 # --- modeci_mdf's engine ------------------------------------------------------------------------
@@ -422,11 +422,13 @@ def test_the_lengths_of_a_store_grow_beyond_its_chunks(tmp_path: Path):
     values = [0, 1, 100, 3, 200, 1]
     compiled = mdf_loop.compile(trials())
     inputs = {"M": np.array(values)}
-    stored = compiled.run(inputs, steps=6, output=tmp_path / "x.zarr")
-    whole = compiled.run(inputs, steps=6)
-    assert stored["path"].shape == (6, 200)
-    np.testing.assert_array_equal(stored["path"][...], whole["path"])
-    assert [row.tolist() for row in stored.rows("path")] == [r.tolist() for r in whole.rows("path")]
+    streamed = compiled.run(inputs, steps=6, output=tmp_path / "x.zarr")
+    unbroken_run = compiled.run(inputs, steps=6)
+    assert streamed["path"].shape == (6, 200)
+    np.testing.assert_array_equal(streamed["path"][...], unbroken_run["path"])
+    assert [row.tolist() for row in streamed.rows("path")] == [
+        r.tolist() for r in unbroken_run.rows("path")
+    ]
 
 
 @pytest.mark.slow
@@ -435,11 +437,11 @@ def test_the_lengths_of_a_store_grow_beyond_its_chunks(tmp_path: Path):
 )
 def test_whole_numbers_on_the_disk_become_floats_where_a_row_is_shorter(values, tmp_path):
     results = run(trials(start=0), values, output=tmp_path / "x.zarr")
-    whole = run(trials(start=0), values)
-    assert results["path"].dtype == whole["path"].dtype
-    np.testing.assert_array_equal(results["path"][...], whole["path"])
+    unbroken_run = run(trials(start=0), values)
+    assert results["path"].dtype == unbroken_run["path"].dtype
+    np.testing.assert_array_equal(results["path"][...], unbroken_run["path"])
     with xarray.open_zarr(tmp_path / "x.zarr") as data:
-        xarray.testing.assert_equal(data.load(), whole.to_xarray())
+        xarray.testing.assert_equal(data.load(), unbroken_run.to_xarray())
     assert [path.name for path in tmp_path.iterdir()] == ["x.zarr"]
 
 
@@ -447,6 +449,6 @@ def test_whole_numbers_on_the_disk_become_floats_where_a_row_is_shorter(values, 
 def test_a_store_of_whole_numbers_that_is_resumed(tmp_path):
     streamed = {"output": tmp_path / "rows.zarr", "overwrite": True}
     case = Case(trials(start=0), {**ASKED, **streamed})
-    whole = unbroken(Case(trials(start=0), ASKED))
+    unbroken_run = unbroken(Case(trials(start=0), ASKED))
     for seed in range(4):
-        same_results(resumed(case, seed, tmp_path / "run.ckpt")[0], whole)
+        same_results(resumed(case, seed, tmp_path / "run.ckpt")[0], unbroken_run)

@@ -94,8 +94,8 @@ def arrays(**batched: np.ndarray) -> dict[str, np.ndarray]:
 
 def checked_batch(program: Program, *names: str, **changes: np.ndarray) -> Program:
     """Return the batched program, after comparing it with single runs."""
-    many = {"v": V, "s": S, "w": V[::-1] * 2, "n": np.array([1, 2, 3])}
-    feeds = arrays(**{name: many[name] for name in names}, **changes)
+    batched_feeds = {"v": V, "s": S, "w": V[::-1] * 2, "n": np.array([1, 2, 3])}
+    feeds = arrays(**{name: batched_feeds[name] for name in names}, **changes)
     return assert_same(program, feeds, names)
 
 

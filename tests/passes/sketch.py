@@ -76,13 +76,13 @@ def straight(b: Builder, inputs: tuple[Value, ...], /, **outputs: Value) -> Prog
 
 def same_bits(apply: Pass, program: Program, **arrays: np.ndarray) -> None:
     """Check that a pass keeps all bits, including signs of zeros, and changes nothing when applied again."""
-    after = apply(program)
-    assert not check(after)
-    actual, expected = interpret(after, arrays), interpret(program, arrays)
+    transformed = apply(program)
+    assert not check(transformed)
+    actual, expected = interpret(transformed, arrays), interpret(program, arrays)
     for name, array in expected.items():
         assert (actual[name].dtype, actual[name].shape) == (array.dtype, array.shape)
         np.testing.assert_array_equal(actual[name], array)
         if array.dtype.kind == "f":
             numbers = ~np.isnan(array)
             assert (np.signbit(actual[name]) == np.signbit(array))[numbers].all()
-    assert apply(after) is after
+    assert apply(transformed) is transformed

@@ -47,9 +47,9 @@ def simple() -> Program:
 
 
 def test_a_batched_program() -> None:
-    before = simple()
+    original = simple()
     inputs = "%w: float64[2], %s: float64[], %n: int64[]"
-    assert text(before) == [
+    assert text(original) == [
         f"program(%v: float64[2], {inputs})",
         "  loop %i < %n",
         "    carry %x: float64[2] from %v to %Mul giving %x_end",
@@ -58,7 +58,7 @@ def test_a_batched_program() -> None:
         "  output trace = %trace",
         "  output port = %w",
     ]
-    assert text(batch(before, ["v"])) == [
+    assert text(batch(original, ["v"])) == [
         f"program(%v: float64[batch, 2], {inputs})",
         "  %s_2: int64[2] = [0, 1]",
         "  %s:Unsqueeze: float64[1, 1] = Unsqueeze(%s, %s_2)",
@@ -155,8 +155,8 @@ def test_iteration_number_and_count() -> None:
     program = m.program(
         x=loop.carried[0].final, numbers=loop.recorded[0].stack, count=count, port=m.s
     )
-    many = checked_batch(program, "s")
-    assert {o.name: o.value.shape for o in many.outputs}["x"] == ("batch",)
+    batched = checked_batch(program, "s")
+    assert {o.name: o.value.shape for o in batched.outputs}["x"] == ("batch",)
 
 
 def test_a_loop_in_a_loop() -> None:
@@ -184,9 +184,9 @@ def test_a_condition_common_to_all_members() -> None:
     loop = LoopBuilder(m.b, m.n)
     x, k = loop.carry(m.v, "x"), loop.carry(m.w, "k")
     body = loop.body
-    more = body.op("Add", k, m.b.constant(np.array([1.0, 1.0])))
-    loop.leave(body.op("Mul", x, m.s), more)
-    largest = body.op("ReduceMax", more, keepdims=0)
+    increased = body.op("Add", k, m.b.constant(np.array([1.0, 1.0])))
+    loop.leave(body.op("Mul", x, m.s), increased)
+    largest = body.op("ReduceMax", increased, keepdims=0)
     loop.record(x, "xs")
     go = body.op("Less", largest, m.b.constant(np.array(4.0)))
     last = m.b.new("bool", (), "last")
@@ -243,8 +243,8 @@ def test_expanded_invariants_are_computed_before_the_loop() -> None:
     loop.done()
     program = m.program(x=loop.carried[0].final)
     for names in (("v",), ("v", "s"), ("s",)):
-        many = checked_batch(program, *names)
-        (batched_loop,) = (operation for operation in many.ops if isinstance(operation, Loop))
+        batched = checked_batch(program, *names)
+        (batched_loop,) = (operation for operation in batched.ops if isinstance(operation, Loop))
         assert [op.op_type for op in batched_loop.ops if isinstance(op, Op)] == [
             "Add",
             "Mul",

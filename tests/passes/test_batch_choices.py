@@ -38,16 +38,16 @@ def choice(m: Model, condition: Value, **captured: Value) -> Program:
 def test_all_runs_choose_the_same_branch(names: tuple[str, ...], n: int) -> None:
     m = Model()
     program = choice(m, m.b.op("Greater", m.n, m.b.constant(np.array(2))))
-    many = checked_batch(program, *names, n=np.array(n))
-    assert any(isinstance(operation, If) for operation in many.ops)
+    batched = checked_batch(program, *names, n=np.array(n))
+    assert any(isinstance(operation, If) for operation in batched.ops)
 
 
 @pytest.mark.parametrize("names", [("s",), ("s", "v"), ("s", "w")])
 def test_each_run_chooses_its_own_branch(names: tuple[str, ...]) -> None:
     m = Model()
     program = choice(m, m.b.op("Greater", m.s, m.b.constant(np.array(0.0))))
-    many = checked_batch(program, *names)
-    assert not any(isinstance(operation, If) for operation in walk(many.ops))
+    batched = checked_batch(program, *names)
+    assert not any(isinstance(operation, If) for operation in walk(batched.ops))
 
 
 def one_branch(op_type: str, *operands: str, **attributes: Any) -> Program:

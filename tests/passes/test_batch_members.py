@@ -37,15 +37,15 @@ def stopping(
     x, v = loop.carry(m.s, "x"), loop.carry(m.v, "y")
     k = loop.carry(m.b.constant(np.array(7)), "k")
     body = loop.body
-    more = body.op("Add", x, number(body, 1.0))
+    increased = body.op("Add", x, number(body, 1.0))
     less = body.op("Sub", k, body.constant(np.array(1)))
-    loop.leave(more, body.op("Mul", v, number(body, 2.0)), less)
+    loop.leave(increased, body.op("Mul", v, number(body, 2.0)), less)
     reports = {
         "count": m.b.new("int64", (), "count"),
         "last_condition": m.b.new("bool", (), "last"),
     }
     condition = first if isinstance(first, Value | None) else m.truth(first)
-    out = below(body, more, bound)
+    out = below(body, increased, bound)
     loop.done(condition=condition, condition_out=out, **reports, bound=most)
     finals = {carried.name: carried.final for carried in loop.carried}
     return loop, {**finals, **reports}
@@ -55,13 +55,13 @@ def test_a_while_loop_gets_per_member_exit() -> None:
     m = Model()
     loop = LoopBuilder(m.b, None)
     x = loop.carry(m.s, "x")
-    more = loop.body.op("Add", x, number(loop.body, 0.5))
-    loop.leave(more)
+    increased = loop.body.op("Add", x, number(loop.body, 0.5))
+    loop.leave(increased)
     reports = {"count": m.b.new("int64", (), "count")}
-    out = below(loop.body, more, 2.0)
+    out = below(loop.body, increased, 2.0)
     loop.done(condition=below(m.b, m.s, 1.0), condition_out=out, **reports)
-    many = checked_batch(m.program(x_end=loop.carried[0].final, count=reports["count"]), "s")
-    assert text(many)[-8:-2] == [
+    batched = checked_batch(m.program(x_end=loop.carried[0].final, count=reports["count"]), "s")
+    assert text(batched)[-8:-2] == [
         "  loop %i while %Less_2 for each batch",
         "    carry %x: float64[batch] from %s to %Add giving %x_end",
         "    %Add: float64[batch] = Add(%x, %const_6)",
@@ -69,10 +69,10 @@ def test_a_while_loop_gets_per_member_exit() -> None:
         "    continue if %Less",
         "    count giving %count",
     ]
-    b = Builder.resume(many)
-    (own,) = (op for op in many.ops if isinstance(op, Loop))
+    b = Builder.resume(batched)
+    (own,) = (op for op in batched.ops if isinstance(op, Loop))
     plain = mask_loop(b, own, lambda value: None)
-    assert text(replace(many, ops=(*b.ops, plain)))[-16:-2] == [
+    assert text(replace(batched, ops=(*b.ops, plain)))[-16:-2] == [
         "  loop %i while %A.f:Cast_6",
         "    carry %x: float64[batch] from %s to %A.f:Where giving %x_end",
         "    carry %go: bool[batch] from %Less_2 to %A.f:And giving %go_end",
@@ -151,13 +151,13 @@ def test_each_member_has_its_own_number_of_rows(kind: str) -> None:
     m = Model()
     loop = LoopBuilder(m.b, m.n if kind == "trip count" else None)
     x = loop.carry(m.s, "x")
-    more = loop.body.op("Add", x, number(loop.body, 1.0))
-    loop.leave(more)
+    increased = loop.body.op("Add", x, number(loop.body, 1.0))
+    loop.leave(increased)
     loop.record(x, "xs")
     loop.record(loop.i, "numbers")
     loop.record(m.w, "ws")
     if kind == "while":
-        loop.done(condition=m.truth(True), condition_out=below(loop.body, more, 2.0))
+        loop.done(condition=m.truth(True), condition_out=below(loop.body, increased, 2.0))
     else:
         loop.done()
     stacks = {recorded.name: recorded.stack for recorded in loop.recorded}
@@ -171,10 +171,10 @@ def test_rows_that_are_read_are_refused() -> None:
     m = Model()
     loop = LoopBuilder(m.b, None)
     x = loop.carry(m.s, "x")
-    more = loop.body.op("Add", x, number(loop.body, 1.0))
-    loop.leave(more)
+    increased = loop.body.op("Add", x, number(loop.body, 1.0))
+    loop.leave(increased)
     loop.record(x, "xs")
-    loop.done(condition=m.truth(True), condition_out=below(loop.body, more, 2.0))
+    loop.done(condition=m.truth(True), condition_out=below(loop.body, increased, 2.0))
     total = m.b.op("ReduceSum", loop.recorded[0].stack)
     sentence = (
         r"'xs' has a row for each iteration of 'A\.f', and each member of the sweep would need its "
@@ -188,9 +188,9 @@ def test_a_value_that_changes_its_shape_is_refused() -> None:
     m = Model()
     loop = LoopBuilder(m.b, None)
     x, k = loop.carry(m.v, "x"), loop.carry(m.s, "k")
-    more = loop.body.op("Add", k, number(loop.body, 1.0))
-    loop.leave(loop.body.op("Concat", x, x, axis=0), more)
-    out = below(loop.body, more, 2.0)
+    increased = loop.body.op("Add", k, number(loop.body, 1.0))
+    loop.leave(loop.body.op("Concat", x, x, axis=0), increased)
+    out = below(loop.body, increased, 2.0)
     loop.done(condition=m.truth(True), condition_out=out, dynamic_shapes=True)
     sentence = (
         r"'x' may change its shape in 'A\.f', and each member of the sweep would need its own number "
@@ -205,9 +205,9 @@ def test_a_sequence_is_refused() -> None:
     loop = LoopBuilder(m.b, None)
     empty = m.b.op("SequenceEmpty", dtype=11)
     x, s = loop.carry(m.s, "x"), loop.carry(empty, "s")
-    more = loop.body.op("Add", x, number(loop.body, 1.0))
-    loop.leave(more, loop.body.op("SequenceInsert", s, more))
-    loop.done(condition=m.truth(True), condition_out=below(loop.body, more, 2.0))
+    increased = loop.body.op("Add", x, number(loop.body, 1.0))
+    loop.leave(increased, loop.body.op("SequenceInsert", s, increased))
+    loop.done(condition=m.truth(True), condition_out=below(loop.body, increased, 2.0))
     program = m.program(s=loop.carried[1].final)
     with pytest.raises(UnsupportedError, match=r"'s' is sequence\(float64\) in 'A\.f', and each"):
         batch(program, ["s"])
@@ -221,12 +221,14 @@ def test_a_loop_in_a_loop(names: tuple[str, ...]) -> None:
     x, c = outer.carry(m.s, "x"), outer.carry(m.b.constant(np.array(0)), "c")
     inner = LoopBuilder(outer.body, None, "A.g")
     y = inner.carry(x, "y")
-    more = inner.body.op("Add", y, number(inner.body, 0.75))
-    inner.leave(more)
+    increased = inner.body.op("Add", y, number(inner.body, 0.75))
+    inner.leave(increased)
     count = outer.body.new("int64", (), "inner_count")
     whole = outer.body.op("Ceil", x)
     condition = outer.body.op("Less", x, whole)
-    inner.done(condition=condition, condition_out=inner.body.op("Less", more, whole), count=count)
+    inner.done(
+        condition=condition, condition_out=inner.body.op("Less", increased, whole), count=count
+    )
     far = outer.body.op("Mul", inner.carried[0].final, number(outer.body, 1.5))
     outer.leave(far, outer.body.op("Add", c, count))
     outer.done(condition=m.truth(True), condition_out=below(outer.body, far, 9.0))
@@ -260,9 +262,9 @@ def test_an_inner_loop_that_would_be_endless_for_a_finished_member() -> None:
     inner = LoopBuilder(outer.body, None, "A.g")
     y = inner.carry(number(m.b, 0.0), "y")
     step = inner.body.op("Sub", number(inner.body, 2.0), x)  # 0 when x is 2
-    more = inner.body.op("Add", y, step)
-    inner.leave(more)
-    inner.done(condition=m.truth(True), condition_out=below(inner.body, more, 1.0))
+    increased = inner.body.op("Add", y, step)
+    inner.leave(increased)
+    inner.done(condition=m.truth(True), condition_out=below(inner.body, increased, 1.0))
     far = outer.body.op("Ceil", outer.body.op("Add", x, number(outer.body, 0.6)))
     outer.leave(outer.body.op("Min", far, number(outer.body, 2.0)))
     outer.done(
@@ -282,9 +284,9 @@ def test_each_member_chooses_a_branch_in_the_body() -> None:
     positive = body.op("Greater", x, number(body, 0.0))
     branches = Branch(tuple(then.ops), (left,)), Branch(tuple(otherwise.ops), (right,))
     body.append(If("A.h", positive, *branches, (selected,)))
-    more = body.op("Add", x, number(body, 0.5))
-    loop.leave(more, selected)
-    loop.done(condition=m.truth(True), condition_out=below(body, more, 1.7))
+    increased = body.op("Add", x, number(body, 0.5))
+    loop.leave(increased, selected)
+    loop.done(condition=m.truth(True), condition_out=below(body, increased, 1.7))
     checked_batch(m.program(**{carried.name: carried.final for carried in loop.carried}), "s", "w")
 
 
@@ -305,10 +307,10 @@ def test_finished_members_keep_values_of_all_dtypes(dtype: str) -> None:
         "float32": 1,
     }
     k = loop.carry(m.b.op("Cast", m.s, to=element[dtype]), "k")
-    more = loop.body.op("Add", x, number(loop.body, 1.0))
-    loop.leave(more, loop.body.op("Cast", loop.body.op("Abs", more), to=element[dtype]))
+    increased = loop.body.op("Add", x, number(loop.body, 1.0))
+    loop.leave(increased, loop.body.op("Cast", loop.body.op("Abs", increased), to=element[dtype]))
     assert k.dtype == dtype
-    loop.done(condition=m.truth(True), condition_out=below(loop.body, more, 4.0))
+    loop.done(condition=m.truth(True), condition_out=below(loop.body, increased, 4.0))
     finals = {carried.name: carried.final for carried in loop.carried}
     checked_batch(m.program(**finals), "s")
 
@@ -319,5 +321,5 @@ def test_a_plain_loop_has_no_per_member_exit() -> None:
     x = loop.carry(m.s, "x")
     loop.leave(loop.body.op("Neg", x))
     loop.done()
-    many = checked_batch(m.program(x=loop.carried[0].final), "s")
-    assert all(op.members is None for op in walk(many.ops) if isinstance(op, Loop))
+    batched = checked_batch(m.program(x=loop.carried[0].final), "s")
+    assert all(op.members is None for op in walk(batched.ops) if isinstance(op, Loop))

@@ -135,11 +135,16 @@ def test_one_value_as_several_operands(op_type: str) -> None:
         for call in sample_calls(op_type, dtype):
             program, rows = call.program(), array_per_run(call.shared)
             try:
-                alone = [interpret(program, {"x0": row}) for row in rows]
+                single_results = [interpret(program, {"x0": row}) for row in rows]
                 [on_runtime(prepare(program, LEGAL), {"x0": row}) for row in rows]
             except Exception:  # noqa: BLE001 - ONNX Runtime raises anything
                 continue  # another run has numbers that it does not take
-            if len({tuple(array.shape for array in outputs.values()) for outputs in alone}) > 1:
+            if (
+                len(
+                    {tuple(array.shape for array in outputs.values()) for outputs in single_results}
+                )
+                > 1
+            ):
                 continue
             with suppress(UnsupportedError, OperandError):
                 assert_same(program, {"x0": rows}, {"x0"})

@@ -22,8 +22,8 @@ def test_random_loops(loop: dict[str, object], expected_names: set[str], seed: i
     if not names:
         return
     rng = np.random.default_rng(seed)
-    many = {k: rng.uniform(-2, 2, (RUNS, *arrays[k].shape)) for k in sorted(names)}
-    assert_same(program, {**arrays, **many}, names)
+    batched_feeds = {k: rng.uniform(-2, 2, (RUNS, *arrays[k].shape)) for k in sorted(names)}
+    assert_same(program, {**arrays, **batched_feeds}, names)
 
 
 @pytest.mark.parametrize("names", [{"a"}, {"x_0", "b"}])
@@ -39,5 +39,5 @@ def test_loops_without_a_condition(names: set[str]) -> None:
     }
     program, arrays = opened(loop)
     rng = np.random.default_rng(1)
-    many = {k: rng.uniform(-2, 2, (RUNS, *arrays[k].shape)) for k in sorted(names)}
-    assert_same(program, {**arrays, **many}, names, exact=True)
+    batched_feeds = {k: rng.uniform(-2, 2, (RUNS, *arrays[k].shape)) for k in sorted(names)}
+    assert_same(program, {**arrays, **batched_feeds}, names, exact=True)

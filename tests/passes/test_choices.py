@@ -65,8 +65,8 @@ def test_dead_code_elimination_of_choices_and_operations_of_branches() -> None:
         return [b.op("Neg", g.x)]
 
     (y,) = choose(g.b, g.go, wasteful, lambda b: [g.x], "y")
-    after = text(eliminate_dead_code(g.program(y=y)))
-    assert not any(word in line for line in after for word in ("Exp", "Abs", "unread"))
+    transformed = text(eliminate_dead_code(g.program(y=y)))
+    assert not any(word in line for line in transformed for word in ("Exp", "Abs", "unread"))
 
 
 def test_dead_code_elimination_keeps_a_choice_in_use() -> None:
@@ -86,9 +86,9 @@ def test_dead_code_elimination_keeps_a_carried_value_that_only_a_branch_reads() 
         return [new, b.op("Neg", u), b.op("Abs", v)]
 
     (final, *_), _ = repeat(g.b, 3, [g.x, g.a, g.a], body)
-    after = "\n".join(text(eliminate_dead_code(g.program(final=final))))
-    assert after.count("carry") == 2
-    assert "Abs" not in after
+    transformed = "\n".join(text(eliminate_dead_code(g.program(final=final))))
+    assert transformed.count("carry") == 2
+    assert "Abs" not in transformed
 
 
 def test_hoisting_keeps_branches_lazy_and_the_choice_in_its_loop() -> None:
@@ -101,8 +101,8 @@ def test_hoisting_keeps_branches_lazy_and_the_choice_in_its_loop() -> None:
         return [b.op("Add", b.op("Add", x, invariant), drive)]
 
     (final,), _ = repeat(g.b, 3, [g.x], body)
-    after = hoist_invariants(g.program(final=final))
-    assert text(after) == [
+    transformed = hoist_invariants(g.program(final=final))
+    assert text(transformed) == [
         "  %const: int64[] = 3",
         "  %Mul: float64[2] = Mul(%a, %a)",
         "  loop %i < %const",
@@ -116,7 +116,7 @@ def test_hoisting_keeps_branches_lazy_and_the_choice_in_its_loop() -> None:
         "    %Add_2: float64[2] = Add(%Add, %drive)",
         "  output final = %final",
     ]
-    assert hoist_invariants(after) is after
+    assert hoist_invariants(transformed) is transformed
 
 
 def test_hoisting_out_of_a_loop_stays_in_the_branch() -> None:
@@ -159,8 +159,8 @@ def counted(b: ModelBuilder, x: Value) -> Value:
 def test_the_last_copy_of_a_loop_is_reported() -> None:
     g = ChoiceInputs()
     program = g.program(y=counted(g.b, counted(g.b, g.x)))
-    after = report_loops(program)
-    assert [(output.name, output.value.name) for output in after.outputs] == [
+    transformed = report_loops(program)
+    assert [(output.name, output.value.name) for output in transformed.outputs] == [
         ("y", "final_2"),
         ("loop.iterations", "count_2"),
     ]

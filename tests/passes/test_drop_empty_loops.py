@@ -52,8 +52,8 @@ def test_a_condition_that_is_false_at_the_start() -> None:
     false = s.b.constant(np.array(False), name="false")
     total = s.body.op("Add", s.x, s.a)
     program = program_of_results(s, s.loop(total, total, trip_count=None, condition=false))
-    after = drop_empty_loops(program)
-    assert text(after)[-4:] == [
+    transformed = drop_empty_loops(program)
+    assert text(transformed)[-4:] == [
         "  output y = %x0",
         "  output rows = %trace0",
         "  output count = %count",
@@ -65,26 +65,26 @@ def test_a_condition_that_is_false_at_the_start() -> None:
 def test_an_empty_loop_inside_another_loop() -> None:
     s = Sketch()
     b = s.body
-    inside = b.body()
-    enter = inside.new("float64", (2,), "v")
-    leave = inside.op("Add", enter, s.x)
+    body = b.body()
+    enter = body.new("float64", (2,), "v")
+    leave = body.op("Add", enter, s.x)
     carried = Carried(s.x, enter, leave, b.new("float64", (2,), "inner"))
     inner = Loop(
         name="B.f",
         trip_count=s.b.constant(np.array(-2), name="none"),
         condition=None,
-        iteration=inside.new("int64", (), "k"),
-        condition_in=inside.new("bool", (), "on"),
+        iteration=body.new("int64", (), "k"),
+        condition_in=body.new("bool", (), "on"),
         condition_out=s.true,
         carried=(carried,),
         recorded=(),
-        ops=tuple(inside.ops),
+        ops=tuple(body.ops),
     )
     b.append(inner)
     program = s.program(y=s.loop(b.op("Mul", carried.final, s.a)).carried[0].final)
-    after = str(drop_empty_loops(program))
-    assert (str(program).count("loop "), after.count("loop ")) == (2, 1)
-    assert "Mul(%x, %a)" in after
+    transformed = str(drop_empty_loops(program))
+    assert (str(program).count("loop "), transformed.count("loop ")) == (2, 1)
+    assert "Mul(%x, %a)" in transformed
     same_bits(drop_empty_loops, program, **INPUTS)
 
 

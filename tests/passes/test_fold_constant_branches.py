@@ -74,23 +74,23 @@ def test_the_runtime_keeps_a_choice_whose_shape_is_read() -> None:
     loop = s.loop(s.x, row)
     program = s.program(rows=loop.recorded[0].stack)
     arrays = {"n": np.array(2), "x0": np.array([3.0, 4.0]), "a": np.ones(2)}
-    ready = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
-    np.testing.assert_array_equal(ready["rows"], interpret(program, arrays)["rows"])
+    rewritten_y = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
+    np.testing.assert_array_equal(rewritten_y["rows"], interpret(program, arrays)["rows"])
 
 
 def test_the_entering_condition_is_true_in_a_loop_without_a_condition() -> None:
     """Fold a condition that is always true, so that loading the model divides by zero in the chosen branch."""
     b = Builder()
     x, trips = b.new("int64", (1,), "x"), b.new("int64", (), "trips")
-    inside = b.body()
-    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
-    divisor = inside.new("int64", (1,), "divisor")
+    body = b.body()
+    i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
+    divisor = body.new("int64", (1,), "divisor")
     zero, one = (b.constant(np.array([number])) for number in (0, 1))
-    inside.append(If("choice", go, Branch((), (zero,)), Branch((), (one,)), (divisor,)))
-    enter, final = inside.new("int64", (1,), "enter"), b.new("int64", (1,), "final")
-    leave = inside.op("Mod", enter, divisor)
+    body.append(If("choice", go, Branch((), (zero,)), Branch((), (one,)), (divisor,)))
+    enter, final = body.new("int64", (1,), "enter"), b.new("int64", (1,), "final")
+    leave = body.op("Mod", enter, divisor)
     carried = (Carried(x, enter, leave, final),)
-    b.append(Loop("loop", trips, None, i, go, None, carried, (), tuple(inside.ops), ()))
+    b.append(Loop("loop", trips, None, i, go, None, carried, (), tuple(body.ops), ()))
     program = straight(b, (x, trips), y=final)
     assert not any(isinstance(op, If) for op in walk(fold_constant_branches(program).ops))
     session = Session(prepare(program, ONNXRUNTIME), STANDARD)

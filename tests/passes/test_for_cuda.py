@@ -28,19 +28,19 @@ def guards(program: Program) -> list[str]:
 
 def assert_same_or_both_fail(program: Program, arrays: dict[str, Any], sentence: str = "") -> None:
     """Check that the rewritten program has equal results, or that both programs fail, with `sentence` as the error."""
-    rewritten = for_cuda(program)
-    assert not check(rewritten)
+    transformed = for_cuda(program)
+    assert not check(transformed)
     with written_for_cuda():
         session = Session(program, STANDARD)
     if not sentence:
         expected = interpret(program, arrays)
-        for ready in (interpret(rewritten, arrays), session.run(arrays)):
+        for ready in (interpret(transformed, arrays), session.run(arrays)):
             for name, array in expected.items():
                 np.testing.assert_array_equal(ready[name], array)
         return
     with pytest.raises(RunError):
         Session(program, STANDARD).run(arrays)
-    for run in (lambda: interpret(rewritten, arrays), lambda: session.run(arrays)):
+    for run in (lambda: interpret(transformed, arrays), lambda: session.run(arrays)):
         with pytest.raises(RunError) as caught:
             run()
         assert caught.value.findings[0].what == sentence
@@ -152,13 +152,13 @@ def test_rewritten_operations_give_the_same_results(name: str, open_: bool) -> N
     shapes = [("n", "m")[: arrays[0].ndim], *(a.shape for a in arrays[1:])] if open_ else None
     constant = (1,) if len(arrays) > 1 else ()
     program = program_of(op_type, arrays, shapes=shapes, constant=constant, **attributes)
-    rewritten = for_cuda(program)
-    assert not check(rewritten)
+    transformed = for_cuda(program)
+    assert not check(transformed)
     feeds = {"x0": arrays[0]}
     expected = Session(program, STANDARD).run(feeds)["y0"]
     with written_for_cuda():
-        ready = Session(program, STANDARD).run(feeds)["y0"]
-    for outputs in (interpret(rewritten, feeds)["y0"], ready):
+        rewritten_y = Session(program, STANDARD).run(feeds)["y0"]
+    for outputs in (interpret(transformed, feeds)["y0"], rewritten_y):
         assert (outputs.dtype, outputs.shape) == (expected.dtype, expected.shape)
         np.testing.assert_allclose(outputs, expected, rtol=0 if "int" in name else 1e-14)
 
@@ -184,13 +184,13 @@ def test_values_that_pass_through_a_loop_are_copied() -> None:
     delay = Carried(s.a, u, s.x, s.b.new("float64", (2,), "u_final"))
     loop = s.loop(leave, u, s.x, more=[delay])
     program = s.program(x=loop.carried[0].final, u=loop.carried[1].final, us=loop.recorded[0].stack)
-    rewritten = for_cuda(program)
-    (copied,) = (op for op in rewritten.ops if isinstance(op, Loop))
+    transformed = for_cuda(program)
+    (copied,) = (op for op in transformed.ops if isinstance(op, Loop))
     entering = {carried.enter for carried in copied.carried}
     assert entering.isdisjoint(body_outputs(copied))
     arrays = {"n": np.array(3), "x0": np.zeros(2), "a": np.ones(2)}
     for name, array in interpret(program, arrays).items():
-        np.testing.assert_array_equal(interpret(rewritten, arrays)[name], array)
+        np.testing.assert_array_equal(interpret(transformed, arrays)[name], array)
 
 
 def scanning(

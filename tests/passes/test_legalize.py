@@ -101,11 +101,11 @@ def test_a_network_inside_a_loop_is_an_inner_loop():
     with body.at("$.here", "net"):
         rows, _ = body.multi("RNN", x, w, w, n_outputs=2, hidden_size=1)
         step = body.op("Reshape", rows, shape)
-    i, go, last = b.new("int64", (), "i"), b.new("bool", (), "go"), b.new("float64", x0.shape, "y")
-    carried = (Carried(start, x, step, last),)
+    i, go, final = b.new("int64", (), "i"), b.new("bool", (), "go"), b.new("float64", x0.shape, "y")
+    carried = (Carried(start, x, step, final),)
     trip = b.constant(np.array(2))
     b.append(Loop("outer", trip, None, i, go, None, carried, (), tuple(body.ops)))
-    legal = prepare(Program("p", (Input(start),), tuple(b.ops), (Output("y", last),)), LEGAL)
+    legal = prepare(Program("p", (Input(start),), tuple(b.ops), (Output("y", final),)), LEGAL)
     assert check(legal) == ()
     (outer,) = (op for op in legal.ops if isinstance(op, Loop))
     assert [op.where for op in outer.ops if isinstance(op, Loop)] == ["$.here"]

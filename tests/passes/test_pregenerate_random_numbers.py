@@ -47,10 +47,10 @@ def inside(program: Program) -> list[str]:
 
 def test_random_numbers_are_generated_before_the_loop() -> None:
     segment = segment_of(model())
-    rewritten = pregenerate_random_numbers(segment.program, segment.max_iterations)
-    assert not check(rewritten)
-    assert sorted(inside(rewritten)) == ["Abs", "Add", "Add", "Add", "Less"]
-    (loop,) = (op for op in rewritten.ops if isinstance(op, Loop))
+    transformed = pregenerate_random_numbers(segment.program, segment.max_iterations)
+    assert not check(transformed)
+    assert sorted(inside(transformed)) == ["Abs", "Add", "Add", "Add", "Less"]
+    (loop,) = (op for op in transformed.ops if isinstance(op, Loop))
     assert [carried.name for carried in loop.carried] == ["x_next", "y_next"]
     (scanned,) = loop.scanned
     assert scanned.row.type == "float64[batch]"
@@ -61,7 +61,7 @@ def test_random_numbers_are_generated_before_the_loop() -> None:
 )
 def test_results_are_bit_identical(step: str) -> None:
     segment = segment_of(model(step, "y + numpy.random.normal()"))
-    rewritten = pregenerate_random_numbers(segment.program, segment.max_iterations)
+    transformed = pregenerate_random_numbers(segment.program, segment.max_iterations)
     members = 5
     rng = np.random.default_rng(1)
     feeds: dict[str, Any] = {}
@@ -77,7 +77,7 @@ def test_results_are_bit_identical(step: str) -> None:
     for most in (0, 1, 7):
         feeds[segment.max_iterations.name] = np.array(most)
         for engine in (interpret, run_on_onnx_runtime):
-            expected, actual = engine(segment.program, feeds), engine(rewritten, feeds)
+            expected, actual = engine(segment.program, feeds), engine(transformed, feeds)
             for name, array in expected.items():
                 assert actual[name].tobytes() == array.tobytes(), name
 
@@ -102,9 +102,9 @@ def test_a_counter_read_by_few_operations_stays_in_the_loop() -> None:
 
 def test_a_run_pregenerates_random_numbers() -> None:
     source = model()
-    off = mdf_loop.compile(source, device="cpu", native="off")
+    standard_model = mdf_loop.compile(source, device="cpu", native="off")
     auto = mdf_loop.compile(source, device="cpu")
-    actual, expected = off.run(trials=300), auto.run(trials=300, engine="interpreter")
+    actual, expected = standard_model.run(trials=300), auto.run(trials=300, engine="interpreter")
     for name in expected:
         np.testing.assert_array_equal(actual[name], expected[name])
     assert actual.loops == expected.loops

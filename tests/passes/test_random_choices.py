@@ -37,7 +37,7 @@ def test_all_engines_agree(program: Program) -> None:
 @given(programs())
 @pytest.mark.parametrize("apply", tuple(dict.fromkeys(SIMPLIFY)), ids=lambda p: p.__name__)
 def test_each_pass_keeps_results_and_is_idempotent(apply: Pass, program: Program) -> None:
-    once = apply(program)
-    assert check(once) == ()
-    agree(interpret(once, GIVEN), interpret(program, GIVEN))
-    assert apply(once) is once
+    transformed = apply(program)
+    assert check(transformed) == ()
+    agree(interpret(transformed, GIVEN), interpret(program, GIVEN))
+    assert apply(transformed) is transformed

@@ -60,9 +60,9 @@ def test_all_engines_agree(loop: dict[str, object]) -> None:
 def test_each_pass_keeps_results_and_is_idempotent(apply, loop) -> None:
     document = open_document(graph(loop))
     program = read(document)
-    once = apply(program)
+    transformed = apply(program)
     arrays = bind(document, {}, Options()).arrays
-    before, after = interpret(program, arrays), interpret(once, arrays)
+    before, after = interpret(program, arrays), interpret(transformed, arrays)
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array)
-    assert apply(once) is once
+    assert apply(transformed) is transformed

@@ -82,8 +82,8 @@ def test_a_rule_replaces_operations():
     with b.at("$.z", "z"):
         z = b.op("Neg", y)
     program = Program("p", (Input(x),), tuple(b.ops), (Output("z", z),))
-    after = rewrite(program, tan_by_sin_and_cos)
-    assert print_program(after).splitlines() == [
+    transformed = rewrite(program, tan_by_sin_and_cos)
+    assert print_program(transformed).splitlines() == [
         "program(%x: float64[n])",
         "  %y:Tan:Sin: float64[n] = Sin(%x)",
         "  %y:Tan:Cos: float64[n] = Cos(%x)",
@@ -100,27 +100,27 @@ def test_an_unchanged_program_is_the_same_object():
 
 def test_unchanged_operations_are_the_same_objects():
     program = nested("Tan")
-    after = rewrite(program, tan_by_sin_and_cos)
-    assert only(program, "Add") == only(after, "Add")
+    transformed = rewrite(program, tan_by_sin_and_cos)
+    assert only(program, "Add") == only(transformed, "Add")
 
 
 def test_new_operations_keep_the_source_location():
-    after = rewrite(nested("Tan"), tan_by_sin_and_cos)
-    assert [op.where for op in only(after, "Sin")] == ["$.inner"]
+    transformed = rewrite(nested("Tan"), tan_by_sin_and_cos)
+    assert [op.where for op in only(transformed, "Sin")] == ["$.inner"]
 
 
 def test_rewriting_nested_bodies_keeps_names_and_results():
     program = nested("Tan")
-    after = rewrite(program, tan_by_sin_and_cos)
-    assert not only(after, "Tan")
-    assert check(after) == ()
-    assert [o.value for o in after.outputs] == [o.value for o in program.outputs]
+    transformed = rewrite(program, tan_by_sin_and_cos)
+    assert not only(transformed, "Tan")
+    assert check(transformed) == ()
+    assert [o.value for o in transformed.outputs] == [o.value for o in program.outputs]
     x = np.array([0.1, -0.2])
     expected = np.tan(np.tan(x) + x)  # by hand: the first outer iteration's y, one step early
-    got = dict(zip(("x", "ys"), run_x0(after, x), strict=True))
-    assert got["ys"].shape == (3, 2)
-    np.testing.assert_allclose(got["ys"][0], expected + x, rtol=1e-14)
-    np.testing.assert_array_equal(got["ys"][-1], got["x"])
+    actual = dict(zip(("x", "ys"), run_x0(transformed, x), strict=True))
+    assert actual["ys"].shape == (3, 2)
+    np.testing.assert_allclose(actual["ys"][0], expected + x, rtol=1e-14)
+    np.testing.assert_array_equal(actual["ys"][-1], actual["x"])
 
 
 def run_x0(program, x):
@@ -129,12 +129,12 @@ def run_x0(program, x):
 
 def test_a_rule_may_return_an_existing_value():
     program = nested("Identity")
-    after = rewrite(program, without_identity)
-    assert not only(after, "Identity")
-    assert check(after) == ()
+    transformed = rewrite(program, without_identity)
+    assert not only(transformed, "Identity")
+    assert check(transformed) == ()
     x = np.array([0.1, -0.2])
-    for one, two in zip(run_x0(program, x), run_x0(after, x), strict=True):
-        np.testing.assert_array_equal(one, two)
+    for first, second in zip(run_x0(program, x), run_x0(transformed, x), strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def test_an_output_may_become_an_input():
@@ -142,17 +142,17 @@ def test_an_output_may_become_an_input():
     x = b.new("float64", ("n",), "x0")
     y = b.op("Identity", b.op("Identity", x))
     program = Program("p", (Input(x),), tuple(b.ops), (Output("y", y),))
-    after = rewrite(program, without_identity)
-    assert after.ops == ()
-    assert after.outputs == (Output("y", x),)
+    transformed = rewrite(program, without_identity)
+    assert transformed.ops == ()
+    assert transformed.outputs == (Output("y", x),)
 
 
 def test_constants_of_a_rule_are_shared_and_hoisted():
-    after = rewrite(nested("Neg"), negative_as_product)
-    constants = [o for o in after.ops if isinstance(o, Constant) and o.array == -1.0]
+    transformed = rewrite(nested("Neg"), negative_as_product)
+    constants = [o for o in transformed.ops if isinstance(o, Constant) and o.array == -1.0]
     assert len(constants) == 1
-    assert check(after) == ()
-    assert after.ops.index(constants[0]) < len(after.ops) - 1
+    assert check(transformed) == ()
+    assert transformed.ops.index(constants[0]) < len(transformed.ops) - 1
 
 
 def test_existing_constants_are_reused():
@@ -167,14 +167,14 @@ def test_existing_constants_are_reused():
         arrays.extend(b.constant_of(v) for v in op.inputs)
         return negative_as_product(b, op)
 
-    after = rewrite(program, rule)
-    assert [o.value for o in after.ops if isinstance(o, Constant)] == [minus]
+    transformed = rewrite(program, rule)
+    assert [o.value for o in transformed.ops if isinstance(o, Constant)] == [minus]
     assert arrays == [None, np.array(-1.0), None]
 
 
 def test_new_names_are_unique():
-    after = rewrite(nested("Tan"), tan_by_sin_and_cos)
-    names = [v.name for op in all_ops(after.ops) for v in op.outputs]
+    transformed = rewrite(nested("Tan"), tan_by_sin_and_cos)
+    names = [v.name for op in all_ops(transformed.ops) for v in op.outputs]
     assert len(set(names)) == len(names)
 
 
@@ -188,10 +188,10 @@ def test_repeated_and_unused_outputs():
         first = b.op("Slice", op.inputs[0], b.constant(np.array([0])), b.constant(np.array([1])))
         return first, first, None
 
-    after = rewrite(program, rule)
-    assert after.outputs == (Output("one", one), Output("two", one))
-    got = run_x0(after, np.arange(4.0))
-    assert [g.tolist() for g in got] == [[0.0], [0.0]]
+    transformed = rewrite(program, rule)
+    assert transformed.outputs == (Output("one", one), Output("two", one))
+    actual = run_x0(transformed, np.arange(4.0))
+    assert [g.tolist() for g in actual] == [[0.0], [0.0]]
 
 
 def test_errors_of_a_rule_state_the_place():
@@ -222,9 +222,9 @@ def choosing(op_type: str) -> Program:
 
 
 def test_operations_of_branches_are_replaced_in_them() -> None:
-    after = rewrite(choosing("Tan"), tan_by_sin_and_cos)
-    assert check(after) == ()
-    assert str(after).splitlines()[1:10] == [
+    transformed = rewrite(choosing("Tan"), tan_by_sin_and_cos)
+    assert check(transformed) == ()
+    assert str(transformed).splitlines()[1:10] == [
         "  if %go giving %y: float64[2], %y_2: float64[2]",
         "    %Tan:Sin: float64[2] = Sin(%x)",
         "    %Tan:Cos: float64[2] = Cos(%x)",
@@ -235,13 +235,13 @@ def test_operations_of_branches_are_replaced_in_them() -> None:
         "    %Tan_2:Cos: float64[2] = Cos(%x)",
         "    %Tan_2: float64[2] = Div(%Tan_2:Sin, %Tan_2:Cos)",
     ]
-    assert rewrite(after, tan_by_sin_and_cos) is after
+    assert rewrite(transformed, tan_by_sin_and_cos) is transformed
 
 
 def test_a_leaf_may_become_an_outer_value_or_a_constant() -> None:
-    after = rewrite(choosing("Identity"), without_identity)
-    assert str(after).count("give %x, %x") == 2
-    everywhere(after, go=True, x=[1.0, 2.0])
+    transformed = rewrite(choosing("Identity"), without_identity)
+    assert str(transformed).count("give %x, %x") == 2
+    everywhere(transformed, go=True, x=[1.0, 2.0])
     negative = rewrite(choosing("Neg"), negative_as_product)
     assert check(negative) == ()
     np.testing.assert_array_equal(
@@ -250,6 +250,6 @@ def test_a_leaf_may_become_an_outer_value_or_a_constant() -> None:
 
 
 def test_a_choice_with_unchanged_branches_is_the_same_object() -> None:
-    before = choosing("Neg")
-    assert rewrite(before, keep) is before
-    assert rewrite(before, tan_by_sin_and_cos) is before
+    original = choosing("Neg")
+    assert rewrite(original, keep) is original
+    assert rewrite(original, tan_by_sin_and_cos) is original

@@ -67,13 +67,13 @@ AFTER = """\
 
 
 def test_the_loop_has_no_condition_and_last_values_are_selected_after_it() -> None:
-    before, segment = loop_of_trials(model(more="y * 0.5"))
-    assert "while %condition_before for each batch" in str(before)
-    rewritten = run_past_termination(before, segment.max_iterations)
-    assert not check(rewritten)
-    assert AFTER in str(rewritten)
-    assert [output.name for output in rewritten.outputs] == [
-        output.name for output in before.outputs
+    program, segment = loop_of_trials(model(more="y * 0.5"))
+    assert "while %condition_before for each batch" in str(program)
+    transformed = run_past_termination(program, segment.max_iterations)
+    assert not check(transformed)
+    assert AFTER in str(transformed)
+    assert [output.name for output in transformed.outputs] == [
+        output.name for output in program.outputs
     ]
 
 
@@ -88,11 +88,11 @@ SUMS = """\
 
 
 def test_a_loop_that_only_adds_becomes_prefix_sums() -> None:
-    before, segment = loop_of_trials(model())
-    rewritten = run_past_termination(before, segment.max_iterations)
-    assert not check(rewritten)
-    assert not any(isinstance(op, Loop) for op in rewritten.ops)
-    assert SUMS in str(rewritten)
+    program, segment = loop_of_trials(model())
+    transformed = run_past_termination(program, segment.max_iterations)
+    assert not check(transformed)
+    assert not any(isinstance(op, Loop) for op in transformed.ops)
+    assert SUMS in str(transformed)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_a_loop_that_only_adds_becomes_prefix_sums() -> None:
     ids=["it is scaled", "it adds what is carried", "it doubles", "it takes away"],
 )
 def test_other_bodies_remain_a_loop(changed: dict[str, Any]) -> None:
-    before, segment = loop_of_trials(model(**changed))
-    assert loop_of(run_past_termination(before, segment.max_iterations)).condition is None
+    program, segment = loop_of_trials(model(**changed))
+    assert loop_of(run_past_termination(program, segment.max_iterations)).condition is None
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_other_bodies_remain_a_loop(changed: dict[str, Any]) -> None:
     ids=["it may fail", "it records"],
 )
 def test_other_loops_are_unchanged(changed: dict[str, Any]) -> None:
-    before, segment = loop_of_trials(model(**changed))
-    assert run_past_termination(before, segment.max_iterations) is before
+    program, segment = loop_of_trials(model(**changed))
+    assert run_past_termination(program, segment.max_iterations) is program
 
 
 def test_loops_with_a_large_state_are_unchanged() -> None:
@@ -126,9 +126,9 @@ def test_loops_with_a_large_state_are_unchanged() -> None:
         carried="x",
         go="abs(x[0]) < 1.0",
     )
-    before, segment = loop_of_trials(source)
-    assert loop_of(before).scanned
-    assert run_past_termination(before, segment.max_iterations) is before
+    program, segment = loop_of_trials(source)
+    assert loop_of(program).scanned
+    assert run_past_termination(program, segment.max_iterations) is program
 
 
 MODELS = {
@@ -158,13 +158,13 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_results_are_bit_identical(name: str) -> None:
-    before, segment = loop_of_trials(MODELS[name])
-    rewritten = run_past_termination(before, segment.max_iterations)
-    assert rewritten is not before
-    assert not check(rewritten)
+    program, segment = loop_of_trials(MODELS[name])
+    transformed = run_past_termination(program, segment.max_iterations)
+    assert transformed is not program
+    assert not check(transformed)
     rng = np.random.default_rng(1)
     feeds: dict[str, Any] = {}
-    for entry in before.inputs:
+    for entry in program.inputs:
         value = entry.value
         shape = tuple(6 if extent == "batch" else extent for extent in value.shape or ())
         feeds[value.name] = np.zeros(shape, value.dtype)
@@ -174,9 +174,9 @@ def test_results_are_bit_identical(name: str) -> None:
             feeds[value.name] = np.array([True, True, False, True, True, True])
     for most in (0, 1, 2, 40):
         feeds[segment.max_iterations.name] = np.array(most)
-        expected = interpret(before, feeds)
+        expected = interpret(program, feeds)
         for engine in (interpret, run_on_onnx_runtime):
-            actual = engine(rewritten, feeds)
+            actual = engine(transformed, feeds)
             for output, array in expected.items():
                 assert actual[output].tobytes() == array.tobytes(), (output, most)
 

@@ -44,8 +44,8 @@ def test_scanned_axes_move_to_the_front() -> None:
 @pytest.mark.parametrize(("axis", "shape"), [(1, (2, 4)), (1, (1, 4, 2)), (2, (1, 2, "rows"))])
 def test_transposed_scans_are_native(axis: int, shape: tuple[int, ...], backward: bool) -> None:
     program = prepare(scanning(axis, shape, backward=backward), ONNXRUNTIME)
-    known = tuple(5 if extent == "rows" else extent for extent in shape)
-    feeds = {**INPUTS, "kicks": np.arange(float(np.prod(known))).reshape(known)}
+    fixed_shape = tuple(5 if extent == "rows" else extent for extent in shape)
+    feeds = {**INPUTS, "kicks": np.arange(float(np.prod(fixed_shape))).reshape(fixed_shape)}
     actual, expected = (Session(program, where).run(feeds) for where in (REQUIRED, STANDARD))
     for name, array in expected.items():
         np.testing.assert_array_equal(actual[name], array, strict=True)

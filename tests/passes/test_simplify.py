@@ -18,8 +18,8 @@ def test_loop_invariants_are_hoisted() -> None:
     s = Sketch()
     drive = s.body.op("Mul", s.a, s.a)
     leave = s.body.op("Add", s.x, drive)
-    before = s.program(y=s.loop(leave).carried[0].final)
-    assert text(before) == [
+    original = s.program(y=s.loop(leave).carried[0].final)
+    assert text(original) == [
         "program(%n: int64[], %x0: float64[2], %a: float64[2])",
         "  %true: bool[] = True",
         "  loop %i < %n",
@@ -31,7 +31,7 @@ def test_loop_invariants_are_hoisted() -> None:
         "    last condition giving %last",
         "  output y = %final",
     ]
-    assert text(hoist_invariants(before))[2:6] == [
+    assert text(hoist_invariants(original))[2:6] == [
         "  %Mul: float64[2] = Mul(%a, %a)",
         "  loop %i < %n",
         "    carry %x: float64[2] from %x0 to %Add giving %final",

@@ -26,8 +26,8 @@ def test_a_program_is_split_at_its_loop() -> None:
     s = Sketch()
     step = s.body.op("Mul", s.a, s.body.op("Cast", s.i, to=11))
     loop = s.loop(s.body.op("Add", s.x, step), s.x)
-    double = s.b.op("Add", loop.carried[0].final, loop.carried[0].final)
-    program = s.program(y=double, rows=loop.recorded[0].stack, n=loop.count, a=s.a)  # type: ignore[arg-type]
+    doubled = s.b.op("Add", loop.carried[0].final, loop.carried[0].final)
+    program = s.program(y=doubled, rows=loop.recorded[0].stack, n=loop.count, a=s.a)  # type: ignore[arg-type]
     segments = split_into_segments(program)
     assert segments is not None
     segment, last = segments

@@ -111,10 +111,10 @@ def test_loop_is_also_modeci_mdfs_function() -> None:
     ],
 )
 def test_values_keep_their_dtypes(initial: Any, dtype: str) -> None:
-    computed = loop(2, None, initial, DOUBLING)
-    assert type(computed) is np.ndarray
-    assert computed.dtype == dtype
-    np.testing.assert_array_equal(computed, np.asarray(initial) * 4)
+    loop_results = loop(2, None, initial, DOUBLING)
+    assert type(loop_results) is np.ndarray
+    assert loop_results.dtype == dtype
+    np.testing.assert_array_equal(loop_results, np.asarray(initial) * 4)
 
 
 def test_objects_that_numpy_converts_to_arrays() -> None:
@@ -122,9 +122,9 @@ def test_objects_that_numpy_converts_to_arrays() -> None:
         def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
             return np.array([1.0, 2.0], np.float32)
 
-    computed = loop(2, None, Tensor(), DOUBLING)
-    assert computed.tolist() == [4.0, 8.0]
-    assert computed.dtype == np.float32
+    loop_results = loop(2, None, Tensor(), DOUBLING)
+    assert loop_results.tolist() == [4.0, 8.0]
+    assert loop_results.dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -149,16 +149,16 @@ def test_objects_that_numpy_converts_to_arrays() -> None:
 def test_counts_and_conditions(trip_count: Any, condition: Any, rows: list[int]) -> None:
     """Check a body without carried values, which returns its one recorded output as a bare array."""
     for initial in (None, ()):
-        computed = loop(trip_count, condition, initial, COUNTING)
-        assert type(computed) is np.ndarray
-        assert (computed.tolist(), computed.dtype) == (rows, np.dtype("int64"))
+        loop_results = loop(trip_count, condition, initial, COUNTING)
+        assert type(loop_results) is np.ndarray
+        assert (loop_results.tolist(), loop_results.dtype) == (rows, np.dtype("int64"))
 
 
 def test_several_initial_values() -> None:
     pair = body("i, go, x, y", "go_out, x_out, y_out", go_out="i < 9", x_out="y + 0", y_out="x + y")
-    computed = loop(2, None, (3, 6), pair)
-    assert type(computed) is tuple
-    assert [r.tolist() for r in computed] == [9, 15]
+    loop_results = loop(2, None, (3, 6), pair)
+    assert type(loop_results) is tuple
+    assert [r.tolist() for r in loop_results] == [9, 15]
 
 
 def test_a_body_cannot_read_the_arguments_of_the_call_by_name() -> None:
@@ -245,9 +245,9 @@ def test_bodies_with_equal_texts_but_different_content_are_compiled_separately()
 
 def test_the_callers_graph_is_neither_referenced_nor_changed() -> None:
     graph = graph_of(DOUBLING, "freed")
-    before = graph.to_dict()
+    content_before = graph.to_dict()
     assert loop(2, None, 3, graph) == 12
-    assert graph.to_dict() == before
+    assert graph.to_dict() == content_before
     ref = weakref.ref(graph)
     del graph
     gc.collect()

@@ -401,11 +401,11 @@ def check(arrays: Any, expected: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("form", "kind"), params(True))
 def test_accepted_forms_compute_the_expected_numbers(form: Form, kind: str) -> None:
     model = load(form.document(kind))
-    before = model.to_dict()
+    content_before = model.to_dict()
     results = mdf_loop.compile(model, device="cpu").run()
     check({name: results[f"loop_node.{name}"] for name in form.expected}, form.expected)
     check(run_engine(model, times=2), form.expected)
-    assert model.to_dict() == before
+    assert model.to_dict() == content_before
 
 
 @pytest.mark.parametrize(("form", "kind"), params(False))

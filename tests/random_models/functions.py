@@ -43,18 +43,18 @@ def of_onnx(d: Drawing, names: Names) -> Drawn:
             d.writer.has_rounded = True
             return {"": kind}, _onnx(d.rng.choice(("Tanh", "Erf", "Cos")), input=x)
         return {"": kind}, {"function": "onnx::Relu", "args": {"X": x}}
-    form = d.rng.random()
+    uniform_number = d.rng.random()
     result = "fn" if kind == "fl" else "fl"
-    if form < 0.45:  # sums have one order
+    if uniform_number < 0.45:  # sums have one order
         name = d.rng.choice(("ReduceSum", "ReduceSum", "ReduceMean", "ReduceMax"))
         if name == "ReduceSum":
             return {"": result}, _onnx(name, data=x, axes="[-1]", keepdims=0)
         return {"": result}, _onnx(name, data=x, axes=[-1], keepdims=0)
     d.writer.has_rounded = True
-    if form < 0.55:
+    if uniform_number < 0.55:
         name = d.rng.choice(("ReduceL2", "ReduceLogSumExp", "ReduceSumSquare"))
         return {"": result}, _onnx(name, data=x, axes=[-1], keepdims=0)
-    if form < 0.75:
+    if uniform_number < 0.75:
         name = d.rng.choice(("Softmax", "LogSoftmax"))
         return {"": kind}, _onnx(name, input=x, axis=-1)
     return {"": kind}, _onnx(d.rng.choice(("Tanh", "Sigmoid", "Softplus", "Elu")), **_first(d, x))

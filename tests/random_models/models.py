@@ -139,11 +139,11 @@ def _schedule(d: Drawing, nodes: list[Node]) -> dict[str, Any]:
     """Return random conditions of some nodes."""
     conditions = {}
     for node, other in zip(nodes[1:], nodes, strict=False):
-        form = d.rng.random()
-        if form < 0.4:
+        uniform_number = d.rng.random()
+        if uniform_number < 0.4:
             kwargs: dict[str, Any] = {"dependency": other.id, "n": d.rng.randint(1, 3)}
             conditions[node.id] = {"type": "EveryNCalls", "kwargs": kwargs}
-        elif form < 0.7:
+        elif uniform_number < 0.7:
             kwargs = {"n": d.rng.randint(1, 3), "time_scale": "TimeScale.LIFE"}
             conditions[node.id] = {"type": "EveryNPasses", "kwargs": kwargs}
     schedule: dict[str, Any] = {"node_specific": conditions}

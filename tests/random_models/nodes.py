@@ -42,10 +42,10 @@ class Profile:
 def random_profile(rng: random.Random) -> Profile:
     """Return random weights of the constructs in a model."""
     length = rng.choice((*range(1, 10), 2, 3, 4, 8, 16, 17, 33, 1000, 1000))
-    form = rng.random()
-    if form < 0.25:
+    uniform_number = rng.random()
+    if uniform_number < 0.25:
         kinds: tuple[str, ...] = ("fn", "fn", "fn", "in", "bn")
-    elif form < 0.6 or length > MOST_OF_TABLES:
+    elif uniform_number < 0.6 or length > MOST_OF_TABLES:
         kinds = ("fn", "fn", "fl", "fl", "fl", "in", "bn", "il", "bl")
     else:
         kinds = ("fn", "fn", "fl", "fl", "ft", "in", "bn", "il")
@@ -181,9 +181,11 @@ class Drawing:
         return {"input_ports": node.input_ports, **document} if node.input_ports else document
 
     def _output(self, kind: str, names: Names) -> str:
-        known = [name for name, other in names.items() if other == kind and name[0] in "sfv"]
-        if known and self.chance(0.6):
-            return self.rng.choice(known)
+        names_of_kind = [
+            name for name, other in names.items() if other == kind and name[0] in "sfv"
+        ]
+        if names_of_kind and self.chance(0.6):
+            return self.rng.choice(names_of_kind)
         return self.small(kind, names)
 
 
@@ -193,16 +195,16 @@ def state(d: Drawing, name: str, kind: str, names: Names) -> dict[str, Any]:
     parameter: dict[str, Any] = {"default_initial_value": d.constant(kind)}
     if d.profile.draws and kind == "fn" and d.chance(0.2):
         parameter["default_initial_value"] = "numpy.random.normal(0.0, 1.0)"
-    form = d.rng.random()
-    if kind[0] == "f" and form < 0.4:
+    uniform_number = d.rng.random()
+    if kind[0] == "f" and uniform_number < 0.4:
         rate = d.rng.choice(("", " / 2.0", " / 0.7", " * 3.0"))
         parameter["time_derivative"] = f"({target} - {name}){rate}"
-    elif kind[0] == "f" and form < 0.75:
+    elif kind[0] == "f" and uniform_number < 0.75:
         keep = d.rng.choice((0.9, 0.5, 0.99, 0.25))
         parameter["value"] = f"{keep} * {name} + {round(1 - keep, 2)} * {target}"
-    elif kind[0] == "i" and form < 0.5:
+    elif kind[0] == "i" and uniform_number < 0.5:
         parameter["value"] = f"({name} + {d.simple(kind, names)}) % 23"
-    elif kind == "in" and form < 0.8:
+    elif kind == "in" and uniform_number < 0.8:
         parameter["value"] = f"{name} + 1"
     else:
         parameter["value"] = target

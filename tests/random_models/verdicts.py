@@ -149,10 +149,10 @@ class _Examination:
         member = 0 if word == "trials" else self.rng.randrange(results.axes[0].length)
         words = {} if word == "trials" else self._single(member)
         form = self._form(name, words)
-        alone = form.run(**words)
-        other = {output: np.asarray(alone[output]) for output in alone}
+        single_run = form.run(**words)
+        other = {output: np.asarray(single_run[output]) for output in single_run}
         rows = {output: np.asarray(results[output])[member] for output in results}
-        equal = in_lanes and form.in_lanes(alone)
+        equal = in_lanes and form.in_lanes(single_run)
         problems = differences(other, rows) if equal else self._far(other, rows, words)
         yield from (f"{word}, {name}, alone: {text}" for text in problems)
 

@@ -49,9 +49,9 @@ def array_differences(actual: Numbers, expected: Numbers, largest: float | None)
         bound = SHARES[types[0]] * largest
         with np.errstate(all="ignore"):
             is_close = np.abs(actual - expected) <= bound
-        wrong = ~(is_close | _equal_number(actual, expected))
-        if wrong.any():
-            yield _describe_differences(actual, expected, wrong)
+        is_wrong = ~(is_close | _equal_number(actual, expected))
+        if is_wrong.any():
+            yield _describe_differences(actual, expected, is_wrong)
 
 
 def same_bits(actual: Numbers, expected: Numbers) -> bool:

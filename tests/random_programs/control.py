@@ -41,9 +41,9 @@ def _result(d: Drawing, s: Scope, dtype: str, shape: Extents) -> Known | None:
     def fits(v: Known) -> bool:
         return (v.dtype, v.shape) == (dtype, shape)
 
-    own = [value for value in s.own if fits(value)]
-    if own:
-        return own[-1 - int(len(own) * d.rng.random() ** 2)]
+    own_values = [value for value in s.own if fits(value)]
+    if own_values:
+        return own_values[-1 - int(len(own_values) * d.rng.random() ** 2)]
     return d.maybe(s, fits)
 
 
@@ -90,9 +90,9 @@ def _leave(d: Drawing, body: Scope, initial: Known, enter: Known) -> Known:
         candidate = d.maybe(body, lambda v: other(v) and len(v.shape) == len(initial.shape))
         if candidate is not None:
             return candidate
-    own = [v for v in body.own if other(v) and v.shape == initial.shape]
-    if own and d.chance(0.95):
-        return own[-1 - int(len(own) * d.rng.random() ** 2)]
+    own_values = [v for v in body.own if other(v) and v.shape == initial.shape]
+    if own_values and d.chance(0.95):
+        return own_values[-1 - int(len(own_values) * d.rng.random() ** 2)]
     return d.maybe(body, lambda v: other(v) and v.shape == initial.shape) or enter
 
 
@@ -172,8 +172,8 @@ def scan(d: Drawing, s: Scope) -> None:
     fill(d, body, d.rng.randint(1, 5))
     leaves = []
     for enter in enters:
-        own = [v for v in body.own if (v.dtype, v.shape) == (enter.dtype, enter.shape)]
-        leaves.append(d.rng.choice(own))
+        own_values = [v for v in body.own if (v.dtype, v.shape) == (enter.dtype, enter.shape)]
+        leaves.append(d.rng.choice(own_values))
     recorded = [d.pick(body, lambda v: is_fixed(v.shape)) for _ in range(d.rng.randint(1, 2))]
     results = [copied(d, body, value) for value in (*leaves, *recorded)]
     graph = helper.make_graph(
@@ -199,7 +199,9 @@ def random_weights(rng: random.Random) -> dict[str, float]:
     """Return random weights by kind of operation; some kinds are frequent, others absent."""
     weights = {}
     for kind, weight in TABLE.items():
-        form = rng.random()
-        weights[kind.__name__] = weight * (4.0 if form < 0.2 else 0.0 if form < 0.35 else 1.0)
+        uniform_number = rng.random()
+        weights[kind.__name__] = weight * (
+            4.0 if uniform_number < 0.2 else 0.0 if uniform_number < 0.35 else 1.0
+        )
     weights["arithmetic"] = max(weights["arithmetic"], 1.0)
     return weights

@@ -139,10 +139,10 @@ class Drawing:
 
     def maybe(self, scope: Scope, fits: Callable[[Known], bool]) -> Known | None:
         """Return a visible value that passes a test, with preference for recent values of the scope, or None."""
-        own = [value for value in scope.own if fits(value)]
-        if own and self.chance(0.75):
-            return own[-1 - int(len(own) * self.rng.random() ** 2)]
-        visible = own + [value for value in scope.outer if fits(value)]
+        own_values = [value for value in scope.own if fits(value)]
+        if own_values and self.chance(0.75):
+            return own_values[-1 - int(len(own_values) * self.rng.random() ** 2)]
+        visible = own_values + [value for value in scope.outer if fits(value)]
         return self.rng.choice(visible) if visible else None
 
     def pick(self, scope: Scope, fits: Callable[[Known], bool] = lambda _: True) -> Known:

@@ -176,9 +176,9 @@ class Writer:
 
     def expression(self, kind: str, names: Mapping[str, str], depth: int) -> str:
         """Return a random expression of a kind that reads names of known kinds."""
-        known = [name for name, other in names.items() if other == kind]
-        if depth == 0 or (known and self.rng.random() < 0.25):
-            return self._leaf(kind, known)
+        names_of_kind = [name for name, other in names.items() if other == kind]
+        if depth == 0 or (names_of_kind and self.rng.random() < 0.25):
+            return self._leaf(kind, names_of_kind)
         pattern = self.rng.choice(self._patterns(kind))
         filled = _HOLE.sub(lambda hole: self.expression(hole[1], names, depth - 1), pattern)
         return _LENGTH.sub(str(max(self.length, 1)), filled)

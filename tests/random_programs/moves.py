@@ -221,12 +221,12 @@ def expand(d: Drawing, s: Scope) -> None:
 
 def lengths(d: Drawing, s: Scope) -> None:
     """Add an array of computed length."""
-    form = d.rng.random()
-    if form < 0.3:
+    uniform_number = d.rng.random()
+    if uniform_number < 0.3:
         limit = d.zero_or_more(s, 9)
         zero, one = d.constant(s, 0), d.constant(s, 1)
         d.one(s, "Range", [zero, limit, one], "int64", (d.extent(),))
-    elif form < 0.55:
+    elif uniform_number < 0.55:
         count = d.one(*(s, "Unsqueeze", [d.zero_or_more(s, 9), _ints(d, s, (0,))], "int64", (1,)))
         dtype = d.rng.choice(("float64", "int64", "float32"))
         from onnx import numpy_helper
@@ -254,12 +254,12 @@ def pad(d: Drawing, s: Scope) -> None:
 
 def others(d: Drawing, s: Scope) -> None:
     """Add a `Trilu`, a `TopK` or a `OneHot`."""
-    form = d.rng.random()
-    if form < 0.35:
+    uniform_number = d.rng.random()
+    if uniform_number < 0.35:
         x = d.pick(s, lambda v: len(v.shape) == 2 and v.dtype in (*FLOATS, "int64", "bool"))
         k = d.constant(s, d.rng.randint(-2, 2))
         d.one(s, "Trilu", [x, k], x.dtype, x.shape, upper=int(d.chance(0.5)))
-    elif form < 0.7:
+    elif uniform_number < 0.7:
         x = d.of(s, *FLOATS, "int64", least_rank=1, fixed=True)
         extent = int(x.shape[-1])
         count = d.rng.randint(0, extent)

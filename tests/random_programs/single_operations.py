@@ -20,19 +20,17 @@ from tests.random_programs.amplification import ELEMENTARY, KNOWN_ERRORS, Trace,
 def one_operation(op_type: str, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Program:
     """Return a loop of one iteration that applies the operation to scanned rows."""
     b = Builder()
-    inside = b.body()
+    body = b.body()
     rows = [b.new(dtype_name(a), (1, *a.shape), f"x{k}") for k, a in enumerate(operands)]
-    scanned = [Scanned(v, inside.new(v.dtype, v.shape[1:], f"row{k}")) for k, v in enumerate(rows)]
-    iteration, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    scanned = [Scanned(v, body.new(v.dtype, v.shape[1:], f"row{k}")) for k, v in enumerate(rows)]
+    iteration, go = body.new("int64", (), "i"), body.new("bool", (), "go")
     constants = [
-        inside.constant(a)
-        if a.dtype.kind == "i" and a.ndim < 2 and _says_axes(op_type, k)
-        else s.row
+        body.constant(a) if a.dtype.kind == "i" and a.ndim < 2 and _says_axes(op_type, k) else s.row
         for k, (a, s) in enumerate(zip(operands, scanned, strict=True))
     ]
-    result = inside.op(op_type, *constants, **attributes)
+    result = body.op(op_type, *constants, **attributes)
     stack = b.new(result.dtype, (1, *(result.shape or ())), "stack")
-    parts = ((), (Recorded(result, stack),), tuple(inside.ops), tuple(scanned))
+    parts = ((), (Recorded(result, stack),), tuple(body.ops), tuple(scanned))
     b.append(Loop("one", b.constant(np.array(1)), None, iteration, go, None, *parts))
     return Program("p", tuple(map(Input, rows)), tuple(b.ops), (Output("y", stack),))
 

@@ -40,12 +40,12 @@ def reduction(d: Drawing, s: Scope) -> None:
     if x.dtype in FLOATS and operation not in EXTREMES:
         d.is_exact = False
     rank, keepdims = len(x.shape), int(d.chance(0.5))
-    form = d.rng.random()
-    if form < 0.12:
+    uniform_number = d.rng.random()
+    if uniform_number < 0.12:
         axes = list(range(rank))
         d.one(s, operation, [x], x.dtype, _reduced(x.shape, axes, keepdims), keepdims=keepdims)
         return
-    if form < 0.17:
+    if uniform_number < 0.17:
         none = d.constant(s, [])
         d.one(s, operation, [x, none], x.dtype, x.shape, keepdims=1, noop_with_empty_axes=1)
         return

@@ -29,16 +29,16 @@ _HARD_FLOATS = (
 def random_array(rng: random.Random, dtype: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
     """Return an array of ordinary numbers, small integers, or special numbers."""
     size = int(np.prod(shape))
-    form = rng.random()
+    uniform_number = rng.random()
     numbers: list[float] | list[int]
     if dtype == "bool":
         return np.array([rng.random() < 0.5 for _ in range(size)], bool).reshape(shape)
     if dtype in INTEGERS:
-        return _integers(rng, dtype, size, form).reshape(shape)
-    if form < 0.5:
+        return _integers(rng, dtype, size, uniform_number).reshape(shape)
+    if uniform_number < 0.5:
         scale = rng.choice((0.1, 1.0, 1.0, 4.0, 30.0))
         numbers = [rng.gauss(0, scale) for _ in range(size)]
-    elif form < 0.65:
+    elif uniform_number < 0.65:
         numbers = [rng.randint(-4, 5) for _ in range(size)]
     else:
         numbers = [

@@ -37,7 +37,7 @@ class Watched:
 
         def counted(*arguments: Any) -> Any:
             self.looked += 1
-            return real(*arguments)
+            return original_function(*arguments)
 
         monkeypatch.setattr(binding, "bind", counted)
 

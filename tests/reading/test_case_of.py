@@ -66,8 +66,8 @@ def test_without_a_default_an_index_outside_fails_when_it_happens(run, count: in
 
 
 def test_a_known_index_reads_one_branch_only(run) -> None:
-    wrong = give("nobody")
-    m = model({"y": "pick"}, pick=case(1, [wrong, give(r="x * 2"), wrong], wrong))
+    invalid = give("nobody")
+    m = model({"y": "pick"}, pick=case(1, [invalid, give(r="x * 2"), invalid], invalid))
     m["graph"]["nodes"]["m"]["input_ports"] = {"x": {}}
     assert choices(m, x=1.0) == []
     assert run(m, {"x": 4.0}) == {"y": 8}

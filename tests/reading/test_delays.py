@@ -209,8 +209,8 @@ def test_a_delay_of_a_delay(run_everywhere):
 def test_a_sweep_has_histories_of_its_own(back):
     delays = {"a": {"of": "x", "back": back, "initial": 1.0}}
     compiled = mdf_loop.compile(delay_model(delays, count=20, body="a * w", w=2.0))
-    swept = compiled.run(sweep={"w": [1.5, 3.0]})["r0"]
-    for w, rows in zip((1.5, 3.0), swept, strict=True):
+    sweep_run = compiled.run(sweep={"w": [1.5, 3.0]})["r0"]
+    for w, rows in zip((1.5, 3.0), sweep_run, strict=True):
         np.testing.assert_array_equal(rows, compiled.run({"w": w})["r0"])
 
 

@@ -44,12 +44,14 @@ def test_steps_take_one_number_after_the_other(engine: str, seed: int) -> None:
 
 def test_a_run_can_be_cut_anywhere() -> None:
     compiled = mdf_loop.compile(model(WALK))
-    whole = compiled.run(steps=9, seed=3)
+    unbroken_run = compiled.run(steps=9, seed=3)
     for cut in range(1, 9):
-        begun = compiled.run(steps=cut, seed=3)
-        rest = compiled.run(steps=9 - cut, seed=3, state=begun.state)
+        first_part = compiled.run(steps=cut, seed=3)
+        second_part = compiled.run(steps=9 - cut, seed=3, state=first_part.state)
         for name in ("A.x", "A.y"):
-            np.testing.assert_array_equal(np.concatenate([begun[name], rest[name]]), whole[name])
+            np.testing.assert_array_equal(
+                np.concatenate([first_part[name], second_part[name]]), unbroken_run[name]
+            )
 
 
 def test_a_second_run_draws_the_same() -> None:
@@ -72,15 +74,17 @@ def test_results_contain_a_fresh_seed() -> None:
 
 def test_random_numbers_of_a_trial_are_independent_of_other_trials() -> None:
     compiled = mdf_loop.compile(model(WALK))
-    many = compiled.run(steps=6, trials=50, seed=5)
-    assert [axis.name for axis in many.axes] == ["trial", "time"]
+    all_trials = compiled.run(steps=6, trials=50, seed=5)
+    assert [axis.name for axis in all_trials.axes] == ["trial", "time"]
     for trial in (0, 1, 49):
-        np.testing.assert_array_equal(many["x"][trial], walk(6, 5, trial))
-    np.testing.assert_array_equal(compiled.run(steps=6, trials=[49], seed=5)["x"][0], many["x"][49])
+        np.testing.assert_array_equal(all_trials["x"][trial], walk(6, 5, trial))
+    np.testing.assert_array_equal(
+        compiled.run(steps=6, trials=[49], seed=5)["x"][0], all_trials["x"][49]
+    )
     some = compiled.run(steps=6, trials=range(7, 10), seed=5)
-    np.testing.assert_array_equal(some["x"], many["x"][7:10])
+    np.testing.assert_array_equal(some["x"], all_trials["x"][7:10])
     assert some.axes[0].coordinates["trial"].tolist() == [7, 8, 9]
-    np.testing.assert_array_equal(compiled.run(steps=6, seed=5)["x"], many["x"][0])
+    np.testing.assert_array_equal(compiled.run(steps=6, seed=5)["x"], all_trials["x"][0])
 
 
 def test_trials_stand_behind_a_sweep_whose_members_share_them() -> None:
@@ -106,8 +110,8 @@ def test_seeds_can_be_swept() -> None:
 def test_streamed_trials_of_a_sweep(tmp_path: Path) -> None:
     compiled = mdf_loop.compile(model(WALK))
     options = {"steps": 50, "trials": 3, "sweep": {"A.x": [1.0, 0.0]}}
-    stored = compiled.run(**options, output=tmp_path / "walk.zarr")
-    np.testing.assert_array_equal(np.asarray(stored["x"]), compiled.run(**options)["x"])
+    streamed = compiled.run(**options, output=tmp_path / "walk.zarr")
+    np.testing.assert_array_equal(np.asarray(streamed["x"]), compiled.run(**options)["x"])
 
 
 @pytest.mark.parametrize("suffix", ["json", "h5", "nc", "zarr"])
@@ -120,44 +124,44 @@ def test_files_contain_the_seed(tmp_path: Path, suffix: str) -> None:
 def test_results_without_one_common_seed_have_no_seed_attribute() -> None:
     still = {"parameters": {"x": {"value": 1.0}}, "output_ports": {"x": {"value": "x"}}}
     assert "seed" not in mdf_loop.compile(model(still)).run(seed=5).to_xarray().attrs
-    swept = mdf_loop.compile(model(WALK)).run(sweep={"seed": [1, 2]}).to_xarray()
-    assert "seed" not in swept.attrs
-    assert swept["seed"].values.tolist() == [1, 2]
+    sweep_run = mdf_loop.compile(model(WALK)).run(sweep={"seed": [1, 2]}).to_xarray()
+    assert "seed" not in sweep_run.attrs
+    assert sweep_run["seed"].values.tolist() == [1, 2]
 
 
 def test_trials_go_on_from_their_states() -> None:
     compiled = mdf_loop.compile(model(WALK))
-    begun = compiled.run(steps=3, trials=4)
-    rest = compiled.run(steps=2, trials=4, state=begun.state)
+    first_part = compiled.run(steps=3, trials=4)
+    second_part = compiled.run(steps=2, trials=4, state=first_part.state)
     for trial in range(4):
-        np.testing.assert_array_equal(rest["x"][trial], walk(5, 0, trial)[3:])
+        np.testing.assert_array_equal(second_part["x"][trial], walk(5, 0, trial)[3:])
 
 
 def test_trials_may_begin_where_one_run_ended() -> None:
     compiled = mdf_loop.compile(model(WALK))
-    begun = compiled.run(steps=3)
-    rest = compiled.run(steps=2, trials=4, state=begun.state)
-    np.testing.assert_array_equal(rest["x"][0], walk(5)[3:])
-    assert len(np.unique(rest["x"][:, 0])) == 4
+    first_part = compiled.run(steps=3)
+    second_part = compiled.run(steps=2, trials=4, state=first_part.state)
+    np.testing.assert_array_equal(second_part["x"][0], walk(5)[3:])
+    assert len(np.unique(second_part["x"][:, 0])) == 4
 
 
 @pytest.mark.parametrize("other", [{"seed": 1}, {"seed": 1, "trials": 3}, {"trials": [4, 5, 6]}])
 def test_a_state_goes_on_with_its_own_random_numbers(other: dict[str, Any]) -> None:
     compiled = mdf_loop.compile(model(WALK))
-    begun = compiled.run(steps=3, **({"trials": 3} if "trials" in other else {}))
+    first_part = compiled.run(steps=3, **({"trials": 3} if "trials" in other else {}))
     with pytest.raises(InputError, match="reached with other random numbers"):
-        compiled.run(steps=2, state=begun.state, **{"trials": None, **other})
+        compiled.run(steps=2, state=first_part.state, **{"trials": None, **other})
 
 
 def test_a_checkpoint_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
     compiled = mdf_loop.compile(model(WALK))
     options = {"checkpoint": tmp_path / "run.ckpt", "progress": lambda progress: progress.done < 7}
-    begun = compiled.run(steps=5000, trials=3, seed=2, **options)
-    assert begun.stopped_by.is_asked
+    first_part = compiled.run(steps=5000, trials=3, seed=2, **options)
+    assert first_part.stopped_by.is_asked
     with pytest.raises(InputError, match="seed"):
         compiled.run(steps=5000, trials=3, seed=3, resume=tmp_path / "run.ckpt")
-    whole = compiled.run(steps=5000, trials=3, seed=2, resume=tmp_path / "run.ckpt")
-    np.testing.assert_array_equal(whole["x"], compiled.run(steps=5000, trials=3, seed=2)["x"])
+    resumed_run = compiled.run(steps=5000, trials=3, seed=2, resume=tmp_path / "run.ckpt")
+    np.testing.assert_array_equal(resumed_run["x"], compiled.run(steps=5000, trials=3, seed=2)["x"])
 
 
 @pytest.mark.parametrize(
@@ -260,9 +264,9 @@ def test_iterations_of_a_loop_are_counted_over_all_its_runs(unroll: int | None) 
     drawn = numbers("g.A.f.body.B.z#0", 12)
     np.testing.assert_array_equal(compiled.run()["rows"], drawn[:4])
     np.testing.assert_array_equal(compiled.run(steps=3)["rows"].ravel(), drawn)
-    begun = compiled.run(steps=1)
-    rest = compiled.run(steps=2, state=begun.state)
-    np.testing.assert_array_equal(rest["rows"].ravel(), drawn[4:])
+    first_part = compiled.run(steps=1)
+    second_part = compiled.run(steps=2, state=first_part.state)
+    np.testing.assert_array_equal(second_part["rows"].ravel(), drawn[4:])
 
 
 def test_an_exported_file_has_the_keys_as_an_input(tmp_path: Path) -> None:
@@ -270,8 +274,8 @@ def test_an_exported_file_has_the_keys_as_an_input(tmp_path: Path) -> None:
     compiled.save(tmp_path / "walk.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "walk.onnx"))
     names = [output.name for output in session.get_outputs()]
-    plain = dict(zip(names, session.run(None, {}), strict=True))
-    np.testing.assert_array_equal(plain["A.y"], compiled.run()["y"])
+    runtime_outputs = dict(zip(names, session.run(None, {}), strict=True))
+    np.testing.assert_array_equal(runtime_outputs["A.y"], compiled.run()["y"])
     keys = streams.keys(8, streams.sites(compiled.program.sites), 2)
     other = dict(zip(names, session.run(None, {"random_keys": keys}), strict=True))
     np.testing.assert_array_equal(other["A.y"], compiled.run(seed=8, trials=[2])["y"][0])

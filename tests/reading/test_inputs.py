@@ -100,18 +100,18 @@ def test_equal_to_the_engine_given_row_by_row(model, name, shape, steps):
 @pytest.mark.parametrize("steps", [None, 2, 3])
 def test_one_number_stands_for_all_elements_of_a_stated_shape(steps):
     """Check a constant current for all cells, compared with the engine."""
-    stated = port(shape=[2])
-    x = mdf_loop.compile(stated, device="cpu").run({"x": 800.0}, steps=steps)["x"]
+    stated_port = port(shape=[2])
+    x = mdf_loop.compile(stated_port, device="cpu").run({"x": 800.0}, steps=steps)["x"]
     assert x.shape == ((2,) if steps is None else (steps, 2))
     assert (x == 800.0).all()
-    assert mdf_loop.verify(stated, {"x": 800.0}, steps=steps).equal
+    assert mdf_loop.verify(stated_port, {"x": 800.0}, steps=steps).equal
 
 
 def test_one_number_in_place_of_a_list_is_one_number():
     """Check that a scalar input stays scalar, since a default_value states no shape."""
-    stated = port(default_value=[0.0, 0.0])
-    assert mdf_loop.compile(stated, device="cpu").run({"x": 800.0})["x"].shape == ()
-    assert mdf_loop.verify(stated, {"x": 800.0}).equal
+    stated_port = port(default_value=[0.0, 0.0])
+    assert mdf_loop.compile(stated_port, device="cpu").run({"x": 800.0})["x"].shape == ()
+    assert mdf_loop.verify(stated_port, {"x": 800.0}).equal
 
 
 @pytest.mark.parametrize("array", [[1.0, 2.0, 3.0], [[1.0, 2.0]], [1.0]])

@@ -108,8 +108,8 @@ def test_a_loop_after_the_test(run_everywhere):
 
 
 def test_a_carried_value_that_grows_and_an_exit_in_the_middle(run_everywhere):
-    grown = {**MIDDLE, "metadata": {**MIDDLE["metadata"], "shapes": "dynamic"}}
-    grown["nodes"] = {
+    growing_body = {**MIDDLE, "metadata": {**MIDDLE["metadata"], "shapes": "dynamic"}}
+    growing_body["nodes"] = {
         **MIDDLE["nodes"],
         "after": {
             "input_ports": {"s": {}},
@@ -122,7 +122,7 @@ def test_a_carried_value_that_grows_and_an_exit_in_the_middle(run_everywhere):
         port_values={"limit": 5.0, "s0": [1.0]},
         carried="s",
     )
-    node_of(model)["functions"]["loop"]["args"]["body"] = {"b": grown}
+    node_of(model)["functions"]["loop"]["args"]["body"] = {"b": growing_body}
     results = run_everywhere(model)
     assert (results["r0"].tolist(), results["n"]) == ([1.0] * 8, 3)
 

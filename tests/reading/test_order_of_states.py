@@ -62,9 +62,9 @@ def by_hand(steps: int, simultaneously: bool) -> list[tuple[float, float]]:
     v, w, rows = -1.0, 0.25, []
     for _ in range(steps):
         rows.append((v, w))
-        moved = v + 0.1 * (v - v**3 / 3 - w + 0.5)
-        read = v if simultaneously else moved
-        v, w = moved, w + 0.1 * (0.08 * (read + 0.7 - 0.8 * w))
+        next_v = v + 0.1 * (v - v**3 / 3 - w + 0.5)
+        read = v if simultaneously else next_v
+        v, w = next_v, w + 0.1 * (0.08 * (read + 0.7 - 0.8 * w))
     return rows
 
 

@@ -260,8 +260,8 @@ def test_an_input_holds_in_every_step() -> None:
     results = compiled.run({"i": 2.0}, steps=4, dt=0.5)
     assert results["o_x"].tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(results.time, [0, 0.5, 1.0, 1.5])
-    again = compiled.run({"i": 4.0}, steps=2, dt=0.25)
-    assert again["o_x"].tolist() == [0, 1]
+    repeated = compiled.run({"i": 4.0}, steps=2, dt=0.25)
+    assert repeated["o_x"].tolist() == [0, 1]
     assert len(compiled.prepared._over_time) == 1
 
 

@@ -103,8 +103,10 @@ def test_an_output_of_a_node_that_has_not_run() -> None:
 def test_invalid_thresholds_are_refused(arguments: Model, sentence: str) -> None:
     source = model("one", None, condition("AfterCall", dependency="A", n=1))
     source["g"]["nodes"]["A"]["parameters"]["l"] = {"value": [1, 2]}
-    written = condition("Threshold", dependency="A", threshold=1, comparator=">", **arguments)
-    later = condition("All", dependencies=[condition("AfterPass", n=0), written])
+    tested_condition = condition(
+        "Threshold", dependency="A", threshold=1, comparator=">", **arguments
+    )
+    later = condition("All", dependencies=[condition("AfterPass", n=0), tested_condition])
     source["g"]["conditions"]["termination"]["environment_state_update"] = later
     with pytest.raises(ConditionError) as caught:
         read(source)

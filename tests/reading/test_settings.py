@@ -196,9 +196,9 @@ def test_settings_have_the_stated_dtype(value, dtype):
     y = compiled.run(set={"n.W": value})["y"]
     assert y.dtype == dtype
     assert y.tolist() == (np.asarray(value, dtype) * np.asarray(2, dtype)).tolist()
-    swept = compiled.run(sweep={"n.W": [value, value]})["y"]
-    assert swept.dtype == dtype
-    assert swept[1].tolist() == y.tolist()
+    sweep_run = compiled.run(sweep={"n.W": [value, value]})["y"]
+    assert sweep_run.dtype == dtype
+    assert sweep_run[1].tolist() == y.tolist()
 
 
 def test_settings_beyond_the_stated_dtype_are_refused():

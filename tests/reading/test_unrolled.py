@@ -220,9 +220,9 @@ def test_the_iteration_number_indexes_a_list() -> None:
     ],
 )
 def test_too_many_iterations(source: Any, sentence: str) -> None:
-    with pytest.raises(TripCountError, match=sentence) as raised:
+    with pytest.raises(TripCountError, match=sentence) as caught:
         mdf_loop.compile(source, unroll=64).run()
-    assert raised.value.findings[0].where == "$.graphs[0].nodes['A'].functions['f']"
+    assert caught.value.findings[0].where == "$.graphs[0].nodes['A'].functions['f']"
 
 
 def test_the_dtype_stays() -> None:

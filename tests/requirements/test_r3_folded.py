@@ -38,8 +38,8 @@ def test_r3_02_the_output_of_an_iteration_is_the_next_input(
     x: float, y: float, expected: float
 ) -> None:
     flat = graph({"scale": node("x y", z="x * y")})
-    folded = mdf_loop.fold(flat, ["scale"], {"z": "x"}, trip_count=5)
-    assert run_to_lists(folded, x=x, y=y)["z"] == pytest.approx(expected, rel=1e-8)
+    folded_model = mdf_loop.fold(flat, ["scale"], {"z": "x"}, trip_count=5)
+    assert run_to_lists(folded_model, x=x, y=y)["z"] == pytest.approx(expected, rel=1e-8)
 
 
 def test_r3_03_a_node_after_the_loop_reads_the_final_value() -> None:
@@ -61,9 +61,9 @@ def test_r3_04_the_initial_value_is_read_after_the_loop() -> None:
         },
         *("start.z0 -> power.z", "start.z0 -> out.z0", "power.z1 -> out.z1"),
     )
-    folded = mdf_loop.fold(flat, ["power"], {"power.z1": "power.z"}, trip_count=5)
+    folded_model = mdf_loop.fold(flat, ["power"], {"power.z1": "power.z"}, trip_count=5)
     z, x, y = 1.2, 0.92, 3.2
-    assert run_to_lists(folded, z=z, x=x, y=y)["result"] == pytest.approx(
+    assert run_to_lists(folded_model, z=z, x=x, y=y)["result"] == pytest.approx(
         z * x**5 * y + z, rel=1e-14
     )
 
@@ -88,8 +88,10 @@ def test_r3_08_a_chain_of_carried_values_is_readable_after_the_loop() -> None:
 def test_r3_08_two_values_swap() -> None:
     flat = graph({"pair": node("x y", a="x * 1", b="y * 1")})
     for rounds, expected in ((3, (2.0, 1.0)), (4, (1.0, 2.0))):
-        folded = mdf_loop.fold(flat, ["pair"], {"a": "pair.y", "b": "pair.x"}, trip_count=rounds)
-        outputs = run_to_lists(folded, x=1.0, y=2.0)
+        folded_model = mdf_loop.fold(
+            flat, ["pair"], {"a": "pair.y", "b": "pair.x"}, trip_count=rounds
+        )
+        outputs = run_to_lists(folded_model, x=1.0, y=2.0)
         assert (outputs["b"], outputs["a"]) == expected
 
 
@@ -107,8 +109,8 @@ def test_r3_11_exit_in_mid_body(x: float, limit: float, expected: tuple[float, .
         *("start.s -> before.s", "start.n -> after.n", "before.p -> after.p"),
         metadata={"outputs": ["before.p", "after.s1", "after.n1"]},
     )
-    folded = mdf_loop.fold(
+    folded_model = mdf_loop.fold(
         flat, ["before", "after"], {"s1": "before.s", "n1": "after.n"}, while_="before.go"
     )
-    outputs = run_to_lists(folded, x=x, limit=limit)
+    outputs = run_to_lists(folded_model, x=x, limit=limit)
     assert (outputs["p"], outputs["s1"], outputs["n1"]) == expected

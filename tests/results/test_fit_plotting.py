@@ -52,9 +52,9 @@ def test_a_panel_for_each_choice(fit: Fit) -> None:
 def test_the_same_fit_gives_the_same_file(fit: Fit, tmp_path: Path, suffix: str) -> None:
     for name in ("one", "two"):
         fit.plot(tmp_path / f"{name}.{suffix}")
-    one, two = ((tmp_path / f"{n}.{suffix}").read_bytes() for n in ("one", "two"))
-    assert one == two
-    assert len(one) > 1000
+    first, second = ((tmp_path / f"{n}.{suffix}").read_bytes() for n in ("one", "two"))
+    assert first == second
+    assert len(first) > 1000
 
 
 def test_a_fit_without_data_cannot_be_plotted(fit: Fit) -> None:

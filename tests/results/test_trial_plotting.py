@@ -170,9 +170,9 @@ def test_traces_of_many_trials_are_thinned(compiled: Any) -> None:
     results = compiled.run(trials=1000, steps=5, only=["A.s"])
     figure = results.plot()
     assert len(figure.axes[0].collections[0].get_segments()) == 200
-    swept = compiled.run(trials=3, steps=5, only=["A.s"], sweep={"A.s": [0.0, 1.0]}).plot()
-    assert len(swept.axes[0].collections[0].get_segments()) == 6
-    assert swept.axes[0].collections[0].get_array().tolist() == [0.0] * 3 + [1.0] * 3
+    sweep_run = compiled.run(trials=3, steps=5, only=["A.s"], sweep={"A.s": [0.0, 1.0]}).plot()
+    assert len(sweep_run.axes[0].collections[0].get_segments()) == 6
+    assert sweep_run.axes[0].collections[0].get_array().tolist() == [0.0] * 3 + [1.0] * 3
 
 
 @pytest.mark.parametrize(

@@ -169,9 +169,9 @@ def same(program: Program, arrays: Mapping[str, Any], seed: int, *, breaks: bool
     if segments is None:
         return False
     unbroken = Session(program, STANDARD).run(arrays)
-    partial = run(segments, arrays, by_chance(np.random.default_rng(seed), breaks=breaks))
-    assert (partial.stopped_by, partial.missing) == (None, {})
-    same_outputs(partial.outputs, unbroken)
+    partial_run = run(segments, arrays, by_chance(np.random.default_rng(seed), breaks=breaks))
+    assert (partial_run.stopped_by, partial_run.missing) == (None, {})
+    same_outputs(partial_run.outputs, unbroken)
     return True
 
 
@@ -186,8 +186,8 @@ def same_bits(actual: Any, expected: Any, name: str = "") -> None:
     """Check that dtype, shape and bits are equal, for a sequence member by member."""
     if expected is None or isinstance(expected, list):
         assert type(actual) is type(expected), name
-        for one, other in zip(actual or (), expected or (), strict=True):
-            same_bits(one, other, name)
+        for first, second in zip(actual or (), expected or (), strict=True):
+            same_bits(first, second, name)
         return
     assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape), name
     if expected.dtype == object:

@@ -109,9 +109,9 @@ def test_a_stopped_run_returns_partial_results() -> None:
 
 def test_a_checkpoint_is_of_one_engine(neuron, tmp_path) -> None:
     file, words = tmp_path / "run.ckpt", {"steps": 20, "dt": 0.01, "engine": "interpreter"}
-    whole = neuron.run(**words)
+    unbroken_run = neuron.run(**words)
     neuron.run(**{**words, "steps": 8}, checkpoint=file)
-    same(whole, neuron.run(**words, resume=file))
+    same(unbroken_run, neuron.run(**words, resume=file))
     with pytest.raises(mdf_loop.LoopError, match="engine"):
         neuron.run(**{**words, "engine": "onnxruntime"}, resume=file)
 

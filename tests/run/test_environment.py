@@ -61,25 +61,25 @@ def test_a_loop_that_is_not_native_without_llvmlite(monkeypatch: pytest.MonkeyPa
 def test_a_checkpoint_of_another_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
-    saved = tmp_path / "c"
-    model().run(steps=5, checkpoint=saved)
+    checkpoint_path = tmp_path / "c"
+    model().run(steps=5, checkpoint=checkpoint_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model().run(steps=9, resume=saved)
+        model().run(steps=9, resume=checkpoint_path)
     other(monkeypatch, word, "0.0")
-    before = saved.read_bytes()
+    bytes_before = checkpoint_path.read_bytes()
     with pytest.raises(InputError, match=rf"'c' was begun with {word} .* \(here: 0.0\)") as error:
-        model().run(steps=9, resume=saved)
+        model().run(steps=9, resume=checkpoint_path)
     assert "leave resume (--resume) out" in str(error.value)
-    assert saved.read_bytes() == before
+    assert checkpoint_path.read_bytes() == bytes_before
 
 
 def test_another_processor_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saved = tmp_path / "c"
-    model().run(steps=5, checkpoint=saved)
+    checkpoint_path = tmp_path / "c"
+    model().run(steps=5, checkpoint=checkpoint_path)
     other(monkeypatch, "processor", "another")
     with pytest.warns(UserWarning, match=r"was begun on the processor .* \(here: another\)"):
-        model().run(steps=9, resume=saved)
+        model().run(steps=9, resume=checkpoint_path)
 
 
 def test_a_missing_environment_record_is_a_warning() -> None:

@@ -77,7 +77,7 @@ WALK = model(
 
 @pytest.mark.parametrize("times", [30, 45])
 def test_values_of_known_size_are_refused_before(times: int) -> None:
-    before = resident()
+    memory_before = resident()
     for node, inputs in (
         ({"parameters": {"x0": {"value": [1.0, 2.0]}}}, {}),
         ({"input_ports": {"x0": {"shape": [2]}}}, {"x0": [1.0, 2.0]}),
@@ -86,7 +86,7 @@ def test_values_of_known_size_are_refused_before(times: int) -> None:
         with pytest.raises(MemoryLimitError, match=rf"'A.x{times}:Concat', float64\[") as caught:
             compiled.run(inputs, memory_limit="4GB")
         assert f"nodes['A'].functions['x{times}']" in str(caught.value)
-    assert resident() - before < 10**8
+    assert resident() - memory_before < 10**8
 
 
 def test_a_limit_is_of_a_run() -> None:

@@ -59,8 +59,8 @@ def test_rows_are_the_same_whether_copied_or_not(
     monkeypatch.setattr(Recorder, "room", lambda self, numbers: NO_ROOM)
     copied = rows(compiled, **options)
     for name, array in copied.items():
-        np.testing.assert_array_equal(there[name], array)
-        assert there[name].dtype == array.dtype
+        np.testing.assert_array_equal(other_rows[name], array)
+        assert other_rows[name].dtype == array.dtype
 
 
 @pytest.mark.native

@@ -45,10 +45,10 @@ def test_why_each_loop_has_stopped() -> None:
     program, arrays = opened(CHAIN)
     segments = cut(program)
     assert segments is not None
-    partial = run(segments, arrays, follow_loop)
-    assert partial.loops["A.f"] == LoopReport(8, StopReason.TRIP_COUNT)
-    assert partial.loops["B.f"].stopped_by is StopReason.CONDITION
-    assert partial.loops["B.f"].iterations == int(partial.outputs["B.f.iterations"]) > 8
+    partial_run = run(segments, arrays, follow_loop)
+    assert partial_run.loops["A.f"] == LoopReport(8, StopReason.TRIP_COUNT)
+    assert partial_run.loops["B.f"].stopped_by is StopReason.CONDITION
+    assert partial_run.loops["B.f"].iterations == int(partial_run.outputs["B.f.iterations"]) > 8
     bounded = reports(NEWTON, options=Options(max_iterations=3))
     assert bounded == {"A.loop": LoopReport(3, StopReason.MAX_ITERATIONS)}
     args = {"M": 3, "cond": True, "v_initial": "(1.0,)"}
@@ -97,44 +97,44 @@ def run_until_stopped(source: Any, follower: Any, **inputs: Any) -> Any:
 
 
 def test_stopped_later_operations_use_the_partial_results() -> None:
-    partial, whole = run_until_stopped(CHAIN, after(3))
-    last = whole["A.rows"][2]
-    assert partial.stopped_by is StopReason.INTERRUPTED
-    assert partial.outputs["A.rows"].tolist() == whole["A.rows"][:3].tolist()
-    assert partial.outputs["A.last"] == partial.outputs["C.x"] * 1 == last
-    assert partial.loops["A.f"] == LoopReport(3, StopReason.INTERRUPTED)
+    partial_run, unbroken_outputs = run_until_stopped(CHAIN, after(3))
+    last = unbroken_outputs["A.rows"][2]
+    assert partial_run.stopped_by is StopReason.INTERRUPTED
+    assert partial_run.outputs["A.rows"].tolist() == unbroken_outputs["A.rows"][:3].tolist()
+    assert partial_run.outputs["A.last"] == partial_run.outputs["C.x"] * 1 == last
+    assert partial_run.loops["A.f"] == LoopReport(3, StopReason.INTERRUPTED)
 
 
 def test_stopped_later_loops_are_not_begun() -> None:
-    partial, whole = run_until_stopped(CHAIN, after(3))
-    rows = whole["A.rows"][:3]
-    assert partial.loops["B.f"] == LoopReport(0, StopReason.INTERRUPTED)
-    assert partial.outputs["B.f.iterations"] == 0
-    assert partial.outputs["B.rows"].shape == (0,)
-    assert partial.outputs["B.last"] == rows[2] * rows.sum()
+    partial_run, unbroken_outputs = run_until_stopped(CHAIN, after(3))
+    rows = unbroken_outputs["A.rows"][:3]
+    assert partial_run.loops["B.f"] == LoopReport(0, StopReason.INTERRUPTED)
+    assert partial_run.outputs["B.f.iterations"] == 0
+    assert partial_run.outputs["B.rows"].shape == (0,)
+    assert partial_run.outputs["B.last"] == rows[2] * rows.sum()
 
 
 def test_stopped_missing_outputs_have_a_reason() -> None:
-    partial, whole = run_until_stopped(CHAIN, after(3))
-    assert set(partial.missing) == {"C.z"}
-    assert "a subscript is outside of its array" in partial.missing["C.z"]
-    assert set(partial.outputs) == set(whole) - {"C.z"}
+    partial_run, unbroken_outputs = run_until_stopped(CHAIN, after(3))
+    assert set(partial_run.missing) == {"C.z"}
+    assert "a subscript is outside of its array" in partial_run.missing["C.z"]
+    assert set(partial_run.outputs) == set(unbroken_outputs) - {"C.z"}
 
 
 def test_stopped_in_the_second_loop() -> None:
-    partial, whole = run_until_stopped(CHAIN, after(10))
-    assert partial.loops["A.f"] == LoopReport(8, StopReason.TRIP_COUNT)
-    assert partial.loops["B.f"] == LoopReport(10, StopReason.INTERRUPTED)
-    assert partial.outputs["B.rows"].tolist() == whole["B.rows"][:10].tolist()
-    assert partial.outputs["C.z"] == whole["B.rows"][0] + 10
-    assert not partial.missing
+    partial_run, unbroken_outputs = run_until_stopped(CHAIN, after(10))
+    assert partial_run.loops["A.f"] == LoopReport(8, StopReason.TRIP_COUNT)
+    assert partial_run.loops["B.f"] == LoopReport(10, StopReason.INTERRUPTED)
+    assert partial_run.outputs["B.rows"].tolist() == unbroken_outputs["B.rows"][:10].tolist()
+    assert partial_run.outputs["C.z"] == unbroken_outputs["B.rows"][0] + 10
+    assert not partial_run.missing
 
 
 def test_stopped_before_the_first_iteration() -> None:
-    partial, _ = run_until_stopped(CHAIN, lambda stepper, stopping: StopReason.TIME_LIMIT)
-    assert partial.outputs["A.rows"].shape == (0,)
-    assert partial.outputs["A.last"] == 1.5
-    assert partial.loops["A.f"] == LoopReport(0, StopReason.TIME_LIMIT)
+    partial_run, _ = run_until_stopped(CHAIN, lambda stepper, stopping: StopReason.TIME_LIMIT)
+    assert partial_run.outputs["A.rows"].shape == (0,)
+    assert partial_run.outputs["A.last"] == 1.5
+    assert partial_run.loops["A.f"] == LoopReport(0, StopReason.TIME_LIMIT)
 
 
 def test_stopped_rows_that_are_all_alike_are_as_many_as_iterations() -> None:
@@ -142,8 +142,8 @@ def test_stopped_rows_that_are_all_alike_are_as_many_as_iterations() -> None:
     source = loop_model(
         args, {"x_next": "x + a", "r": "a"}, carried="x", recorded="r", port_values={"a": 0.5}
     )
-    partial, _ = run_until_stopped(source, after(7))
-    assert partial.outputs["A.r1"].tolist() == [0.5] * 7
+    partial_run, _ = run_until_stopped(source, after(7))
+    assert partial_run.outputs["A.r1"].tolist() == [0.5] * 7
 
 
 ENDLESS = loop_model(
@@ -160,10 +160,10 @@ def test_a_loop_that_never_ends_is_stopped(reason: StopReason) -> None:
     with Stopping(limit) as stopping:
         if limit is None:
             threading.Timer(0.3, stopping.ask, [reason]).start()
-        partial = run_in_segments(segments, arrays, stopping)
-    assert partial.stopped_by is reason
-    assert partial.loops["A.loop"].stopped_by is reason
-    assert partial.outputs["A.r0"] == partial.loops["A.loop"].iterations > 0
+        partial_run = run_in_segments(segments, arrays, stopping)
+    assert partial_run.stopped_by is reason
+    assert partial_run.loops["A.loop"].stopped_by is reason
+    assert partial_run.outputs["A.r0"] == partial_run.loops["A.loop"].iterations > 0
 
 
 def test_stopped_in_a_straight_segment_dependent_outputs_are_missing() -> None:
@@ -179,10 +179,10 @@ def test_stopped_in_a_straight_segment_dependent_outputs_are_missing() -> None:
         return reason
 
     with Stopping(grace=0.0) as stopping:
-        partial = run_in_segments(segments, arrays, stopping, follower)
-    assert partial.stopped_by is StopReason.TIME_LIMIT
-    assert set(partial.outputs) >= {"A.rows", "A.last", "C.x"}
-    assert partial.missing["B.rows"] == StopReason.TIME_LIMIT.value
+        partial_run = run_in_segments(segments, arrays, stopping, follower)
+    assert partial_run.stopped_by is StopReason.TIME_LIMIT
+    assert set(partial_run.outputs) >= {"A.rows", "A.last", "C.x"}
+    assert partial_run.missing["B.rows"] == StopReason.TIME_LIMIT.value
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_several_threads_use_the_same_pieces() -> None:
     segments = cut(program)
     assert segments is not None
     starts = [0.1 * k for k in range(8)]
-    alone = [Session(program, STANDARD).run({**arrays, "x": np.array(x)}) for x in starts]
+    single_run = [Session(program, STANDARD).run({**arrays, "x": np.array(x)}) for x in starts]
     outputs: dict[int, Any] = {}
 
     def work(number: int) -> None:
@@ -241,7 +241,7 @@ def test_several_threads_use_the_same_pieces() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    for number, expected in enumerate(alone):
+    for number, expected in enumerate(single_run):
         same_outputs(outputs[number], expected)
 
 
@@ -255,9 +255,9 @@ def test_loop_outputs_are_not_copied() -> None:
         steppers.append(stepper)
         return follow_loop(stepper, stopping)
 
-    partial = run(segments, arrays, follower)
+    partial_run = run(segments, arrays, follower)
     (rows,) = steppers[0].rows.arrays().values()
-    assert np.shares_memory(partial.outputs["A.r0"], rows)
+    assert np.shares_memory(partial_run.outputs["A.r0"], rows)
     assert len(segments.segments) == 1
 
 
@@ -279,13 +279,13 @@ def test_outputs_that_need_all_rows_are_missing_after_a_stop(row: str) -> None:
         FIFTY, {"x_next": "x + a", "r": row}, carried="x", recorded="r", port_values={"a": 0.5}
     )
     more = {"mean": "numpy.mean(loop[1])", "last": "loop[1][-1]", "twice": "loop[0] * 2"}
-    partial, whole = run_until_stopped(with_outputs(source, **more), after(7))
-    assert set(partial.missing) == {"A.mean", "A.last"}
-    assert partial.missing["A.mean"] == StopReason.INTERRUPTED.value
-    assert partial.outputs["A.r1"].tolist() == whole["A.r1"][:7].tolist()
-    assert partial.outputs["A.twice"] == 2 * partial.outputs["A.r0"] == 9.0
-    complete, whole = run_until_stopped(with_outputs(source, **more), follow_loop)
-    same_outputs(complete.outputs, whole)
+    partial_run, unbroken_outputs = run_until_stopped(with_outputs(source, **more), after(7))
+    assert set(partial_run.missing) == {"A.mean", "A.last"}
+    assert partial_run.missing["A.mean"] == StopReason.INTERRUPTED.value
+    assert partial_run.outputs["A.r1"].tolist() == unbroken_outputs["A.r1"][:7].tolist()
+    assert partial_run.outputs["A.twice"] == 2 * partial_run.outputs["A.r0"] == 9.0
+    complete, unbroken_outputs = run_until_stopped(with_outputs(source, **more), follow_loop)
+    same_outputs(complete.outputs, unbroken_outputs)
 
 
 def test_the_last_row_of_an_unfinished_loop_is_missing() -> None:
@@ -294,5 +294,5 @@ def test_the_last_row_of_an_unfinished_loop_is_missing() -> None:
     nothing, _ = run_until_stopped(source, lambda stepper, stopping: StopReason.TIME_LIMIT)
     assert "A.r1" in nothing.missing
     assert nothing.outputs["A.r0"] == 1.0
-    partial, _ = run_until_stopped(source, after(3))
-    assert partial.outputs["A.r1"] == 6.0
+    partial_run, _ = run_until_stopped(source, after(3))
+    assert partial_run.outputs["A.r1"] == 6.0

@@ -55,11 +55,11 @@ def compiled() -> dict[str, mdf_loop.CompiledModel]:
 def test_every_keeps_each_kth_row(compiled, monkeypatch, name, dt, small):
     monkeypatch.setattr(over_time, "SMALL_ROWS", small)
     for steps in range(1, 21):
-        full = compiled[name].run(steps=steps, dt=dt)
+        every_row = compiled[name].run(steps=steps, dt=dt)
         for every in range(1, 8):
             thinned = compiled[name].run(steps=steps, dt=dt, every=every)
-            same_rows(whole(thinned), {n: rows[::every] for n, rows in whole(full).items()})
-            same(thinned.state, full.state)
+            same_rows(whole(thinned), {n: rows[::every] for n, rows in whole(every_row).items()})
+            same(thinned.state, every_row.state)
 
 
 @pytest.mark.slow
@@ -81,14 +81,14 @@ def test_last_rows_of_members():
     """Check the last rows of a sweep in chunks of any length, also next to a second reduction."""
     model = mdf_loop.compile(EXAMPLES / "parameter_sweep" / "model.yaml", device="cpu")
     options = {"sweep": {"current": np.linspace(0, 2, 700)}, "steps": 50, "dt": 0.1}
-    full = model.run(**options)
+    every_row = model.run(**options)
     for length in (1, 7, 50):
         with lengths(lambda length=length: length):
             last = model.run(**options, reduce={"v": "last"})
             both = model.run(**options, reduce={"v": ["last", "max"]})
-        np.testing.assert_array_equal(last["fn.v.last"], full["v"][:, -1])
-        np.testing.assert_array_equal(both["fn.v.last"], full["v"][:, -1])
-        np.testing.assert_array_equal(both["fn.v.max"], full["v"].max(axis=1))
+        np.testing.assert_array_equal(last["fn.v.last"], every_row["v"][:, -1])
+        np.testing.assert_array_equal(both["fn.v.last"], every_row["v"][:, -1])
+        np.testing.assert_array_equal(both["fn.v.max"], every_row["v"].max(axis=1))
 
 
 def test_rows_left_out_have_a_part_in_the_type():
@@ -98,8 +98,8 @@ def test_rows_left_out_have_a_part_in_the_type():
         "output_ports": {"v": {"value": "v"}},
     }
     compiled = mdf_loop.compile(graph(n=node), device="cpu")
-    full, thinned = compiled.run(steps=3, dt=1.0), compiled.run(steps=3, dt=1.0, every=5)
-    assert full["v"].dtype == thinned["v"].dtype == "float64"
+    every_row, thinned = compiled.run(steps=3, dt=1.0), compiled.run(steps=3, dt=1.0, every=5)
+    assert every_row["v"].dtype == thinned["v"].dtype == "float64"
     assert thinned["v"].tolist() == [1.0]
 
 
@@ -216,10 +216,12 @@ def test_a_sweep_goes_on(compiled, name, sweep):
 
 def test_members_start_from_the_state_of_one_run(compiled):
     state = compiled["arrays"].run(steps=4, dt=0.5).state
-    swept = compiled["arrays"].run(sweep={"net.leak": [0.5, 0.25]}, steps=3, dt=0.5, state=state)
+    sweep_run = compiled["arrays"].run(
+        sweep={"net.leak": [0.5, 0.25]}, steps=3, dt=0.5, state=state
+    )
     for k, leak in enumerate([0.5, 0.25]):
         single = compiled["arrays"].run(set={"net.leak": leak}, steps=3, dt=0.5, state=state)
-        np.testing.assert_array_equal(swept["net.r"][k], single["net.r"])
+        np.testing.assert_array_equal(sweep_run["net.r"][k], single["net.r"])
 
 
 def test_a_state_becomes_an_array_in_a_sweep():
@@ -234,12 +236,12 @@ def test_a_state_becomes_an_array_in_a_sweep():
     }
     compiled = mdf_loop.compile(graph(n=node), device="cpu")
     ks = [1.0, 2.0, 4.0]
-    swept = compiled.run(sweep={"n.k": ks}, steps=4, dt=0.5)
-    for row, k in zip(swept["v"], ks, strict=True):
+    sweep_run = compiled.run(sweep={"n.k": ks}, steps=4, dt=0.5)
+    for row, k in zip(sweep_run["v"], ks, strict=True):
         np.testing.assert_array_equal(row, compiled.run(set={"n.k": k}, steps=4, dt=0.5)["v"])
     first = compiled.run(sweep={"n.k": ks}, steps=1, dt=0.5)
     second = compiled.run(sweep={"n.k": ks}, steps=3, dt=0.5, state=first.state)
-    np.testing.assert_array_equal(second["v"], swept["v"][:, 1:])
+    np.testing.assert_array_equal(second["v"], sweep_run["v"][:, 1:])
 
 
 # --- states that are none -------------------------------------------------------------------------
@@ -286,8 +288,13 @@ def test_wrong_states_are_refused(compiled, state, sentence):
 
 def test_valid_forms_of_a_state(compiled):
     exact = compiled["neuron"].run(steps=2, dt=0.5, state=neuron_state())
-    plain = {"step": 3, "time": 1.0, "parameter fn.v": 0.5, "parameter fn.w": np.float32(0.25)}
-    same(compiled["neuron"].run(steps=2, dt=0.5, state=plain), exact)
+    plain_state = {
+        "step": 3,
+        "time": 1.0,
+        "parameter fn.v": 0.5,
+        "parameter fn.w": np.float32(0.25),
+    }
+    same(compiled["neuron"].run(steps=2, dt=0.5, state=plain_state), exact)
 
 
 def test_states_of_other_models_are_refused(compiled):
@@ -295,9 +302,9 @@ def test_states_of_other_models_are_refused(compiled):
     for name in ("pair", "arrays", "scheduled"):
         with pytest.raises(InputError, match="the state is not one of this model"):
             compiled[name].run(steps=2, dt=0.5, state=state)
-    narrow = mdf_loop.compile(NEURON, device="cpu", precision="float32")
+    float32_values = mdf_loop.compile(NEURON, device="cpu", precision="float32")
     with pytest.raises(InputError, match=r"is float64\[\], but this model carries float32\[\]"):
-        narrow.run(steps=2, dt=0.5, state=state)
+        float32_values.run(steps=2, dt=0.5, state=state)
 
 
 def test_sweeps_of_other_sizes(compiled):

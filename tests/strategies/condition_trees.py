@@ -93,9 +93,9 @@ def graphs(draw: st.DrawFn, ids: str) -> Model:
     """Draw nodes with counters `c` and values `v`, with forward edges and edges to ports with defaults."""
     nodes, edges = {}, {}
     order = draw(st.permutations(ids))
-    for place, receiver in enumerate(order):
+    for index, receiver in enumerate(order):
         ports: Model = {}
-        for sender in order[:place]:
+        for sender in order[:index]:
             if draw(st.integers(0, 2)) == 0:
                 edges[sender + receiver] = edge(sender, receiver, f"x{sender}", draw(_OUTPUTS))
                 ports[f"x{sender}"] = {}
@@ -172,7 +172,7 @@ def timed_models(draw: st.DrawFn) -> Model:
     ids = "ABC"[: draw(st.integers(1, 3))]
     edges = {"AB": edge("A", "B", "x")} if ids == "AB" else {}
     nodes = {i: _node(draw, {"x": {}} if edges and i == "B" else {}) for i in ids}
-    governed = {i: draw(times(ids)) for i in ids if draw(st.integers(0, 2))}
+    conditions_by_node = {i: draw(times(ids)) for i in ids if draw(st.integers(0, 2))}
     ending = draw(
         st.one_of(
             st.integers(1, 4).map(lambda n: condition("AfterNPasses", n=n)),
@@ -180,4 +180,4 @@ def timed_models(draw: st.DrawFn) -> Model:
             st.integers(1, 3).map(lambda n: condition("AfterNCalls", dependency="A", n=n)),
         )
     )
-    return conditioned({"nodes": nodes, "edges": edges}, governed, ending)
+    return conditioned({"nodes": nodes, "edges": edges}, conditions_by_node, ending)

@@ -72,15 +72,15 @@ class ProgramBuilder(OperationBuilder):
 
     def loop(self, s: Scope, depth: int) -> None:
         """Append a loop that carries, scans and records random values."""
-        b, inside = s.b, s.b.body()
-        frame = self.frame(s, inside)
-        number, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+        b, body = s.b, s.b.body()
+        frame = self.frame(s, body)
+        number, go = body.new("int64", (), "i"), body.new("bool", (), "go")
         initials = [self.pick(s) for _ in range(1 + self.below(3))]
         counted = [self.whole(s)] if self.below(2) else []
         first = self.whole(s) if self.below(3) == 0 else None
-        enters = [inside.new(v.dtype, v.shape, "enter") for v in (*initials, *counted)]
+        enters = [body.new(v.dtype, v.shape, "enter") for v in (*initials, *counted)]
         wholes = enters[len(initials) :]
-        inner = s.inside(inside)
+        inner = s.inside(body)
         inner.values += [*(each.row for each in frame.scanned), *enters[: len(initials)]]
         inner.wholes += [number, *wholes]
         if frame.kind == "for" and first is None:
@@ -89,8 +89,8 @@ class ProgramBuilder(OperationBuilder):
             self.condition(inner, enters[0]) if frame.start is not None else (None, None)
         )
         self.grow(inner, depth - 1)
-        leaves = [self.shaped(inside, self.pick(inner), e.shape or ()) for e in enters]
-        leaves[len(initials) :] = [inside.op("Add", whole, number) for whole in wholes]
+        leaves = [self.shaped(body, self.pick(inner), e.shape or ()) for e in enters]
+        leaves[len(initials) :] = [body.op("Add", whole, number) for whole in wholes]
         leaves[:1] = [half] if half is not None else leaves[:1]
         rows = [self.pick(inner) for _ in range(self.below(3))]
         known = b.constant_of(frame.trip) if frame.kind == "for" else None
@@ -110,7 +110,7 @@ class ProgramBuilder(OperationBuilder):
                 for each in zip((*initials, *counted), enters, leaves, finals, strict=True)
             ),
             recorded=tuple(map(Recorded, rows, stacks)),
-            ops=tuple(inside.ops),
+            ops=tuple(body.ops),
             scanned=frame.scanned,
             first=first,
             count=count,
@@ -135,8 +135,8 @@ class ProgramBuilder(OperationBuilder):
             return _Frame(kind, trip, start, (self.scan(inside, rows, 0),))
         trip = scalar(b, self.below(4), "int64")
         if s.wholes and self.below(2):
-            more = b.op("Add", s.wholes[self.below(len(s.wholes))], trip)
-            trip = b.op("Mod", more, scalar(b, 4, "int64"))
+            increased = b.op("Add", s.wholes[self.below(len(s.wholes))], trip)
+            trip = b.op("Mod", increased, scalar(b, 4, "int64"))
         many = range(self.below(3))
         scanned = [self.scan(inside, self.of_shape(s, (3, 3)), self.below(2)) for _ in many]
         return _Frame(kind, trip, start, tuple(scanned))
@@ -154,10 +154,10 @@ class ProgramBuilder(OperationBuilder):
     def condition(self, s: Scope, enter: Value) -> tuple[Value, Value]:
         """Return a value that decreases in each iteration, and the condition that the value is above a limit."""
         b = s.b
-        half = b.op("Mul", enter, self.number(b, 0.5))
-        size = b.op("ReduceSum", b.op("Mul", half, half), keepdims=0)
-        s.values.append(half)
-        return half, b.op("Greater", size, self.number(b, 0.01))
+        half_value = b.op("Mul", enter, self.number(b, 0.5))
+        size = b.op("ReduceSum", b.op("Mul", half_value, half_value), keepdims=0)
+        s.values.append(half_value)
+        return half_value, b.op("Greater", size, self.number(b, 0.01))
 
     def whole(self, s: Scope) -> Value:
         if s.wholes and self.below(2):

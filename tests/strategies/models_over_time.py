@@ -264,9 +264,9 @@ def _node(draw: st.DrawFn, interface: _Interface, focus: Focus) -> dict[str, Any
 
 
 def _output(draw: st.DrawFn, names: Names, kind: str, focus: Focus) -> str:
-    known = [name for name, other in names.items() if other == kind]
-    if known and draw(st.booleans()):
-        return draw(st.sampled_from(known))
+    names_of_kind = [name for name, other in names.items() if other == kind]
+    if names_of_kind and draw(st.booleans()):
+        return draw(st.sampled_from(names_of_kind))
     return expression(draw, names, kind, focus.depth)
 
 

@@ -68,16 +68,16 @@ class RuntimeExtentsBuilder(ArrayProgramBuilder):
         """Append an inner loop that records as many rows as a number or a condition determines."""
         if self.draw(st.booleans()):
             return super().inner(b, pool, depth)
-        inside = b.body()
-        j, go = inside.new("int64", (), "j"), inside.new("bool", (), "go")
+        body = b.body()
+        j, go = body.new("int64", (), "j"), body.new("bool", (), "go")
         initial = self.pick(pool)
-        enter = self.entering(inside, initial)
-        body_values = self.grow(inside, [*pool, j, go, enter], depth - 1, 1)
-        leave = self.leaving(inside, body_values, enter)
+        enter = self.entering(body, initial)
+        body_values = self.grow(body, [*pool, j, go, enter], depth - 1, 1)
+        leave = self.leaving(body, body_values, enter)
         row = self.pick(body_values[-4:])
         counted = self.draw(st.booleans())
         number = self.small(b, pool)
-        more = inside.op("Less", inside.op("Add", j, b.constant(np.array(1))), number)
+        increased = body.op("Less", body.op("Add", j, b.constant(np.array(1))), number)
         begins = None if counted else b.op("Greater", number, b.constant(np.array(0)))
         final = self.ending(b, enter)
         stack = b.new(row.dtype, (b.name("rows"), *(row.shape or ())), "stack")
@@ -85,8 +85,8 @@ class RuntimeExtentsBuilder(ArrayProgramBuilder):
         b.append(
             Loop(
                 *(b.name("inner"), number if counted else None, begins, j, go),
-                *(None if counted else more, (Carried(initial, enter, leave, final),)),
-                *((Recorded(row, stack),), tuple(inside.ops)),
+                *(None if counted else increased, (Carried(initial, enter, leave, final),)),
+                *((Recorded(row, stack),), tuple(body.ops)),
                 count=count,
                 where="$.inner",
                 dynamic_shapes=enter in self.changing,

@@ -112,10 +112,10 @@ class LoopProgramBuilder:
         """Return a new input of the program."""
         value = b.new(dtype, shape, name)
         extents = {**self.extents, "time": MOST_ROWS}
-        known = tuple(extents.get(extent, extent) for extent in shape or ())
+        fixed_shape = tuple(extents.get(extent, extent) for extent in shape or ())
         if array is None:
             seed = self.draw(st.integers(0, 2**32 - 1))
-            array = numbers(seed, dtype, known, self.hardness)
+            array = numbers(seed, dtype, fixed_shape, self.hardness)
         self.inputs.append(value)
         self.arrays[value.name] = np.asarray(array, dtype)
         return value
@@ -162,8 +162,8 @@ class LoopProgramBuilder:
             out = self.flag(inside, body_values)
         if ends == "while":
             assert out is not None
-            more = inside.op("Less", i, b.constant(np.array(begin + most - 1)))
-            out = inside.op("And", out, more)
+            may_continue = inside.op("Less", i, b.constant(np.array(begin + most - 1)))
+            out = inside.op("And", out, may_continue)
         number = most if ends == "for" and trip not in self.inputs else "rows"
         stacks = [Recorded(v, b.new(v.dtype, (number, *(v.shape or ())), "stack")) for v in rows]
         finals = [self.ending(b, v) for v in enters]
@@ -297,10 +297,10 @@ class LoopProgramBuilder:
     def operands(self, b: Builder, pool: list[Value], call: Call) -> list[Value]:
         """Draw operands for an operation, independently or to fit the first operand."""
         chosen_operands: list[Value] = []
-        for place, dtype in zip(call.places, call.dtypes, strict=True):
+        for index, dtype in zip(call.places, call.dtypes, strict=True):
             fits = pool
             if chosen_operands and call.is_shaped_by_first:
-                shapes = [()] if call.is_single(place) else [(), chosen_operands[0].shape]
+                shapes = [()] if call.is_single(index) else [(), chosen_operands[0].shape]
                 fits = [value for value in pool if value.shape in shapes]
             chosen_operands.append(self.operand(b, fits, dtype))
         return chosen_operands

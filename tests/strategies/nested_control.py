@@ -92,8 +92,8 @@ def graph(block: Sequence[Any], names: dict[str, str], fresh: Iterator[int]) -> 
             now[statement.name] = f"s{k}"
             continue
         functions[f"c{k}"] = control(statement, now, functions, k, fresh)
-        for place, name in enumerate("ab"):
-            functions[f"{name}{k}"] = f"c{k}[{place}]"
+        for index, name in enumerate("ab"):
+            functions[f"{name}{k}"] = f"c{k}[{index}]"
             now[name] = f"{name}{k}"
     k = next(fresh)
     return Graph({f"a_{k}": now["a"], f"b_{k}": now["b"]}, functions)

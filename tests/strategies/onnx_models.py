@@ -388,9 +388,9 @@ class GraphBuilder:
         for _ in range(3):
             self.fill(graph, 0, 2)
         self.loop(graph, 0)
-        computed = graph.own[len(inputs) :]
+        appended = graph.own[len(inputs) :]
         results = list(
-            dict.fromkeys([*self.rng.sample(computed, min(3, len(computed))), computed[-1]])
+            dict.fromkeys([*self.rng.sample(appended, min(3, len(appended))), appended[-1]])
         )
         proto = helper.make_graph(
             graph.nodes, "random", [self.info(v, open_=True) for v in inputs],

@@ -97,6 +97,6 @@ def programs(draw: st.DrawFn) -> Program:
     grower, b = ProgramBuilder(draw), ModelBuilder()
     inputs = [b.new("float64", (3,), name) for name in GIVEN]
     pool = grower.grow(b, inputs, 3)
-    computed = pool[len(inputs) :]
-    outputs = {f"y{k}": value for k, value in enumerate(computed) if draw(st.booleans())}
-    return program(b, inputs, **(outputs or {"y": computed[-1]}))
+    appended = pool[len(inputs) :]
+    outputs = {f"y{k}": value for k, value in enumerate(appended) if draw(st.booleans())}
+    return program(b, inputs, **(outputs or {"y": appended[-1]}))

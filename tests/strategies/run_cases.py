@@ -135,9 +135,9 @@ def varied(source: Any, options: Mapping[str, Any], seed: int) -> Case | None:
     case = whole_case(source, {**options, "steps": int(rng.integers(1, MOST_STEPS))})
     if case is None:
         return None
-    whole = unbroken(case)
+    unbroken_run = unbroken(case)
     for way in rng.permutation(len(ARGUMENT_ADDERS))[: rng.integers(0, 6)]:
-        case = with_more(case, ARGUMENT_ADDERS[way], rng, whole) or case
+        case = with_more(case, ARGUMENT_ADDERS[way], rng, unbroken_run) or case
     return case
 
 
@@ -146,10 +146,10 @@ def with_each_argument(source: Any, options: Mapping[str, Any], one_in: int = 1)
     rng = np.random.default_rng(0)
     case = whole_case(source, {**options, "steps": MOST_STEPS})
     assert case is not None
-    whole = unbroken(case)
+    unbroken_run = unbroken(case)
     yield case
     for way in some(ARGUMENT_ADDERS, one_in):
-        if (more := with_more(case, way, rng, whole)) is not None:
+        if (more := with_more(case, way, rng, unbroken_run)) is not None:
             yield more
     for other in some(range(3), one_in):
         if (more := varied(source, options, other)) is not None:

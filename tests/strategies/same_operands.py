@@ -74,10 +74,10 @@ def calls(op_type: str, arrays: tuple[Any, ...], **more: Any) -> Iterator[SameOp
         arrays: Operands of a call whose operands all differ.
         **more: Further fields of `SameOperands`.
     """
-    own = [array for array in arrays if array is not None and array.dtype.kind in "biuf"]
+    own_values = [array for array in arrays if array is not None and array.dtype.kind in "biuf"]
     places = [k for k, array in enumerate(arrays) if array is not None]
     for positions in chain.from_iterable(combinations(places, n) for n in (2, 3, 4)):
-        for shared in (*own, *SHARED):
+        for shared in (*own_values, *SHARED):
             operands = tuple(shared if k in positions else a for k, a in enumerate(arrays))
             call = SameOperands(op_type, positions, operands, **more)
             if _is_valid(call):
@@ -94,8 +94,8 @@ def sample_calls(op_type: str, dtype: str) -> Iterator[SameOperands]:
         a.array(dtype) if isinstance(a, F) else None if a is None else np.asarray(a)
         for a in sample.inputs
     )
-    whole = np.dtype(dtype).kind in "iu"
-    attributes = WHOLE.get(op_type, sample.attributes) if whole else sample.attributes
+    is_integer = np.dtype(dtype).kind in "iu"
+    attributes = WHOLE.get(op_type, sample.attributes) if is_integer else sample.attributes
     return calls(op_type, arrays, attributes=attributes, n_outputs=sample.n_outputs)
 
 

@@ -134,9 +134,9 @@ _FALLBACK = {"list": "numpy.array([{n}, 1])", "table": "numpy.array([[1, {n}], [
 
 def expression(draw: st.DrawFn, names: Names, kind: str = "number", depth: int = 2) -> str:
     """Draw an expression of this kind that reads `names`."""
-    known = [name for name, other in names.items() if other == kind]
-    if depth == 0 or (known and draw(st.integers(0, 3)) == 0):
-        return _leaf(draw, names, kind, known)
+    names_of_kind = [name for name, other in names.items() if other == kind]
+    if depth == 0 or (names_of_kind and draw(st.integers(0, 3)) == 0):
+        return _leaf(draw, names, kind, names_of_kind)
     patterns = [
         pattern
         for pattern in _PATTERNS[kind]
@@ -159,8 +159,8 @@ def _filled(draw: st.DrawFn, pattern: str, names: Names, depth: int) -> str:
             pattern = pattern.replace(hole, expression(draw, names, kind, depth), 1)
     for hole, kind in _NAME_HOLES.items():
         while hole in pattern:
-            known = [name for name, other in names.items() if other == kind]
-            pattern = pattern.replace(hole, draw(st.sampled_from(known)), 1)
+            names_of_kind = [name for name, other in names.items() if other == kind]
+            pattern = pattern.replace(hole, draw(st.sampled_from(names_of_kind)), 1)
     return pattern
 
 
@@ -171,7 +171,7 @@ def update(
 
     A state without an initial value (`started` is False) is 0.0 at first. Added values determine its kind.
     """
-    grown = expression(draw, {**names, name: kind}, kind, depth)
+    grown_expression = expression(draw, {**names, name: kind}, kind, depth)
     other = expression(draw, names, kind, depth)
     patterns = [
         f"{name} + {other}",
@@ -181,9 +181,9 @@ def update(
     if kind == "number" or started:
         patterns += [
             f"{name} + 1",
-            f"numpy.tanh({grown} + {name})",
-            f"({grown} + {name}) % 5",
-            f"{name} + ({grown}) / 8",
-            f"{grown} + 0 * {name}",
+            f"numpy.tanh({grown_expression} + {name})",
+            f"({grown_expression} + {name}) % 5",
+            f"{name} + ({grown_expression}) / 8",
+            f"{grown_expression} + 0 * {name}",
         ]
     return draw(st.sampled_from(patterns))

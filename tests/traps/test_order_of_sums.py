@@ -84,9 +84,9 @@ def test_products_of_float32_differ_for_one_row_alone(case: str) -> None:
             "w": NUMBERS.normal(size=second).astype(dtype),
         }
         session = session_of(op_type, arrays, constants, attributes)
-        whole = session.run(None, arrays)[0]
+        unbroken_outputs = session.run(None, arrays)[0]
         parts = {n: session.run(None, {**arrays, "x": arrays["x"][:n]})[0] for n in (1, 2, 5)}
-        differ[dtype] = [n for n, part in parts.items() if (part != whole[:n]).any()]
+        differ[dtype] = [n for n, part in parts.items() if (part != unbroken_outputs[:n]).any()]
     assert differ == {"float64": [], "float32": [1]}
 
 

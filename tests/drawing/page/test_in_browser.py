@@ -126,8 +126,8 @@ def test_a_value_that_only_passes_through_stays_in_its_frame(opened):
 def test_rows_are_wrapped_in_a_group_whose_ports_stay_in_line(opened, tmp_path):
     tab = opened(write(tmp_path / "encoder.onnx", 13))
     assert tab.js(VISIBLE_BOXES) == 15
-    at = element_box(tab, ".box.group .fold")
-    tab.click(at["x"] + 20, at["y"] + 8)
+    box = element_box(tab, ".box.group .fold")
+    tab.click(box["x"] + 20, box["y"] + 8)
     assert tab.js(VISIBLE_BOXES) > 25
     ends = json.loads(tab.js(WIRES_PER_PORT))
     assert min(ends) >= 1
@@ -143,23 +143,27 @@ def test_rows_are_wrapped_in_a_group_whose_ports_stay_in_line(opened, tmp_path):
 
 def test_a_click_folds_a_frame_in_place(opened):
     tab = opened(NESTED)
-    before, box_count = element_box(tab, f"{FRAME} > .card"), tab.js(VISIBLE_BOXES)
-    tab.click(before["x"] + 40, before["y"] + 12)
-    after = element_box(tab, f"{FRAME} > .card")
+    box_before, box_count = element_box(tab, f"{FRAME} > .card"), tab.js(VISIBLE_BOXES)
+    tab.click(box_before["x"] + 40, box_before["y"] + 12)
+    box_after = element_box(tab, f"{FRAME} > .card")
     assert tab.js(VISIBLE_BOXES) == 4 < box_count
-    assert (after["x"], after["y"]) == pytest.approx((before["x"], before["y"]), abs=1)
+    assert (box_after["x"], box_after["y"]) == pytest.approx(
+        (box_before["x"], box_before["y"]), abs=1
+    )
     assert "7 boxes inside" not in tab.js("document.querySelector('.fold text.title').textContent")
-    tab.click(after["x"] + 40, after["y"] + 12)
-    after = element_box(tab, f"{FRAME} > .card")
+    tab.click(box_after["x"] + 40, box_after["y"] + 12)
+    box_after = element_box(tab, f"{FRAME} > .card")
     assert tab.js(VISIBLE_BOXES) == box_count
-    assert (after["x"], after["y"]) == pytest.approx((before["x"], before["y"]), abs=1)
+    assert (box_after["x"], box_after["y"]) == pytest.approx(
+        (box_before["x"], box_before["y"]), abs=1
+    )
 
 
 def test_all_frames_are_opened_and_folded_by_buttons(opened):
     tab = opened(NESTED)
     for button, box_count in (("fold", 4), ("unfold", 8)):
-        at = element_box(tab, f"#{button}")
-        tab.click(at["midx"], at["midy"])
+        box = element_box(tab, f"#{button}")
+        tab.click(box["midx"], box["midy"])
         assert tab.js(VISIBLE_BOXES) == box_count
 
 
@@ -224,24 +228,32 @@ def test_keys_zoom_and_fit(opened):
 
 def test_the_wheel_zooms_at_the_pointer(opened):
     tab = opened(NESTED)
-    before, size = element_box(tab, f"{FRAME} > .card"), scale(tab)
-    tab.pointer("mouseWheel", before["x"], before["y"], deltaX=0, deltaY=-200)
+    box_before, size = element_box(tab, f"{FRAME} > .card"), scale(tab)
+    tab.pointer("mouseWheel", box_before["x"], box_before["y"], deltaX=0, deltaY=-200)
     tab.wait(f"document.querySelector('#world').getScreenCTM().a > {size} * 1.2")
-    after = element_box(tab, f"{FRAME} > .card")
-    assert (after["x"], after["y"]) == pytest.approx((before["x"], before["y"]), abs=1)
+    box_after = element_box(tab, f"{FRAME} > .card")
+    assert (box_after["x"], box_after["y"]) == pytest.approx(
+        (box_before["x"], box_before["y"]), abs=1
+    )
 
 
 def test_dragging_moves_the_picture_without_selection(opened):
     tab = opened(NESTED)
-    before = element_box(tab, f"{FRAME} > .card")
-    tab.pointer("mousePressed", before["midx"], before["y"] + 60, button="left", clickCount=1)
-    for step in (10, 30, 50):
-        tab.pointer("mouseMoved", before["midx"] + step, before["y"] + 60 + step, button="left")
+    box_before = element_box(tab, f"{FRAME} > .card")
     tab.pointer(
-        "mouseReleased", before["midx"] + 50, before["y"] + 110, button="left", clickCount=1
+        "mousePressed", box_before["midx"], box_before["y"] + 60, button="left", clickCount=1
     )
-    after = element_box(tab, f"{FRAME} > .card")
-    assert (after["x"], after["y"]) == pytest.approx((before["x"] + 50, before["y"] + 50), abs=1)
+    for step in (10, 30, 50):
+        tab.pointer(
+            "mouseMoved", box_before["midx"] + step, box_before["y"] + 60 + step, button="left"
+        )
+    tab.pointer(
+        "mouseReleased", box_before["midx"] + 50, box_before["y"] + 110, button="left", clickCount=1
+    )
+    box_after = element_box(tab, f"{FRAME} > .card")
+    assert (box_after["x"], box_after["y"]) == pytest.approx(
+        (box_before["x"] + 50, box_before["y"] + 50), abs=1
+    )
     assert tab.js("document.querySelector('#details').hidden")
 
 
@@ -251,8 +263,8 @@ def test_wires_of_one_value_are_highlighted_across_frames(opened):
         "[...document.querySelectorAll('.box.loop > [data-end]')]"
         ".find(e => e.textContent.startsWith('i0, 1')).dataset.end"
     )
-    at = element_box(tab, f"[data-end='{number}']")
-    tab.pointer("mouseMoved", at["midx"], at["midy"])
+    box = element_box(tab, f"[data-end='{number}']")
+    tab.pointer("mouseMoved", box["midx"], box["midy"])
     tab.wait("document.querySelectorAll('.lit > .wire').length")
     # from the outer i: into the node, to the trip count of the inner loop, to what it captures, to cell
     assert tab.js("document.querySelectorAll('.lit > .wire').length") == 4
@@ -263,8 +275,8 @@ def test_wires_of_one_value_are_highlighted_across_frames(opened):
 
 def test_details_of_a_box(opened):
     tab = opened(NESTED)
-    at = element_box(tab, ".box.node")
-    tab.click(at["midx"], at["y"] + 10)
+    box = element_box(tab, ".box.node")
+    tab.click(box["midx"], box["y"] + 10)
     details = tab.js("document.querySelector('#details').innerText")
     for text in ("cell", "subtotal_next = subtotal + i * j", "i: int64[]", ".nodes['cell']"):
         assert text in details
@@ -300,8 +312,8 @@ def test_search_opens_and_shows_hits(opened):
 
 def test_a_link_restores_open_and_selected_boxes(opened):
     tab = opened(NESTED)
-    at = element_box(tab, ".box.node")
-    tab.click(at["midx"], at["y"] + 10)
+    box = element_box(tab, ".box.node")
+    tab.click(box["midx"], box["y"] + 10)
     outer = element_box(tab, ".box.owner > .card")
     tab.click(outer["x"] + 30, outer["y"] + 10)
     behind = tab.js("location.hash")

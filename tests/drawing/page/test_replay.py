@@ -197,8 +197,8 @@ def test_a_tooltip_shows_a_trace(opened):
         "[...document.querySelectorAll('.box.loop > [data-end]')]"
         ".find(e => e.textContent.startsWith('total_next→')).dataset.end"
     )
-    at = element_box(tab, f"[data-end='{number}']")
-    tab.pointer("mouseMoved", at["midx"], at["midy"])
+    box = element_box(tab, f"[data-end='{number}']")
+    tab.pointer("mouseMoved", box["midx"], box["midy"])
     tab.wait("document.querySelector('#tip svg') !== null")
     points = tab.js("document.querySelector('#tip polyline').getAttribute('points')").split()
     assert len(points) == 3

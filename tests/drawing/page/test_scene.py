@@ -81,9 +81,9 @@ def test_a_loop_has_rails_and_back_edges():
     rails = [[port.kind if port else "" for port in rail] for rail in (loop.left, loop.right)]
     assert rails == [["trip_count", "iteration", "enter", ""], ["", "", "leave", "recorded"]]
     names = ends_of(scene)
-    back = [(names[w.source], names[w.target], w.label) for w in loop.back]
+    back_edges = [(names[w.source], names[w.target], w.label) for w in loop.back]
     title = "for i in range(M=n)"
-    assert back == [(f"{title}.total_next", f"{title}.total", "t+1")]
+    assert back_edges == [(f"{title}.total_next", f"{title}.total", "t+1")]
     assert ("n = 5", f"{title}.n") in wired(scene)
     assert (f"{title}.total_next", "totals") in wired(scene)
     assert (f"{title}.total", "row.total") in wired(scene)

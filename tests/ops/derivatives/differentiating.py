@@ -37,10 +37,10 @@ def decompose_operations(program: Program) -> Program:
             )
             return (replacement,) if isinstance(replacement, Value) else replacement
 
-        rewritten = rewrite(program, rule)
-        if rewritten is program:
+        transformed = rewrite(program, rule)
+        if transformed is program:
             return program
-        program = rewritten
+        program = transformed
 
 
 def active_values(program: Program) -> set[Value]:
@@ -127,16 +127,16 @@ def by_differences(
     derivatives = {f"{order}t {name}": np.zeros(np.shape(middle[name])) for name in outputs}
     derivatives |= {f"{order}g {name}": np.zeros(np.shape(arrays[name])) for name in floats}
     for name in floats:
-        for place in np.ndindex(np.shape(arrays[name])):
+        for index in np.ndindex(np.shape(arrays[name])):
             sides = []
             for sign in (1, -1):
-                moved = np.array(arrays[name], np.float64)
-                moved[place] += sign * STEP
-                sides.append(interpret(program, {**arrays, name: moved}))
+                shifted_array = np.array(arrays[name], np.float64)
+                shifted_array[index] += sign * STEP
+                sides.append(interpret(program, {**arrays, name: shifted_array}))
             for output in outputs:
                 slope = (sides[0][output] - sides[1][output]) / (2 * STEP)
-                derivatives[f"{order}t {output}"] += slope * change[f"{order}t {name}"][place]
-                derivatives[f"{order}g {name}"][place] += np.sum(
+                derivatives[f"{order}t {output}"] += slope * change[f"{order}t {name}"][index]
+                derivatives[f"{order}g {name}"][index] += np.sum(
                     slope * change[f"{order}g {output}"]
                 )
     return derivatives

@@ -41,11 +41,13 @@ def test_batched_derivatives_equal_those_of_each_run(case: Case) -> None:
     feeds = {**arrays, **random_tangents_and_cotangents(program, arrays)}
     names = {name for name, array in feeds.items() if array.dtype == np.float64}
     factors = 1 - 0.125 * np.arange(RUNS)
-    many = {k: np.stack([a * f for f in factors]) if k in names else a for k, a in feeds.items()}
+    batched_feeds = {
+        k: np.stack([a * f for f in factors]) if k in names else a for k, a in feeds.items()
+    }
     at_once = batch(derived, names)
     assert not check(at_once)
-    batched = batched_outputs_of(interpret, at_once, many)
-    alone = [interpret(derived, part) for part in single_run_inputs(many, names)]
+    batched = batched_outputs_of(interpret, at_once, batched_feeds)
+    single_results = [interpret(derived, part) for part in single_run_inputs(batched_feeds, names)]
     for name, array in batched.items():
-        stacked = np.stack([part[name] for part in alone])
+        stacked = np.stack([part[name] for part in single_results])
         np.testing.assert_allclose(array, stacked, rtol=1e-12, atol=1e-14)

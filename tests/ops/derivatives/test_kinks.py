@@ -51,8 +51,8 @@ def test_the_cotangent_at_a_kink(
     The tangent for a tangent of ones has the same sum.
     """
     arrays = [np.asarray(x) for x in operands]
-    known = tuple(range(1, len(arrays)))
-    program = program_of(op_type, arrays, constant=known, **attributes)
+    constant_positions = tuple(range(1, len(arrays)))
+    program = program_of(op_type, arrays, constant=constant_positions, **attributes)
     derived = differentiated(program)
     shape = next(e.value.shape for e in derived.inputs if e.value.name == "g y0")
     feeds = {"x0": arrays[0], "t x0": np.ones(arrays[0].shape), "g y0": np.ones(shape)}

@@ -49,14 +49,14 @@ def loop_over_rows(call: Call, arrays: list[np.ndarray]) -> Program:
         for k, (dtype, array) in enumerate(zip(call.dtypes, arrays, strict=True))
     ]
     count = arrays[0].shape[0]
-    inside = b.body()
-    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
-    scanned = tuple(Scanned(v, inside.new(v.dtype, v.shape[1:], "row")) for v in inputs)
-    with inside.at("$.here"):
-        row = call.append_to(inside, *(each.row for each in scanned))
+    body = b.body()
+    i, go = body.new("int64", (), "i"), body.new("bool", (), "go")
+    scanned = tuple(Scanned(v, body.new(v.dtype, v.shape[1:], "row")) for v in inputs)
+    with body.at("$.here"):
+        row = call.append_to(body, *(each.row for each in scanned))
     stack = b.new(row.dtype, (count, *(row.shape or ())), "stack")
     trip = b.constant(np.array(count))
-    ops = tuple(inside.ops)
+    ops = tuple(body.ops)
     b.append(
         Loop("loop", trip, None, i, go, None, (), (Recorded(row, stack),), ops, scanned, where="$")
     )

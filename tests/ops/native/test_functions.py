@@ -57,8 +57,8 @@ def regions(name: str, count: int) -> list[np.ndarray]:
         size = np.exp(rng.uniform(np.log(low), np.log(high), count))
         by_size.append(size if name == "log" else size * rng.choice([-1, 1], count))
     if name in ("sin", "cos"):
-        whole = rng.integers(1, 2**40, count) * (np.pi / 2)
-        near += [whole, np.rint(whole) * 2.0**200]
+        integers = rng.integers(1, 2**40, count) * (np.pi / 2)
+        near += [integers, np.rint(integers) * 2.0**200]
     if name == "log1p":
         by_size = [x[x > -1] for x in by_size]
     return near + by_size
@@ -83,10 +83,10 @@ EXACT = (0.0, 0.5, 1.0, TINY, LEAST_NORMAL)
 
 @pytest.mark.parametrize("name", OWN)
 def test_special_arguments(name):
-    own, _, _ = OWN[name]
+    function, _, _ = OWN[name]
     expected = np.array([float(value) for value in AT_SPECIAL[name]])
     for width in WIDTHS:
-        y = over_arrays(own, width)(SPECIAL)
+        y = over_arrays(function, width)(SPECIAL)
         np.testing.assert_allclose(y, expected, rtol=3e-16, atol=0)
         exact = np.isin(np.abs(expected), EXACT)
         np.testing.assert_array_equal(bits(y[exact]), bits(expected[exact]))
@@ -94,21 +94,21 @@ def test_special_arguments(name):
 
 @pytest.mark.parametrize("name", OWN)
 def test_a_lane_has_the_same_bits_at_every_width(name):
-    own, _, _ = OWN[name]
+    function, _, _ = OWN[name]
     x = np.concatenate([*regions(name, 10_000), SPECIAL])
     x = np.random.default_rng(2).permutation(x)
-    alone = bits(over_arrays(own, 1)(x))
+    alone = bits(over_arrays(function, 1)(x))
     for width in WIDTHS[1:]:
-        np.testing.assert_array_equal(bits(over_arrays(own, width)(x)), alone)
+        np.testing.assert_array_equal(bits(over_arrays(function, width)(x)), alone)
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_special_lanes_do_not_change_other_lanes(name):
-    own, _, _ = OWN[name]
+    function, _, _ = OWN[name]
     usual = np.random.default_rng(5).uniform(0.1, 5, 1000)
     among = np.repeat(usual, 2)
     among[1::2] = np.resize(SPECIAL, 1000)
-    calculated = over_arrays(own, 8)
+    calculated = over_arrays(function, 8)
     np.testing.assert_array_equal(bits(calculated(among)[::2]), bits(calculated(usual)))
 
 
@@ -126,12 +126,14 @@ def test_errors_are_within_the_bound_at_many_arguments(name):
 
 def _check_error(name: str, count: int) -> None:
     """Check the error of a function at `count` arguments in each region."""
-    own, exact, most = OWN[name]
+    function, reference, max_ulps = OWN[name]
     for x in regions(name, count):
-        y = over_arrays(own, 8)(x)
-        errors = ulps(exact, y, x)
+        y = over_arrays(function, 8)(x)
+        errors = ulps(reference, y, x)
         worst = int(np.argmax(errors))
-        assert errors[worst] <= most, f"{name}({x[worst]!r}) = {y[worst]!r}: {errors[worst]} ulp"
+        assert errors[worst] <= max_ulps, (
+            f"{name}({x[worst]!r}) = {y[worst]!r}: {errors[worst]} ulp"
+        )
 
 
 # --- powers ---------------------------------------------------------------------------------------
@@ -144,14 +146,14 @@ def powers(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     close = rng.uniform(0.5, 2.0, count)
     nearer = 1 + rng.uniform(-1e-6, 1e-6, count)
     results = rng.uniform(-744, 709, (3, count))
-    whole = rng.integers(-20, 20, count).astype(float)
+    integers = rng.integers(-20, 20, count).astype(float)
     return [
         (rng.uniform(0.1, 10, count), rng.uniform(-10, 10, count)),
         (sizes[0], results[0] / np.log(sizes[0])),
         (sizes[0], sizes[1] * rng.choice([-1, 1], count)),
         (close, results[1] / np.log(close)),
         (nearer, results[2] / np.log(nearer)),
-        (rng.uniform(-10, 10, count), whole),
+        (rng.uniform(-10, 10, count), integers),
     ]
 
 
@@ -244,13 +246,13 @@ def test_an_exponent_that_is_a_constant_changes_no_bit(n):
 def test_the_same_bits_on_every_processor(name, processor, monkeypatch):
     """Compare the bits with those of older and newer processors, including one without fma."""
     if name == "power":
-        own, x = power, [np.concatenate(each) for each in zip(*powers(3_000), strict=True)]
+        function, x = power, [np.concatenate(each) for each in zip(*powers(3_000), strict=True)]
     else:
-        own, x = OWN[name][0], [np.concatenate([*regions(name, 3_000), SPECIAL])]
-    here = bits(over_arrays(own, 1, len(x))(*x))
+        function, x = OWN[name][0], [np.concatenate([*regions(name, 3_000), SPECIAL])]
+    here = bits(over_arrays(function, 1, len(x))(*x))
     monkeypatch.setattr(machine, "_processor", lambda: (processor, ""))
     for width in WIDTHS:
-        there = over_arrays.__wrapped__(own, width, len(x))
+        there = over_arrays.__wrapped__(function, width, len(x))
         np.testing.assert_array_equal(bits(there(*x)), here)
 
 
@@ -276,11 +278,11 @@ def test_the_angle_closest_to_a_multiple_of_half_pi():
 
 @pytest.mark.parametrize("name", OWN)
 def test_float32_is_rounded_from_float64(name):
-    own, _, _ = OWN[name]
+    function, _, _ = OWN[name]
     x = np.concatenate([*regions(name, 200), SPECIAL])
     with np.errstate(over="ignore", under="ignore"):
-        narrow = x.astype(np.float32)
-        expected = over_arrays(own, 8)(narrow.astype(np.float64)).astype(np.float32)
+        float32_values = x.astype(np.float32)
+        expected = over_arrays(function, 8)(float32_values.astype(np.float64)).astype(np.float32)
     for width in WIDTHS:
-        native = over_arrays(own, width, dtype="float32")(narrow)
+        native = over_arrays(function, width, dtype="float32")(float32_values)
         np.testing.assert_array_equal(bits(native), bits(expected))

@@ -39,8 +39,8 @@ class Sample:
 
     def __init__(self, name: str, dtype: str, *, computed: bool = False) -> None:
         entry, self.b = SAMPLES[name], Builder()
-        whole = np.dtype(dtype).kind in "iu"
-        attributes = WHOLE.get(name, entry.attributes) if whole else entry.attributes
+        is_integer = np.dtype(dtype).kind in "iu"
+        attributes = WHOLE.get(name, entry.attributes) if is_integer else entry.attributes
         self.inside = self.b.body()
         self.scanned: list[Scanned] = []
         self.arrays: dict[str, np.ndarray] = {}
@@ -99,10 +99,10 @@ def _all() -> Iterator[tuple[str, str, bool]]:
     for name, dtype, computed in itertools.product(sorted(SAMPLES), DTYPES, (False, True)):
         if row_of(name).random or name in TEXT_OPERATORS:
             continue
-        own = [
+        own_values = [
             each for each in SAMPLES[name].inputs if each is not None and not isinstance(each, F)
         ]
-        if not computed or own:
+        if not computed or own_values:
             yield name, dtype, computed
 
 

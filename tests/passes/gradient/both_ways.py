@@ -89,5 +89,5 @@ def assert_agree(
 def _assert_near(actual: Arrays, expected: Arrays, tolerance: float) -> None:
     largest = max(float(np.max(np.abs(array), initial=0)) for array in expected.values())
     for name, array in expected.items():
-        off = np.max(np.abs(actual[tangent_of(name)] - array), initial=0)
-        assert off <= tolerance * (1 + largest), (name, actual[tangent_of(name)], array)
+        deviation = np.max(np.abs(actual[tangent_of(name)] - array), initial=0)
+        assert deviation <= tolerance * (1 + largest), (name, actual[tangent_of(name)], array)

@@ -143,10 +143,10 @@ def test_the_clock_sees_absolute_time_under_every_name(arguments: dict[str, Any]
 
 
 def test_errors_name_the_place_of_a_part() -> None:
-    wrong = of("While")
+    invalid = of("While")
     for arguments, place in (
-        ({"args": [PASS_1, wrong]}, "here.args[1]"),
-        ({"one": wrong}, "here.one"),
+        ({"args": [PASS_1, invalid]}, "here.args[1]"),
+        ({"one": invalid}, "here.one"),
     ):
         with pytest.raises(UnsupportedError) as caught:
             compiled(of("All", **arguments))

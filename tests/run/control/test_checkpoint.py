@@ -135,7 +135,7 @@ def run_child(folder: Path, lines: str, before: tuple[str, ...] = (), **environm
         "from mdf_loop.run.control.checkpoint import digest_of_arrays, digest_of_document, load\n"
     )
     cut = "\n".join(line.removeprefix(" " * 8) for line in lines.splitlines())
-    done = subprocess.run(
+    process = subprocess.run(
         [*before, sys.executable, "-c", head + cut],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **environment},
@@ -144,8 +144,8 @@ def run_child(folder: Path, lines: str, before: tuple[str, ...] = (), **environm
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
 
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs fork and signals")
@@ -257,12 +257,12 @@ def test_only_temporary_files_of_dead_processes_are_removed(tmp_path):
 
 def _may_mount() -> bool:
     try:
-        completed = subprocess.run(
+        process = subprocess.run(
             ["unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True
         )
     except OSError:
         return False
-    return completed.returncode == 0
+    return process.returncode == 0
 
 
 @pytest.mark.slow
@@ -316,9 +316,9 @@ def check_damaged_file(path: Path, content: bytes) -> None:
 
 @pytest.mark.slow
 def test_files_that_were_cut_off(tmp_path):
-    whole = save_checkpoint(tmp_path / "run.ckpt", PARTS_HERE, {"dt": "1"}).read_bytes()
-    for length in range(len(whole)):
-        check_damaged_file(tmp_path / "run.ckpt", whole[:length])
+    intact_bytes = save_checkpoint(tmp_path / "run.ckpt", PARTS_HERE, {"dt": "1"}).read_bytes()
+    for length in range(len(intact_bytes)):
+        check_damaged_file(tmp_path / "run.ckpt", intact_bytes[:length])
     what, hint = refusal(tmp_path / "run.ckpt", {"dt": "1"})
     assert what == "the checkpoint 'run.ckpt' is damaged: File is not a zip file"
     assert hint == LEAVE
@@ -326,20 +326,22 @@ def test_files_that_were_cut_off(tmp_path):
 
 @pytest.mark.slow
 def test_bytes_that_were_flipped(tmp_path):
-    whole = save_checkpoint(tmp_path / "run.ckpt", PARTS_HERE, {"dt": "1"}).read_bytes()
+    intact_bytes = save_checkpoint(tmp_path / "run.ckpt", PARTS_HERE, {"dt": "1"}).read_bytes()
     rng = np.random.default_rng(3)
-    for place in range(len(whole)):
+    for index in range(len(intact_bytes)):
         for bits in (0xFF, int(rng.integers(1, 255))):
-            changed = bytearray(whole)
-            changed[place] ^= bits
+            changed = bytearray(intact_bytes)
+            changed[index] ^= bits
             check_damaged_file(tmp_path / "run.ckpt", bytes(changed))
 
 
 def test_bytes_that_are_missing_or_too_many(tmp_path):
-    whole = save_checkpoint(tmp_path / "run.ckpt", PARTS_HERE, {"dt": "1"}).read_bytes()
-    for place in range(0, len(whole), 7):
-        check_damaged_file(tmp_path / "run.ckpt", whole[:place] + whole[place + 1 :])
-        check_damaged_file(tmp_path / "run.ckpt", whole[:place] + b"\0" * 9 + whole[place:])
+    intact_bytes = save_checkpoint(tmp_path / "run.ckpt", PARTS_HERE, {"dt": "1"}).read_bytes()
+    for index in range(0, len(intact_bytes), 7):
+        check_damaged_file(tmp_path / "run.ckpt", intact_bytes[:index] + intact_bytes[index + 1 :])
+        check_damaged_file(
+            tmp_path / "run.ckpt", intact_bytes[:index] + b"\0" * 9 + intact_bytes[index:]
+        )
 
 
 def _npz(entries: dict[str, bytes]) -> bytes:
@@ -470,9 +472,9 @@ def test_digests_tell_arrays_apart():
 
 
 def test_digests_are_of_values_not_of_layouts():
-    one, two = np.arange(6.0).reshape(2, 3), np.arange(4)
-    assert digest_of_arrays({"a": one, "b": two}) == digest_of_arrays(
-        {"b": np.arange(8)[:4], "a": np.asfortranarray(one)}
+    first, second = np.arange(6.0).reshape(2, 3), np.arange(4)
+    assert digest_of_arrays({"a": first, "b": second}) == digest_of_arrays(
+        {"b": np.arange(8)[:4], "a": np.asfortranarray(first)}
     )
 
 
@@ -511,9 +513,9 @@ def test_two_processes_agree_on_the_digest_of_a_file(tmp_path):
             except Exception as error:
                 print(type(error).__name__)
         """
-    one, two = (run_child(tmp_path, lines, PYTHONHASHSEED=seed) for seed in ("1", "2"))
-    assert one == two
-    assert one.count("sha256:") > 10
+    first, second = (run_child(tmp_path, lines, PYTHONHASHSEED=seed) for seed in ("1", "2"))
+    assert first == second
+    assert first.count("sha256:") > 10
 
 
 # --- when and where -------------------------------------------------------------------------------

@@ -114,12 +114,17 @@ def test_random_noisy_models_have_the_same_bits(source: dict[str, Any], seed: in
 def test_a_run_goes_on_on_another_device() -> None:
     source, _ = MODELS["a network of 90 units"]
     options = {"dt": 0.05, "inputs": {"A.x": [0.5] * 90}, "record": ["A.r"]}
-    whole = mdf_loop.compile(source, device="cpu").run(steps=30, **options)
-    begun = mdf_loop.compile(source, device="cuda").run(steps=10, **options)
-    rest = mdf_loop.compile(source, device="cuda").run(steps=20, state=begun.state, **options)
-    assert (begun.device, rest.device) == ("cuda", "cuda")
+    unbroken_run = mdf_loop.compile(source, device="cpu").run(steps=30, **options)
+    first_part = mdf_loop.compile(source, device="cuda").run(steps=10, **options)
+    second_part = mdf_loop.compile(source, device="cuda").run(
+        steps=20, state=first_part.state, **options
+    )
+    assert (first_part.device, second_part.device) == ("cuda", "cuda")
     np.testing.assert_allclose(
-        np.concatenate([begun["A.r"], rest["A.r"]]), whole["A.r"], rtol=1e-12, atol=1e-14
+        np.concatenate([first_part["A.r"], second_part["A.r"]]),
+        unbroken_run["A.r"],
+        rtol=1e-12,
+        atol=1e-14,
     )
 
 

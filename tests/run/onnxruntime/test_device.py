@@ -53,11 +53,11 @@ class _FallbackSession:
 
 @pytest.mark.parametrize("outcome", ["fell back", "failed"])
 def test_a_silent_fallback_to_the_cpu_is_an_error(monkeypatch, outcome: str) -> None:
-    real = onnxruntime.InferenceSession
+    session_class = onnxruntime.InferenceSession
 
     def session(model, options, providers, **settings):
         if providers == ["CPUExecutionProvider"]:
-            return real(model, options, providers=providers, **settings)
+            return session_class(model, options, providers=providers, **settings)
         assert settings["enable_fallback"] == 0
         if outcome == "failed":
             raise RuntimeError("libcudart.so: cannot open shared object file")
@@ -82,14 +82,14 @@ def part(provider: str, *op_types: str) -> SimpleNamespace:
 
 def claiming_cuda(monkeypatch, *parts: SimpleNamespace) -> None:
     """Let the runtime report CUDA as available with this placement of the operations."""
-    real = onnxruntime.InferenceSession
+    session_class = onnxruntime.InferenceSession
 
     def session(model, options, providers, **settings):
         if providers == ["CPUExecutionProvider"]:
-            return real(model, options, providers=providers, **settings)
+            return session_class(model, options, providers=providers, **settings)
         key = "session.record_ep_graph_assignment_info"
         assert options.get_session_config_entry(key) == "1"
-        cpu_session = real(model, options, providers=["CPUExecutionProvider"])
+        cpu_session = session_class(model, options, providers=["CPUExecutionProvider"])
         return SimpleNamespace(
             run=cpu_session.run,
             get_providers=lambda: [providers[0][0], *providers[1:]],

@@ -81,9 +81,9 @@ def test_the_model_for_the_runtime_is_small(monkeypatch: pytest.MonkeyPatch) -> 
 
     def opened(model: SessionModel, *rest: Any) -> Any:
         sizes.append(model.for_cpu.ByteSize())
-        return real(model, *rest)
+        return original_function(model, *rest)
 
-    real = session.open_session
+    original_function = session.open_session
     monkeypatch.setattr(session, "open_session", opened)
     mdf_loop.compile(model(np.ones((1000, 1000))), device="cpu").run({"x": np.ones(1000)})
     assert sizes
@@ -125,7 +125,7 @@ def test_a_large_constant_is_in_memory_at_most_twice(tmp_path: Path) -> None:
         content = model([0.0] * extent)
         content["g"]["nodes"]["A"]["parameters"]["w"] = parameter
         (tmp_path / f"{name}.json").write_text(json.dumps({"m": {"graphs": content}}))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", CHILD, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    assert int(done.stdout) * 1024 < 2.5 * 1.04e8, done.stdout
+    assert int(process.stdout) * 1024 < 2.5 * 1.04e8, process.stdout

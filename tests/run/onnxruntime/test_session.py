@@ -76,7 +76,7 @@ def test_a_session_runs_from_several_threads() -> None:
 def test_signal_handlers_are_restored_after_a_run() -> None:
     import signal
 
-    before = signal.set_wakeup_fd(-1)
+    state_before = signal.set_wakeup_fd(-1)
     try:
         with Stopping():
             assert signal.set_wakeup_fd(-1) != -1
@@ -84,7 +84,7 @@ def test_signal_handlers_are_restored_after_a_run() -> None:
         assert signal.set_wakeup_fd(-1) == -1
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
-        signal.set_wakeup_fd(before)
+        signal.set_wakeup_fd(state_before)
 
 
 def test_a_model_without_outputs_requires_record_names() -> None:
@@ -107,7 +107,7 @@ def options(monkeypatch) -> list:
     real = session_module._make_options
 
     def collecting(*arguments):
-        collected.append(real(*arguments))
+        collected.append(original_function(*arguments))
         return collected[-1]
 
     monkeypatch.setattr(session_module, "_make_options", collecting)

@@ -107,23 +107,23 @@ def run_all_parts(compiled: mdf_loop.CompiledModel, place: int) -> list[dict[str
 
 def assert_same_bits(result_sets: list[dict[str, np.ndarray]], expected: list[Any]) -> None:
     assert len(result_sets) == len(expected)
-    for one, other in zip(result_sets, expected, strict=True):
-        assert one.keys() == other.keys()
-        for name in one:
-            assert one[name].dtype == other[name].dtype
-            assert one[name].shape == other[name].shape
-            assert one[name].tobytes() == other[name].tobytes(), name
+    for first, second in zip(result_sets, expected, strict=True):
+        assert first.keys() == second.keys()
+        for name in first:
+            assert first[name].dtype == second[name].dtype
+            assert first[name].shape == second[name].shape
+            assert first[name].tobytes() == second[name].tobytes(), name
 
 
 @pytest.fixture
 def sessions(monkeypatch) -> list[Session]:
     """Return the list of all sessions created during the test."""
     created: list[Session] = []
-    real = Session.__init__
+    original_function = Session.__init__
 
     def counting(self: Session, *arguments: Any, **more: Any) -> None:
         created.append(self)
-        real(self, *arguments, **more)
+        original_function(self, *arguments, **more)
 
     monkeypatch.setattr(Session, "__init__", counting)
     return created

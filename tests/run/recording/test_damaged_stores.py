@@ -55,11 +55,11 @@ def original(model: CompiledModel, tmp_path_factory: pytest.TempPathFactory) -> 
     # A checkpoint identifies its store by its path.
     folder = tmp_path_factory.mktemp("stores") / "here"
     folder.mkdir()
-    store, saved = folder / "rows.zarr", folder / "run.checkpoint"
-    model.run(steps=REACHED, output=store, checkpoint=saved)
-    shutil.copy(saved, folder / "earlier")
-    model.run(steps=STEPS, output=store, resume=saved)
-    (folder / "earlier").replace(saved)
+    store, checkpoint_path = folder / "rows.zarr", folder / "run.checkpoint"
+    model.run(steps=REACHED, output=store, checkpoint=checkpoint_path)
+    shutil.copy(checkpoint_path, folder / "earlier")
+    model.run(steps=STEPS, output=store, resume=checkpoint_path)
+    (folder / "earlier").replace(checkpoint_path)
     return folder.rename(folder.with_name("original"))
 
 
@@ -285,10 +285,10 @@ def test_missing_files_are_computed_again(model, unbroken, place, damage):
 @pytest.mark.parametrize(("damage", "sentence"), REFUSED.values(), ids=REFUSED)
 def test_losses_are_reported_before_any_change(model, place, damage, sentence):
     damage(place / "rows.zarr")
-    before = contents(place)
+    state_before = contents(place)
     with pytest.raises(InputError, match=sentence):
         resumed(model, place)
-    assert contents(place) == before
+    assert contents(place) == state_before
 
 
 @pytest.mark.slow
@@ -385,10 +385,10 @@ def test_names_that_lead_out_of_the_store(model, place, name):
         arrays[name] = {**arrays["walk.x"], "shape": [0, 2]}
 
     edit_metadata(forged)(place / "rows.zarr")
-    before = contents(place)
+    state_before = contents(place)
     with pytest.raises(InputError, match=r"is no name of an array"):
         resumed(model, place)
-    assert contents(place) == before
+    assert contents(place) == state_before
 
 
 @pytest.mark.parametrize("name", ["walk.x", "walk.x/c", "walk.x/c/0", "walk.x/c/3/0", "zarr.json"])
@@ -397,10 +397,10 @@ def test_links_out_of_the_store(model, place, name):
     linked = place / "rows.zarr" / name
     linked.rename(victim)
     linked.symlink_to(victim)
-    before = contents(place)
+    state_before = contents(place)
     with pytest.raises(InputError, match=rf"'{name}' in it is no plain file"):
         resumed(model, place)
-    assert contents(place) == before
+    assert contents(place) == state_before
 
 
 def test_a_store_behind_a_link(model, unbroken, place):
@@ -412,11 +412,15 @@ def test_a_store_behind_a_link(model, unbroken, place):
 
 
 def test_a_run_that_was_done_is_made_longer_with_its_reductions(model, tmp_path):
-    store, saved = tmp_path / "r.zarr", tmp_path / "c"
+    store, checkpoint_path = tmp_path / "r.zarr", tmp_path / "c"
     reduce = {"walk.n": "mean", "walk.x": "max"}
     for steps in (100, 300, 300):
         results = model.run(
-            steps=steps, output=store, checkpoint=saved, resume=saved, reduce=reduce
+            steps=steps,
+            output=store,
+            checkpoint=checkpoint_path,
+            resume=checkpoint_path,
+            reduce=reduce,
         )
         assert results["walk.n.mean"] == (steps + 3) / 2
     with xarray.open_zarr(store) as dataset:
@@ -425,10 +429,10 @@ def test_a_run_that_was_done_is_made_longer_with_its_reductions(model, tmp_path)
 
 
 def test_a_checkpoint_of_more_steps_touches_no_store(model, place):
-    before = contents(place)
+    state_before = contents(place)
     with pytest.raises(InputError, match=r"of 200000 steps, more than the 1000"):
         model.run(steps=1000, output=place / "rows.zarr", resume=place / "run.checkpoint")
-    assert contents(place) == before
+    assert contents(place) == state_before
 
 
 FORGED: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], Any], str]] = {
@@ -452,25 +456,25 @@ FORGED: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], Any], str]] =
 
 @pytest.mark.parametrize(("forge", "sentence"), FORGED.values(), ids=FORGED)
 def test_a_checkpoint_that_contradicts_the_store(place, forge, sentence):
-    there = Stream(place / "rows.zarr")
-    there._stored = REACHED
-    snapshot = there.kept()
+    opened_stream = Stream(place / "rows.zarr")
+    opened_stream._stored = REACHED
+    snapshot = opened_stream.kept()
     about, tails = json.loads(json.dumps(snapshot.document)), dict(snapshot.tails)
     forge(about, tails)
-    before = contents(place)
+    state_before = contents(place)
     with pytest.raises(InputError, match=rf"checkpoint is damaged in what it says .*{sentence}"):
         Stream.resume(
             place / "rows.zarr", REACHED, StoreCheckpoint(about, tails), ["walk.x", "walk.n"]
         )
-    assert contents(place) == before
+    assert contents(place) == state_before
 
 
 def test_a_run_that_begins_does_not_replace_a_store_that_is_damaged(model, place):
     (place / "rows.zarr" / "zarr.json").write_bytes(b"")
-    before = contents(place)
+    state_before = contents(place)
     with pytest.raises(InputError, match=r"there already, and its metadata are damaged: .* empty"):
         model.run(steps=10, output=place / "rows.zarr", overwrite=True)
-    assert contents(place) == before
+    assert contents(place) == state_before
 
 
 @pytest.mark.slow

@@ -78,25 +78,25 @@ def concatenate(parts):
 def test_chosen_values_are_numpys(dtype, odd, word):
     for shape in SHAPES:
         rows = random_rows(1, dtype, shape, odd=odd and shape != (0,))
-        got = reduce_blocks(word, split_randomly(rows, 2))
+        actual = reduce_blocks(word, split_randomly(rows, 2))
         with np.errstate(invalid="ignore"):
             expected = np.asarray(NUMPY[word](rows, axis=0))
-        assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
-        np.testing.assert_array_equal(got.astype(float), expected.astype(float))
+        assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_array_equal(actual.astype(float), expected.astype(float))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 def test_the_mean_is_that_of_exact_sums(dtype):
     for shape in SHAPES:
         rows = random_rows(3, dtype, shape)
-        got = reduce_blocks("mean", split_randomly(rows, 4))
+        actual = reduce_blocks("mean", split_randomly(rows, 4))
         is_float = rows.dtype.kind not in "biu"
-        assert got.dtype == (rows.dtype if is_float else np.float64)
-        assert got.shape == shape
+        assert actual.dtype == (rows.dtype if is_float else np.float64)
+        assert actual.shape == shape
         columns = rows.reshape(len(rows), -1).astype(float).T[:50]
-        for column, mean in zip(columns, got.reshape(-1)[:50], strict=True):
+        for column, mean in zip(columns, actual.reshape(-1)[:50], strict=True):
             exact = math.fsum(column) / len(rows)
-            assert abs(exact - float(mean)) <= tolerance(column, exact, got.dtype)
+            assert abs(exact - float(mean)) <= tolerance(column, exact, actual.dtype)
 
 
 def tolerance(column, exact, dtype):
@@ -148,13 +148,13 @@ def test_half_floats_add_up_beyond_their_range():
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 def test_the_sum_is_the_mean_times_the_count(dtype):
     rows = random_rows(4, dtype, (7,))
-    got = reduce_blocks("sum", split_randomly(rows, 5))
-    wide = rows.astype(float)
+    actual = reduce_blocks("sum", split_randomly(rows, 5))
+    widened = rows.astype(float)
     is_float = rows.dtype.kind not in "biu"
-    expected = [math.fsum(column) for column in wide.T]
-    assert got.dtype == (rows.dtype if is_float else np.float64)
+    expected = [math.fsum(column) for column in widened.T]
+    assert actual.dtype == (rows.dtype if is_float else np.float64)
     np.testing.assert_allclose(
-        got.astype(float), np.array(expected).astype(got.dtype).astype(float), rtol=1e-14
+        actual.astype(float), np.array(expected).astype(actual.dtype).astype(float), rtol=1e-14
     )
 
 
@@ -172,17 +172,19 @@ def test_the_sum_of_booleans_is_a_count():
 def test_cuts_change_no_bit(word, shape):
     for dtype in ("float64", "float32", "int64"):
         rows = random_rows(7, dtype, shape, odd=shape not in ((), (0,)))
-        whole = reduce_blocks(word, [rows])
+        unsplit_reduction = reduce_blocks(word, [rows])
         for seed in range(8):
-            same_bits(reduce_blocks(word, split_randomly(rows, seed)), whole)
-        same_bits(reduce_blocks(word, [rows[k : k + 1] for k in range(len(rows))]), whole)
+            same_bits(reduce_blocks(word, split_randomly(rows, seed)), unsplit_reduction)
+        same_bits(
+            reduce_blocks(word, [rows[k : k + 1] for k in range(len(rows))]), unsplit_reduction
+        )
 
 
 @pytest.mark.parametrize("word", ["min", "max"])
 def test_zeros_and_nans_have_no_sign(word):
     for pair in ([0.0, -0.0], [-0.0, 0.0], [-0.0, -0.0], [np.nan, -np.nan], [-np.nan, np.nan]):
-        got = reduce_blocks(word, [np.array(pair)])
-        assert not np.signbit(got)
+        actual = reduce_blocks(word, [np.array(pair)])
+        assert not np.signbit(actual)
 
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
@@ -195,9 +197,9 @@ def test_memory_order_changes_no_bit(word):
 @pytest.mark.parametrize("word", list(REDUCTIONS))
 def test_other_elements_of_a_row_change_no_bit(word):
     rows = random_rows(11, "float64", (40,), length=5000)
-    whole = reduce_blocks(word, [rows])
+    unsplit_reduction = reduce_blocks(word, [rows])
     for first, last in ((0, 1), (3, 8), (8, 40)):
-        same_bits(reduce_blocks(word, [rows[:, first:last]]), whole[first:last])
+        same_bits(reduce_blocks(word, [rows[:, first:last]]), unsplit_reduction[first:last])
 
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
@@ -205,7 +207,7 @@ def test_other_elements_of_a_row_change_no_bit(word):
 def test_a_restored_snapshot_equals_the_unbroken_reduction(word, dtype, tmp_path):
     for shape in ((), (2, 3), (MANY,)):
         rows = random_rows(9, dtype, shape, odd=True)
-        whole = reduce_blocks(word, [rows])
+        unsplit_reduction = reduce_blocks(word, [rows])
         reduction = REDUCTIONS[word]()
         for k, block in enumerate(split_randomly(rows, 10, segments=4)):
             path = tmp_path / f"{k}.npz"
@@ -215,7 +217,7 @@ def test_a_restored_snapshot_equals_the_unbroken_reduction(word, dtype, tmp_path
             reduction = REDUCTIONS[word]()
             reduction.restore(Snapshot(read_arrays(path)))
             reduction.add(block)
-        same_bits(reduction.value(), whole)
+        same_bits(reduction.value(), unsplit_reduction)
 
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
@@ -253,12 +255,12 @@ def test_a_changing_dtype_is_the_common_dtype_of_the_trace(word, first, later):
         parts = [random_rows(12, first)[:length], random_rows(13, later)]
         for ordered in (parts, parts[::-1]):
             whole = concatenate(ordered)
-            got = reduce_blocks(word, ordered)
-            same_bits(got, reduce_blocks(word, [whole]))
+            actual = reduce_blocks(word, ordered)
+            same_bits(actual, reduce_blocks(word, [whole]))
             if word in CHOSEN:
                 expected = np.asarray(NUMPY[word](whole, axis=0))
-                assert got.dtype == expected.dtype
-                assert float(got) == float(expected)
+                assert actual.dtype == expected.dtype
+                assert float(actual) == float(expected)
 
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
@@ -296,17 +298,17 @@ def test_rows_of_different_lengths_have_only_a_last_one(axis):
 @pytest.mark.parametrize("word", list(REDUCTIONS))
 def test_rows_that_are_not_finite_give_no_warnings(word):
     parts = [np.full((1, 3), np.inf), np.array([[-np.inf, np.nan, 1.0]]), np.full((9, 3), 1.7e308)]
-    got = reduce_blocks(word, parts)
+    actual = reduce_blocks(word, parts)
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(got, NUMPY[word](concatenate(parts), axis=0))
+        np.testing.assert_array_equal(actual, NUMPY[word](concatenate(parts), axis=0))
 
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
 def test_empty_blocks_have_a_part_in_the_type(word):
     parts = [np.arange(5), np.zeros(0)]
-    got = reduce_blocks(word, parts)
-    assert got.dtype == np.float64
-    np.testing.assert_array_equal(got, NUMPY[word](concatenate(parts), axis=0))
+    actual = reduce_blocks(word, parts)
+    assert actual.dtype == np.float64
+    np.testing.assert_array_equal(actual, NUMPY[word](concatenate(parts), axis=0))
 
 
 def test_dtypes_without_a_common_one_are_refused():
@@ -363,9 +365,9 @@ def test_members_of_a_sweep_are_reduced_one_by_one(own):
         for part in parts:
             alone.add({"A.x": part[member]}, 0)
         for name, array in alone.arrays().items():
-            got = swept.arrays()[name][member]
-            assert got.shape == array.shape
-            np.testing.assert_allclose(got, array, rtol=0, atol=1e-12 if "mean" in name else 0)
+            actual = swept.arrays()[name][member]
+            assert actual.shape == array.shape
+            np.testing.assert_allclose(actual, array, rtol=0, atol=1e-12 if "mean" in name else 0)
 
 
 def test_cuts_of_a_sweep_change_no_bit():

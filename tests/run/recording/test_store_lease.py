@@ -94,9 +94,9 @@ def test_a_second_run_is_refused_while_the_first_goes_on(model, here):
     def second() -> None:
         assert "unfinished" in attributes()
         for more in ({}, {"overwrite": True}, {"steps": None}, {"engine": "modeci"}):
-            with pytest.raises(InputError, match=WRITTEN) as refused:
+            with pytest.raises(InputError, match=WRITTEN) as caught:
                 run(model, 2.0, **more)
-            errors.append(refused.value)
+            errors.append(caught.value)
         with pytest.raises(InputError, match=WRITTEN):
             mdf_loop.Results({"A.x": np.zeros(3)}, {}, "cpu", "float64").save("x.zarr")
 
@@ -492,7 +492,7 @@ except mdf_loop.LoopError as error:
     print(error, flush=True)
     os._exit(3)
 """
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
@@ -501,7 +501,7 @@ except mdf_loop.LoopError as error:
         timeout=100,
         check=False,
     )
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert "belongs to the process from which this one was forked" in ended.stdout
+    assert (process.returncode, process.stderr) == (0, "")
+    assert "belongs to the process from which this one was forked" in process.stdout
     assert parameter_of_rows(f"{tmp_path}/x.zarr") == 1.0
     assert files(tmp_path) == ["x.zarr"]

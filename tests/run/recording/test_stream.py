@@ -44,10 +44,10 @@ def lengths(path: Path) -> list[int]:
 
 def resume_stream(path: Path, length: int) -> Stream:
     """Open the store from a checkpoint of the given length."""
-    there = Stream(path)
-    there._stored = length
-    snapshot = there.kept()
-    return Stream.resume(path, length, snapshot, [*there.arrays()])
+    opened_stream = Stream(path)
+    opened_stream._stored = length
+    snapshot = opened_stream.kept()
+    return Stream.resume(path, length, snapshot, [*opened_stream.arrays()])
 
 
 # --- what is in it ------------------------------------------------------------------------------
@@ -407,9 +407,9 @@ def may_mount() -> bool:
 )
 def test_a_full_disk_keeps_all_rows(tmp_path, size, block):
     run = ["unshare", "-Urm", sys.executable, "-c", FULL, str(tmp_path), str(size), str(block)]
-    done = subprocess.run(run, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    submitted, stored = map(int, done.stdout.split())
+    process = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    submitted, stored = map(int, process.stdout.split())
     assert stored == submitted
     assert stored * 24 > size * 1024 / 4
 
