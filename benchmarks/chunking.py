@@ -106,7 +106,7 @@ def loop_model() -> dict[str, Any]:
 # --- single call ------------------------------------------------------------------------------
 
 
-def unbroken(compiled: CompiledModel, steps: int, every: int = 1) -> Callable[[], Rows]:
+def build_unbroken_run(compiled: CompiledModel, steps: int, every: int = 1) -> Callable[[], Rows]:
     """Return a function that runs all steps after the first in one call, without chunks.
 
     The function returns only the rows of this call.
@@ -127,7 +127,7 @@ def unbroken(compiled: CompiledModel, steps: int, every: int = 1) -> Callable[[]
     return run
 
 
-def check(compiled: CompiledModel, whole: Rows, steps: int) -> None:
+def check_rows(compiled: CompiledModel, whole: Rows, steps: int) -> None:
     """Raise an error if the run in chunks does not return exactly the rows of the unbroken run."""
     ours = compiled.run(steps=steps, dt=DT, progress=False)
     for name, array in ours.items():
@@ -137,19 +137,19 @@ def check(compiled: CompiledModel, whole: Rows, steps: int) -> None:
 # --- measurement ------------------------------------------------------------------------------
 
 
-def seconds(run: Callable[[], object]) -> float:
+def time_call(run: Callable[[], object]) -> float:
     """Return the wall time of one call in seconds."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
-def table(title: str, ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def print_table(title: str, ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Print a table of the times of all ways and return the ratios of their minima to the first way."""
     samples: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(rounds):
         for way, run in ways.items():
-            samples[way].append(seconds(run))
+            samples[way].append(time_call(run))
     first = next(iter(samples.values()))
     print(f"| {title} | minima | median of turns | ms |\n|---|---|---|---|")
     ratios = {}
@@ -161,11 +161,11 @@ def table(title: str, ways: dict[str, Callable[[], object]], rounds: int) -> dic
     return ratios
 
 
-def over_time(steps: int, rounds: int) -> float:
+def measure_over_time(steps: int, rounds: int) -> float:
     """Measure the overhead of chunks in a model over time and return the ratio of the minima."""
     compiled = mdf_loop.compile(MODEL, native="off")
-    unbroken_run = unbroken(compiled, steps)
-    check(compiled, unbroken_run(), steps)
+    unbroken_run = build_unbroken_run(compiled, steps)
+    check_rows(compiled, unbroken_run(), steps)
 
     def run(**options: Any) -> Callable[[], object]:
         return lambda: compiled.run(steps=steps, dt=DT, **{"progress": False, **options})
@@ -181,15 +181,15 @@ def over_time(steps: int, rounds: int) -> float:
             "and streamed to .zarr": run(output=f"{folder}/run.zarr", overwrite=True),
             'and nan="stop"': run(nan="stop"),
             "mean, min, max of V, no rows": run(**reduced),
-            "unbroken, every=10": unbroken(compiled, steps, 10),
+            "unbroken, every=10": build_unbroken_run(compiled, steps, 10),
             "in chunks, every=10": run(every=10),
         }
         for way in ways.values():
             way()
-        return table(f"{steps} steps", ways, rounds)["in chunks"]
+        return print_table(f"{steps} steps", ways, rounds)["in chunks"]
 
 
-def loop(iterations: int, rounds: int) -> None:
+def measure_loop(iterations: int, rounds: int) -> None:
     """Print the overhead of chunks in a while loop whose condition depends on its data."""
     compiled = mdf_loop.compile(loop_model(), native="off", max_iterations=ENDLESS)
     inputs = {"end": float(iterations)}
@@ -207,7 +207,7 @@ def loop(iterations: int, rounds: int) -> None:
     for way in list(ways)[1:]:
         results: Any = ways[way]()
         assert all(np.array_equal(results[name], unbroken_outputs[name]) for name in results), way
-    table(f"{iterations} iterations", ways, rounds)
+    print_table(f"{iterations} iterations", ways, rounds)
 
 
 # --- progress bar and Ctrl-C ------------------------------------------------------------------
@@ -300,8 +300,8 @@ def main() -> int:
     options = parser.parse_args()
     versions = f"onnxruntime {onnxruntime.__version__}, numpy {np.__version__}"
     print(f"Python {platform.python_version()}, {versions}, {platform.machine()}, float64\n")
-    ratio = over_time(options.steps, options.rounds)
-    loop(options.iterations, max(options.rounds // 2, 1))
+    ratio = measure_over_time(options.steps, options.rounds)
+    measure_loop(options.iterations, max(options.rounds // 2, 1))
     problems = measure_latencies(options.samples)
     if ratio > MAX_RATIO:
         problems.append(

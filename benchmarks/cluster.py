@@ -50,7 +50,7 @@ def currents(members: int) -> dict[str, np.ndarray]:
     return {"current": np.linspace(0, 2, members)}
 
 
-def check(members: int, steps: int) -> None:
+def check_members(members: int, steps: int) -> None:
     """Check that two processes return the results of one process, bit for bit."""
     model, arguments = (
         neuron(),
@@ -61,7 +61,7 @@ def check(members: int, steps: int) -> None:
     )
 
 
-def steps_in(seconds: float, members: int) -> int:
+def count_steps(seconds: float, members: int) -> int:
     """Return the number of steps that one process computes for all members in `seconds`."""
     model, steps = neuron(), 20_000
     arguments = {"sweep": currents(members), **RUN_OPTIONS}
@@ -93,7 +93,7 @@ def measure(members: int, steps: int) -> tuple[float, float, float]:
     return one, two, first
 
 
-def peak(members: int) -> float:
+def peak_memory(members: int) -> float:
     """Return the peak memory in MB of a process that sweeps over `members` members into a store."""
     with tempfile.TemporaryDirectory() as folder:
         code = (
@@ -109,7 +109,7 @@ def peak(members: int) -> float:
     return float(process.stdout)
 
 
-def missed(speedup: float, first: float, growth: float) -> list[str]:
+def missed_thresholds(speedup: float, first: float, growth: float) -> list[str]:
     """Return a message for each missed threshold."""
     problems = []
     if speedup < MIN_SPEEDUP:
@@ -129,17 +129,17 @@ def main() -> int:
     parser.add_argument("--members", type=int, default=40_000)
     parser.add_argument("--seconds", type=float, default=150.0)
     options = parser.parse_args()
-    check(10_000, 2000)
-    steps = steps_in(options.seconds, options.members)
+    check_members(10_000, 2000)
+    steps = count_steps(options.seconds, options.members)
     one, two, first = measure(options.members, steps)
-    small_peak, large_peak = peak(10_000), peak(1_000_000)
+    small_peak, large_peak = peak_memory(10_000), peak_memory(1_000_000)
     print(f"| {options.members:,} members, {steps:,} steps | |\n|---|---|")
     print(f"| one process, s | {one:.1f} |\n| two processes, s | {two:.1f} |")
     print(f"| as fast as one | {one / two:.2f} |\n| first result, s | {first:.2f} |")
     print(
         f"| memory, 10,000 members, MB | {small_peak:.0f} |\n| 1,000,000 members, MB | {large_peak:.0f} |"
     )
-    problems = missed(one / two, first, large_peak - small_peak)
+    problems = missed_thresholds(one / two, first, large_peak - small_peak)
     print("\n".join(f"missed: {line}" for line in problems))
     return int(bool(problems))
 

@@ -179,7 +179,7 @@ def pair(name: str, folder: Path) -> Pair:
 # --- measurement ------------------------------------------------------------------------------
 
 
-def medians(pair: Pair, rounds: int, turn: int) -> tuple[float, float]:
+def median_microseconds(pair: Pair, rounds: int, turn: int) -> tuple[float, float]:
     """Return the median microseconds of a call of the compiled model and of plain ONNX Runtime."""
     samples: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds + WARM):
@@ -192,7 +192,7 @@ def medians(pair: Pair, rounds: int, turn: int) -> tuple[float, float]:
     return ours, plain
 
 
-def check(pair: Pair) -> None:
+def check_outputs(pair: Pair) -> None:
     """Raise an error if the compiled model and plain ONNX Runtime return different numbers."""
     for ours, plain in zip(pair.call_ours().values(), pair.call_plain(), strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-5, strict=True)
@@ -206,8 +206,8 @@ def measure(names: list[str], rounds: int, turn: int) -> dict[str, tuple[float, 
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             model_pair = pair(name, Path(folder))
-            check(model_pair)
-            ours, plain = times_by_model[name] = medians(model_pair, rounds, turn)
+            check_outputs(model_pair)
+            ours, plain = times_by_model[name] = median_microseconds(model_pair, rounds, turn)
             allowed = MAX_FACTOR * plain + MAX_EXTRA_US
             print(
                 f"| {name} | {model_pair.nodes} | {ours:.1f} | {plain:.1f} | {ours / plain:.2f} "

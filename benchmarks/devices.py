@@ -87,7 +87,7 @@ def runs_of(case: Case) -> dict[str, Callable[[], Any]]:
     return runs
 
 
-def best(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+def minimum_times(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     """Return the minimum wall time of each run in seconds; samples of all runs alternate."""
     samples: dict[str, list[float]] = {way: [] for way in runs}
     for _ in range(rounds):
@@ -98,7 +98,7 @@ def best(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]
     return {way: min(times) for way, times in samples.items()}
 
 
-def card() -> str:
+def gpu_name() -> str:
     """Return the name and the driver version of the GPU."""
     command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
@@ -113,12 +113,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="prefix of the names of cases to run")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    print(f"{card()}; {os.cpu_count()} cores; onnxruntime {onnxruntime.__version__}\n")
+    print(f"{gpu_name()}; {os.cpu_count()} cores; onnxruntime {onnxruntime.__version__}\n")
     print(f"| us a step | {' | '.join(WAYS)} | CPU / CUDA |\n|{'---|' * (len(WAYS) + 2)}")
     for name, case in CASES.items():
         if not name.startswith(options.only):
             continue
-        times = best(runs_of(case), options.rounds)
+        times = minimum_times(runs_of(case), options.rounds)
         cells = [f"{times[way] / case.steps * 1e6:.3g}" if way in times else "" for way in WAYS]
         ratio = f"{times['CPU'] / times['CUDA']:.2g}" if "CUDA" in times else ""
         print(f"| {name} | {' | '.join(cells)} | {ratio} |", flush=True)

@@ -156,7 +156,9 @@ def by_jax(data: Any) -> Callable[[bool], Any]:
 # --- measurement ----------------------------------------------------------------------------------
 
 
-def minima(ways: Mapping[str, Callable[[bool], Any]], near: bool, rounds: int) -> dict[str, float]:
+def minimum_times(
+    ways: Mapping[str, Callable[[bool], Any]], near: bool, rounds: int
+) -> dict[str, float]:
     """Return the least CPU time of each way in ms; the samples alternate."""
     best_times = dict.fromkeys(ways, np.inf)
     for _ in range(rounds):
@@ -182,7 +184,7 @@ def main() -> None:
         estimates = {name: way(near) for name, way in ways.items()}  # compiled here
         for name, estimate in estimates.items():
             np.testing.assert_allclose(estimate, estimates["ours"], rtol=1e-5, err_msg=name)
-        for name, milliseconds in (times := minima(ways, near, rounds)).items():
+        for name, milliseconds in (times := minimum_times(ways, near, rounds)).items():
             word = "near" if near else "bounds"
             print(
                 f"{word:8}{name:8}{milliseconds:9.3g} ms {milliseconds / times['ours']:8.3g} times ours"

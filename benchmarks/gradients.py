@@ -201,7 +201,7 @@ def single_backward_loop() -> Any:
         Differentiated._read = read  # type: ignore[method-assign]
 
 
-def minima(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def minimum_times(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Return the least CPU time of each way in seconds; the samples alternate."""
     best = dict.fromkeys(ways, float("inf"))
     for run in ways.values():
@@ -232,7 +232,7 @@ MAX_EXTRA_MB = {"cells": 40.0, "long": 20.0}
 """Largest memory in MB above a run without rows: for `cells`, half a trace of 10 000 cells."""
 
 
-def compare(name: str, case: Case, rounds: int) -> list[tuple[str, float, float, float]]:
+def ratio_rows(name: str, case: Case, rounds: int) -> list[tuple[str, float, float, float]]:
     """Return rows of way, milliseconds, milliseconds of its reference, and their ratio."""
     ways: dict[str, Callable[[], Any]] = {
         "run": case.run("off"),
@@ -246,7 +246,7 @@ def compare(name: str, case: Case, rounds: int) -> list[tuple[str, float, float,
     if has_jax:
         ways |= {"native": case.gradient("auto"), "JAX": by_jax(name, case)}
         check_derivatives(name, ways["native"](), ways["JAX"]())
-    best = minima(ways, rounds)
+    best = minimum_times(ways, rounds)
     pairs = [(way, "run") for way in ("standard", "plain") if way in best]
     pairs += [("native", "JAX")] if has_jax else []
     return [(way, best[way] * 1e3, best[to] * 1e3, best[way] / best[to]) for way, to in pairs]
@@ -266,14 +266,14 @@ def check_derivatives(name: str, ours: Any, theirs: Any) -> None:
         )
 
 
-def peak(name: str, task: str) -> float:
+def peak_memory(name: str, task: str) -> float:
     """Return the peak memory of a run or gradient in a new process, in MB."""
     command = [sys.executable, __file__, "--alone", name, task]
     process = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(json.loads(process.stdout))
 
 
-def alone(name: str, task: str) -> None:
+def print_peak_memory(name: str, task: str) -> None:
     """Compute one run or gradient and print the peak memory of this process in MB."""
     case = cases()[name]
     (case.run_for_mean("off") if task == "run" else case.gradient("off"))()
@@ -290,21 +290,21 @@ def main() -> int:
     parser.add_argument("--alone", nargs=2)
     options = parser.parse_args()
     if options.alone:
-        alone(*options.alone)
+        print_peak_memory(*options.alone)
         return 0
     missed = []
     print("| value and gradient | way | ms | compared with, ms | times | at most |")
     print("|---|---|---|---|---|---|")
     for name, case in cases().items():
         rounds = options.rounds if name not in MAX_EXTRA_MB else max(options.rounds // 5, 2)
-        for way, ours, other, ratio in compare(name, case, rounds):
+        for way, ours, other, ratio in ratio_rows(name, case, rounds):
             limit = LIMITS[name, way]
             print(f"| {name} | {way} | {ours:.3g} | {other:.3g} | {ratio:.2f} | {limit} |")
             missed += [f"{name}, {way}: {ratio:.2f} exceeds {limit}"] if ratio > limit else []
     if options.memory:
         for name, limit in MAX_EXTRA_MB.items():
             extra_mb = statistics.median(
-                peak(name, "gradient") - peak(name, "run") for _ in range(5)
+                peak_memory(name, "gradient") - peak_memory(name, "run") for _ in range(5)
             )
             print(f"{name}: {extra_mb:.1f} MB above the run, at most {limit}")
             missed += [f"{name}: {extra_mb:.1f} MB exceeds {limit} MB"] if extra_mb > limit else []

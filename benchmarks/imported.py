@@ -61,7 +61,7 @@ def runtime(model: onnx.ModelProto, threads: int) -> Any:
     )
 
 
-def way(graph: Graph, name: str, threads: int) -> Callable[[], list[np.ndarray]]:
+def build_way(graph: Graph, name: str, threads: int) -> Callable[[], list[np.ndarray]]:
     """Return a function that runs a graph as `plain`, `run` or `file`, or with an option of native loops."""
     if name == "plain":
         session = runtime(graph.model, threads)
@@ -102,15 +102,15 @@ def measure_in_new_process(kind: str, name: str, way_name: str, threads: int) ->
 # --- comparing ------------------------------------------------------------------------------------
 
 
-def check(graph: Graph, names: Iterable[str]) -> None:
+def check_outputs(graph: Graph, names: Iterable[str]) -> None:
     """Raise an error if a way to run the graph returns other numbers than plain ONNX Runtime."""
-    expected = way(graph, "plain", 1)()
+    expected = build_way(graph, "plain", 1)()
     for name in names:
-        for ours, plain in zip(way(graph, name, 1)(), expected, strict=True):
+        for ours, plain in zip(build_way(graph, name, 1)(), expected, strict=True):
             np.testing.assert_allclose(ours, plain, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
-def best(
+def minimum_times(
     kind: str, name: str, ways: tuple[str, ...], threads: int, rounds: int
 ) -> dict[str, Timing]:
     """Return the least times of all ways to run a graph; processes of the ways alternate."""
@@ -124,7 +124,7 @@ def best(
     }
 
 
-def missed(name: str, timings: dict[str, Timing]) -> list[str]:
+def missed_thresholds(name: str, timings: dict[str, Timing]) -> list[str]:
     """Return a message for each time that exceeds its threshold."""
     if "plain" in timings:
         pairs = [(way_name, timings["plain"], ALLOWED) for way_name in ("run", "file")]
@@ -140,17 +140,17 @@ def missed(name: str, timings: dict[str, Timing]) -> list[str]:
     ]
 
 
-def table(kind: str, names: Iterable[str], threads: int, rounds: int) -> list[str]:
+def print_table(kind: str, names: Iterable[str], threads: int, rounds: int) -> list[str]:
     """Print the times of all ways and return a message for each missed threshold."""
     ways = WAYS if kind == "graphs" else FORMS
     print(f"\n| {kind}, threads: {threads} | " + " | ".join(f"{w} wall | cpu" for w in ways) + " |")
     print("|---" * (1 + 2 * len(ways)) + "|")
     problems = []
     for name in names:
-        timings = best(kind, name, ways, threads, rounds)
+        timings = minimum_times(kind, name, ways, threads, rounds)
         cells = (f"{timings[way_name].wall:.2f} | {timings[way_name].cpu:.2f}" for way_name in ways)
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
-        problems += missed(f"{name}, threads: {threads}", timings)
+        problems += missed_thresholds(f"{name}, threads: {threads}", timings)
     return problems
 
 
@@ -166,7 +166,9 @@ def main() -> None:
     if options.measure:
         kind, name, way_name, threads = options.measure
         print(
-            json.dumps(vars(measure_in_batches(way(kinds[kind][name](), way_name, int(threads)))))
+            json.dumps(
+                vars(measure_in_batches(build_way(kinds[kind][name](), way_name, int(threads))))
+            )
         )
         return
     print(f"onnxruntime {onnxruntime.__version__}, milliseconds a run")
@@ -174,9 +176,9 @@ def main() -> None:
     for kind, graphs in kinds.items():
         names = [name for name in graphs if options.only in (None, name)]
         for name in names:
-            check(graphs[name](), WAYS[1:] if kind == "graphs" else FORMS)
+            check_outputs(graphs[name](), WAYS[1:] if kind == "graphs" else FORMS)
         for threads in options.threads if names else ():
-            problems += table(kind, names, threads, options.rounds)
+            problems += print_table(kind, names, threads, options.rounds)
     if problems:
         sys.exit("thresholds exceeded: " + "; ".join(problems))
 

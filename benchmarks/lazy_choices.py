@@ -32,17 +32,17 @@ Work = Callable[[ModelBuilder, Value], Value]
 Way = Callable[[ModelBuilder, Value, Work, Value], Value]
 
 
-def both(b: ModelBuilder, go: Value, work: Work, x: Value) -> Value:
+def select_with_where(b: ModelBuilder, go: Value, work: Work, x: Value) -> Value:
     """Compute both sides and select with `Where`."""
     return b.op("Where", go, work(b, x), x)
 
 
-def one(b: ModelBuilder, go: Value, work: Work, x: Value) -> Value:
+def select_with_if(b: ModelBuilder, go: Value, work: Work, x: Value) -> Value:
     """Compute only the side that the condition selects, with `If`."""
     return choose(b, go, lambda inner: [work(inner, x)], lambda inner: [x], "choice")[0]
 
 
-def chain(op_type: str, times: int) -> Work:
+def repeat_operation(op_type: str, times: int) -> Work:
     """Return a body of `times` operations of one kind in a row."""
 
     def work(b: ModelBuilder, x: Value) -> Value:
@@ -53,7 +53,7 @@ def chain(op_type: str, times: int) -> Work:
     return work
 
 
-def product(size: int) -> Work:
+def multiply_by_matrix(size: int) -> Work:
     """Return a body that multiplies by a square matrix."""
     weights = np.random.default_rng(1).normal(0, 0.5 / size**0.5, (size, size))
     return lambda b, x: b.op("MatMul", b.constant(weights), x)
@@ -96,20 +96,20 @@ def medians(
 
 
 CASES: dict[str, tuple[Work, int]] = {
-    "1 Abs, 3": (chain("Abs", 1), 3),
-    "4 Abs, 3": (chain("Abs", 4), 3),
-    "8 Abs, 3": (chain("Abs", 8), 3),
-    "16 Abs, 3": (chain("Abs", 16), 3),
-    "1 Abs, 1000": (chain("Abs", 1), 1000),
-    "4 Abs, 1000": (chain("Abs", 4), 1000),
-    "1 Abs, 10000": (chain("Abs", 1), 10000),
-    "1 Tanh, 100": (chain("Tanh", 1), 100),
-    "1 Tanh, 1000": (chain("Tanh", 1), 1000),
-    "4 Tanh, 100": (chain("Tanh", 4), 100),
-    "4 Tanh, 1000": (chain("Tanh", 4), 1000),
-    "MatMul 30": (product(30), 30),
-    "MatMul 100": (product(100), 100),
-    "MatMul 300": (product(300), 300),
+    "1 Abs, 3": (repeat_operation("Abs", 1), 3),
+    "4 Abs, 3": (repeat_operation("Abs", 4), 3),
+    "8 Abs, 3": (repeat_operation("Abs", 8), 3),
+    "16 Abs, 3": (repeat_operation("Abs", 16), 3),
+    "1 Abs, 1000": (repeat_operation("Abs", 1), 1000),
+    "4 Abs, 1000": (repeat_operation("Abs", 4), 1000),
+    "1 Abs, 10000": (repeat_operation("Abs", 1), 10000),
+    "1 Tanh, 100": (repeat_operation("Tanh", 1), 100),
+    "1 Tanh, 1000": (repeat_operation("Tanh", 1), 1000),
+    "4 Tanh, 100": (repeat_operation("Tanh", 4), 100),
+    "4 Tanh, 1000": (repeat_operation("Tanh", 4), 1000),
+    "MatMul 30": (multiply_by_matrix(30), 30),
+    "MatMul 100": (multiply_by_matrix(100), 100),
+    "MatMul 300": (multiply_by_matrix(300), 300),
 }
 
 
@@ -125,7 +125,7 @@ def main() -> None:
         iterations = max(200, options.iterations // max(1, size // 30))
         sessions = [
             Session(prepare_without_sinking(program(way, work, size)), STANDARD)
-            for way in (both, one)
+            for way in (select_with_where, select_with_if)
         ]
         for every in (0, 2, 4):
             inputs = {

@@ -186,7 +186,7 @@ def loop_graph(body: Body) -> dict[str, object]:
     return {"g": {"nodes": {"A": node}, "edges": {}}}
 
 
-def hand_written(body: Body) -> onnx.ModelProto:
+def build_hand_written_loop(body: Body) -> onnx.ModelProto:
     """Build an ONNX Loop of the same operations, with constants as initializers."""
 
     def info(name: str, array: Array) -> onnx.ValueInfoProto:
@@ -251,7 +251,7 @@ def numpy_loop(body: Body, n: int) -> tuple[Array, ...]:
 SESSIONS = 8
 
 
-def hand_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+def load_hand_written_loop(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
     """Load the hand-written model in ONNX Runtime with the session options of mdf_loop."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -260,7 +260,7 @@ def hand_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
     )
 
 
-def seconds(run: Callable[[], object]) -> float:
+def time_call(run: Callable[[], object]) -> float:
     """Return the wall time of one call in seconds."""
     start = time.perf_counter()
     run()
@@ -276,8 +276,10 @@ def measure(body: Body, iterations: int, rounds: int) -> dict[str, float]:
     program = compiled.prepare(feeds)[2].program
     compile_ms = (time.perf_counter() - start) * 1e3
     ours = compiled.run(feeds)
-    model = hand_written(body)
-    sessions = [(Session(program, STANDARD), hand_session(model)) for _ in range(SESSIONS)]
+    model = build_hand_written_loop(body)
+    sessions = [
+        (Session(program, STANDARD), load_hand_written_loop(model)) for _ in range(SESSIONS)
+    ]
     expected = numpy_loop(body, iterations)
     by_hand = sessions[0][1].run(None, feeds)
     for array, hand, plain in zip(ours.values(), by_hand, expected, strict=True):
@@ -310,10 +312,10 @@ def measure(body: Body, iterations: int, rounds: int) -> dict[str, float]:
             ("hand", lambda s=hand_one: s.run(None, feeds)),
         ]
         for name, run in pair if k % 2 else reversed(pair):
-            samples[name].append(seconds(run) / iterations * 1e6)
+            samples[name].append(time_call(run) / iterations * 1e6)
         for name in ("numpy", *(("reference", "engine") if k < 3 else ())):
             way, n = ways[name]
-            samples[name].append(seconds(way) / n * 1e6)
+            samples[name].append(time_call(way) / n * 1e6)
     figures = {name: statistics.median(values) for name, values in samples.items()}
     return {**figures, "ratio": figures["ours"] / figures["hand"], "compile ms": compile_ms}
 

@@ -76,7 +76,7 @@ for _ in range(int(sys.argv[3]) - 1):
 
 
 @contextlib.contextmanager
-def stubbed() -> Iterator[None]:
+def stub_debug_texts() -> Iterator[None]:
     """Replace the debug texts of the engine by empty texts inside this context."""
     names = ("_params_info", "_val_info")
     places = [(m, n) for m in (modelspec.utils, execution_engine) for n in names]
@@ -106,14 +106,14 @@ def advance(engine: Any, steps: int, dt: float) -> None:
 # --- measurement ------------------------------------------------------------------------------
 
 
-def seconds(run: Callable[[], object]) -> float:
+def time_call(run: Callable[[], object]) -> float:
     """Return the wall time of one call in seconds."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
-def check(name: str, ours: Any, by_hand: dict[str, np.ndarray]) -> None:
+def check_rows(name: str, ours: Any, by_hand: dict[str, np.ndarray]) -> None:
     """Raise an error if mdf_loop and the numpy loop return different rows."""
     assert set(ours) == set(by_hand), f"{name}: other outputs"
     for output, array in ours.items():
@@ -122,28 +122,28 @@ def check(name: str, ours: Any, by_hand: dict[str, np.ndarray]) -> None:
         np.testing.assert_allclose(array, expected, rtol=1e-9, atol=1e-12, err_msg=output)
 
 
-def steps_cost(name: str, path: Path, steps: int, rounds: int) -> dict[str, float]:
+def minimum_step_times(name: str, path: Path, steps: int, rounds: int) -> dict[str, float]:
     """Return the least seconds per step of every implementation."""
     dt, constants = DT.get(name, 0.1), parameters(yaml.safe_load(path.read_text()))
     compiled = mdf_loop.compile(path, device="cpu")
-    check(name, compiled.run(steps=steps, dt=dt), LOOPS[name](constants, steps, dt))
+    check_rows(name, compiled.run(steps=steps, dt=dt), LOOPS[name](constants, steps, dt))
     engine = start_engine(path)
-    few = max(int(0.05 / seconds(lambda: advance(engine, 1, dt))), 2)
+    few = max(int(0.05 / time_call(lambda: advance(engine, 1, dt))), 2)
     best: dict[str, float] = {}
 
     def sample(way: str, n: int, run: Callable[[], object]) -> None:
-        best[way] = min(best.get(way, np.inf), seconds(run) / n)
+        best[way] = min(best.get(way, np.inf), time_call(run) / n)
 
     for _ in range(rounds):
         sample("ours", steps, lambda: compiled.run(steps=steps, dt=dt))
         sample("numpy", steps // 4, lambda: LOOPS[name](constants, steps // 4, dt))
         sample("engine", few, lambda: advance(engine, few, dt))
-        with stubbed():
+        with stub_debug_texts():
             sample("stubbed", 20, lambda: advance(engine, 20, dt))
     return best
 
 
-def totals(name: str, path: Path, rounds: int) -> dict[str, float]:
+def total_times(name: str, path: Path, rounds: int) -> dict[str, float]:
     """Return the least seconds from the file to the results of a short run, for every way."""
     dt = DT.get(name, 0.1)
     programs = {"process": OURS, "engine process": ENGINE}
@@ -155,7 +155,7 @@ def totals(name: str, path: Path, rounds: int) -> dict[str, float]:
         for way, program in programs.items():
             ways[way] = partial(run_program, program, [str(path), str(dt), str(SHORT)], cache)
             ways[way]()
-        samples = [{way: seconds(run) for way, run in ways.items()} for _ in range(rounds)]
+        samples = [{way: time_call(run) for way, run in ways.items()} for _ in range(rounds)]
     return {way: min(sample[way] for sample in samples) for way in ways}
 
 
@@ -180,7 +180,7 @@ HEADINGS = (
 )
 
 
-def row(name: str, best: dict[str, float]) -> str:
+def format_row(name: str, best: dict[str, float]) -> str:
     """Format one line of the table, ratios before times."""
     ours = best["ours"]
     ratios = [
@@ -195,7 +195,7 @@ def row(name: str, best: dict[str, float]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def missed(name: str, best: dict[str, float]) -> list[str]:
+def missed_thresholds(name: str, best: dict[str, float]) -> list[str]:
     """Return a message for each threshold that the model misses."""
     ratios = {way: best[way] / best["ours"] for way in ("engine", "stubbed")}
     ratios["total"] = best["engine total"] / best["total"]
@@ -220,10 +220,10 @@ def main() -> int:
     problems: list[str] = []
     for name in LOOPS:
         path = options.models / f"{name}.yaml"
-        best = steps_cost(name, path, options.steps, options.rounds)
-        best |= totals(name, path, max(options.rounds // 5, 1))
-        print(row(name, best), flush=True)
-        problems += missed(name, best)
+        best = minimum_step_times(name, path, options.steps, options.rounds)
+        best |= total_times(name, path, max(options.rounds // 5, 1))
+        print(format_row(name, best), flush=True)
+        problems += missed_thresholds(name, best)
     print("\nsteps in us, totals and processes in ms; minima")
     print("\n".join(problems) or "all thresholds hold")
     return 1 if problems else 0

@@ -114,14 +114,14 @@ def compiled(case: Case, native: str) -> CompiledModel:
     return mdf_loop.compile(model, device="cpu", native=native, max_iterations=ENDLESS)
 
 
-def whole_run(case: Case, model: CompiledModel, steps: int) -> Way:
+def build_run(case: Case, model: CompiledModel, steps: int) -> Way:
     """Return a function that calls `run` and selects the outputs of the comparison."""
-    return lambda: case.select_outputs(model.run(**case.run_of(steps)))
+    return lambda: case.select_outputs(model.run(**case.run_arguments(steps)))
 
 
-def loop_only(case: Case, model: CompiledModel, steps: int) -> Way:
+def build_loop_call(case: Case, model: CompiledModel, steps: int) -> Way:
     """Return a function that calls the session once for all iterations of the loop."""
-    arguments = case.run_of(steps)
+    arguments = case.run_arguments(steps)
     if case.dt is None:
         arrays, _, evaluation = model.prepare(arguments["inputs"])
         return lambda: case.select_outputs(evaluation.run(arrays))
@@ -140,7 +140,7 @@ def loop_only(case: Case, model: CompiledModel, steps: int) -> Way:
         if not case.has_recorded_rows:
             state = session.state_of(arrays)
             return {name: state[of] for name, of in case.outputs.items()}
-        return {name: case.by_step(arrays[output]) for name, output in case.outputs.items()}
+        return {name: case.step_axis_first(arrays[output]) for name, output in case.outputs.items()}
 
     return run
 
@@ -149,7 +149,7 @@ def loop_only(case: Case, model: CompiledModel, steps: int) -> Way:
 
 
 @dataclass
-class Measured:
+class Measurement:
     """Times of a case: seconds per step, seconds to compile, and notes on native loops by way."""
 
     steps: int
@@ -164,7 +164,7 @@ class Measured:
         return None
 
 
-def ways_of(case: Case, steps: int, native: str = "auto") -> dict[str, Callable[[], Way]]:
+def list_ways(case: Case, steps: int, native: str = "auto") -> dict[str, Callable[[], Way]]:
     """Return a preparing function for each available implementation of the loop."""
     system, n = case.system(steps), case.iterations(steps)
     models: dict[str, CompiledModel] = {}
@@ -175,10 +175,10 @@ def ways_of(case: Case, steps: int, native: str = "auto") -> dict[str, Callable[
         return models[word]
 
     ways: dict[str, Callable[[], Way]] = {
-        "ours": lambda: whole_run(case, model(native), steps),
-        "ours, loop": lambda: loop_only(case, model(native), steps),
-        "standard": lambda: whole_run(case, model("off"), steps),
-        "standard, loop": lambda: loop_only(case, model("off"), steps),
+        "ours": lambda: build_run(case, model(native), steps),
+        "ours, loop": lambda: build_loop_call(case, model(native), steps),
+        "standard": lambda: build_run(case, model("off"), steps),
+        "standard, loop": lambda: build_loop_call(case, model("off"), steps),
         "ONNX Loop": lambda: by_onnx(system, n),
         "numpy": lambda: lambda: by_numpy(system, n),
     }
@@ -201,7 +201,7 @@ def is_installed(peer: str) -> bool:
     return find_spec(PEERS[peer]) is not None
 
 
-def check(case: Case, way: str, arrays: NamedArrays, expected: NamedArrays) -> None:
+def check_numbers(case: Case, way: str, arrays: NamedArrays, expected: NamedArrays) -> None:
     """Raise an error if an implementation returns different numbers."""
     for name, array in expected.items():
         least = 1e-9 * float(np.max(np.abs(array)))
@@ -210,45 +210,45 @@ def check(case: Case, way: str, arrays: NamedArrays, expected: NamedArrays) -> N
         np.testing.assert_allclose(actual, array, rtol=1e-9, atol=least, err_msg=message)
 
 
-def measure(case: Case, steps: int, rounds: int, native: str = "auto") -> Measured:
+def measure(case: Case, steps: int, rounds: int, native: str = "auto") -> Measurement:
     """Prepare all implementations, compare their numbers, and measure alternating samples."""
     if native == "require" and not can_be_native(case, steps):
         native = "auto"
     expected = by_numpy(case.system(steps), case.iterations(steps))
     prepared_ways: dict[str, Way] = {}
     making: dict[str, float] = {}
-    for way, make in ways_of(case, steps, native).items():
+    for way, make in list_ways(case, steps, native).items():
         start = time.perf_counter()
         prepared_ways[way] = make()
         arrays = prepared_ways[way]()
         making[way] = time.perf_counter() - start
-        check(case, way, arrays, expected)
+        check_numbers(case, way, arrays, expected)
     samples: dict[str, list[float]] = {way: [] for way in prepared_ways}
     for _ in range(rounds):
         for way, run in prepared_ways.items():
             if sum(samples[way]) < ENOUGH_SECONDS or len(samples[way]) < MIN_SAMPLES:
                 if min(samples[way], default=0.0) < WARM_UP_SECONDS:
                     run()
-                samples[way].append(seconds(run))
+                samples[way].append(time_call(run))
     best = {way: min(elapsed) for way, elapsed in samples.items()}
-    return Measured(
+    return Measurement(
         steps,
         {way: least / steps for way, least in best.items()},
         {way: max(elapsed - best[way], 0.0) for way, elapsed in making.items()},
-        compiled(case, native).run(**case.run_of(steps)).native,
+        compiled(case, native).run(**case.run_arguments(steps)).native,
     )
 
 
 def can_be_native(case: Case, steps: int) -> bool:
     """Return True if the model compiles with `native="require"`."""
     try:
-        compiled(case, "require").run(**case.run_of(steps))
+        compiled(case, "require").run(**case.run_arguments(steps))
     except UnsupportedError:
         return False
     return True
 
 
-def seconds(run: Callable[[], object]) -> float:
+def time_call(run: Callable[[], object]) -> float:
     """Return the wall time of one call in seconds."""
     start = time.perf_counter()
     run()
@@ -258,7 +258,7 @@ def seconds(run: Callable[[], object]) -> float:
 # --- tables -----------------------------------------------------------------------------------
 
 
-def table(heads: tuple[str, ...], rows: list[list[str]]) -> str:
+def format_table(heads: tuple[str, ...], rows: list[list[str]]) -> str:
     """Format a Markdown table."""
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     return "\n".join((*lines, *(f"| {' | '.join(row)} |" for row in rows)))
@@ -271,27 +271,27 @@ def format_number(number: float | None) -> str:
     return f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
-def times(measured: Mapping[str, Measured]) -> str:
+def format_step_times(measured: Mapping[str, Measurement]) -> str:
     """Format the table of microseconds per step."""
     rows = []
     for name, m in measured.items():
         notes = "; ".join(dict.fromkeys(m.native.values()))
         cells = [format_number(m.best[way] * 1e6) if way in m.best else "" for way in WAYS]
         rows.append([name, str(m.steps), *cells, notes])
-    return table(("us a step", "steps", *WAYS, "ours is"), rows)
+    return format_table(("us a step", "steps", *WAYS, "ours is"), rows)
 
 
-def compile_times(measured: Mapping[str, Measured]) -> str:
+def format_compile_times(measured: Mapping[str, Measurement]) -> str:
     """Format the table of milliseconds to compile; ours and standard include reading the model."""
     ways = ("ours", "standard", "numba", "JAX")
     rows = [
         [name, *(format_number(m.making[way] * 1e3) if way in m.making else "" for way in ways)]
         for name, m in measured.items()
     ]
-    return table(("ms before the first step", *ways), rows)
+    return format_table(("ms before the first step", *ways), rows)
 
 
-def ratios(measured: Mapping[str, Measured]) -> tuple[str, list[str]]:
+def format_ratios(measured: Mapping[str, Measurement]) -> tuple[str, list[str]]:
     """Format the table of ratios with their thresholds, and return a message for each missed threshold."""
     rows, missed = [], []
     for name, m in measured.items():
@@ -319,7 +319,7 @@ def ratios(measured: Mapping[str, Measured]) -> tuple[str, list[str]]:
                     )
             rows.append(row)
     heads = ("case", "of", "ours / numba", "ours / JAX", "standard / ours")
-    return table(heads, rows), missed
+    return format_table(heads, rows), missed
 
 
 def _limit(limit: float | None, at_most: bool) -> str:
@@ -348,14 +348,16 @@ def main() -> int:
     for peer in PEERS:
         if not is_installed(peer):
             print(f"{peer} is not installed: omitted\n")
-    measured: dict[str, Measured] = {}
+    measured: dict[str, Measurement] = {}
     for case in CASES:
         if options.only is None or case.name.startswith(options.only):
             steps = options.steps or case.steps
             measured[case.name] = measure(case, steps, options.rounds, options.native)
             print(case.name, file=sys.stderr, flush=True)
-    of_ratios, missed = ratios(measured)
-    print("", times(measured), of_ratios, compile_times(measured), "", sep="\n\n")
+    of_ratios, missed = format_ratios(measured)
+    print(
+        "", format_step_times(measured), of_ratios, format_compile_times(measured), "", sep="\n\n"
+    )
     if options.figure is not None:
         from native_peers.figure import draw
 

@@ -25,7 +25,7 @@ SEPARATE_RUNS = 20
 """Number of separate runs that are measured and extrapolated to all members."""
 
 
-def seconds(run: Callable[[], object]) -> float:
+def time_call(run: Callable[[], object]) -> float:
     """Return the wall time of one call in seconds."""
     start = time.perf_counter()
     run()
@@ -53,9 +53,11 @@ def main() -> int:
         np.testing.assert_array_equal(rows[member], single(values[member])["FNpop.V"])
     sweep_times, run_times, separate_times = [], [], []
     for _ in range(options.rounds):
-        run_times.append(seconds(lambda: compiled.run(steps=options.steps, dt=DT)))
-        sweep_times.append(seconds(sweep))
-        separate_times.append(seconds(lambda: [single(value) for value in values[:SEPARATE_RUNS]]))
+        run_times.append(time_call(lambda: compiled.run(steps=options.steps, dt=DT)))
+        sweep_times.append(time_call(sweep))
+        separate_times.append(
+            time_call(lambda: [single(value) for value in values[:SEPARATE_RUNS]])
+        )
     all_members = min(separate_times) / min(SEPARATE_RUNS, options.members) * options.members
     print("| sweep / one run | one by one / sweep | one run ms | sweep ms | one by one ms |")
     print("|---|---|---|---|---|")

@@ -203,7 +203,7 @@ def ways() -> dict[str, Callable[[], Way]]:
 # --- measurement ----------------------------------------------------------------------------------
 
 
-def check(way: str, decisions: Decisions) -> None:
+def check_decisions(way: str, decisions: Decisions) -> None:
     """Compare times and choices with the closed form, with Siegmund's threshold correction for steps."""
     times, upper = decisions
     boundary = THRESHOLD + 0.5826 * SPREAD
@@ -224,7 +224,7 @@ def measure(trials: int, rounds: int) -> dict[str, float]:
     count = {way: max(1, trials // PARTS.get(way, 1)) for way in prepared_ways}
     decisions = {way: run(count[way]) for way, run in prepared_ways.items()}
     for way, results in decisions.items():
-        check(way, results)
+        check_decisions(way, results)
     for way in ("ours", "standard"):
         for array, expected in zip(decisions[way], decisions["numpy, our numbers"], strict=True):
             np.testing.assert_array_equal(array, expected, err_msg=way)
@@ -237,7 +237,7 @@ def measure(trials: int, rounds: int) -> dict[str, float]:
     return best
 
 
-def peak(trials: int) -> float:
+def peak_memory(trials: int) -> float:
     """Return the peak memory in MB of a process that computes statistics over `trials` trials."""
     code = (
         "import resource, mdf_loop\n"
@@ -251,7 +251,7 @@ def peak(trials: int) -> float:
     return float(process.stdout)
 
 
-def table(best: Mapping[str, float]) -> str:
+def format_table(best: Mapping[str, float]) -> str:
     """Format the table of microseconds per trial and their ratios to ours."""
     lines = ["| us of CPU time a trial | | times ours |", "|---|---|---|"]
     lines += [f"| {way} | {s * 1e6:.3g} | {s / best['ours']:.3g} |" for way, s in best.items()]
@@ -277,10 +277,10 @@ def main() -> int:
     )
     options = parser.parse_args()
     best = measure(options.trials, options.rounds)
-    print(table(best))
+    print(format_table(best))
     problems = missed(best)
     if options.memory:
-        extra_mb = peak(1_000_000) - peak(10_000)
+        extra_mb = peak_memory(1_000_000) - peak_memory(10_000)
         print(f"\na million trials take {extra_mb:.0f} MB more than ten thousand")
         problems += [f"memory of a million trials: {extra_mb:.0f} MB exceeds 100 MB"] * (
             extra_mb > 100

@@ -93,7 +93,7 @@ def command_help() -> str:
 # --- requirements -----------------------------------------------------------------------------
 
 
-def tests_of(requirement: str) -> list[tuple[str, str]]:
+def list_tests(requirement: str) -> list[tuple[str, str]]:
     """Return file and name of every test of a requirement, e.g. with `r1_04` in its name."""
     mark = requirement.lower().replace(".", "_")
     pattern = re.compile(rf"(?<![a-z0-9]){mark}(?!\d)")
@@ -111,7 +111,7 @@ def requirements() -> str:
     rows = ["| id | from | what must hold | tests |", "|---|---|---|---|"]
     entries = re.findall(r"^\| (R\d\.\d\d) \| (.*?) \| (.*?) \|", text, re.MULTILINE)
     for requirement, source, sentence in entries:
-        tests = tests_of(requirement)
+        tests = list_tests(requirement)
         files = list(dict.fromkeys(file for file, _ in tests))
         names = "; ".join(
             f"[{file}](../../tests/requirements/{file}): "
@@ -125,7 +125,7 @@ def requirements() -> str:
 # --- reasons ----------------------------------------------------------------------------------
 
 
-def reasons() -> str:
+def stop_reasons() -> str:
     """Return the table of stop reasons of loops and runs with their words and sentences."""
     from mdf_loop.ir import StopReason
 
@@ -202,7 +202,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "onnx_functions": onnx_functions,
     "command_help": command_help,
     "requirements": requirements,
-    "reasons": reasons,
+    "reasons": stop_reasons,
 }
 
 
@@ -210,7 +210,7 @@ def _update_parts(text: str) -> str:
     return _PART.sub(lambda part: f"{part[1]}{PARTS[part[2]]()}{part[3]}", text)
 
 
-def stale(*, write: bool = False) -> list[str]:
+def stale_documents(*, write: bool = False) -> list[str]:
     """Return the documents whose generated parts are outdated, and update them with `write`."""
     outdated = []
     for path in sorted(REFERENCE.glob("*.md")):
@@ -225,4 +225,4 @@ def stale(*, write: bool = False) -> list[str]:
 
 if __name__ == "__main__":
     draw_pictures()
-    click.echo(f"written anew: {', '.join(stale(write=True)) or 'nothing'}")
+    click.echo(f"written anew: {', '.join(stale_documents(write=True)) or 'nothing'}")

@@ -67,18 +67,18 @@ def test_every_model_has_a_numpy_loop(numpy_loops) -> None:
 def test_runs_with_and_without_chunks_are_equal(chunking, monkeypatch) -> None:
     monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0.001)
     compiled = mdf_loop.compile(chunking.MODEL, device="cpu")
-    unbroken_run = chunking.unbroken(compiled, 2000)()
+    unbroken_run = chunking.build_unbroken_run(compiled, 2000)()
     assert sorted(unbroken_run) == ["FNpop.V", "FNpop.W", "FNpop.spike"]
     assert all(rows.shape == (1999, 1) for rows in unbroken_run.values())
-    chunking.check(compiled, unbroken_run, 2000)
+    chunking.check_rows(compiled, unbroken_run, 2000)
 
 
 def test_chunking_detects_different_numbers(chunking) -> None:
     compiled = mdf_loop.compile(chunking.MODEL, device="cpu")
-    unbroken_run = chunking.unbroken(compiled, 50)()
+    unbroken_run = chunking.build_unbroken_run(compiled, 50)()
     unbroken_run["FNpop.V"] = np.nextafter(unbroken_run["FNpop.V"], 9.0)
     with pytest.raises(AssertionError, match=r"FNpop\.V"):
-        chunking.check(compiled, unbroken_run, 50)
+        chunking.check_rows(compiled, unbroken_run, 50)
 
 
 def test_the_while_loop_of_chunking_stops_at_its_bound(chunking) -> None:
@@ -101,8 +101,8 @@ def test_chunking_returns_ratios_of_minima(chunking, capsys) -> None:
     ways = {"one": lambda: None, "other": lambda: None}
     times = iter([1.0, 3.0, 2.0, 2.4])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(chunking, "seconds", lambda run: next(times))
-        assert chunking.table("two ways", ways, 2) == {"one": 1.0, "other": 2.4}
+        patched.setattr(chunking, "time_call", lambda run: next(times))
+        assert chunking.print_table("two ways", ways, 2) == {"one": 1.0, "other": 2.4}
     assert "| other | 2.400 | 2.100 | 2400.0 |" in capsys.readouterr().out
 
 
@@ -118,18 +118,22 @@ def test_models_of_cost_of_a_call_equal_plain_onnxruntime(cost_of_a_call, tmp_pa
     for name in cost_of_a_call.MODELS:
         pair = cost_of_a_call.pair(name, tmp_path)
         assert 100 <= pair.nodes <= 1000
-        cost_of_a_call.check(pair)
+        cost_of_a_call.check_outputs(pair)
 
 
 def test_cost_of_a_call_exits_if_a_threshold_is_exceeded(
     cost_of_a_call, monkeypatch, capsys
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["cost_of_a_call.py", "--rounds", "1", "--only", "recurrent"])
-    monkeypatch.setattr(cost_of_a_call, "medians", lambda pair, rounds, turn: (141.0, 100.0))
+    monkeypatch.setattr(
+        cost_of_a_call, "median_microseconds", lambda pair, rounds, turn: (141.0, 100.0)
+    )
     with pytest.raises(SystemExit, match="and 30 us: recurrent"):
         cost_of_a_call.main()
     assert "| recurrent | 480 | 141.0 | 100.0 | 1.41 | 41.0 | 140.0 |" in capsys.readouterr().out
-    monkeypatch.setattr(cost_of_a_call, "medians", lambda pair, rounds, turn: (139.0, 100.0))
+    monkeypatch.setattr(
+        cost_of_a_call, "median_microseconds", lambda pair, rounds, turn: (139.0, 100.0)
+    )
     cost_of_a_call.main()
 
 
@@ -142,7 +146,7 @@ def test_cost_of_a_call_alternates_both_ways(cost_of_a_call, tmp_path: Path) -> 
         type("Ours", (), {"run": lambda _, feeds: calls.append("ours")})(),
         type("Plain", (), {"run": lambda _, names, feeds: calls.append("plain")})(),
     )
-    cost_of_a_call.medians(turns, 3, 2)
+    cost_of_a_call.median_microseconds(turns, 3, 2)
     assert calls == ["ours", "ours", "plain", "plain"] * (3 + cost_of_a_call.WARM)
 
 
@@ -164,10 +168,10 @@ def small_cases(native):
 def test_all_ways_of_native_compute_the_same_numbers(native, small_cases) -> None:
     for case in small_cases:
         expected = native.by_numpy(case.system(4), case.iterations(4))
-        for way, make in native.ways_of(case, 4).items():
+        for way, make in native.list_ways(case, 4).items():
             if way in ("numba", "numba, fresh", "JAX"):
                 continue
-            native.check(case, way, make()(), expected)
+            native.check_numbers(case, way, make()(), expected)
 
 
 def test_thresholds_of_native_name_existing_cases(native) -> None:
@@ -181,7 +185,7 @@ def test_native_detects_different_numbers(native) -> None:
     expected = native.by_numpy(case.system(4), 3)
     other = {name: array + 1e-8 for name, array in expected.items()}
     with pytest.raises(AssertionError, match="FN 1, recorded, ours: v"):
-        native.check(case, "ours", other, expected)
+        native.check_numbers(case, "ours", other, expected)
 
 
 def test_native_reports_missed_thresholds(native) -> None:
@@ -192,8 +196,8 @@ def test_native_reports_missed_thresholds(native) -> None:
         "standard, loop": 400.0,
         "numba": 0.5,
     }
-    measured = native.Measured(10, best, {}, {"time": "native"})
-    text, missed = native.ratios({"FN 1, recorded": measured})
+    measured = native.Measurement(10, best, {}, {"time": "native"})
+    text, missed = native.format_ratios({"FN 1, recorded": measured})
     assert "| FN 1, recorded | loop | 2 (≤ 1.2) |  (≤ 1.3) | 400 (≥ 300) |" in text
     assert missed == [
         "FN 1, recorded, run: standard / ours is 50, limit: at least 80",
@@ -224,7 +228,7 @@ def test_ways_of_trials_agree_with_the_closed_form(monkeypatch) -> None:
     monkeypatch.setattr(trials, "ways", lambda: ways)
     best = trials.measure(300, 1)
     assert best.keys() == ways.keys()
-    assert "| ours |" in trials.table(best)
+    assert "| ours |" in trials.format_table(best)
     slow = {"ours": 3.0, "ssm-simulators": 1.0, "numpy": 3.0, "standard": 1.0}
     assert trials.missed(slow) == ["ours / ssm-simulators: 3 exceeds 1.5"]
 
@@ -232,11 +236,11 @@ def test_ways_of_trials_agree_with_the_closed_form(monkeypatch) -> None:
 def test_trials_detects_wrong_times_and_choices() -> None:
     trials = _import_benchmark("trials")
     times, upper = trials.numpy_way(2000)
-    trials.check("numpy", (times, upper))
+    trials.check_decisions("numpy", (times, upper))
     with pytest.raises(AssertionError, match="a mean of"):
-        trials.check("late", (times + 0.5, upper))
+        trials.check_decisions("late", (times + 0.5, upper))
     with pytest.raises(AssertionError, match="errors"):
-        trials.check("wrong", (times, ~upper))
+        trials.check_decisions("wrong", (times, ~upper))
 
 
 # --- imported networks ---------------------------------------------------------------------------
@@ -249,15 +253,15 @@ def imported():
 
 def test_all_ways_of_imported_compute_the_same_numbers(imported) -> None:
     for name in ("poolings", "gru", "three loops"):
-        imported.check(imported.GRAPHS[name](), imported.WAYS[1:])
+        imported.check_outputs(imported.GRAPHS[name](), imported.WAYS[1:])
 
 
 def test_imported_reports_missed_thresholds(imported) -> None:
     timings = {way: imported.Timing(1.0, 1.0) for way in imported.WAYS}
-    assert imported.missed("gru", timings) == []
+    assert imported.missed_thresholds("gru", timings) == []
     timings["file"] = imported.Timing(1.0, 1.3)
-    assert imported.missed("gru", timings) == ["gru, file: cpu 1.30"]
+    assert imported.missed_thresholds("gru", timings) == ["gru, file: cpu 1.30"]
     forms = {"off": imported.Timing(2.0, 2.0), "require": imported.Timing(4.0, 4.0)}
-    assert imported.missed("softmax", {**forms, "auto": imported.Timing(2.4, 2.1)}) == [
+    assert imported.missed_thresholds("softmax", {**forms, "auto": imported.Timing(2.4, 2.1)}) == [
         "softmax, auto: wall 1.20"
     ]

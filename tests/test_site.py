@@ -34,7 +34,7 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
     ],
 )
 def test_paths_on_the_site(path, place):
-    assert pages.place(path) == place
+    assert pages.site_path(path) == place
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_every_document_is_linked_from_a_section_page():
     linked = {
         (Path(place).parent / link).as_posix()
         for place, text in pages.section_pages()
-        for link in pages.linked(text)
+        for link in pages.linked_pages(text)
     }
     front = {"index.md", "tutorial.md", "changes.md", "contributing.md", "benchmarks.md"}
     unreachable = {p for p in targets - front if p not in {_normal(link) for link in linked}}

@@ -38,7 +38,7 @@ class Case:
     python: Callable[[System, int], NamedArrays] | None = None
     run_options: Mapping[str, Any] = field(default_factory=dict)
 
-    def run_of(self, steps: int) -> dict[str, Any]:
+    def run_arguments(self, steps: int) -> dict[str, Any]:
         """Return the arguments of `CompiledModel.run`."""
         if self.dt is None:
             return {"inputs": {"end": systems.newton_end(steps)}, "progress": False}
@@ -53,7 +53,7 @@ class Case:
         """True if recorded rows are compared, not final values."""
         return bool(self.system(1).recorded)
 
-    def by_step(self, rows: Any) -> Any:
+    def step_axis_first(self, rows: Any) -> Any:
         """Move the step axis of a sweep to the front, as in a loop over as many cells."""
         return np.moveaxis(rows[..., 0], 0, 1) if "sweep" in self.run_options else rows
 
@@ -63,7 +63,7 @@ class Case:
             return {name: results[output] for name, output in self.outputs.items()}
         if not self.has_recorded_rows:
             return {name: results.state[of] for name, of in self.outputs.items()}
-        return {name: self.by_step(results[of])[1:] for name, of in self.outputs.items()}
+        return {name: self.step_axis_first(results[of])[1:] for name, of in self.outputs.items()}
 
 
 FN_STATE = {"v": "parameter FNpop.V", "w": "parameter FNpop.W"}

@@ -57,23 +57,23 @@ copybutton_line_continuation_character = "\\"
 _SAVED_LINES: list[str] = []
 
 
-def _before_napoleon(_app: Sphinx, kind: str, *rest: Any) -> None:
+def _save_property_docstring(_app: Sphinx, kind: str, *rest: Any) -> None:
     """Save the docstring of a property, because napoleon takes words before a colon for its type."""
     _SAVED_LINES[:] = rest[-1] if kind == "property" else []
 
 
-def _after_napoleon(_app: Sphinx, kind: str, *rest: Any) -> None:
+def _restore_property_docstring(_app: Sphinx, kind: str, *rest: Any) -> None:
     if kind == "property":
         rest[-1][:] = _SAVED_LINES
 
 
-def _no_arguments(_app: Sphinx, kind: str, *_: Any) -> tuple[str, str] | None:
+def _remove_constructor_arguments(_app: Sphinx, kind: str, *_: Any) -> tuple[str, str] | None:
     """Remove the constructor arguments of a class: functions create these objects, not users."""
     return ("", "") if kind == "class" else None
 
 
 def setup(app: Sphinx) -> None:
     """Register the hooks of the site before and after those of napoleon, whose priority is 500."""
-    app.connect("autodoc-process-docstring", _before_napoleon, priority=400)
-    app.connect("autodoc-process-docstring", _after_napoleon, priority=600)
-    app.connect("autodoc-process-signature", _no_arguments)
+    app.connect("autodoc-process-docstring", _save_property_docstring, priority=400)
+    app.connect("autodoc-process-docstring", _restore_property_docstring, priority=600)
+    app.connect("autodoc-process-signature", _remove_constructor_arguments)

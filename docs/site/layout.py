@@ -7,7 +7,7 @@ from pathlib import Path
 
 from docs.site.api import api_pages
 from docs.site.gallery import GALLERY, entries, example_page, gallery
-from docs.site.pages import RENAMED, ROOT, contents, notebook, page, place, section_pages
+from docs.site.pages import RENAMED, ROOT, contents, notebook, page, section_pages, site_path
 from docs.site.pictures import pictures_page
 
 FRONT = {
@@ -26,7 +26,7 @@ def documents() -> list[str]:
         *(ROOT / name for name in RENAMED if name.endswith(".md")),
     ]
     names = sorted(path.relative_to(ROOT).as_posix() for path in paths)
-    return [name for name in names if name != "docs/index.md" and place(name)]
+    return [name for name in names if name != "docs/index.md" and site_path(name)]
 
 
 def write_source(source: Path) -> None:
@@ -61,7 +61,7 @@ def _copy_files(source: Path) -> None:
     folders = (ROOT / "docs", ROOT / "examples")
     names = [p.relative_to(ROOT).as_posix() for f in folders for p in f.rglob("*") if p.is_file()]
     for name in [*names, *(name for name in RENAMED if not name.endswith(".md"))]:
-        target = place(name)
+        target = site_path(name)
         if target is None or target.endswith(".md"):
             continue
         if target.endswith(".ipynb"):

@@ -35,7 +35,7 @@ _BLOCK_WITH_FILE_NAME = re.compile(r"^```(\w+) +([\w.-]+\.\w+)$", re.MULTILINE)
 _BLOCK_WITH_WORDS = re.compile(r"^```(\w+) +[^\n]*$", re.MULTILINE)
 
 
-def place(path: str) -> str | None:
+def site_path(path: str) -> str | None:
     """Return the path of a repository file on the site, or None if the site excludes the file."""
     match PurePosixPath(path).parts:
         case (name,):
@@ -59,7 +59,7 @@ def _rewrite_link(link: str, source: str, target: str) -> str | None:
     if link.startswith(("http://", "https://", "mailto:")) or not file:
         return link
     path = os.path.normpath(PurePosixPath(source).parent / file)
-    to = place(path)
+    to = site_path(path)
     if path == "docs/index.md" and anchor:
         to, mark, anchor = SECTIONS[anchor], "", ""
     if to is None:
@@ -95,7 +95,7 @@ def add_captions(text: str) -> str:
 
 def page(source: str) -> tuple[str, str]:
     """Return path and text of the page of a document."""
-    target = place(source)
+    target = site_path(source)
     assert target is not None
     text = (ROOT / source).read_text(encoding="utf-8")
     return target, add_captions(rewrite_links(text, source, target))
@@ -103,7 +103,7 @@ def page(source: str) -> tuple[str, str]:
 
 def notebook(source: str) -> tuple[str, str]:
     """Return path and content of a notebook, with its links rewritten."""
-    target = place(source)
+    target = site_path(source)
     assert target is not None
     content = json.loads((ROOT / source).read_text(encoding="utf-8"))
     for cell in content["cells"]:
@@ -121,10 +121,10 @@ def section_pages() -> Iterator[tuple[str, str]]:
         target = SECTIONS[title.lower().replace(" ", "-")]
         rewritten = rewrite_links(content, "docs/index.md", target)
         if target != SECTIONS["examples"]:
-            yield target, f"# {title}\n{rewritten}\n{contents(linked(rewritten))}"
+            yield target, f"# {title}\n{rewritten}\n{contents(linked_pages(rewritten))}"
 
 
-def linked(text: str) -> list[str]:
+def linked_pages(text: str) -> list[str]:
     """Return the pages that a text links to, without duplicates, in order."""
     links = (m[3].split("#")[0] for m in _LINK.finditer(text) if not m[1])
     return list(dict.fromkeys(link for link in links if link.endswith((".md", ".ipynb"))))

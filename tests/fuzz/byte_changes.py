@@ -24,36 +24,36 @@ def mutate_bytes(rng: random.Random, content: bytes, times: int) -> bytes:
     return content
 
 
-def _piece(rng: random.Random, content: bytes) -> tuple[int, int]:
+def _random_range(rng: random.Random, content: bytes) -> tuple[int, int]:
     start = rng.randrange(len(content))
     return start, min(len(content), start + rng.choice((1, 2, 4, 8, 16, 64, 256, 1024)))
 
 
-def _flip(rng: random.Random, content: bytes) -> bytes:
+def _flip_bit(rng: random.Random, content: bytes) -> bytes:
     changed = bytearray(content)
     for _ in range(rng.choice((1, 1, 2, 8))):
         changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
     return bytes(changed)
 
 
-def _overwrite(rng: random.Random, content: bytes) -> bytes:
-    start, end = _piece(rng, content)
+def _overwrite_bytes(rng: random.Random, content: bytes) -> bytes:
+    start, end = _random_range(rng, content)
     filled = bytes([rng.choice(_EXTREMES)]) * (end - start)
     return content[:start] + rng.choice((filled, rng.randbytes(end - start))) + content[end:]
 
 
-def _cut(rng: random.Random, content: bytes) -> bytes:
-    start, end = _piece(rng, content)
+def _remove_bytes(rng: random.Random, content: bytes) -> bytes:
+    start, end = _random_range(rng, content)
     return content[:start] + content[end:]
 
 
-def _insert(rng: random.Random, content: bytes) -> bytes:
+def _insert_bytes(rng: random.Random, content: bytes) -> bytes:
     index = rng.randrange(len(content) + 1)
     return content[:index] + rng.randbytes(rng.choice((1, 2, 8, 64))) + content[index:]
 
 
-def _duplicate(rng: random.Random, content: bytes) -> bytes:
-    start, end = _piece(rng, content)
+def _duplicate_bytes(rng: random.Random, content: bytes) -> bytes:
+    start, end = _random_range(rng, content)
     index = rng.choice((end, rng.randrange(len(content) + 1)))
     return content[:index] + content[start:end] * rng.choice((1, 1, 2, 20)) + content[index:]
 
@@ -67,7 +67,7 @@ def _replace_match(
 ) -> bytes:
     places = list(pattern.finditer(content))
     if not places:
-        return _flip(rng, content)
+        return _flip_bit(rng, content)
     index = rng.choice(places)
     return content[: index.start()] + replacement + content[index.end() :]
 
@@ -91,6 +91,6 @@ def _change_line(rng: random.Random, content: bytes) -> bytes:
 
 
 _CHANGES: tuple[Callable[[random.Random, bytes], bytes], ...] = (
-    *(_flip, _overwrite, _cut, _insert, _duplicate, _truncate),
+    *(_flip_bit, _overwrite_bytes, _remove_bytes, _insert_bytes, _duplicate_bytes, _truncate),
     *(_replace_number, _replace_number, _replace_word, _replace_word, _change_line),
 )

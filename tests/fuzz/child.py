@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.fuzz.chain import outcome
 from tests.fuzz.commands import command_outcome
-from tests.fuzz.mutations import mutated, mutated_scene
+from tests.fuzz.mutations import mutate_model, mutate_scene_of_seed
 from tests.fuzz.seeds import READERS
 
 MAX_GROWTH = 2**20
@@ -56,8 +56,8 @@ def attempt(target: str, seed: int, stored: bool) -> dict[str, str]:
 
 def _outcome_of_seed(target: str, seed: int, stored: bool, folder: Path) -> str:
     if target in READERS:
-        return outcome(mutated(target, seed, stored).write(folder))
-    return command_outcome(mutated_scene(target, seed), folder)
+        return outcome(mutate_model(target, seed, stored).write(folder))
+    return command_outcome(mutate_scene_of_seed(target, seed), folder)
 
 
 def main() -> None:

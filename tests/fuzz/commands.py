@@ -43,7 +43,7 @@ def command_outcome(scene: Scene, folder: Path) -> str:
     finally:
         os.chdir(before)
     outcome = _outcome_of(invocation)
-    assert _outside(folder) == {"victim": None, "victim/file": OUTSIDE_CONTENT, "work": None}
+    assert _outside_files(folder) == {"victim": None, "victim/file": OUTSIDE_CONTENT, "work": None}
     return outcome
 
 
@@ -69,7 +69,7 @@ def _outcome_of(invocation: Result) -> str:
     return error.splitlines()[0]
 
 
-def _outside(folder: Path) -> dict[str, bytes | None]:
+def _outside_files(folder: Path) -> dict[str, bytes | None]:
     """Return the content of all files and folders except those in `work`."""
     contents = {}
     for path in folder.rglob("*"):

@@ -15,9 +15,9 @@ from tests.fuzz.scenes import SCENES, Scene, scenes
 from tests.fuzz.seeds import READERS, Files, corpus
 
 STRUCTURES: dict[str, Callable[[random.Random, Files, int], Files]] = {
-    "mdf": yaml_changes.changed,
-    "onnx": onnx_changes.changed,
-    "ir": xml_changes.changed,
+    "mdf": yaml_changes.mutate_document,
+    "onnx": onnx_changes.mutate_onnx,
+    "ir": xml_changes.mutate_ir,
 }
 
 
@@ -27,16 +27,16 @@ TARGETS = (*READERS, *SCENES)
 _TIMES = (1, 1, 1, 1, 2, 2, 3, 5)
 
 
-def mutated_scene(target: str, seed: int) -> Scene:
+def mutate_scene_of_seed(target: str, seed: int) -> Scene:
     """Return the mutated scene of a seed."""
     rng = random.Random(f"{target} {seed}")
     scene = rng.choice(scenes(target))()
     if target == "command":
-        return word_changes.changed(rng, scene, rng.choice((1, 1, 1, 2, 3)))
-    return scene_changes.changed(rng, scene, rng.choice(_TIMES))
+        return word_changes.mutate_words(rng, scene, rng.choice((1, 1, 1, 2, 3)))
+    return scene_changes.mutate_scene(rng, scene, rng.choice(_TIMES))
 
 
-def mutated(reader: str, seed: int, stored: bool = False) -> Files:
+def mutate_model(reader: str, seed: int, stored: bool = False) -> Files:
     """Return the mutated model of a seed; `stored` also selects models next to the checkout."""
     rng = random.Random(f"{reader} {seed}")
     files = rng.choice(corpus(reader, stored))()

@@ -30,7 +30,7 @@ NAMES = ("", "x", "?", "a b", "a.b", "a/b", "0", "𝜆", "None", "if", "i" * 300
 LOCATIONS = ("w.bin", "../w.bin", "/etc/passwd", "", "model.onnx", "a/../../w", "\0", ".")
 
 
-def changed(rng: random.Random, files: Files, times: int) -> Files:
+def mutate_onnx(rng: random.Random, files: Files, times: int) -> Files:
     """Return the model after some mutations of its messages."""
     model = onnx.ModelProto()
     model.ParseFromString(files.content)
@@ -49,12 +49,14 @@ def messages(root: Message) -> Iterator[Message]:
                 yield from messages(part)
 
 
-def of_type(root: Message, kind: type[Message]) -> list[Any]:
+def messages_of_type(root: Message, kind: type[Message]) -> list[Any]:
     """Return the messages of a type, outermost first."""
     return [message for message in messages(root) if isinstance(message, kind)]
 
 
-def _field(rng: random.Random, root: Message, repeated: bool | None = None) -> tuple[Any, Any]:
+def _random_field(
+    rng: random.Random, root: Message, repeated: bool | None = None
+) -> tuple[Any, Any]:
     """Return a random message and one of its set fields."""
     fields = [
         (message, field)
@@ -66,11 +68,15 @@ def _field(rng: random.Random, root: Message, repeated: bool | None = None) -> t
 
 
 def _names(root: Message) -> list[str]:
-    names = [name for node in of_type(root, onnx.NodeProto) for name in (*node.input, *node.output)]
-    return [*names, *(value.name for value in of_type(root, onnx.ValueInfoProto))]
+    names = [
+        name
+        for node in messages_of_type(root, onnx.NodeProto)
+        for name in (*node.input, *node.output)
+    ]
+    return [*names, *(value.name for value in messages_of_type(root, onnx.ValueInfoProto))]
 
 
-def _scalar(rng: random.Random, root: Message, field: Any, old: Any) -> Any:
+def _random_scalar(rng: random.Random, root: Message, field: Any, old: Any) -> Any:
     if field.type in _INTEGER_TYPES:
         if field.type == Field.TYPE_BOOL:
             return not old
@@ -84,30 +90,30 @@ def _scalar(rng: random.Random, root: Message, field: Any, old: Any) -> Any:
     return rng.choice((rng.choice(_names(root) or [""]), rng.choice(NAMES)))
 
 
-def _other_scalar(rng: random.Random, root: Message) -> None:
-    message, field = _field(rng, root)
+def _change_scalar(rng: random.Random, root: Message) -> None:
+    message, field = _random_field(rng, root)
     value = getattr(message, field.name)
     try:
         if field.type == Field.TYPE_MESSAGE:
             message.ClearField(field.name)
         elif not field.is_repeated:
-            setattr(message, field.name, _scalar(rng, root, field, value))
+            setattr(message, field.name, _random_scalar(rng, root, field, value))
         elif value:
             position = rng.randrange(len(value))
-            value[position] = _scalar(rng, root, field, value[position])
+            value[position] = _random_scalar(rng, root, field, value[position])
     except ValueError:  # closed enums and numbers out of range
         message.ClearField(field.name)
 
 
-def _clear(rng: random.Random, root: Message) -> None:
-    message, field = _field(rng, root)
+def _clear_field(rng: random.Random, root: Message) -> None:
+    message, field = _random_field(rng, root)
     if message is not root:
         message.ClearField(field.name)
 
 
-def _repeated(rng: random.Random, root: Message) -> None:
+def _change_repeated_field(rng: random.Random, root: Message) -> None:
     """Remove, duplicate or move one entry of a repeated field."""
-    message, field = _field(rng, root, True)
+    message, field = _random_field(rng, root, True)
     if not field.is_repeated:
         return
     entries = list(getattr(message, field.name))
@@ -129,7 +135,7 @@ def _copy(entry: Any) -> Any:
     return copy
 
 
-def _exchange(rng: random.Random, root: Message) -> None:
+def _replace_message(rng: random.Random, root: Message) -> None:
     """Replace a message by another of its type, for example a body by an enclosing body."""
     candidates = [message for message in messages(root) if message is not root]
     if not candidates:
@@ -142,7 +148,9 @@ def _exchange(rng: random.Random, root: Message) -> None:
 
 def _replace_input(rng: random.Random, root: Message) -> None:
     """Replace an input of a node, mostly by a value of the same graph, which makes type errors and cycles."""
-    graphs = [g for g in of_type(root, onnx.GraphProto) if any(node.input for node in g.node)]
+    graphs = [
+        g for g in messages_of_type(root, onnx.GraphProto) if any(node.input for node in g.node)
+    ]
     if graphs:
         graph = rng.choice(graphs)
         names = rng.choice([node.input for node in graph.node if node.input])
@@ -152,15 +160,15 @@ def _replace_input(rng: random.Random, root: Message) -> None:
 
 def _rename_output(rng: random.Random, root: Message) -> None:
     """Rename an output of a node, which makes duplicate and unknown names."""
-    nodes = [node for node in of_type(root, onnx.NodeProto) if node.output]
+    nodes = [node for node in messages_of_type(root, onnx.NodeProto) if node.output]
     if nodes:
         names = rng.choice(nodes).output
         names[rng.randrange(len(names))] = rng.choice((*_names(root), "", "new"))
 
 
-def _retype(rng: random.Random, root: Message) -> None:
+def _change_type(rng: random.Random, root: Message) -> None:
     """Replace a stated type."""
-    values = of_type(root, onnx.ValueInfoProto)
+    values = messages_of_type(root, onnx.ValueInfoProto)
     if values:
         kind = rng.choice((*range(1, 17), *range(1, 17), 99))
         shape = rng.choice((None, [], [1], [2], [0], [2, 3], ["n"], ["n", 3], [2**40, 2**40]))
@@ -173,8 +181,8 @@ def _retype(rng: random.Random, root: Message) -> None:
         rng.choice(values).type.CopyFrom(type_proto)
 
 
-def _operator(rng: random.Random, root: Message) -> None:
-    nodes = of_type(root, onnx.NodeProto)
+def _change_operator(rng: random.Random, root: Message) -> None:
+    nodes = messages_of_type(root, onnx.NodeProto)
     if nodes:
         node = rng.choice(nodes)
         known = sorted({schema.name for schema in onnx.defs.get_all_schemas()})
@@ -184,9 +192,9 @@ def _operator(rng: random.Random, root: Message) -> None:
             node.domain = rng.choice(("ai.onnx.ml", "com.microsoft", "ai.onnx", "me"))
 
 
-def _attribute(rng: random.Random, root: Message) -> None:
+def _change_attribute(rng: random.Random, root: Message) -> None:
     """Set an attribute of the operator to a random value."""
-    nodes = of_type(root, onnx.NodeProto)
+    nodes = messages_of_type(root, onnx.NodeProto)
     if not nodes:
         return
     node = rng.choice(nodes)
@@ -201,9 +209,9 @@ def _attribute(rng: random.Random, root: Message) -> None:
     node.attribute.extend([*others, onnx.helper.make_attribute(name, value)])
 
 
-def _tensor(rng: random.Random, root: Message) -> None:
+def _change_tensor(rng: random.Random, root: Message) -> None:
     """Change size, dtype or storage of a tensor, so that they contradict its data."""
-    tensors = of_type(root, onnx.TensorProto)
+    tensors = messages_of_type(root, onnx.TensorProto)
     if not tensors:
         return
     tensor = rng.choice(tensors)
@@ -230,9 +238,9 @@ def _tensor(rng: random.Random, root: Message) -> None:
             tensor.raw_data = mutate_bytes(rng, numbers, 1)
 
 
-def _deep(rng: random.Random, root: Message) -> None:
+def _nest_graph(rng: random.Random, root: Message) -> None:
     """Nest a graph inside itself several times."""
-    holders = [a for a in of_type(root, onnx.AttributeProto) if a.HasField("g")]
+    holders = [a for a in messages_of_type(root, onnx.AttributeProto) if a.HasField("g")]
     for _ in range(rng.choice((1, 3, 8)) if holders else 0):
         attribute = rng.choice(holders)
         node = onnx.NodeProto(op_type=rng.choice(("If", "Loop", "Scan")), input=["", ""])
@@ -243,7 +251,7 @@ def _deep(rng: random.Random, root: Message) -> None:
             return
 
 
-def _opset(rng: random.Random, root: Message) -> None:
+def _change_opset(rng: random.Random, root: Message) -> None:
     versions = (0, 1, 5, 7, 9, 10, 11, 12, 13, 14, 16, 18, 20, 21, 23, 24, 99, -1, 2**62)
     if isinstance(root, onnx.ModelProto):
         root.opset_import.add(domain=rng.choice(("", "ai.onnx")), version=rng.choice(versions))
@@ -252,17 +260,35 @@ def _opset(rng: random.Random, root: Message) -> None:
 
 
 _CHANGES: tuple[Callable[[random.Random, Message], None], ...] = (
-    *(_other_scalar, _other_scalar, _other_scalar, _clear, _repeated, _repeated, _exchange),
     *(
-        _exchange,
+        _change_scalar,
+        _change_scalar,
+        _change_scalar,
+        _clear_field,
+        _change_repeated_field,
+        _change_repeated_field,
+        _replace_message,
+    ),
+    *(
+        _replace_message,
         _replace_input,
         _replace_input,
         _replace_input,
         _replace_input,
         _rename_output,
-        _retype,
-        _retype,
-        _operator,
+        _change_type,
+        _change_type,
+        _change_operator,
     ),
-    *(_operator, _operator, _attribute, _attribute, _attribute, _tensor, _tensor, _deep, _opset),
+    *(
+        _change_operator,
+        _change_operator,
+        _change_attribute,
+        _change_attribute,
+        _change_attribute,
+        _change_tensor,
+        _change_tensor,
+        _nest_graph,
+        _change_opset,
+    ),
 )

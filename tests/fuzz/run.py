@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from tests.fuzz.children import Outcome, outcomes
-from tests.fuzz.mutations import TARGETS, mutated, mutated_scene
+from tests.fuzz.mutations import TARGETS, mutate_model, mutate_scene_of_seed
 from tests.fuzz.seeds import READERS
 
 
@@ -42,9 +42,9 @@ def _write_files(target: str, seed: int, options: argparse.Namespace) -> None:
     """Write the files of a seed and print the command to try them by hand."""
     options.keep.mkdir(parents=True, exist_ok=True)
     if target in READERS:
-        print(mutated(target, seed, options.stored).write(options.keep))
+        print(mutate_model(target, seed, options.stored).write(options.keep))
         return
-    scene = mutated_scene(target, seed)
+    scene = mutate_scene_of_seed(target, seed)
     scene.write(options.keep)
     print(f"cd {options.keep} && mdf-loop {shlex.join(scene.words)}")
 

@@ -25,7 +25,7 @@ OUTSIDE = "../victim"
 """Path outside of the scene, which a command must not read, write or remove."""
 
 
-def changed(rng: random.Random, scene: Scene, times: int) -> Scene:
+def mutate_scene(rng: random.Random, scene: Scene, times: int) -> Scene:
     """Return the scene after some mutations of the files that its command reads."""
     for _ in range(times):
         names = [name for name in sorted(scene.files) if not name.endswith((".yaml", ".onnx"))]
@@ -38,44 +38,46 @@ def changed(rng: random.Random, scene: Scene, times: int) -> Scene:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _with(scene: Scene, name: str, content: bytes) -> Scene:
+def _replace_file(scene: Scene, name: str, content: bytes) -> Scene:
     return dataclasses.replace(scene, files={**scene.files, name: content})
 
 
-def _without(scene: Scene, name: str) -> Scene:
+def _remove_file(scene: Scene, name: str) -> Scene:
     return dataclasses.replace(
         scene, files={k: content for k, content in scene.files.items() if k != name}
     )
 
 
-def _bytes(rng: random.Random, scene: Scene, name: str) -> Scene:
-    return _with(scene, name, mutate_bytes(rng, scene.files[name], rng.choice((1, 1, 2, 4))))
+def _mutate_file_bytes(rng: random.Random, scene: Scene, name: str) -> Scene:
+    return _replace_file(
+        scene, name, mutate_bytes(rng, scene.files[name], rng.choice((1, 1, 2, 4)))
+    )
 
 
-def _emptied(_: random.Random, scene: Scene, name: str) -> Scene:
-    return _with(scene, name, b"")
+def _empty_file(_: random.Random, scene: Scene, name: str) -> Scene:
+    return _replace_file(scene, name, b"")
 
 
-def _zeroed(_: random.Random, scene: Scene, name: str) -> Scene:
+def _zero_file(_: random.Random, scene: Scene, name: str) -> Scene:
     """Replace all bytes by zeros, as some file systems do after a power loss."""
-    return _with(scene, name, bytes(len(scene.files[name])))
+    return _replace_file(scene, name, bytes(len(scene.files[name])))
 
 
-def _lost(_: random.Random, scene: Scene, name: str) -> Scene:
-    return _without(scene, name)
+def _lose_file(_: random.Random, scene: Scene, name: str) -> Scene:
+    return _remove_file(scene, name)
 
 
-def _exchanged(rng: random.Random, scene: Scene, name: str) -> Scene:
+def _exchange_files(rng: random.Random, scene: Scene, name: str) -> Scene:
     other = rng.choice(sorted(scene.files))
-    return _with(_with(scene, name, scene.files[other]), other, scene.files[name])
+    return _replace_file(_replace_file(scene, name, scene.files[other]), other, scene.files[name])
 
 
-def _as_folder(_: random.Random, scene: Scene, name: str) -> Scene:
+def _replace_by_folder(_: random.Random, scene: Scene, name: str) -> Scene:
     """Replace a file by a folder."""
-    return _with(_without(scene, name), f"{name}/inside", scene.files[name])
+    return _replace_file(_remove_file(scene, name), f"{name}/inside", scene.files[name])
 
 
-def _linked(rng: random.Random, scene: Scene, name: str) -> Scene:
+def _replace_by_link(rng: random.Random, scene: Scene, name: str) -> Scene:
     """Replace a file or its folder by a link to another place."""
     place = rng.choice((name, name.rpartition("/")[0] or name))
     inside = {k: v for k, v in scene.files.items() if k != place and not k.startswith(f"{place}/")}
@@ -86,25 +88,25 @@ def _linked(rng: random.Random, scene: Scene, name: str) -> Scene:
     return dataclasses.replace(scene, files=inside, links=links)
 
 
-def _structure(rng: random.Random, scene: Scene, name: str) -> Scene:
+def _mutate_structure(rng: random.Random, scene: Scene, name: str) -> Scene:
     """Mutate the tree of a JSON file or the arrays of an archive."""
     content = scene.files[name]
     try:
         if name.endswith(".json"):
-            return _with(scene, name, _tree(rng, content))
+            return _replace_file(scene, name, _mutate_json(rng, content))
         if content[:2] == b"PK":
-            return _with(scene, name, _archive(rng, content))
+            return _replace_file(scene, name, _mutate_archive(rng, content))
     except ARCHIVE_ERRORS:  # an earlier mutation made the file invalid
-        return _bytes(rng, scene, name)
-    return _bytes(rng, scene, name)
+        return _mutate_file_bytes(rng, scene, name)
+    return _mutate_file_bytes(rng, scene, name)
 
 
-def _tree(rng: random.Random, content: bytes) -> bytes:
+def _mutate_json(rng: random.Random, content: bytes) -> bytes:
     tree = mutate_tree(rng, json.loads(content), rng.choice((1, 1, 2, 3)))
     return json.dumps(tree, default=str).encode()
 
 
-def _archive(rng: random.Random, content: bytes) -> bytes:
+def _mutate_archive(rng: random.Random, content: bytes) -> bytes:
     """Remove, duplicate or replace an entry of the archive."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entries = [(name, archive.read(name)) for name in archive.namelist()]
@@ -116,9 +118,9 @@ def _archive(rng: random.Random, content: bytes) -> bytes:
     if choice < 0.15:
         entries.insert(index, (rng.choice((OUTSIDE, "/x.npy", "x", f"{name}x", "99.npy")), entry))
     elif choice < 0.3:
-        entries += [(name, entry), (name, _other_array(rng, entry))]
+        entries += [(name, entry), (name, _random_array_file(rng, entry))]
     elif choice < 0.9:
-        entries.insert(index, (name, _other_array(rng, entry)))
+        entries.insert(index, (name, _random_array_file(rng, entry)))
     stream = io.BytesIO()
     kind = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
     with zipfile.ZipFile(stream, "w", kind) as archive:
@@ -128,15 +130,15 @@ def _archive(rng: random.Random, content: bytes) -> bytes:
     return stream.getvalue()
 
 
-def _other_array(rng: random.Random, entry: bytes) -> bytes:
+def _random_array_file(rng: random.Random, entry: bytes) -> bytes:
     """Return an `.npy` file with another dtype, shape, header or length, or with other JSON."""
     try:
         array = np.lib.format.read_array(io.BytesIO(entry), allow_pickle=False)
         if array.dtype == np.uint8 and array.ndim == 1 and rng.random() < 0.8:
-            return _npy(np.frombuffer(_tree(rng, array.tobytes()), np.uint8))
+            return _array_file(np.frombuffer(_mutate_json(rng, array.tobytes()), np.uint8))
         if rng.random() < 0.3:
-            return _forged_header(rng, array)
-        return _npy(rng.choice(_ARRAYS)(array))
+            return _forge_header(rng, array)
+        return _array_file(rng.choice(_ARRAYS)(array))
     except ARCHIVE_ERRORS:  # no array of numbers
         return mutate_bytes(rng, entry, 1)
 
@@ -160,13 +162,13 @@ _ARRAYS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
-def _npy(array: Any) -> bytes:
+def _array_file(array: Any) -> bytes:
     stream = io.BytesIO()
     np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
     return stream.getvalue()
 
 
-def _forged_header(rng: random.Random, array: Any) -> bytes:
+def _forge_header(rng: random.Random, array: Any) -> bytes:
     """Return an `.npy` file whose header contradicts its data."""
     shape = rng.choice(((2**31,), (2**62, 4), (-1,), (10**30,), (3, -2), (*array.shape, 7)))
     descr = rng.choice((array.dtype.str, "|O", "<f8", "|S1000000", "<U999999999", "|V3", "x"))
@@ -177,6 +179,13 @@ def _forged_header(rng: random.Random, array: Any) -> bytes:
 
 
 _CHANGES: tuple[Callable[[random.Random, Scene, str], Scene], ...] = (
-    *(_bytes, _bytes, _structure, _structure, _structure, _structure),
-    *(_emptied, _zeroed, _lost, _exchanged, _as_folder, _linked),
+    *(
+        _mutate_file_bytes,
+        _mutate_file_bytes,
+        _mutate_structure,
+        _mutate_structure,
+        _mutate_structure,
+        _mutate_structure,
+    ),
+    *(_empty_file, _zero_file, _lose_file, _exchange_files, _replace_by_folder, _replace_by_link),
 )

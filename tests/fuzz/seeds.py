@@ -55,8 +55,8 @@ Seed = Callable[[], Files]
 def corpus(reader: str, stored: bool = False) -> tuple[Seed, ...]:
     """Return the seeds of a reader in a fixed order."""
     paths, generated = {
-        "mdf": (_mdf_paths, _imported),
-        "onnx": (_no_paths, _exported),
+        "mdf": (_mdf_paths, _imported_models),
+        "onnx": (_no_paths, _exported_models),
         "ir": (_ir_paths, list),
     }[reader]
     seeds = [*(functools.partial(_from_path, path) for path in paths()), *generated()]
@@ -93,7 +93,7 @@ def _ir_paths() -> list[Path]:
     return [path for folder in folders for path in sorted(folder.glob("*.xml"))]
 
 
-def _imported() -> list[Seed]:
+def _imported_models() -> list[Seed]:
     """Return the ONNX texts as MDF documents."""
     return [functools.partial(_as_yaml, text) for text in TEXTS.values()]
 
@@ -107,7 +107,7 @@ def _as_yaml(text: str) -> Files:
         return Files(".yaml", paths[0].read_bytes(), beside)
 
 
-def _exported() -> list[Seed]:
+def _exported_models() -> list[Seed]:
     """Return the ONNX texts and the MDF models as ONNX; one in eight contains its original document."""
     texts = [functools.partial(_of_text, text) for text in TEXTS.values()]
     models = [functools.partial(_compiled, path, k % 8 == 0) for k, path in enumerate(_mdf_paths())]

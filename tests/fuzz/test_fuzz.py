@@ -15,7 +15,7 @@ from tests.fuzz import children
 from tests.fuzz.chain import outcome
 from tests.fuzz.children import ROOT, outcomes
 from tests.fuzz.commands import command_outcome
-from tests.fuzz.mutations import TARGETS, mutated, mutated_scene
+from tests.fuzz.mutations import TARGETS, mutate_model, mutate_scene_of_seed
 from tests.fuzz.scenes import SCENES, scenes
 from tests.fuzz.seeds import READERS, corpus
 from tests.soak import some, times
@@ -58,8 +58,8 @@ def test_scenes_are_valid_before_mutation(target: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", SCENES)
 def test_mutated_scenes_are_reproducible(target: str) -> None:
-    mutants = [mutated_scene(target, seed) for seed in range(20)]
-    again = [mutated_scene(target, seed) for seed in range(20)]
+    mutants = [mutate_scene_of_seed(target, seed) for seed in range(20)]
+    again = [mutate_scene_of_seed(target, seed) for seed in range(20)]
     assert mutants == again
     sound = [scene() for scene in scenes(target)]
     assert sum(scene in sound for scene in mutants) < 5
@@ -68,7 +68,7 @@ def test_mutated_scenes_are_reproducible(target: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_mutated_models_are_reproducible_in_other_processes(reader: str) -> None:
-    files = [mutated(reader, seed) for seed in range(5)]
+    files = [mutate_model(reader, seed) for seed in range(5)]
     script = (
         "from tests.fuzz.mutations import mutated\n"
         f"print([mutated({reader!r}, seed) for seed in range(5)], end='')"

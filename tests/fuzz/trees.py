@@ -61,7 +61,7 @@ def mutate_tree(rng: random.Random, tree: Any, times: int) -> Any:
         if not places:
             return rng.choice(VALUES)
         holder, key = rng.choice(places)
-        _change(rng, holder, key, places)
+        _change_value(rng, holder, key, places)
     return tree
 
 
@@ -77,7 +77,7 @@ def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
         yield from _places(tree[key])
 
 
-def _change(rng: random.Random, holder: Any, key: Any, places: list[tuple[Any, Any]]) -> None:
+def _change_value(rng: random.Random, holder: Any, key: Any, places: list[tuple[Any, Any]]) -> None:
     choice = rng.random()
     if choice < 0.2:
         del holder[key]

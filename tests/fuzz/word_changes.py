@@ -40,7 +40,7 @@ HOSTILE = (*_VALUES.split() * 2, *TEXTS, *(number.decode() for number in NUMBERS
 Change = Callable[[random.Random, list[str]], None]
 
 
-def changed(rng: random.Random, scene: Scene, times: int) -> Scene:
+def mutate_words(rng: random.Random, scene: Scene, times: int) -> Scene:
     """Return the scene with a mutated command line."""
     words = list(scene.words)
     for _ in range(times):
@@ -49,53 +49,61 @@ def changed(rng: random.Random, scene: Scene, times: int) -> Scene:
     return dataclasses.replace(scene, words=tuple(words))
 
 
-def _value(rng: random.Random, words: list[str]) -> None:
+def _replace_value(rng: random.Random, words: list[str]) -> None:
     """Replace the value of an option, or the model."""
     places = [k for k, word in enumerate(words) if k and not word.startswith("-")]
     if places:
         words[rng.choice(places)] = rng.choice(HOSTILE)
 
 
-def _mistype(rng: random.Random, words: list[str]) -> None:
+def _mistype_word(rng: random.Random, words: list[str]) -> None:
     """Change a character of a word, as in a typing error."""
     index = rng.randrange(len(words))
     content = mutate_bytes(rng, words[index].encode("utf-8", "surrogateescape"), 1)
     words[index] = content.replace(b"\0", b"").decode("utf-8", "surrogateescape")
 
 
-def _option(rng: random.Random, words: list[str]) -> None:
+def _append_option(rng: random.Random, words: list[str]) -> None:
     """Append an option of the command, with a value if the option has one."""
-    option = rng.choice(_options(words[0]))
+    option = rng.choice(_command_options(words[0]))
     words += [option.opts[-1]] if option.is_flag else [option.opts[-1], rng.choice(HOSTILE)]
 
 
 @functools.cache
-def _options(name: str) -> list[click.Option]:
+def _command_options(name: str) -> list[click.Option]:
     """Return the options of a command, or those of `run` if the command is unknown or has none."""
     command = cli.get_command(click.Context(cli), name)
     options = [each for each in command.params if isinstance(each, click.Option)] if command else []
-    return options or _options("run")
+    return options or _command_options("run")
 
 
-def _insert(rng: random.Random, words: list[str]) -> None:
+def _insert_word(rng: random.Random, words: list[str]) -> None:
     words.insert(rng.randrange(len(words) + 1), rng.choice(HOSTILE))
 
 
-def _drop(rng: random.Random, words: list[str]) -> None:
+def _remove_word(rng: random.Random, words: list[str]) -> None:
     del words[rng.randrange(len(words))]
 
 
-def _double(rng: random.Random, words: list[str]) -> None:
+def _repeat_word(rng: random.Random, words: list[str]) -> None:
     start = rng.randrange(len(words))
     words += words[start : start + rng.choice((1, 2))]
 
 
-def _swap(rng: random.Random, words: list[str]) -> None:
+def _exchange_words(rng: random.Random, words: list[str]) -> None:
     one, other = rng.randrange(len(words)), rng.randrange(len(words))
     words[one], words[other] = words[other], words[one]
 
 
 _CHANGES: tuple[Change, ...] = (
-    *(_value, _value, _value, _value, _option, _option, _option),
-    *(_mistype, _mistype, _insert, _drop, _double, _swap),
+    *(
+        _replace_value,
+        _replace_value,
+        _replace_value,
+        _replace_value,
+        _append_option,
+        _append_option,
+        _append_option,
+    ),
+    *(_mistype_word, _mistype_word, _insert_word, _remove_word, _repeat_word, _exchange_words),
 )

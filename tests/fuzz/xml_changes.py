@@ -32,7 +32,7 @@ TAGS = (
 )
 
 
-def changed(rng: random.Random, files: Files, times: int) -> Files:
+def mutate_ir(rng: random.Random, files: Files, times: int) -> Files:
     """Return the IR after some mutations of its elements."""
     root = ElementTree.fromstring(files.content)
     for _ in range(times):
@@ -48,29 +48,29 @@ def changed(rng: random.Random, files: Files, times: int) -> Files:
     return dataclasses.replace(files, content=content, beside=beside)
 
 
-def _any(rng: random.Random, root: Element) -> Element:
+def _random_element(rng: random.Random, root: Element) -> Element:
     return rng.choice(list(root.iter()))
 
 
-def _owner(rng: random.Random, root: Element) -> Element:
+def _random_parent(rng: random.Random, root: Element) -> Element:
     return rng.choice([element for element in root.iter() if len(element)] or [root])
 
 
-def _drop(rng: random.Random, root: Element) -> None:
-    owner = _owner(rng, root)
+def _remove_element(rng: random.Random, root: Element) -> None:
+    owner = _random_parent(rng, root)
     if len(owner):
         owner.remove(rng.choice(list(owner)))
 
 
-def _double(rng: random.Random, root: Element) -> None:
-    owner = _owner(rng, root)
+def _duplicate_element(rng: random.Random, root: Element) -> None:
+    owner = _random_parent(rng, root)
     if len(owner):
         owner.insert(rng.randrange(len(owner) + 1), copy.deepcopy(rng.choice(list(owner))))
 
 
-def _move(rng: random.Random, root: Element) -> None:
+def _move_element(rng: random.Random, root: Element) -> None:
     """Move or copy an element to another place."""
-    owner, target = _owner(rng, root), _any(rng, root)
+    owner, target = _random_parent(rng, root), _random_element(rng, root)
     if len(owner):
         element = rng.choice(list(owner))
         if rng.random() < 0.7:
@@ -78,9 +78,9 @@ def _move(rng: random.Random, root: Element) -> None:
         target.insert(rng.randrange(len(target) + 1), copy.deepcopy(element))
 
 
-def _exchange(rng: random.Random, root: Element) -> None:
+def _replace_element(rng: random.Random, root: Element) -> None:
     """Replace an element by another with the same tag, for example a body by another body."""
-    one = _any(rng, root)
+    one = _random_element(rng, root)
     other = copy.deepcopy(rng.choice(list(root.iter(one.tag))))
     one.clear()
     one.attrib.update(other.attrib)
@@ -88,7 +88,7 @@ def _exchange(rng: random.Random, root: Element) -> None:
     one.extend(other)
 
 
-def _attribute(rng: random.Random, root: Element) -> None:
+def _change_attribute(rng: random.Random, root: Element) -> None:
     """Replace an attribute by the value of another element, a number or a word."""
     attributes = [(element, key) for element in root.iter() for key in sorted(element.attrib)]
     if attributes:
@@ -98,7 +98,7 @@ def _attribute(rng: random.Random, root: Element) -> None:
         element.attrib[key] = rng.choice(TYPES) if key == "type" else rng.choice(choices)
 
 
-def _slices(rng: random.Random, root: Element) -> None:
+def _change_slices(rng: random.Random, root: Element) -> None:
     """Change the slices or concatenations in the port map of a loop."""
     elements = [e for part in root.iter("port_map") for e in part]
     if elements:
@@ -115,20 +115,20 @@ def _remove_attribute(rng: random.Random, root: Element) -> None:
 
 def _add_attribute(rng: random.Random, root: Element) -> None:
     keys = sorted({key for element in root.iter() for key in element.attrib})
-    _any(rng, root).attrib[rng.choice(keys or ["id"])] = rng.choice((*NUMBERS, *WORDS))
+    _random_element(rng, root).attrib[rng.choice(keys or ["id"])] = rng.choice((*NUMBERS, *WORDS))
 
 
-def _text(rng: random.Random, root: Element) -> None:
+def _change_text(rng: random.Random, root: Element) -> None:
     dims = list(root.iter("dim"))
-    element = rng.choice(dims) if dims and rng.random() < 0.8 else _any(rng, root)
+    element = rng.choice(dims) if dims and rng.random() < 0.8 else _random_element(rng, root)
     element.text = rng.choice((*NUMBERS, *WORDS))
 
 
-def _tag(rng: random.Random, root: Element) -> None:
-    _any(rng, root).tag = rng.choice(TAGS)
+def _change_tag(rng: random.Random, root: Element) -> None:
+    _random_element(rng, root).tag = rng.choice(TAGS)
 
 
-def _deep(rng: random.Random, root: Element) -> None:
+def _nest_layer(rng: random.Random, root: Element) -> None:
     """Nest a layer with a body in its own body several times."""
     bodies = [e for tag in ("body", "then_body", "else_body") for e in root.iter(tag)]
     owners = [layer for layer in root.iter("layer") if any(e in list(layer) for e in bodies)]
@@ -139,24 +139,34 @@ def _deep(rng: random.Random, root: Element) -> None:
                 layers.append(copy.deepcopy(owner))
 
 
-def _nested(rng: random.Random, root: Element) -> None:
-    element = _any(rng, root)
+def _nest_bodies(rng: random.Random, root: Element) -> None:
+    element = _random_element(rng, root)
     for _ in range(rng.choice((10, 150, 600))):
         element = ElementTree.SubElement(element, rng.choice(("body", "layers", "layer", "a")))
 
 
 _CHANGES: tuple[Callable[[random.Random, Element], None], ...] = (
-    *(_drop, _drop, _double, _move, _exchange, _attribute, _attribute, _attribute, _attribute),
     *(
-        _slices,
-        _slices,
-        _slices,
+        _remove_element,
+        _remove_element,
+        _duplicate_element,
+        _move_element,
+        _replace_element,
+        _change_attribute,
+        _change_attribute,
+        _change_attribute,
+        _change_attribute,
+    ),
+    *(
+        _change_slices,
+        _change_slices,
+        _change_slices,
         _remove_attribute,
         _add_attribute,
-        _text,
-        _text,
-        _tag,
-        _deep,
-        _nested,
+        _change_text,
+        _change_text,
+        _change_tag,
+        _nest_layer,
+        _nest_bodies,
     ),
 )

@@ -233,7 +233,7 @@ Place = tuple[Any, Any]
 """Mapping or list, and a key or index in it."""
 
 
-def changed(rng: random.Random, files: Files, times: int) -> Files:
+def mutate_document(rng: random.Random, files: Files, times: int) -> Files:
     """Return the document after some mutations, as YAML or (where possible) JSON."""
     root = {"": yaml.load(files.content, Loader=_LOADER)}
     for _ in range(times):
@@ -269,35 +269,35 @@ def _places(tree: Any, visited: set[int]) -> Iterator[Place]:
             yield from _places(part, visited)
 
 
-def _any(rng: random.Random, root: Any, kind: Any = object) -> Place:
+def _random_place(rng: random.Random, root: Any, kind: Any = object) -> Place:
     candidates = places(root)
     fitting = [(holder, key) for holder, key in candidates if isinstance(holder[key], kind)]
     return rng.choice(fitting or candidates)
 
 
-def _drop(rng: random.Random, root: Any) -> None:
-    holder, key = _any(rng, root)
+def _remove_value(rng: random.Random, root: Any) -> None:
+    holder, key = _random_place(rng, root)
     if holder is not root:
         del holder[key]
 
 
-def _replace(rng: random.Random, root: Any) -> None:
-    holder, key = _any(rng, root)
+def _replace_value(rng: random.Random, root: Any) -> None:
+    holder, key = _random_place(rng, root)
     holder[key] = copy.deepcopy(rng.choice(VALUES))
 
 
-def _swap(rng: random.Random, root: Any) -> None:
-    (one, key), (other, place) = _any(rng, root), _any(rng, root)
+def _exchange_values(rng: random.Random, root: Any) -> None:
+    (one, key), (other, place) = _random_place(rng, root), _random_place(rng, root)
     one[key], other[place] = copy.deepcopy(other[place]), copy.deepcopy(one[key])
 
 
 def _copy_value(rng: random.Random, root: Any) -> None:
-    (one, key), (other, place) = _any(rng, root), _any(rng, root)
+    (one, key), (other, place) = _random_place(rng, root), _random_place(rng, root)
     one[key] = copy.deepcopy(other[place])
 
 
-def _rename(rng: random.Random, root: Any) -> None:
-    holder, key = _any(rng, root)
+def _rename_key(rng: random.Random, root: Any) -> None:
+    holder, key = _random_place(rng, root)
     if isinstance(holder, dict) and holder is not root:
         names = [k for other, k in places(root) if isinstance(other, dict)]
         new = rng.choice((rng.choice(names), rng.choice(KEYS)))
@@ -306,40 +306,40 @@ def _rename(rng: random.Random, root: Any) -> None:
         holder.update(entries)
 
 
-def _add(rng: random.Random, root: Any) -> None:
-    holder, key = _any(rng, root, dict)
+def _add_key(rng: random.Random, root: Any) -> None:
+    holder, key = _random_place(rng, root, dict)
     if isinstance(holder[key], dict):
-        _, other = place = _any(rng, root)
+        _, other = place = _random_place(rng, root)
         known_value = copy.deepcopy(place[0][other])
         holder[key][rng.choice(KEYS)] = rng.choice((known_value, copy.deepcopy(rng.choice(VALUES))))
 
 
-def _double(rng: random.Random, root: Any) -> None:
-    holder, key = _any(rng, root, list)
+def _duplicate_value(rng: random.Random, root: Any) -> None:
+    holder, key = _random_place(rng, root, list)
     if isinstance(holder[key], list) and holder[key]:
         entries = holder[key]
         entries.insert(rng.randrange(len(entries) + 1), copy.deepcopy(rng.choice(entries)))
 
 
-def _number(rng: random.Random, root: Any) -> None:
-    holder, key = _any(rng, root, int | float)
+def _change_number(rng: random.Random, root: Any) -> None:
+    holder, key = _random_place(rng, root, int | float)
     holder[key] = rng.choice((*HUGE, 0, -1, -5, 1, 7, True, 0.5, float("nan"), float("inf")))
 
 
-def _string(rng: random.Random, root: Any) -> None:
-    holder, key = _any(rng, root, str)
-    other, place = _any(rng, root, str)
+def _change_string(rng: random.Random, root: Any) -> None:
+    holder, key = _random_place(rng, root, str)
+    other, place = _random_place(rng, root, str)
     holder[key] = rng.choice((other[place], rng.choice(WORDS)))
 
 
-def _formula(rng: random.Random, root: Any) -> None:
-    holder, key = _any(rng, root, str)
-    _, name = _any(rng, root, dict)
+def _change_formula(rng: random.Random, root: Any) -> None:
+    holder, key = _random_place(rng, root, str)
+    _, name = _random_place(rng, root, dict)
     holder[key] = rng.choice(FORMULAS).format(holder[key], name)
 
 
-def _long_formula(rng: random.Random, root: Any) -> None:
-    holder, key = _any(rng, root, str)
+def _insert_long_formula(rng: random.Random, root: Any) -> None:
+    holder, key = _random_place(rng, root, str)
     text = str(holder[key])
     count = min(rng.choice((50, 300, 3000)), 1 + 30_000 // (1 + len(text)))
     holder[key] = rng.choice(
@@ -351,23 +351,23 @@ def _long_formula(rng: random.Random, root: Any) -> None:
     )
 
 
-def _deep(rng: random.Random, root: Any) -> None:
-    holder, key = _any(rng, root)
+def _insert_deep_nesting(rng: random.Random, root: Any) -> None:
+    holder, key = _random_place(rng, root)
     part, name = holder[key], rng.choice(("a", "value", key))
     for _ in range(rng.choice((3, 60, 200, 400))):
         part = rng.choice(([part], {name: part}))
     holder[key] = part
 
 
-def _alias(rng: random.Random, root: Any) -> None:
+def _insert_alias(rng: random.Random, root: Any) -> None:
     """Insert a reference to an existing object, perhaps inside this object."""
-    (one, key), (other, place) = _any(rng, root), _any(rng, root, dict | list)
+    (one, key), (other, place) = _random_place(rng, root), _random_place(rng, root, dict | list)
     one[key] = other[place]
 
 
 def _nest_aliases(rng: random.Random, root: Any) -> None:
     """Insert aliases of aliases, whose expansion grows exponentially ("billion laughs")."""
-    holder, key = _any(rng, root)
+    holder, key = _random_place(rng, root)
     part: Any = holder[key]
     for _ in range(rng.choice((8, 12, 40))):
         part = rng.choice(([part] * 4, {"a": part, "b": part, "c": part}))
@@ -375,7 +375,28 @@ def _nest_aliases(rng: random.Random, root: Any) -> None:
 
 
 _CHANGES: tuple[Callable[[random.Random, Any], None], ...] = (
-    *(_drop, _drop, _replace, _replace, _swap, _copy_value, _rename, _rename, _add, _add, _double),
-    *(_number, _number, _string, _string, _string, _formula, _formula, _long_formula),
-    *(_deep, _alias, _nest_aliases),
+    *(
+        _remove_value,
+        _remove_value,
+        _replace_value,
+        _replace_value,
+        _exchange_values,
+        _copy_value,
+        _rename_key,
+        _rename_key,
+        _add_key,
+        _add_key,
+        _duplicate_value,
+    ),
+    *(
+        _change_number,
+        _change_number,
+        _change_string,
+        _change_string,
+        _change_string,
+        _change_formula,
+        _change_formula,
+        _insert_long_formula,
+    ),
+    *(_insert_deep_nesting, _insert_alias, _nest_aliases),
 )
