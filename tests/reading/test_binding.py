@@ -33,7 +33,7 @@ class Watched:
     def __init__(self, source: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
         self.looked = 0
         self._inputs = InputBinder(open_document(source), Options())
-        real = binding.bind
+        original_function = binding.bind
 
         def counted(*arguments: Any) -> Any:
             self.looked += 1

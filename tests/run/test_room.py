@@ -55,7 +55,7 @@ def test_rows_are_the_same_whether_copied_or_not(
     compiled = mdf_loop.compile(model(), device="cpu", native=native)
     options = {"every": every} | ({} if sweep is None else {"sweep": sweep})
     monkeypatch.setattr(session, "MIN_DIRECT_BYTES", 0)
-    there = rows(compiled, **options)
+    other_rows = rows(compiled, **options)
     monkeypatch.setattr(Recorder, "room", lambda self, numbers: NO_ROOM)
     copied = rows(compiled, **options)
     for name, array in copied.items():

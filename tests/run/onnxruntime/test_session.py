@@ -104,7 +104,7 @@ def test_a_model_without_outputs_requires_record_names() -> None:
 def options(monkeypatch) -> list:
     """Return the list of the options of all sessions created during the test."""
     collected: list = []
-    real = session_module._make_options
+    original_function = session_module._make_options
 
     def collecting(*arguments):
         collected.append(original_function(*arguments))
