@@ -96,7 +96,7 @@ def test_over_time(cli, double):
 
 def test_limits(cli, tmp_path, monkeypatch):
     looks = iter([None] * 3)
-    monkeypatch.setattr(Limits, "of_engine", lambda _: next(looks, StopReason.TIME_LIMIT))
+    monkeypatch.setattr(Limits, "check_engine", lambda _: next(looks, StopReason.TIME_LIMIT))
     path = tmp_path / "m.yaml"
     path.write_text(
         "m: {graphs: {g: {nodes: {n: {parameters: {x: {default_initial_value: 0.0, value: x + 1}}, "
