@@ -26,7 +26,7 @@ from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
 from mdf_loop.paths import path_of
 
-_TEXT = 64
+_MIN_TEXT_BYTES = 64
 """Least number of bytes of a text in memory, even if the text is shorter in the file."""
 
 
@@ -73,7 +73,7 @@ class Archive:
         """Return the number of bytes of an array in memory."""
         entry = self._archive.getinfo(f"{name}.npy")
         with self._archive.open(entry) as stream:
-            shape, dtype = _header(stream)
+            shape, dtype = _read_header(stream)
             begins = stream.tell()
         if not all(type(extent) is int and extent >= 0 for extent in shape) or dtype.hasobject:
             raise ValueError(f"'{name}' is no array of numbers or texts")
@@ -84,10 +84,12 @@ class Archive:
                     :200
                 ]
             )
-        return count * (dtype.itemsize if dtype.kind in "biufc" else max(dtype.itemsize, _TEXT))
+        return count * (
+            dtype.itemsize if dtype.kind in "biufc" else max(dtype.itemsize, _MIN_TEXT_BYTES)
+        )
 
 
-def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and dtype from the header of an array in NumPy's file format."""
     version = np.lib.format.read_magic(stream)
     read = {

@@ -29,11 +29,11 @@ def mapping(argument: Any, what: str, example: str) -> dict[str, Any]:
     if argument is None:
         return {}
     if type(argument) is not dict and not isinstance(argument, Mapping):
-        raise _wrong(what, "no mapping of names to values", argument, example)
+        raise _type_error(what, "no mapping of names to values", argument, example)
     if not _TEXT.issuperset(map(type, argument)):
         for name in argument:
             if not isinstance(name, str):
-                raise _wrong(what, "a mapping in which a name is no text", name, example)
+                raise _type_error(what, "a mapping in which a name is no text", name, example)
     return dict(argument)
 
 
@@ -60,7 +60,7 @@ def names(argument: Any, what: str) -> tuple[str, ...]:
         return ()
     items = (argument,) if isinstance(argument, str) else argument
     if not isinstance(items, Iterable) or not all(isinstance(name, str) for name in (*items,)):
-        raise _wrong(what, "no list of names", argument, f"{what}=['node.port']")
+        raise _type_error(what, "no list of names", argument, f"{what}=['node.port']")
     return tuple(items)
 
 
@@ -71,7 +71,7 @@ def text(argument: Any, what: str, example: str) -> str:
         InputError: The argument is no text.
     """
     if not isinstance(argument, str):
-        raise _wrong(what, "no text", argument, example)
+        raise _type_error(what, "no text", argument, example)
     return argument
 
 
@@ -82,7 +82,7 @@ def flag(argument: Any, what: str) -> bool:
         InputError: The argument is neither True nor False.
     """
     if type(argument).__name__ not in ("bool", "bool_"):  # bools of Python and NumPy
-        raise _wrong(what, "neither True nor False", argument, f"{what}=True")
+        raise _type_error(what, "neither True nor False", argument, f"{what}=True")
     return bool(argument)
 
 
@@ -93,7 +93,9 @@ def word(argument: Any, what: str, allowed: Collection[str]) -> str:
         InputError: The argument is none of these words.
     """
     if not isinstance(argument, str) or argument not in allowed:
-        raise InputError(f"{what} cannot be {_shown(argument)}", hint=f"use {' or '.join(allowed)}")
+        raise InputError(
+            f"{what} cannot be {_shorten(argument)}", hint=f"use {' or '.join(allowed)}"
+        )
     return argument
 
 
@@ -113,11 +115,11 @@ def is_whole(number: Any) -> bool:
     return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
 
-def _wrong(what: str, why: str, argument: Any, example: str) -> InputError:
+def _type_error(what: str, why: str, argument: Any, example: str) -> InputError:
     """Return the error about an argument of a wrong type."""
-    return InputError(f"{what} is {why}: {_shown(argument)}", hint=f"e.g. {example}")
+    return InputError(f"{what} is {why}: {_shorten(argument)}", hint=f"e.g. {example}")
 
 
-def _shown(argument: Any) -> str:
+def _shorten(argument: Any) -> str:
     """Return an argument as text of at most 150 characters."""
     return repr(argument)[:150]

@@ -8,7 +8,7 @@ import numpy as np
 
 from mdf_loop.ir import Array
 
-_FEW = 1 << 16
+_MAX_UNHASHED_BYTES = 1 << 16
 """Size in bytes up to which the bytes of an array serve as its digest."""
 
 
@@ -18,7 +18,7 @@ def array_digest(array: Array) -> bytes:
     Two arrays of one dtype and shape have equal digests if all their bits are equal. The digest of an
     array of objects is meaningless.
     """
-    if array.nbytes <= _FEW:
+    if array.nbytes <= _MAX_UNHASHED_BYTES:
         return array.tobytes()
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return hashlib.blake2b(flat.data).digest()

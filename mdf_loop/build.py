@@ -90,7 +90,7 @@ class PlaceContext:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self._builder.where, self._builder.label = self._outside
         if isinstance(error, LoopError):
-            raise located(error, self._inside[0]) from None
+            raise add_place(error, self._inside[0]) from None
 
 
 class Builder:
@@ -215,7 +215,7 @@ class Builder:
         """Append a constant of the old program, whose value later equal constants reuse."""
         self._shared.constants[constant.value] = constant.array
         if self.parent is None:
-            self._shared.adopted.setdefault(_kind(constant.array), []).append(constant)
+            self._shared.adopted.setdefault(_dtype_and_shape(constant.array), []).append(constant)
         self.ops.append(constant)
 
     def _pool_adopted(self, array: Array) -> None:
@@ -223,7 +223,7 @@ class Builder:
 
         The keys of adopted constants are computed only when needed, because the constants may be large.
         """
-        for constant in self._shared.adopted.pop(_kind(array), ()):
+        for constant in self._shared.adopted.pop(_dtype_and_shape(array), ()):
             self._shared.pool.setdefault((_pool_key(constant.array), ()), constant.value)
 
     def constant_of(self, value: Value | None) -> Array | None:
@@ -248,12 +248,12 @@ class Builder:
         if not isinstance(op, Op):
             return None
         operands = [None if v is None else self._evaluated(v, results) for v in op.inputs]
-        results.update(zip(op.outputs, _results_of(op, operands) or (), strict=False))
+        results.update(zip(op.outputs, _compute_operation(op, operands) or (), strict=False))
         return results[value]
 
     def computed(self, op: Op) -> tuple[Value, ...] | None:
         """Return the results of an operation on constants, computed by NumPy, or None."""
-        arrays = _results_of(op, [self.constant_of(value) for value in op.inputs])
+        arrays = _compute_operation(op, [self.constant_of(value) for value in op.inputs])
         return None if arrays is None else tuple(self.derived(a, op.inputs) for a in arrays)
 
     # --- operations ----------------------------------------------------------------------------
@@ -275,7 +275,7 @@ class Builder:
         entries = [None if v is None else (v.dtype, v.shape) for v in inputs]
         types = infer(op_type, entries, attributes, self.small(inputs), n_outputs)
         if is_exact(op_type, known, types):
-            arrays = _results(op_type, inputs, known, attributes, types)
+            arrays = _compute_results(op_type, inputs, known, attributes, types)
             if arrays is not None:
                 return tuple(self.derived(array, inputs) for array in arrays)
         base = f"{self.label}:{op_type}" if self.label else op_type
@@ -327,13 +327,13 @@ class Builder:
         return tuple(self.name("d") if str(dim).startswith("?") else dim for dim in shape)
 
 
-def _results_of(op: Op, operands: Sequence[Array | None]) -> list[Array] | None:
-    """Return the arrays that an operation computes from constant operands; see `_results`."""
+def _compute_operation(op: Op, operands: Sequence[Array | None]) -> list[Array] | None:
+    """Return the arrays that an operation computes from constant operands; see `_compute_results`."""
     types = [(value.dtype, value.shape) for value in op.outputs]
-    return _results(op.op_type, op.inputs, operands, op.attributes, types)
+    return _compute_results(op.op_type, op.inputs, operands, op.attributes, types)
 
 
-def _results(
+def _compute_results(
     op_type: str,
     inputs: Sequence[Value | None],
     operands: Sequence[Array | None],
@@ -363,18 +363,18 @@ def _results(
     return arrays if sum(array.size for array in arrays) <= FOLD_LIMIT else None
 
 
-def _kind(array: Array) -> tuple[str, tuple[int, ...]]:
+def _dtype_and_shape(array: Array) -> tuple[str, tuple[int, ...]]:
     """Return the dtype and the shape of an array."""
     return dtype_name(array), array.shape
 
 
 def _pool_key(array: Array) -> _PoolKey:
     """Return a key that is equal for arrays with the same dtype, shape and bits."""
-    dtype, shape = _kind(array)
+    dtype, shape = _dtype_and_shape(array)
     return dtype, shape, repr(array.tolist()).encode() if dtype == "string" else array_digest(array)
 
 
-def located(error: LoopError, where: str) -> LoopError:
+def add_place(error: LoopError, where: str) -> LoopError:
     """Set the place of all findings of an error that have no place yet, and return the error."""
     error.findings = tuple(
         finding if finding.where else replace(finding, where=where) for finding in error.findings

@@ -23,9 +23,9 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from mdf_loop.ir import Program
-from mdf_loop.pipeline import Order, after_each
+from mdf_loop.pipeline import Order, run_passes_in_turn
 
-_AROUND = 1
+_CONTEXT_LINES = 1
 """Number of unchanged lines that are shown before and after changed lines."""
 
 
@@ -37,21 +37,21 @@ def changes(program: Program, order: Order) -> str:
     """
     lines = str(program).splitlines()
     lines_of_changes = ["as read", *(f"  {line}" for line in lines)]
-    for name, after in after_each(program, order):
+    for name, after in run_passes_in_turn(program, order):
         before, lines = lines, str(after).splitlines()
-        lines_of_changes += _change(name, before, lines)
+        lines_of_changes += _format_diff(name, before, lines)
     return "\n".join(lines_of_changes) + "\n"
 
 
-def _change(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+def _format_diff(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
     """Yield the lines of a diff of the program before and after one pass."""
     if before == after:
         yield f"after {name}: nothing"
         return
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    yield f"after {name}: {_counted(matcher, before, after)}"
+    yield f"after {name}: {_count_changes(matcher, before, after)}"
     last_shown = 0
-    for group in matcher.get_grouped_opcodes(_AROUND):
+    for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
         if group[0][1] > last_shown:
             yield "    ..."
         for tag, first, last, new_first, new_last in group:
@@ -64,7 +64,9 @@ def _change(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator[
         yield "    ..."
 
 
-def _counted(matcher: SequenceMatcher[str], before: Sequence[str], after: Sequence[str]) -> str:
+def _count_changes(
+    matcher: SequenceMatcher[str], before: Sequence[str], after: Sequence[str]
+) -> str:
     """Return a text with the numbers of lines that were moved (also between bodies), removed and added."""
     removed: Counter[str] = Counter()
     new: Counter[str] = Counter()

@@ -94,7 +94,7 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
     except LoopError:
         over_time = None
     if over_time is not None and over_time.states:
-        states = {state_name(state): _state(state) for state in over_time.states}
+        states = {state_name(state): _describe_state(state) for state in over_time.states}
         return decisions(over_time.later, over_time.types, states)
     reading = read_annotated(document, inputs, options=options)
     return decisions(reading.program, reading.types)
@@ -112,37 +112,37 @@ def decisions(
     """
     sources = _Sources(program, states or {})
     decided = [
-        _decision(sources, path, [value])
+        _classify_values(sources, path, [value])
         for path, value in types.items()
         if isinstance(value, Value) and _ROLES.get(path.rsplit(".", 1)[-1]) and ".args." in path
     ]
     for loop in sources.loops:
         start, goes_on = loop.condition, loop.condition_out
         if loop.trip_count is not None:
-            decided.append(_decision(sources, f"{loop.where}.args.M", [loop.trip_count]))
+            decided.append(_classify_values(sources, f"{loop.where}.args.M", [loop.trip_count]))
         if start is not None:
             ends = sources.constants.get(start)
             alone = (
                 goes_on is None or goes_on is loop.condition_in or (ends is not None and not ends)
             )
             both = [start] if alone or goes_on is None else [start, goes_on]
-            decided.append(_decision(sources, f"{loop.where}.args.cond", both))
+            decided.append(_classify_values(sources, f"{loop.where}.args.cond", both))
     unique = {decision.path: decision for decision in decided}
     order = [path.rsplit(".args.", 1)[0] for path in types]
-    return tuple(sorted(unique.values(), key=lambda d: _place(d.path, order)))
+    return tuple(sorted(unique.values(), key=lambda d: _sort_key(d.path, order)))
 
 
 _ROLES = {"M": "trip count", "cond": "condition", "index": "index"}
 
 
-def _place(path: str, order: Sequence[str]) -> tuple[int, str]:
+def _sort_key(path: str, order: Sequence[str]) -> tuple[int, str]:
     """Return a sort key of a decision: the place of its outermost function, then outer before inner."""
     parts = re.match(r".*?\.(?:functions|parameters)\['[^']*'\]", path)
     outermost = parts[0] if parts else path
     return (order.index(outermost) if outermost in order else len(order), path)
 
 
-def _decision(sources: _Sources, path: str, values: Sequence[Value]) -> Decision:
+def _classify_values(sources: _Sources, path: str, values: Sequence[Value]) -> Decision:
     """Return the decision at a path, which is constant if its values depend on no input or state."""
     reads = tuple(dict.fromkeys(name for value in values for name in sources.of(value)))
     owners = re.findall(r"nodes\['([^']*)'\]\.(?:functions|parameters)\['([^']*)'\]", path)
@@ -164,7 +164,7 @@ class _Sources:
     """Inputs and states on which the values of a program depend."""
 
     def __init__(self, program: Program, states: Mapping[str, str]) -> None:
-        self.inputs = {entry.value: _called(entry, states) for entry in program.inputs}
+        self.inputs = {entry.value: _describe_input(entry, states) for entry in program.inputs}
         self.states = {entry.value for entry in program.inputs if entry.role is InputRole.STATE}
         self.constants: dict[Value, Array] = {}
         self.loops: list[Loop] = []
@@ -233,13 +233,13 @@ _DRAWN = "random numbers"
 _CONTROLS = {"dt": "the time step", "steps": "the number of steps"}
 
 
-def _state(state: State) -> str:
+def _describe_state(state: State) -> str:
     """Return the description of a state of a model over time."""
     _, node, item = state
     return _DRAWN if is_turn_count(state) else f"state '{node}.{item}'"
 
 
-def _called(entry: Input, states: Mapping[str, str]) -> str:
+def _describe_input(entry: Input, states: Mapping[str, str]) -> str:
     """Return the description of an input of a program, such as `input 'x'`."""
     match entry.role:
         case InputRole.STATE:

@@ -18,7 +18,7 @@ import numpy as np
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 
-IGNORED = ("time", "step")
+TIME_COLUMNS = ("time", "step")
 """Columns with the time or the step of each row, which are no inputs."""
 
 _ELEMENT = re.compile(r"(.+)\[(\d+(?:,\d+)*)\]")
@@ -35,7 +35,7 @@ def read_columns(path: Path, steps: int | None = None, empty: str = "") -> dict[
     Raises:
         InputError: The file is no table of numbers, or its number of rows differs from `steps`.
     """
-    header, *rows = _lines(path)
+    header, *rows = _read_lines(path)
     if twice := [name for k, name in enumerate(header) if name in header[:k]]:
         raise InputError(f"'{path.name}' has the column '{twice[0]}' twice")
     if steps is not None and len(rows) != steps:
@@ -44,13 +44,13 @@ def read_columns(path: Path, steps: int | None = None, empty: str = "") -> dict[
             hint=f"a csv file has a row for each step: --steps {len(rows)}",
         )
     columns = {
-        name: _numbers(path, name, [row[k] or empty for row in rows])
+        name: _parse_column(path, name, [row[k] or empty for row in rows])
         for k, name in enumerate(header)
     }
-    return _put_together(path, columns)
+    return _join_elements(path, columns)
 
 
-def _lines(path: Path) -> list[list[str]]:
+def _read_lines(path: Path) -> list[list[str]]:
     """Return the header and the rows of a file as texts, without empty lines.
 
     Raises:
@@ -74,7 +74,7 @@ def _lines(path: Path) -> list[list[str]]:
     return lines
 
 
-def _numbers(path: Path, name: str, cells: list[str]) -> Array:
+def _parse_column(path: Path, name: str, cells: list[str]) -> Array:
     """Convert the cells of a column to bools, integers or floats, whichever type fits all cells first.
 
     Raises:
@@ -103,7 +103,7 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _put_together(path: Path, columns: dict[str, Array]) -> dict[str, Array]:
+def _join_elements(path: Path, columns: dict[str, Array]) -> dict[str, Array]:
     """Join columns of elements, such as `x[0]` and `x[1]`, into one column `x` of arrays.
 
     Raises:
@@ -123,14 +123,14 @@ def _put_together(path: Path, columns: dict[str, Array]) -> dict[str, Array]:
         if name in whole_columns or len(ranks) > 1 or set(parts) != set(np.ndindex(shape)):
             raise InputError(
                 f"the columns '{name}[...]' in '{path.name}' are no array: "
-                f"{', '.join(f'{name}[{_text(index)}]' for index in parts)}",
-                hint=f"give each element once, from '{name}[{_text((0,) * min(ranks))}]' on",
+                f"{', '.join(f'{name}[{_format_index(index)}]' for index in parts)}",
+                hint=f"give each element once, from '{name}[{_format_index((0,) * min(ranks))}]' on",
             )
         stacked = [parts[index] for index in np.ndindex(shape)]
         whole_columns[name] = np.stack(stacked, axis=1).reshape(-1, *shape)
     return whole_columns
 
 
-def _text(index: tuple[int, ...]) -> str:
+def _format_index(index: tuple[int, ...]) -> str:
     """Return an index as text, such as `0,1`."""
     return ",".join(map(str, index))

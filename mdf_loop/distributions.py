@@ -43,7 +43,7 @@ class SiteTurn(Struct, frozen=True):
     @property
     def key(self) -> Any:
         """Key of the random stream."""
-        return _key(self.seed, self.site)
+        return _stream_key(self.seed, self.site)
 
     def part(self, name: str) -> SiteTurn:
         """Return an independent source of random numbers for a named part of this call."""
@@ -69,12 +69,12 @@ class SiteTurn(Struct, frozen=True):
 
 
 @functools.lru_cache(maxsize=1024)
-def _key(seed: int, site: str) -> Any:
+def _stream_key(seed: int, site: str) -> Any:
     """Return the key of the random stream of a seed and a call site."""
     return streams.keys(seed, streams.site(site))
 
 
-def _shape(size: Size, *parameters: Any) -> tuple[int, ...]:
+def _draw_shape(size: Size, *parameters: Any) -> tuple[int, ...]:
     """Return the shape of a draw: `size`, or the broadcast shape of the parameters if `size` is None."""
     if size is None:
         return np.broadcast_shapes(*map(np.shape, parameters))
@@ -82,34 +82,36 @@ def _shape(size: Size, *parameters: Any) -> tuple[int, ...]:
 
 
 def _normal(site: SiteTurn, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-    scale = parameter_rules.not_negative(site, scale, "the scale of a normal distribution")
-    return loc + scale * site.numbers("Normal", _shape(size, loc, scale))
+    scale = parameter_rules.check_not_negative(site, scale, "the scale of a normal distribution")
+    return loc + scale * site.numbers("Normal", _draw_shape(size, loc, scale))
 
 
 def _uniform(site: SiteTurn, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Any:
-    wide = parameter_rules.width(site, low, high)
-    return low + wide * site.numbers("Uniform", _shape(size, low, high))
+    wide = parameter_rules.check_width(site, low, high)
+    return low + wide * site.numbers("Uniform", _draw_shape(size, low, high))
 
 
 def _uniform_of_python(site: SiteTurn, a: Any, b: Any) -> Any:
-    return a + (b - a) * site.numbers("Uniform", _shape(None, a, b))
+    return a + (b - a) * site.numbers("Uniform", _draw_shape(None, a, b))
 
 
 def _exponential(site: SiteTurn, scale: Any = 1.0, size: Size = None) -> Any:
-    scale = parameter_rules.not_negative(site, scale, "the scale of an exponential distribution")
-    return scale * site.numbers("Exponential", _shape(size, scale))
+    scale = parameter_rules.check_not_negative(
+        site, scale, "the scale of an exponential distribution"
+    )
+    return scale * site.numbers("Exponential", _draw_shape(size, scale))
 
 
-def _sized(kind: str) -> Callable[..., Any]:
+def _make_sized_draw(kind: str) -> Callable[..., Any]:
     """Return a draw function of a standard distribution, whose only parameter is `size`."""
 
     def draw(site: SiteTurn, size: Size = None) -> Any:
-        return site.numbers(kind, _shape(size))
+        return site.numbers(kind, _draw_shape(size))
 
     return draw
 
 
-def _of_shape(kind: str) -> Callable[..., Any]:
+def _make_shaped_draw(kind: str) -> Callable[..., Any]:
     """Return a draw function of a standard distribution, whose arguments are the extents of the array."""
 
     def draw(site: SiteTurn, *extents: int) -> Any:
@@ -121,8 +123,8 @@ def _of_shape(kind: str) -> Callable[..., Any]:
 def _integers(site: SiteTurn, low: Any, high: Any = None, size: Size = None) -> Any:
     first, end = (0, low) if high is None else (low, high)
     count = np.asarray(end) - np.asarray(first)
-    site.ensured(count, (count > 0) & (count < 1 << 32), parameter_rules.WHOLE)
-    words = np.asarray(site.numbers("RandomWord", _shape(size, first, end)))
+    site.ensured(count, (count > 0) & (count < 1 << 32), parameter_rules.INTEGER_RANGE_RULE)
+    words = np.asarray(site.numbers("RandomWord", _draw_shape(size, first, end)))
     half, many = np.uint64(32), np.asarray(end - np.asarray(first)).astype(np.uint64)
     high_part = words >> half
     low_part = words - (high_part << half)
@@ -135,19 +137,19 @@ def _randint(site: SiteTurn, a: int, b: int) -> Any:
 
 
 def _binomial(site: SiteTurn, n: int, p: Any, size: Size = None) -> Any:
-    p = parameter_rules.between(site, p, 0.0, 1.0, parameter_rules.CHANCE)
-    hits = np.asarray(site.numbers("Uniform", (n, *_shape(size, p))) < p)
+    p = parameter_rules.check_range(site, p, 0.0, 1.0, parameter_rules.BINOMIAL_PROBABILITY)
+    hits = np.asarray(site.numbers("Uniform", (n, *_draw_shape(size, p))) < p)
     return hits.astype(np.int64).sum(axis=0)[()]
 
 
 def _lognormal(site: SiteTurn, mean: Any = 0.0, sigma: Any = 1.0, size: Size = None) -> Any:
-    sigma = parameter_rules.not_negative(site, sigma, "the scale of a lognormal distribution")
+    sigma = parameter_rules.check_not_negative(site, sigma, "the scale of a lognormal distribution")
     return streams.exp(_normal(site, mean, sigma, size))[()]
 
 
 def _laplace(site: SiteTurn, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-    scale = parameter_rules.not_negative(site, scale, "the scale of a Laplace distribution")
-    shape = _shape(size, loc, scale)
+    scale = parameter_rules.check_not_negative(site, scale, "the scale of a Laplace distribution")
+    shape = _draw_shape(size, loc, scale)
     size_of = site.numbers("Exponential", shape)
     below = site.part("sign").numbers("Uniform", shape) < 0.5
     return (loc + scale * np.where(below, -size_of, size_of))[()]
@@ -156,18 +158,18 @@ def _laplace(site: SiteTurn, loc: Any = 0.0, scale: Any = 1.0, size: Size = None
 def _poisson(site: SiteTurn, lam: Any = 1.0, size: Size = None) -> Any:
     rate = np.asarray(lam, np.float64)
     what = "the rate of a Poisson distribution"
-    rate = parameter_rules.between(site, rate, 0.0, poisson.LARGEST_RATE, what)
-    u = np.asarray(site.numbers("Uniform", _shape(size, lam)))
-    is_small = rate <= poisson.LARGEST_SUMMED
-    count = _summed(np.minimum(u, poisson.HIGHEST), np.where(is_small, rate, 0.0))
+    rate = parameter_rules.check_range(site, rate, 0.0, poisson.LARGEST_RATE, what)
+    u = np.asarray(site.numbers("Uniform", _draw_shape(size, lam)))
+    is_small = rate <= poisson.MAX_SUMMED_RATE
+    count = _count_by_sums(np.minimum(u, poisson.MAX_UNIFORM), np.where(is_small, rate, 0.0))
     if not np.all(is_small):
-        large = np.where(is_small, poisson.LARGEST_SUMMED, rate)
-        counts = poisson.of_normal(streams.normal(u), large).astype(np.int64)
+        large = np.where(is_small, poisson.MAX_SUMMED_RATE, rate)
+        counts = poisson.poisson_quantile(streams.normal(u), large).astype(np.int64)
         count = np.where(is_small, count, counts)
     return np.asarray(count)[()]
 
 
-def _summed(u: Any, rate: Any) -> Any:
+def _count_by_sums(u: Any, rate: Any) -> Any:
     """Return the number of cumulative Poisson probabilities that are at most u.
 
     The sum ends where it no longer grows in float64.
@@ -182,26 +184,26 @@ def _summed(u: Any, rate: Any) -> Any:
     return count
 
 
-def most_events(rate: Any) -> int:
+def max_event_count(rate: Any) -> int:
     """Return the largest number of events that a Poisson draw by sums can return at these rates, plus one."""
     largest = float(np.max(rate, initial=0.0))
     part = total = float(streams.exp(-largest))
     count = 1
-    while total <= poisson.HIGHEST and count < poisson.MAX_TERMS:
+    while total <= poisson.MAX_UNIFORM and count < poisson.MAX_TERMS:
         part = part * largest / count
         total, count = total + part, count + 1
     return count
 
 
-def _of_formula(variate: Variate) -> Callable[..., Any]:
+def _make_formula_draw(variate: Variate) -> Callable[..., Any]:
     """Return a draw function of a distribution that is defined by a formula."""
 
     def draw(site: SiteTurn, /, *arguments: Any, **named: Any) -> Any:
         parameters, size = variate.read(*arguments, **named)
         wide = [None if each is None else np.asarray(each, np.float64) for each in parameters]
         values = [each for each in wide if each is not None]
-        shape = _shape(None, *values) if size is None or variate.rows else ()
-        shape = shape if size is None else (*_shape(size), *shape)
+        shape = _draw_shape(None, *values) if size is None or variate.rows else ()
+        shape = shape if size is None else (*_draw_shape(size), *shape)
         with np.errstate(all="ignore"):
             return np.asarray(variate.formula(site, shape, *wide))[()]
 
@@ -224,7 +226,7 @@ def cholesky(square: Any) -> Any:
 
 def _multivariate_normal(site: SiteTurn, mean: Any, cov: Any, size: Size = None) -> Any:
     middle, root = np.asarray(mean, np.float64), cholesky(np.asarray(cov, np.float64))
-    shape = () if size is None else _shape(size)
+    shape = () if size is None else _draw_shape(size)
     z = np.asarray(site.numbers("Normal", (*shape, len(middle))))
     components = []
     for j in range(len(middle)):
@@ -238,12 +240,12 @@ def _multivariate_normal(site: SiteTurn, mean: Any, cov: Any, size: Size = None)
 def _choice(site: SiteTurn, a: Any, size: Size = None, replace: bool = True, p: Any = None) -> Any:
     count = int(a) if np.ndim(a) == 0 else len(a)
     if p is None:
-        index = _integers(site, 0, count, _shape(size))
+        index = _integers(site, 0, count, _draw_shape(size))
     else:
         p = np.asarray(p)
-        near = parameter_rules.tolerance(p.dtype if p.dtype.kind == "f" else float)
-        p = parameter_rules.probabilities(site, p, np.sum(p), near)
-        u = site.numbers("Uniform", _shape(size))
+        near = parameter_rules.sum_tolerance(p.dtype if p.dtype.kind == "f" else float)
+        p = parameter_rules.check_probabilities(site, p, np.sum(p), near)
+        u = site.numbers("Uniform", _draw_shape(size))
         index = np.searchsorted(np.cumsum(p)[:-1], u, side="right")
     return index if np.ndim(a) == 0 else np.asarray(a)[index]
 
@@ -257,18 +259,18 @@ _FLOAT = 1
 def _onnx_normal(
     site: SiteTurn, shape: Any, mean: float = 0.0, scale: float = 1.0, dtype: int = _FLOAT
 ) -> Any:
-    scale = parameter_rules.not_negative(site, scale, "the scale of onnx::RandomNormal")
-    return _typed(mean + scale * site.numbers("Normal", _shape(shape)), dtype)
+    scale = parameter_rules.check_not_negative(site, scale, "the scale of onnx::RandomNormal")
+    return _cast_to_code(mean + scale * site.numbers("Normal", _draw_shape(shape)), dtype)
 
 
 def _onnx_uniform(
     site: SiteTurn, shape: Any, low: float = 0.0, high: float = 1.0, dtype: int = _FLOAT
 ) -> Any:
-    wide = parameter_rules.width(site, low, high)
-    return _typed(low + wide * site.numbers("Uniform", _shape(shape)), dtype)
+    wide = parameter_rules.check_width(site, low, high)
+    return _cast_to_code(low + wide * site.numbers("Uniform", _draw_shape(shape)), dtype)
 
 
-def _like(draw: Callable[..., Any]) -> Callable[..., Any]:
+def _make_draw_like_input(draw: Callable[..., Any]) -> Callable[..., Any]:
     """Return a draw function that uses the shape, and by default the dtype, of an input array."""
 
     def drawn(site: SiteTurn, input: Any, dtype: int | None = None, **named: Any) -> Any:
@@ -282,12 +284,12 @@ def _like(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 def _bernoulli(site: SiteTurn, input: Any, dtype: int | None = None) -> Any:
     p = np.asarray(input, np.float64)
-    p = parameter_rules.between(site, p, 0.0, 1.0, parameter_rules.BERNOULLI)
+    p = parameter_rules.check_range(site, p, 0.0, 1.0, parameter_rules.BERNOULLI_PROBABILITY)
     hit = np.asarray(site.numbers("Uniform", np.shape(input)) < p)
-    return hit.astype(np.asarray(input).dtype) if dtype is None else _typed(hit, dtype)
+    return hit.astype(np.asarray(input).dtype) if dtype is None else _cast_to_code(hit, dtype)
 
 
-def _typed(numbers: Any, dtype: int) -> Any:
+def _cast_to_code(numbers: Any, dtype: int) -> Any:
     """Cast numbers to the dtype with an ONNX code."""
     return np.asarray(numbers).astype(helper.tensor_dtype_to_np_dtype(int(dtype)))
 
@@ -296,33 +298,33 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.random.normal": _normal,
     "random.gauss": _normal,
     "random.normalvariate": _normal,
-    "numpy.random.standard_normal": _sized("Normal"),
-    "numpy.random.randn": _of_shape("Normal"),
+    "numpy.random.standard_normal": _make_sized_draw("Normal"),
+    "numpy.random.randn": _make_shaped_draw("Normal"),
     "numpy.random.uniform": _uniform,
     "random.uniform": _uniform_of_python,
     **{
-        f"numpy.random.{name}": _sized("Uniform")
+        f"numpy.random.{name}": _make_sized_draw("Uniform")
         for name in ("random_sample", "random", "ranf", "sample")
     },
-    "numpy.random.rand": _of_shape("Uniform"),
-    "random.random": _of_shape("Uniform"),
-    "random": _of_shape("Uniform"),
+    "numpy.random.rand": _make_shaped_draw("Uniform"),
+    "random.random": _make_shaped_draw("Uniform"),
+    "random": _make_shaped_draw("Uniform"),
     "numpy.random.randint": _integers,
     "numpy.random.integers": _integers,
     "random.randint": _randint,
     "numpy.random.binomial": _binomial,
     "numpy.random.choice": _choice,
     "numpy.random.exponential": _exponential,
-    "numpy.random.standard_exponential": _sized("Exponential"),
+    "numpy.random.standard_exponential": _make_sized_draw("Exponential"),
     "numpy.random.lognormal": _lognormal,
     "numpy.random.laplace": _laplace,
     "numpy.random.poisson": _poisson,
     "numpy.random.multivariate_normal": _multivariate_normal,
-    **{name: _of_formula(variate) for name, variate in VARIATES.items()},
+    **{name: _make_formula_draw(variate) for name, variate in VARIATES.items()},
     "onnx::RandomNormal": _onnx_normal,
-    "onnx::RandomNormalLike": _like(_onnx_normal),
+    "onnx::RandomNormalLike": _make_draw_like_input(_onnx_normal),
     "onnx::RandomUniform": _onnx_uniform,
-    "onnx::RandomUniformLike": _like(_onnx_uniform),
+    "onnx::RandomUniformLike": _make_draw_like_input(_onnx_uniform),
     "onnx::Bernoulli": _bernoulli,
 }
 """Functions that draw random numbers, by their names in expressions. The first argument is the call site."""

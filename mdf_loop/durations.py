@@ -1,7 +1,7 @@
 """Durations as text: `90`, `30s`, `5min`, `1.5h`, `2 h 30 min`.
 
 seconds("1.5h", "the time limit") == 5400.0
-step_in("0.5ms", "s") == 0.0005
+convert_step("0.5ms", "s") == 0.0005
 as_text(125) == "2 min 5 s"
 """
 
@@ -47,12 +47,12 @@ _SPELLINGS = {
 }
 """Pattern of the spellings of each unit of a duration, from the longest to the shortest unit."""
 
-_WITH_UNITS = re.compile(
+_UNITS_PATTERN = re.compile(
     r"\s*".join(rf"(?:{_NUMBER}\s*{unit}(?![a-z]))?" for unit in _SPELLINGS),
     re.IGNORECASE | re.ASCII,
 )
 
-_PLAIN = re.compile(rf"[+-]?{_NUMBER}(?:e[+-]?[0-9]+)?", re.IGNORECASE | re.ASCII)
+_PLAIN_PATTERN = re.compile(rf"[+-]?{_NUMBER}(?:e[+-]?[0-9]+)?", re.IGNORECASE | re.ASCII)
 
 _HINT = "give a number of seconds or a text with a unit, e.g. 90, 30s, 5min, 2h"
 
@@ -66,7 +66,7 @@ def seconds(value: object, what: str) -> float:
     Raises:
         InputError: The value is no duration, or is not positive and finite.
     """
-    number = _read(convert(value, Unit(SECONDS), what))
+    number = _parse_seconds(convert(value, Unit(SECONDS), what))
     if number is None:
         raise InputError(f"{what} is {value!r}, which is not a length of time", hint=_HINT)
     if math.isnan(number) or math.isinf(number):
@@ -78,7 +78,7 @@ def seconds(value: object, what: str) -> float:
 
 def has_unit(text: str) -> bool:
     """Return True if `text` is a duration with a unit, such as `5min`, but not `10`."""
-    return _of_units(text) is not None
+    return _parse_units(text) is not None
 
 
 def as_text(length: float) -> str:
@@ -89,23 +89,23 @@ def as_text(length: float) -> str:
     if float(f"{length:.3g}") < 60:
         return f"{length:.3g} s"
     if round(length) < 3_600:
-        return _two(round(length), 60, "min", "s")
+        return _format_two_units(round(length), 60, "min", "s")
     if round(length / 60) < 1_440:
-        return _two(round(length / 60), 60, "h", "min")
-    return _two(round(length / 3_600), 24, "d", "h")
+        return _format_two_units(round(length / 60), 60, "h", "min")
+    return _format_two_units(round(length / 3_600), 24, "d", "h")
 
 
-def _two(count: int, per_larger: int, larger: str, smaller: str) -> str:
+def _format_two_units(count: int, per_larger: int, larger: str, smaller: str) -> str:
     """Return a count of smaller units as text in a larger and a smaller unit, such as `2 min 5 s`."""
     whole, rest = divmod(count, per_larger)
     return f"{whole} {larger} {rest} {smaller}" if rest else f"{whole} {larger}"
 
 
-def _read(value: object) -> float | None:
+def _parse_seconds(value: object) -> float | None:
     """Return the seconds of a number or a text, or None for other objects and invalid texts."""
     if isinstance(value, str):
         text = value.strip()
-        return float(text) if _PLAIN.fullmatch(text) else _of_units(text)
+        return float(text) if _PLAIN_PATTERN.fullmatch(text) else _parse_units(text)
     if isinstance(value, Real) and not isinstance(value, bool):
         try:
             return float(value)
@@ -114,9 +114,9 @@ def _read(value: object) -> float | None:
     return None
 
 
-def _of_units(text: str) -> float | None:
+def _parse_units(text: str) -> float | None:
     """Return the seconds of a text with units, such as `2 h 30 min`, or None for other texts."""
-    match = _WITH_UNITS.fullmatch(text.strip())
+    match = _UNITS_PATTERN.fullmatch(text.strip())
     if match is None or not any(match.groups()):
         return None
     parts = zip(match.groups(), _SPELLINGS.values(), strict=True)
@@ -125,7 +125,9 @@ def _of_units(text: str) -> float | None:
 
 # --- steps of a model ---------------------------------------------------------------------------
 
-_STEP = re.compile(rf"([+-]?{_NUMBER}(?:e[+-]?[0-9]+)?)\s*([^\d_,.].*)?", re.IGNORECASE | re.ASCII)
+_STEP_PATTERN = re.compile(
+    rf"([+-]?{_NUMBER}(?:e[+-]?[0-9]+)?)\s*([^\d_,.].*)?", re.IGNORECASE | re.ASCII
+)
 
 STEP_HINT = "give a number in the model's unit of time, or a text with a unit, e.g. 5e-5 or '0.5ms'"
 
@@ -133,7 +135,7 @@ _LARGEST_EXPONENT = 400
 """Largest decimal exponent of a time step. Larger exponents are refused before a huge integer is computed."""
 
 
-def step_in(dt: Any, unit: str) -> Any:
+def convert_step(dt: Any, unit: str) -> Any:
     """Return a time step in the `unit` of a model, rounded once: `0.5ms` is exactly 0.0005 seconds.
 
     A text without a unit is in the model's unit. Any object other than a text is returned unchanged.
@@ -143,50 +145,50 @@ def step_in(dt: Any, unit: str) -> Any:
     """
     if not isinstance(dt, str):
         return dt
-    written = _step(dt)
+    written = _match_step(dt)
     if written is None:
         raise InputError(f"dt must be a length of time, not {dt[:60]!r}", hint=STEP_HINT)
-    number, of = _decimal(written[1], dt), written[3]
+    number, of = _parse_decimal(written[1], dt), written[3]
     if of is not None and of not in UNITS:
         message = f"dt is {dt[:60]!r}, but '{of[:40]}' is no unit of time"
         raise InputError(message, hint=UNIT_HINT)
     exact = Fraction(number) * (UNITS[of] / UNITS[unit] if of is not None else 1)
-    return _rounded(exact, dt)
+    return _round_exact(exact, dt)
 
 
 def unit_of_step(dt: str) -> str | None:
     """Return the unit in the text of a time step, or None if the text has no unit or is invalid."""
-    written = _step(dt)
+    written = _match_step(dt)
     return None if written is None else written[3]
 
 
-def _step(text: str) -> re.Match[str] | None:
+def _match_step(text: str) -> re.Match[str] | None:
     """Return the match of the text of a time step: number, digits and unit, or None for an invalid text."""
-    return _STEP.fullmatch(text.strip()) if len(text) <= _LARGEST_EXPONENT else None
+    return _STEP_PATTERN.fullmatch(text.strip()) if len(text) <= _LARGEST_EXPONENT else None
 
 
-def _decimal(text: str, dt: str) -> Decimal:
+def _parse_decimal(text: str, dt: str) -> Decimal:
     """Return the number in a text, or raise an error if its exponent is too large."""
     try:
         number = Decimal(text)
     except InvalidOperation:  # an exponent beyond all bounds
-        raise _not_held(dt) from None
+        raise _unrepresentable_error(dt) from None
     if number and abs(number.adjusted()) > _LARGEST_EXPONENT:
-        raise _not_held(dt)
+        raise _unrepresentable_error(dt)
     return number
 
 
-def _rounded(exact: Fraction, dt: str) -> float:
+def _round_exact(exact: Fraction, dt: str) -> float:
     """Return an exact number as a float, or raise an error if it overflows or underflows to 0."""
     try:
         rounded = float(exact)
     except OverflowError:
-        raise _not_held(dt) from None
+        raise _unrepresentable_error(dt) from None
     if exact and not rounded:
-        raise _not_held(dt)
+        raise _unrepresentable_error(dt)
     return rounded
 
 
-def _not_held(dt: str) -> InputError:
+def _unrepresentable_error(dt: str) -> InputError:
     """Return the error about a time step that float64 cannot represent."""
     return InputError(f"dt is {dt[:60]!r}, which float64 cannot hold", hint=STEP_HINT)

@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 
 from mdf_loop.text_escaping import escape_control_characters, shorten_middle
 
-LONGEST = 1500
+MAX_MESSAGE_CHARACTERS = 1500
 """Largest number of characters of a message. Longer messages are shortened in the middle."""
 
 
@@ -36,7 +36,9 @@ class Finding(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for part in ("what", "where", "hint"):
-            text = escape_control_characters(shorten_middle(getattr(self, part), LONGEST))
+            text = escape_control_characters(
+                shorten_middle(getattr(self, part), MAX_MESSAGE_CHARACTERS)
+            )
             force_setattr(self, part, text)
 
     def __str__(self) -> str:
@@ -168,11 +170,11 @@ class GradientError(LoopError, ArithmeticError):
     """A derivative differs from the differences between runs."""
 
 
-def _kinds(cls: type[LoopError]) -> dict[str, type[LoopError]]:
+def _collect_classes(cls: type[LoopError]) -> dict[str, type[LoopError]]:
     """Return an error class and all of its subclasses, by name."""
     kinds = {cls.__name__: cls}
     for sub in cls.__subclasses__():
-        kinds.update(_kinds(sub))
+        kinds.update(_collect_classes(sub))
     return kinds
 
 
@@ -182,7 +184,7 @@ def raise_findings(findings: Iterable[Finding]) -> None:
     if not unique:
         return
     kinds = {finding.kind for finding in unique}
-    cls = _kinds(LoopError).get(kinds.pop(), LoopError) if len(kinds) == 1 else LoopError
+    cls = _collect_classes(LoopError).get(kinds.pop(), LoopError) if len(kinds) == 1 else LoopError
     error = cls.__new__(cls)
     error.findings = unique
     Exception.__init__(error, str(error))

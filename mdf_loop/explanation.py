@@ -40,7 +40,7 @@ from mdf_loop.reading.order_of_states import find_new_value_reads
 from mdf_loop.run.device import USUAL
 from mdf_loop.text_escaping import escape_to_one_line
 
-_WORD = 12
+_WORD_WIDTH = 12
 """Width of the column with the kind of a fact, such as `carried`."""
 
 
@@ -57,21 +57,21 @@ def explain(source: Source) -> str:
     document = open_document(source)
     graph = outline(document)
     (time,) = loops_of(wrap_in_time_loop(graph, document))
-    blocks = (_block(node, block) for node, block in owned_by(graph))
+    blocks = (_describe_block(node, block) for node, block in find_blocks(graph))
     has_loops = bool(time.carried) or any(node.loops for node in graph.nodes)
-    asks = _says_more(graph) or bool(time.carried)
-    program = _program(document, over_time=bool(time.carried)) if asks else None
+    asks = _needs_program(graph) or bool(time.carried)
+    program = _read_program(document, over_time=bool(time.carried)) if asks else None
     order = passes_over_time() if time.carried else evaluation()
-    drawn = _draws(program) if program else ()
-    native = _native(program, order) if program and has_loops else ()
-    sections = [_graph(graph), _over_time(time, document), *blocks, drawn, native]
-    sections += [_decisions(document)] if asks else []
+    drawn = _describe_draws(program) if program else ()
+    native = _describe_native(program, order) if program and has_loops else ()
+    sections = [_describe_graph(graph), _describe_time_loop(time, document), *blocks, drawn, native]
+    sections += [_describe_decisions(document)] if asks else []
     shown_sections = ([*map(escape_to_one_line, lines)] for lines in sections)
     text = "\n\n".join("\n".join(lines) for lines in shown_sections if lines)
     return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"
 
 
-def _says_more(graph: GraphOutline) -> bool:
+def _needs_program(graph: GraphOutline) -> bool:
     """Return True if a graph has control functions, random numbers or a schedule.
 
     Only graphs with these parts are also read as programs, since reading thousands of nodes is slow.
@@ -85,7 +85,7 @@ def loops_of(graph: GraphOutline) -> Iterator[LoopOutline]:
         yield from node.loops
 
 
-def owned_by(graph: GraphOutline) -> Iterator[tuple[NodeOutline, Block]]:
+def find_blocks(graph: GraphOutline) -> Iterator[tuple[NodeOutline, Block]]:
     """Yield the loops and choices of a graph, each with its node, without inner loops and choices."""
     for node in order_nodes(graph):
         yield from ((node, block) for block in node.blocks)
@@ -94,7 +94,7 @@ def owned_by(graph: GraphOutline) -> Iterator[tuple[NodeOutline, Block]]:
 # --- the graph --------------------------------------------------------------------------------
 
 
-def _graph(graph: GraphOutline) -> Iterator[str]:
+def _describe_graph(graph: GraphOutline) -> Iterator[str]:
     """Yield lines about a graph: its nodes in order, inputs, outputs, cycles and notes."""
     source = f"  ({graph.source})" if graph.source and graph.source != graph.id else ""
     yield f"{graph.id}{source}"
@@ -102,16 +102,16 @@ def _graph(graph: GraphOutline) -> Iterator[str]:
     yield "The graph, in order"
     width = max((len(node.id) for node in graph.nodes), default=0)
     for node in order_nodes(graph):
-        node_lines = [*_node(node)] or ["passes its inputs on"]
+        node_lines = [*_describe_node(node)] or ["passes its inputs on"]
         yield f"  {node.id:<{width}}  {node_lines[0]}"
         yield from (f"  {'':<{width}}  {line}" for line in node_lines[1:])
-    yield from _surroundings(graph)
+    yield from _describe_connections(graph)
     yield from (f"  {sentence}" for sentence in graph.termination)
-    notes = {note for _, block in owned_by(graph) for note in block.notes}
+    notes = {note for _, block in find_blocks(graph) for note in block.notes}
     yield from (f"  note: {note}" for note in graph.notes if note not in notes)
 
 
-def _surroundings(graph: GraphOutline) -> Iterator[str]:
+def _describe_connections(graph: GraphOutline) -> Iterator[str]:
     """Yield lines about the inputs, outputs, cycles and feedback edges of a graph."""
     input_names = ", ".join(dict.fromkeys(i.name for i in graph.inputs))
     results = ", ".join(f"{o.node}.{o.port}" for o in graph.outputs)
@@ -129,7 +129,7 @@ def _surroundings(graph: GraphOutline) -> Iterator[str]:
             )
 
 
-def _node(node: NodeOutline) -> Iterator[str]:
+def _describe_node(node: NodeOutline) -> Iterator[str]:
     """Yield lines about a node: its condition, loops, choices and formulas."""
     if node.condition:
         yield f"runs {node.condition}"
@@ -145,19 +145,19 @@ def _node(node: NodeOutline) -> Iterator[str]:
     yield from (shorten(text, 100) for text in formulas)
 
 
-def _over_time(time: LoopOutline, document: Document) -> Iterator[str]:
+def _describe_time_loop(time: LoopOutline, document: Document) -> Iterator[str]:
     """Yield lines about a run over time: states carried between evaluations, and recorded outputs."""
     if not time.carried:
         return
     yield "Over time, one evaluation for each step"
-    carried = _listed("carried", [_start(pair) for pair in time.carried])
+    carried = _label_lines("carried", [_describe_start(pair) for pair in time.carried])
     names = ", ".join(port for recorded in time.recorded for port in recorded.ports)
-    recorded = _listed("recorded", [names] if names else [])
+    recorded = _label_lines("recorded", [names] if names else [])
     yield from (f"  {line}" for line in (*carried, *recorded))
     yield from (f"  note: {note.what}" for note in find_new_value_reads(document))
 
 
-def _program(document: Document, *, over_time: bool) -> Program | None:
+def _read_program(document: Document, *, over_time: bool) -> Program | None:
     """Return the program for the default inputs of the model, or None if the model cannot run."""
     try:
         return Prepared(document, USUAL, Options()).of_own_values(over_time=over_time)
@@ -165,14 +165,14 @@ def _program(document: Document, *, over_time: bool) -> Program | None:
         return None
 
 
-def _draws(program: Program) -> Iterator[str]:
+def _describe_draws(program: Program) -> Iterator[str]:
     """Yield lines about the calls that draw random numbers."""
     if program.sites:
         yield "Random numbers, each from a stream of its own"
         yield from (f"  {site}" for site in program.sites)
 
 
-def _native(program: Program, order: Order) -> Iterator[str]:
+def _describe_native(program: Program, order: Order) -> Iterator[str]:
     """Yield lines about the loops, which run as machine code or in ONNX Runtime in a long run."""
     try:
         reports = predict_forms(prepare(program, ONNXRUNTIME, order))
@@ -183,14 +183,14 @@ def _native(program: Program, order: Order) -> Iterator[str]:
     yield from (f"  {name:<{width}}  {text}" for name, text in reports.items())
 
 
-def _start(pair: CarriedOutline) -> str:
+def _describe_start(pair: CarriedOutline) -> str:
     """Return a text about the initial value of a state."""
     value = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
     first = "?" if pair.initial is None else value_text(pair.initial)
     return f"{pair.enter}, starts as {first}" + (f" = {value}" if value else "")
 
 
-def _decisions(document: Document) -> Iterator[str]:
+def _describe_decisions(document: Document) -> Iterator[str]:
     """Yield lines about the trip counts, conditions and indices, which are constant or variable."""
     try:
         decisions = classify(document)
@@ -206,11 +206,11 @@ def _decisions(document: Document) -> Iterator[str]:
 # --- a loop or a choice -----------------------------------------------------------------------
 
 
-def _block(node: NodeOutline, block: Block, indent: str = "") -> Iterator[str]:
+def _describe_block(node: NodeOutline, block: Block, indent: str = "") -> Iterator[str]:
     """Yield lines about a loop or a choice, with pseudo-code, and about its inner loops and choices."""
     yield f"{indent}{block.word.capitalize()} {block.full_name}: {block.kind}"
     inner = indent + "  "
-    sentences, facts = _said(block, [*_takers(node, block)])
+    sentences, facts = _describe_parts(block, [*_describe_result_uses(node, block)])
     yield from (inner + line for line in sentences)
     yield from (f"{inner}Not known: {note}" for note in block.notes)
     if not indent:  # the code of the outermost block contains all inner blocks
@@ -219,21 +219,21 @@ def _block(node: NodeOutline, block: Block, indent: str = "") -> Iterator[str]:
         yield ""
     yield from (inner + line for line in facts)
     for body in block.bodies:
-        for owner, nested in owned_by(body):
+        for owner, nested in find_blocks(body):
             yield ""
-            yield from _block(owner, nested, inner)
+            yield from _describe_block(owner, nested, inner)
 
 
-def _said(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[str]]:
+def _describe_parts(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[str]]:
     """Return sentences that describe a loop or choice, and lines about its inputs and results."""
     match block:
         case LoopOutline():
-            return mode_sentences(block), _facts(block, takers)
+            return describe_mode(block), _describe_values(block, takers)
         case ChoiceOutline():
-            return _choice_sentences(block), _choice_facts(block, takers)
+            return _describe_choice(block), _describe_choice_values(block, takers)
 
 
-def _takers(node: NodeOutline, block: Block) -> Iterator[str]:
+def _describe_result_uses(node: NodeOutline, block: Block) -> Iterator[str]:
     """Yield a text about the uses of each result: `x_final`, `read by choice`, or `(not used)`."""
     for k, ports in enumerate(block.result_ports):
         computing = ", ".join(result_readers(node, block, k))
@@ -241,7 +241,7 @@ def _takers(node: NodeOutline, block: Block) -> Iterator[str]:
         yield ", ".join(filter(None, descriptions)) or "(not used)"
 
 
-def _choice_sentences(choice: ChoiceOutline) -> Iterator[str]:
+def _describe_choice(choice: ChoiceOutline) -> Iterator[str]:
     """Yield a sentence about the branches of a choice and their selection."""
     selector = selector_text(choice)
     if choice.kind == "if":
@@ -252,19 +252,23 @@ def _choice_sentences(choice: ChoiceOutline) -> Iterator[str]:
     yield f"Computes the graph that {selector} names, from 0 to {count - 1}; for any other number {other}."
 
 
-def _choice_facts(choice: ChoiceOutline, takers: Sequence[str]) -> Iterator[str]:
+def _describe_choice_values(choice: ChoiceOutline, takers: Sequence[str]) -> Iterator[str]:
     """Yield lines about the results and the captured values of a choice."""
     pairs = zip(choice.joins, takers, strict=True)
-    joined = [_typed(f"{join.name} → {branch_name}", join.type) for join, branch_name in pairs]
-    yield from _listed("results", joined)
-    yield from _listed("captured", [_captured(capture) for capture in choice.captures])
+    joined = [
+        _append_type(f"{join.name} → {branch_name}", join.type) for join, branch_name in pairs
+    ]
+    yield from _label_lines("results", joined)
+    yield from _label_lines(
+        "captured", [_describe_captured(capture) for capture in choice.captures]
+    )
 
 
-def mode_sentences(loop: LoopOutline) -> Iterator[str]:
+def describe_mode(loop: LoopOutline) -> Iterator[str]:
     """Yield sentences about the mode of a loop: its number of iterations, and the reason of its end."""
     stop = loop.continue_name or "its condition"
     if loop.has_mid_exit:
-        often = "" if loop.trip_count is None else f", {_times(loop)} at most"
+        often = "" if loop.trip_count is None else f", {_describe_trip_count(loop)} at most"
         yield f"Runs as long as {stop} is true{often}. It is tested in the middle:"
         yield "what it needs runs once more than the rest."
         return
@@ -273,9 +277,9 @@ def mode_sentences(loop: LoopOutline) -> Iterator[str]:
             why = "cond is left out, so no condition is looked at"
             if loop.start is not None:
                 why = "the condition is always true"
-            yield f"Runs {_times(loop)}: M is given; {why}."
+            yield f"Runs {_describe_trip_count(loop)}: M is given; {why}."
         case "for-while":
-            yield f"Runs {_times(loop)} at most, and stops as soon as {stop} is false:"
+            yield f"Runs {_describe_trip_count(loop)} at most, and stops as soon as {stop} is false:"
             yield "M and cond are both given."
         case "do-while":
             yield f"Runs once, and again as long as {stop} is true:"
@@ -294,10 +298,10 @@ def mode_sentences(loop: LoopOutline) -> Iterator[str]:
             yield f"Runs once for each element of {slice_sources(loop)}; the results are sequences."
         case _:
             yield "Runs until it is stopped from outside: neither M nor cond is given."
-    yield from _remarks(loop)
+    yield from _describe_constant_condition(loop)
 
 
-def _times(loop: LoopOutline) -> str:
+def _describe_trip_count(loop: LoopOutline) -> str:
     """Return the trip count of a loop as text, such as `n = 10 times`."""
     assert loop.trip_count is not None
     value = fixed_text(loop.trip_count)
@@ -305,7 +309,7 @@ def _times(loop: LoopOutline) -> str:
     return f"{written} = {value} times" if value else f"{written} times"
 
 
-def _remarks(loop: LoopOutline) -> Iterator[str]:
+def _describe_constant_condition(loop: LoopOutline) -> Iterator[str]:
     """Yield sentences about a condition that is constant."""
     if loop.start is None:
         return
@@ -316,58 +320,60 @@ def _remarks(loop: LoopOutline) -> Iterator[str]:
         yield f"The condition is always true, so {ends}."
 
 
-def _facts(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
+def _describe_values(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
     """Yield lines about the carried, sliced, recorded and captured values of a loop, and its condition."""
     finals, rows = takers[: len(loop.carried)], takers[len(loop.carried) :]
-    pairs = [*map(_pair, loop.carried, finals)]
-    yield from _listed("carried", pairs or ([] if loop.kind == "map" else ["nothing"]))
+    pairs = [*map(_describe_carried, loop.carried, finals)]
+    yield from _label_lines("carried", pairs or ([] if loop.kind == "map" else ["nothing"]))
     sliced = (
         f"{p.name or '?'} = {slice_text(p)}" + (f", {p.remark}" if p.remark else "")
         for p in loop.slices
     )
-    yield from _listed("sliced", list(sliced))
-    yield from _listed("delayed", [f"{d.name} = {delay_text(d)}" for d in loop.delays])
-    yield from _listed("recorded", [*map(_recorded, loop.recorded, rows)])
-    yield from _listed(
+    yield from _label_lines("sliced", list(sliced))
+    yield from _label_lines("delayed", [f"{d.name} = {delay_text(d)}" for d in loop.delays])
+    yield from _label_lines("recorded", [*map(_describe_recorded, loop.recorded, rows)])
+    yield from _label_lines(
         "captured",
-        [_captured(capture) for capture in loop.captures],
+        [_describe_captured(capture) for capture in loop.captures],
     )
-    yield from _listed("iteration", [f"{loop.iteration} = 0, 1, 2, …"] if loop.iteration else [])
-    yield from _listed("condition", list(_condition(loop)))
+    yield from _label_lines(
+        "iteration", [f"{loop.iteration} = 0, 1, 2, …"] if loop.iteration else []
+    )
+    yield from _label_lines("condition", list(_describe_condition(loop)))
 
 
-def _listed(word: str, lines: list[str]) -> Iterator[str]:
+def _label_lines(word: str, lines: list[str]) -> Iterator[str]:
     """Yield indented lines, the first of which begins with the label `word`."""
     for k, line in enumerate(lines):
-        yield f"{word if k == 0 else '':<{_WORD}}{line}"
+        yield f"{word if k == 0 else '':<{_WORD_WIDTH}}{line}"
 
 
-def _pair(pair: CarriedOutline, final: str) -> str:
+def _describe_carried(pair: CarriedOutline, final: str) -> str:
     """Return a text about a loop-carried value: initial value, names in the body, and final value."""
     start = "?" if pair.initial is None else value_text(pair.initial)
     value = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
     first = f"{start} = {value}" if value else start
-    return _typed(f"{first} → {pair.enter or '?'} → {pair.leave or '?'} → {final}", pair.type)
+    return _append_type(f"{first} → {pair.enter or '?'} → {pair.leave or '?'} → {final}", pair.type)
 
 
-def _recorded(row: RecordedOutline, branch_name: str) -> str:
+def _describe_recorded(row: RecordedOutline, branch_name: str) -> str:
     """Return a text about a recorded value of a loop, with the uses of its rows."""
-    return _typed(f"{row.name}, {row.remark or 'every iteration'} → {branch_name}", row.type)
+    return _append_type(f"{row.name}, {row.remark or 'every iteration'} → {branch_name}", row.type)
 
 
-def _typed(text: str, kind: str) -> str:
+def _append_type(text: str, kind: str) -> str:
     """Return a text followed by a type, if the type is known."""
     return f"{text}   {kind}" if kind else text
 
 
-def _captured(capture: CaptureOutline) -> str:
+def _describe_captured(capture: CaptureOutline) -> str:
     """Return a text about a value that a body reads from outside."""
     value = "" if capture.value is None else f" = {value_text(capture.value)}"
     owner = f" of {capture.owner}" if capture.owner else ""
-    return _typed(f"{capture.name}{value}, {capture.kind}{owner}", capture.type)
+    return _append_type(f"{capture.name}{value}, {capture.kind}{owner}", capture.type)
 
 
-def _condition(loop: LoopOutline) -> Iterator[str]:
+def _describe_condition(loop: LoopOutline) -> Iterator[str]:
     """Yield texts about the condition of a loop, at its start and after each iteration."""
     if loop.start is None:
         if loop.has_mid_exit:

@@ -86,7 +86,7 @@ def _check_folder(target: Path) -> None:
         )
 
 
-def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
+def write_atomically(target: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file atomically: `write` fills a temporary file, which then replaces the target.
 
     The content is forced to the disk before the replacement. Otherwise some file systems (XFS) may have
@@ -97,7 +97,7 @@ def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
     """
     place = real_place(target)
     try:
-        with beside(place) as part:
+        with temporary_path(place) as part:
             with part.open("x+b") as stream:
                 write(stream)
                 stream.flush()
@@ -105,7 +105,7 @@ def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
             os.replace(part, place)
             sync(place.parent)
     except OSError as error:
-        raise not_written(target, error) from None
+        raise write_error(target, error) from None
 
 
 def sync(place: Path) -> None:
@@ -135,13 +135,15 @@ def sync_all(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def beside(target: Path) -> Iterator[Path]:
+def temporary_path(target: Path) -> Iterator[Path]:
     """Yield an unused path beside the target for a temporary file or folder, and remove it afterwards.
 
     Each process and each call has another path. Temporary files of killed processes beside the target
     are removed, too.
     """
-    part = target.with_name(f"{target.name}{_mark(os.getpid())}{next(_NUMBERS)}.part")
+    part = target.with_name(
+        f"{target.name}{_process_suffix(os.getpid())}{next(_FILE_NUMBERS)}.part"
+    )
     remove_abandoned(target)
     try:
         yield part
@@ -171,51 +173,51 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """Error codes of the operating system for a full disk and for an exceeded quota."""
 
 
-def not_written(target: Path, error: OSError) -> InputError:
+def write_error(target: Path, error: OSError) -> InputError:
     """Return the error about a file that could not be written."""
     kind = DiskFullError if error.errno in NO_SPACE else InputError
     return kind(f"cannot write '{target}': {error.strerror or error}")
 
 
-_HOST = f"{zlib.crc32(platform.node().encode()):08x}"
-_PROCESS = secrets.token_hex(4)  # unique, since process numbers are reused in containers
-_NUMBERS = itertools.count()
+_HOST_ID = f"{zlib.crc32(platform.node().encode()):08x}"
+_PROCESS_ID = secrets.token_hex(4)  # unique, since process numbers are reused in containers
+_FILE_NUMBERS = itertools.count()
 
 
-def _mark(process: int) -> str:
+def _process_suffix(process: int) -> str:
     """Return the text that follows the name of the target in the names of a process's temporary files."""
-    return f".{_HOST}-{process}-{_PROCESS}-"
+    return f".{_HOST_ID}-{process}-{_PROCESS_ID}-"
 
 
-_PART = re.compile(r"\.(\w+)-(\d+)-\w+-\d+\.part")
+_PART_PATTERN = re.compile(r"\.(\w+)-(\d+)-\w+-\d+\.part")
 """Pattern of the end of the name of a temporary file, with the machine and the number of the process."""
 
-ABANDONED = 3600.0
+ABANDONED_SECONDS = 3600.0
 """Seconds without a change after which a temporary file of another machine counts as abandoned."""
 
 
 def remove_abandoned(target: Path) -> None:
     """Remove temporary files of ended processes beside the target."""
     for part in target.parent.glob(f"{glob.escape(target.name)}.*.part"):
-        if (match := _PART.fullmatch(part.name[len(target.name) :])) is None:
+        if (match := _PART_PATTERN.fullmatch(part.name[len(target.name) :])) is None:
             continue
-        ours = part.name.startswith(target.name + _mark(os.getpid()))
-        if not ours and (_is_gone(*match.groups()) or _is_stale(part)):
+        ours = part.name.startswith(target.name + _process_suffix(os.getpid()))
+        if not ours and (_has_ended(*match.groups()) or _is_stale(part)):
             _remove(part)
 
 
-def _is_gone(host: str, process: str) -> bool:
+def _has_ended(host: str, process: str) -> bool:
     """Return True if a process of this machine has ended. Processes of other machines count as running."""
     number = int(process)
     with contextlib.suppress(OverflowError):
-        return host == _HOST and (number == os.getpid() or not is_running(number))
+        return host == _HOST_ID and (number == os.getpid() or not is_running(number))
     return False
 
 
 def _is_stale(part: Path) -> bool:
     """Return True if a file was not changed for a long time. Folders count as in use."""
     with contextlib.suppress(OSError):
-        return part.is_file() and time.time() > part.stat().st_mtime + ABANDONED
+        return part.is_file() and time.time() > part.stat().st_mtime + ABANDONED_SECONDS
     return False
 
 
@@ -234,11 +236,11 @@ class LazyArray(Protocol):
         """Return a part of the elements as an array."""
 
 
-BLOCK = 1 << 22
+BLOCK_BYTES = 1 << 22
 """Target size in bytes of a part of a lazy array that is read at once."""
 
 
-def in_blocks(rows: LazyArray, size: int = BLOCK) -> Iterator[tuple[Any, Array]]:
+def iterate_blocks(rows: LazyArray, size: int = BLOCK_BYTES) -> Iterator[tuple[Any, Array]]:
     """Yield parts of an array along its first axis, each with its slice (or index) and about `size` bytes."""
     if not rows.shape:
         yield (), np.asarray(rows[()])
@@ -279,7 +281,7 @@ def _write_rows(file: IO[bytes], rows: LazyArray) -> None:
         "shape": rows.shape,
     }
     np.lib.format.write_array_header_1_0(file, about)
-    for _, block in in_blocks(rows):
+    for _, block in iterate_blocks(rows):
         file.write(block.tobytes())
 
 

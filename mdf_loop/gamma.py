@@ -19,10 +19,10 @@ import numpy as np
 
 from mdf_loop.streams import polynomial
 
-LEAST = 6
+MIN_SHAPE = 6
 """Least shape `a` for which the polynomial is valid."""
 
-POWERS: tuple[tuple[float, ...], ...] = (
+POLYNOMIAL_COEFFICIENTS: tuple[tuple[float, ...], ...] = (
     (
         *(1.0, -0.11111111111386852, -0.005761316751838214),
         *(0.0015807666546252498, 0.0006067799200974594, -0.0002753217082880564),
@@ -90,8 +90,8 @@ POWERS: tuple[tuple[float, ...], ...] = (
 """Coefficients of the polynomial in `1/a`, from the constant one on, for each power of `eta`."""
 
 
-def of_normal(z: Any, a: Any) -> Any:
+def gamma_quantile(z: Any, a: Any) -> Any:
     """Return the gamma quantile for shape `a`, at least 6, at the probability of the normal number `z`."""
     share = 1.0 / a
-    y = polynomial(z * np.sqrt(share), [polynomial(share, row) for row in POWERS])
+    y = polynomial(z * np.sqrt(share), [polynomial(share, row) for row in POLYNOMIAL_COEFFICIENTS])
     return a * (y * y * y)

@@ -22,7 +22,7 @@ _MAX_TEXT = 40
 Rows = Sequence[Sequence[str]]
 
 
-def limited(rows: Rows, name_column: int = 0) -> list[tuple[str, ...]]:
+def limit_rows(rows: Rows, name_column: int = 0) -> list[tuple[str, ...]]:
     """Return at most `MAX_ROWS` rows with escaped control characters, and a row that counts omitted rows.
 
     Args:
@@ -41,7 +41,7 @@ def html_table(caption: str, head: Sequence[str], rows: Rows, name_column: int =
     titles = "".join(f"<th>{html.escape(title)}</th>" for title in head)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in limited(rows, name_column)
+        for row in limit_rows(rows, name_column)
     )
     return f"<table><caption>{html.escape(escape_control_characters(caption))}</caption><tr>{titles}</tr>{body}</table>"
 

@@ -18,7 +18,7 @@ from mdf_loop import arguments, signals
 from mdf_loop.errors import LoopError
 from mdf_loop.user_warnings import warn_user
 
-CHOICES = ("raise", "return")
+REACTIONS = ("raise", "return")
 """Allowed values of the argument `on_interrupt`."""
 
 T = TypeVar("T")
@@ -50,39 +50,42 @@ def interruptible(
     """
     global _depth
     if on_interrupt is not None:
-        arguments.word(on_interrupt, "on_interrupt", CHOICES)
+        arguments.word(on_interrupt, "on_interrupt", REACTIONS)
     if not signals.in_main_thread():
         return compute()
     is_nested = _depth > 0
-    before = signals.interrupts()
+    before = signals.interrupt_count()
     _depth += 1
     try:
         results = compute()
-        if signals.interrupts() == before:
+        if signals.interrupt_count() == before:
             return results
     except KeyboardInterrupt as interrupt:
         partial_results = None if _is_nested(interrupt) else getattr(interrupt, "results", None)
-        if partial_results is None or _choice(on_interrupt, is_nested) == "silent":
-            with_results(interrupt, partial_results)
+        if partial_results is None or _choose_reaction(on_interrupt, is_nested) == "silent":
+            attach_results(interrupt, partial_results)
             raise
         results = partial_results
     except LoopError as error:
-        if signals.interrupts() == before or _choice(on_interrupt, is_nested) != "raise":
+        if (
+            signals.interrupt_count() == before
+            or _choose_reaction(on_interrupt, is_nested) != "raise"
+        ):
             raise
-        raise with_results(KeyboardInterrupt(), error.results) from error
+        raise attach_results(KeyboardInterrupt(), error.results) from error
     finally:
         _depth -= 1
-    choice = _choice(on_interrupt, is_nested)
+    choice = _choose_reaction(on_interrupt, is_nested)
     if choice == "raise":
         sentence = f"{describe(results)}; what was reached is in .results"
-        raise with_results(KeyboardInterrupt(sentence), results, is_nested=is_nested)
+        raise attach_results(KeyboardInterrupt(sentence), results, is_nested=is_nested)
     if choice == "return":
         sentence = f"interrupted, this is only what was reached: {describe(results)}"
         warn_user(sentence)
     return results
 
 
-def _choice(on_interrupt: str | None, is_nested: bool) -> str:
+def _choose_reaction(on_interrupt: str | None, is_nested: bool) -> str:
     """Return the reaction of an interrupted call: `raise`, `return`, or `silent` within a command."""
     if is_nested:
         return "raise"
@@ -99,7 +102,7 @@ def is_interactive() -> bool:
     return bool(flags) or hasattr(sys, "ps1") or hasattr(builtins, "get_ipython")
 
 
-def with_results(interrupt: KeyboardInterrupt, results: Any, *, is_nested: bool = False) -> Any:
+def attach_results(interrupt: KeyboardInterrupt, results: Any, *, is_nested: bool = False) -> Any:
     """Attach partial results to an exception as its attribute `results`, and return the exception."""
     interrupt.results = results  # type: ignore[attr-defined]
     interrupt.is_nested = is_nested  # type: ignore[attr-defined]

@@ -17,12 +17,12 @@ import time
 import weakref
 from typing import Any
 
-LONGEST_WAIT_FOR_IMPORTS = 10.0
+MAX_IMPORT_WAIT_SECONDS = 10.0
 """Largest number of seconds that a fork waits for imports of other threads.
 
 The wait is limited, because such an import may wait for the forking thread."""
 
-LOOKS_FOR_IMPORTS = 0.001
+IMPORT_CHECK_SECONDS = 0.001
 """Seconds between two checks for imports of other threads."""
 
 
@@ -106,14 +106,14 @@ _HELD_OVER_FORKS: list[LockHeldOverForks] = []
 
 def _before_fork() -> None:
     """Acquire all `LockHeldOverForks`, and wait until no other thread imports a module."""
-    deadline = time.monotonic() + LONGEST_WAIT_FOR_IMPORTS
+    deadline = time.monotonic() + MAX_IMPORT_WAIT_SECONDS
     while True:
         for lock in _HELD_OVER_FORKS:
             lock.acquire()
         if not _is_importing_elsewhere() or time.monotonic() > deadline:
             return
         _release_all()  # the import may need one of the locks
-        time.sleep(LOOKS_FOR_IMPORTS)
+        time.sleep(IMPORT_CHECK_SECONDS)
 
 
 def _release_all() -> None:

@@ -16,10 +16,10 @@ from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
 from mdf_loop.quantities import NO_UNIT, convert
 
-WORDS = ("sum", "mean", "last")
+TERMS_WITHOUT_DATA = ("sum", "mean", "last")
 """Terms that need an output only: the sum or the mean of all elements, or the sum of the last row."""
 
-WITH_DATA = ("sse", "weighted")
+TERMS_WITH_DATA = ("sse", "weighted")
 """Terms that need an array like the output: the sum of squared differences, or of products."""
 
 _HINT = 'give of={"node.port": "mean"}, "sum", "last", {"sse": data} or {"weighted": weights}'
@@ -30,8 +30,8 @@ class Loss(Struct, frozen=True):
 
     Attributes:
         output: Name of the output.
-        word: Kind of the term, in `WORDS` or `WITH_DATA`.
-        data: Array of data to compare with, or of weights; None for a word in `WORDS`.
+        word: Kind of the term, in `DATA_COLUMNS` or `TERMS_WITH_DATA`.
+        data: Array of data to compare with, or of weights; None for a word in `DATA_COLUMNS`.
     """
 
     output: str
@@ -48,24 +48,24 @@ def losses(of: Any) -> tuple[Loss, ...]:
     if not isinstance(of, Mapping) or not of:
         raise InputError(f"of says what is differentiated, not {of!r}"[:200], hint=_HINT)
     names = arguments.names(tuple(of), "of")
-    return tuple(loss for name in names for loss in _of_one(name, of[name]))
+    return tuple(loss for name in names for loss in _parse_terms(name, of[name]))
 
 
-def _of_one(name: str, terms: Any) -> Iterator[Loss]:
+def _parse_terms(name: str, terms: Any) -> Iterator[Loss]:
     """Yield the objective terms of one output."""
     if isinstance(terms, list | tuple):
         for each in terms:
-            yield from _of_one(name, each)
-    elif isinstance(terms, str) and terms in WORDS:
+            yield from _parse_terms(name, each)
+    elif isinstance(terms, str) and terms in TERMS_WITHOUT_DATA:
         yield Loss(name, terms)
-    elif isinstance(terms, Mapping) and len(terms) == 1 and next(iter(terms)) in WITH_DATA:
+    elif isinstance(terms, Mapping) and len(terms) == 1 and next(iter(terms)) in TERMS_WITH_DATA:
         ((word, data),) = terms.items()
-        yield Loss(name, str(word), _numbers(name, word, data))
+        yield Loss(name, str(word), _check_array(name, word, data))
     else:
         raise InputError(f"'{name}' cannot be made a number by {terms!r}"[:200], hint=_HINT)
 
 
-def _numbers(name: str, word: str, data: Any) -> Any:
+def _check_array(name: str, word: str, data: Any) -> Any:
     """Return the data or weights of a term as a float64 array, or raise InputError."""
     data = convert(data, NO_UNIT, f"the array for {word} of '{name}'")
     try:
@@ -77,7 +77,7 @@ def _numbers(name: str, word: str, data: Any) -> Any:
     return array.astype(np.float64)
 
 
-def wanted(wrt: Any) -> Sequence[str]:
+def checked_names(wrt: Any) -> Sequence[str]:
     """Return the names with respect to which an objective is differentiated, without duplicates.
 
     Raises:
@@ -91,7 +91,7 @@ def wanted(wrt: Any) -> Sequence[str]:
     return tuple(dict.fromkeys(names))
 
 
-def truncated(truncate: Any) -> int | None:
+def checked_truncation(truncate: Any) -> int | None:
     """Return the largest number of iterations of backward propagation, or None without a limit.
 
     Raises:

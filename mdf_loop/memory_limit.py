@@ -24,7 +24,7 @@ from mdf_loop import used_memory
 from mdf_loop.errors import InputError, MemoryLimitError
 from mdf_loop.quantities import Unit, convert
 
-LEAST = 10**9
+MIN_DEFAULT_BYTES = 10**9
 """Least default limit in bytes, even on a machine with less memory."""
 
 _UNITS = {"": 1, "b": 1} | {
@@ -44,7 +44,7 @@ def checked_limit(argument: object) -> int | None:
     """
     if argument is None:
         return None
-    size = _read(convert(argument, Unit("byte"), "the memory limit"))
+    size = _parse_bytes(convert(argument, Unit("byte"), "the memory limit"))
     if size is None or not math.isfinite(size):
         raise InputError(
             f"the memory limit is {argument!r}"[:200] + ", which is no size", hint=_HINT
@@ -56,7 +56,7 @@ def checked_limit(argument: object) -> int | None:
     return int(size)
 
 
-def _read(argument: object) -> float | None:
+def _parse_bytes(argument: object) -> float | None:
     """Return a memory size in bytes from a number or a text with a unit, or None for other objects."""
     if isinstance(argument, str):
         match = _TEXT.fullmatch(argument.strip().lower())
@@ -77,7 +77,7 @@ def as_text(size: float) -> str:
     return f"{int(size)} B"
 
 
-_SMALLER = "make it smaller, or allow more: memory_limit (--memory-limit)"
+_REDUCE_HINT = "make it smaller, or allow more: memory_limit (--memory-limit)"
 
 # --- the current limit ----------------------------------------------------------------------------
 
@@ -87,7 +87,7 @@ _LIMIT: ContextVar[int | None] = ContextVar("mdf_loop memory limit", default=Non
 def limit() -> int:
     """Return the current memory limit in bytes."""
     set_limit = _LIMIT.get()
-    return usual_limit() if set_limit is None else set_limit
+    return default_limit() if set_limit is None else set_limit
 
 
 @contextlib.contextmanager
@@ -102,10 +102,10 @@ def limited(size: int | None) -> Iterator[None]:
 
 def too_large(size: float, what: str, where: str = "") -> MemoryLimitError:
     """Return the error about an object of `size` bytes that exceeds the limit. `what` names the object."""
-    return _too_much(size, what, where, f"the limit allows: {as_text(limit())}")
+    return _request_error(size, what, where, f"the limit allows: {as_text(limit())}")
 
 
-def check(size: float, what: str, where: str = "", hint: str = _SMALLER) -> None:
+def check(size: float, what: str, where: str = "", hint: str = _REDUCE_HINT) -> None:
     """Refuse a request for memory that would exceed the limit.
 
     Args:
@@ -118,18 +118,18 @@ def check(size: float, what: str, where: str = "", hint: str = _SMALLER) -> None
         MemoryLimitError: The request would exceed the limit.
     """
     most = limit()
-    there = in_use(size, most)
+    there = measure_use(size, most)
     if there + size > most:
-        raise _too_much(size, what, where, _allowed(most, there), hint)
+        raise _request_error(size, what, where, _describe_limit(most, there), hint)
 
 
-def _allowed(most: int, there: int) -> str:
+def _describe_limit(most: int, there: int) -> str:
     """Return a text about the limit and the memory in use."""
     return f"the limit allows: {as_text(most)}, of which {as_text(there)} are in use"
 
 
-def _too_much(
-    size: float, what: str, where: str, allowed: str, hint: str = _SMALLER
+def _request_error(
+    size: float, what: str, where: str, allowed: str, hint: str = _REDUCE_HINT
 ) -> MemoryLimitError:
     """Return the error about a request of `size` bytes."""
     return MemoryLimitError(
@@ -137,7 +137,7 @@ def _too_much(
     )
 
 
-def passed(most: int) -> MemoryLimitError:
+def exceeded_error(most: int) -> MemoryLimitError:
     """Return the error about a run that exceeded the memory limit."""
     return MemoryLimitError(
         f"the run took more memory than its limit of {as_text(most)}",
@@ -146,13 +146,13 @@ def passed(most: int) -> MemoryLimitError:
     )
 
 
-def would_pass(size: float, there: int, most: int) -> MemoryLimitError:
+def growth_error(size: float, there: int, most: int) -> MemoryLimitError:
     """Return the error about a run that is stopped before its growing values exceed the memory limit."""
-    return _too_much(
+    return _request_error(
         size,
         "what the run carries from step to step grows and",
         "",
-        _allowed(most, there),
+        _describe_limit(most, there),
         "let it grow less, or allow more: memory_limit (--memory-limit)",
     )
 
@@ -160,49 +160,49 @@ def would_pass(size: float, there: int, most: int) -> MemoryLimitError:
 # --- queries to the operating system --------------------------------------------------------------
 
 
-def in_use(more: float, most: int) -> int:
+def measure_use(more: float, most: int) -> int:
     """Return the resident bytes of this process. Free the memory pool if `more` bytes would exceed `most`."""
-    there = resident()
-    return resident() if there + more > most and used_memory.give_up() else there
+    there = resident_bytes()
+    return resident_bytes() if there + more > most and used_memory.free_pool() else there
 
 
-def resident() -> int:
+def resident_bytes() -> int:
     """Return the resident bytes of this process, or 0 where the system does not report them."""
     try:
         with open("/proc/self/statm", "rb", buffering=0) as file:
-            return int(file.read(100).split()[1]) * _page()
+            return int(file.read(100).split()[1]) * _page_bytes()
     except (OSError, ValueError, IndexError):
         return 0
 
 
 @functools.cache
-def _page() -> int:
+def _page_bytes() -> int:
     """Return the size of a memory page in bytes."""
     return os.sysconf("SC_PAGE_SIZE")
 
 
 @functools.cache
-def usual_limit() -> int:
+def default_limit() -> int:
     """Return the default memory limit in bytes."""
-    return max(LEAST, memory_of(Path("/")) * 3 // 4)
+    return max(MIN_DEFAULT_BYTES, read_machine_memory(Path("/")) * 3 // 4)
 
 
-def memory_of(root: Path) -> int:
+def read_machine_memory(root: Path) -> int:
     """Return the bytes of memory of the machine, or of its container if this has less.
 
     Args:
         root: Folder of the system's files, which is `/` except in tests.
     """
-    sizes = list(_of_groups(root))
+    sizes = list(_read_group_limits(root))
     with contextlib.suppress(AttributeError, ValueError, OSError):  # unavailable on some systems
         sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min((size for size in sizes if size > 0), default=sys.maxsize)
 
 
-def _of_groups(root: Path) -> Iterator[int]:
+def _read_group_limits(root: Path) -> Iterator[int]:
     """Yield the memory limits of the control groups (cgroups, versions 1 and 2) of this process."""
     groups = root / "sys/fs/cgroup"
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in _read_text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if not controllers:
             top, name = groups, "memory.max"
@@ -214,11 +214,11 @@ def _of_groups(root: Path) -> Iterator[int]:
         for folder in (inner, *inner.parents):  # outer groups limit inner groups
             if not folder.is_relative_to(top):
                 break
-            if (text := _text(folder / name).strip()).isdecimal():
+            if (text := _read_text(folder / name).strip()).isdecimal():
                 yield int(text)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """Return the text of a file, or an empty text if the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")

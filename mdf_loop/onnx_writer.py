@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-_LATER = ("sympy", "onnx_ir._symbolic_shapes")
+_LAZY_MODULES = ("sympy", "onnx_ir._symbolic_shapes")
 """Modules whose import is delayed until first use: sympy, and the module of onnx_ir that imports it."""
 
 
@@ -26,29 +26,29 @@ class _LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # the import system reads such attributes of every module
             raise AttributeError(name)
-        _remove(self)
+        _remove_placeholder(self)
         return getattr(importlib.import_module(self.__name__), name)
 
 
 @contextmanager
-def _imported_later() -> Iterator[None]:
-    """Replace modules in `_LATER` by lazy placeholders inside this context, if they are not imported yet."""
-    placeholders = [_LazyModule(name) for name in _LATER if name not in sys.modules]
+def _lazy_imports() -> Iterator[None]:
+    """Replace modules in `_LAZY_MODULES` by lazy placeholders inside this context, if they are not imported yet."""
+    placeholders = [_LazyModule(name) for name in _LAZY_MODULES if name not in sys.modules]
     sys.modules.update({module.__name__: module for module in placeholders})
     try:
         yield
     finally:
         for module in placeholders:
-            _remove(module)
+            _remove_placeholder(module)
 
 
-def _remove(module: ModuleType) -> None:
+def _remove_placeholder(module: ModuleType) -> None:
     """Remove a placeholder from the imported modules, unless the real module has replaced it."""
     if sys.modules.get(module.__name__) is module:
         del sys.modules[module.__name__]
 
 
-with _imported_later():
+with _lazy_imports():
     import onnx_ir as oir
 
 __all__ = ["oir"]

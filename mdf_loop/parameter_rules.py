@@ -1,6 +1,6 @@
 """Rules for the parameters of distributions, equal to the rules of NumPy. A violation is an error of the run.
 
-    scale = not_negative(site, scale, "the scale of a normal distribution")
+    scale = check_not_negative(site, scale, "the scale of a normal distribution")
 
 Parameters are NumPy arrays in the reference, or values of a program (`ops.symbolic`) in compiled models.
 The same rules apply to both. A nan is allowed where NumPy draws nan.
@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-WHOLE = "whole numbers are drawn of 1 to 2**32 - 1 different ones"
-CHANCE = "the probability of a binomial distribution"
-BERNOULLI = "the probability of onnx::Bernoulli"
+INTEGER_RANGE_RULE = "whole numbers are drawn of 1 to 2**32 - 1 different ones"
+BINOMIAL_PROBABILITY = "the probability of a binomial distribution"
+BERNOULLI_PROBABILITY = "the probability of onnx::Bernoulli"
 
 
 class Checker(Protocol):
@@ -24,30 +24,32 @@ class Checker(Protocol):
         """Return the parameter if `fits` is true for all elements, or raise an error with the message `sentence`."""
 
 
-def not_negative(site: Checker, parameter: Any, what: str) -> Any:
+def check_not_negative(site: Checker, parameter: Any, what: str) -> Any:
     """Return the parameter, or raise an error for a negative value."""
     return site.ensured(parameter, np.logical_not(parameter < 0.0), f"{what} must not be negative")
 
 
-def positive(site: Checker, parameter: Any, what: str) -> Any:
+def check_positive(site: Checker, parameter: Any, what: str) -> Any:
     """Return the parameter, or raise an error for nan or a value that is not above 0."""
     return site.ensured(parameter, parameter > 0.0, f"{what} must be above 0")
 
 
-def between(site: Checker, parameter: Any, low: float, high: float, what: str) -> Any:
+def check_range(site: Checker, parameter: Any, low: float, high: float, what: str) -> Any:
     """Return the parameter, or raise an error for nan or a value outside of an interval."""
     fits = (parameter >= low) & (parameter <= high)
-    return site.ensured(parameter, fits, f"{what} must be from {_shown(low)} to {_shown(high)}")
+    return site.ensured(
+        parameter, fits, f"{what} must be from {_format_number(low)} to {_format_number(high)}"
+    )
 
 
-def width(site: Checker, low: Any, high: Any) -> Any:
+def check_width(site: Checker, low: Any, high: Any) -> Any:
     """Return the width of a uniform distribution, or raise an error for a negative or infinite width."""
     wide = high - low
     sentence = "the ends of a uniform distribution must be finite, and low not above high"
     return site.ensured(wide, (wide >= 0.0) & (wide < np.inf), sentence)
 
 
-def probabilities(site: Checker, p: Any, total: Any, tolerance: float) -> Any:
+def check_probabilities(site: Checker, p: Any, total: Any, tolerance: float) -> Any:
     """Return the probabilities of a choice, or raise an error if one is negative or nan or the sum is not 1.
 
     Args:
@@ -61,11 +63,11 @@ def probabilities(site: Checker, p: Any, total: Any, tolerance: float) -> Any:
     return site.ensured(p, fits, "the probabilities p of a choice must sum to 1")
 
 
-def tolerance(dtype: Any) -> float:
+def sum_tolerance(dtype: Any) -> float:
     """Return NumPy's tolerance for the sum of probabilities of a dtype."""
     return float(np.sqrt(np.finfo(dtype).eps))
 
 
-def _shown(number: float) -> str:
+def _format_number(number: float) -> str:
     """Return a number as short text, such as `1e9`."""
     return f"{number:g}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")

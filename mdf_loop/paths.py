@@ -2,8 +2,8 @@
 
 Examples:
     path_of("", "the output")                InputError: the output has no name
-    with noting() as files:                  records the files that are read inside this context
-    noted(path).read_bytes()
+    with track_read_files() as files:            records the files that are read inside this context
+    record_read_file(path).read_bytes()
     refuse_overwriting(target)           InputError if the target is a recorded file or a link to one
 """
 
@@ -47,7 +47,7 @@ def path_of(argument: Any, what: str) -> Path:
     return Path(text)
 
 
-def with_ending(path: Path, ending: str) -> Path:
+def replace_suffix(path: Path, ending: str) -> Path:
     """Return a path with another suffix, such as `.svg`.
 
     Raises:
@@ -61,24 +61,24 @@ def with_ending(path: Path, ending: str) -> Path:
 
 # --- record of input files --------------------------------------------------------------------
 
-_NOTED: ContextVar[tuple[set[Path], ...]] = ContextVar("noted", default=())
-"""Recorded files of each active `noting` context."""
+_READ_FILES: ContextVar[tuple[set[Path], ...]] = ContextVar("noted", default=())
+"""Recorded files of each active `track_read_files` context."""
 
 
 @contextmanager
-def noting(known: Iterable[Path] = ()) -> Iterator[set[Path]]:
+def track_read_files(known: Iterable[Path] = ()) -> Iterator[set[Path]]:
     """Yield a set that contains the `known` files and all files that are read inside this context."""
     files = set(known)
-    token = _NOTED.set((*_NOTED.get(), files))
+    token = _READ_FILES.set((*_READ_FILES.get(), files))
     try:
         yield files
     finally:
-        _NOTED.reset(token)
+        _READ_FILES.reset(token)
 
 
-def noted(path: Path) -> Path:
-    """Record a path as read in all active `noting` contexts, and return the path."""
-    for files in _NOTED.get():
+def record_read_file(path: Path) -> Path:
+    """Record a path as read in all active `track_read_files` contexts, and return the path."""
+    for files in _READ_FILES.get():
         files.add(Path(os.path.abspath(path)))
     return path
 
@@ -89,9 +89,9 @@ def refuse_overwriting(target: Path) -> None:
     Raises:
         InputError: The target would overwrite an input file.
     """
-    for files in _NOTED.get():
+    for files in _READ_FILES.get():
         for file in sorted(files):
-            if _clash(file, target):
+            if _overlap(file, target):
                 is_it = Path(os.path.abspath(target)) == file
                 why = "" if is_it else f", for '{file}' is the same or lies in it"
                 raise InputError(
@@ -100,7 +100,7 @@ def refuse_overwriting(target: Path) -> None:
                 )
 
 
-def refuse_clashes(targets: Mapping[str, Path | None]) -> None:
+def refuse_overlapping_outputs(targets: Mapping[str, Path | None]) -> None:
     """Refuse output paths that are equal or that lie inside each other.
 
     Args:
@@ -111,12 +111,12 @@ def refuse_clashes(targets: Mapping[str, Path | None]) -> None:
     """
     named_paths = [(what, path) for what, path in targets.items() if path is not None]
     for (what, path), (other, place) in combinations(named_paths, 2):
-        if _clash(path, place):
+        if _overlap(path, place):
             both = f"'{path}'" if path == place else f"the same place, '{path}' and '{place}'"
             raise InputError(f"{what} and {other} both name {both}", hint="give two names")
 
 
-def _clash(path: Path, other: Path) -> bool:
+def _overlap(path: Path, other: Path) -> bool:
     """Return True if two paths lead to the same file or folder, or one path lies inside the other."""
     first, second = (Path(os.path.normcase(os.path.realpath(p))) for p in (path, other))
     if first.is_relative_to(second) or second.is_relative_to(first):

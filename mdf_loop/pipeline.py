@@ -74,13 +74,13 @@ def fixed_point(*passes: Pass) -> Pass:
             if rewritten is program:
                 return program
             before, program = program, rewritten
-        raise _replaced_endlessly(before, program)
+        raise _endless_replacement_error(before, program)
 
     apply.__name__ = ", ".join(each.__name__ for each in passes)
     return apply
 
 
-def _replaced_endlessly(before: Program, after: Program) -> UnsupportedError:
+def _endless_replacement_error(before: Program, after: Program) -> UnsupportedError:
     """Return the error about the first operation that the last round of passes has replaced."""
     known = {id(op) for op in walk(before.ops)}
     replaced = next(op for op in walk(after.ops) if isinstance(op, Op) and id(op) not in known)
@@ -129,16 +129,16 @@ LEGAL: Order = (
 
 def evaluation(swept: Collection[str] = ()) -> Order:
     """Return the passes for a single evaluation with loop reports. `swept` names inputs with many values."""
-    return (report_needed_loops, *_batched(swept)) if swept else (report_loops,)
+    return (report_needed_loops, *_make_batching_passes(swept)) if swept else (report_loops,)
 
 
 def over_time(swept: Collection[str] = (), *, thinned: bool = False) -> Order:
     """Return the passes for a model over time. With `thinned`, only every k-th step is recorded."""
     rows = (subsample_recordings,) if thinned else ()
-    return (*rows, *_batched(swept), refuse_ragged_outputs) if swept else rows
+    return (*rows, *_make_batching_passes(swept), refuse_ragged_outputs) if swept else rows
 
 
-def _batched(swept: Collection[str]) -> Order:
+def _make_batching_passes(swept: Collection[str]) -> Order:
     """Return the passes that add an axis of members to a program with swept inputs."""
 
     @functools.wraps(batch)
@@ -199,7 +199,7 @@ def prepare(program: Program, order: Order, first: Order = ()) -> Program:
     return program
 
 
-def after_each(program: Program, order: Order) -> Iterator[tuple[str, Program]]:
+def run_passes_in_turn(program: Program, order: Order) -> Iterator[tuple[str, Program]]:
     """Yield the name of each pass with the program that the pass returns."""
     for apply in order:
         program = apply(program)

@@ -5,7 +5,7 @@
 
 Both definitions are equivalent: k events occur before the time `rate` exactly if the k-th event does, whose
 time has a gamma distribution of shape k. For large rates, u is converted to a normal number, and this to
-a gamma quantile (`gamma.of_normal`). A series determines the number up to one candidate, and the gamma
+a gamma quantile (`gamma.gamma_quantile`). A series determines the number up to one candidate, and the gamma
 quantile decides.
 
 Source: M. B. Giles, "Algorithm 955: approximation of the inverse Poisson cumulative distribution
@@ -20,10 +20,10 @@ import numpy as np
 
 from mdf_loop import gamma
 
-HIGHEST = 1.0 - 1e-13
+MAX_UNIFORM = 1.0 - 1e-13
 """Largest uniform number for Poisson numbers by sums. Less probable counts are never drawn."""
 
-LARGEST_SUMMED = 708.0
+MAX_SUMMED_RATE = 708.0
 """Largest rate whose probability of no event, `exp(-rate)`, is a normal float64 (not subnormal)."""
 
 MAX_TERMS = 1024
@@ -33,7 +33,7 @@ LARGEST_RATE = 9.2e18
 """Largest rate whose Poisson numbers fit into int64."""
 
 
-def of_normal(z: Any, rate: Any) -> Any:
+def poisson_quantile(z: Any, rate: Any) -> Any:
     """Return the Poisson quantile, as a float, at the probability of the normal number `z`.
 
     The rate is above 708. The error of the series is below 0.01 for all z, so the nearest whole number is
@@ -43,5 +43,5 @@ def of_normal(z: Any, rate: Any) -> Any:
     square = z * z
     near = rate + root * z + (square + 2.0) / 6.0 - z * (square + 2.0) / (root * 72.0)
     nearest = np.ceil(near - 0.5)
-    is_later = gamma.of_normal(-z, nearest) > rate
+    is_later = gamma.gamma_quantile(-z, nearest) > rate
     return np.where(is_later, nearest - 1.0, nearest)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from mdf_loop.errors import LoopError
 
-VARIABLE = "MDF_LOOP_TRACEBACK"
+TRACEBACK_VARIABLE = "MDF_LOOP_TRACEBACK"
 """Environment variable that lets errors keep the frames of this package, if it is neither empty nor 0."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -33,7 +33,7 @@ def public_call(function: _Function) -> _Function:
         try:
             return function(*arguments, **keywords)
         except LoopError as error:
-            if os.environ.get(VARIABLE, "0") in ("", "0"):
+            if os.environ.get(TRACEBACK_VARIABLE, "0") in ("", "0"):
                 error.__traceback__ = error.__cause__ = error.__context__ = None
             raise  # without an expression: this adds no frame to the traceback
 

@@ -29,12 +29,12 @@ from mdf_loop.errors import InputError, LoopError
 MAX_AXES = 64
 """Largest number of axes of a NumPy array."""
 
-_PLAIN = frozenset(
+_PLAIN_TYPES = frozenset(
     (bool, int, float, complex, str, bytes, type(None), np.bool_, np.int64, np.float64)
 )
 """Common types of values that have no unit."""
 
-_FOREIGN = ("unit", "units", "dim")
+_FOREIGN_ATTRIBUTES = ("unit", "units", "dim")
 """Attributes with the unit in astropy (`unit`), in unyt, quantities and neo, and in Brian2 (`dim`)."""
 
 _SPELLINGS = (
@@ -70,17 +70,17 @@ def has_unit(value: Any, depth: int = 0) -> bool:
         depth: Number of lists and tables around the value.
     """
     kind = type(value)
-    if kind in _PLAIN or isinstance(value, np.generic):
+    if kind in _PLAIN_TYPES or isinstance(value, np.generic):
         return False
     if kind is np.ndarray or isinstance(value, list | tuple):
         if kind is np.ndarray and value.dtype.kind != "O":
             return False
         parts = value.ravel().tolist() if kind is np.ndarray else value
-        plain = depth == MAX_AXES or _PLAIN.issuperset(map(type, parts))
+        plain = depth == MAX_AXES or _PLAIN_TYPES.issuperset(map(type, parts))
         return not plain and any(has_unit(part, depth + 1) for part in parts)
-    if _is_quantity(value) or _unit_of_others(value):
+    if _is_quantity(value) or _find_foreign_unit(value):
         return True
-    content = _content(value)
+    content = _find_elements_with_units(value)
     return content is not None and has_unit(content, depth + 1)
 
 
@@ -138,23 +138,23 @@ class _Conversion(Struct, frozen=True):
             return self.apply(value.tolist()) if value.dtype.kind == "O" else value
         if _is_quantity(value):
             return self._magnitude(value)
-        if text := _unit_of_others(value):
+        if text := _find_foreign_unit(value):
             raise self._foreign(value, text)
-        content = _content(value)
+        content = _find_elements_with_units(value)
         return value if content is None else self.apply(content)
 
     def _magnitude(self, quantity: Any) -> Any:
         """Return the number of a Quantity in the unit of the model."""
-        if _name(quantity.units) == "dimensionless":
-            return _usual_number(quantity.magnitude)
+        if _full_unit_name(quantity.units) == "dimensionless":
+            return _to_plain_number(quantity.magnitude)
         target = self._target(quantity)
         if self.is_difference:
             target = self._difference(quantity, target)
         try:
             number = quantity.to(target).magnitude
         except Exception as problem:  # noqa: BLE001 - a registry has errors of its own
-            raise self._unlike(quantity, _sentence(problem)) from None
-        return _usual_number(number)
+            raise self._unlike(quantity, _error_message(problem)) from None
+        return _to_plain_number(number)
 
     def _target(self, quantity: Any) -> Any:
         """Return the unit to which a Quantity is converted."""
@@ -176,16 +176,16 @@ class _Conversion(Struct, frozen=True):
         """
         if isinstance(target, str):
             return target
-        if _unit_of_differences(quantity._REGISTRY, quantity.units) != quantity.units:
-            problem = f"{_name(quantity.units)} is a scale with a zero of its own"
+        if _find_difference_unit(quantity._REGISTRY, quantity.units) != quantity.units:
+            problem = f"{_full_unit_name(quantity.units)} is a scale with a zero of its own"
             raise self._unlike(quantity, f"it is a difference, and {problem}")
-        return _unit_of_differences(quantity._REGISTRY, target)
+        return _find_difference_unit(quantity._REGISTRY, target)
 
     # --- errors -----------------------------------------------------------------------------------
 
     def _without_unit(self, quantity: Any) -> LoopError:
         """Return the error about a Quantity for a value without a unit in the model."""
-        name, symbol = _name(quantity.units), f"{quantity.units:~D}"
+        name, symbol = _full_unit_name(quantity.units), f"{quantity.units:~D}"
         if self.error is not InputError:  # raised where a document is read
             return self.error(
                 f"{self.what} is given in {name}, but values of a model are plain numbers",
@@ -200,7 +200,7 @@ class _Conversion(Struct, frozen=True):
 
     def _unlike(self, quantity: Any, problem: str) -> LoopError:
         """Return the error about a Quantity that cannot be converted to the unit of the model."""
-        name = _name(quantity.units)
+        name = _full_unit_name(quantity.units)
         return self.error(
             f"{self.what} is given in {name}, but its unit is '{self.unit.text}': {problem}"[:400],
             self.unit.where,
@@ -210,10 +210,10 @@ class _Conversion(Struct, frozen=True):
     def _unknown(self, quantity: Any) -> LoopError:
         """Return the error about a unit of the model that pint does not know."""
         text = self.unit.text
-        known = next(_known_spellings(quantity._REGISTRY, text), None)
+        known = next(_find_known_spellings(quantity._REGISTRY, text), None)
         better = f"write '{known}' there" if known else "write a unit that pint knows"
         return self.error(
-            f"{self.what} is given in {_name(quantity.units)}, but its unit in the model, '{text}', "
+            f"{self.what} is given in {_full_unit_name(quantity.units)}, but its unit in the model, '{text}', "
             "is none that pint knows",
             self.unit.where,
             f"{better}, define '{text}' in the registry, or give a plain number",
@@ -237,11 +237,11 @@ def _is_quantity(value: Any) -> bool:
     return hasattr(kind, "magnitude") and hasattr(kind, "to") and hasattr(kind, "dimensionless")
 
 
-def _unit_of_others(value: Any) -> str:
+def _find_foreign_unit(value: Any) -> str:
     """Return the unit of a quantity of astropy, Brian2 and similar packages as text, or an empty text."""
     # Only arrays have a unit in the instance: such an attribute of a table may be a column.
     where = value if isinstance(value, np.ndarray) else type(value)
-    for name in _FOREIGN:
+    for name in _FOREIGN_ATTRIBUTES:
         if not hasattr(where, name):
             continue
         unit = getattr(value, name, None)
@@ -253,7 +253,7 @@ def _unit_of_others(value: Any) -> str:
     return ""
 
 
-def _content(value: Any) -> Any:
+def _find_elements_with_units(value: Any) -> Any:
     """Return the elements of a pandas column or an xarray array that may have units, or None."""
     dtype = getattr(value, "dtype", None)
     if hasattr(type(value), "iloc") and dtype is not None:
@@ -262,17 +262,17 @@ def _content(value: Any) -> Any:
     return getattr(value, "data", None) if hasattr(type(value), "dims") else None
 
 
-def _unit_of_differences(registry: Any, unit: Any) -> Any:
+def _find_difference_unit(registry: Any, unit: Any) -> Any:
     """Return the unit of a difference of two values in a unit, such as `delta_degC` for `degC`."""
     try:
         one = registry.Quantity(1.0, unit)
         difference = (one - one).units
     except Exception:  # noqa: BLE001 - logarithmic units, for example, have no difference
         return unit
-    return difference if _name(difference).startswith("delta_") else unit
+    return difference if _full_unit_name(difference).startswith("delta_") else unit
 
 
-def _known_spellings(registry: Any, text: str) -> Iterator[str]:
+def _find_known_spellings(registry: Any, text: str) -> Iterator[str]:
     """Yield spellings of a unit that a registry knows, after replacement of common spellings."""
     spelling = text
     for usual, known in _SPELLINGS:
@@ -284,7 +284,7 @@ def _known_spellings(registry: Any, text: str) -> Iterator[str]:
         yield spelling
 
 
-def _usual_number(number: Any) -> Any:
+def _to_plain_number(number: Any) -> Any:
     """Return a magnitude with the number type of any registry (such as Decimal) as a float or NumPy array."""
     if isinstance(number, Decimal | Fraction):
         return float(number)
@@ -295,7 +295,7 @@ def _usual_number(number: Any) -> Any:
     return number[()] if number.ndim == 0 else number
 
 
-def _sentence(problem: Exception) -> str:
+def _error_message(problem: Exception) -> str:
     """Return the message of an error of a registry, or the name of its class if it has no message."""
     try:
         return str(problem)
@@ -303,6 +303,6 @@ def _sentence(problem: Exception) -> str:
         return type(problem).__name__
 
 
-def _name(unit: Any) -> str:
+def _full_unit_name(unit: Any) -> str:
     """Return the full name of a unit, independent of the default format of its registry."""
     return format(unit, "D")

@@ -12,7 +12,7 @@ from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
 from mdf_loop.paths import path_of
 
-RETRIES = 5
+DEFAULT_RETRIES = 5
 """Default number of times that a block is run again after its worker died."""
 
 
@@ -28,11 +28,11 @@ class Sharing(Struct, frozen=True):
 
     cluster: Any
     block: int | None = None
-    retries: int = RETRIES
+    retries: int = DEFAULT_RETRIES
     resumes: bool = False
 
 
-def shared_by(cluster: Any, block: Any, retries: Any) -> Sharing | None:
+def checked_sharing(cluster: Any, block: Any, retries: Any) -> Sharing | None:
     """Return the options of a run on a cluster, or None without a cluster.
 
     Raises:
@@ -44,7 +44,10 @@ def shared_by(cluster: Any, block: Any, retries: Any) -> Sharing | None:
         raise InputError(f"retries must be a whole number from 0 on, not {retries!r}"[:200])
     if cluster is not None:
         return Sharing(cluster, block, int(retries))
-    for what, is_given in (("a block is", block is not None), ("retries are", retries != RETRIES)):
+    for what, is_given in (
+        ("a block is", block is not None),
+        ("retries are", retries != DEFAULT_RETRIES),
+    ):
         if is_given:
             raise InputError(f"{what} for a cluster", hint="give cluster (--cluster), too")
     return None
@@ -67,7 +70,7 @@ def resumes_store(resume: Any, output: Any) -> bool:
     return True
 
 
-def no_checkpoint() -> InputError:
+def checkpoint_error() -> InputError:
     """Return the error about a checkpoint for a run on a cluster, which is not supported."""
     return InputError(
         "a run on a cluster has no checkpoint: its store says what is computed",

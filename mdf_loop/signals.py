@@ -1,7 +1,7 @@
 """Signal handlers of the process, and their listeners.
 
     SIGINT             handled during a run in the main thread, unless the program has its own handler
-    SIGTERM, SIGHUP    handled only by commands of the command line (`heeded`), and by runs in commands
+    SIGTERM, SIGHUP    handled only by commands of the command line (`handling_signals`), and by runs in commands
 
 Handlers are installed only during a run or a command. A listener, such as a run, handles the first signal
 and then saves its partial results. A second signal, or a signal without a listener, ends the computation
@@ -44,7 +44,7 @@ REASONS: dict[int, StopReason] = {
 _system: Any = importlib.import_module("_signal")
 """C module behind `signal`. Direct calls avoid the conversion to enums, which costs 10 us in each run."""
 
-_USUAL: dict[int, Any] = {
+_DEFAULT_HANDLERS: dict[int, Any] = {
     int(signal.SIGINT): signal.default_int_handler,
     int(signal.SIGTERM): _system.SIG_DFL,
 }
@@ -52,9 +52,9 @@ _USUAL: dict[int, Any] = {
 
 if hasattr(signal, "SIGHUP"):
     REASONS[signal.SIGHUP] = StopReason.HUNG_UP
-    _USUAL[int(signal.SIGHUP)] = _system.SIG_DFL
+    _DEFAULT_HANDLERS[int(signal.SIGHUP)] = _system.SIG_DFL
 
-ECHO = 1.0
+REPETITION_SECONDS = 1.0
 """Seconds during which a second SIGTERM or SIGHUP counts as a repetition of the first one.
 
 `timeout` sends each signal twice. When a terminal is closed, both the system and the shell send SIGHUP."""
@@ -65,8 +65,8 @@ Listener: TypeAlias = Callable[[StopReason], bool]
 It returns True if the signal is its first one, so that the listener handles the signal."""
 
 _LISTENERS: list[Listener] = []
-_TAKEN: set[int] = set()
-_LAST: dict[int, float] = {}
+_HANDLED: set[int] = set()
+_LAST_TIMES: dict[int, float] = {}
 
 _interrupts = 0
 _commands = 0
@@ -99,7 +99,7 @@ class Signalled(KeyboardInterrupt):
         self.results: Any = None
 
 
-def ending(reason: StopReason) -> KeyboardInterrupt:
+def stop_exception(reason: StopReason) -> KeyboardInterrupt:
     """Return the exception for a signal: KeyboardInterrupt for Ctrl-C, else `Signalled`."""
     return KeyboardInterrupt() if reason is StopReason.INTERRUPTED else Signalled(reason)
 
@@ -112,37 +112,37 @@ def in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def take(numbers: Iterable[int]) -> list[int]:
+def install_handlers(numbers: Iterable[int]) -> list[int]:
     """Install the handler for those signals that have their default handler, and return their numbers."""
     numbers_taken = []
     for number in numbers:
-        if _system.getsignal(number) == _USUAL[number]:
+        if _system.getsignal(number) == _DEFAULT_HANDLERS[number]:
             _system.signal(number, _handle)
-            _TAKEN.add(number)
+            _HANDLED.add(number)
             numbers_taken.append(number)
     return numbers_taken
 
 
-def give_back(numbers: Iterable[int]) -> None:
-    """Restore the default handlers of signals, except where a later handler has replaced that of `take`."""
+def remove_handlers(numbers: Iterable[int]) -> None:
+    """Restore the default handlers of signals, except where a later handler has replaced that of `install_handlers`."""
     for number in numbers:
         if _system.getsignal(number) is _handle:
-            _system.signal(number, _USUAL[number])
-        _TAKEN.discard(number)
+            _system.signal(number, _DEFAULT_HANDLERS[number])
+        _HANDLED.discard(number)
 
 
-def listen(listener: Listener) -> None:
+def add_listener(listener: Listener) -> None:
     """Add a function that is called for each signal."""
     _LISTENERS.append(listener)
 
 
-def listen_no_more(listener: Listener) -> None:
+def remove_listener(listener: Listener) -> None:
     """Remove a signal listener. Do nothing if the listener is not registered."""
     if listener in _LISTENERS:  # a fork removes all listeners in the child
         _LISTENERS.remove(listener)
 
 
-def interrupts() -> int:
+def interrupt_count() -> int:
     """Return the number of calls that Ctrl-C has ended and that returned partial results."""
     return _interrupts
 
@@ -151,7 +151,7 @@ def count_interrupt() -> None:
     """Count a Ctrl-C whose KeyboardInterrupt was caught to return partial results."""
     global _interrupts
     _interrupts += 1
-    answer()
+    record_answer()
 
 
 def in_command() -> bool:
@@ -159,31 +159,31 @@ def in_command() -> bool:
     return _commands > 0
 
 
-def is_echo(number: int, last: float | None, now: float) -> bool:
+def is_repetition(number: int, last: float | None, now: float) -> bool:
     """Return True if a signal at the time `now` is a repetition of the one at the time `last`."""
-    return number != signal.SIGINT and last is not None and now < last + ECHO
+    return number != signal.SIGINT and last is not None and now < last + REPETITION_SECONDS
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
     """Handle a signal in the main thread: call all listeners, or raise an exception."""
     global _interrupts
     reason, now = REASONS[number], time.monotonic()
-    last = _LAST.get(number)
-    _LAST[number] = now
+    last = _LAST_TIMES.get(number)
+    _LAST_TIMES[number] = now
     if number in DEFERRED:
         DEFERRED.discard(number)
-    elif is_echo(number, last, now):
+    elif is_repetition(number, last, now):
         return
     if _end_process is not None:
         _end_process(reason)
     if reason is StopReason.HUNG_UP:
-        _leave_terminal()
+        _redirect_terminal()
     heard = {listener(reason) for listener in tuple(_LISTENERS)}  # call all of them
     if True not in heard:
         if _can_defer and _is_importing(frame):
             DEFERRED.add(number)
             return
-        raise ending(reason)
+        raise stop_exception(reason)
     if reason is StopReason.INTERRUPTED:
         _interrupts += 1
 
@@ -201,7 +201,7 @@ def _is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _leave_terminal() -> None:
+def _redirect_terminal() -> None:
     """Redirect terminal output to the null device, since writing to a closed terminal is an error."""
     for number in (1, 2):
         with contextlib.suppress(OSError):
@@ -212,23 +212,23 @@ def _leave_terminal() -> None:
 
 
 @contextlib.contextmanager
-def heeded(
+def handling_signals(
     end_process: Callable[[StopReason], object] | None = None, *, to_the_end: bool = False
 ) -> Iterator[None]:
     """Handle all signals in `REASONS` inside this context of a command, except signals that are ignored.
 
     Args:
-        end_process: Function that ends the process for a signal outside of `raising`. With None, signals
+        end_process: Function that ends the process for a signal outside of `raising_signals`. With None, signals
             always raise.
         to_the_end: True if the process ends with the command. Signals are then handled until Python's
             finalization, and ignored during it.
     """
     global _commands, _end_process
-    numbers = take(REASONS) if in_main_thread() else []
+    numbers = install_handlers(REASONS) if in_main_thread() else []
     if numbers:
         _end_process = end_process
         if to_the_end:  # registered first, so that it is called last
-            atexit.register(_ignore_taken)
+            atexit.register(_ignore_handled)
     _commands += 1
     try:
         yield
@@ -236,11 +236,11 @@ def heeded(
         _commands -= 1
         if not to_the_end:
             _end_process = None
-            give_back(numbers)
+            remove_handlers(numbers)
 
 
 @contextlib.contextmanager
-def raising() -> Iterator[None]:
+def raising_signals() -> Iterator[None]:
     """Let signals raise exceptions inside this context of a command, whose code handles them."""
     global _end_process
     end_process, _end_process = _end_process, None
@@ -250,14 +250,14 @@ def raising() -> Iterator[None]:
         _end_process = end_process
 
 
-def _ignore_taken() -> None:
+def _ignore_handled() -> None:
     """Ignore the handled signals at exit, before Python restores their default handlers."""
-    for number in tuple(_TAKEN):
+    for number in tuple(_HANDLED):
         _system.signal(number, _system.SIG_IGN)
 
 
 @contextlib.contextmanager
-def deferring() -> Iterator[None]:
+def deferring_signals() -> Iterator[None]:
     """Store signals that arrive during an import in `DEFERRED`, until the handler is called again."""
     global _can_defer
     _can_defer = True
@@ -267,14 +267,14 @@ def deferring() -> Iterator[None]:
         _can_defer = False
 
 
-def answer() -> None:
+def record_answer() -> None:
     """Record that the main thread has received a signal and completes its partial results."""
     global _answered
     _answered = True
 
 
 def is_answered() -> bool:
-    """Return True if the main thread has received a signal, or is completing results in `finished`."""
+    """Return True if the main thread has received a signal, or is completing results in `delaying_interrupt`."""
     return _answered or _finishing > 0
 
 
@@ -289,15 +289,18 @@ def has_abandoned_thread() -> bool:
     return _has_abandoned_thread
 
 
-def let_echoes_pass() -> None:
+def ignore_repetitions() -> None:
     """Ignore repetitions of the signal that ended the program, which would change the exit code."""
-    for number in tuple(_TAKEN):
-        if number != signal.SIGINT and time.monotonic() < _LAST.get(number, -ECHO) + ECHO:
+    for number in tuple(_HANDLED):
+        if (
+            number != signal.SIGINT
+            and time.monotonic() < _LAST_TIMES.get(number, -REPETITION_SECONDS) + REPETITION_SECONDS
+        ):
             _system.signal(number, _system.SIG_IGN)
 
 
 @contextlib.contextmanager
-def finished(*, heard: bool = False) -> Iterator[None]:
+def delaying_interrupt(*, heard: bool = False) -> Iterator[None]:
     """Delay a first signal (Ctrl-C in a script) until the end of this context.
 
     Args:
@@ -319,14 +322,14 @@ def finished(*, heard: bool = False) -> Iterator[None]:
     _finishing += 1
     numbers: list[int] = []
     if not heard:
-        listen(hears)
-        numbers = take((int(signal.SIGINT),))
+        add_listener(hears)
+        numbers = install_handlers((int(signal.SIGINT),))
     try:
         yield
     finally:
         _finishing -= 1
-        give_back(numbers)
-        listen_no_more(hears)
+        remove_handlers(numbers)
+        remove_listener(hears)
     if reasons:
         raise Signalled(reasons[0])
 
@@ -361,18 +364,18 @@ class WakeupSocket:
         if before == self._own:
             return False
         self._before = before
-        _HANGING.append(self)
+        _INSTALLED_SOCKETS.append(self)
         return True
 
     def take_down(self) -> None:
         """Restore the previous wake-up descriptor. A descriptor that was installed later stays."""
-        if self in _HANGING:
-            _HANGING.remove(self)
-            _replace(self._own, self._before)
+        if self in _INSTALLED_SOCKETS:
+            _INSTALLED_SOCKETS.remove(self)
+            _replace_wakeup_fd(self._own, self._before)
 
     def leave(self) -> None:
         """Remove the wake-up descriptor in a forked process, since the socket belongs to the parent."""
-        _replace(self._own, -1)
+        _replace_wakeup_fd(self._own, -1)
 
     def heard(self) -> bytes | None:
         """Read the signal numbers from the socket as bytes, or return None if no byte is available.
@@ -391,10 +394,10 @@ class WakeupSocket:
         return data
 
 
-_HANGING: list[WakeupSocket] = []
+_INSTALLED_SOCKETS: list[WakeupSocket] = []
 
 
-def _replace(own: int, other: int) -> None:
+def _replace_wakeup_fd(own: int, other: int) -> None:
     """Replace the wake-up descriptor `own` by `other`. Keep any other current descriptor."""
     now = signal.set_wakeup_fd(-1)
     if now == own:
@@ -412,17 +415,17 @@ def reasons_in(data: bytes) -> set[StopReason]:
 # --- a forked process -----------------------------------------------------------------------------
 
 
-def _leave() -> None:
+def _reset_in_child() -> None:
     """Remove all handlers and listeners in a forked process."""
     global _end_process, _can_defer
     _end_process, _can_defer = None, False
     DEFERRED.clear()
-    give_back(tuple(_TAKEN))
-    for bell in _HANGING:
+    remove_handlers(tuple(_HANDLED))
+    for bell in _INSTALLED_SOCKETS:
         bell.leave()
-    _HANGING.clear()
+    _INSTALLED_SOCKETS.clear()
     _LISTENERS.clear()
 
 
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_leave)
+    os.register_at_fork(after_in_child=_reset_in_child)

@@ -21,20 +21,26 @@ from mdf_loop.durations import STEP_HINT, seconds
 from mdf_loop.errors import InputError
 from mdf_loop.memory_limit import checked_limit
 from mdf_loop.paths import path_of
-from mdf_loop.sharing import RETRIES, Sharing, no_checkpoint, resumes_store, shared_by
+from mdf_loop.sharing import (
+    DEFAULT_RETRIES,
+    Sharing,
+    checked_sharing,
+    checkpoint_error,
+    resumes_store,
+)
 from mdf_loop.sweeps import ComputedSweep
-from mdf_loop.trials import EACH_TRIAL, USUAL, Draws, OverTrials, draws
-from mdf_loop.trials import over_trials as told_over_trials
+from mdf_loop.trials import DEFAULT_DRAWS, NO_STATISTICS, Draws, OverTrials, draws
+from mdf_loop.trials import over_trials as checked_over_trials
 
 ENGINES = ("onnxruntime", "interpreter", "modeci")
 """Names of the engines: ONNX Runtime, the slow reference interpreter in NumPy, and modeci_mdf's engine.
 
 They equal the keys of `run.backend.BACKENDS`, which this module cannot import."""
 
-NAN = ("ignore", "stop", "error")
+NAN_REACTIONS = ("ignore", "stop", "error")
 """Reactions to a value that becomes nan or infinite. None means a warning after the run."""
 
-EVERY = 60.0
+DEFAULT_CHECKPOINT_SECONDS = 60.0
 """Default number of seconds between two checkpoints."""
 
 Progressing: TypeAlias = "bool | Callable[[Any], Any] | None"
@@ -56,7 +62,7 @@ class Values(Struct, frozen=True):
     set: Mapping[str, Any] = field(default_factory=dict)
     sweep: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] | None = None
-    draws: Draws = USUAL
+    draws: Draws = DEFAULT_DRAWS
 
 
 class Selection(Struct, frozen=True):
@@ -76,7 +82,7 @@ class Selection(Struct, frozen=True):
     every: int = 1
     when: str | None = None
     reduce: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    over_trials: OverTrials = EACH_TRIAL
+    over_trials: OverTrials = NO_STATISTICS
 
     @property
     def names_outputs(self) -> bool:
@@ -97,7 +103,7 @@ class RunControls(Struct, frozen=True):
     nan: str | None = None
     progress: Progressing = None
     checkpoint: Path | None = None
-    checkpoint_every: float = EVERY
+    checkpoint_every: float = DEFAULT_CHECKPOINT_SECONDS
     resume: Path | None = None
     memory_limit: int | None = None
 
@@ -124,7 +130,7 @@ class RunControls(Struct, frozen=True):
         return self.checkpoint or self.resume
 
 
-_ALL, _USUAL = Selection(), RunControls()
+_DEFAULT_SELECTION, _DEFAULT_CONTROLS = Selection(), RunControls()
 
 
 class RunSpecification(Struct, frozen=True):
@@ -139,8 +145,8 @@ class RunSpecification(Struct, frozen=True):
     """
 
     values: Values = field(default_factory=Values)
-    selection: Selection = _ALL
-    controls: RunControls = _USUAL
+    selection: Selection = _DEFAULT_SELECTION
+    controls: RunControls = _DEFAULT_CONTROLS
     steps: int | None = None
     dt: float | None = None
     execution_list: bool = False
@@ -217,7 +223,7 @@ def specify(
     memory_limit: float | str | None = None,
     cluster: Any = None,
     block: int | None = None,
-    retries: int = RETRIES,
+    retries: int = DEFAULT_RETRIES,
 ) -> RunSpecification:
     """Return the description of a run from the arguments of `CompiledModel.run`.
 
@@ -249,15 +255,15 @@ def specify(
         state,
         draws(seed, trials),
     )
-    selection = _selection(record, only, every, when, reduce)
+    selection = _build_selection(record, only, every, when, reduce)
     if over_trials is not None or by is not None:
-        selection = replace(selection, over_trials=told_over_trials(over_trials, by, trials))
-    sharing = shared_by(cluster, block, retries)
+        selection = replace(selection, over_trials=checked_over_trials(over_trials, by, trials))
+    sharing = checked_sharing(cluster, block, retries)
     if sharing is not None:
         if checkpoint is not None or checkpoint_every is not None:
-            raise no_checkpoint()
+            raise checkpoint_error()
         sharing, resume = replace(sharing, resumes=resumes_store(resume, output)), None
-    controls = _controls(
+    controls = _build_controls(
         time_limit, nan, progress, checkpoint, checkpoint_every, resume, memory_limit
     )
     spec = RunSpecification(
@@ -279,34 +285,37 @@ _DEFAULTS = tuple((specify.__kwdefaults__ or {}).values())
 _SWEEP = "sweep={'node.parameter': [0.1, 0.2]}"
 
 
-def _selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Selection:
+def _build_selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Selection:
     """Return the selection of recorded values from arguments of a run, after a check of their types."""
     names = arguments.names(record, "record")
     all_rows = type(every) is int and every == 1 and when is None and reduce is None
     if all_rows and not names and only is None:
-        return _ALL
+        return _DEFAULT_SELECTION
     return Selection(
         names,
         None if only is None else arguments.names(only, "only"),
         every,
         None if when is None else arguments.text(when, "when", "when='node.port'"),
-        {} if reduce is None else _reductions(reduce),
+        {} if reduce is None else _parse_reductions(reduce),
     )
 
 
-def _reductions(argument: Any) -> Mapping[str, tuple[str, ...]]:
+def _parse_reductions(argument: Any) -> Mapping[str, tuple[str, ...]]:
     """Return the words of reductions by the names of outputs."""
     mapping = arguments.mapping(argument, "reduce", "reduce={'node.port': 'mean'}")
-    return {name: _reduction_words(words, f"reduce of '{name}'") for name, words in mapping.items()}
+    return {
+        name: _parse_reduction_words(words, f"reduce of '{name}'")
+        for name, words in mapping.items()
+    }
 
 
-def _reduction_words(argument: Any, what: str) -> tuple[str, ...]:
+def _parse_reduction_words(argument: Any, what: str) -> tuple[str, ...]:
     """Return the words of one reduction: `mean,max` are two words, as on the command line."""
     words = (word.split(",") for word in arguments.names(argument, what))
     return tuple(word.strip() for several in words for word in several)
 
 
-def _controls(
+def _build_controls(
     time_limit: Any,
     nan: str | None,
     progress: Progressing,
@@ -317,7 +326,7 @@ def _controls(
 ) -> RunControls:
     """Return the limits and checkpoints from arguments of a run, after a check of their values."""
     if nan is not None:
-        arguments.word(nan, "nan", NAN)
+        arguments.word(nan, "nan", NAN_REACTIONS)
     if isinstance(resume, bool):
         if resume:
             raise InputError(
@@ -328,7 +337,7 @@ def _controls(
     files = checkpoint is not None or resume is not None
     limits = time_limit is not None or memory_limit is not None
     if not (files or limits or checkpoint_every is not None or progress is not None):
-        return _USUAL if nan == _USUAL.nan else RunControls(nan=nan)
+        return _DEFAULT_CONTROLS if nan == _DEFAULT_CONTROLS.nan else RunControls(nan=nan)
     if checkpoint_every is not None and not files:
         raise InputError(
             "a time between checkpoints needs a file for them",
@@ -339,7 +348,7 @@ def _controls(
         nan,
         progress,
         None if checkpoint is None else path_of(checkpoint, "the checkpoint"),
-        EVERY
+        DEFAULT_CHECKPOINT_SECONDS
         if checkpoint_every is None
         else seconds(checkpoint_every, "the time between checkpoints"),
         None if resume is None else path_of(resume, "the checkpoint to go on from"),
@@ -357,7 +366,7 @@ def _checked_time(spec: RunSpecification) -> RunSpecification:
         InputError: `steps` or `every` is no whole number above 0, `dt` is no finite number above 0, or an
             argument needs `steps`.
     """
-    dt = _length(spec.dt)
+    dt = _checked_time_step(spec.dt)
     if spec.steps is not None:
         steps, every = (
             arguments.whole(spec.steps, "steps"),
@@ -370,7 +379,7 @@ def _checked_time(spec: RunSpecification) -> RunSpecification:
     return replace(spec, dt=dt)
 
 
-def _length(dt: Any) -> float | None:
+def _checked_time_step(dt: Any) -> float | None:
     """Return a time step as a Python float, or None without a time step."""
     if dt is None:
         return None

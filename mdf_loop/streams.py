@@ -37,24 +37,24 @@ Words = npt.NDArray[np.uint64]
 
 def squares(counter: Any, key: Any) -> Any:
     """Return 64 random bits for each counter and key, which are broadcast, by the Squares generator."""
-    x, key = _as(counter, np.uint64), _as(key, np.uint64)
+    x, key = _cast(counter, np.uint64), _cast(key, np.uint64)
     with np.errstate(over="ignore"):
         y = x * key
         z = y + key
-        x = _turned(y * y + y)
-        x = _turned(x * x + z)
-        x = _turned(x * x + y)
+        x = _swap_halves(y * y + y)
+        x = _swap_halves(x * x + z)
+        x = _swap_halves(x * x + y)
         rotated = x * x + z
-        x = _turned(rotated)
+        x = _swap_halves(rotated)
         return rotated + ((x * x + y) >> np.uint64(32))
 
 
-def _turned(x: Any) -> Any:
+def _swap_halves(x: Any) -> Any:
     """Exchange the upper and lower 32 bits of 64-bit words."""
     return (x >> np.uint64(32)) + x * np.uint64(2**32)
 
 
-def _as(x: Any, dtype: type[np.generic]) -> Any:
+def _cast(x: Any, dtype: type[np.generic]) -> Any:
     """Cast numbers or symbolic operands to a dtype."""
     return x.astype(dtype, copy=False) if hasattr(x, "astype") else np.asarray(x, dtype)
 
@@ -64,29 +64,29 @@ def _as(x: Any, dtype: type[np.generic]) -> Any:
 
 def uniform(words: Any) -> Any:
     """Return uniform numbers: each is the midpoint of one of 2**52 equal parts of the unit interval."""
-    return (_parts(words) + 0.5) * 2.0**-52
+    return (_extract_upper_bits(words) + 0.5) * 2.0**-52
 
 
-def _parts(words: Any) -> Any:
+def _extract_upper_bits(words: Any) -> Any:
     """Return the upper 52 bits of 64-bit words as floats."""
-    return (_as(words, np.uint64) >> np.uint64(12)).astype(np.float64)
+    return (_cast(words, np.uint64) >> np.uint64(12)).astype(np.float64)
 
 
 SCALE, SHIFT = 2.246599726441005, -1.2465997264410051
-TOP = (
+NUMERATOR = (
     *(713.6070476822756, 55.38662912761695, -596.8773464496784, 354.5125529358613),
     *(220.87139661550322, -204.54950193801835, 3.8446549128481124, 32.93161697441171),
     -7.547401390144251,
 )
-BOTTOM = (
+DENOMINATOR = (
     *(86.90988348897567, 69.51138709685905, -27.34307647328556, 28.84826170427399),
     *(53.42190361691079, 7.078208847236869, 3.0563852097905544, 5.78370246213455, 1.0),
 )
-"""Coefficients of the denominator of the rational function, from the constant one on (numerator: `TOP`).
+"""Coefficients of the denominator of the rational function, from the constant one on (numerator: `NUMERATOR`).
 
 The argument of both polynomials is `SCALE * s + SHIFT`."""
 
-HALF_TOP = tuple(coefficient / 2 for coefficient in TOP)
+HALF_NUMERATOR = tuple(coefficient / 2 for coefficient in NUMERATOR)
 """Halved coefficients of the numerator, for the factor `2q` in place of q. Halving is exact in float64."""
 
 
@@ -97,13 +97,13 @@ def normal(uniforms: Any) -> Any:
     rational function of s. It is odd in q, monotone, and within 2.5e-9 for each uniform number. 2u and
     2 - 2u are exact, and their product is 1 - 4 q*q = (1 - 2|q|) (1 + 2|q|).
     """
-    u = _as(uniforms, np.float64)
+    u = _cast(uniforms, np.float64)
     return _inverse(u + u)
 
 
 def _normal(words: Any) -> Any:
     """Return `normal(uniform(words))` with the same bits and fewer operations."""
-    return _inverse(_parts(words) * 2.0**-51 + 2.0**-52)
+    return _inverse(_extract_upper_bits(words) * 2.0**-51 + 2.0**-52)
 
 
 def _inverse(twice: Any) -> Any:
@@ -112,7 +112,7 @@ def _inverse(twice: Any) -> Any:
     for _ in range(4):
         s = np.sqrt(s)
     w = s * SCALE + SHIFT
-    return (twice - 1.0) * (polynomial(w, HALF_TOP) / polynomial(w, BOTTOM))
+    return (twice - 1.0) * (polynomial(w, HALF_NUMERATOR) / polynomial(w, DENOMINATOR))
 
 
 def polynomial(x: Any, coefficients: Iterable[Any]) -> Any:
@@ -123,10 +123,10 @@ def polynomial(x: Any, coefficients: Iterable[Any]) -> Any:
     return total
 
 
-ROOTS = 6
+SQUARE_ROOT_COUNT = 6
 """Number of square roots that reduce the argument of the logarithm."""
 
-SERIES = tuple(1.0 / (2 * k + 1) for k in range(15))
+ATANH_COEFFICIENTS = tuple(1.0 / (2 * k + 1) for k in range(15))
 """Coefficients of the series atanh(t) = sum of SERIES[k] * t ** (2k + 1)."""
 
 
@@ -136,11 +136,11 @@ def exponential(uniforms: Any) -> Any:
     With s = u ** (1/64), by six square roots, and t = (1 - s) / (1 + s), -log(u) is 128 atanh(t). The series
     of atanh converges fast, since t is below 0.28.
     """
-    s = _as(uniforms, np.float64)
-    for _ in range(ROOTS):
+    s = _cast(uniforms, np.float64)
+    for _ in range(SQUARE_ROOT_COUNT):
         s = np.sqrt(s)
     t = (1.0 - s) / (s + 1.0)
-    return polynomial(t * t, SERIES) * (t * 2.0 ** (ROOTS + 1))
+    return polynomial(t * t, ATANH_COEFFICIENTS) * (t * 2.0 ** (SQUARE_ROOT_COUNT + 1))
 
 
 KINDS: dict[str, Callable[[Any], Any]] = {
@@ -157,13 +157,13 @@ def log(x: Any) -> Any:
     return -exponential(x)
 
 
-LEAST, MOST = -746.0, 710.0
+MIN_EXP_ARGUMENT, MAX_EXP_ARGUMENT = -746.0, 710.0
 """Range to which arguments of `exp` are clipped: beyond it the results are 0 and infinity."""
 
 HALVINGS = 10
 """Number of halvings of the argument of the exponential function, and of squarings of the result."""
 
-FACTORS = tuple(1.0 / math.factorial(k) for k in range(17))
+EXP_COEFFICIENTS = tuple(1.0 / math.factorial(k) for k in range(17))
 """Coefficients of the series of the exponential function, from the constant one on."""
 
 
@@ -173,7 +173,7 @@ def exp(x: Any) -> Any:
     The series is squared ten times. Unlike library functions, the result has the same bits on every machine,
     as random numbers require.
     """
-    exponential = polynomial(_part(x), FACTORS)
+    exponential = polynomial(_scale_argument(x), EXP_COEFFICIENTS)
     for _ in range(HALVINGS):
         exponential = exponential * exponential
     return exponential
@@ -184,25 +184,25 @@ def expm1(x: Any) -> Any:
 
     The doubling of the argument maps `e` to `e * (e + 2)`, ten times.
     """
-    part = _part(x)
-    difference = part * polynomial(part, FACTORS[1:])
+    part = _scale_argument(x)
+    difference = part * polynomial(part, EXP_COEFFICIENTS[1:])
     for _ in range(HALVINGS):
         difference = difference * (difference + 2.0)
     return difference
 
 
-def _part(x: Any) -> Any:
+def _scale_argument(x: Any) -> Any:
     """Return x / 1024, clipped to the range of the exponential function."""
-    x = _as(x, np.float64)
-    x = np.where(x < LEAST, LEAST, x)
-    return np.where(x > MOST, MOST, x) * 2.0**-HALVINGS
+    x = _cast(x, np.float64)
+    x = np.where(x < MIN_EXP_ARGUMENT, MIN_EXP_ARGUMENT, x)
+    return np.where(x > MAX_EXP_ARGUMENT, MAX_EXP_ARGUMENT, x) * 2.0**-HALVINGS
 
 
 # --- keys -----------------------------------------------------------------------------------------
 
-_DIGITS = 16
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_APART = np.uint64(0xD1342543DE82EF95)
+_DIGIT_BASE = 16
+_SPLITMIX_STEP = np.uint64(0x9E3779B97F4A7C15)
+_TRIAL_FACTOR = np.uint64(0xD1342543DE82EF95)
 
 
 def site(name: str) -> int:
@@ -222,24 +222,24 @@ def keys(seed: Any, site: Any, trials: Any = 0) -> Words:
     """
     seeds, sites, numbers = (np.asarray(each, np.uint64) for each in (seed, site, trials))
     with np.errstate(over="ignore"):
-        base = _mixed(_mixed(seeds) + sites)
-        mixed = _mixed(base + numbers * _APART)
+        base = _mix(_mix(seeds) + sites)
+        mixed = _mix(base + numbers * _TRIAL_FACTOR)
         flat = np.atleast_1d(mixed).ravel()
-        high = _digits(_mixed(flat + np.uint64(1)), odd=False)
-        low = _digits(_mixed(flat + np.uint64(2)), odd=True)
+        high = _draw_digits(_mix(flat + np.uint64(1)), odd=False)
+        low = _draw_digits(_mix(flat + np.uint64(2)), odd=True)
         key_numbers = (high << np.uint64(32)) + low
     return np.asarray(key_numbers.reshape(mixed.shape))
 
 
-def _mixed(x: Any) -> Words:
+def _mix(x: Any) -> Words:
     """Return hashes of words, in which each bit depends on all bits of the word (splitmix64)."""
-    x = np.asarray(x, np.uint64) + _STEP
+    x = np.asarray(x, np.uint64) + _SPLITMIX_STEP
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 
-def _digits(choices: Words, *, odd: bool) -> Words:
+def _draw_digits(choices: Words, *, odd: bool) -> Words:
     """Return words of eight different hexadecimal digits from 1 to 15, drawn without replacement.
 
     A drawn digit is replaced by the first remaining digit, and the list of remaining digits begins one
@@ -249,24 +249,24 @@ def _digits(choices: Words, *, odd: bool) -> Words:
         choices: Random words that determine the digits.
         odd: True if the last digit must be odd.
     """
-    left = np.tile(np.arange(1, _DIGITS, dtype=np.uint8), len(choices))
-    first = np.arange(len(choices)) * (_DIGITS - 1)
+    left = np.tile(np.arange(1, _DIGIT_BASE, dtype=np.uint8), len(choices))
+    first = np.arange(len(choices)) * (_DIGIT_BASE - 1)
     digits = np.zeros(len(choices), np.uint64)
     for place in range(8):
         if odd and place == 7:
-            taken_digit, choices = _odd(left, first + place, choices)
+            taken_digit, choices = _pick_odd(left, first + place, choices)
         else:
-            count = np.uint64(_DIGITS - 1 - place)
+            count = np.uint64(_DIGIT_BASE - 1 - place)
             rest = choices // count
             taken_digit = first + place + (choices - rest * count).astype(np.int64)
             choices = rest
         digit = left[taken_digit]
         left[taken_digit] = left[first + place]
-        digits = digits * np.uint64(_DIGITS) + digit
+        digits = digits * np.uint64(_DIGIT_BASE) + digit
     return digits
 
 
-def _odd(left: Any, first: Any, choices: Words) -> tuple[Any, Words]:
+def _pick_odd(left: Any, first: Any, choices: Words) -> tuple[Any, Words]:
     """Return the position of a random odd digit among the remaining digits, and the rest of `choices`."""
     rest = left[first[:, np.newaxis] + np.arange(8)] % 2 == 1
     choices, position = np.divmod(choices, rest.sum(axis=1).astype(np.uint64))

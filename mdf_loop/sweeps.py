@@ -128,7 +128,7 @@ class Sobol(ComputedSweep):
 
     def part(self, first: int, last: int) -> dict[str, Array]:
         """Return the values of the members from `first` to `last - 1`, by name."""
-        points = evenly(last, len(self._ends), self._seed, first)
+        points = generate_sobol_points(last, len(self._ends), self._seed, first)
         return {
             name: low + points[:, k] * (high - low)
             for k, (name, (low, high)) in enumerate(self._ends.items())
@@ -151,12 +151,12 @@ class Sobol(ComputedSweep):
         return len(self._ends)
 
 
-def definition(sweep: Mapping[str, Any]) -> Mapping[str, Any]:
+def sweep_definition(sweep: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arrays that determine the values of all members of a sweep, by name."""
     return sweep._definition() if isinstance(sweep, ComputedSweep) else sweep
 
 
-def shape_of(sweep: Mapping[str, Any]) -> tuple[int, ...]:
+def sweep_shape(sweep: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the number of members of a sweep along each axis of results, or () without a sweep.
 
     Raises:
@@ -165,10 +165,10 @@ def shape_of(sweep: Mapping[str, Any]) -> tuple[int, ...]:
     if isinstance(sweep, ComputedSweep):
         return sweep.shape
     refuse_uneven(sweep)
-    return tuple({_length(rows) for rows in sweep.values()})
+    return tuple({_count_values(rows) for rows in sweep.values()})
 
 
-def part_of(sweep: Mapping[str, Any], first: int, last: int) -> dict[str, Any]:
+def select_members(sweep: Mapping[str, Any], first: int, last: int) -> dict[str, Any]:
     """Return the values of the members from `first` to `last - 1` of a sweep, by name."""
     if isinstance(sweep, ComputedSweep):
         return sweep.part(first, last)
@@ -181,7 +181,7 @@ def refuse_uneven(sweep: Mapping[str, Any]) -> None:
     Raises:
         InputError: The numbers differ. The message states the number of each name.
     """
-    sizes = {name: _length(rows) for name, rows in sweep.items()}
+    sizes = {name: _count_values(rows) for name, rows in sweep.items()}
     if len(set(sizes.values())) > 1:
         sizes_text = ", ".join(f"'{name}' has {size}" for name, size in sizes.items())
         raise InputError(
@@ -190,7 +190,7 @@ def refuse_uneven(sweep: Mapping[str, Any]) -> None:
         )
 
 
-def _length(rows: Any) -> int:
+def _count_values(rows: Any) -> int:
     """Return the number of values in a list, or 0 for a single value."""
     return len(rows) if np.ndim(rows) else 0
 
@@ -208,7 +208,9 @@ def grid(values: Mapping[str, Any]) -> Grid:
     Raises:
         InputError: The values of a name are no list of numbers.
     """
-    return Grid({name: _numbers(name, rows) for name, rows in _given(values, "a grid").items()})
+    return Grid(
+        {name: _to_numbers(name, rows) for name, rows in _check_nonempty(values, "a grid").items()}
+    )
 
 
 @public_call
@@ -223,7 +225,8 @@ def paired(values: Mapping[str, Any]) -> dict[str, Array]:
         InputError: The lists have different lengths.
     """
     rows_by_name = {
-        name: _rows(name, rows) for name, rows in _given(values, "paired values").items()
+        name: _to_rows(name, rows)
+        for name, rows in _check_nonempty(values, "paired values").items()
     }
     lengths = {name: len(rows) if rows.ndim else 0 for name, rows in rows_by_name.items()}
     if len(set(lengths.values())) > 1 or 0 in lengths.values():
@@ -248,7 +251,9 @@ def sobol(bounds: Mapping[str, Any], count: int, seed: int = 0) -> Sobol:
     for what, number, least in (("count", count, 1), ("seed", seed, 0)):
         if not is_whole(number) or number < least:
             raise InputError(f"{what} must be a whole number from {least} on, not {number!r}"[:200])
-    ends = {name: _bounds(name, pair) for name, pair in _given(bounds, "bounds").items()}
+    ends = {
+        name: _parse_bounds(name, pair) for name, pair in _check_nonempty(bounds, "bounds").items()
+    }
     return Sobol(ends, int(count), int(seed))
 
 
@@ -256,7 +261,7 @@ MAX_SOBOL_EXPONENT = 30
 """Binary logarithm of the number of points in a Sobol sequence of scipy."""
 
 
-def evenly(count: int, size: int, seed: int, first: int = 0) -> Array:
+def generate_sobol_points(count: int, size: int, seed: int, first: int = 0) -> Array:
     """Return points of a scrambled Sobol sequence, which fill the unit cube evenly.
 
     Args:
@@ -288,7 +293,7 @@ def evenly(count: int, size: int, seed: int, first: int = 0) -> Array:
     return points
 
 
-def _given(values: Mapping[str, Any], what: str) -> dict[str, Any]:
+def _check_nonempty(values: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Return the argument of a sweep as a nonempty dict by name, or raise InputError."""
     mapping = arguments.mapping(values, what, "{'node.parameter': [0.1, 0.2]}")
     if not mapping:
@@ -296,7 +301,7 @@ def _given(values: Mapping[str, Any], what: str) -> dict[str, Any]:
     return mapping
 
 
-def _rows(name: str, values: Any) -> Array:
+def _to_rows(name: str, values: Any) -> Array:
     """Return the values of a swept name as an array. Quantities stay objects until a run converts them.
 
     Raises:
@@ -317,10 +322,10 @@ def _rows(name: str, values: Any) -> Array:
     return np.asarray(convert(values, NO_UNIT, f"the sweep of '{name}'"))
 
 
-def _numbers(name: str, values: Any) -> Array:
+def _to_numbers(name: str, values: Any) -> Array:
     """Return the values of a name in a grid as an array of numbers or of Quantities, or raise InputError."""
     try:
-        rows = _rows(name, values)
+        rows = _to_rows(name, values)
     except InputError:
         raise
     except ValueError:
@@ -339,7 +344,7 @@ def _are_single(rows: Array) -> bool:
     return has_unit(rows) and not any(getattr(row, "shape", ()) for row in rows)
 
 
-def _bounds(name: str, pair: Any) -> tuple[float, float]:
+def _parse_bounds(name: str, pair: Any) -> tuple[float, float]:
     """Return the lower and the upper bound of a swept name, or raise InputError if they are invalid."""
     try:
         low, high = pair

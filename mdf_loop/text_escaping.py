@@ -24,10 +24,10 @@ def escape_control_characters(text: str) -> str:
 
 def escape_to_one_line(text: str) -> str:
     """Return the text on one line, with escapes for unprintable characters and line ends."""
-    return text if text.isprintable() else "".join(map(_shown, text))
+    return text if text.isprintable() else "".join(map(_escape_character, text))
 
 
-def _shown(character: str) -> str:
+def _escape_character(character: str) -> str:
     """Return a character, or its escape sequence if it is unprintable."""
     if character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs":
         return character

@@ -31,7 +31,7 @@ class Draws(Struct, frozen=True):
     trials: tuple[int, ...] | range | None = None
 
 
-USUAL = Draws()
+DEFAULT_DRAWS = Draws()
 """Default random numbers: seed 0, without trials."""
 
 
@@ -59,11 +59,11 @@ class OverTrials(Struct, frozen=True):
     by: str | None = None
 
 
-EACH_TRIAL = OverTrials()
+NO_STATISTICS = OverTrials()
 """No statistics: results contain each trial."""
 
 
-MOST_TRIALS = 1 << 40
+MAX_TRIALS = 1 << 40
 """Largest number of trials. A larger argument is refused as a mistake."""
 
 
@@ -80,21 +80,21 @@ def draws(seed: Any, trials: Any = None) -> Draws:
             f"seed must be a whole number from 0 to 2**64 - 1, not {seed!r}"[:200],
             hint='give seed=1, or seed="fresh" for one that is new each time',
         )
-    if trials is None and seed == USUAL.seed:
-        return USUAL
-    return Draws(int(seed), None if trials is None else _trials(trials))
+    if trials is None and seed == DEFAULT_DRAWS.seed:
+        return DEFAULT_DRAWS
+    return Draws(int(seed), None if trials is None else _parse_trials(trials))
 
 
-def _trials(argument: Any) -> tuple[int, ...] | range:
+def _parse_trials(argument: Any) -> tuple[int, ...] | range:
     """Return the numbers of trials from a count or a list of numbers, or raise InputError."""
-    if is_whole(argument) and 1 <= argument <= MOST_TRIALS:
+    if is_whole(argument) and 1 <= argument <= MAX_TRIALS:
         return range(int(argument))
-    numbers = argument if isinstance(argument, range) else _listed(argument)
+    numbers = argument if isinstance(argument, range) else _list_integers(argument)
     is_range = isinstance(numbers, range)  # may be long, and has no duplicates
     some = (numbers[0], numbers[-1]) if is_range and numbers else numbers
     ends = (min(some, default=-1), max(some, default=-1))
     repeats = not is_range and len(set(numbers)) < len(numbers)
-    if ends[0] < 0 or ends[1] > MOST_TRIALS or repeats:
+    if ends[0] < 0 or ends[1] > MAX_TRIALS or repeats:
         raise InputError(
             f"trials must be how many there are, or their numbers, each once: not {argument!r}"[
                 :200
@@ -104,7 +104,7 @@ def _trials(argument: Any) -> tuple[int, ...] | range:
     return numbers
 
 
-def _listed(argument: Any) -> tuple[int, ...]:
+def _list_integers(argument: Any) -> tuple[int, ...]:
     """Return the integers of a list, or an empty tuple for other objects."""
     if isinstance(argument, np.ndarray):
         argument = argument.tolist() if argument.ndim == 1 else ()
@@ -132,11 +132,11 @@ def over_trials(argument: Any, by: Any, trials: Any) -> OverTrials:
             f"{'over_trials' if mapping else 'by'} needs {missing}: it is about what trials share",
             hint=f"e.g. trials=10_000, {_EXAMPLE}",
         )
-    statistics = {name: tuple(_statistics(name, words)) for name, words in mapping.items()}
+    statistics = {name: tuple(_parse_statistics(name, words)) for name, words in mapping.items()}
     return OverTrials(statistics, None if by is None else arguments.text(by, "by", "by='a.choice'"))
 
 
-def _statistics(name: str, argument: Any) -> Iterator[Statistic]:
+def _parse_statistics(name: str, argument: Any) -> Iterator[Statistic]:
     """Yield the statistics of one output."""
     for word in [argument] if isinstance(argument, str | Mapping) else argument:
         if isinstance(word, str):

@@ -1,6 +1,6 @@
 """Reuse of the memory of arrays that were deleted.
 
-    rows = array((1000, 100_000), numpy.dtype("float64"))
+    rows = pooled_array((1000, 100_000), numpy.dtype("float64"))
 
 The operating system clears new memory page by page, which may take longer than the computation of the
 array's content. So the memory of deleted large arrays is kept in a pool for later arrays of about the same
@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-LEAST = 1 << 17
+MIN_POOLED_BYTES = 1 << 17
 """Least size in bytes of pooled memory. Python's allocator already reuses the memory of smaller arrays."""
 
-MOST = 1 << 28
+MAX_POOL_BYTES = 1 << 28
 """Largest total size of the pool in bytes."""
 
-_LINE = 64
+_CACHE_LINE_BYTES = 64
 """Size of a cache line in bytes, to which arrays are aligned."""
 
-_KEPT: deque[npt.NDArray[np.uint8]] = deque()
+_POOL: deque[npt.NDArray[np.uint8]] = deque()
 """Pool of reusable memory."""
 
 
@@ -34,46 +34,46 @@ class _PooledMemory:
 
     def __init__(self, memory: npt.NDArray[np.uint8], size: int) -> None:
         self._memory = memory
-        begin = -memory.ctypes.data % _LINE
+        begin = -memory.ctypes.data % _CACHE_LINE_BYTES
         self.__array_interface__ = memory[begin : begin + size].__array_interface__
 
-    def __del__(self, pool: deque[npt.NDArray[np.uint8]] = _KEPT) -> None:
+    def __del__(self, pool: deque[npt.NDArray[np.uint8]] = _POOL) -> None:
         memory = self._memory
-        if sum(each.nbytes for each in tuple(pool)) + memory.nbytes <= MOST:
+        if sum(each.nbytes for each in tuple(pool)) + memory.nbytes <= MAX_POOL_BYTES:
             pool.append(memory)
 
 
-def array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def pooled_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return an uninitialized array like `numpy.empty`, with memory from the pool if possible.
 
     Raises:
         MemoryError, ValueError: The array is too large.
     """
     size = math.prod(shape) * dtype.itemsize
-    if not LEAST <= size <= MOST or dtype.hasobject:
+    if not MIN_POOLED_BYTES <= size <= MAX_POOL_BYTES or dtype.hasobject:
         return np.empty(shape, dtype)
-    memory = _taken(size + _LINE)
+    memory = _take_from_pool(size + _CACHE_LINE_BYTES)
     if memory is None:
-        give_up()
-        memory = np.empty(size + _LINE, np.uint8)
+        free_pool()
+        memory = np.empty(size + _CACHE_LINE_BYTES, np.uint8)
     return np.asarray(_PooledMemory(memory, size)).view(dtype).reshape(shape)
 
 
-def _taken(size: int) -> npt.NDArray[np.uint8] | None:
+def _take_from_pool(size: int) -> npt.NDArray[np.uint8] | None:
     """Return memory from the pool that is at least `size` and at most twice as large, or None."""
-    for _ in range(len(_KEPT)):
+    for _ in range(len(_POOL)):
         try:
-            memory = _KEPT.popleft()
+            memory = _POOL.popleft()
         except IndexError:  # another thread has emptied the pool
             return None
         if size <= memory.nbytes <= 2 * size:
             return memory
-        _KEPT.append(memory)
+        _POOL.append(memory)
     return None
 
 
-def give_up() -> bool:
+def free_pool() -> bool:
     """Free the pool, and return True if it contained memory."""
-    something = bool(_KEPT)
-    _KEPT.clear()
+    something = bool(_POOL)
+    _POOL.clear()
     return something

@@ -41,7 +41,7 @@ class CallSite(Protocol):
 
 # --- gamma numbers --------------------------------------------------------------------------------
 
-SMALLEST, LARGEST = 1e-3, 1e9
+MIN_GAMMA_SHAPE, MAX_GAMMA_SHAPE = 1e-3, 1e9
 """Least and largest shape of a gamma distribution."""
 
 
@@ -58,18 +58,20 @@ def _gamma(site: CallSite, shape: Shape, a: Any, what: str, times: float = 1.0) 
         what: Parameter that an error names.
         times: Ratio of this parameter to `a`.
     """
-    fits = (a >= SMALLEST) & (a <= LARGEST)
-    low, high = (f"{times * end:g}".replace("e+0", "e") for end in (SMALLEST, LARGEST))
+    fits = (a >= MIN_GAMMA_SHAPE) & (a <= MAX_GAMMA_SHAPE)
+    low, high = (
+        f"{times * end:g}".replace("e+0", "e") for end in (MIN_GAMMA_SHAPE, MAX_GAMMA_SHAPE)
+    )
     a = site.ensured(a, fits, f"{what} must be from {low} to {high}")
     z = site.numbers("Normal", shape)
-    if site.least(a) >= gamma.LEAST:
-        return gamma.of_normal(z, a), 0.0
-    steps = site.part("small").numbers("Exponential", (gamma.LEAST, *shape))
+    if site.least(a) >= gamma.MIN_SHAPE:
+        return gamma.gamma_quantile(z, a), 0.0
+    steps = site.part("small").numbers("Exponential", (gamma.MIN_SHAPE, *shape))
     s: Any = 0.0
-    for k in range(gamma.LEAST):
+    for k in range(gamma.MIN_SHAPE):
         s = s + np.take(steps, k, axis=0) / (a + float(k))
-    small = a < float(gamma.LEAST)
-    x = gamma.of_normal(z, np.where(small, a + float(gamma.LEAST), a))
+    small = a < float(gamma.MIN_SHAPE)
+    x = gamma.gamma_quantile(z, np.where(small, a + float(gamma.MIN_SHAPE), a))
     return x, np.where(small, s, 0.0)
 
 
@@ -79,12 +81,12 @@ def _standard_gamma(site: CallSite, size: Shape, shape: Any) -> Any:
 
 
 def _scaled_gamma(site: CallSite, size: Shape, shape: Any, scale: Any = 1.0) -> Any:
-    scale = _scale(site, scale, "a gamma distribution")
+    scale = _check_scale(site, scale, "a gamma distribution")
     return scale * _standard_gamma(site, size, shape)
 
 
 def _gammavariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
-    beta = parameter_rules.positive(site, beta, "the scale of a gamma distribution")
+    beta = parameter_rules.check_positive(site, beta, "the scale of a gamma distribution")
     return beta * _standard_gamma(site, size, alpha)
 
 
@@ -124,7 +126,7 @@ def _standard_t(site: CallSite, size: Shape, df: Any) -> Any:
     return site.numbers("Normal", size) * np.sqrt(df * 0.5 / y) * streams.exp(t * 0.5)
 
 
-MOST_SHARES = 256
+MAX_DIRICHLET_COMPONENTS = 256
 """Largest number of components of a Dirichlet distribution, since they are added one by one."""
 
 
@@ -133,11 +135,13 @@ def _dirichlet(site: CallSite, size: Shape, alpha: Any) -> Any:
 
     The gamma numbers are first divided by their largest factor `exp(-s)`, which prevents underflow.
     """
-    if len(alpha.shape) != 1 or not 1 <= size[-1] <= MOST_SHARES:
-        raise OperandError(f"a Dirichlet distribution has a list of 1 to {MOST_SHARES} numbers")
+    if len(alpha.shape) != 1 or not 1 <= size[-1] <= MAX_DIRICHLET_COMPONENTS:
+        raise OperandError(
+            f"a Dirichlet distribution has a list of 1 to {MAX_DIRICHLET_COMPONENTS} numbers"
+        )
     parts = range(size[-1])
     x, s = _gamma(site, size, alpha, "alpha of a Dirichlet distribution")
-    if site.least(alpha) < gamma.LEAST:
+    if site.least(alpha) < gamma.MIN_SHAPE:
         least = np.take(s, 0, axis=-1)
         for k in parts[1:]:
             other = np.take(s, k, axis=-1)
@@ -152,12 +156,12 @@ def _dirichlet(site: CallSite, size: Shape, alpha: Any) -> Any:
 # --- numbers by the inverse of their distribution -------------------------------------------------
 
 
-_positive = parameter_rules.positive
+_positive = parameter_rules.check_positive
 
 
-def _scale(site: CallSite, scale: Any, distribution: str) -> Any:
+def _check_scale(site: CallSite, scale: Any, distribution: str) -> Any:
     """Return the scale of a distribution, or raise an error for a negative scale."""
-    return parameter_rules.not_negative(site, scale, f"the scale of {distribution}")
+    return parameter_rules.check_not_negative(site, scale, f"the scale of {distribution}")
 
 
 def _weibull(site: CallSite, size: Shape, a: Any) -> Any:
@@ -166,25 +170,25 @@ def _weibull(site: CallSite, size: Shape, a: Any) -> Any:
 
 
 def _weibullvariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
-    return _scale(site, alpha, "a Weibull distribution") * _weibull(site, size, beta)
+    return _check_scale(site, alpha, "a Weibull distribution") * _weibull(site, size, beta)
 
 
-def _over(site: CallSite, size: Shape, a: Any, distribution: str) -> Any:
+def _draw_exponential(site: CallSite, size: Shape, a: Any, distribution: str) -> Any:
     """Return exponential numbers of rate `a`, which are the logarithms of Pareto numbers."""
     a = _positive(site, a, f"the shape of a {distribution} distribution")
     return site.numbers("Exponential", size) / a
 
 
 def _pareto(site: CallSite, size: Shape, a: Any) -> Any:
-    return streams.expm1(_over(site, size, a, "Pareto"))
+    return streams.expm1(_draw_exponential(site, size, a, "Pareto"))
 
 
 def _paretovariate(site: CallSite, size: Shape, alpha: Any) -> Any:
-    return streams.exp(_over(site, size, alpha, "Pareto"))
+    return streams.exp(_draw_exponential(site, size, alpha, "Pareto"))
 
 
 def _power(site: CallSite, size: Shape, a: Any) -> Any:
-    return streams.exp(-_over(site, size, a, "power"))
+    return streams.exp(-_draw_exponential(site, size, a, "power"))
 
 
 def _expovariate(site: CallSite, size: Shape, lambd: Any = 1.0) -> Any:
@@ -193,27 +197,27 @@ def _expovariate(site: CallSite, size: Shape, lambd: Any = 1.0) -> Any:
 
 
 def _lognormvariate(site: CallSite, size: Shape, mu: Any, sigma: Any) -> Any:
-    sigma = _scale(site, sigma, "a lognormal distribution")
+    sigma = _check_scale(site, sigma, "a lognormal distribution")
     return streams.exp(mu + sigma * site.numbers("Normal", size))
 
 
 def _rayleigh(site: CallSite, size: Shape, scale: Any = 1.0) -> Any:
-    scale = _scale(site, scale, "a Rayleigh distribution")
+    scale = _check_scale(site, scale, "a Rayleigh distribution")
     return scale * np.sqrt(2.0 * site.numbers("Exponential", size))
 
 
 def _gumbel(site: CallSite, size: Shape, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-    scale = _scale(site, scale, "a Gumbel distribution")
+    scale = _check_scale(site, scale, "a Gumbel distribution")
     return loc - scale * streams.log(site.numbers("Exponential", size))
 
 
 def _logistic(site: CallSite, size: Shape, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-    scale = _scale(site, scale, "a logistic distribution")
+    scale = _check_scale(site, scale, "a logistic distribution")
     u = site.numbers("Uniform", size)
     return loc + scale * streams.log(u / (1.0 - u))
 
 
-LEAST_CHANCE = 1e-9
+MIN_SUCCESS_PROBABILITY = 1e-9
 """Least probability of success of a geometric distribution."""
 
 
@@ -222,10 +226,10 @@ def _geometric(site: CallSite, size: Shape, p: Any) -> Any:
 
     For a small p, the rate is a series in `p / (2 - p)`.
     """
-    fits = (p >= LEAST_CHANCE) & (p <= 1.0)
+    fits = (p >= MIN_SUCCESS_PROBABILITY) & (p <= 1.0)
     p = site.ensured(p, fits, "the chance of a geometric distribution must be from 1e-9 to 1")
     t = p / (2.0 - p)
-    series = 2.0 * t * streams.polynomial(t * t, streams.SERIES)
+    series = 2.0 * t * streams.polynomial(t * t, streams.ATANH_COEFFICIENTS)
     rate = np.where(p < 0.25, series, streams.exponential(1.0 - p))
     return np.ceil(site.numbers("Exponential", size) / rate).astype(np.int64)
 

@@ -15,7 +15,7 @@ import mdf_loop
 from mdf_loop.archives import read_arrays
 from mdf_loop.cli import cli
 from mdf_loop.errors import InputError, MemoryLimitError, ModelError
-from mdf_loop.memory_limit import limited, resident
+from mdf_loop.memory_limit import limited, resident_bytes
 
 MEMORY_LIMIT = 10**7
 NODE = {"input_ports": {"x": {}}, "output_ports": {"y": {"value": "x"}}}
@@ -41,7 +41,7 @@ def write_forged(path: Path, head: bytes, zeros: int) -> Path:
 
 
 def read_with_limit(path: Path, limit: int = MEMORY_LIMIT) -> dict[str, np.ndarray]:
-    with limited(resident() + limit):
+    with limited(resident_bytes() + limit):
         return read_arrays(path)
 
 
@@ -49,10 +49,10 @@ def read_with_limit(path: Path, limit: int = MEMORY_LIMIT) -> dict[str, np.ndarr
 def test_a_small_file_with_a_large_array_is_refused(tmp_path: Path) -> None:
     path = write_forged(tmp_path / "a.npz", header("<f8", (5 * 10**6,)), 4 * 10**7)
     assert path.stat().st_size < 10**5
-    memory_before = resident()
+    memory_before = resident_bytes()
     with pytest.raises(MemoryLimitError, match=r"the array 'x' of 'a.npz' would take 40 MB"):
         read_with_limit(path)
-    assert resident() - memory_before < MEMORY_LIMIT
+    assert resident_bytes() - memory_before < MEMORY_LIMIT
     assert read_with_limit(path, 10**8)["x"].nbytes == 4 * 10**7
 
 
@@ -113,7 +113,7 @@ def test_every_option_that_reads_arrays_has_the_limit(tmp_path: Path) -> None:
         ["--sweep", f"x={path}:x"],
         ["--initial-state", str(path), "--steps", "2"],
     ):
-        with limited(resident() + MEMORY_LIMIT):
+        with limited(resident_bytes() + MEMORY_LIMIT):
             invocation = CliRunner().invoke(cli, ["run", str(model), "--device", "cpu", *options])
         assert invocation.exit_code == 2, invocation.output
         assert "MemoryLimitError: the array 'x' of 'a.npz' would take 40 MB" in invocation.output
@@ -125,7 +125,7 @@ def test_side_files_of_models_have_the_limit(tmp_path: Path) -> None:
     node = {"parameters": {"w": parameter}, "output_ports": {"y": {"value": "w"}}}
     model = tmp_path / "m.json"
     model.write_text(json.dumps({"m": {"graphs": {"g": {"nodes": {"A": node}}}}}))
-    with limited(resident() + MEMORY_LIMIT), pytest.raises(MemoryLimitError) as caught:
+    with limited(resident_bytes() + MEMORY_LIMIT), pytest.raises(MemoryLimitError) as caught:
         mdf_loop.compile(model)
     assert "'a.npz' would take 40 MB" in str(caught.value)
     assert "at $.m.graphs['g'].nodes['A'].parameters['w']" in str(caught.value)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdf_loop.durations import UNITS, as_text, has_unit, seconds, step_in, unit_of_step
+from mdf_loop.durations import UNITS, as_text, convert_step, has_unit, seconds, unit_of_step
 from mdf_loop.errors import InputError
 
 
@@ -158,7 +158,7 @@ def test_any_text_is_a_positive_duration_or_refused(text: str) -> None:
 def test_time_steps_are_converted_to_the_unit_of_the_model(
     text: str, unit: str, expected: float
 ) -> None:
-    assert step_in(text, unit) == expected
+    assert convert_step(text, unit) == expected
 
 
 @given(
@@ -168,18 +168,18 @@ def test_time_steps_are_converted_to_the_unit_of_the_model(
 )
 def test_converted_time_steps_are_correctly_rounded(number, of: str, unit: str) -> None:
     exact = Fraction(number) * UNITS[of] / UNITS[unit]
-    assert step_in(f"{number:f} {of}", unit) == float(exact)
+    assert convert_step(f"{number:f} {of}", unit) == float(exact)
 
 
 def test_plain_numbers_are_not_converted() -> None:
     for dt in (0.5, 3, np.float64(0.1), None, True, [1]):
-        assert step_in(dt, "ms") is dt
+        assert convert_step(dt, "ms") is dt
 
 
 @pytest.mark.parametrize("text", ["", "ms", "fast", "nan", "inf", "0,5ms", "1_0", "٣ms", "1" * 500])
 def test_time_steps_that_are_no_durations_are_refused(text: str) -> None:
     with pytest.raises(InputError) as error:
-        step_in(text, "s")
+        convert_step(text, "s")
     assert error.value.report == (
         f"InputError: dt must be a length of time, not {text[:60]!r}\n"
         "  hint: give a number in the model's unit of time, or a text with a unit, "
@@ -190,7 +190,7 @@ def test_time_steps_that_are_no_durations_are_refused(text: str) -> None:
 @pytest.mark.parametrize("unit", ["m", "MS", "mV", "bananas", "sec", "min 30 s", "/s", "%"])
 def test_units_of_other_dimensions_are_refused(unit: str) -> None:
     with pytest.raises(InputError) as error:
-        step_in(f"5 {unit}", "s")
+        convert_step(f"5 {unit}", "s")
     assert error.value.report == (
         f"InputError: dt is '5 {unit}', but '{unit}' is no unit of time\n"
         "  hint: units of time are ns, us, ms, s, min, h, d"
@@ -202,13 +202,13 @@ def test_units_of_other_dimensions_are_refused(unit: str) -> None:
 )
 def test_time_steps_beyond_float64_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="which float64 cannot hold"):
-        step_in(text, "s" if text != "1e-320ms" else "d")
+        convert_step(text, "s" if text != "1e-320ms" else "d")
 
 
 @given(st.text(max_size=12))
 def test_any_text_is_a_finite_time_step_or_refused(text: str) -> None:
     with suppress(InputError):
-        assert np.isfinite(step_in(text, "ms"))
+        assert np.isfinite(convert_step(text, "ms"))
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_a_callback_that_stops_a_run_raises_nothing() -> None:
 def test_a_command_returns_partial_results_without_a_warning(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
-    with signals.heeded():
+    with signals.handling_signals():
         assert 0 < len(run()["walk.x"]) < STEPS
     assert not recwarn.list
 
@@ -275,7 +275,7 @@ def test_an_interrupted_check_of_a_gradient_has_the_gradient(
         raise KeyboardInterrupt
 
     words = {"of": {"cell.V": "mean"}, "wrt": ["cell.tau"], "steps": 5, "dt": DT}
-    monkeypatch.setattr(differentiated, "checked", interrupt)
+    monkeypatch.setattr(differentiated, "check_gradient", interrupt)
     with pytest.raises(KeyboardInterrupt, match="not checked") as caught:
         compiled(CELL).gradient(**words, check=True)
     assert caught.value.results["cell.tau"].shape == ()  # type: ignore[attr-defined]

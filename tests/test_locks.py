@@ -163,7 +163,7 @@ def test_a_fork_waits_for_imports_of_other_threads(
 
 def test_a_fork_waits_for_imports_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "_is_importing_elsewhere", lambda: True)
-    monkeypatch.setattr(locks, "LONGEST_WAIT_FOR_IMPORTS", 0.0)
+    monkeypatch.setattr(locks, "MAX_IMPORT_WAIT_SECONDS", 0.0)
     assert exit_code_of_child(lambda: True) == 0
 
 

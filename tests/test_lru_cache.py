@@ -27,7 +27,7 @@ GROWTH_SCRIPT = """
 import gc
 import numpy as np
 import mdf_loop
-from mdf_loop.memory_limit import resident
+from mdf_loop.memory_limit import resident_bytes
 
 node = {"input_ports": {"x": {"shape": [-1]}}, "output_ports": {"y": {"value": "2 * x + 1"}}}
 compiled = mdf_loop.compile({"g": {"nodes": {"A": node}}}, device="cpu")
@@ -36,7 +36,7 @@ def run(first, last):
     for extent in range(first, last):
         assert compiled.run({"x": np.ones(extent)})["A.y"].shape == (extent,)
     gc.collect()
-    return resident()
+    return resident_bytes()
 
 before = run(1, 80)  # more shapes than cached sessions; includes one-time allocations
 print(run(80, 230) - before, len(compiled.prepared._evaluations))

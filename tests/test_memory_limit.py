@@ -10,7 +10,15 @@ import pytest
 
 from mdf_loop import memory_limit
 from mdf_loop.errors import InputError, MemoryLimitError
-from mdf_loop.memory_limit import as_text, check, checked_limit, limit, limited, memory_of, resident
+from mdf_loop.memory_limit import (
+    as_text,
+    check,
+    checked_limit,
+    limit,
+    limited,
+    read_machine_memory,
+    resident_bytes,
+)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +71,9 @@ def test_a_limit_applies_inside_its_context() -> None:
 
 def test_resident_memory_of_the_process() -> None:
     gc.collect()
-    memory_before = resident()
+    memory_before = resident_bytes()
     block = np.ones(2 * 10**7)
-    assert 1.2e8 < resident() - memory_before < 2e8
+    assert 1.2e8 < resident_bytes() - memory_before < 2e8
     del block
 
 
@@ -78,7 +86,7 @@ def write_system_files(root: Path, **files: str) -> Path:
 
 
 def test_the_memory_of_a_container(tmp_path: Path) -> None:
-    machine = memory_of(tmp_path)
+    machine = read_machine_memory(tmp_path)
     assert machine > 10**8
     for name, content, expected in (
         ("max", "max\n", machine),
@@ -89,7 +97,7 @@ def test_the_memory_of_a_container(tmp_path: Path) -> None:
         write_system_files(
             root, proc__self__cgroup="0::/a/b\n", sys__fs__cgroup__a__memory_dot_max=content
         )
-        assert memory_of(root) == expected
+        assert read_machine_memory(root) == expected
     older = write_system_files(
         tmp_path / "older",
         proc__self__cgroup="4:memory:/a/b\n3:cpu,cpuacct:/\n0::/\n",
@@ -98,14 +106,14 @@ def test_the_memory_of_a_container(tmp_path: Path) -> None:
     (folder / "a/b").mkdir(parents=True)
     (folder / "memory.limit_in_bytes").write_text("900000000")
     (folder / "a/b/memory.limit_in_bytes").write_text("700000000")
-    assert memory_of(older) == 700_000_000
+    assert read_machine_memory(older) == 700_000_000
     (folder / "a/b/memory.limit_in_bytes").unlink()
-    assert memory_of(older) == 900_000_000
+    assert read_machine_memory(older) == 900_000_000
 
 
 def test_the_default_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     for memory, expected in ((8 * 10**9, 6 * 10**9), (10**8, 10**9)):
-        memory_limit.usual_limit.cache_clear()
+        memory_limit.default_limit.cache_clear()
         monkeypatch.setattr(memory_limit, "memory_of", lambda root, memory=memory: memory)
-        assert memory_limit.usual_limit() == expected
-    memory_limit.usual_limit.cache_clear()
+        assert memory_limit.default_limit() == expected
+    memory_limit.default_limit.cache_clear()

@@ -26,11 +26,11 @@ from mdf_loop.pipeline import (
     ONNXRUNTIME,
     PORTABLE,
     SIMPLIFY,
-    after_each,
     evaluation,
     fixed_point,
     over_time,
     prepare,
+    run_passes_in_turn,
 )
 from mdf_loop.run.backend import PROGRAM_BACKENDS
 from tests.ops.op_running import in_a_loop, program_of
@@ -65,7 +65,7 @@ def test_passes_of_evaluations_and_of_runs_over_time() -> None:
 
 def test_prepare_applies_all_passes() -> None:
     program = in_a_loop("Tan", X)
-    steps = dict(after_each(program, (*evaluation(), *ONNXRUNTIME)))
+    steps = dict(run_passes_in_turn(program, (*evaluation(), *ONNXRUNTIME)))
     prepared = prepare(program, ONNXRUNTIME, evaluation())
     assert text(steps[names(ONNXRUNTIME)[-1]]) == text(prepared)
     assert check(prepared) == ()

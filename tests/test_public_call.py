@@ -14,7 +14,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import InputError, LoopError, raise_findings
-from mdf_loop.public_call import VARIABLE, public_call, public_calls
+from mdf_loop.public_call import TRACEBACK_VARIABLE, public_call, public_calls
 from tests.models.fitted import CELL, DT, compiled
 
 UNKNOWN = {"m": {"graphs": {"g": {"nodes": {"n": {"output_ports": {"y": {"value": "a + b"}}}}}}}}
@@ -46,7 +46,7 @@ def frames(error: BaseException) -> list[str]:
 def test_tracebacks_of_user_errors_end_in_user_code(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(TRACEBACK_VARIABLE, raising=False)
     with pytest.raises(LoopError) as caught:
         _wrong_calls()[name]()
     error = caught.value
@@ -57,7 +57,7 @@ def test_tracebacks_of_user_errors_end_in_user_code(
 
 
 def test_all_frames_are_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "1")
+    monkeypatch.setenv(TRACEBACK_VARIABLE, "1")
     with pytest.raises(LoopError) as caught:
         compiled(CELL).run(steps=-1)
     assert "specification.py" in frames(caught.value)

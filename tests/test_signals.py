@@ -30,7 +30,7 @@ def unchanged_handlers() -> Iterator[None]:
     """Check that a test leaves all signal handlers and the wakeup descriptor unchanged."""
     descriptor = signal.set_wakeup_fd(-1)
     state_before = {number: signal.getsignal(number) for number in ALL}
-    signals._LAST.clear()
+    signals._LAST_TIMES.clear()
     yield
     assert {number: signal.getsignal(number) for number in ALL} == state_before
     assert signal.set_wakeup_fd(descriptor) == -1
@@ -90,7 +90,7 @@ def test_a_handler_installed_during_a_run_is_kept() -> None:
 def test_an_ignored_signal_stays_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with signals.heeded(), Stopping() as stopping:
+        with signals.handling_signals(), Stopping() as stopping:
             signal.raise_signal(signal.SIGHUP)
             time.sleep(0.01)
         assert stopping.reason is None
@@ -108,7 +108,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
 )
 def test_a_second_signal_ends_at_once(monkeypatch, number, reason) -> None:
     monkeypatch.setattr(signals, "ECHO", 0.0)
-    with signals.heeded():
+    with signals.handling_signals():
         with Stopping() as stopping:
             signal.raise_signal(number)
             assert stopping.reason is stopping.signalled is reason
@@ -118,7 +118,7 @@ def test_a_second_signal_ends_at_once(monkeypatch, number, reason) -> None:
 
 
 def test_a_second_signal_may_be_of_another_kind() -> None:
-    with signals.heeded(), Stopping() as stopping:
+    with signals.handling_signals(), Stopping() as stopping:
         signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
@@ -126,7 +126,7 @@ def test_a_second_signal_may_be_of_another_kind() -> None:
 
 
 def test_a_signal_without_a_run_ends_at_once() -> None:
-    with signals.heeded(), pytest.raises(signals.Signalled) as caught:
+    with signals.handling_signals(), pytest.raises(signals.Signalled) as caught:
         signal.raise_signal(signal.SIGTERM)
     assert caught.value.reason is StopReason.TERMINATED
 
@@ -135,7 +135,7 @@ def actions_with_signal(number: int, *, heard: bool = False) -> tuple[list[str],
     """Send a signal between two actions; return the completed actions and the stop reason."""
     actions = ["one"]
     try:
-        with signals.finished(heard=heard):
+        with signals.delaying_interrupt(heard=heard):
             signal.raise_signal(number)
             actions.append("two")
     except KeyboardInterrupt as interrupt:
@@ -144,7 +144,7 @@ def actions_with_signal(number: int, *, heard: bool = False) -> tuple[list[str],
 
 
 def test_a_command_completes_an_action_before_it_ends() -> None:
-    with signals.heeded():
+    with signals.handling_signals():
         outcome = actions_with_signal(signal.SIGTERM)
         assert outcome == (["one", "two"], StopReason.TERMINATED)
         assert actions_with_signal(signal.SIGINT, heard=True) == (["one"], None)
@@ -227,7 +227,7 @@ def test_a_descriptor_closed_during_a_run_is_not_restored() -> None:
 
 def test_a_signal_to_a_child_does_not_stop_the_run_of_its_parent() -> None:
     """Check that a signal to the child stops the child, not the run of the parent."""
-    with signals.heeded(), Stopping() as stopping:
+    with signals.handling_signals(), Stopping() as stopping:
         process = os.fork()
         if process == 0:
             is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -19,9 +19,9 @@ LARGE = (1000, 300)
 
 @pytest.fixture(autouse=True)
 def empty_pool() -> Iterator[None]:
-    used_memory.give_up()
+    used_memory.free_pool()
     yield
-    used_memory.give_up()
+    used_memory.free_pool()
 
 
 def address(array: np.ndarray) -> int:
@@ -30,20 +30,20 @@ def address(array: np.ndarray) -> int:
 
 
 def test_memory_of_a_freed_array_is_reused() -> None:
-    first = used_memory.array(LARGE, FLOATS)
+    first = used_memory.pooled_array(LARGE, FLOATS)
     first[...] = 1.0
     assert (first.shape, first.dtype, address(first) % 64) == (LARGE, FLOATS, 0)
     first_address = address(first)
     del first
-    again = used_memory.array((299, 1000), FLOATS)
+    again = used_memory.pooled_array((299, 1000), FLOATS)
     assert address(again) == first_address
     again[...] = 2.0
 
 
 def test_a_view_keeps_the_memory_of_its_array() -> None:
-    row = used_memory.array(LARGE, FLOATS)[17:18, ::2]
+    row = used_memory.pooled_array(LARGE, FLOATS)[17:18, ::2]
     row[...] = 3.0
-    others = [used_memory.array(LARGE, FLOATS) for _ in range(3)]
+    others = [used_memory.pooled_array(LARGE, FLOATS) for _ in range(3)]
     for other in others:
         other[...] = 0.0
         assert not np.shares_memory(other, row)
@@ -51,35 +51,35 @@ def test_a_view_keeps_the_memory_of_its_array() -> None:
 
 
 def test_small_arrays_and_objects_own_their_memory() -> None:
-    assert used_memory.array((3,), FLOATS).flags.owndata
-    assert used_memory.array((1 << 20,), np.dtype(object)).flags.owndata
-    assert used_memory.array((0, 5), FLOATS).shape == (0, 5)
+    assert used_memory.pooled_array((3,), FLOATS).flags.owndata
+    assert used_memory.pooled_array((1 << 20,), np.dtype(object)).flags.owndata
+    assert used_memory.pooled_array((0, 5), FLOATS).shape == (0, 5)
 
 
 def test_memory_of_another_size_is_released() -> None:
     for factor in (1, 3, 1):
-        used_memory.array((factor * LARGE[0], LARGE[1]), FLOATS)
-        assert [round(m.nbytes / 8 / 300_000) for m in used_memory._KEPT] == [factor]
+        used_memory.pooled_array((factor * LARGE[0], LARGE[1]), FLOATS)
+        assert [round(m.nbytes / 8 / 300_000) for m in used_memory._POOL] == [factor]
 
 
 def test_the_pool_has_a_maximum_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(used_memory, "MOST", 5_000_000)
-    arrays = [used_memory.array(LARGE, FLOATS) for _ in range(4)]
-    assert not used_memory._KEPT
+    monkeypatch.setattr(used_memory, "MAX_POOL_BYTES", 5_000_000)
+    arrays = [used_memory.pooled_array(LARGE, FLOATS) for _ in range(4)]
+    assert not used_memory._POOL
     arrays.clear()
-    assert len(used_memory._KEPT) == 2
+    assert len(used_memory._POOL) == 2
 
 
 def test_the_pool_is_released_before_a_request_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        memory_limit, "resident", lambda: 500 + sum(m.nbytes for m in used_memory._KEPT)
+        memory_limit, "resident_bytes", lambda: 500 + sum(m.nbytes for m in used_memory._POOL)
     )
-    used_memory.array(LARGE, FLOATS)
+    used_memory.pooled_array(LARGE, FLOATS)
     with limited(1000):
         check(400, "it")
-        assert not used_memory._KEPT
+        assert not used_memory._POOL
         with pytest.raises(MemoryLimitError, match="of which 500 B are in use"):
             check(600, "it")
 
@@ -89,7 +89,7 @@ def test_threads_do_not_share_memory() -> None:
 
     def work(number: int) -> None:
         for _ in range(50):
-            array = used_memory.array((200, 1000), FLOATS)
+            array = used_memory.pooled_array((200, 1000), FLOATS)
             array[...] = number
             if not (array == number).all():
                 overwritten_by.append(number)
@@ -125,6 +125,6 @@ def test_padding_of_ragged_rows_stays_missing() -> None:
     parts = [np.arange(float(n))[np.newaxis] for n in range(300)]
     for part in parts:
         buffer.add(range(1), {"a": part})
-        used_memory.array((300, 300), FLOATS)[...] = 7.0
+        used_memory.pooled_array((300, 300), FLOATS)[...] = 7.0
     rows = buffer.arrays()["a"]
     assert [int(np.isfinite(row).sum()) for row in rows] == list(range(300))

@@ -19,7 +19,7 @@ from mdf_loop.lower.builder import Options
 from mdf_loop.run.device import Placement
 from mdf_loop.specification import specify
 
-STARTS = 60.0
+FIRST_WORKER_SECONDS = 60.0
 """Seconds to wait for the first worker."""
 
 _STEPS, _MEMBERS = 2000, 256
@@ -73,22 +73,23 @@ def check_workers(cluster: Any) -> list[WorkerReport]:
     with connect(cluster) as connection:
         client = connection.client
         try:
-            client.wait_for_workers(1, timeout=STARTS)
+            client.wait_for_workers(1, timeout=FIRST_WORKER_SECONDS)
         except TimeoutError:
             raise InputError(
-                f"the cluster '{cluster}' has no worker after {STARTS:.0f} s",
+                f"the cluster '{cluster}' has no worker after {FIRST_WORKER_SECONDS:.0f} s",
                 hint="'dask worker ADDRESS' starts one; of jobs that wait the queue knows more",
             ) from None
         if isinstance(cluster, int):
-            client.wait_for_workers(cluster, timeout=STARTS)
+            client.wait_for_workers(cluster, timeout=FIRST_WORKER_SECONDS)
         workers = client.scheduler_info(n_workers=-1)["workers"]
         bits = {
-            address: client.submit(_looked_at, workers=[address], pure=False) for address in workers
+            address: client.submit(_measure_speed, workers=[address], pure=False)
+            for address in workers
         }
-        return [_report(address, workers[address], bits[address]) for address in sorted(bits)]
+        return [_read_report(address, workers[address], bits[address]) for address in sorted(bits)]
 
 
-def _report(address: str, worker: Mapping[str, Any], future: Any) -> WorkerReport:
+def _read_report(address: str, worker: Mapping[str, Any], future: Any) -> WorkerReport:
     """Return the report about a worker from its measured speed.
 
     Raises:
@@ -104,7 +105,7 @@ def _report(address: str, worker: Mapping[str, Any], future: Any) -> WorkerRepor
     return WorkerReport(address, worker["nthreads"], answer, speed)
 
 
-def _looked_at() -> tuple[dict[str, str], float]:
+def _measure_speed() -> tuple[dict[str, str], float]:
     """Return the library versions and the speed of this process, in simulated steps of a neuron per second."""
     prepared = Prepared(open_document(_NEURON), Placement("cpu"), Options())
     spec = specify(

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mdf_loop.api.over_trials import of_each_trial
+from mdf_loop.api.over_trials import select_for_statistics
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
 from mdf_loop.cluster.environment import check_environment, environment_versions
@@ -24,10 +24,10 @@ from mdf_loop.run.recording.missing import cast_for_nan
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
 from mdf_loop.run.recording.regions import Regions
 from mdf_loop.specification import RunControls, RunSpecification, Values
-from mdf_loop.sweeps import part_of, shape_of
+from mdf_loop.sweeps import select_members, sweep_shape
 from mdf_loop.trials import Draws
 
-_MANY = 1 << 20
+_ASSUMED_RUNS = 1 << 20
 """Assumed number of runs of a worker, large enough that compilation to machine code pays off."""
 
 
@@ -70,7 +70,7 @@ class Job:
         self._trials = spec.values.draws.trials
         selection = spec.selection
         if selection.over_trials.statistics:
-            selection = of_each_trial(selection)
+            selection = select_for_statistics(selection)
         self._spec = replace(
             spec,
             selection=selection,
@@ -78,10 +78,10 @@ class Job:
             output=None,
             overwrite=False,
             sharing=None,
-            runs=_MANY,
+            runs=_ASSUMED_RUNS,
         )
         trials = () if self._trials is None else (len(self._trials),)
-        self.shape = (*shape_of(self._sweep), *trials)
+        self.shape = (*sweep_shape(self._sweep), *trials)
         self._form = environment_versions()
         self.store: Regions | None = None
 
@@ -97,7 +97,7 @@ class Job:
     @property
     def _members_and_trials(self) -> tuple[int, ...]:
         """Number of members of the sweep and number of trials, each only if the run has them."""
-        swept = (math.prod(shape_of(self._sweep)),) if self._sweep else ()
+        swept = (math.prod(sweep_shape(self._sweep)),) if self._sweep else ()
         return swept if self._trials is None else (*swept, len(self._trials))
 
     def spec_of(self, box: Box) -> RunSpecification:
@@ -105,7 +105,7 @@ class Job:
         values, places = self._spec.values, list(box)
         if self._sweep:
             rows = places.pop(0)
-            values = replace(values, sweep=part_of(self._sweep, rows.start, rows.stop))
+            values = replace(values, sweep=select_members(self._sweep, rows.start, rows.stop))
         if self._trials is not None:
             numbers = self._trials[places[0]]
             values = replace(values, draws=Draws(values.draws.seed, numbers))
@@ -138,7 +138,7 @@ class Job:
                     finding = error.findings[0]
                     failures.append(FailedMember(member, self.called(member), finding))
                 else:
-                    waiting += list(_halves(box))[::-1]
+                    waiting += list(_halve_box(box))[::-1]
         return ComputedBlock(tuple(pieces), tuple(failures), earliest(places))
 
     def _run(self, box: Box) -> Results:
@@ -157,19 +157,19 @@ class Job:
         parts = []
         if self._sweep:
             place = places.pop(0)
-            values = part_of(self._sweep, place, place + 1)
-            parts += [f"{name} = {_short(rows[0])}" for name, rows in values.items()]
+            values = select_members(self._sweep, place, place + 1)
+            parts += [f"{name} = {_shorten(rows[0])}" for name, rows in values.items()]
         if self._trials is not None:
             parts.append(f"trial {self._trials[places[0]]}")
         return f"member {member} ({', '.join(parts)})"
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     """Return a value of a sweep as text of at most 60 characters."""
     return repr(np.asarray(value).tolist())[:60]
 
 
-def _halves(box: Box) -> Iterator[Box]:
+def _halve_box(box: Box) -> Iterator[Box]:
     """Yield the two halves of a box, divided along its first axis with more than one member."""
     axis = next(k for k, part in enumerate(box) if part.stop - part.start > 1)
     middle = (box[axis].start + box[axis].stop) // 2
@@ -177,7 +177,7 @@ def _halves(box: Box) -> Iterator[Box]:
         yield (*box[:axis], part, *box[axis + 1 :])
 
 
-def on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
+def run_block_on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
     """Run a block on a worker, and return its outcome without the results that were written to a store."""
     from distributed import get_worker
 
@@ -187,18 +187,18 @@ def on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
     computed = job.compute_block(block.first, block.last)
     if job.store is None:
         return computed
-    write(job.store, block, computed)
+    write_block(job.store, block, computed)
     return ComputedBlock((), computed.failures, computed.not_finite)
 
 
-def write(store: Regions, block: MemberBlock, computed: ComputedBlock) -> None:
+def write_block(store: Regions, block: MemberBlock, computed: ComputedBlock) -> None:
     """Write the outcome of the members of a block to the store."""
     flags = np.full(block.members, FAILED, np.int8)
     arrays: dict[str, Array] = {}
     for piece in computed.pieces:
         rows = slice(piece.first - block.first, piece.first - block.first + piece.count)
         flags[rows] = COMPUTED
-        for name, array in flat(piece.results).items():
+        for name, array in flatten_members(piece.results).items():
             if len(computed.pieces) == 1 and piece.count == block.members:
                 arrays[name] = array
                 continue
@@ -211,26 +211,26 @@ def write(store: Regions, block: MemberBlock, computed: ComputedBlock) -> None:
     store.write(places, arrays, flags)
 
 
-def flat(results: Results) -> dict[str, Array]:
+def flatten_members(results: Results) -> dict[str, Array]:
     """Return the outputs with all axes of members and trials merged into one leading axis."""
-    return _flat(results, {name: np.asarray(array) for name, array in results.items()})
+    return _merge_member_axes(results, {name: np.asarray(array) for name, array in results.items()})
 
 
-def flat_lengths(results: Results) -> dict[str, Array]:
+def flatten_lengths(results: Results) -> dict[str, Array]:
     """Return the numbers of rows of outputs with one merged leading axis for all members."""
-    return _flat(results, results.lengths)
+    return _merge_member_axes(results, results.lengths)
 
 
-def _flat(results: Results, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def _merge_member_axes(results: Results, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Merge the leading axes of members and trials of each array into one axis."""
-    front = axes_in_front(results)
+    front = count_member_axes(results)
     return {
         name: array.reshape(math.prod(array.shape[:front]), *array.shape[front:])
         for name, array in arrays.items()
     }
 
 
-def axes_in_front(results: Results) -> int:
+def count_member_axes(results: Results) -> int:
     """Return the number of leading axes of members and trials in the outputs."""
     return sum(axis.is_swept or axis.name == "trial" for axis in results.axes)
 

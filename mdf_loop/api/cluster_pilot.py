@@ -8,27 +8,27 @@ from time import perf_counter
 import numpy as np
 from msgspec import Struct
 
-from mdf_loop.api.cluster_job import ComputedBlock, Job, flat
+from mdf_loop.api.cluster_job import ComputedBlock, Job, flatten_members
 from mdf_loop.cluster.partition import MemberBlock, Partition
 from mdf_loop.errors import RunError
 from mdf_loop.ir import StopReason
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.recording.zarr_folder import CHUNK_BYTES
-from mdf_loop.signals import ending
+from mdf_loop.signals import stop_exception
 
-BLOCK = 10.0
+TARGET_BLOCK_SECONDS = 10.0
 """Approximate target duration of a block, in seconds."""
 
-PARTS = 32
+MIN_BLOCKS = 32
 """Least number of blocks of a run, so that all workers finish at about the same time."""
 
-ENOUGH = 0.25
+SUFFICIENT_PILOT_SECONDS = 0.25
 """Duration of a pilot run, in seconds, that suffices to estimate the speed."""
 
-_GROWTH = 8
+_GROWTH_FACTOR = 8
 """Factor by which the number of members grows from one pilot run to the next."""
 
-_LANES = 64
+_NATIVE_BLOCK_MEMBERS = 64
 """Number of members that machine code runs at once. Smaller pilot runs underestimate the speed."""
 
 
@@ -46,7 +46,7 @@ class PilotRun(Struct, frozen=True):
     computed: ComputedBlock
 
 
-def pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
+def run_pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
     """Run increasing numbers of members until the speed is known, and divide all members into blocks.
 
     Args:
@@ -70,22 +70,28 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
         took = perf_counter() - began
         if _is_partial(computed):
             if whole is None:
-                raise _stopped(stopping)
+                raise _stop_error(stopping)
             return whole
         is_all = first.last == members
         if computed.pieces:
-            size = block or int(min(BLOCK / took * first.members, members / PARTS))
+            size = block or int(
+                min(TARGET_BLOCK_SECONDS / took * first.members, members / MIN_BLOCKS)
+            )
             whole = PilotRun(Partition.of(job.shape, target, size), first, computed)
-            most = min(most, max(1, CHUNK_BYTES // _bytes(computed)))
-            enough = took >= (ENOUGH if warm else BLOCK) or target >= _power(most)
+            most = min(most, max(1, CHUNK_BYTES // _largest_output_bytes(computed)))
+            enough = took >= (
+                SUFFICIENT_PILOT_SECONDS if warm else TARGET_BLOCK_SECONDS
+            ) or target >= _largest_power_of_two(most)
             if is_all or enough or stopping.reason is not None:
                 break
-            growth = _GROWTH if warm or took > 1 else _LANES  # the cold run also compiled the model
-            target, warm = min(target * growth, _power(most)), True
+            growth = (
+                _GROWTH_FACTOR if warm or took > 1 else _NATIVE_BLOCK_MEMBERS
+            )  # the cold run also compiled the model
+            target, warm = min(target * growth, _largest_power_of_two(most)), True
         elif is_all:
-            raise _all_failed(computed)
+            raise _all_failed_error(computed)
         else:
-            target *= _GROWTH
+            target *= _GROWTH_FACTOR
     return whole
 
 
@@ -95,22 +101,22 @@ def _is_partial(computed: ComputedBlock) -> bool:
     return StopReason.TIME_LIMIT in reasons or any(reason.is_asked for reason in reasons)
 
 
-def _stopped(stopping: Stopping) -> BaseException:
+def _stop_error(stopping: Stopping) -> BaseException:
     """Return the exception for a run that was stopped before its first member was computed."""
     if stopping.signalled is not None:
-        return ending(stopping.signalled)
+        return stop_exception(stopping.signalled)
     return RunError(
         "the time limit of the run was over before the first member was computed",
         hint="give it more time, or run fewer steps",
     )
 
 
-def _power(most: int) -> int:
+def _largest_power_of_two(most: int) -> int:
     """Return the largest power of two that is at most `most`. Processors handle such block sizes well."""
     return 1 << most.bit_length() - 1
 
 
-def _all_failed(computed: ComputedBlock) -> RunError:
+def _all_failed_error(computed: ComputedBlock) -> RunError:
     """Return the error for a run in which all members failed, with the finding of the first member."""
     failed = computed.failures[0]
     return RunError(
@@ -120,8 +126,8 @@ def _all_failed(computed: ComputedBlock) -> RunError:
     )
 
 
-def _bytes(computed: ComputedBlock) -> int:
+def _largest_output_bytes(computed: ComputedBlock) -> int:
     """Return the size in bytes of the largest output of one member."""
     piece = computed.pieces[0]
-    arrays = flat(piece.results).values()
+    arrays = flatten_members(piece.results).values()
     return max(1, *(array.nbytes // piece.count for array in arrays), np.dtype(float).itemsize)

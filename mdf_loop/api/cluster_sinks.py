@@ -13,14 +13,18 @@ from mdf_loop.api.cluster_job import (
     ConsecutiveMembers,
     FailedMember,
     Job,
-    axes_in_front,
-    flat,
-    flat_lengths,
+    count_member_axes,
+    flatten_lengths,
+    flatten_members,
     with_nan_rows,
 )
 from mdf_loop.api.cluster_pilot import PilotRun
 from mdf_loop.api.gathering import laid_out
-from mdf_loop.api.over_trials import refuse_padding, refuse_with_statistics, told_of
+from mdf_loop.api.over_trials import (
+    build_statistics_results,
+    refuse_padding,
+    refuse_with_statistics,
+)
 from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.errors import RunError, UnsupportedError
 from mdf_loop.ir import Array, StopReason
@@ -58,7 +62,7 @@ class MemberSink(Protocol):
         """Return the results of all accepted blocks."""
 
 
-def _like(template: Results, job: Job, spec: RunSpecification) -> Results:
+def _empty_results_like(template: Results, job: Job, spec: RunSpecification) -> Results:
     """Return empty results with the axes of all members and the other properties of a template."""
     results = copy(template)
     axes: list[Axis] = []
@@ -67,7 +71,7 @@ def _like(template: Results, job: Job, spec: RunSpecification) -> Results:
         axes.append(Axis("batch", values, is_swept=True))
     if spec.values.draws.trials is not None:
         axes.append(Axis("trial", {"trial": np.asarray(spec.values.draws.trials)}))
-    results.axes = (*axes, *template.axes[axes_in_front(template) :])
+    results.axes = (*axes, *template.axes[count_member_axes(template) :])
     results.state = None
     results._arrays, results.lengths, results.loops = {}, {}, {}
     results.not_finite = None
@@ -122,9 +126,9 @@ class MemorySink:
 
     def _parts(self, piece: ConsecutiveMembers) -> Iterator[tuple[_Key, Array]]:
         """Yield the outputs, numbers of rows and loop reports of consecutive members, each with its key."""
-        for name, array in flat(piece.results).items():
+        for name, array in flatten_members(piece.results).items():
             yield ("output", name), array
-        for name, array in flat_lengths(piece.results).items():
+        for name, array in flatten_lengths(piece.results).items():
             yield ("lengths", name), array
         for name, report in piece.results.loops.items():
             for word, codes in (("iterations", report.iterations), ("reasons", report.codes)):
@@ -145,9 +149,9 @@ class MemorySink:
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return the results of all members, with nan for members that were not computed."""
-        results = _like(self._template, self._job, self._spec)
+        results = _empty_results_like(self._template, self._job, self._spec)
         results.stopped_by, results.reason = stopped_by, reason or stopped_by.value
-        shape = tuple(axis.length for axis in results.axes[: axes_in_front(results)])
+        shape = tuple(axis.length for axis in results.axes[: count_member_axes(results)])
         results._arrays = dict(self._of("output", shape))
         results.lengths = self._of("lengths", shape)
         results.loops = self._loops(shape)
@@ -239,7 +243,7 @@ class OverTrialsSink:
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return the statistics over the trials that were added."""
-        like = _like(self._template, self._job, self._spec)
+        like = _empty_results_like(self._template, self._job, self._spec)
         like.loops = dict(self._template.loops)
-        results = told_of(self._statistics, like, stopped_by, reason)
+        results = build_statistics_results(self._statistics, like, stopped_by, reason)
         return laid_out(results, self._spec.values.sweep)

@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 from msgspec import to_builtins
 
-from mdf_loop.api.cluster_job import ComputedBlock, FailedMember, Job, axes_in_front, flat, write
-from mdf_loop.api.cluster_pilot import PilotRun, pilot
+from mdf_loop.api.cluster_job import (
+    ComputedBlock,
+    FailedMember,
+    Job,
+    count_member_axes,
+    flatten_members,
+    write_block,
+)
+from mdf_loop.api.cluster_pilot import PilotRun, run_pilot
 from mdf_loop.api.continued_store import continued_store
 from mdf_loop.api.gathering import laid_out
 from mdf_loop.api.identity import identity
@@ -31,12 +38,12 @@ from mdf_loop.run.recording.regions import CoordinateFunction, Regions, create_r
 from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.run.recording.stored import stored_axes
 from mdf_loop.specification import RunSpecification
-from mdf_loop.sweeps import Grid, definition, part_of
+from mdf_loop.sweeps import Grid, select_members, sweep_definition
 
-_NOTED = 1.0
+_PROGRESS_SECONDS = 1.0
 """Seconds between two updates of the progress that the store records."""
 
-_FAILED = 1000
+_MAX_LISTED_FAILURES = 1000
 """Largest number of failed members that the store names."""
 
 
@@ -83,10 +90,10 @@ class StoreSink:
     ) -> StoreSink:
         """Create a store that contains the first block of members, and return its sink."""
         lease.check_new()
-        template = _of_one(first.computed.pieces[0].results, spec)
+        template = _select_first_member(first.computed.pieces[0].results, spec)
         attributes = {
             "run": _identity(job, prepared, spec),
-            **_written(first.cut),
+            **_partition_attributes(first.cut),
             "outputs": list(template),
             "flags": "",
             "blocks": first.cut.count,
@@ -98,9 +105,14 @@ class StoreSink:
             "draws": template.draws,
         }
         store = create_regions(
-            lease, template, first.cut.shape, first.cut.chunk, _along(template, spec), attributes
+            lease,
+            template,
+            first.cut.shape,
+            first.cut.chunk,
+            _make_coordinate_readers(template, spec),
+            attributes,
         )
-        write(store, first.block, first.computed)
+        write_block(store, first.block, first.computed)
         sink = cls(job, prepared, first.cut, store, lease, {first.block.number})
         sink.failures, sink.not_finite = first.computed.failures, first.computed.not_finite
         return sink
@@ -127,11 +139,13 @@ class StoreSink:
             return None
         template = None
         if continued.damaged_coordinates:
-            template = _of_one(pilot(job, 1, stopping).computed.pieces[0].results, spec)
+            template = _select_first_member(
+                run_pilot(job, 1, stopping).computed.pieces[0].results, spec
+            )
         continued.mend()
         lease.run = continued.store.run
         if template is not None:
-            along = _along(template, spec)
+            along = _make_coordinate_readers(template, spec)
             continued.write_coordinates(lease, coordinates(template), along)
         sink = cls(job, prepared, continued.cut, continued.store, lease, continued.computed)
         sink.not_finite = continued.layout.record.not_finite
@@ -146,9 +160,9 @@ class StoreSink:
         self.done += block.members
         self._blocks += 1
         self.not_finite = earliest((self.not_finite, computed.not_finite))
-        for failure in computed.failures[: _FAILED - len(self._failed)]:
+        for failure in computed.failures[: _MAX_LISTED_FAILURES - len(self._failed)]:
             self._failed[failure.who] = failure.finding.what
-        if monotonic() - self._noted > _NOTED:
+        if monotonic() - self._noted > _PROGRESS_SECONDS:
             self._noted = monotonic()
             self._store.note(self._lease, self._said, {})
 
@@ -191,7 +205,7 @@ class StoreSink:
 # --- metadata of a store --------------------------------------------------------------------------
 
 
-def _written(cut: Partition) -> dict[str, Any]:
+def _partition_attributes(cut: Partition) -> dict[str, Any]:
     """Return the attributes of a store that describe the division of the members into blocks."""
     return {
         "shape": list(cut.shape),
@@ -210,7 +224,7 @@ def _identity(job: Job, prepared: Prepared, spec: RunSpecification) -> dict[str,
     sweep = spec.values.sweep
     digests = {
         f"sweep {name}": digest_of_arrays({name: np.asarray(values)})
-        for name, values in definition(sweep).items()
+        for name, values in sweep_definition(sweep).items()
     }
     trials = spec.values.draws.trials
     return {
@@ -223,7 +237,7 @@ def _identity(job: Job, prepared: Prepared, spec: RunSpecification) -> dict[str,
     }
 
 
-def _of_one(template: Results, spec: RunSpecification) -> Results:
+def _select_first_member(template: Results, spec: RunSpecification) -> Results:
     """Return the results of the first member, with the same axes as the results of all members.
 
     Raises:
@@ -235,11 +249,11 @@ def _of_one(template: Results, spec: RunSpecification) -> Results:
                 f"'{name}' has not one shape in all members, so it cannot be written by many",
                 hint="choose other outputs (only, --only), or give no .zarr output",
             )
-    front = axes_in_front(template)
+    front = count_member_axes(template)
     results = copy(template)
     results._arrays = {
         name: rows[:1].reshape(*(1,) * front, *rows.shape[1:])
-        for name, rows in flat(template).items()
+        for name, rows in flatten_members(template).items()
     }
     results.axes = (
         tuple(
@@ -262,7 +276,9 @@ def _of_one(template: Results, spec: RunSpecification) -> Results:
     return laid_out(results, Grid(first) if first else {})
 
 
-def _along(template: Results, spec: RunSpecification) -> dict[str, CoordinateFunction]:
+def _make_coordinate_readers(
+    template: Results, spec: RunSpecification
+) -> dict[str, CoordinateFunction]:
     """Return a function for each coordinate along an axis of members, by the coordinate's name in the store.
 
     The function returns the coordinate values of a range of members.
@@ -271,9 +287,9 @@ def _along(template: Results, spec: RunSpecification) -> dict[str, CoordinateFun
     known: dict[str, CoordinateFunction] = {}
     for name in sweep:
         if isinstance(sweep, Grid):
-            known[name] = _listed(sweep.along[name])
+            known[name] = _make_value_reader(sweep.along[name])
         else:
-            known[name] = _swept(sweep, name)
+            known[name] = _make_sweep_reader(sweep, name)
     if trials is not None:
         known["trial"] = lambda first, last: np.asarray(trials[first:last])
     dims = {axis.name for axis in template.axes if axis.name != "time"}
@@ -286,11 +302,11 @@ def _along(template: Results, spec: RunSpecification) -> dict[str, CoordinateFun
     return axes
 
 
-def _listed(values: Array) -> CoordinateFunction:
+def _make_value_reader(values: Array) -> CoordinateFunction:
     """Return a function that returns a range of the coordinate `values`."""
     return lambda first, last: values[first:last]
 
 
-def _swept(sweep: Mapping[str, Any], name: str) -> CoordinateFunction:
+def _make_sweep_reader(sweep: Mapping[str, Any], name: str) -> CoordinateFunction:
     """Return a function that returns the swept values of one name for a range of members."""
-    return lambda first, last: np.asarray(part_of(sweep, first, last)[name])
+    return lambda first, last: np.asarray(select_members(sweep, first, last)[name])

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from mdf_loop.api.cluster_job import ComputedBlock, FailedMember, Job, on_worker
-from mdf_loop.api.cluster_pilot import pilot
+from mdf_loop.api.cluster_job import ComputedBlock, FailedMember, Job, run_block_on_worker
+from mdf_loop.api.cluster_pilot import run_pilot
 from mdf_loop.api.cluster_sinks import MemberSink, MemorySink, OverTrialsSink
 from mdf_loop.api.cluster_store import StoreSink
 from mdf_loop.api.prepared import Prepared
@@ -38,7 +38,7 @@ from mdf_loop.specification import RunSpecification
 HEAD_START = 1.0
 """Seconds of the pilot run before worker processes are started, since their start slows it down."""
 
-_NAMED = 10
+_MAX_LISTED_MEMBERS = 10
 """Largest number of failed members that an error names."""
 
 
@@ -49,13 +49,13 @@ def run_on_cluster(prepared: Prepared, spec: RunSpecification) -> Results:
         LoopError: An argument does not fit, or members have failed. The error names these members,
             and its `results` hold the other members.
     """
-    _refuse(spec)
+    _refuse_arguments(spec)
     assert spec.sharing is not None
     check_cluster(spec.sharing.cluster)
-    return with_files(prepared, spec, lambda lease: _computed(prepared, spec, lease))
+    return with_files(prepared, spec, lambda lease: _compute_members(prepared, spec, lease))
 
 
-def _refuse(spec: RunSpecification) -> None:
+def _refuse_arguments(spec: RunSpecification) -> None:
     """Refuse arguments that cannot be combined with a cluster."""
     if not spec.values.sweep and spec.values.draws.trials is None:
         raise InputError(
@@ -72,16 +72,16 @@ def _refuse(spec: RunSpecification) -> None:
             raise InputError(f"a cluster does not take {what}", hint="leave one of them out")
 
 
-def _computed(
+def _compute_members(
     prepared: Prepared, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of all members, and the error that ended the run or the errors of members."""
     job = Job(prepared, spec)
     with (
         Stopping(spec.controls.time_limit) as stopping,
-        _connecting(spec, stopping) as connecting,
+        _open_connection(spec, stopping) as connecting,
     ):
-        sink = _sink(job, prepared, spec, lease, stopping)
+        sink = _open_sink(job, prepared, spec, lease, stopping)
         connecting.begin()
         run = _Run(job, sink, stopping)
         with open_reporter(
@@ -92,7 +92,7 @@ def _computed(
     return run.ended()
 
 
-def _sink(
+def _open_sink(
     job: Job,
     prepared: Prepared,
     spec: RunSpecification,
@@ -105,7 +105,7 @@ def _sink(
         there = StoreSink.found(job, prepared, spec, lease, stopping)
         if there is not None:
             return there
-    first = pilot(job, spec.sharing.block, stopping)
+    first = run_pilot(job, spec.sharing.block, stopping)
     if spec.selection.over_trials.statistics:
         return OverTrialsSink(job, spec, first)
     if lease is not None and spec.shares_store:
@@ -114,7 +114,7 @@ def _sink(
 
 
 @contextmanager
-def _connecting(spec: RunSpecification, stopping: Stopping) -> Iterator[Connecting]:
+def _open_connection(spec: RunSpecification, stopping: Stopping) -> Iterator[Connecting]:
     """Yield a connection that opens while the first members run, and close it at the end of the context."""
     assert spec.sharing is not None
     is_hasty = False
@@ -167,7 +167,7 @@ class _Run:
         assert spec.sharing is not None
         dashboard = dashboard_text(connection.client)
         tasks: Tasks[MemberBlock, ComputedBlock] = Tasks(
-            connection, on_worker, self._job, spec.sharing.retries
+            connection, run_block_on_worker, self._job, spec.sharing.retries
         )
 
         def reason_to_end() -> StopReason | None:
@@ -192,7 +192,7 @@ class _Run:
             return
         try:
             if error is not None:
-                raise error if isinstance(error, LoopError) else _of_worker(error)
+                raise error if isinstance(error, LoopError) else _worker_error(error)
             assert outcome.result is not None
             self._sink.put(block, outcome.result)
             self._failures += outcome.result.failures
@@ -222,20 +222,20 @@ class _Run:
             return None
         failures = sorted(self._failures, key=lambda failure: failure.member)
         error = RunError("members failed")
-        named = [_finding(failure) for failure in failures[:_NAMED]]
+        named = [_member_finding(failure) for failure in failures[:_MAX_LISTED_MEMBERS]]
         if more := len(failures) - len(named):
             named.append(Finding("RunError", f"and {more} more members failed", "", ""))
         error.findings = tuple(named)
         return error
 
 
-def _finding(failure: FailedMember) -> Finding:
+def _member_finding(failure: FailedMember) -> Finding:
     """Return the finding of a failed member, with the member's name in its message."""
     finding = failure.finding
     return replace(finding, what=f"{failure.who}: {finding.what}")
 
 
-def _of_worker(error: Exception) -> RunError:
+def _worker_error(error: Exception) -> RunError:
     """Return the error of a worker that cannot run any block."""
     return RunError(
         f"a worker of the cluster failed: {type(error).__name__}: {error}",

@@ -13,7 +13,7 @@ from mdf_loop.api.describable import Describable
 from mdf_loop.api.fittable import Fittable
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
-from mdf_loop.api.time_steps import differing_steps
+from mdf_loop.api.time_steps import describe_differing_steps
 from mdf_loop.arguments import whole, word
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
@@ -21,14 +21,14 @@ from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.interruption import interruptible
 from mdf_loop.ir import Array, Data, Program
 from mdf_loop.lower.builder import Options
-from mdf_loop.paths import noting
+from mdf_loop.paths import track_read_files
 from mdf_loop.public_call import public_call, public_calls
 from mdf_loop.results.data import Results
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.progress import Callback
 from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.device import DEVICES
-from mdf_loop.sharing import RETRIES
+from mdf_loop.sharing import DEFAULT_RETRIES
 from mdf_loop.specification import specify
 from mdf_loop.user_warnings import warn_user
 
@@ -177,7 +177,7 @@ class CompiledModel(Describable, Fittable):
         memory_limit: float | str | None = None,
         cluster: Any = None,
         block: int | None = None,
-        retries: int = RETRIES,
+        retries: int = DEFAULT_RETRIES,
         on_interrupt: str | None = None,
     ) -> Results:
         """Run one evaluation of the model, or with `steps` the model over time.
@@ -296,7 +296,7 @@ class CompiledModel(Describable, Fittable):
             block=block,
             retries=retries,
         )
-        for sentence in differing_steps(self.prepared, spec):
+        for sentence in describe_differing_steps(self.prepared, spec):
             warn_user(sentence)
         results = interruptible(
             lambda: specified_run.run_specified(self.prepared, spec),
@@ -321,7 +321,7 @@ class CompiledModel(Describable, Fittable):
         from mdf_loop.document.content import content_of
         from mdf_loop.importing.writing import write_model
 
-        with noting(self.document.files):
+        with track_read_files(self.document.files):
             return write_model(content_of(self.document), path)
 
     def save(

@@ -21,8 +21,8 @@ from mdf_loop.run.recording.regions import CoordinateFunction, Regions
 from mdf_loop.run.recording.store_files import list_files
 from mdf_loop.run.recording.store_lease import StoreLease
 
-_ANEW = "begin anew: overwrite=True (--overwrite) without resume"
-_REMEDY = f"put back the store as it was, or {_ANEW}"
+_RESTART_HINT = "begin anew: overwrite=True (--overwrite) without resume"
+_REMEDY = f"put back the store as it was, or {_RESTART_HINT}"
 
 _VERSION = "mdf_loop"
 """Key in the stored run identity of earlier versions, which the number format has replaced."""
@@ -110,9 +110,9 @@ def continued_store(
                 f"the store '{lease.path}' is of {apart}",
                 hint="give the same command, or begin anew without resume",
             )
-        check_environment(f"the store '{lease.path}'", layout.record.environment, _ANEW)
+        check_environment(f"the store '{lease.path}'", layout.record.environment, _RESTART_HINT)
         files = dict(list_files(lease.place))
-        cut = _cut(layout, shape)
+        cut = _read_partition(layout, shape)
     except DamagedError as error:
         raise InputError(f"cannot continue '{lease.path}': {error}", hint=_REMEDY) from None
     record = layout.record
@@ -139,7 +139,7 @@ def continued_store(
     return ContinuedStore(store, layout, cut, frozenset(computed), tuple(leftovers), coordinates)
 
 
-def _cut(layout: RegionLayout, shape: tuple[int, ...]) -> Partition:
+def _read_partition(layout: RegionLayout, shape: tuple[int, ...]) -> Partition:
     """Return the division of the members into blocks that a store records.
 
     Raises:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mdf_loop.api.fitting_to_data import (
-    columns_of,
-    is_of_subjects,
-    of_subject,
+    has_subjects,
+    list_column_names,
+    name_subject_in_errors,
     refuse_columns_of_inputs,
 )
 from mdf_loop.api.prepared import Prepared
@@ -38,13 +38,13 @@ def convert_data(
         InputError: A column cannot be converted to the unit of its output.
         UnknownNameError: A column belongs to no output.
     """
-    if is_of_subjects(data):
+    if has_subjects(data):
         plain = {}
         for name, each in data.items():
-            with of_subject(name):
+            with name_subject_in_errors(name):
                 plain[name] = convert_data(prepared, each, against, likelihood, has_dt=has_dt)
         return plain
-    table = _table(data)
+    table = _to_table(data)
     if not any(map(has_unit, table.values())):
         return data
     return _Columns(prepared, table, against, likelihood, has_dt=has_dt).convert()
@@ -62,7 +62,7 @@ def convert_deviation(prepared: Prepared, value: Any, outputs: Iterable[str], wh
     return convert(value, unit, what, is_difference=True)
 
 
-def _table(data: Any) -> dict[str, Any]:
+def _to_table(data: Any) -> dict[str, Any]:
     """Return the columns of a mapping or a DataFrame, or an empty table for other objects."""
     if isinstance(data, Mapping):
         return {str(name): values for name, values in data.items()}
@@ -91,7 +91,7 @@ class _Columns:
             return
         self._others = RESERVED_COLUMNS
         outputs = output_columns(table) if against is None else against
-        for output, names in columns_of(prepared.document, outputs).items():
+        for output, names in list_column_names(prepared.document, outputs).items():
             column = next((name for name in names if name in table), None)
             if column is not None:
                 self._outputs.setdefault(column, []).append(output)

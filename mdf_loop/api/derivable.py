@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdf_loop import arguments
 from mdf_loop.api.prepared import Prepared
-from mdf_loop.losses import Loss, losses, truncated, wanted
+from mdf_loop.losses import Loss, checked_names, checked_truncation, losses
 from mdf_loop.public_call import public_calls
 from mdf_loop.specification import specify
 
@@ -69,8 +69,10 @@ class Derivable:
         spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed, trials=trials)
         terms = losses(self.prepared.model_units.convert_losses(of))
         stops = arguments.names(stop, "stop")
-        named = DifferentiatedNames(self.prepared, _outputs_of(terms), wanted(wrt), spec, stops)
-        return Differentiated(terms, named, truncated(truncate))
+        named = DifferentiatedNames(
+            self.prepared, _outputs_of(terms), checked_names(wrt), spec, stops
+        )
+        return Differentiated(terms, named, checked_truncation(truncate))
 
     def gradient(
         self,
@@ -159,7 +161,9 @@ class Derivable:
         from mdf_loop.api.jacobian import jacobian
 
         spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
-        named = DifferentiatedNames(self.prepared, arguments.names(of, "of"), wanted(wrt), spec)
+        named = DifferentiatedNames(
+            self.prepared, arguments.names(of, "of"), checked_names(wrt), spec
+        )
         return jacobian(named, named.specification(set, inputs))
 
     def hessian(
@@ -194,7 +198,7 @@ class Derivable:
 
         terms = losses(self.prepared.model_units.convert_losses(of))
         spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
-        named = DifferentiatedNames(self.prepared, _outputs_of(terms), wanted(wrt), spec)
+        named = DifferentiatedNames(self.prepared, _outputs_of(terms), checked_names(wrt), spec)
         return hessian(named, terms, named.specification(set, inputs))
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
-from mdf_loop.html_tables import html_table, limited, short_text
+from mdf_loop.html_tables import html_table, limit_rows, short_text
 from mdf_loop.ir import OutputRole, Program, Shape, type_text
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.port_values import find_default
@@ -70,8 +70,8 @@ class ModelDescription(Struct, frozen=True):
     def of(cls, prepared: Prepared) -> ModelDescription:
         """Return the description of a model for the default values of its inputs."""
         document, units = prepared.document, prepared.units
-        written = _written_values(document)
-        types = _types(prepared, tuple(written))
+        written = _read_defaults(document)
+        types = _infer_types(prepared, tuple(written))
         items = {
             name: Description(*types.get(name, ("", None)), units.get(name, ""), default)
             for name, default in written.items()
@@ -79,7 +79,7 @@ class ModelDescription(Struct, frozen=True):
         program = prepared.program_of(Selection())
         return cls(
             document.name,
-            dict(_inputs(prepared, program)),
+            dict(_describe_inputs(prepared, program)),
             {name: item for name, item in items.items() if not is_state(document, name)},
             {name: item for name, item in items.items() if is_state(document, name)},
             {
@@ -100,7 +100,7 @@ class ModelDescription(Struct, frozen=True):
         return {title: items for title, items in groups.items() if items}
 
     def __str__(self) -> str:
-        rows = limited(_rows(self.groups), name_column=1)
+        rows = limit_rows(_build_rows(self.groups), name_column=1)
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
         return "\n".join(
@@ -110,10 +110,10 @@ class ModelDescription(Struct, frozen=True):
     def to_html(self) -> str:
         """Return the descriptions as a table in HTML."""
         head = ("", "name", "type", "unit", "default")
-        return html_table(f"model {self.name}", head, _rows(self.groups), name_column=1)
+        return html_table(f"model {self.name}", head, _build_rows(self.groups), name_column=1)
 
 
-def _rows(groups: Mapping[str, Mapping[str, Description]]) -> list[tuple[str, ...]]:
+def _build_rows(groups: Mapping[str, Mapping[str, Description]]) -> list[tuple[str, ...]]:
     """Return the rows of a table of all descriptions."""
     return [
         (title if k == 0 else "", name, item.type, item.unit, short_text(item.default))
@@ -122,7 +122,7 @@ def _rows(groups: Mapping[str, Mapping[str, Description]]) -> list[tuple[str, ..
     ]
 
 
-def _inputs(prepared: Prepared, program: Program) -> Iterable[tuple[str, Description]]:
+def _describe_inputs(prepared: Prepared, program: Program) -> Iterable[tuple[str, Description]]:
     """Yield the name and the description of each input, in the order of the document."""
     values = {entry.value.name: entry.value for entry in program.inputs}
     for port in open_ports(prepared.document):
@@ -136,7 +136,7 @@ def _inputs(prepared: Prepared, program: Program) -> Iterable[tuple[str, Descrip
         yield port.name, Description(dtype, shape, prepared.units.get(port.name, ""), default)
 
 
-def _written_values(document: Document) -> dict[str, Any]:
+def _read_defaults(document: Document) -> dict[str, Any]:
     """Return the value or initial value of each parameter in the document, by `node.parameter`."""
     return {
         f"{node.id}.{parameter.id}": parameter.value
@@ -148,18 +148,18 @@ def _written_values(document: Document) -> dict[str, Any]:
     }
 
 
-def _types(prepared: Prepared, names: tuple[str, ...]) -> _Types:
+def _infer_types(prepared: Prepared, names: tuple[str, ...]) -> _Types:
     """Return the dtype and shape of parameters. Omit parameters that a run cannot record."""
     with suppress(LoopError):
-        return _types_of(prepared, names)
+        return _read_types(prepared, names)
     types: dict[str, tuple[str, Shape]] = {}
     for name in names:
         with suppress(LoopError):
-            types |= _types_of(prepared, (name,))
+            types |= _read_types(prepared, (name,))
     return types
 
 
-def _types_of(prepared: Prepared, names: tuple[str, ...]) -> _Types:
+def _read_types(prepared: Prepared, names: tuple[str, ...]) -> _Types:
     """Return the dtype and shape of parameters from a program that records all of them.
 
     Raises:

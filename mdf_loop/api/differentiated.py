@@ -11,13 +11,13 @@ import numpy as np
 
 from mdf_loop.api.differentiation import DifferentiatedNames
 from mdf_loop.api.gathering import seed_of
-from mdf_loop.api.gradient_check import checked
-from mdf_loop.api.gradient_file import program_of_file
+from mdf_loop.api.gradient_check import check_gradient
+from mdf_loop.api.gradient_file import build_file_program
 from mdf_loop.api.members import run_members
 from mdf_loop.api.nonfinite_derivatives import has_nonfinite, warn_of_gradient
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.errors import InputError
-from mdf_loop.interruption import interruptible, with_results
+from mdf_loop.interruption import attach_results, interruptible
 from mdf_loop.ir import Array, Program
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.losses import Loss
@@ -99,14 +99,14 @@ class Differentiated:
             gradient = self._gradient(spec, bound, sweep)
             in_steps = self._names_in_steps(gradient, spec, bound)
             if in_steps:
-                warn_user(_sentence_of_steps(in_steps))
+                warn_user(_step_warning(in_steps))
             warn_of_gradient(gradient)
             if not check:
                 return gradient
             try:
                 return replace(gradient, check=self._check(gradient, spec, bound, in_steps))
             except KeyboardInterrupt as interrupt:
-                raise with_results(interrupt, gradient) from None
+                raise attach_results(interrupt, gradient) from None
 
         return interruptible(compute, on_interrupt, lambda _: "the derivatives were not checked")
 
@@ -136,8 +136,8 @@ class Differentiated:
         arrays = {name: np.asarray(changes[t]) for name, t in self.named.inputs.items()}
         if bound.streams.trials is not None:
             trials = len(bound.streams.trials)
-            value = _over_trials(value, trials)
-            arrays = {name: _over_trials(array, trials) for name, array in arrays.items()}
+            value = _sum_over_trials(value, trials)
+            arrays = {name: _sum_over_trials(array, trials) for name, array in arrays.items()}
             if not bound.members:
                 value, arrays = value[0], {name: array[0] for name, array in arrays.items()}
         if isinstance(sweep, Grid):
@@ -201,7 +201,9 @@ class Differentiated:
 
         trials = spec.values.draws.trials is not None
         at = self.named.at(bound)
-        return checked(gradient, at, self.losses, self.named.outputs, runs, int(trials), in_steps)
+        return check_gradient(
+            gradient, at, self.losses, self.named.outputs, runs, int(trials), in_steps
+        )
 
     def _made(
         self,
@@ -285,10 +287,10 @@ class Differentiated:
     ) -> tuple[Program, dict[str, Array]]:
         """Return the program of an ONNX file with derivatives, and the defaults of its inputs."""
         spec = self.named.specification(set, inputs)
-        return program_of_file(self.named, self.losses, spec, self.named.bound(spec), self._most)
+        return build_file_program(self.named, self.losses, spec, self.named.bound(spec), self._most)
 
 
-def _sentence_of_steps(names: Sequence[str]) -> str:
+def _step_warning(names: Sequence[str]) -> str:
     """Return a warning of derivatives that are 0.0 because iteration counts and comparisons are fixed."""
     listed = ", ".join(f"'{name}'" for name in names)
     verb = "derivatives by {} are" if len(names) > 1 else "derivative by {} is"
@@ -299,7 +301,7 @@ def _sentence_of_steps(names: Sequence[str]) -> str:
     )
 
 
-def _over_trials(array: Array, trials: int) -> Array:
+def _sum_over_trials(array: Array, trials: int) -> Array:
     """Return the sums over trials of an array whose first axis is members times trials."""
     sums: Array = array.reshape(-1, trials, *array.shape[1:]).sum(axis=1)
     return sums

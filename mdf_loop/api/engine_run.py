@@ -57,13 +57,17 @@ def engine_results(
             arrays, engine_run.loops, "cpu", precision, units=units, dims=dims, seed=seed
         )
     else:
-        results = _over_time(engine_run, items, arrays, spec, units=units, dims=dims, seed=seed)
+        results = _build_results_over_time(
+            engine_run, items, arrays, spec, units=units, dims=dims, seed=seed
+        )
     if spec.controls.nan is None:
-        results.not_finite = finite_check.in_engine(results, _unrun(engine_run, items, every))
+        results.not_finite = finite_check.in_engine(
+            results, _count_unrun_rows(engine_run, items, every)
+        )
     return results
 
 
-def _over_time(
+def _build_results_over_time(
     engine_run: EngineRun,
     items: Mapping[str, Item],
     arrays: Mapping[str, Array],
@@ -90,7 +94,9 @@ def _over_time(
     )
 
 
-def _unrun(engine_run: EngineRun, items: Mapping[str, Item], every: int) -> dict[str, Array]:
+def _count_unrun_rows(
+    engine_run: EngineRun, items: Mapping[str, Item], every: int
+) -> dict[str, Array]:
     """Return, by output, the number of recorded rows before the first run of the output's node."""
     first: dict[str, int] = {}
     for step, sets in enumerate(engine_run.execution_list):

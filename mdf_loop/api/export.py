@@ -27,7 +27,7 @@ def evaluation_as_onnx(
 
     program = read(prepared.document, inputs, options=prepared.options)
     keys = {e.value.name: e.default for e in program.inputs if e.role is InputRole.KEYS}
-    onnx_model = _written(program, keys, stated_shapes(prepared.document))
+    onnx_model = _to_onnx_model(program, keys, stated_shapes(prepared.document))
     if origin and prepared.options.precision == "float64":
         add_origin(onnx_model, prepared.document)
     return onnx_model
@@ -41,7 +41,7 @@ def run_as_onnx(prepared: Prepared, spec: RunSpecification) -> Any:
     Raises:
         InputError: The model cannot be run over time with these arguments.
     """
-    bound = _bound(prepared, spec)
+    bound = _bind_values_or_types(prepared, spec)
     programs = read_over_time(prepared.document, bound, prepared.options, spec)
     flags = programs.later.output_names(OutputRole.HAS_RUN)
     recorded = (*programs.recorded, *(flags[n] for n in programs.recorded if n in flags))
@@ -53,10 +53,10 @@ def run_as_onnx(prepared: Prepared, spec: RunSpecification) -> Any:
         **control_inputs(spec.steps, spec.dt, prepared.options.precision),
     }
     known = [e.value.name for e in program.inputs if e.role is not InputRole.PORT]
-    return _written(program, {name: state_values[name] for name in known}, {})
+    return _to_onnx_model(program, {name: state_values[name] for name in known}, {})
 
 
-def _bound(prepared: Prepared, spec: RunSpecification) -> BoundValues:
+def _bind_values_or_types(prepared: Prepared, spec: RunSpecification) -> BoundValues:
     """Return the bound inputs of a run. A missing required input is bound by its type alone."""
     try:
         return prepared.bound(spec)
@@ -64,7 +64,9 @@ def _bound(prepared: Prepared, spec: RunSpecification) -> BoundValues:
         return BoundValues.of(bind_types(prepared.document, spec.values.inputs, prepared.options))
 
 
-def _written(program: Program, defaults: Mapping[str, Array], stated: Mapping[str, Any]) -> Any:
+def _to_onnx_model(
+    program: Program, defaults: Mapping[str, Array], stated: Mapping[str, Any]
+) -> Any:
     """Return a program as an ONNX model with default values for inputs and the stated shapes."""
     from mdf_loop.emit import portable, to_onnx
 

@@ -24,7 +24,7 @@ from mdf_loop.specification import Values
 
 _Flags = Mapping[str, Data]
 
-_WORDS = re.compile(r"(?<![a-z_])(nan|inf|infinity)(?![a-z_])", re.IGNORECASE)
+_NONFINITE_PATTERN = re.compile(r"(?<![a-z_])(nan|inf|infinity)(?![a-z_])", re.IGNORECASE)
 """Pattern of the words for numbers that are not finite (`nan`, `inf`, `infinity`) in an expression."""
 
 
@@ -78,7 +78,7 @@ def over_time(
     place = find_in_outputs(results, {**unrun, **reduced})
     if place is not None:
         return place
-    hidden = (name for name in states if not _starts_so(prepared, values, name))
+    hidden = (name for name in states if not _starts_nonfinite(prepared, values, name))
     return find_in_states({name: states[name] for name in hidden})
 
 
@@ -105,7 +105,7 @@ def _last_rows(results: Results) -> Iterable[Array]:
             yield np.asarray(rows[(*(slice(None),) * axes.index("time"), slice(-1, None))])
 
 
-def _starts_so(prepared: Prepared, values: Values, label: str) -> bool:
+def _starts_nonfinite(prepared: Prepared, values: Values, label: str) -> bool:
     """Return True if a state is nan or infinite initially."""
     if values.state is not None:
         return not is_finite(np.asarray(values.state.get(label, 0.0)))
@@ -118,7 +118,7 @@ def _starts_so(prepared: Prepared, values: Values, label: str) -> bool:
             # The state belongs to an output or a function, whose first value is computed.
             return False
     if isinstance(start, str):
-        return _WORDS.search(start) is not None
+        return _NONFINITE_PATTERN.search(start) is not None
     array = np.asarray(start)
     return array.dtype.kind == "f" and not is_finite(array)
 

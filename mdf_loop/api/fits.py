@@ -14,10 +14,10 @@ from mdf_loop.api.fitted_times import fit_times
 from mdf_loop.api.fitted_together import fit_together
 from mdf_loop.api.fitting_to_data import (
     FitRequest,
-    free_parameters,
-    is_of_subjects,
-    of_subject,
-    subjects_of,
+    build_parameter_space,
+    has_subjects,
+    name_subject_in_errors,
+    split_subjects,
 )
 from mdf_loop.cluster.clients import connect
 from mdf_loop.cluster.environment import check_environment, environment_versions
@@ -26,12 +26,12 @@ from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.observed import read_table
 from mdf_loop.ir import StopReason
-from mdf_loop.paths import noting
+from mdf_loop.paths import track_read_files
 from mdf_loop.results.fit import Fit, Fits
 from mdf_loop.run.control.progress import open_reporter
 from mdf_loop.run.control.stopping import Stopping
-from mdf_loop.sharing import RETRIES
-from mdf_loop.signals import count_interrupt, ending
+from mdf_loop.sharing import DEFAULT_RETRIES
+from mdf_loop.signals import count_interrupt, stop_exception
 
 
 def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
@@ -40,46 +40,48 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
     Raises:
         LoopError: An argument does not fit the model or the data. The message names the argument.
     """
-    free = free_parameters(model, request)
-    if request.shared and not is_of_subjects(request.data):
+    free = build_parameter_space(model, request)
+    if request.shared and not has_subjects(request.data):
         raise InputError("shared ties subjects, but the data are of one", hint="leave it out")
     if request.cluster is None:
-        return _fit(model, request, free)
+        return _fit_subjects(model, request, free)
     with connect(request.cluster, request.time_limit) as connection:
         request = replace(request, cluster=None, connection=connection)
         if connection.deadline is not None:
             request = replace(request, time_limit=max(connection.deadline - monotonic(), 0.0))
-        return _fit(model, request, free)
+        return _fit_subjects(model, request, free)
 
 
-def progress_of(fitted: Fit | Fits) -> str:
+def describe_progress(fitted: Fit | Fits) -> str:
     """Return a text about the progress of an interrupted fit, such as `the best of 300 evaluations`."""
     if isinstance(fitted, Fit):
         return f"the best of {fitted.evaluations} evaluations"
     return f"fits of {', '.join(fitted) or 'no subject'}"
 
 
-def _fit(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit | Fits:
+def _fit_subjects(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit | Fits:
     """Return the fit of one subject, or the separate or joint fits of several subjects."""
-    if not is_of_subjects(request.data):
-        return _one(model, request, free)
+    if not has_subjects(request.data):
+        return _fit_subject(model, request, free)
     if request.shared:
         return fit_together(model, request, free)
-    each = _one_by_one if request.connection is None else _side_by_side
+    each = _fit_sequentially if request.connection is None else _fit_in_parallel
     fits = each(model, request, free)
     return Fits(fits, read_from=frozenset().union(*(fit.read_from for fit in fits.values())))
 
 
-def _one_by_one(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
+def _fit_sequentially(
+    model: Derivable, request: FitRequest, free: ParameterSpace
+) -> dict[str, Fit]:
     """Fit subjects one after the other, and stop after the first interrupted fit."""
     fits: dict[str, Fit] = {}
     began = perf_counter()
-    for name, each in subjects_of(request):
+    for name, each in split_subjects(request):
         if each.time_limit is not None:
             each = replace(each, time_limit=max(each.time_limit - (perf_counter() - began), 0.0))
         try:
-            with of_subject(name):
-                fits[name] = _one(model, each, free)
+            with name_subject_in_errors(name):
+                fits[name] = _fit_subject(model, each, free)
         except KeyboardInterrupt:
             if not fits:
                 raise
@@ -90,12 +92,12 @@ def _one_by_one(model: Derivable, request: FitRequest, free: ParameterSpace) -> 
     return fits
 
 
-def _one(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
+def _fit_subject(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
     """Return the fit of one subject to curves, to reaction times, or by a user-defined objective."""
     way = fit_times if request.likelihood else fit_curves
     if request.objective is not None:
         way = fit_objective
-    with noting(model.prepared.document.files) as files:
+    with track_read_files(model.prepared.document.files) as files:
         single_fit = way(model, request, free)
     return dataclasses.replace(single_fit, read_from=frozenset(files))
 
@@ -103,39 +105,44 @@ def _one(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
 # --- on a cluster ---------------------------------------------------------------------------------
 
 
-def _side_by_side(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
+def _fit_in_parallel(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
     """Fit subjects in parallel on the workers of a cluster."""
     assert request.connection is not None
     fits: dict[str, Fit] = {}
-    with Stopping(request.time_limit) as stopping, noting(model.prepared.document.files) as files:
+    with (
+        Stopping(request.time_limit) as stopping,
+        track_read_files(model.prepared.document.files) as files,
+    ):
         items = [
             (name, replace(each, data=read_table(each.data), connection=None, progress=False))
-            for name, each in subjects_of(request)
+            for name, each in split_subjects(request)
         ]
         shared = (model, free, environment_versions())
-        tasks: Tasks[_Subject, Fit] = Tasks(request.connection, _on_worker, shared, RETRIES)
+        tasks: Tasks[_Subject, Fit] = Tasks(
+            request.connection, _fit_on_worker, shared, DEFAULT_RETRIES
+        )
         name = model.prepared.document.graph.id
         with open_reporter(request.progress, len(items), 0, "subjects", name) as reporter:
             for outcome in tasks.outcomes(items, lambda: stopping.reason):
                 subject = outcome.item[0]
                 if outcome.error is not None:
-                    with of_subject(subject):
+                    with name_subject_in_errors(subject):
                         raise outcome.error
                 assert outcome.result is not None
                 fits[subject] = dataclasses.replace(outcome.result, read_from=frozenset(files))
                 if not reporter.update(len(fits)):
                     stopping.ask(StopReason.INTERRUPTED)
     if not fits and stopping.reason is not None:
-        raise ending(stopping.reason)
+        raise stop_exception(stopping.reason)
     return {name: fits[name] for name, _ in items if name in fits}
 
 
 _Subject = tuple[str, FitRequest]
 
 
-def _on_worker(shared: tuple[Derivable, ParameterSpace, dict[str, str]], item: _Subject) -> Fit:
+def _fit_on_worker(shared: tuple[Derivable, ParameterSpace, dict[str, str]], item: _Subject) -> Fit:
     """Return the fit of one subject on a worker of a cluster."""
     model, free, request = shared
     check_environment(request, "of this subject")
-    with of_subject(item[0]):
-        return _one(model, item[1], free)
+    with name_subject_in_errors(item[0]):
+        return _fit_subject(model, item[1], free)

@@ -92,7 +92,7 @@ class Fittable(Derivable):
             KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the best fit so far, or None.
         """
         from mdf_loop.api.data_units import convert_data
-        from mdf_loop.api.fits import fit, progress_of
+        from mdf_loop.api.fits import describe_progress, fit
         from mdf_loop.api.fitting_to_data import FitRequest
         from mdf_loop.api.nonfinite_derivatives import warn_of_fits
         from mdf_loop.results.fit import Fit
@@ -119,6 +119,6 @@ class Fittable(Derivable):
             time_limit=time_limit,
             cluster=cluster,
         )
-        result = interruptible(lambda: fit(self, request), on_interrupt, progress_of)
+        result = interruptible(lambda: fit(self, request), on_interrupt, describe_progress)
         warn_of_fits([result] if isinstance(result, Fit) else result.values())
         return result

@@ -7,8 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from mdf_loop.api.derivable import Derivable
-from mdf_loop.api.fitted_report import Report, criteria
-from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, observed_by, refuse_few
+from mdf_loop.api.fitted_report import Report, compute_criteria
+from mdf_loop.api.fitting_to_data import (
+    FitRequest,
+    build_fitted_model,
+    match_data,
+    refuse_too_few_data,
+)
 from mdf_loop.document.units import TIME
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
@@ -31,7 +36,7 @@ from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
 from mdf_loop.results.fit import Fit
 from mdf_loop.results.fit_data import Curve
-from mdf_loop.sweeps import evenly
+from mdf_loop.sweeps import generate_sobol_points
 
 
 def fit_curves(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
@@ -43,14 +48,16 @@ def fit_curves(model: Derivable, request: FitRequest, free: ParameterSpace) -> F
     if request.method == "gradient":
         raise InputError("curves cannot be fitted by gradient", hint="leave method out")
     size = len(free.elements)
-    part = part_of(model, request, free, np.arange(size))
+    part = build_curve_term(model, request, free, np.arange(size))
     with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch:
         squares = LeastSquaresObjective([part], size, watch)
-        optimum = search(squares, free, request, watch)
-        return told(Report(model, request, optimum, watch), squares)[0]
+        optimum = search_optima(squares, free, request, watch)
+        return build_fits(Report(model, request, optimum, watch), squares)[0]
 
 
-def part_of(model: Derivable, request: FitRequest, free: ParameterSpace, own: Array) -> CurveTerm:
+def build_curve_term(
+    model: Derivable, request: FitRequest, free: ParameterSpace, own: Array
+) -> CurveTerm:
     """Return the residual term of a subject, which compares the model with the data.
 
     Args:
@@ -62,15 +69,15 @@ def part_of(model: Derivable, request: FitRequest, free: ParameterSpace, own: Ar
     Raises:
         InputError: There are more parameters than data, or a row of the data does not fit.
     """
-    observations = observed_by(model, request, request.data)
-    refuse_few(len(own), observations.count)
+    observations = match_data(model, request, request.data)
+    refuse_too_few_data(len(own), observations.count)
     outputs = [each.output for each in observations.parts]
-    fitted = fitted_model(model, request, observations.steps, outputs)
+    fitted = build_fitted_model(model, request, observations.steps, outputs)
     fitted.check_method(free.values(np.full(len(own), 0.5)), request.method)
     return CurveTerm(fitted, free, own, observations)
 
 
-def search(
+def search_optima(
     squares: LeastSquaresObjective, free: ParameterSpace, request: FitRequest, watch: FitMonitor
 ) -> SearchResult:
     """Minimize the sum of squares from several starts, and return all optima."""
@@ -80,7 +87,9 @@ def search(
             return free.normalize(request.start)[None]
         if request.method == "differential_evolution":
             return minimize_by_evolution(squares.costs, squares.size, request.seed).point[None]
-        return rank_points(evenly(request.points, squares.size, request.seed), squares.costs)
+        return rank_points(
+            generate_sobol_points(request.points, squares.size, request.seed), squares.costs
+        )
 
     def run() -> list[Optimum]:
         begin = starts()[: request.polish]
@@ -90,7 +99,7 @@ def search(
     return run_search(run, watch)
 
 
-def told(report: Report, squares: LeastSquaresObjective) -> list[Fit]:
+def build_fits(report: Report, squares: LeastSquaresObjective) -> list[Fit]:
     """Return the fit of each subject from a finished least-squares search."""
     best = report.optimum.best
     observed = [part.observations for part in squares.parts]
@@ -99,10 +108,10 @@ def told(report: Report, squares: LeastSquaresObjective) -> list[Fit]:
     variance = 1.0 if exact else best.cost / freedom if freedom else np.inf
     jacobian = squares.jacobian(best.point)
     uncertainty = uncertainty_from_jacobian(jacobian, variance, None if exact else freedom)
-    return [_of_part(report, part, uncertainty) for part in squares.parts]
+    return [_build_fit(report, part, uncertainty) for part in squares.parts]
 
 
-def _of_part(report: Report, part: CurveTerm, uncertainty: Uncertainty) -> Fit:
+def _build_fit(report: Report, part: CurveTerm, uncertainty: Uncertainty) -> Fit:
     """Return the fit of one subject from a finished least-squares search of all subjects."""
     point, count = report.optimum.best.point[part.indices], part.observations.count
     rows = part.residuals(point[None])[0]
@@ -117,18 +126,18 @@ def _of_part(report: Report, part: CurveTerm, uncertainty: Uncertainty) -> Fit:
         steps=part.observations.steps,
         sse=sse,
         residual_sd=float(np.sqrt(sse / max(count - len(point), 1))),
-        **criteria(
+        **compute_criteria(
             normal_negative_log_likelihood(sse, part.factors, exact=exact),
             len(point) + (not exact),
             count,
         ),
         nonfinite_derivatives=tuple(sorted(part.nonfinite)),
         dropped=part.observations.dropped,
-        curves=tuple(_curves(part, point, report.request.spec.dt, unit)),
+        curves=tuple(_build_curves(part, point, report.request.spec.dt, unit)),
     )
 
 
-def _curves(part: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
+def _build_curves(part: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
     """Yield the fitted curve of each observed output at a point of the search, with data and residuals."""
     outputs = part.model.outputs(part.free.values(point[None]))
     unit = "" if dt is None else unit

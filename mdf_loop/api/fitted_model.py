@@ -9,29 +9,29 @@ import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.api.differentiation import DifferentiatedNames
-from mdf_loop.api.jacobian import Jacobian, jacobian_of
-from mdf_loop.api.members import run_what_can, with_member
+from mdf_loop.api.jacobian import Jacobian, cached_jacobian
+from mdf_loop.api.members import run_members_with_nan, with_member
 from mdf_loop.api.prepared import Prepared
-from mdf_loop.api.suited_method import program_of, refuse_draws, warn_of_steps
+from mdf_loop.api.suited_method import read_program, refuse_draws, warn_of_steps
 from mdf_loop.cached_property import cached_property
 from mdf_loop.cluster.clients import Connection
 from mdf_loop.cluster.environment import check_environment, environment_versions
 from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.ir import Array, StopReason
-from mdf_loop.sharing import RETRIES
+from mdf_loop.sharing import DEFAULT_RETRIES
 from mdf_loop.specification import RunSpecification, Selection
 
-AT_ONCE = 1 << 26
+MAX_SWEEP_BYTES = 1 << 26
 """Largest total size of the outputs of one sweep, in bytes."""
 
-RUNS = 100
+ASSUMED_RUNS = 100
 """Approximate number of runs of a fit, from which the runs decide whether machine code pays off."""
 
-PARTS = 16
+CLUSTER_PARTS = 16
 """Number of parts into which members are divided for the workers of a cluster."""
 
-NEAR = 1e-6
+RELATIVE_STEP = 1e-6
 """Relative step of central differences, for models without exact derivatives."""
 
 
@@ -39,11 +39,13 @@ _Part = tuple[int, dict[str, Array]]
 """Number of the first of several consecutive members, and the parameter values of these members."""
 
 
-def _on_worker(shared: tuple[Prepared, RunSpecification, dict[str, str]], part: _Part) -> Any:
+def _run_part_on_worker(
+    shared: tuple[Prepared, RunSpecification, dict[str, str]], part: _Part
+) -> Any:
     """Return the outputs of a part of the members on a worker of a cluster."""
     prepared, spec, output_names = shared
     check_environment(output_names, "of this fit")
-    return run_what_can(prepared, spec, part[1])
+    return run_members_with_nan(prepared, spec, part[1])
 
 
 class FittedModel:
@@ -67,14 +69,17 @@ class FittedModel:
     ) -> None:
         self.prepared = prepared
         self.names = tuple(outputs)
-        self.spec = replace(spec, selection=Selection(only=self.names), runs=RUNS)
+        self.spec = replace(spec, selection=Selection(only=self.names), runs=ASSUMED_RUNS)
         self.free = tuple(free)
         self._member: int | None = None
         self._connection = connection
         self._tasks: Tasks[_Part, dict[str, Array]] | None = None
         if connection is not None:
             self._tasks = Tasks(
-                connection, _on_worker, (prepared, self.spec, environment_versions()), RETRIES
+                connection,
+                _run_part_on_worker,
+                (prepared, self.spec, environment_versions()),
+                DEFAULT_RETRIES,
             )
         self.without: str = ""
 
@@ -86,9 +91,9 @@ class FittedModel:
         batches: list[dict[str, Array]] = []
         done = 0
         while done < count:
-            size = 1 if self._member is None else max(1, AT_ONCE // max(self._member, 1))
+            size = 1 if self._member is None else max(1, MAX_SWEEP_BYTES // max(self._member, 1))
             sweep = {name: rows[done : done + size] for name, rows in members.items()}
-            batches.append(run_what_can(self.prepared, self.spec, sweep))
+            batches.append(run_members_with_nan(self.prepared, self.spec, sweep))
             done += len(next(iter(sweep.values())))
             if self._member is None:
                 self._member = sum(array.nbytes for array in batches[0].values())
@@ -98,7 +103,7 @@ class FittedModel:
         self, tasks: Tasks[_Part, dict[str, Array]], members: Mapping[str, Array], count: int
     ) -> dict[str, Array]:
         """Return the outputs of all members, which the workers of a cluster compute in several parts."""
-        size = -(-count // PARTS)
+        size = -(-count // CLUSTER_PARTS)
         parts = [
             (place, {name: rows[place : place + size] for name, rows in members.items()})
             for place in range(0, count, size)
@@ -111,7 +116,7 @@ class FittedModel:
         for place, rows in parts:
             # The deadline has passed: perhaps the cluster has no worker.
             if place not in outputs_by_part:
-                outputs_by_part[place] = run_what_can(self.prepared, self.spec, rows)
+                outputs_by_part[place] = run_members_with_nan(self.prepared, self.spec, rows)
         there = [arrays for arrays in outputs_by_part.values() if not isinstance(arrays, LoopError)]
         if not there:
             raise outputs_by_part[0]
@@ -160,7 +165,7 @@ class FittedModel:
         if method == "least_squares":
             return
         try:
-            program = program_of(self._named, self.spec.values, values)
+            program = read_program(self._named, self.spec.values, values)
         except UnsupportedError:  # the run or its derivatives raise the error
             return
         refuse_draws(program)
@@ -175,14 +180,14 @@ class FittedModel:
     @cached_property
     def _jacobian(self) -> Jacobian:
         """Prepared Jacobian of the selected outputs by the free parameters."""
-        return jacobian_of(self._named)
+        return cached_jacobian(self._named)
 
     def _differences(self, values: Mapping[str, Array]) -> dict[tuple[str, str], Array]:
         """Return central differences by all elements of the free parameters, one sweep per parameter."""
         differences = {}
         for name, value in values.items():
             value = np.asarray(value)
-            steps = NEAR * np.maximum(np.abs(value).ravel(), 1.0)
+            steps = RELATIVE_STEP * np.maximum(np.abs(value).ravel(), 1.0)
             moves = (np.eye(value.size) * steps).reshape(value.size, *value.shape)
             rows = {name: np.concatenate([value + moves, value - moves])}
             others = {n: np.stack([v] * 2 * value.size) for n, v in values.items() if n != name}

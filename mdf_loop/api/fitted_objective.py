@@ -9,10 +9,10 @@ import numpy as np
 
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_report import Report
-from mdf_loop.api.fitting_to_data import FitRequest, fitted_model
+from mdf_loop.api.fitting_to_data import FitRequest, build_fitted_model
 from mdf_loop.api.members import with_member
 from mdf_loop.api.nonfinite_derivatives import has_nonfinite
-from mdf_loop.api.suited_method import program_of, warn_of_steps
+from mdf_loop.api.suited_method import read_program, warn_of_steps
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.search import (
@@ -28,7 +28,7 @@ from mdf_loop.ir import Array
 from mdf_loop.reading.names import named_items
 from mdf_loop.results.fit import Fit
 from mdf_loop.specification import Selection
-from mdf_loop.sweeps import evenly
+from mdf_loop.sweeps import generate_sobol_points
 
 Costs = Callable[[Array], Array]
 
@@ -65,7 +65,7 @@ def fit_objective(model: Derivable, request: FitRequest, free: ParameterSpace) -
 
         if isinstance(way, _TermObjective) and request.method is None:
             way.warn_of_steps(free.values(np.full(len(free.elements), 0.5)))
-        optimum = run_search(lambda: _found(way, costs, request, free, watch), watch)
+        optimum = run_search(lambda: _search(way, costs, request, free, watch), watch)
         by_gradient = in_words and request.method != "differential_evolution"
         method = "descent by the gradient" if by_gradient else "differential evolution"
         names = tuple(sorted(way.nonfinite)) if isinstance(way, _TermObjective) else ()
@@ -73,7 +73,7 @@ def fit_objective(model: Derivable, request: FitRequest, free: ParameterSpace) -
         return report.of(free, None, method, nonfinite_derivatives=names)
 
 
-def _found(
+def _search(
     way: _TermObjective | _FunctionObjective,
     costs: Costs,
     request: FitRequest,
@@ -85,7 +85,7 @@ def _found(
     if request.start is not None:
         begin = free.normalize(request.start)[None]
     else:
-        begin = rank_points(evenly(request.points, size, request.seed), costs)
+        begin = rank_points(generate_sobol_points(request.points, size, request.seed), costs)
     check_parameters_have_effect(
         free, begin[: request.polish], lambda points: costs(points)[:, None]
     )
@@ -126,7 +126,7 @@ class _TermObjective:
     def warn_of_steps(self, values: Mapping[str, Array]) -> None:
         """Warn if outputs change only in steps, since the search uses derivatives."""
         named = self._differentiated.named
-        warn_of_steps(named, program_of(named, self._values, values))
+        warn_of_steps(named, read_program(named, self._values, values))
 
     def costs(self, points: Array) -> Array:
         """Return the value of the objective at each point."""
@@ -155,7 +155,7 @@ class _FunctionObjective:
     def __init__(self, model: Derivable, request: FitRequest, free: ParameterSpace) -> None:
         names = [item.name for item in named_items(model.prepared.document, Selection()).values()]
         self._free, self._function = free, request.objective
-        self._model = fitted_model(model, request, request.steps, names)
+        self._model = build_fitted_model(model, request, request.steps, names)
 
     def costs(self, points: Array) -> Array:
         """Return the value of the function at each point."""

@@ -51,7 +51,7 @@ class Report(Struct, frozen=True):
         trials = spec.values.draws.trials
         fields = {"steps": self.request.steps, **fields}
         return Fit(
-            **_estimated(free, best.point[own], uncertainty),
+            **_build_estimate_fields(free, best.point[own], uncertainty),
             cost=best.cost,
             converged=best.converged,
             reason=best.reason,
@@ -69,7 +69,9 @@ class Report(Struct, frozen=True):
 
     def _start(self, free: ParameterSpace, own: Array, optimum: Optimum) -> FitStart:
         """Return the record of one local search: its start, its end, and whether it agrees with the best."""
-        began, ended = (plain(free.values(point[own])) for point in (optimum.start, optimum.point))
+        began, ended = (
+            convert_scalars(free.values(point[own])) for point in (optimum.start, optimum.point)
+        )
         return FitStart(
             began, ended, optimum.cost, self.optimum.agrees(optimum), self.optimum.ties(optimum)
         )
@@ -84,7 +86,7 @@ class Report(Struct, frozen=True):
         return type(self.model)(document, prepared.placement, prepared.options)  # type: ignore[call-arg]
 
 
-def criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
+def compute_criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
     """Return the log likelihood and the information criteria for a number of free parameters.
 
     Args:
@@ -100,19 +102,19 @@ def criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
     }
 
 
-def plain(values: Mapping[str, Array]) -> dict[str, Any]:
+def convert_scalars(values: Mapping[str, Array]) -> dict[str, Any]:
     """Return parameter values with Python floats in place of arrays without axes."""
     return {name: float(v) if np.ndim(v) == 0 else np.asarray(v) for name, v in values.items()}
 
 
-def _estimated(
+def _build_estimate_fields(
     free: ParameterSpace, point: Array, uncertainty: Uncertainty | None
 ) -> dict[str, Any]:
     """Return the fields of a fit about estimates and their uncertainty, which may be unknown (None)."""
     estimates = free.values(point)
     at = [k for k, place in enumerate(point) if place in (0.0, 1.0)]
     fields = {
-        "estimates": plain(estimates),
+        "estimates": convert_scalars(estimates),
         "standard_errors": {},
         "intervals": {},
         "parameters": free.elements,
@@ -125,11 +127,11 @@ def _estimated(
     middle = free.lower + point * free.width
     margin = uncertainty.margin * errors
     ends = middle - margin, middle + margin
-    lower, upper = (plain(free.unflatten(end)) for end in ends)
+    lower, upper = (convert_scalars(free.unflatten(end)) for end in ends)
     beyond = (ends[0] < free.lower) | (ends[1] > free.lower + free.width)
     beyond &= np.isfinite(margin)
     return fields | {
-        "standard_errors": plain(free.unflatten(errors)),
+        "standard_errors": convert_scalars(free.unflatten(errors)),
         "intervals": {name: (lower[name], upper[name]) for name in estimates},
         "beyond_bounds": tuple(free.elements[k] for k in np.flatnonzero(beyond)),
         "covariance": uncertainty.covariance * np.outer(free.width, free.width),

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from mdf_loop.api.derivable import Derivable
-from mdf_loop.api.fitted_report import Report, criteria
+from mdf_loop.api.fitted_report import Report, compute_criteria
 from mdf_loop.api.fitting_to_data import (
     FitRequest,
-    fitted_model,
+    build_fitted_model,
     refuse_columns_of_inputs,
-    refuse_few,
+    refuse_too_few_data,
 )
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.apart import check_data_within_model_range
@@ -28,18 +28,18 @@ from mdf_loop.ir import Array
 from mdf_loop.reading.names import find_item
 from mdf_loop.results.fit import Fit
 from mdf_loop.results.fit_data import Distribution
-from mdf_loop.sweeps import evenly
+from mdf_loop.sweeps import generate_sobol_points
 
-WORDS = ("rt", "choice")
+DATA_COLUMNS = ("rt", "choice")
 """Columns of the data of decisions: reaction time and choice."""
 
-GENERATIONS = 12
+MAX_GENERATIONS = 12
 """Largest number of generations of differential evolution, before a refinement with other random numbers."""
 
-FEWEST = 5
+MIN_INITIAL_POINTS = 5
 """Least number of initial points of differential evolution."""
 
-REDRAWN = 8
+REFINEMENT_SEEDS = 8
 """Number of sets of random numbers with which the refinement estimates each likelihood."""
 
 
@@ -50,15 +50,15 @@ def fit_times(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fi
         LoopError: An argument does not fit the model or the data. The message names the argument.
     """
     size = len(free.elements)
-    part = decisions_of(model, request, free, np.arange(size))
+    part = build_decision_term(model, request, free, np.arange(size))
     with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch:
         likelihood = LikelihoodObjective([part], size, watch)
-        return told_of_times(
-            model, request, likelihood, lambda: evolved(likelihood, request).point
+        return refine_and_report(
+            model, request, likelihood, lambda: evolve(likelihood, request).point
         )[0]
 
 
-def decisions_of(
+def build_decision_term(
     model: Derivable, request: FitRequest, free: ParameterSpace, own: Array
 ) -> DecisionTerm:
     """Return the likelihood term of a subject, which compares the model with the observed decisions.
@@ -72,13 +72,13 @@ def decisions_of(
     Raises:
         InputError: There are more parameters than data, or a column or an output is missing.
     """
-    times, outputs = observed_times(model, request)
-    refuse_few(len(own), times.count)
-    fitted = fitted_model(model, request, request.steps, outputs)
+    times, outputs = read_observed_times(model, request)
+    refuse_too_few_data(len(own), times.count)
+    fitted = build_fitted_model(model, request, request.steps, outputs)
     return DecisionTerm(fitted, free, own, times, outputs)
 
 
-def observed_times(
+def read_observed_times(
     model: Derivable, request: FitRequest
 ) -> tuple[ReactionTimeData, tuple[str, ...]]:
     """Return the observed choices and times, and the names of the corresponding outputs.
@@ -87,7 +87,7 @@ def observed_times(
         InputError: A column or an output is missing, or an argument does not suit a likelihood.
     """
     likelihood = request.likelihood
-    if "rt" not in likelihood or not set(likelihood) <= set(WORDS):
+    if "rt" not in likelihood or not set(likelihood) <= set(DATA_COLUMNS):
         raise InputError(
             f"a likelihood is of 'rt', and of 'choice' if there are any, not {', '.join(likelihood)}",
             hint="e.g. likelihood={'rt': 'ddm.rt', 'choice': 'ddm.choice'}",
@@ -97,10 +97,10 @@ def observed_times(
             "a likelihood compares one time in each trial, but steps give a row for each step",
             hint="leave steps out; let the node compute a whole trial, e.g. by a loop inside of it",
         )
-    if request.start is None and request.points < FEWEST:
+    if request.start is None and request.points < MIN_INITIAL_POINTS:
         raise InputError(
             f"points={request.points} are too few for a likelihood: the population that it is "
-            f"searched with has at least {FEWEST}",
+            f"searched with has at least {MIN_INITIAL_POINTS}",
             hint="give more, e.g. points=64, or leave points out",
         )
     if request.method not in (None, "differential_evolution"):
@@ -110,53 +110,57 @@ def observed_times(
         )
     table = read_table(request.data)
     refuse_columns_of_inputs(
-        model.prepared.document, table, [word for word in WORDS if word in likelihood]
+        model.prepared.document, table, [word for word in DATA_COLUMNS if word in likelihood]
     )
     outputs = tuple(
-        find_item(model.prepared.document, likelihood[w]).name for w in WORDS if w in likelihood
+        find_item(model.prepared.document, likelihood[w]).name
+        for w in DATA_COLUMNS
+        if w in likelihood
     )
     times, *choices = (
-        _column(table, word, likelihood[word]) for word in WORDS if word in likelihood
+        _read_column(table, word, likelihood[word]) for word in DATA_COLUMNS if word in likelihood
     )
     return ReactionTimeData.of(times, choices[0] if choices else None), outputs
 
 
-def _column(table: Table, word: str, output: str) -> Array:
+def _read_column(table: Table, word: str, output: str) -> Array:
     """Return the column `word` of the data, or raise an error that suggests to rename a column."""
     return find_column(table, (word,), f"'{output}'", f"rename the one of '{output}' to '{word}'")
 
 
-def evolved(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
+def evolve(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
     """Return the best point of differential evolution for one subject with one set of random numbers.
 
     Raises:
         InputError: The data are outside the range of the model, or a parameter has no effect.
     """
     (part,), size = likelihood.parts, likelihood.size
-    begin = _begin(likelihood, request)
+    begin = _choose_initial_points(likelihood, request)
     check_data_within_model_range(
         part.times,
         part.trials,
         begin[:2],
-        lambda: np.concatenate([begin, evenly(request.points, size, request.seed)]),
+        lambda: np.concatenate([begin, generate_sobol_points(request.points, size, request.seed)]),
     )
     check_parameters_have_effect(part.free, begin[:2], part.log_shares)
-    first = begin[: max(8 * size, FEWEST)]
-    return minimize_by_evolution(likelihood.costs, size, request.seed, GENERATIONS, first)
+    first = begin[: max(8 * size, MIN_INITIAL_POINTS)]
+    return minimize_by_evolution(likelihood.costs, size, request.seed, MAX_GENERATIONS, first)
 
 
-def _begin(likelihood: LikelihoodObjective, request: FitRequest) -> Array:
+def _choose_initial_points(likelihood: LikelihoodObjective, request: FitRequest) -> Array:
     """Return the initial points of the search: ranked Sobol points, or a random cloud around a start."""
     size = likelihood.size
     if request.start is None:
-        return rank_points(evenly(request.points, size, request.seed), likelihood.costs)
+        return rank_points(
+            generate_sobol_points(request.points, size, request.seed), likelihood.costs
+        )
     cloud = np.random.default_rng(request.seed).normal(0, 0.1, (8 * size, size))
     cloud[0] = 0.0
     begin: Array = np.clip(likelihood.parts[0].free.normalize(request.start) + cloud, 0.0, 1.0)
     return begin
 
 
-def told_of_times(
+def refine_and_report(
     model: Derivable,
     request: FitRequest,
     likelihood: LikelihoodObjective,
@@ -170,7 +174,7 @@ def told_of_times(
         likelihood: The likelihood of all subjects.
         start: A function that returns the point from which the refinement starts.
     """
-    seeds = np.random.default_rng(request.seed).integers(0, 2**62, REDRAWN)
+    seeds = np.random.default_rng(request.seed).integers(0, 2**62, REFINEMENT_SEEDS)
     sure: list[Uncertainty] = []
 
     def run() -> list[Optimum]:
@@ -180,10 +184,10 @@ def told_of_times(
         return [refined_optimum(point, likelihood.pooled_cost(point, seeds), uncertainty, begun)]
 
     report = Report(model, request, run_search(run, likelihood.monitor), likelihood.monitor)
-    return [_of_part(report, part, sure[0] if sure else None, seeds) for part in likelihood.parts]
+    return [_build_fit(report, part, sure[0] if sure else None, seeds) for part in likelihood.parts]
 
 
-def _of_part(report: Report, part: DecisionTerm, sure: Uncertainty | None, seeds: Array) -> Fit:
+def _build_fit(report: Report, part: DecisionTerm, sure: Uncertainty | None, seeds: Array) -> Fit:
     """Return the fit of one subject from a finished likelihood search of all subjects."""
     point = report.optimum.best.point[part.indices]
     shares = part.pooled_shares(point[None], seeds)[0]
@@ -193,13 +197,13 @@ def _of_part(report: Report, part: DecisionTerm, sure: Uncertainty | None, seeds
         sure and sure.subset(part.indices),
         "differential evolution of a binned likelihood",
         part.indices,
-        **criteria(cost, len(point), part.times.count),
+        **compute_criteria(cost, len(point), part.times.count),
         dropped=part.times.dropped,
-        distributions=_distributions(part, shares),
+        distributions=_build_distributions(part, shares),
     )
 
 
-def _distributions(part: DecisionTerm, shares: Array) -> tuple[Distribution, ...]:
+def _build_distributions(part: DecisionTerm, shares: Array) -> tuple[Distribution, ...]:
     """Return the distribution of each choice: bins with the observed and the predicted counts."""
     expected = shares * part.times.count
     distributions, at = [], 0

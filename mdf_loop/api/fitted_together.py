@@ -8,10 +8,10 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.api.derivable import Derivable
-from mdf_loop.api.fitted_curves import part_of, search, told
+from mdf_loop.api.fitted_curves import build_curve_term, build_fits, search_optima
 from mdf_loop.api.fitted_report import Report
-from mdf_loop.api.fitted_times import decisions_of, evolved, told_of_times
-from mdf_loop.api.fitting_to_data import FitRequest, of_subject, subjects_of
+from mdf_loop.api.fitted_times import build_decision_term, evolve, refine_and_report
+from mdf_loop.api.fitting_to_data import FitRequest, name_subject_in_errors, split_subjects
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.reaction_times import DecisionTerm, LikelihoodObjective
@@ -20,7 +20,7 @@ from mdf_loop.fitting.squares import CurveTerm, LeastSquaresObjective
 from mdf_loop.fitting.summands import AnyTerm
 from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
-from mdf_loop.paths import noting
+from mdf_loop.paths import track_read_files
 from mdf_loop.results.fit import Fit, Fits
 
 
@@ -39,11 +39,11 @@ def fit_together(model: Derivable, request: FitRequest, free: ParameterSpace) ->
     )
     if request.start is not None or not is_usual:
         raise InputError("a fit with shared takes neither start nor method", hint="leave them out")
-    places = _places(free, request.shared, len(request.data))
+    places = _assign_indices(free, request.shared, len(request.data))
     size = 1 + max(int(own.max()) for own in places)
-    way = _decisions if request.likelihood else _curves
+    way = _fit_decisions_jointly if request.likelihood else _fit_curves_jointly
     with (
-        noting(model.prepared.document.files) as files,
+        track_read_files(model.prepared.document.files) as files,
         FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch,
     ):
         fits = way(model, free, _JointFit(request, places, size, watch))
@@ -68,8 +68,8 @@ class _JointFit(Struct, frozen=True):
     def parts(self, of: Callable[[FitRequest, Array], AnyTerm]) -> list[AnyTerm]:
         """Return the objective term of each subject. `of` creates a term from a request and indices."""
         parts = []
-        for (name, each), own in zip(subjects_of(self.request), self.places, strict=True):
-            with of_subject(name):
+        for (name, each), own in zip(split_subjects(self.request), self.places, strict=True):
+            with name_subject_in_errors(name):
                 parts.append(of(each, own))
         return parts
 
@@ -84,21 +84,21 @@ class _JointFit(Struct, frozen=True):
         """
         alone: list[Array] = []
         for name, part in zip(self.request.data, parts, strict=True):
-            with of_subject(name):
+            with name_subject_in_errors(name):
                 alone.append(least(part))
             if self.watch.ended is not None:
                 break
-        return _starts(alone, self.places, self.size)
+        return _choose_starts(alone, self.places, self.size)
 
 
-def _curves(model: Derivable, free: ParameterSpace, subjects: _JointFit) -> list[Fit]:
+def _fit_curves_jointly(model: Derivable, free: ParameterSpace, subjects: _JointFit) -> list[Fit]:
     """Return the fit of each subject from a joint least-squares search."""
     request, watch = subjects.request, subjects.watch
-    parts = subjects.parts(lambda each, own: part_of(model, each, free, own))
+    parts = subjects.parts(lambda each, own: build_curve_term(model, each, free, own))
 
     def least(part: CurveTerm) -> Array:
         squares = LeastSquaresObjective([part.standalone], len(part.indices), watch)
-        return search(squares, free, request, watch).best.point
+        return search_optima(squares, free, request, watch).best.point
 
     squares = LeastSquaresObjective(parts, subjects.size, watch)
     begin = subjects.starts(parts, least)
@@ -107,26 +107,28 @@ def _curves(model: Derivable, free: ParameterSpace, subjects: _JointFit) -> list
         best = rank_points(begin, squares.costs)[: request.polish]
         return [least_squares(p, squares.residuals, squares.jacobian) for p in best]
 
-    return told(Report(model, request, run_search(run, watch), watch), squares)
+    return build_fits(Report(model, request, run_search(run, watch), watch), squares)
 
 
-def _decisions(model: Derivable, free: ParameterSpace, subjects: _JointFit) -> list[Fit]:
+def _fit_decisions_jointly(
+    model: Derivable, free: ParameterSpace, subjects: _JointFit
+) -> list[Fit]:
     """Return the fit of each subject from a joint search of the likelihood of decisions."""
     request, watch = subjects.request, subjects.watch
-    parts = subjects.parts(lambda each, own: decisions_of(model, each, free, own))
+    parts = subjects.parts(lambda each, own: build_decision_term(model, each, free, own))
 
     def least(part: DecisionTerm) -> Array:
         likelihood = LikelihoodObjective([part.standalone], len(part.indices), watch)
-        return run_search(lambda: [evolved(likelihood, request)], watch).best.point
+        return run_search(lambda: [evolve(likelihood, request)], watch).best.point
 
     likelihood = LikelihoodObjective(parts, subjects.size, watch)
     begin = subjects.starts(parts, least)
-    return told_of_times(
+    return refine_and_report(
         model, request, likelihood, lambda: rank_points(begin, likelihood.costs)[0]
     )
 
 
-def _places(free: ParameterSpace, shared: Sequence[str], subjects: int) -> list[Array]:
+def _assign_indices(free: ParameterSpace, shared: Sequence[str], subjects: int) -> list[Array]:
     """Return the indices of each subject's parameters in a joint point, shared parameters first."""
     tied = np.repeat(
         [each.name in shared for each in free.parameters],
@@ -142,7 +144,7 @@ def _places(free: ParameterSpace, shared: Sequence[str], subjects: int) -> list[
     return places
 
 
-def _starts(alone: Sequence[Array], places: Sequence[Array], size: int) -> Array:
+def _choose_starts(alone: Sequence[Array], places: Sequence[Array], size: int) -> Array:
     """Return the starts of a joint search from the separate optima of the subjects.
 
     Unshared parameters start at the optimum of their subject. Shared parameters start at the median of
@@ -160,12 +162,12 @@ def _starts(alone: Sequence[Array], places: Sequence[Array], size: int) -> Array
         start = np.zeros(size)
         for point, own in zip(points, places, strict=True):
             start[own] = point
-        start[places[0]] = np.where(_tied(places), shared, start[places[0]])
+        start[places[0]] = np.where(_find_shared(places), shared, start[places[0]])
         starts.append(start)
     return np.array(starts)
 
 
-def _tied(places: Sequence[Array]) -> Array:
+def _find_shared(places: Sequence[Array]) -> Array:
     """Return a mask of those parameters of a subject that all subjects share."""
     if len(places) == 1:
         return np.zeros(len(places[0]), bool)

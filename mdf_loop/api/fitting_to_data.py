@@ -107,7 +107,7 @@ class FitRequest(Struct, frozen=True):
             raise InputError(f"shared names '{wrong[0]}', which is not free")
         limit = None if time_limit is None else seconds(time_limit, "the time limit")
         likelihood = arguments.mapping(likelihood, "likelihood", "likelihood={'rt': 'ddm.rt'}")
-        _refuse_together(data, against, likelihood, objective, trials)
+        _refuse_conflicts(data, against, likelihood, objective, trials)
         start = None if start is None else arguments.mapping(start, "start", "start={'cell.a': 1}")
         return cls(
             data,
@@ -129,7 +129,7 @@ class FitRequest(Struct, frozen=True):
         )
 
 
-def _refuse_together(
+def _refuse_conflicts(
     data: Any, against: Any, likelihood: Mapping[str, str], objective: Any, trials: Any
 ) -> None:
     """Raise an error for arguments of a fit that exclude each other or need another argument."""
@@ -154,7 +154,7 @@ def _refuse_together(
 # --- parameters and data --------------------------------------------------------------------------
 
 
-def free_parameters(model: Derivable, request: FitRequest) -> ParameterSpace:
+def build_parameter_space(model: Derivable, request: FitRequest) -> ParameterSpace:
     """Return the space of the free parameters, with their shapes in the model.
 
     Raises:
@@ -166,12 +166,14 @@ def free_parameters(model: Derivable, request: FitRequest) -> ParameterSpace:
         for port in open_ports(prepared.document)
         if (name := port.name_among(names)) is not None
     }
-    shapes = {name: _shape(prepared, name, request) for name in names if name not in ports}
+    shapes = {
+        name: _find_parameter_shape(prepared, name, request) for name in names if name not in ports
+    }
     shapes |= {name: np.shape(port.port.default_value) for name, port in ports.items()}
     return parameter_space(request.free, shapes)
 
 
-def _shape(prepared: Prepared, name: str, request: FitRequest) -> tuple[int, ...]:
+def _find_parameter_shape(prepared: Prepared, name: str, request: FitRequest) -> tuple[int, ...]:
     """Return the shape of a parameter. A state with an initial expression has the shape of its bounds."""
     written = written_value(prepared.document, name)
     if (
@@ -183,7 +185,7 @@ def _shape(prepared: Prepared, name: str, request: FitRequest) -> tuple[int, ...
     return np.shape(values_of(prepared, [name])[name])
 
 
-def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observations:
+def match_data(model: Derivable, request: FitRequest, data: Any) -> Observations:
     """Return the observed values of each output, matched to the steps of the run.
 
     Raises:
@@ -197,7 +199,7 @@ def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observation
         refuse_columns_of_inputs(document, table, {*RESERVED_COLUMNS, *_names_of_items(document)})
     columns = {}
     read = set(RESERVED_COLUMNS)
-    for name, names in columns_of(document, columns_by_output).items():
+    for name, names in list_column_names(document, columns_by_output).items():
         columns[name] = find_column(table, names, f"'{name}'")
         read |= {next(each for each in names if each in table)}
     refuse_columns_of_inputs(document, table, read)
@@ -238,7 +240,7 @@ def refuse_columns_of_inputs(
             )
 
 
-def columns_of(document: Document, against: Any) -> dict[str, tuple[str, ...]]:
+def list_column_names(document: Document, against: Any) -> dict[str, tuple[str, ...]]:
     """Return, by output, the possible names of its data column.
 
     These are the name in the mapping `against`, or else the names of the output and of its port.
@@ -253,7 +255,7 @@ def columns_of(document: Document, against: Any) -> dict[str, tuple[str, ...]]:
     return {item.name: (name, item.name, item.id) for name, item in items}
 
 
-def fitted_model(
+def build_fitted_model(
     model: Derivable, request: FitRequest, steps: int | None, outputs: Sequence[str]
 ) -> FittedModel:
     """Return the model of a fit, with these outputs of a run over `steps` evaluations."""
@@ -262,7 +264,7 @@ def fitted_model(
     return FittedModel(model.prepared, spec, outputs, tuple(request.free), request.connection)
 
 
-def refuse_few(numbers: int, data: int) -> None:
+def refuse_too_few_data(numbers: int, data: int) -> None:
     """Refuse a fit with more free numbers than observed values.
 
     Raises:
@@ -275,7 +277,7 @@ def refuse_few(numbers: int, data: int) -> None:
         )
 
 
-def is_of_subjects(data: Any) -> bool:
+def has_subjects(data: Any) -> bool:
     """Return True if the data are a mapping from subjects to their data."""
     if not isinstance(data, Mapping) or not data:
         return False
@@ -284,14 +286,14 @@ def is_of_subjects(data: Any) -> bool:
     )
 
 
-def subjects_of(request: FitRequest) -> Iterator[tuple[str, FitRequest]]:
+def split_subjects(request: FitRequest) -> Iterator[tuple[str, FitRequest]]:
     """Yield the name of each subject, and the fit request with the data of this subject."""
     for name, data in request.data.items():
         yield name, replace(request, data=data)
 
 
 @contextmanager
-def of_subject(name: str) -> Iterator[None]:
+def name_subject_in_errors(name: str) -> Iterator[None]:
     """Add the name of the subject to the messages of errors that are raised inside this context."""
     try:
         yield

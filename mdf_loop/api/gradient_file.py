@@ -22,7 +22,7 @@ from mdf_loop.run.gradient.terms import Data, make_unscaled_terms
 from mdf_loop.specification import RunSpecification
 
 
-def program_of_file(
+def build_file_program(
     named: DifferentiatedNames,
     losses: Sequence[Loss],
     spec: RunSpecification,
@@ -60,20 +60,20 @@ def program_of_file(
         **data.arrays,
         **named.controls(spec),
     }
-    names |= _names_of_data(terms)
+    names |= _name_data_inputs(terms)
     if spec.steps is not None:
         input_names = {
             *bound.inputs.over_time,
             *(t.data for t in terms if t.data in data.arrays and not t.alike),
         }
-        gradient_program = _checked(gradient_program, input_names, names)
+        gradient_program = _add_row_checks(gradient_program, input_names, names)
     known = [e.value.name for e in gradient_program.inputs if e.role is not InputRole.PORT]
-    return _named(gradient_program, names), {
+    return _rename_inputs(gradient_program, names), {
         names.get(name, name): default_values[name] for name in known
     }
 
 
-def _checked(
+def _add_row_checks(
     program: Program, input_names: Collection[str | None], names: Mapping[str, str]
 ) -> Program:
     """Add a check that each input over time has as many rows as the run has steps."""
@@ -84,7 +84,7 @@ def _checked(
     )
 
 
-def _names_of_data(terms: Sequence[Term]) -> dict[str, str]:
+def _name_data_inputs(terms: Sequence[Term]) -> dict[str, str]:
     """Return the names of data inputs: `data of cell.V`, `data of cell.V 2` for the next term, and so on."""
     data_names: dict[str, str] = {}
     for term in terms:
@@ -95,7 +95,7 @@ def _names_of_data(terms: Sequence[Term]) -> dict[str, str]:
     return data_names
 
 
-def _named(program: Program, names: Mapping[str, str]) -> Program:
+def _rename_inputs(program: Program, names: Mapping[str, str]) -> Program:
     """Rename the inputs of a program and their derivatives to the names of the document."""
     new = {
         entry.value: replace(entry.value, name=names[entry.value.name])

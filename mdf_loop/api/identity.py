@@ -45,14 +45,14 @@ def identity(
     return {
         "model": digest_of_document(prepared.document),
         **{word: str(value) for word, value in content.items() if value is not None},
-        **_digests("input", bound.inputs.arrays),
-        **_digests("parameter", bound.settings.arrays),
-        **_digests("sweep", bound.members),
+        **_digest_arrays("input", bound.inputs.arrays),
+        **_digest_arrays("parameter", bound.settings.arrays),
+        **_digest_arrays("sweep", bound.members),
         **({} if state is None else {"state": digest_of_arrays(state)}),
     }
 
 
-def _digests(kind: str, arrays: Mapping[str, Data]) -> dict[str, str]:
+def _digest_arrays(kind: str, arrays: Mapping[str, Data]) -> dict[str, str]:
     """Return the digest of each array, by the kind and the name of the array."""
     return {f"{kind} {name}": _digest(name, data) for name, data in arrays.items()}
 

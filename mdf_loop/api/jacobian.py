@@ -18,7 +18,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.api.differentiation import DifferentiatedNames
-from mdf_loop.api.gradient_check import numbers_of
+from mdf_loop.api.gradient_check import evaluate_scalars
 from mdf_loop.api.nonfinite_derivatives import has_nonfinite, warn_of_hessian, warn_of_jacobian
 from mdf_loop.api.running import run
 from mdf_loop.errors import InputError
@@ -66,7 +66,7 @@ class Jacobian:
             return derivatives
         return self._apart(spec, derivatives)
 
-    def _apart(self, spec: RunSpecification, derivatives: Derivatives) -> Derivatives:
+    def _split_blocks(self, spec: RunSpecification, derivatives: Derivatives) -> Derivatives:
         """Return the derivatives, with nan and infinite ones recomputed for one name at a time.
 
         An infinite slope times a tangent of 0 is nan. If all names are computed at once, this nan also
@@ -75,7 +75,7 @@ class Jacobian:
         arrays = dict(derivatives.arrays)
         for name in self.named.wrt:
             if has_nonfinite(array for (_, by), array in arrays.items() if by == name):
-                alone = jacobian_of(self.named.by(name)).run(spec)
+                alone = cached_jacobian(self.named.by(name)).run(spec)
                 arrays |= {
                     k: np.where(np.isfinite(arrays[k]), arrays[k], a) for k, a in alone.items()
                 }
@@ -83,7 +83,7 @@ class Jacobian:
 
     def _at_once(self, spec: RunSpecification) -> Derivatives:
         """Return the derivatives by all names, computed by one run."""
-        bound = _of_one_run(self.named, spec)
+        bound = _bind_single_run(self.named, spec)
         ready = self._ready.get(bound.types)
         if ready is None:
             ready = self._made(spec, bound)
@@ -99,16 +99,16 @@ class Jacobian:
         program = named.program(spec, bound)
         values = {output.name: output.value for output in program.outputs}
         outputs = {
-            name: _extents(name, values[output_name], spec.steps)
+            name: _output_shape(name, values[output_name], spec.steps)
             for name, output_name in named.outputs.items()
         }
         by = {name: array.shape for name, array in named.at(bound).items()}
-        if _total(by) <= _total(outputs):
+        if _count_elements(by) <= _count_elements(outputs):
             return program, _Forward(named, program, named.outputs, by)
         return program, _Reverse(named, program, outputs)
 
 
-def jacobian_of(named: DifferentiatedNames) -> Jacobian:
+def cached_jacobian(named: DifferentiatedNames) -> Jacobian:
     """Return the Jacobian from the cache of the model, or create and cache it."""
     cache = named.prepared.jacobians
     computed = cache.get(named.key)
@@ -124,7 +124,7 @@ def jacobian(named: DifferentiatedNames, spec: RunSpecification) -> Derivatives:
     Raises:
         LoopError: An operation has no derivative, or a parameter is no float. The message names it.
     """
-    derivatives = jacobian_of(named).run(spec)
+    derivatives = cached_jacobian(named).run(spec)
     if has_nonfinite(derivatives.values()):
         results = run(named.prepared, spec)
         warn_of_jacobian(derivatives, {name: results[n] for name, n in named.outputs.items()})
@@ -139,7 +139,7 @@ def hessian(
     Raises:
         LoopError: An operation has no derivative, or a parameter is no float. The message names it.
     """
-    bound = _of_one_run(named, spec)
+    bound = _bind_single_run(named, spec)
     source = named.program(spec, bound)
     terms = make_unscaled_terms(losses, named.outputs)
     targets = tuple(named.inputs.values())
@@ -151,12 +151,12 @@ def hessian(
     derivatives = _Forward(named, program, changes, by).run(feeds)
     if has_nonfinite(derivatives.values()):
         outputs = {name: np.asarray(rows)[None] for name, rows in run(named.prepared, spec).items()}
-        (value,) = numbers_of(losses, named.outputs, outputs, 1, 0)
+        (value,) = evaluate_scalars(losses, named.outputs, outputs, 1, 0)
         warn_of_hessian(derivatives, value)
     return derivatives
 
 
-def _of_one_run(named: DifferentiatedNames, spec: RunSpecification) -> BoundValues:
+def _bind_single_run(named: DifferentiatedNames, spec: RunSpecification) -> BoundValues:
     """Return the bound values of a run, or raise an error for a sweep or trials."""
     bound = named.bound(spec)
     if bound.members or bound.streams.has_members:
@@ -182,7 +182,7 @@ class _Forward:
         """Return the derivatives for the inputs of a program."""
         arrays, by, blocks = self._units.run(feeds), self._by, {}
         for name, output in self._of.items():
-            for other, part in _apart(arrays[tangent_of(output)], by).items():
+            for other, part in _split_blocks(arrays[tangent_of(output)], by).items():
                 axes = range(len(by[other]))
                 blocks[name, other] = np.moveaxis(part, axes, [k - len(by[other]) for k in axes])
         return Derivatives(blocks, "forward", self._units.native)
@@ -208,7 +208,7 @@ class _Reverse:
         blocks = {
             (name, other): part
             for other, change in self._changes.items()
-            for name, part in _apart(arrays[change], self._of).items()
+            for name, part in _split_blocks(arrays[change], self._of).items()
         }
         return Derivatives(blocks, "reverse", self._units.native)
 
@@ -227,7 +227,7 @@ class _UnitChanges:
         backend = PROGRAM_BACKENDS["onnxruntime"]
         self._program = prepare(replace(program, outputs=outputs), backend.order)
         self._loaded = backend.load(self._program, named.prepared.placement)
-        self._total = _total(shapes)
+        self._total = _count_elements(shapes)
         dtypes = {entry.value.name: entry.value.dtype for entry in program.inputs}
         self._units = unit_tangents(
             {name: np.empty(shape, dtypes[name]) for name, shape in shapes.items()}
@@ -245,7 +245,7 @@ class _UnitChanges:
         return move_members_first(self._program, outputs, self._total)
 
 
-def _apart(array: Array, shapes: Shapes) -> dict[str, Array]:
+def _split_blocks(array: Array, shapes: Shapes) -> dict[str, Array]:
     """Split an array along its first axis into one block for each name, and give each block its shape."""
     blocks, at = {}, 0
     for name, shape in shapes.items():
@@ -255,12 +255,12 @@ def _apart(array: Array, shapes: Shapes) -> dict[str, Array]:
     return blocks
 
 
-def _total(shapes: Shapes) -> int:
+def _count_elements(shapes: Shapes) -> int:
     """Return the total number of elements of arrays with these shapes."""
     return sum(map(math.prod, shapes.values()))
 
 
-def _extents(name: str, value: Value, steps: int | None) -> tuple[int, ...]:
+def _output_shape(name: str, value: Value, steps: int | None) -> tuple[int, ...]:
     """Return the shape of an output, over time with `steps` rows.
 
     Raises:

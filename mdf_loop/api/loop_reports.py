@@ -20,15 +20,15 @@ def loop_reports(ready: Evaluation, partial_run: PartialRun) -> dict[str, LoopRe
         count, last = (names.get(loop.name, "") for names in (ready.counts, ready.conditions))
         if count in partial_run.outputs:
             outputs = partial_run.outputs
-            reports[loop.name] = _report(ready, loop, outputs[count], outputs.get(last))
+            reports[loop.name] = _build_report(ready, loop, outputs[count], outputs.get(last))
     own = {loop.name for loop in ready.loops}  # other loops are branches or created by passes
     for name, report in partial_run.loops.items():
         if name in own:
-            reports[name] = _of_both(reports.get(name), report)
+            reports[name] = _merge_reports(reports.get(name), report)
     return reports
 
 
-def _report(ready: Evaluation, loop: Loop, count: Array, last: Array | None) -> LoopReport:
+def _build_report(ready: Evaluation, loop: Loop, count: Array, last: Array | None) -> LoopReport:
     """Return the report of a completed loop from its iteration count and its last condition."""
     limit = StopReason.MAX_ITERATIONS if loop.trip_count is None else StopReason.TRIP_COUNT
     goes_on = np.array(loop.condition is None) if last is None else last
@@ -38,7 +38,7 @@ def _report(ready: Evaluation, loop: Loop, count: Array, last: Array | None) -> 
     return LoopReport.of(count, np.broadcast_to(codes, count.shape))
 
 
-def _of_both(whole: LoopReport | None, followed: LoopReport) -> LoopReport:
+def _merge_reports(whole: LoopReport | None, followed: LoopReport) -> LoopReport:
     """Return the report of a loop's stepper, with the stop reasons of the completed loop if it ended.
 
     A stepper may report the end by a trip count as the end by a condition.

@@ -15,7 +15,7 @@ from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.ir import Array
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.results.data import Results
-from mdf_loop.signals import ending
+from mdf_loop.signals import stop_exception
 from mdf_loop.specification import RunSpecification, Values
 
 
@@ -42,14 +42,14 @@ def run_members(
     )
     values = replace(spec.values, inputs=inputs, set=settings, sweep=sweep)
     try:
-        return _whole(run(prepared, replace(spec, values=values)))
+        return _read_outputs(run(prepared, replace(spec, values=values)))
     except UnsupportedError:
         count = len(next(iter(sweep.values())))
-        outputs = [_member(prepared, spec, sweep, k) for k in range(count)]
+        outputs = [_run_member(prepared, spec, sweep, k) for k in range(count)]
     return {name: np.stack([arrays[name] for arrays in outputs]) for name in outputs[0]}
 
 
-def run_what_can(
+def run_members_with_nan(
     prepared: Prepared, spec: RunSpecification, sweep: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Run all members of a sweep, and return their outputs with nan for members whose runs fail.
@@ -65,7 +65,7 @@ def run_what_can(
     outputs: list[dict[str, Array] | None] = []
     for k in range(len(next(iter(sweep.values())))):
         try:
-            outputs.append(_member(prepared, spec, sweep, k))
+            outputs.append(_run_member(prepared, spec, sweep, k))
         except LoopError:
             outputs.append(None)
     like = next((arrays for arrays in outputs if arrays is not None), None)
@@ -76,17 +76,17 @@ def run_what_can(
     return {name: np.stack([arrays[name] for arrays in rows]) for name in like}
 
 
-def _member(
+def _run_member(
     prepared: Prepared, spec: RunSpecification, sweep: Mapping[str, Array], k: int
 ) -> dict[str, Array]:
     """Run the member with index `k` of a sweep, and return its outputs."""
     member = {name: rows[k] for name, rows in sweep.items()}
     values = with_member(prepared.document, spec.values, member)
-    return _whole(run(prepared, replace(spec, values=values)))
+    return _read_outputs(run(prepared, replace(spec, values=values)))
 
 
-def _whole(results: Results) -> dict[str, Array]:
+def _read_outputs(results: Results) -> dict[str, Array]:
     """Return the outputs of a run as arrays, or raise KeyboardInterrupt if a signal stopped the run."""
     if results.stopped_by.is_asked:
-        raise ending(results.stopped_by)
+        raise stop_exception(results.stopped_by)
     return {name: np.asarray(array) for name, array in results.items()}

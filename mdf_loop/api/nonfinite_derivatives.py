@@ -86,12 +86,12 @@ def has_nonfinite(arrays: Iterable[Array]) -> bool:
 
 def _warn(beginning: str, labels: Mapping[str, tuple[Array, Array]]) -> None:
     """Warn of all derivatives that are not finite, with a sentence that starts with `beginning`."""
-    listed = ", ".join(_described(labels))
+    listed = ", ".join(_describe_derivatives(labels))
     if listed:
         warn_user(f"{beginning} {listed}: {CAUSE}; {REMEDY}")
 
 
-def _described(labels: Mapping[str, tuple[Array, Array]]) -> Iterator[str]:
+def _describe_derivatives(labels: Mapping[str, tuple[Array, Array]]) -> Iterator[str]:
     """Yield a phrase for each array of derivatives with elements that are not finite.
 
     Args:
@@ -103,10 +103,10 @@ def _described(labels: Mapping[str, tuple[Array, Array]]) -> Iterator[str]:
         lost = array[~np.isfinite(array) & is_number]
         if lost.size:
             share = "" if array.size == 1 else f" in {lost.size} of {array.size} elements"
-            yield f"{label} is {_kind(lost)}{share}"
+            yield f"{label} is {_describe_kind(lost)}{share}"
 
 
-def _kind(numbers: Array) -> str:
+def _describe_kind(numbers: Array) -> str:
     """Return `nan`, `infinite` or `nan or infinite` for an array of numbers that are not finite."""
     nans = int(np.isnan(numbers).sum())
     return "nan" if nans == numbers.size else "nan or infinite" if nans else "infinite"

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.errors import InputError
-from mdf_loop.files import checked_place, write_whole
-from mdf_loop.paths import Files, noting, path_of
+from mdf_loop.files import checked_place, write_atomically
+from mdf_loop.paths import Files, path_of, track_read_files
 
 
 def checked_file(path: str | Path, read: Files) -> Path:
@@ -19,11 +19,11 @@ def checked_file(path: str | Path, read: Files) -> Path:
     target = path_of(path, "the ONNX file")
     if target.suffix.lower() != ".onnx":
         raise InputError(f"'{target.name}' does not end in .onnx", hint="name it model.onnx")
-    with noting(read):
+    with track_read_files(read):
         checked_place(target)
     return target
 
 
 def write_file(target: Path, model: Any) -> None:
     """Write an ONNX model atomically, so that no incomplete file remains after an error."""
-    write_whole(target, lambda stream: stream.write(model.SerializeToString()))
+    write_atomically(target, lambda stream: stream.write(model.SerializeToString()))

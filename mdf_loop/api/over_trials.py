@@ -18,13 +18,13 @@ from mdf_loop.signals import count_interrupt
 from mdf_loop.specification import RunSpecification, Selection
 from mdf_loop.trials import Draws, OverTrials
 
-FIRST = 1024
+FIRST_BATCH_TRIALS = 1024
 """Number of trials of the first batch, from which the size of the outputs of a trial is measured."""
 
-MOST = 1 << 14
+MAX_BATCH_TRIALS = 1 << 14
 """Largest number of trials of a batch."""
 
-BYTES = 1 << 26
+TARGET_BATCH_BYTES = 1 << 26
 """Target size of the outputs of a batch, in bytes."""
 
 _Run = Callable[[RunSpecification], tuple[Results, LoopError | None]]
@@ -40,9 +40,9 @@ def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopErr
     over_trials = spec.selection.over_trials
     begun, statistics = time.monotonic(), TrialStatistics(over_trials)
     complete, last, error, not_finite = None, None, None, None
-    for trials in _batches(spec):
+    for trials in _divide_into_batches(spec):
         try:
-            last, error = run(_of(spec, trials, begun))
+            last, error = run(_specify_batch(spec, trials, begun))
         except KeyboardInterrupt as interrupt:
             if complete is None:
                 raise
@@ -50,20 +50,20 @@ def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopErr
             if stopped_by is StopReason.INTERRUPTED:
                 count_interrupt()
             reason = f"{statistics.trials} trials; {stopped_by.value}"
-            return told_of(statistics, complete, stopped_by, reason), None
+            return build_statistics_results(statistics, complete, stopped_by, reason), None
         not_finite = earliest((not_finite, last.not_finite))
         if error is not None or last.stopped_by is not StopReason.COMPLETED:
             break
         complete = last
         refuse_padding(complete, over_trials.statistics)
-        statistics.add(complete, _members(complete))
+        statistics.add(complete, _find_member_range(complete))
         trials.seen(complete)
     assert last is not None
     if complete is None:
         return last, error
     is_all = last.stopped_by is StopReason.COMPLETED
     reason = last.reason if is_all else f"{statistics.trials} trials; {last.reason}"
-    results = told_of(statistics, complete, last.stopped_by, reason)
+    results = build_statistics_results(statistics, complete, last.stopped_by, reason)
     results.not_finite = not_finite
     return results, error
 
@@ -83,22 +83,22 @@ class _Batch:
     def seen(self, results: Results) -> None:
         """Adapt the size of the next batch to the size of the outputs of this batch."""
         size = sum(getattr(data, "nbytes", 0) for data in results.values())
-        fitting = BYTES * len(self.numbers) // max(1, size)
-        self.next = max(1, min(MOST, 4 * len(self.numbers), fitting))
+        fitting = TARGET_BATCH_BYTES * len(self.numbers) // max(1, size)
+        self.next = max(1, min(MAX_BATCH_TRIALS, 4 * len(self.numbers), fitting))
 
 
-def _batches(spec: RunSpecification) -> Iterator[_Batch]:
+def _divide_into_batches(spec: RunSpecification) -> Iterator[_Batch]:
     """Yield the trials of a run in batches."""
     numbers = spec.values.draws.trials
     assert numbers is not None
-    place, count = 0, FIRST
+    place, count = 0, FIRST_BATCH_TRIALS
     while place < len(numbers):
         batch = _Batch(numbers[place : place + count])
         yield batch
         place, count = place + len(batch.numbers), batch.next
 
 
-def of_each_trial(selection: Selection) -> Selection:
+def select_for_statistics(selection: Selection) -> Selection:
     """Select the recorded names of each trial: outputs with statistics, or their reductions over time.
 
     Raises:
@@ -117,7 +117,7 @@ def of_each_trial(selection: Selection) -> Selection:
     return replace(selection, only=only, record=(), over_trials=OverTrials())
 
 
-def _of(spec: RunSpecification, batch: _Batch, begun: float) -> RunSpecification:
+def _specify_batch(spec: RunSpecification, batch: _Batch, begun: float) -> RunSpecification:
     """Return the specification of the run of one batch, with the outputs that statistics need."""
     draws = Draws(spec.values.draws.seed, batch.numbers)
     controls, limit = spec.controls, spec.controls.time_limit
@@ -127,25 +127,25 @@ def _of(spec: RunSpecification, batch: _Batch, begun: float) -> RunSpecification
     return replace(
         spec,
         values=replace(spec.values, draws=draws),
-        selection=of_each_trial(spec.selection),
+        selection=select_for_statistics(spec.selection),
         controls=controls,
         output=None,
     )
 
 
-def _units(names: Iterable[str], complete: Results) -> dict[str, str]:
+def _find_units(names: Iterable[str], complete: Results) -> dict[str, str]:
     """Return the units of statistics that have the unit of their output, by the name of the statistic."""
     of = ((name, name.rpartition(".")[0]) for name in names if not name.endswith(_WITHOUT_UNIT))
     return {name: complete.units[output] for name, output in of if output in complete.units}
 
 
-def _members(results: Results) -> range | None:
+def _find_member_range(results: Results) -> range | None:
     """Return the range of member numbers of a sweep, or None without a sweep."""
     first = results.axes[0]
     return range(first.length) if first.is_swept else None
 
 
-def told_of(
+def build_statistics_results(
     statistics: TrialStatistics, complete: Results, stopped_by: StopReason, reason: str
 ) -> Results:
     """Return the results of a run with statistics over all trials as outputs.
@@ -170,7 +170,7 @@ def told_of(
         reduced=[name for name in arrays if _has_no_time(complete, name)],
         units={
             **{name: complete.units[name] for name in along if name in complete.units},
-            **_units(arrays, complete),
+            **_find_units(arrays, complete),
         },
         stopped_by=stopped_by,
         reason=reason,

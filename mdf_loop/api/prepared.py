@@ -120,7 +120,7 @@ class Prepared:
     def evaluation(self, specification: RunSpecification, bound: BoundValues) -> Evaluation:
         """Return the cached or new evaluation for the types of bound values."""
         options = self._options(specification)
-        key = _key(specification, bound, options)
+        key = _build_cache_key(specification, bound, options)
         with self._lock:
             ready = self._evaluations.get(key)
             if ready is None:
@@ -139,7 +139,7 @@ class Prepared:
     def over_time(self, specification: RunSpecification, bound: BoundValues) -> TimeSession:
         """Return the cached or new session over time for the types of bound values."""
         options = self._options(specification)
-        key = _key(specification, bound, options)
+        key = _build_cache_key(specification, bound, options)
         with self._lock:
             session = self._over_time.get(key)
             if session is None:
@@ -242,6 +242,8 @@ class Prepared:
         return self._last_device or self.latest.run.device
 
 
-def _key(specification: RunSpecification, bound: BoundValues, options: Options) -> Hashable:
+def _build_cache_key(
+    specification: RunSpecification, bound: BoundValues, options: Options
+) -> Hashable:
     """Return the cache key of a run: everything that determines its program and its session."""
     return (bound.types, options.max_iterations, specification.reading, specification.engine)

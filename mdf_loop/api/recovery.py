@@ -11,8 +11,8 @@ from mdf_loop import arguments
 from mdf_loop.api.data_units import convert_deviation
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fits import fit
-from mdf_loop.api.fitted_report import plain
-from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, free_parameters
+from mdf_loop.api.fitted_report import convert_scalars
+from mdf_loop.api.fitting_to_data import FitRequest, build_fitted_model, build_parameter_space
 from mdf_loop.api.nonfinite_derivatives import warn_of_fits
 from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
@@ -23,10 +23,10 @@ from mdf_loop.quantities import has_unit
 from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.results.fit import Fit
 from mdf_loop.results.recovery import Recovery
-from mdf_loop.signals import count_interrupt, interrupts
+from mdf_loop.signals import count_interrupt, interrupt_count
 from mdf_loop.specification import Selection
 
-INNER = 0.1
+MIN_BOUND_DISTANCE = 0.1
 """Least distance of a true value from its bounds, as a fraction of the difference of the bounds."""
 
 
@@ -80,7 +80,7 @@ def recover(
     if not is_whole(times) or times < 1:
         raise InputError(f"times must be a whole number above 0, not {times!r}"[:200])
     units = model.prepared.model_units
-    noise = _noise(model, noise, against)
+    noise = _convert_noise(model, noise, against)
     if (noise is None) == (likelihood is None):
         raise InputError(
             "a recovery needs noise for curves, or a likelihood for reaction times",
@@ -96,7 +96,7 @@ def recover(
         "seed": seed,
     }
     words |= {"likelihood": likelihood, "trials": trials, "points": points, "polish": polish}
-    request = _request(model, {}, units.convert_bounds(free), against, words)
+    request = _build_request(model, {}, units.convert_bounds(free), against, words)
     simulated = _SimulatedData(model, request, noise, data_trials, seed)
     recovery = interruptible(
         lambda: simulated.recovery(times, words),
@@ -107,31 +107,31 @@ def recover(
     return recovery
 
 
-def _request(
+def _build_request(
     model: Derivable, data: Any, free: Any, against: Any, words: Mapping[str, Any]
 ) -> FitRequest:
     """Return the checked arguments of the fit of one data set."""
     if words["likelihood"] is None:
-        against = _observed(model, against)
-    return FitRequest.of(data, free, against, **{**_REST, **words})
+        against = _select_observed(model, against)
+    return FitRequest.of(data, free, against, **{**_OTHER_FIT_ARGUMENTS, **words})
 
 
-def _observed(model: Derivable, against: Any) -> Any:
+def _select_observed(model: Derivable, against: Any) -> Any:
     """Return the observed outputs, which are all outputs of the model by default."""
     if against is not None:
         return against
     return [item.name for item in named_items(model.prepared.document, Selection()).values()]
 
 
-def _noise(model: Derivable, noise: Any, against: Any) -> Any:
+def _convert_noise(model: Derivable, noise: Any, against: Any) -> Any:
     """Return the standard deviation of the noise in the unit of the observed outputs."""
     if not has_unit(noise):
         return noise
-    outputs = arguments.names(_observed(model, against), "against")
+    outputs = arguments.names(_select_observed(model, against), "against")
     return convert_deviation(model.prepared, noise, outputs, "the noise")
 
 
-_REST: Mapping[str, Any] = {
+_OTHER_FIT_ARGUMENTS: Mapping[str, Any] = {
     "objective": None,
     "shared": (),
     "start": None,
@@ -153,7 +153,7 @@ class _SimulatedData:
         seed: int,
     ) -> None:
         self._model, self._request, self._noise, self._count = model, request, noise, count
-        self._free = free_parameters(model, request)
+        self._free = build_parameter_space(model, request)
         self._rng = np.random.default_rng(seed)
         document = model.prepared.document
         likelihood = request.likelihood or {
@@ -166,14 +166,16 @@ class _SimulatedData:
     def sets(self, times: int) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
         """Yield randomly drawn true parameters, with the data that the model generates for them."""
         for _ in range(times):
-            point = self._rng.uniform(INNER, 1 - INNER, len(self._free.elements))
+            point = self._rng.uniform(
+                MIN_BOUND_DISTANCE, 1 - MIN_BOUND_DISTANCE, len(self._free.elements)
+            )
             truth = self._free.values(point)
-            yield plain(truth), self._data(truth)
+            yield convert_scalars(truth), self._data(truth)
 
     def _data(self, truth: Mapping[str, Array]) -> dict[str, Array]:
         """Simulate the data columns that the model generates with the true parameters."""
         request = self._request
-        model = fitted_model(self._model, request, request.steps, list(self._columns))
+        model = build_fitted_model(self._model, request, request.steps, list(self._columns))
         members = {name: np.asarray(value)[None] for name, value in truth.items()}
         if self._noise is None:
             draws = self._rng.integers(0, 2**62, -(-self._count // self._trials))
@@ -204,11 +206,11 @@ class _SimulatedData:
         """
         truths: list[Mapping[str, Any]] = []
         fits: list[Fit] = []
-        before = interrupts()
+        before = interrupt_count()
         try:
             for truth, data in self.sets(times):
                 fits_found = self.fit(data, len(fits), words)
-                if interrupts() != before:
+                if interrupt_count() != before:
                     break
                 truths.append(truth)
                 fits.append(fits_found)
@@ -224,6 +226,8 @@ class _SimulatedData:
         """Return the fit of the data set with index `k`, which determines the seed of the fit."""
         request = self._request
         words = {**words, "seed": request.seed + k}
-        fitted = fit(self._model, _request(self._model, data, request.free, request.against, words))
+        fitted = fit(
+            self._model, _build_request(self._model, data, request.free, request.against, words)
+        )
         assert isinstance(fitted, Fit)
         return fitted

@@ -19,10 +19,10 @@ from mdf_loop.api.over_trials import run_over_trials
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.document.units import TIME
 from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
-from mdf_loop.interruption import with_results
+from mdf_loop.interruption import attach_results
 from mdf_loop.ir import StopReason
 from mdf_loop.memory_limit import limited
-from mdf_loop.paths import noting, path_of, refuse_clashes
+from mdf_loop.paths import path_of, refuse_overlapping_outputs, track_read_files
 from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.reading.settings import with_values
@@ -44,7 +44,7 @@ from mdf_loop.run.segments import PartialRun
 from mdf_loop.run.time_run import CompletedRun, run_over_time
 from mdf_loop.run.time_session import TimeSession
 from mdf_loop.run.time_stepper import TimeStepper
-from mdf_loop.signals import Signalled, finished
+from mdf_loop.signals import Signalled, delaying_interrupt
 from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid
 
@@ -73,7 +73,7 @@ def with_files(prepared: Prepared, spec: RunSpecification, compute: Computing) -
     """
     if not spec.writes and spec.controls.memory_limit is None:
         return _ended(prepared, spec, compute, None)
-    with limited(spec.controls.memory_limit), noting(prepared.document.files):
+    with limited(spec.controls.memory_limit), track_read_files(prepared.document.files):
         if spec.output is not None:
             _check_output(prepared, spec, spec.output)
         if spec.store is None:
@@ -91,7 +91,7 @@ def _check_output(prepared: Prepared, spec: RunSpecification, output: str | Path
         check_results_path(output)  # a resumed run checks its store itself
     place = path_of(output, "the output")
     for what, path in (("checkpoint", controls.checkpoint), ("resume", controls.resume)):
-        refuse_clashes({"output": place, what: path})
+        refuse_overlapping_outputs({"output": place, what: path})
     selected = replace(spec.selection, when=None)
     names = (*named_items(prepared.document, selected), *spec.values.sweep)
     check_texts(output, names, prepared.units)
@@ -122,14 +122,14 @@ def _ended(
     results.notes = finite_check.notes(results)
     try:
         if spec.output is not None:
-            with finished(heard=results.stopped_by.is_asked):
+            with delaying_interrupt(heard=results.stopped_by.is_asked):
                 _save(results, spec, spec.output, lease)
     except Signalled as signalled:
         if error is None:
             signalled.results = results
             raise
     except KeyboardInterrupt as interrupt:
-        raise with_results(interrupt, results) from None
+        raise attach_results(interrupt, results) from None
     except InputError as unsaved:
         if error is None:
             error = unsaved

@@ -15,7 +15,7 @@ from mdf_loop.specification import Values
 from mdf_loop.user_warnings import warn_user
 
 
-def program_of(named: DifferentiatedNames, values: Values, free: Mapping[str, Any]) -> Program:
+def read_program(named: DifferentiatedNames, values: Values, free: Mapping[str, Any]) -> Program:
     """Return the program of a run whose inputs are the free parameters."""
     values_of_member = with_member(named.prepared.document, values, free)
     spec = named.specification(values_of_member.set, values_of_member.inputs)

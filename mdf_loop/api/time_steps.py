@@ -9,7 +9,7 @@ from mdf_loop.specification import RunSpecification
 from mdf_loop.text_escaping import escape_to_one_line
 
 
-def differing_steps(prepared: Prepared, spec: RunSpecification) -> Iterator[str]:
+def describe_differing_steps(prepared: Prepared, spec: RunSpecification) -> Iterator[str]:
     """Yield a warning for each numeric parameter `dt` of a node that differs from the `dt` of the run."""
     if spec.dt is None:
         return

@@ -29,10 +29,10 @@ def values_of(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
             computed.append(name)
         else:
             values[name] = parse_number(written) if isinstance(written, str) else written
-    return {**values, **_computed(prepared, computed)} if computed else values
+    return {**values, **_evaluate_parameters(prepared, computed)} if computed else values
 
 
-def _computed(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
+def _evaluate_parameters(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
     """Return the values of computed parameters in the first evaluation.
 
     Raises:

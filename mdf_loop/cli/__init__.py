@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdf_loop.cli.ending import end_process
-from mdf_loop.signals import heeded
+from mdf_loop.signals import handling_signals
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program `mdf-loop`. The default of `arguments` is the command line of the process."""
-    with heeded(end_process, to_the_end=arguments is None):
+    with handling_signals(end_process, to_the_end=arguments is None):
         from mdf_loop.cli.commands import run_command_line
 
         run_command_line(sys.argv[1:] if arguments is None else arguments)

@@ -16,8 +16,8 @@ from mdf_loop.cli.ending import interruption_message_and_code, signal_word
 from mdf_loop.cli.show import show
 from mdf_loop.cli.watchdog import watch_main_thread
 from mdf_loop.errors import LoopError
-from mdf_loop.paths import noting
-from mdf_loop.signals import has_abandoned_thread, let_echoes_pass, raising
+from mdf_loop.paths import track_read_files
+from mdf_loop.signals import has_abandoned_thread, ignore_repetitions, raising_signals
 from mdf_loop.text_escaping import escape_control_characters
 
 COMMANDS = (
@@ -60,7 +60,7 @@ class _Commands(click.Group):
         For an error that the user can correct, print it on stderr, and exit with code 2.
         """
         try:
-            with raising(), _escape_usage_errors(), noting():
+            with raising_signals(), _escape_usage_errors(), track_read_files():
                 return super().invoke(ctx)
         except LoopError as error:
             show(error.report, error=True)
@@ -106,7 +106,7 @@ def run_command_line(arguments: Sequence[str]) -> None:
                 _exit_at_once(end)
             raise
         finally:
-            let_echoes_pass()
+            ignore_repetitions()
 
 
 def _exit_at_once(system_exit: SystemExit) -> NoReturn:

@@ -7,7 +7,7 @@ import click
 from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import compile_options, input_options, model_argument, time_options
 from mdf_loop.cli.show import show
-from mdf_loop.paths import path_of, with_ending
+from mdf_loop.paths import path_of, replace_suffix
 
 
 @click.command("compile")
@@ -46,7 +46,7 @@ def command(
     from mdf_loop.cli.inputs import read_inputs
     from mdf_loop.files import checked_place
 
-    default_target = with_ending(path_of(model, "the model"), ".onnx")
+    default_target = replace_suffix(path_of(model, "the model"), ".onnx")
     target = str(default_target) if output is None else output
     checked_place(target)
     compiled = compile(

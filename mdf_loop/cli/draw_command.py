@@ -7,7 +7,7 @@ import click
 from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import loop_condition_option, model_argument
 from mdf_loop.cli.show import show
-from mdf_loop.paths import path_of, with_ending
+from mdf_loop.paths import path_of, replace_suffix
 
 _LEVELS: dict[str, int | None] = {"auto": None, "0": 0, "1": 1, "2": 2, "3": 3}
 _CAPTURES: dict[str, bool | str] = {"on": True, "off": False, "all": "all"}
@@ -75,7 +75,7 @@ def command(
     from mdf_loop.drawing import draw
     from mdf_loop.files import checked_place
 
-    default_target = with_ending(path_of(model, "the model"), ".svg")
+    default_target = replace_suffix(path_of(model, "the model"), ".svg")
     target = str(default_target) if output is None else output
     checked_place(target)
     draw(

@@ -26,8 +26,8 @@ from mdf_loop.cli.options import (
 from mdf_loop.cli.show import show
 from mdf_loop.cli.warning_lines import warning_lines
 from mdf_loop.errors import InputError
-from mdf_loop.paths import noted, path_of, refuse_clashes, refuse_overwriting
-from mdf_loop.signals import finished
+from mdf_loop.paths import path_of, record_read_file, refuse_overlapping_outputs, refuse_overwriting
+from mdf_loop.signals import delaying_interrupt
 
 if TYPE_CHECKING:
     from mdf_loop.document.document import Document
@@ -126,7 +126,7 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
         raise InputError("give DATA, or --subject NAME=FILE for each subject")
     _check_files(options, subjects)
     for path in subjects.values() if data is None else [data]:
-        noted(path_of(path, "the data"))
+        record_read_file(path_of(path, "the data"))
     document = open_model(model, options["loop_condition"])
     compiled = compile(document, **{name: options[name] for name in COMPILER_OPTIONS})
     fit_arguments = _fit_arguments(options, compiled.document)
@@ -135,7 +135,7 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
             refuse_overwriting(path_of(options[option], f"--{option}"))
     with warning_lines():
         fit = compiled.fit(subjects or data, _read_bounds(options["free"]), **fit_arguments)
-    with finished(heard=fit.stopped_by.is_asked):
+    with delaying_interrupt(heard=fit.stopped_by.is_asked):
         _write_files(fit, options)
         show(fit.to_json() if options["as_json"] else str(fit))
     ctx.exit(exit_code(fit.stopped_by))
@@ -221,7 +221,7 @@ def _check_files(options: Mapping[str, Any], subjects: Mapping[str, str]) -> Non
     output_paths = {
         f"--{name}": options[name] for name in OUTPUT_OPTIONS if options[name] is not None
     }
-    refuse_clashes({name: path_of(path, name) for name, path in output_paths.items()})
+    refuse_overlapping_outputs({name: path_of(path, name) for name, path in output_paths.items()})
 
 
 def _write_files(fit: Fit | Fits, options: Mapping[str, Any]) -> None:

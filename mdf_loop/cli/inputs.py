@@ -22,16 +22,16 @@ import numpy as np
 
 from mdf_loop.archives import read_arrays
 from mdf_loop.cli.show import show
-from mdf_loop.columns import IGNORED, read_columns
+from mdf_loop.columns import TIME_COLUMNS, read_columns
 from mdf_loop.document.document import Document
 from mdf_loop.document.units import stated_time_unit, time_unit_of
-from mdf_loop.durations import step_in, unit_of_step
+from mdf_loop.durations import convert_step, unit_of_step
 from mdf_loop.errors import InputError
 from mdf_loop.ir.types import numpy_dtype
-from mdf_loop.losses import WITH_DATA, WORDS
+from mdf_loop.losses import TERMS_WITH_DATA, TERMS_WITHOUT_DATA
 from mdf_loop.memory_limit import check
 from mdf_loop.name_suggestions import suggest
-from mdf_loop.paths import noted, path_of
+from mdf_loop.paths import path_of, record_read_file
 from mdf_loop.sweeps import grid
 
 
@@ -55,7 +55,7 @@ def read_inputs(
         content = _read_file(path, steps)
         if steps is not None and dt is not None and "time" in content:
             _check_times(path, content["time"], dt)
-        ignored_columns = IGNORED if path.suffix.lower() == ".csv" else ()
+        ignored_columns = TIME_COLUMNS if path.suffix.lower() == ".csv" else ()
         inputs.update({key: value for key, value in content.items() if key not in ignored_columns})
     for pair in pairs:
         name, text = _split_pair(pair, "--input x=3 or --input x='[1, 2]'")
@@ -102,7 +102,7 @@ def read_step(dt: str | None, document: Document) -> float | None:
     if dt is None:
         return None
     unit = time_unit_of(document)
-    step: float = step_in(dt, unit)
+    step: float = convert_step(dt, unit)
     if unit_of_step(dt) not in (None, unit):
         has_unit = stated_time_unit(document) is not None
         remark = "" if has_unit else " (the model states no unit of time)"
@@ -169,11 +169,11 @@ def _parse_loss(text: str) -> tuple[str, str, str | None]:
     """Split one `--of` option into its output, its word, and the text of its data."""
     if match := _LOSS_PATTERN.fullmatch(text.strip()):
         output, loss_name, data_text = match[1].strip(), match[2], match[3]
-        if loss_name in (WORDS if data_text is None else WITH_DATA):
+        if loss_name in (TERMS_WITHOUT_DATA if data_text is None else TERMS_WITH_DATA):
             return output, loss_name, data_text
     raise InputError(
         f"--of '{text}' is not OUTPUT:WORD, or OUTPUT:WORD=DATA"[:200],
-        hint=f"the words are {', '.join(WORDS)}, and with data {' and '.join(WITH_DATA)}: "
+        hint=f"the words are {', '.join(TERMS_WITHOUT_DATA)}, and with data {' and '.join(TERMS_WITH_DATA)}: "
         "--of cell.V:mean, --of cell.V:sse=data.csv:V",
     )
 
@@ -337,7 +337,7 @@ def _read_file(path: Path, steps: int | None) -> Mapping[str, Any]:
     """Read the arrays or columns of a file by name."""
     if not path.is_file():
         raise InputError(f"there is no file '{path}' with inputs")
-    check(noted(path).stat().st_size, f"'{path.name}'"[:300])
+    check(record_read_file(path).stat().st_size, f"'{path.name}'"[:300])
     match path.suffix.lower():
         case ".npz":
             return read_arrays(path)

@@ -32,8 +32,8 @@ from mdf_loop.cli.options import (
 )
 from mdf_loop.cli.show import show
 from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError, NotFiniteError
-from mdf_loop.paths import path_of, refuse_clashes, refuse_overwriting
-from mdf_loop.signals import Signalled, finished
+from mdf_loop.paths import path_of, refuse_overlapping_outputs, refuse_overwriting
+from mdf_loop.signals import Signalled, delaying_interrupt
 from mdf_loop.text_escaping import escape_to_one_line
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class _RunCommand(GroupedCommand):
 def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     """Run one evaluation of MODEL, or with --steps a run over time, and print the outputs."""
     from mdf_loop.api.compiled import compile
-    from mdf_loop.api.time_steps import differing_steps
+    from mdf_loop.api.time_steps import describe_differing_steps
     from mdf_loop.ir import StopReason
     from mdf_loop.memory_limit import checked_limit, limited
 
@@ -134,13 +134,13 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
             refuse_overwriting(path_of(options[option], _option_name(option)))
     results, failure = _run_model(compiled, spec)
     is_interrupted = results.stopped_by.is_asked or isinstance(failure, Signalled)
-    with finished(heard=is_interrupted):
+    with delaying_interrupt(heard=is_interrupted):
         failure = _write_files(compiled, results, options, failure)
         if not isinstance(failure, LoopError) or isinstance(failure, InputError | MemoryLimitError):
             for text in _printed_parts(compiled, results, options):
                 show(text, end="")
             show()
-        for note in (*differing_steps(compiled.prepared, spec), *results.notes):
+        for note in (*describe_differing_steps(compiled.prepared, spec), *results.notes):
             show(escape_to_one_line(f"warning: {note}"), error=True)
     if failure is not None:
         raise failure
@@ -204,7 +204,7 @@ def _check_distinct_files(options: Mapping[str, Any]) -> None:
         for option, path in paths_by_option.items()
     }
     for allowed_pair in product(("--checkpoint", "--resume"), ("--initial-state", "--final-state")):
-        refuse_clashes(
+        refuse_overlapping_outputs(
             {option: path for option, path in paths.items() if option not in allowed_pair}
         )
 

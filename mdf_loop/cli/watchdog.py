@@ -42,7 +42,7 @@ def watch_main_thread() -> Iterator[None]:
         yield
         return
     watchdog = _Watchdog()
-    with signals.deferring():
+    with signals.deferring_signals():
         watchdog.start()
         try:
             yield
@@ -106,7 +106,9 @@ class _Watchdog:
             return
         reasons = signals.reasons_in(bytes([signal_number]))
         now = time.monotonic()
-        if not reasons or signals.is_echo(signal_number, self._last_times.get(signal_number), now):
+        if not reasons or signals.is_repetition(
+            signal_number, self._last_times.get(signal_number), now
+        ):
             return
         self._last_times[signal_number] = now
         (reason,) = reasons

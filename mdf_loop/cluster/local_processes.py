@@ -29,7 +29,7 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.errors import RunError
-from mdf_loop.memory_limit import usual_limit
+from mdf_loop.memory_limit import default_limit
 
 WORKER_COMMAND = (sys.executable, "-m", "mdf_loop.cluster.worker_process")
 """Command line of a worker process."""
@@ -98,7 +98,7 @@ class WorkerProcesses:
     ) -> None:
         self._address, self._security = address, dict(security)
         self._is_connected = is_connected
-        self._memory_bytes = max(_MIN_MEMORY_BYTES, usual_limit() // count)
+        self._memory_bytes = max(_MIN_MEMORY_BYTES, default_limit() // count)
         self._slots = [_Slot(number) for number in range(count)]
         self._folder = Path(tempfile.mkdtemp(prefix="mdf_loop_cluster_"))
         self._start_count = 0

@@ -20,14 +20,14 @@ import numpy as np
 
 from mdf_loop.archives import Archive
 from mdf_loop.array_conversion import Ragged, as_supported_array, in_native_byte_order
-from mdf_loop.build import located
+from mdf_loop.build import add_place
 from mdf_loop.checked_cast import cast_checked
 from mdf_loop.errors import LoopError, ModelError
 from mdf_loop.files import ARCHIVE_ERRORS
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name, numpy_dtype, tensor_dtypes
 from mdf_loop.number_check import contains_only_numbers
-from mdf_loop.paths import noted
+from mdf_loop.paths import record_read_file
 
 SideFiles: TypeAlias = Callable[[str], Archive]
 """Function that returns the arrays in a side file, by the name of the file."""
@@ -166,7 +166,7 @@ def _array_of_file(
         array = in_native_byte_order(archive.array(key), f"'{key}' of '{file}'", where, ModelError)
         return from_storable(array, word, where)
     except LoopError as error:
-        raise located(error, where) from None
+        raise add_place(error, where) from None
     except FileNotFoundError:
         raise ModelError(f"there is no file '{file}' beside the document", where) from None
     except (*ARCHIVE_ERRORS, KeyError) as error:
@@ -181,7 +181,7 @@ def files_in(folder: Path) -> SideFiles:
         path = folder / name
         if not path.resolve().is_relative_to(folder.resolve()):
             raise ModelError(f"'{name}' is not in the folder of the document")
-        return Archive(zipfile.ZipFile(noted(path)), name)
+        return Archive(zipfile.ZipFile(record_read_file(path)), name)
 
     return archive
 

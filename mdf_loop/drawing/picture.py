@@ -20,10 +20,10 @@ from mdf_loop.drawing.render import format_of, render
 from mdf_loop.drawing.theme import BIG_FONT_SIZE, DIRECTIONS, LEVELS, OPERATORS_DETAIL
 from mdf_loop.drawing.view import View
 from mdf_loop.errors import InputError
-from mdf_loop.files import checked_place, write_whole
+from mdf_loop.files import checked_place, write_atomically
 from mdf_loop.importing.opening import Source
 from mdf_loop.outline import GraphOutline, Observation, outline, outline_over_time
-from mdf_loop.paths import Files, noting
+from mdf_loop.paths import Files, track_read_files
 from mdf_loop.public_call import public_call, public_calls
 
 MAX_BANDS = 100
@@ -55,12 +55,12 @@ class Drawing:
     def save(self, target: str | Path) -> None:
         """Write the picture in the format of the suffix: .svg, .png, .pdf, .html or .dot."""
         suffix_format = format_of(target)
-        with noting(self.read_from):
+        with track_read_files(self.read_from):
             target_path = checked_place(target)
         picture = (
             self.html().encode() if suffix_format == "html" else render(self.dot, suffix_format)
         )
-        write_whole(target_path, lambda stream: stream.write(picture))
+        write_atomically(target_path, lambda stream: stream.write(picture))
 
     def interactive(self) -> InteractiveDrawing:
         """Return the interactive page for a notebook. The page embeds the layout engine of 700 kB."""
@@ -129,7 +129,7 @@ def draw(
         if format_of(target) == "html":
             _check_page_options(level, rankdir, bands)
         checked_place(target)
-    with noting() as read_files:
+    with track_read_files() as read_files:
         graph = outline_over_time(source) if flag(over_time, "over_time") else outline(source)
         if target is not None:
             checked_place(target)

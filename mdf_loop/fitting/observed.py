@@ -18,7 +18,7 @@ from mdf_loop.array_conversion import Ragged, as_supported_array
 from mdf_loop.columns import read_columns
 from mdf_loop.errors import Finding, InputError, raise_findings
 from mdf_loop.ir import Array
-from mdf_loop.paths import noted, path_of
+from mdf_loop.paths import path_of, record_read_file
 
 TIME, STEP, TRIAL, WEIGHT, DEVIATION = "time", "step", "trial", "weight", "sd"
 """Names of data columns that are not outputs: time or step, trial number, weight, standard deviation."""
@@ -120,7 +120,7 @@ def _read_file(path: Path) -> dict[str, Array]:
         raise InputError(f"'{path.name}' is no data", hint="data end in .csv or .npz")
     if not path.is_file():
         raise InputError(f"there is no file '{path}'", hint="check the path")
-    return readers[path.suffix.lower()](noted(path))
+    return readers[path.suffix.lower()](record_read_file(path))
 
 
 def _to_column(name: Any, values: Any) -> Array:

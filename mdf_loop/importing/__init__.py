@@ -15,7 +15,7 @@ from mdf_loop.arguments import word
 from mdf_loop.document.loading import model_of
 from mdf_loop.errors import InputError, LoopError, ModelError
 from mdf_loop.importing.graph_writer import Content
-from mdf_loop.paths import noted, path_of
+from mdf_loop.paths import path_of, record_read_file
 from mdf_loop.public_call import public_call
 from mdf_loop.user_warnings import warn_user
 
@@ -54,7 +54,7 @@ READERS: dict[str, Callable[[Path], Content]] = {
 """Reader of model files by file suffix.
 
 The path of the file is recorded before the reader runs, so that no output overwrites the file. A
-reader records the other files that it reads (`mdf_loop.paths.noted`).
+reader records the other files that it reads (`mdf_loop.paths.record_read_file`).
 """
 
 
@@ -108,7 +108,7 @@ def is_onnx(path: Path | None, loop_condition: str) -> bool:
 def _read_with_errors(reader: Callable[[Path], _Model], path: Path) -> _Model:
     """Read a file, and add the name of the file to errors of the reader."""
     try:
-        return reader(noted(path))
+        return reader(record_read_file(path))
     except RecursionError:
         raise ModelError(f"'{path.name}' is nested too deeply to be read") from None
     except LoopError:

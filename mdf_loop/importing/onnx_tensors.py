@@ -15,7 +15,7 @@ from onnx import external_data_helper
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.onnx_places import body_path, node_place
 from mdf_loop.ir.types import dtype_of
-from mdf_loop.paths import noted
+from mdf_loop.paths import record_read_file
 
 TensorProto = onnx.TensorProto
 _DATA_FIELDS: dict[int, str] = {
@@ -129,7 +129,7 @@ def load_external(tensor: onnx.TensorProto, where: str, folder: Path) -> int:
         _parse_count(entries, "offset", where),
         _declared_bytes(tensor, entries, where),
     )
-    file_size = noted(file).stat().st_size
+    file_size = record_read_file(file).stat().st_size
     if offset + byte_count > file_size:
         raise ModelError(
             f"the data of tensor '{tensor.name}' should be bytes {offset} to {offset + byte_count} "

@@ -20,7 +20,7 @@ from mdf_loop.document.structure import graph_findings, model_findings
 from mdf_loop.document.tensors import files_in
 from mdf_loop.errors import ModelError, raise_findings
 from mdf_loop.importing import LOOP_CONDITIONS, READERS, import_file, is_onnx
-from mdf_loop.paths import noted, noting, path_of
+from mdf_loop.paths import path_of, record_read_file, track_read_files
 from mdf_loop.user_warnings import warn_user
 
 Source: TypeAlias = Any
@@ -43,7 +43,7 @@ def open_document(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> D
     """
     if isinstance(source, Document):
         for file in source.files:
-            noted(file)
+            record_read_file(file)
         return source
     document = open_document_silently(source, loop_condition)
     for sentence in document.warnings:
@@ -55,7 +55,7 @@ def open_document_silently(source: Source, loop_condition: str = LOOP_CONDITIONS
     """Return the document of a source with its import warnings, without issuing the warnings."""
     if isinstance(source, str | os.PathLike):
         path = path_of(source, "the model")
-        with noting() as files:
+        with track_read_files() as files:
             model, warnings = _load_model(path, loop_condition)
         return replace(document_of(model, path.name), files=frozenset(files), warnings=warnings)
     is_onnx(None, loop_condition)
@@ -101,5 +101,5 @@ def _load_model(path: Path, loop_condition: str) -> tuple[Any, tuple[str, ...]]:
         return model_of(imported.content, name=path.name), imported.warnings
     is_onnx(path, loop_condition)
     with as_model_errors(f"'{path.name}'"):
-        content = parsing.parse(noted(path))
+        content = parsing.parse(record_read_file(path))
     return model_of(content, files_in(path.parent), path.name), ()

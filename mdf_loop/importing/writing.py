@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.document.tensors import array_metadata, to_storable
 from mdf_loop.errors import InputError
-from mdf_loop.files import checked_place, checked_target, write_arrays, write_whole
+from mdf_loop.files import checked_place, checked_target, write_arrays, write_atomically
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.ir import Array
 from mdf_loop.number_check import contains_only_numbers
@@ -42,9 +42,9 @@ def write_model(content: Content, path: str | Path) -> list[Path]:
         checked_place(array_file)
         _check_replaceable(array_file, target)
         stored_arrays = {name: to_storable(array) for name, array in large_arrays.items()}
-        write_whole(array_file, lambda stream: write_arrays(stream, stored_arrays))
+        write_atomically(array_file, lambda stream: write_arrays(stream, stored_arrays))
         written_paths.append(array_file)
-    write_whole(target, lambda stream: stream.write(text.encode()))
+    write_atomically(target, lambda stream: stream.write(text.encode()))
     return written_paths
 
 

@@ -23,7 +23,7 @@ from mdf_loop.ops.symbolic import Symbolic
 
 def not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:
     """Check that the scale of a distribution is not negative, and return the scale."""
-    checked_scale: Value = parameter_rules.not_negative(
+    checked_scale: Value = parameter_rules.check_not_negative(
         DrawSite(b), Symbolic(b, scale), description
     ).value
     return checked_scale
@@ -31,7 +31,7 @@ def not_negative(b: ModelBuilder, scale: Value, description: str) -> Value:
 
 def probability(b: ModelBuilder, p: Value, description: str) -> Value:
     """Check that a probability is in [0, 1], and return the probability."""
-    checked_probability: Value = parameter_rules.between(
+    checked_probability: Value = parameter_rules.check_range(
         DrawSite(b), Symbolic(b, p), 0.0, 1.0, description
     ).value
     return checked_probability
@@ -68,7 +68,9 @@ def uniform(
     """Return `low + (high - low) * u` with u in (0, 1)."""
     low, high = _float_parameters(b, (low, 0.0), (high, 1.0))
     u = draw_floats(b, "Uniform", size_of(size, low, high))
-    checked_width = parameter_rules.width(DrawSite(b), Symbolic(b, low), Symbolic(b, high)).value
+    checked_width = parameter_rules.check_width(
+        DrawSite(b), Symbolic(b, low), Symbolic(b, high)
+    ).value
     return ops.add(b, low, ops.multiply(b, checked_width, u))
 
 
@@ -158,7 +160,7 @@ def _draw_integers(b: ModelBuilder, first: Value, end: Value, shape: Size) -> Va
         b.op("Less", scalar(b, 0, "int64"), count),
         b.op("LessOrEqual", count, scalar(b, _TWO_TO_32 - 1, "int64")),
     )
-    count = ops.check_value(b, count, is_in_range, OperandError(parameter_rules.WHOLE))
+    count = ops.check_value(b, count, is_in_range, OperandError(parameter_rules.INTEGER_RANGE_RULE))
     word, unsigned_count = draw_numbers(b, "RandomWord", shape), cast(b, count, "uint64")
     high = _high_word(b, word)
     low = b.op("Sub", word, b.op("Mul", high, scalar(b, _TWO_TO_32, "uint64")))
@@ -186,7 +188,7 @@ def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
     """Return the number of successes in n trials of probability p. Each number takes n random words."""
     if not 0 <= n <= MAX_BINOMIAL_TRIALS:
         raise OperandError(f"the attempts must be 0 to {MAX_BINOMIAL_TRIALS}, not {n}")
-    p = probability(b, as_float(b, p), parameter_rules.CHANCE)
+    p = probability(b, as_float(b, p), parameter_rules.BINOMIAL_PROBABILITY)
     u = draw_floats(b, "Uniform", (n, *size_of(size, p)))
     hits = cast(b, b.op("Less", u, p), "int64")
     return b.op("ReduceSum", hits, ints(b, 0), keepdims=0)
@@ -234,8 +236,10 @@ def _draw_weighted(b: ModelBuilder, p: Value, count: int, shape: Size) -> Value:
     if p.shape != (count,):
         raise OperandError(f"there are {count} elements to choose from, but p is {p.type}")
     probability_sum = Symbolic(b, b.op("ReduceSum", p, keepdims=0))
-    tolerance = parameter_rules.tolerance(p.dtype)
-    p = parameter_rules.probabilities(DrawSite(b), Symbolic(b, p), probability_sum, tolerance).value
+    tolerance = parameter_rules.sum_tolerance(p.dtype)
+    p = parameter_rules.check_probabilities(
+        DrawSite(b), Symbolic(b, p), probability_sum, tolerance
+    ).value
     return choose_index(b, p, draw_floats(b, "Uniform", shape), count)
 
 

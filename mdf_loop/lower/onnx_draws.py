@@ -50,7 +50,7 @@ def _draw_uniform(
 ) -> tuple[Value, ...]:
     low, high = float(attributes.get("low", 0.0)), float(attributes.get("high", 1.0))
     interval_ends = (Symbolic(b, scalar(b, end, "float64")) for end in (low, high))
-    parameter_rules.width(DrawSite(b), *interval_ends)
+    parameter_rules.check_width(DrawSite(b), *interval_ends)
     sample_attributes = {**attributes, "low": low, "width": high - low}
     return _scaled_sample(b, "Uniform", inputs, sample_attributes, ("low", 0.0), ("width", 1.0))
 
@@ -79,7 +79,9 @@ def _draw_bernoulli(
     """Draw 1 or 0 for each element of the input, which is the probability of 1."""
     (p,) = inputs
     u = draw_numbers(b, "Uniform", size_of(None, p))
-    is_success = b.op("Less", u, probability(b, cast(b, p, "float64"), parameter_rules.BERNOULLI))
+    is_success = b.op(
+        "Less", u, probability(b, cast(b, p, "float64"), parameter_rules.BERNOULLI_PROBABILITY)
+    )
     return (cast(b, is_success, _dtype_attribute(attributes, p.dtype)),)
 
 

@@ -32,24 +32,24 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
     """
     unchecked_rate = cast(b, as_float(b, literal(b, 1.0) if lam is None else lam), "float64")
     description = "the rate of a Poisson distribution"
-    checked_rate = parameter_rules.between(
+    checked_rate = parameter_rules.check_range(
         DrawSite(b), Symbolic(b, unchecked_rate), 0.0, poisson.LARGEST_RATE, description
     )
     rate: Value = checked_rate.value
     u = draw_numbers(b, "Uniform", size_of(size, rate))
     constant_rate = b.constant_of(rate)
     if constant_rate is not None and float(np.max(constant_rate, initial=0.0)) <= MAX_UNROLLED_RATE:
-        return _unrolled_count(b, u, rate, distributions.most_events(constant_rate))
-    largest_summed_rate = scalar(b, poisson.LARGEST_SUMMED, "float64")
+        return _unrolled_count(b, u, rate, distributions.max_event_count(constant_rate))
+    largest_summed_rate = scalar(b, poisson.MAX_SUMMED_RATE, "float64")
     is_small = b.op("LessOrEqual", rate, largest_summed_rate)
-    if constant_rate is not None and bool(np.all(constant_rate <= poisson.LARGEST_SUMMED)):
+    if constant_rate is not None and bool(np.all(constant_rate <= poisson.MAX_SUMMED_RATE)):
         return _looped_count(b, u, rate)
     count = _looped_count(b, u, b.op("Where", is_small, rate, scalar(b, 0.0, "float64")))
 
     def with_large(b: ModelBuilder) -> list[Value]:
         z = Symbolic(b, streams.normal(Symbolic(b, u)).value)
         large_rate = Symbolic(b, b.op("Where", is_small, largest_summed_rate, rate))
-        large_count = cast(b, poisson.of_normal(z, large_rate).value, "int64")
+        large_count = cast(b, poisson.poisson_quantile(z, large_rate).value, "int64")
         return [b.op("Where", is_small, count, large_count)]
 
     return choose(b, all_true(b, is_small), lambda _: [count], with_large, "poisson")[0]
@@ -57,7 +57,7 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
 
 def _unrolled_count(b: ModelBuilder, u: Value, rate: Value, events: int) -> Value:
     """Return the Poisson number for the uniform number `u`, by unrolled partial sums of probabilities."""
-    u = b.op("Min", u, scalar(b, poisson.HIGHEST, "float64"))
+    u = b.op("Min", u, scalar(b, poisson.MAX_UNIFORM, "float64"))
     probability = streams.exp(-Symbolic(b, rate)).value
     partial_sum, count = probability, cast(b, b.op("GreaterOrEqual", u, probability), "int64")
     for k in range(1, events):
@@ -74,7 +74,7 @@ def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
 
     An element also ends when its sum stops growing, because the last term is too small.
     """
-    u = b.op("Min", u, scalar(b, poisson.HIGHEST, "float64"))
+    u = b.op("Min", u, scalar(b, poisson.MAX_UNIFORM, "float64"))
     initial_probability = streams.exp(-Symbolic(b, rate)).value
     is_counting_initially = b.op("GreaterOrEqual", u, initial_probability)
     if (

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from mdf_loop.build import located
+from mdf_loop.build import add_place
 from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS
 from mdf_loop.errors import LoopError, OperandError, UnknownFunctionError, UnsupportedError
 from mdf_loop.lower.builder import ModelBuilder
@@ -177,7 +177,7 @@ def with_arguments(b: ModelBuilder, args: Mapping[str, Any], scope: Scope) -> It
         try:
             inner_scope.define(key, lower_expression(b, expression, inner_scope, key))
         except LoopError as error:
-            errors_by_argument[key] = located(error, b.where)
+            errors_by_argument[key] = add_place(error, b.where)
             inner_scope.define(key, partial(_raise_argument_error, errors_by_argument, key))
     yield inner_scope
     for key, argument_error in errors_by_argument.items():

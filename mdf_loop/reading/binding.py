@@ -25,7 +25,7 @@ from mdf_loop.reading.settings import Settings, bind_settings, input_name
 from mdf_loop.reading.streams import DEFAULT_STREAMS, Streams
 from mdf_loop.specification import Values
 from mdf_loop.sweeps import refuse_uneven
-from mdf_loop.trials import USUAL
+from mdf_loop.trials import DEFAULT_DRAWS
 
 _EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 _NO_NAMES: frozenset[str] = frozenset()
@@ -151,7 +151,7 @@ class InputBinder:
             InputError: If a name is unknown or is given twice, if a value does not fit, or if a sweep is invalid.
         """
         streams = DEFAULT_STREAMS
-        if values.draws is not USUAL:
+        if values.draws is not DEFAULT_DRAWS:
             streams = Streams(values.draws.seed, values.draws.trials)
         # The inputs of a run over time may have one row per step.
         over_time = steps is not None and bool(values.inputs)

@@ -15,7 +15,7 @@ from typing import Any
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.units import TIME, unit_of, unit_of_time
-from mdf_loop.durations import UNITS, step_in, unit_of_step
+from mdf_loop.durations import UNITS, convert_step, unit_of_step
 from mdf_loop.errors import InputError
 from mdf_loop.quantities import NO_UNIT, Unit, convert, has_unit, short_form
 from mdf_loop.reading.binding import SEED
@@ -83,7 +83,7 @@ class ModelUnits:
         if has_unit(dt):
             text = short_form(dt)
             dt = text if unit_of_step(text) in UNITS else convert(dt, unit, "dt")
-        return step_in(dt, unit.text)
+        return convert_step(dt, unit.text)
 
     def _convert_specifications(
         self, specifications: Any, in_unit_of_output: str, description: str

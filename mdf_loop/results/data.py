@@ -14,7 +14,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.html_tables import html_table, number_text
 from mdf_loop.ir import Array, Data
-from mdf_loop.paths import Files, noting
+from mdf_loop.paths import Files, track_read_files
 from mdf_loop.public_call import public_calls
 from mdf_loop.renamed import renamed_attributes
 from mdf_loop.results.json_text import json_chunks, results_content, to_json_types
@@ -150,7 +150,7 @@ class Results(Outputs):
         """
         from mdf_loop.results.saving import save
 
-        with noting(self.read_from):
+        with track_read_files(self.read_from):
             save(self, path)
 
     def draw(self, target: str | Path | None = None, **options: Any) -> Drawing:
@@ -200,7 +200,7 @@ class Results(Outputs):
 
         plotted_names = None if names is None else arguments.names(names, "names")
         title = arguments.text(title, "title", "title='A model'")
-        with noting(self.read_from):
+        with track_read_files(self.read_from):
             return plot_results(self, path, plotted_names, title)
 
 

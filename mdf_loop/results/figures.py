@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from msgspec import Struct
 
-from mdf_loop.files import checked_place, checked_target, write_whole
+from mdf_loop.files import checked_place, checked_target, write_atomically
 from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import convert_to_storable
@@ -101,7 +101,7 @@ def styled_figure(path: str | Path | None) -> Iterator[FigureSlot]:
         yield slot
         if target is not None:
             suffix = target.suffix.lower()
-            write_whole(target, lambda stream: _write(slot.figure, suffix, stream))
+            write_atomically(target, lambda stream: _write(slot.figure, suffix, stream))
 
 
 def _write(figure: Figure, suffix: str, stream: BinaryIO) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.files import checked_target, write_whole
+from mdf_loop.files import checked_target, write_atomically
 from mdf_loop.html_tables import html_table, table_cells
 from mdf_loop.ir import StopReason
-from mdf_loop.paths import Files, noting
+from mdf_loop.paths import Files, track_read_files
 from mdf_loop.public_call import public_calls
 from mdf_loop.renamed import renamed_attributes
 from mdf_loop.results.fit_data import FitData
@@ -44,9 +44,11 @@ class Fit(FitData):
     def content(self) -> dict[str, Any]:
         """Return the content of `to_dict` with NumPy arrays in place of lists."""
         content: dict[str, Any] = {
-            "estimates": _numbers(self.estimates),
-            "standard_errors": _numbers(self.standard_errors),
-            "intervals": {name: list(map(_number, ends)) for name, ends in self.intervals.items()},
+            "estimates": _to_numbers(self.estimates),
+            "standard_errors": _to_numbers(self.standard_errors),
+            "intervals": {
+                name: list(map(_to_number, ends)) for name, ends in self.intervals.items()
+            },
             "parameters": list(self.parameters),
             "covariance": self.covariance,
             "correlations": self.correlations,
@@ -67,8 +69,8 @@ class Fit(FitData):
         content |= {"stopped_by": self.stopped_by.word, "agreeing": self.agreeing}
         content["starts"] = [
             {
-                "began": _numbers(start.began),
-                "ended": _numbers(start.ended),
+                "began": _to_numbers(start.began),
+                "ended": _to_numbers(start.ended),
                 "cost": start.cost,
                 "agrees": start.agrees,
                 "ties": start.ties,
@@ -91,7 +93,7 @@ class Fit(FitData):
         Raises:
             InputError: The file cannot be written. No partial file remains.
         """
-        with noting(self.read_from):
+        with track_read_files(self.read_from):
             save(self, path)
 
     def plot(self, path: str | Path | None = None, *, title: str = "") -> Figure:
@@ -102,7 +104,7 @@ class Fit(FitData):
         """
         from mdf_loop.results.fit_plotting import plot_fit
 
-        with noting(self.read_from):
+        with track_read_files(self.read_from):
             return plot_fit(self, path, title)
 
     def __str__(self) -> str:
@@ -174,7 +176,7 @@ class Fits(Mapping[str, Fit]):
         Raises:
             InputError: The file cannot be written. No partial file remains.
         """
-        with noting(self.read_from):
+        with track_read_files(self.read_from):
             save(self, path)
 
     def __str__(self) -> str:
@@ -192,14 +194,14 @@ def save(fit: Fit | Fits, path: str | Path) -> None:
     """Write one fit or several to a `.json` file, or their table to a `.csv` file."""
     target = checked_target(path, (".json", ".csv"), "a fit")
     text = fit.to_json() if target.suffix.lower() == ".json" else fit.table().to_csv()
-    write_whole(target, lambda stream: stream.write(text.encode()))
+    write_atomically(target, lambda stream: stream.write(text.encode()))
 
 
-def _number(value: Any) -> Any:
+def _to_number(value: Any) -> Any:
     """Return a scalar as a float, and any other value as an array."""
     return float(value) if np.ndim(value) == 0 else np.asarray(value)
 
 
-def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+def _to_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values with scalars as floats and all other values as arrays."""
-    return {name: _number(value) for name, value in values.items()}
+    return {name: _to_number(value) for name, value in values.items()}

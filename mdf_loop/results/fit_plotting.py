@@ -38,12 +38,14 @@ def plot_fit(fit: FitData, path: str | Path | None, title: str) -> Figure:
         raise InputError("this fit has no data to draw", hint="fit to data: against, likelihood")
     with styled_figure(path) as slot:
         slot.figure = (
-            _curves(fit.curves, title) if fit.curves else _distributions(fit.distributions, title)
+            _draw_curves(fit.curves, title)
+            if fit.curves
+            else _draw_distributions(fit.distributions, title)
         )
     return slot.figure
 
 
-def _curves(curves: Sequence[Curve], title: str) -> Plot:
+def _draw_curves(curves: Sequence[Curve], title: str) -> Plot:
     """Draw one panel with its residuals for each fitted output."""
     figure = Plot(figsize=(8, 3.9 * len(curves) + 0.4 * bool(title)))
     axes = figure.subplots(
@@ -91,12 +93,12 @@ def _legend_entry(word: str, k: int) -> str:
     return word if k == 0 else ""
 
 
-def _distributions(distributions: Sequence[Distribution], title: str) -> Plot:
+def _draw_distributions(distributions: Sequence[Distribution], title: str) -> Plot:
     """Draw one panel per choice with the observed and expected densities of reaction times."""
     figure = Plot(figsize=(8, 3.0 * len(distributions) + 0.4 * bool(title)))
     axes = figure.subplots(len(distributions), 1, squeeze=False, sharex=True, sharey=True)[:, 0]
     total = sum(int(distribution.observed.sum()) for distribution in distributions)
-    edges = [_close_edges(distribution.edges) for distribution in distributions]
+    edges = [_close_outer_bins(distribution.edges) for distribution in distributions]
     for ax, distribution, closed_edges in zip(axes, distributions, edges, strict=True):
         width = np.diff(closed_edges) * total
         ax.stairs(distribution.observed / width, closed_edges, fill=True, color="0.8", label="data")
@@ -116,7 +118,7 @@ def _distributions(distributions: Sequence[Distribution], title: str) -> Plot:
     return figure
 
 
-def _close_edges(edges: Array) -> Array:
+def _close_outer_bins(edges: Array) -> Array:
     """Return bin edges with limits for the open outer bins, at least as wide as their neighbours."""
     if len(edges) == 0:
         return np.array([0.0, 1.0])

@@ -27,14 +27,14 @@ MAX_LISTED = 6
 
 def format_fit(fit: FitData) -> str:
     """Return the table, the quality and the remarks of a fit as text."""
-    lines = [*_table(fit), "", *_quality(fit), "", *_remarks(fit)]
+    lines = [*_format_table(fit), "", *_format_quality(fit), "", *_format_remarks(fit)]
     return "\n".join(map(escape_to_one_line, lines))
 
 
 # --- estimates ------------------------------------------------------------------------------------
 
 
-def _table(fit: FitData) -> Iterator[str]:
+def _format_table(fit: FitData) -> Iterator[str]:
     """Yield the lines of a table with each number's name, estimate and, if known, uncertainty."""
     table = fit.table()
     header, rows = ["parameter", "estimate"], []
@@ -87,7 +87,7 @@ def _format_number(number: float, error: float) -> str:
 # --- quality of the fit -------------------------------------------------------------------------
 
 
-def _quality(fit: FitData) -> Iterator[str]:
+def _format_quality(fit: FitData) -> Iterator[str]:
     """Yield lines with the measures of the agreement between model and data."""
     measures: dict[str, float | None] = {
         "sum of squared residuals": fit.sse,
@@ -131,7 +131,7 @@ def _bins_text(distribution: Distribution) -> str:
 # --- remarks ------------------------------------------------------------------------------------
 
 
-def _remarks(fit: FitData) -> Iterator[str]:
+def _format_remarks(fit: FitData) -> Iterator[str]:
     """Yield one line for each warning, and one line for the search."""
     if fit.stopped_by is not StopReason.COMPLETED:
         yield f"stopped: {fit.reason}"
@@ -152,12 +152,12 @@ def _remarks(fit: FitData) -> Iterator[str]:
         yield f"{_list_text(group)} cannot be told apart"
     if names := fit.nonfinite_derivatives:
         yield f"derivatives by {_list_text(names)} were nan or infinite at points of the search"
-    yield from _correlated(fit)
+    yield from _describe_correlations(fit)
     runs = _count_text(fit.evaluations, "evaluation")
     yield f"{fit.method}: {runs} in {fit.seconds:.3g} s, seed {fit.seed}"
 
 
-def _correlated(fit: FitData) -> Iterator[str]:
+def _describe_correlations(fit: FitData) -> Iterator[str]:
     """Yield one line for each pair of strongly correlated estimates, the strongest first."""
     correlations = fit.correlations
     pairs = combinations(range(len(fit.parameters)), 2)

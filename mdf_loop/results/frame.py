@@ -37,7 +37,7 @@ def to_frame(results: Outputs) -> DataFrame:
 
     axes = results.axes
     levels, swept_arrays = _index_levels(results, axes)
-    masks = _masks(results, axes)
+    masks = _find_padding(results, axes)
     labelled_arrays = (*swept_arrays, *variables(results))
     columns = [
         column
@@ -67,7 +67,7 @@ def _index_levels(
     return levels, [labelled for labelled in labelled_coordinates if len(labelled.dims) > 1]
 
 
-def _masks(results: Outputs, axes: tuple[Axis, ...]) -> dict[str, Labelled]:
+def _find_padding(results: Outputs, axes: tuple[Axis, ...]) -> dict[str, Labelled]:
     """Return masks of the padding of integer and boolean outputs by name. In floats, nan marks padding."""
     masks = {}
     for labelled in outputs(results):

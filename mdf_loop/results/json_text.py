@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.files import in_blocks
+from mdf_loop.files import iterate_blocks
 from mdf_loop.ir import Array, Data, StopReason
 from mdf_loop.ir.types import content_type, dtype_name
 from mdf_loop.run.outputs import Outputs
@@ -41,25 +41,25 @@ def json_chunks(content: Any) -> Iterator[str]:
     """Yield the text that `json.dumps` writes for the content with lists in place of arrays, in chunks."""
     if isinstance(content, Mapping):
         entries = ((f"{json.dumps(name)}: ", json_chunks(part)) for name, part in content.items())
-        yield from _enclose("{", entries, "}")
+        yield from _join_entries("{", entries, "}")
     elif isinstance(content, list) and any(isinstance(part, Mapping) for part in content):
-        yield from _enclose("[", (("", json_chunks(part)) for part in content), "]")
+        yield from _join_entries("[", (("", json_chunks(part)) for part in content), "]")
     elif _is_array(content) and content.shape:
-        yield from _enclose("[", (("", rows) for rows in _rows(content)), "]")
+        yield from _join_entries("[", (("", rows) for rows in _row_texts(content)), "]")
     else:
         yield json.dumps(to_json_types(content))
 
 
-def _rows(array: Any) -> Iterator[Iterable[str]]:
+def _row_texts(array: Any) -> Iterator[Iterable[str]]:
     """Yield the JSON text of an array's rows: of many short rows at once, or of one long row in chunks."""
-    for _, block in in_blocks(array, BLOCK_BYTES):
+    for _, block in iterate_blocks(array, BLOCK_BYTES):
         if len(block) == 1 and block.nbytes > BLOCK_BYTES:
             yield json_chunks(block[0])
         elif len(block):
             yield (json.dumps(to_json_types(block))[1:-1],)
 
 
-def _enclose(
+def _join_entries(
     opening: str, entries: Iterable[tuple[str, Iterable[str]]], closing: str
 ) -> Iterator[str]:
     """Yield entries, each with its name in front, separated by commas between two brackets."""

@@ -78,14 +78,14 @@ def plot_results(
             full_names = None if names is None else [_full_name(results, name) for name in names]
             slot.figure = sweep_plotting.plot_sweep(results, full_names, title)
         elif has_distributions(results):
-            slot.figure = _distributions(distribution_panels(results, names), results, title)
+            slot.figure = _draw_distributions(distribution_panels(results, names), results, title)
         else:
             over_time = (
-                _panels(results, names),
+                _build_panels(results, names),
                 _axis_coordinate(results, "time"),
                 _colour_coordinate(results),
             )
-            slot.figure = _figure(*over_time, title)
+            slot.figure = _draw_figure(*over_time, title)
     return slot.figure
 
 
@@ -138,7 +138,7 @@ def _member_coordinates(results: Outputs) -> list[Labelled]:
     return [coordinate for coordinate in coordinates(results) if coordinate.dims in names]
 
 
-def _panels(results: Outputs, names: Sequence[str] | None) -> list[_Panel]:
+def _build_panels(results: Outputs, names: Sequence[str] | None) -> list[_Panel]:
     """Return the panels of the named outputs, or of all outputs that can be drawn."""
     _axis_coordinate(results, "time")
     labelled_outputs = {labelled.name: labelled for labelled in outputs(results)}
@@ -151,7 +151,7 @@ def _panels(results: Outputs, names: Sequence[str] | None) -> list[_Panel]:
             raise InputError(
                 f"'{labelled.name}' cannot be plotted: it is {labelled.array.dtype}{list(labelled.array.shape)}"
             )
-    panels = [panel for labelled in selection for panel in _output_panels(results, labelled)]
+    panels = [panel for labelled in selection for panel in _build_output_panels(results, labelled)]
     if not panels:
         raise InputError("there is nothing to plot: no output is made of numbers")
     return panels
@@ -176,7 +176,7 @@ def _is_drawable(labelled: Labelled) -> bool:
     )
 
 
-def _output_panels(results: Outputs, labelled: Labelled) -> list[_Panel]:
+def _build_output_panels(results: Outputs, labelled: Labelled) -> list[_Panel]:
     """Return one panel of an output, or in a sweep one panel per element."""
     axis_names = [axis.name for axis in results.axes]
     array = np.moveaxis(plottable_array(results, labelled.name), axis_names.index("time"), 0)
@@ -207,7 +207,7 @@ def _output_panels(results: Outputs, labelled: Labelled) -> list[_Panel]:
 # --- distributions --------------------------------------------------------------------------------
 
 
-def _distributions(panels: list[Panel], results: Outputs, title: str) -> Plot:
+def _draw_distributions(panels: list[Panel], results: Outputs, title: str) -> Plot:
     """Draw panels of distributions over trials below each other."""
     drawn_panels = panels[:MAX_PANELS]
     figure = Plot(figsize=(8, 3.4 * len(drawn_panels) + 0.4 * bool(title)))
@@ -228,14 +228,14 @@ def _distributions(panels: list[Panel], results: Outputs, title: str) -> Plot:
 # --- drawing ----------------------------------------------------------------------------------
 
 
-def _figure(panels: list[_Panel], time: Labelled, swept: Labelled | None, title: str) -> Plot:
+def _draw_figure(panels: list[_Panel], time: Labelled, swept: Labelled | None, title: str) -> Plot:
     """Draw panels over time below each other, with a colour bar for the members of a sweep."""
     drawn_panels = panels[:MAX_PANELS]
     height = {1: 4.0, 2: 2.8}.get(len(drawn_panels), 2.1)
     figure = Plot(figsize=(8, height * len(drawn_panels) + 0.4 * bool(title)))
     axes = figure.subplots(len(drawn_panels), 1, sharex=True, squeeze=False)[:, 0]
     for ax, panel in zip(axes, drawn_panels, strict=True):
-        _draw(ax, panel, time.array, swept)
+        _draw_panel(ax, panel, time.array, swept)
     if swept is not None and not (
         swept.name == "trial" and all(map(_is_raster_of_members, drawn_panels))
     ):
@@ -253,7 +253,7 @@ def _figure(panels: list[_Panel], time: Labelled, swept: Labelled | None, title:
     return figure
 
 
-def _draw(ax: Axes, panel: _Panel, time: Array, swept: Labelled | None) -> None:
+def _draw_panel(ax: Axes, panel: _Panel, time: Array, swept: Labelled | None) -> None:
     """Draw a panel as lines, marks or an image, depending on its dtype and its number of elements."""
     elements = panel.array.shape[2]
     if swept is not None:
@@ -293,7 +293,7 @@ def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), labelspacing=0.2)
     elif not is_few:
         colours = ScalarMappable(Normalize(0, count - 1), "viridis")
-        bar = _colour_bar(ax, colours, _elements_label(panel))
+        bar = _add_colour_bar(ax, colours, _elements_label(panel))
         bar.locator = MaxNLocator(integer=True)
 
 
@@ -318,7 +318,7 @@ def _label_values(ax: Axes, panel: _Panel) -> None:
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _colour_bar(ax: Axes, colours: ScalarMappable, label: str) -> Any:
+def _add_colour_bar(ax: Axes, colours: ScalarMappable, label: str) -> Any:
     """Add a colour bar beside a panel without changing the panel's width."""
     return ax.figure.colorbar(colours, cax=ax.inset_axes((1.02, 0, 0.02, 1)), label=label)
 
@@ -396,7 +396,7 @@ def _draw_image(ax: Axes, panel: _Panel, time: Array) -> None:
     )
     ax.grid(visible=False)
     _label_elements(ax, _elements_label(panel))
-    _colour_bar(ax, image, panel.label)
+    _add_colour_bar(ax, image, panel.label)
 
 
 def _label_elements(ax: Axes, label: str) -> None:

@@ -20,9 +20,9 @@ from mdf_loop.errors import InputError
 from mdf_loop.files import (
     checked_place,
     checked_target,
-    in_blocks,
+    iterate_blocks,
     write_arrays,
-    write_whole,
+    write_atomically,
 )
 from mdf_loop.ir import Array
 from mdf_loop.results.dataset import to_dataset
@@ -94,7 +94,7 @@ def _csv(results: Outputs, stream: BinaryIO) -> None:
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
-        name for labelled in (*index_columns, *outputs) for name in _names(labelled, extents)
+        name for labelled in (*index_columns, *outputs) for name in _column_names(labelled, extents)
     )
     for position, count in _row_blocks(extents):
         cells = [
@@ -111,7 +111,7 @@ def _is_narrow(labelled: Labelled) -> bool:
     return int(math.prod(labelled.array.shape[1:])) <= MAX_CSV_ELEMENTS
 
 
-def _names(labelled: Labelled, axes: Collection[str]) -> Iterator[str]:
+def _column_names(labelled: Labelled, axes: Collection[str]) -> Iterator[str]:
     """Return the csv column name of each element of an array."""
     element_shape = [
         n for n, dim in zip(labelled.array.shape, labelled.dims, strict=True) if dim not in axes
@@ -204,7 +204,7 @@ def _h5_dataset(file: Any, labelled: Labelled) -> Any:
     is_text = labelled.array.dtype.kind == "U"
     dtype = h5py.string_dtype() if is_text else labelled.array.dtype
     h5_dataset = file.create_dataset(escape_name(labelled.name), labelled.array.shape, dtype)
-    for position, block in in_blocks(labelled.array):
+    for position, block in iterate_blocks(labelled.array):
         h5_dataset[position] = block.astype(object) if is_text else block
     h5_dataset.attrs.update(array_attributes(labelled.name, labelled.unit))
     return h5_dataset
@@ -232,21 +232,21 @@ def _zarr(results: Outputs, target: Path) -> None:
 # --- formats ----------------------------------------------------------------------------------
 
 
-def _single_file(content: Content) -> Writer:
+def _make_file_writer(content: Content) -> Writer:
     """Return a writer for a format that is a single file."""
 
     def write(results: Outputs, target: Path) -> None:
-        write_whole(target, lambda stream: content(results, stream))
+        write_atomically(target, lambda stream: content(results, stream))
 
     return write
 
 
 FORMATS: Mapping[str, Writer] = {
-    ".npz": _single_file(_npz),
-    ".json": _single_file(_json),
-    ".csv": _single_file(_csv),
-    ".h5": _single_file(_h5),
-    ".nc": _single_file(_nc),
+    ".npz": _make_file_writer(_npz),
+    ".json": _make_file_writer(_json),
+    ".csv": _make_file_writer(_csv),
+    ".h5": _make_file_writer(_h5),
+    ".nc": _make_file_writer(_nc),
     ".zarr": _zarr,
 }
 """Function that writes results, by the suffix of the file."""

@@ -66,7 +66,7 @@ def plot_sweep(results: Outputs, names: Sequence[str] | None, title: str) -> Plo
     Raises:
         InputError: No output is numeric, or the sweep has more than two axes.
     """
-    panels = list(_panels(results, names))
+    panels = list(_build_panels(results, names))
     if not panels:
         raise InputError("there is nothing to plot: no output is made of numbers")
     drawn_panels = panels[:MAX_PANELS]
@@ -80,7 +80,7 @@ def plot_sweep(results: Outputs, names: Sequence[str] | None, title: str) -> Plo
     return figure
 
 
-def _panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
+def _build_panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
     """Yield the panels of the named outputs, or of all numeric outputs."""
     swept = [axis for axis in results.axes if axis.is_swept]
     if len(swept) > 2:
@@ -88,16 +88,18 @@ def _panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
             f"a sweep over {len(swept)} axes cannot be drawn",
             hint="save the results, and choose a plane of them: results.to_xarray().sel(...)",
         )
-    swept_axes = [_swept_axis(results, axis) for axis in swept]
+    swept_axes = [_build_swept_axis(results, axis) for axis in swept]
     for name in results if names is None else names:
         array = results[name]
         if isinstance(array, np.ndarray) and array.dtype.kind in "biuf" and array.size:
-            yield from _output_panels(results, name, plottable_array(results, name), swept_axes)
+            yield from _build_output_panels(
+                results, name, plottable_array(results, name), swept_axes
+            )
         elif names is not None:
             raise InputError(f"'{name}' cannot be plotted: it is no array of numbers")
 
 
-def _output_panels(
+def _build_output_panels(
     results: Outputs, name: str, array: Array, swept_axes: Sequence[SweptAxis]
 ) -> Iterator[Panel]:
     """Yield one panel with all elements of an output, or in a grid one panel per element."""
@@ -105,7 +107,7 @@ def _output_panels(
     labels = element_labels(results, name, array.shape[axis_count:])
     rows = array.reshape(*array.shape[:axis_count], -1)
     if axis_count == 1 and is_histogram(results, name):
-        yield from _histograms(results, name, array, swept_axes[0])
+        yield from _build_histogram_panels(results, name, array, swept_axes[0])
     elif axis_count == 1:
         draw = _draw_lines if rows.shape[1] <= MAX_LINES else _draw_elements_image
         yield name, partial(draw, swept_axes[0], axis_label(name, unit), rows, labels)
@@ -124,7 +126,7 @@ def _output_panels(
             yield panel_name, partial(_draw_image, swept_axes, value_label, rows[..., k])
 
 
-def _histograms(
+def _build_histogram_panels(
     results: Outputs, name: str, array: Array, swept_axis: SweptAxis
 ) -> Iterator[Panel]:
     """Yield an image for each response, with the swept value to the right and the bins upwards."""
@@ -147,7 +149,7 @@ def element_indices(shape: tuple[int, ...]) -> list[str]:
     return list(element_names("", shape))
 
 
-def _swept_axis(results: Outputs, axis: Axis) -> SweptAxis:
+def _build_swept_axis(results: Outputs, axis: Axis) -> SweptAxis:
     """Return the plot axis of a swept number, or of the member number for other swept values."""
     coordinates = [(name, np.asarray(values)) for name, values in axis.coordinates.items()]
     ((name, values), *other_coordinates) = coordinates
@@ -164,7 +166,7 @@ def members_axis(results: Outputs) -> SweptAxis:
     """Return the plot axis of all members: the swept value, or in a grid the member number."""
     swept = [axis for axis in results.axes if axis.is_swept]
     if len(swept) == 1:
-        return _swept_axis(results, swept[0])
+        return _build_swept_axis(results, swept[0])
     count = math.prod(axis.length for axis in swept)
     return SweptAxis("member of the sweep", np.arange(count))
 
@@ -202,7 +204,7 @@ def _draw_elements_image(
     """Draw an image of many elements with the swept value to the right."""
     _draw_mesh(
         ax,
-        _cell_edges(swept_axis.positions),
+        _compute_cell_edges(swept_axis.positions),
         np.arange(len(labels) + 1) - 0.5,
         rows.T,
         value_label,
@@ -220,7 +222,7 @@ def draw_binned_image(
 ) -> None:
     """Draw histograms, `counts[member, bin]` and edges, as an image: members to the right, bins upwards."""
     counts, edges = histograms
-    _draw_mesh(ax, _cell_edges(swept_axis.positions), edges, counts.T, count_label)
+    _draw_mesh(ax, _compute_cell_edges(swept_axis.positions), edges, counts.T, count_label)
     ax.set_ylabel(bin_label)
     _write_axis(ax.set_xlabel, ax.set_xticks, swept_axis)
 
@@ -229,7 +231,11 @@ def _draw_image(swept_axes: Sequence[SweptAxis], value_label: str, values: Array
     """Draw an image of one number over the two axes of a grid."""
     y_axis, x_axis = swept_axes
     _draw_mesh(
-        ax, _cell_edges(x_axis.positions), _cell_edges(y_axis.positions), values, value_label
+        ax,
+        _compute_cell_edges(x_axis.positions),
+        _compute_cell_edges(y_axis.positions),
+        values,
+        value_label,
     )
     _write_axis(ax.set_xlabel, ax.set_xticks, x_axis)
     _write_axis(ax.set_ylabel, ax.set_yticks, y_axis)
@@ -244,7 +250,7 @@ def _draw_mesh(ax: Axes, x_edges: Array, y_edges: Array, values: Array, value_la
     ax.figure.colorbar(cells, ax=ax, label=value_label)
 
 
-def _cell_edges(positions: Array) -> Array:
+def _compute_cell_edges(positions: Array) -> Array:
     """Return the edges of cells: the midpoints between positions, and the outer limits."""
     positions = np.asarray(positions, np.float64)
     if len(positions) == 1:

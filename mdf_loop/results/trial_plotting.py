@@ -58,9 +58,9 @@ def distribution_panels(results: Outputs, names: Sequence[str] | None) -> list[P
     """
     output_names = list(results) if names is None else [results.full_name(name) for name in names]
     panel_iterator = (
-        _statistic_panels(results, output_names)
+        _build_statistic_panels(results, output_names)
         if results.statistics
-        else _trial_panels(results, output_names)
+        else _build_trial_panels(results, output_names)
     )
     panels = list(panel_iterator)
     if not panels:
@@ -74,7 +74,7 @@ def distribution_panels(results: Outputs, names: Sequence[str] | None) -> list[P
 # --- outputs of trials ----------------------------------------------------------------------------
 
 
-def _trial_panels(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
+def _build_trial_panels(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
     """Yield panels with the distribution of each number over trials, by response if there is one."""
     axis_count = len(results.axes)
     arrays = {n: np.asarray(results[n]) for n in names}
@@ -87,28 +87,28 @@ def _trial_panels(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
     for name, array in single.items():
         if name in response_names and len(single) > len(response_names):
             continue
-        groups = _groups(
+        groups = _group_by_response(
             array,
             None if response_name is None or response_name == name else single[response_name],
             response_name,
         )
         if member_names:
-            yield from _member_panels(results, name, array, groups, member_names)
+            yield from _build_member_panels(results, name, array, groups, member_names)
         else:
             values_by_label = {label: array[mask] for label, mask in groups.items()}
             yield name, "trials", name, partial(_draw_values, groups=values_by_label)
 
 
-def _member_panels(
+def _build_member_panels(
     results: Outputs, name: str, array: Array, groups: dict[str, Array], member_names: Sequence[str]
 ) -> Iterator[Panel]:
     """Yield a panel for each response with the distribution of each member of a sweep."""
-    edges = _bins(array)
+    edges = _choose_bins(array)
     trials = len(array) // len(member_names)
     for response, mask in groups.items():
         rows = np.stack(
             [
-                _bin_counts(member_values[member_mask], edges)
+                _count_in_bins(member_values[member_mask], edges)
                 for member_values, member_mask in zip(
                     array.reshape(-1, trials), mask.reshape(-1, trials), strict=True
                 )
@@ -134,7 +134,9 @@ def _is_response(array: Array) -> bool:
     return array.dtype.kind in "biu" and len(np.unique(array)) <= MAX_RESPONSES
 
 
-def _groups(array: Array, responses: Array | None, response_name: str | None) -> dict[str, Array]:
+def _group_by_response(
+    array: Array, responses: Array | None, response_name: str | None
+) -> dict[str, Array]:
     """Return the mask of each response's trials, by the label of the response."""
     if responses is None or response_name is None:
         return {"": np.ones(array.shape, bool)}
@@ -143,12 +145,12 @@ def _groups(array: Array, responses: Array | None, response_name: str | None) ->
 
 def _draw_values(ax: Axes, groups: dict[str, Array]) -> None:
     """Draw a histogram for each group of values."""
-    edges = _bins(np.concatenate([*groups.values()]))
+    edges = _choose_bins(np.concatenate([*groups.values()]))
     for k, (label, array) in enumerate(groups.items()):
-        _draw_steps(ax, _bin_counts(array, edges), edges, label, k)
+        _draw_steps(ax, _count_in_bins(array, edges), edges, label, k)
 
 
-def _bins(array: Array) -> Array:
+def _choose_bins(array: Array) -> Array:
     """Return the bin edges for all values. Integers and booleans have one bin per value."""
     finite = array[np.isfinite(array)]
     if finite.dtype.kind == "f":
@@ -157,7 +159,7 @@ def _bins(array: Array) -> Array:
     return np.append(values, values[-1:] + 1) - 0.5 if len(values) else np.arange(2.0)
 
 
-def _bin_counts(array: Array, edges: Array) -> Array:
+def _count_in_bins(array: Array, edges: Array) -> Array:
     """Return the number of finite values in each bin."""
     return np.histogram(array[np.isfinite(array)].astype(np.float64), edges)[0]
 
@@ -179,7 +181,7 @@ def _draw_steps(ax: Axes, counts: Array, edges: Array, label: str, k: int) -> No
 # --- statistics over trials -----------------------------------------------------------------------
 
 
-def _statistic_panels(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
+def _build_statistic_panels(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
     """Yield panels of histograms and quantiles over trials."""
     axis = response_axis(results)
     response_name = "" if axis is None else axis.name

@@ -26,7 +26,7 @@ from mdf_loop.run.device import UNDECIDED, USUAL, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.members import move_members_first
 from mdf_loop.run.segments import Follower, PartialRun, Segments, run_in_segments
-from mdf_loop.signals import ending
+from mdf_loop.signals import stop_exception
 from mdf_loop.specification import RunControls
 
 MAX_WHOLE_SECONDS = 0.1
@@ -179,7 +179,7 @@ class SingleRun:
             outputs = self.session.run(arrays, controller.stopping)
         reason = controller.stopping.reason
         if reason is not None and reason.is_asked:
-            raise ending(reason)
+            raise stop_exception(reason)
         if outputs is not None:
             return PartialRun(outputs, {}, None, {})
         raise controller.failure or RunError(

@@ -20,7 +20,7 @@ import numpy as np
 from mdf_loop.archives import read_arrays
 from mdf_loop.array_conversion import Ragged, as_supported_array
 from mdf_loop.errors import InputError
-from mdf_loop.files import checked_place, checked_target, write_arrays, write_whole
+from mdf_loop.files import checked_place, checked_target, write_arrays, write_atomically
 from mdf_loop.ir import Array, Value
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.run.recording.labels import convert_to_storable
@@ -206,7 +206,7 @@ def save_state(path: str | Path, state: State | None) -> None:
     if state is None:
         raise missing_state_error()
     storable_arrays = {name: convert_to_storable(array) for name, array in state.items()}
-    write_whole(check_state_file(path), lambda stream: write_arrays(stream, storable_arrays))
+    write_atomically(check_state_file(path), lambda stream: write_arrays(stream, storable_arrays))
 
 
 def load_state(path: str | Path) -> State:

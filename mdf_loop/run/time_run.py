@@ -20,7 +20,7 @@ from mdf_loop.run.recording.ticks import Clock
 from mdf_loop.run.states import State
 from mdf_loop.run.time_session import TimeSession
 from mdf_loop.run.time_stepper import TimeStepper
-from mdf_loop.signals import ending
+from mdf_loop.signals import stop_exception
 
 
 class CompletedRun(Struct, frozen=True):
@@ -102,7 +102,7 @@ def run_over_time(
 def _no_evaluation_error(reason: StopReason | None) -> BaseException:
     assert reason is not None
     if reason.is_asked:
-        return ending(reason)
+        return stop_exception(reason)
     return RunError(
         f"{reason.value} before the first evaluation was done",
         hint="give the run more time" if reason is StopReason.TIME_LIMIT else "",

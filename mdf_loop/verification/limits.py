@@ -10,7 +10,7 @@ import time
 
 from mdf_loop.errors import MemoryLimitError, RunError
 from mdf_loop.ir import StopReason
-from mdf_loop.memory_limit import as_text, in_use, limit
+from mdf_loop.memory_limit import as_text, limit, measure_use
 
 ENGINE_SHARE = 0.7
 """Fraction of the time limit for modeci_mdf's engine."""
@@ -64,7 +64,7 @@ class Limits:
 def _check_memory() -> None:
     """Raise MemoryLimitError if the process exceeds its memory limit."""
     memory_limit = limit()
-    if in_use(0.0, memory_limit) > memory_limit:
+    if measure_use(0.0, memory_limit) > memory_limit:
         raise MemoryLimitError(
             f"the comparison took more memory than its limit of {as_text(memory_limit)}",
             hint="compare fewer steps, or allow more: memory_limit (--memory-limit)",

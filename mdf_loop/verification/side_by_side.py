@@ -34,7 +34,7 @@ from mdf_loop.run.modeci.engine_graph import (
 )
 from mdf_loop.run.modeci.evaluations import Evaluations
 from mdf_loop.run.recording.missing import fill_missing_rows
-from mdf_loop.signals import ending
+from mdf_loop.signals import stop_exception
 from mdf_loop.specification import RunSpecification, specify
 from mdf_loop.trials import draws
 from mdf_loop.verification.comparison import (
@@ -191,7 +191,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
                 compiled.prepared, replace(spec, execution_list=True, controls=controls)
             )
             if order_run.stopped_by.is_asked:
-                raise ending(order_run.stopped_by)
+                raise stop_exception(order_run.stopped_by)
             compiled_order = order_run.execution_list or ()
             if order_run.stopped_by is StopReason.TIME_LIMIT:
                 notes.append(
@@ -227,7 +227,7 @@ def _verify_common_steps(
     steps = min(completed_steps, len(theirs.execution_list))
     is_asked = ours.stopped_by.is_asked
     if not steps:
-        raise ending(ours.stopped_by) if is_asked else time_limit_error()
+        raise stop_exception(ours.stopped_by) if is_asked else time_limit_error()
     rows = {name: column[:steps] for name, column in theirs.rows.items()}
     comparisons = _compare_steps(document, ours, replace(theirs, rows=rows), tolerance)
     reason = "the run was interrupted" if is_asked else "the time limit of the comparison was over"

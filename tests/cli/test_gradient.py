@@ -183,7 +183,7 @@ def test_the_table_has_the_check(cli, cell):
 
 
 def test_wrong_derivatives_are_not_saved(cli, cell, tmp_path, monkeypatch):
-    monkeypatch.setattr(gradient_check, "_number", lambda *_: 0.0)
+    monkeypatch.setattr(gradient_check, "_evaluate_term", lambda *_: 0.0)
     target = tmp_path / "g.onnx"
     arguments = ("--of", "cell.V:sum", "--wrt", "cell.a", "--check", "--save", target)
     assert cli("gradient", cell, *arguments).code == 1

@@ -12,7 +12,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import LoopError, RecordShapeError, RunError
 from mdf_loop.ir import Carried, Loop, Program, Recorded, Scanned, Shape, Value
-from mdf_loop.memory_limit import resident
+from mdf_loop.memory_limit import resident_bytes
 from mdf_loop.run.onnxruntime.session import Session
 from tests.native.one_loop import Sketch
 from tests.placements import REQUIRED, STANDARD
@@ -227,10 +227,10 @@ def test_recorded_rows_leak_no_memory() -> None:
             session.run(bad)
 
     runs()
-    memory_before = resident()
+    memory_before = resident_bytes()
     for _ in range(100):
         runs()
-    assert resident() - memory_before < 4 << 20
+    assert resident_bytes() - memory_before < 4 << 20
 
 
 def test_single_numbers_have_the_functions_of_the_system() -> None:

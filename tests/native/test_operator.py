@@ -23,7 +23,7 @@ from mdf_loop.ir import (
     StopReason,
     Value,
 )
-from mdf_loop.memory_limit import resident
+from mdf_loop.memory_limit import resident_bytes
 from mdf_loop.native import machine, operator
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.control.stopping import Stopped, Stopping
@@ -234,11 +234,11 @@ def test_sessions_leak_no_memory() -> None:
     for _ in range(50):
         open_and_close(1.0)
     gc.collect()
-    before = resident()
+    before = resident_bytes()
     for _ in range(times(500, 10_000)):
         open_and_close(1.0)
     gc.collect()
-    assert resident() - before < 10 * MB
+    assert resident_bytes() - before < 10 * MB
     assert len(operator._RELEASED) <= 1
 
 
@@ -252,11 +252,11 @@ def test_the_memory_of_compiled_code_is_bounded() -> None:
     for number in range(10):
         open_and_close(float(number))
     gc.collect()
-    before, count = resident(), times(150, 10_000)
+    before, count = resident_bytes(), times(150, 10_000)
     for number in range(count):
         open_and_close(10.5 + number)
     gc.collect()
-    assert resident() - before < min(count, 256) * 120_000 + count * 10_000
+    assert resident_bytes() - before < min(count, 256) * 120_000 + count * 10_000
     assert len(operator._RELEASED) <= 1
 
 
@@ -266,10 +266,10 @@ def test_released_code_frees_its_memory() -> None:
     for number in range(2 * count):
         if number == count:
             gc.collect()
-            before = resident()
+            before = resident_bytes()
         machine.compile_llvm(machine.SAMPLE, ("sample",))
     gc.collect()
-    assert resident() - before < count * 10_000
+    assert resident_bytes() - before < count * 10_000
 
 
 def test_a_session_that_fails_to_open_leaks_no_operator() -> None:

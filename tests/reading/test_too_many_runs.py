@@ -10,7 +10,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import InputError, MemoryLimitError
 from mdf_loop.reading.streams import Streams
-from mdf_loop.sweeps import evenly
+from mdf_loop.sweeps import generate_sobol_points
 from mdf_loop.trials import draws
 
 NODE: dict[str, Any] = {
@@ -69,12 +69,12 @@ def test_ranges_are_checked_without_a_walk_through_them() -> None:
 
 def test_points() -> None:
     with pytest.raises(MemoryLimitError, match=r"1000000000000 points of 2 numbers would take"):
-        evenly(10**12, 2, 0)
+        generate_sobol_points(10**12, 2, 0)
     with pytest.raises(MemoryLimitError, match=r"1000000000000 points of 1 numbers would take"):
-        evenly(10**12, 1, 0, first=5)
+        generate_sobol_points(10**12, 1, 0, first=5)
     with pytest.raises((InputError, MemoryLimitError)):
-        evenly(2**31, 1, 0)
-    assert evenly(5, 2, 0).shape == (5, 2)
+        generate_sobol_points(2**31, 1, 0)
+    assert generate_sobol_points(5, 2, 0).shape == (5, 2)
 
 
 def test_points_of_a_fit() -> None:

@@ -17,7 +17,7 @@ from mdf_loop import memory_limit
 from mdf_loop.cli import cli
 from mdf_loop.errors import InputError, MemoryLimitError
 from mdf_loop.ir import StopReason
-from mdf_loop.memory_limit import resident
+from mdf_loop.memory_limit import resident_bytes
 from mdf_loop.run import single_run as once
 from mdf_loop.run.control import chunks, stopping
 from mdf_loop.run.control.stepper import Cadence
@@ -77,7 +77,7 @@ WALK = model(
 
 @pytest.mark.parametrize("times", [30, 45])
 def test_values_of_known_size_are_refused_before(times: int) -> None:
-    memory_before = resident()
+    memory_before = resident_bytes()
     for node, inputs in (
         ({"parameters": {"x0": {"value": [1.0, 2.0]}}}, {}),
         ({"input_ports": {"x0": {"shape": [2]}}}, {"x0": [1.0, 2.0]}),
@@ -86,7 +86,7 @@ def test_values_of_known_size_are_refused_before(times: int) -> None:
         with pytest.raises(MemoryLimitError, match=rf"'A.x{times}:Concat', float64\[") as caught:
             compiled.run(inputs, memory_limit="4GB")
         assert f"nodes['A'].functions['x{times}']" in str(caught.value)
-    assert resident() - memory_before < 10**8
+    assert resident_bytes() - memory_before < 10**8
 
 
 def test_a_limit_is_of_a_run() -> None:
@@ -128,7 +128,7 @@ def test_invalid_limits_are_refused() -> None:
 
 def test_a_loop_that_doubles_what_it_carries() -> None:
     compiled = mdf_loop.compile(doubling_loop(60), device="cpu", shapes="dynamic")
-    most = resident() + 4 * 10**8
+    most = resident_bytes() + 4 * 10**8
     with pytest.raises(MemoryLimitError, match=STOPPED) as caught:
         compiled.run({"x": [1.0]}, memory_limit=most)
     results = caught.value.results
@@ -136,7 +136,7 @@ def test_a_loop_that_doubles_what_it_carries() -> None:
     report = results.loops["A.f"]
     assert 10 < report.iterations < 30
     assert report.stopped_by is StopReason.MEMORY_LIMIT
-    assert resident() < most + 4 * 10**8
+    assert resident_bytes() < most + 4 * 10**8
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_a_loop_that_is_stopped_before_it_is_begun_in_pieces(
     monkeypatch.setattr(once, "MAX_WHOLE_SECONDS", 60.0)
     compiled = mdf_loop.compile(doubling_loop(60), device="cpu", shapes="dynamic")
     with pytest.raises(MemoryLimitError, match=STOPPED) as caught:
-        compiled.run({"x": [1.0]}, memory_limit=resident() + 5 * 10**8)
+        compiled.run({"x": [1.0]}, memory_limit=resident_bytes() + 5 * 10**8)
     assert 10 < caught.value.results.loops["A.f"].iterations < 30
 
 
@@ -182,7 +182,7 @@ def test_a_loop_that_appends_is_not_refused(first: int, native: str, monkeypatch
     """Check that strong growth in the first step is no growth factor for later steps."""
     monkeypatch.setattr(once, "MAX_WHOLE_SECONDS", 0.0)
     compiled = mdf_loop.compile(appending_loop(6, 200_000), native=native, shapes="dynamic")
-    results = compiled.run({"x": np.ones(first)}, memory_limit=resident() + 10**9)
+    results = compiled.run({"x": np.ones(first)}, memory_limit=resident_bytes() + 10**9)
     assert (results["y"], results["n"]) == (first, first + 6 * 200_000)
 
 

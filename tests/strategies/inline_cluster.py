@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from mdf_loop.api import clustered
-from mdf_loop.api.cluster_job import ComputedBlock, Job, write
+from mdf_loop.api.cluster_job import ComputedBlock, Job, write_block
 from mdf_loop.cluster.clients import Connection
 from mdf_loop.cluster.partition import MemberBlock
 from mdf_loop.cluster.tasks import Outcome
@@ -37,7 +37,7 @@ class InlineTasks:
             self.blocks.append(block.number)
             outcome = self._job.compute_block(block.first, block.last)
             if self._job.store is not None:
-                write(self._job.store, block, outcome)
+                write_block(self._job.store, block, outcome)
                 outcome = ComputedBlock((), outcome.failures, outcome.not_finite)
             yield Outcome(block, outcome, None)
 

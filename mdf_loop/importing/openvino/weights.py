@@ -12,7 +12,7 @@ import numpy as np
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.openvino.elements import byte_count, numpy_dtype
 from mdf_loop.ir import Array
-from mdf_loop.paths import noted
+from mdf_loop.paths import record_read_file
 
 
 class Weights:
@@ -52,7 +52,7 @@ class Weights:
     def _read_file(self, where: str) -> bytes:
         if self._content is None:
             try:
-                self._content = noted(self.path).read_bytes()
+                self._content = record_read_file(self.path).read_bytes()
             except FileNotFoundError:
                 raise ModelError(
                     f"the numbers are in '{self.path.name}', which is not there",

@@ -21,7 +21,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Input, InputRole, Output, Program, Value
 from mdf_loop.ir.types import is_tensor
-from mdf_loop.losses import WITH_DATA
+from mdf_loop.losses import TERMS_WITH_DATA
 from mdf_loop.ops.build_helpers import mean_of, scalar, sum_of
 from mdf_loop.ops.derivatives.rule import is_float
 
@@ -45,7 +45,7 @@ class Term(Struct, frozen=True):
     @property
     def data(self) -> str | None:
         """Name of the program input for the data or the factor of the term, or None."""
-        has_data = self.scaled or self.word in WITH_DATA
+        has_data = self.scaled or self.word in TERMS_WITH_DATA
         return f"{self.word} {self.number} of {self.output}" if has_data else None
 
 

@@ -27,7 +27,7 @@ from mdf_loop.array_conversion import is_too_wide
 from mdf_loop.document.content import content_of
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError, LoopError
-from mdf_loop.files import ARCHIVE_ERRORS, checked_place, write_arrays, write_whole
+from mdf_loop.files import ARCHIVE_ERRORS, checked_place, write_arrays, write_atomically
 from mdf_loop.importing.writing import to_plain_content
 from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
@@ -100,7 +100,7 @@ class Checkpoints:
         """
         start = time.monotonic()
         entries = _file_entries(parts, self._identity)
-        write_whole(self._target, lambda stream: write_arrays(stream, entries))
+        write_atomically(self._target, lambda stream: write_arrays(stream, entries))
         end = time.monotonic()
         self._next = max(start + self._every, end + (end - start))
 

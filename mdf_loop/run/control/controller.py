@@ -124,7 +124,7 @@ class RunController:
                 reason = run_in_chunks(stepper, self.stopping, process_block)
                 self.failure = self.stopping.failure
                 if reason is not None and reason.is_asked:
-                    signals.answer()
+                    signals.record_answer()
                 self._save(stepper, recorder)
             except DiskFullError as error:
                 self.failure, reason = error, StopReason.DISK_FULL

@@ -23,7 +23,7 @@ from mdf_loop import signals
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import StopReason
 from mdf_loop.locks import ForkSafeLock
-from mdf_loop.memory_limit import in_use, limit, passed, would_pass
+from mdf_loop.memory_limit import exceeded_error, growth_error, limit, measure_use
 
 GRACE_SECONDS = 0.03
 """Seconds that the current computation has to finish after a request to stop."""
@@ -105,8 +105,8 @@ class Stopping:
         watcher.watched.add(self)
         if self._is_in_main_thread:
             self._is_bell_installed = watcher.bell.hang()
-            signals.listen(self.receive_signal)
-            self._intercepted_signals = signals.take(_SIGINT)
+            signals.add_listener(self.receive_signal)
+            self._intercepted_signals = signals.install_handlers(_SIGINT)
         if self._deadline is not None:
             watcher.wake_by(self._deadline)
         return self
@@ -114,11 +114,11 @@ class Stopping:
     def __exit__(self, *_: object) -> None:
         watcher = _watcher()
         if self.signalled is not None:
-            signals.answer()
+            signals.record_answer()
         try:
-            signals.give_back(self._intercepted_signals)
+            signals.remove_handlers(self._intercepted_signals)
         finally:
-            signals.listen_no_more(self.receive_signal)
+            signals.remove_listener(self.receive_signal)
             if self._is_bell_installed:
                 watcher.bell.take_down()
                 if self.signalled is not None:
@@ -152,12 +152,12 @@ class Stopping:
         """Stop the run at once if its memory, plus `more` bytes, exceeds the limit."""
         if self.reason is not None:
             return
-        used_bytes = in_use(more, self._memory_limit)
+        used_bytes = measure_use(more, self._memory_limit)
         if used_bytes + more > self._memory_limit:
             self.failure = (
-                passed(self._memory_limit)
+                exceeded_error(self._memory_limit)
                 if used_bytes > self._memory_limit
-                else would_pass(more, used_bytes, self._memory_limit)
+                else growth_error(more, used_bytes, self._memory_limit)
             )
             self._request_stop(StopReason.MEMORY_LIMIT)
             self._termination_time = time.monotonic()

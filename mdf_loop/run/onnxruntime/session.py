@@ -39,7 +39,7 @@ from mdf_loop.run.onnxruntime.runtime_errors import (
 )
 from mdf_loop.run.onnxruntime.sizes import measure_sizes
 from mdf_loop.run.room import NO_ROOM, Room, address
-from mdf_loop.signals import ending
+from mdf_loop.signals import stop_exception
 
 MAX_THREADS = 0
 """Maximum number of threads of any session of this process, or 0 for the number of cores."""
@@ -147,7 +147,7 @@ class Session:
         with Stopping(grace=0.0) as alone, suppress(Stopped):
             outputs = self._run(arrays, alone, room)
         if alone.reason is not None and alone.reason.is_asked:
-            raise ending(alone.reason)
+            raise stop_exception(alone.reason)
         if outputs is None:  # without a failure, other code has ended the run
             raise alone.failure or KeyboardInterrupt
         return outputs

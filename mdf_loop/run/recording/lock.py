@@ -31,7 +31,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from mdf_loop.errors import InputError
-from mdf_loop.files import not_written, real_place
+from mdf_loop.files import real_place, write_error
 from mdf_loop.processes import is_running
 
 try:
@@ -219,7 +219,7 @@ class Lock:
                 if file is not None:
                     _unlock_and_close(file)
         except OSError as error:
-            raise not_written(self._path, error) from None
+            raise write_error(self._path, error) from None
 
     def _wait_for_lock(self, flags: int) -> int | None:
         end = time.monotonic() + WAIT_SECONDS

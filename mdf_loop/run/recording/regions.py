@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.errors import InputError, RunError
-from mdf_loop.files import beside, write_whole
+from mdf_loop.files import temporary_path, write_atomically
 from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording import zarr_folder as folder
@@ -173,7 +173,7 @@ def _write_root(place: Path, root: dict[str, Any]) -> None:
     """Replace the metadata of a store, with their digest, and flush them to the disk."""
     root["attributes"][SWEEP_ATTRIBUTE]["digest"] = metadata_digest(root)
     content = json.dumps(root).encode()
-    write_whole(place / METADATA, lambda stream: stream.write(content))
+    write_atomically(place / METADATA, lambda stream: stream.write(content))
 
 
 def _read_checksums(store: Path, paths: Iterable[str]) -> dict[str, int]:
@@ -212,7 +212,7 @@ def create_regions(
     while flags in sweep_names:
         flags += "_"
     dims = tuple(axis.name for axis in template.axes[:front])
-    with folder.convert_os_errors(place), beside(place) as temporary:
+    with folder.convert_os_errors(place), temporary_path(place) as temporary:
         new_store = temporary / "new"
         new_store.mkdir(parents=True)
         documents, paths = {}, list[str]()

@@ -181,7 +181,7 @@ class Column:
     def _allocate(self, least: int, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
         length = max(least, self._expected or 0)
         try:
-            self._room = used_memory.array((length, *shape), dtype)
+            self._room = used_memory.pooled_array((length, *shape), dtype)
         except (MemoryError, ValueError):
             raise self._too_large_error(length, math.prod(shape) * dtype.itemsize) from None
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mdf_loop.errors import InputError
-from mdf_loop.files import beside, checked_target
+from mdf_loop.files import checked_target, temporary_path
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Coordinates
@@ -112,7 +112,7 @@ class StreamedRows:
         """Replace the store by a new one with the old rows, and with types that also fit the new rows."""
         old.close()
         place = folder.check_target(self._path)
-        with folder.convert_os_errors(place), beside(place) as temporary:
+        with folder.convert_os_errors(place), temporary_path(place) as temporary:
             temporary.mkdir()
             new_path = temporary / place.name
             stream = self._create_stream(new_path, old.arrays(), rows)

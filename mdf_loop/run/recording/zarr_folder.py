@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mdf_loop.errors import InputError
-from mdf_loop.files import beside, not_written, real_place, sync, sync_all
+from mdf_loop.files import real_place, sync, sync_all, temporary_path, write_error
 from mdf_loop.ir import Array
 from mdf_loop.paths import refuse_overwriting
 from mdf_loop.run.outputs import Outputs
@@ -98,7 +98,7 @@ def create_store(
     along = results.axes[-1].name if results.axes else ""
     arrays = [*coordinates(results), *variables(results)]
     names = length_names(results.lengths, results)
-    with convert_os_errors(path), beside(place) as temporary:
+    with convert_os_errors(path), temporary_path(place) as temporary:
         new_store = temporary / "new"
         new_store.mkdir(parents=True)
         for item in arrays:
@@ -211,7 +211,7 @@ def convert_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise not_written(path, error) from None
+        raise write_error(path, error) from None
 
 
 # --- arrays -----------------------------------------------------------------------------------

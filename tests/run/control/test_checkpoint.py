@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from mdf_loop import files
 from mdf_loop.errors import InputError
-from mdf_loop.files import write_arrays, write_whole
+from mdf_loop.files import write_arrays, write_atomically
 from mdf_loop.importing.opening import open_document
 from mdf_loop.run.control import checkpoint
 from mdf_loop.run.control.checkpoint import (
@@ -231,7 +231,7 @@ def test_only_temporary_files_of_dead_processes_are_removed(tmp_path):
         temporary_names.extend(path.name for path in tmp_path.glob("run.ckpt.*"))
         stream.write(b"x")
 
-    write_whole(tmp_path / "run.ckpt", write)
+    write_atomically(tmp_path / "run.ckpt", write)
     host, own = temporary_names[0].removeprefix("run.ckpt.").split("-")[:2]
     assert int(own) == os.getpid()
     dead = subprocess.Popen([sys.executable, "-c", ""])
@@ -248,7 +248,7 @@ def test_only_temporary_files_of_dead_processes_are_removed(tmp_path):
     for name in (*abandoned, *others, *stale):
         (tmp_path / name).write_text("half")
     for name in (*stale, "run.ckpt.part"):  # files not written to for a long time
-        long_ago = time.time() - files.ABANDONED - 60
+        long_ago = time.time() - files.ABANDONED_SECONDS - 60
         os.utime(tmp_path / name, (long_ago, long_ago))
     (tmp_path / "run.ckpt").unlink()
     save_checkpoint(tmp_path / "run.ckpt", {})
