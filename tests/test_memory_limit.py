@@ -114,6 +114,6 @@ def test_the_memory_of_a_container(tmp_path: Path) -> None:
 def test_the_default_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     for memory, expected in ((8 * 10**9, 6 * 10**9), (10**8, 10**9)):
         memory_limit.default_limit.cache_clear()
-        monkeypatch.setattr(memory_limit, "memory_of", lambda root, memory=memory: memory)
+        monkeypatch.setattr(memory_limit, "read_machine_memory", lambda root, memory=memory: memory)
         assert memory_limit.default_limit() == expected
     memory_limit.default_limit.cache_clear()

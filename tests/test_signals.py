@@ -107,7 +107,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
     [(signal.SIGINT, StopReason.INTERRUPTED), (signal.SIGTERM, StopReason.TERMINATED)],
 )
 def test_a_second_signal_ends_at_once(monkeypatch, number, reason) -> None:
-    monkeypatch.setattr(signals, "ECHO", 0.0)
+    monkeypatch.setattr(signals, "REPETITION_SECONDS", 0.0)
     with signals.handling_signals():
         with Stopping() as stopping:
             signal.raise_signal(number)

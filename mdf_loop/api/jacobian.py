@@ -64,9 +64,9 @@ class Jacobian:
         derivatives = self._at_once(spec)
         if len(self.named.wrt) == 1 or not has_nonfinite(derivatives.values()):
             return derivatives
-        return self._apart(spec, derivatives)
+        return self._recompute_by_name(spec, derivatives)
 
-    def _split_blocks(self, spec: RunSpecification, derivatives: Derivatives) -> Derivatives:
+    def _recompute_by_name(self, spec: RunSpecification, derivatives: Derivatives) -> Derivatives:
         """Return the derivatives, with nan and infinite ones recomputed for one name at a time.
 
         An infinite slope times a tangent of 0 is nan. If all names are computed at once, this nan also

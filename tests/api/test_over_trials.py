@@ -106,8 +106,8 @@ def test_the_same_bits_in_any_batches(
 ) -> None:
     options = {"trials": 700, "over_trials": {"x": TOLD, "v": TOLD}, "by": "c"}
     unbroken_run = compiled.run(**options)
-    monkeypatch.setattr(over_trials, "FIRST", first)
-    monkeypatch.setattr(over_trials, "MOST", 3 * first)
+    monkeypatch.setattr(over_trials, "FIRST_BATCH_TRIALS", first)
+    monkeypatch.setattr(over_trials, "MAX_BATCH_TRIALS", 3 * first)
     parts = compiled.run(**options)
     for name in unbroken_run:
         np.testing.assert_array_equal(parts[name], unbroken_run[name])
@@ -116,8 +116,8 @@ def test_the_same_bits_in_any_batches(
 def test_a_stopped_run_returns_statistics_so_far(
     compiled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(over_trials, "FIRST", 10)
-    monkeypatch.setattr(over_trials, "MOST", 10)
+    monkeypatch.setattr(over_trials, "FIRST_BATCH_TRIALS", 10)
+    monkeypatch.setattr(over_trials, "MAX_BATCH_TRIALS", 10)
     reports: list[Any] = []
 
     def stop_late(progress: Any) -> bool:
@@ -133,8 +133,8 @@ def test_a_stopped_run_returns_statistics_so_far(
 def test_a_batch_stopped_between_steps_is_not_counted(
     compiled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(over_trials, "FIRST", 10)
-    monkeypatch.setattr(over_trials, "MOST", 10)
+    monkeypatch.setattr(over_trials, "FIRST_BATCH_TRIALS", 10)
+    monkeypatch.setattr(over_trials, "MAX_BATCH_TRIALS", 10)
     batches: list[Any] = []
 
     def stop_in_the_second(progress: Any) -> bool:
@@ -153,7 +153,7 @@ def test_a_batch_stopped_between_steps_is_not_counted(
 
 def test_of_reductions_over_time(compiled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check statistics of one number per trial next to outputs with rows."""
-    monkeypatch.setattr(over_trials, "FIRST", 7)
+    monkeypatch.setattr(over_trials, "FIRST_BATCH_TRIALS", 7)
     options = {"reduce": {"s": ["mean", "max"]}, "steps": 6}
     all_trials = compiled.run(trials=40, only=["A.x", "A.c"], **options)
     words = {"s.mean": TOLD, "s.max": "mean", "x": ["mean", "count"]}

@@ -228,7 +228,7 @@ def test_growth_is_known_from_several_steps(
     sizes: list[float], steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check that only growth beyond the limit of 1 GB in the next step is refused."""
-    monkeypatch.setattr(memory_limit, "resident", lambda: 0)
+    monkeypatch.setattr(memory_limit, "resident_bytes", lambda: 0)
     stepper = Growing(sizes)
     with stopping.Stopping() as alone:
         alone._memory_limit = 10**9
@@ -273,7 +273,7 @@ class SlowGrowth:
 def test_growing_values_at_most_double_in_a_chunk(
     growth: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_limit, "resident", lambda: 0)
+    monkeypatch.setattr(memory_limit, "resident_bytes", lambda: 0)
     stepper = SlowGrowth(growth)
     with stopping.Stopping() as alone:
         alone._memory_limit = 10**9
@@ -302,7 +302,7 @@ def test_a_stopped_run_over_time_saves_partial_results(
     options += ["--checkpoint", saved, "--output", store]
     looks = itertools.count()
     monkeypatch.setattr(stopping, "MEMORY_CHECK_SECONDS", 0.02)
-    monkeypatch.setattr(memory_limit, "resident", lambda: 10**12 * (next(looks) > 4))
+    monkeypatch.setattr(memory_limit, "resident_bytes", lambda: 10**12 * (next(looks) > 4))
     invocation = CliRunner().invoke(cli, [*options, "--memory-limit", "100GB"])
     assert invocation.exit_code == 2, invocation.output
     assert (
@@ -331,7 +331,7 @@ def test_a_model_without_loops_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -
         return self
 
     monkeypatch.setattr(stopping.Stopping, "__enter__", looked)
-    monkeypatch.setattr(memory_limit, "resident", lambda: 10**12)
+    monkeypatch.setattr(memory_limit, "resident_bytes", lambda: 10**12)
     with pytest.raises(MemoryLimitError, match="took more memory") as caught:
         compiled.run({"x0": [1.0] * 4}, memory_limit="100GB")
     assert caught.value.results is None
