@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import cached_property
 
 
 class StopReason(Enum):
@@ -36,7 +35,7 @@ class StopReason(Enum):
         """Reason as a word in results: `trip_count`, `condition`, `max_iterations`, ..."""
         return self.name.lower()
 
-    @cached_property
+    @property
     def code(self) -> int:
         """Position of the reason among all reasons; `loop.stopped_by` in a model is 0, 1 or 2."""
         return REASONS.index(self)

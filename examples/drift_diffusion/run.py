@@ -26,14 +26,16 @@ def compare(what: str, results: mdf_loop.Results, expected: tuple[float, float])
     print(f"theory {expected[0]:.1%}, {expected[1]:.3f} s")
 
 
-told = {"choice": "mean", "rt": "mean"}
+statistics = {"choice": "mean", "rt": "mean"}
 plain = {"trial.drift_sd": 0.0, "trial.start_range": 0.0, "trial.late_range": 0.0}
-still = model.run(trials=trials, set=plain, over_trials=told)
+still = model.run(trials=trials, set=plain, over_trials=statistics)
 compare("all trials alike", still, theory(np.array(1.0), np.array(0.0)))
 
 random = np.random.default_rng(1)
 drifts, starts = random.normal(1.0, 0.5, 10**6), random.uniform(-0.2, 0.2, 10**6)
-compare("with variability", model.run(trials=trials, over_trials=told), theory(drifts, starts))
+compare(
+    "with variability", model.run(trials=trials, over_trials=statistics), theory(drifts, starts)
+)
 
 for what, only in (("drifts", {}), ("starts", {"trial.drift_sd": 0.0, "trial.start_range": 1.5})):
     by = model.run(trials=trials, set=only, over_trials={"rt": "mean"}, by="choice")

@@ -10,10 +10,10 @@ BOUNDS = {"ddm.drift": (0.0, 3.0), "ddm.threshold": (0.4, 2.0), "ddm.late": (0.0
 OUTPUTS = {"rt": "ddm.rt", "choice": "ddm.choice"}
 
 ddm = mdf_loop.compile(MODEL)
-made = ddm.run(set=TRUTH, trials=1000, seed=7)
-data = {column: made[output] for column, output in OUTPUTS.items()}
+trials = ddm.run(set=TRUTH, trials=1000, seed=7)
+observations = {column: trials[output] for column, output in OUTPUTS.items()}
 
-fit = ddm.fit(data, BOUNDS, likelihood=OUTPUTS, trials=1000, points=128, seed=1)
+fit = ddm.fit(observations, BOUNDS, likelihood=OUTPUTS, trials=1000, points=128, seed=1)
 
 for name, value in fit.estimates.items():
     error = fit.standard_errors[name]

@@ -12,8 +12,8 @@ NOISE, STEPS = 0.05, 300
 network = mdf_loop.compile(MODEL)
 rng = np.random.default_rng(3)
 inputs = {"x": rng.normal(0, 1, STEPS)}
-made = network.run(inputs, steps=STEPS, record=["net.y", "net.W"])
-y, W = made["net.y"] + rng.normal(0, NOISE, (STEPS, 3)), made["net.W"][0]
+recording = network.run(inputs, steps=STEPS, record=["net.y", "net.W"])
+y, W = recording["net.y"] + rng.normal(0, NOISE, (STEPS, 3)), recording["net.W"][0]
 step = np.arange(STEPS)
 free = {"net.W": (-2.0, 2.0)}
 

@@ -22,10 +22,10 @@ print(f"its correlation over 2 ms {correlation:.4f}; exactly {np.exp(-1):.4f}")
 intervals = np.concatenate([np.diff(np.flatnonzero(row)) for row in fires])
 print(f"without noise no spikes: {neuron.run(steps=second, set={'current.sd': 0.0})['spikes'][-1]}")
 
-told = neuron.run(
+statistics = neuron.run(
     steps=2 * second + 1, trials=2000, every=second, over_trials={"spikes": ["mean", "var"]}
 )
-rate = told["spikes.mean"][2] - told["spikes.mean"][1]
+rate = statistics["spikes.mean"][2] - statistics["spikes.mean"][1]
 
 sigma = sd * np.sqrt(2 * tau_current / tau)
 shift = np.sqrt(tau_current / tau) * 1.46035 / np.sqrt(2)  # 1.46035 is -zeta(1/2)
@@ -33,6 +33,6 @@ u = np.linspace((0.0 - mean) / sigma + shift, (1.0 - mean) / sigma + shift, 10_0
 area = np.exp(u**2) @ [1 + erf(each) for each in u] * (u[1] - u[0])
 print(f"{rate:.2f} spikes a second; theory {1 / (tau * np.sqrt(np.pi) * area):.2f}")
 
-fano = told["spikes.var"][2] / told["spikes.mean"][2]
+fano = statistics["spikes.var"][2] / statistics["spikes.mean"][2]
 print(f"variance of the counts {fano:.2f} of their mean", end=", ")
 print(f"that of the intervals {np.var(intervals) / np.mean(intervals) ** 2:.2f} of theirs squared")

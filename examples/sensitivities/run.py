@@ -8,8 +8,8 @@ MODEL = Path(__file__).parent / "model.yaml"
 NAMES = ["fn.a", "fn.b", "fn.tau", "fn.v_start", "current"]
 
 neuron = mdf_loop.compile(MODEL)
-made = neuron.differentiate({"fn.v": "mean"}, NAMES, steps=2000, dt=0.1)
-gradient = made.run(check=True)
+derivative = neuron.differentiate({"fn.v": "mean"}, NAMES, steps=2000, dt=0.1)
+gradient = derivative.run(check=True)
 
 print(f"mean voltage {gradient.value:.6f}")
 for name, slope in gradient.items():
@@ -17,5 +17,5 @@ for name, slope in gradient.items():
 assert gradient.check is not None
 print(f"central differences agree in all {gradient.check.elements}")
 
-moved = made.run({"fn.a": 0.7007}).value - gradient.value
+moved = derivative.run({"fn.a": 0.7007}).value - gradient.value
 print(f"a one part in a thousand up: {moved:+.7f}, predicted {0.0007 * gradient['fn.a']:+.7f}")

@@ -14,8 +14,8 @@ STEPS, SEQUENCES, RATE, ROUNDS = 12, 32, 0.5, 800
 def task(seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return random numbers from -1 to 1, and their running mean."""
     x = np.random.default_rng(seed).uniform(-1, 1, (STEPS, SEQUENCES))
-    seen = np.arange(1, STEPS + 1)[:, None]
-    return x, np.cumsum(x, axis=0) / seen
+    counts = np.arange(1, STEPS + 1)[:, None]
+    return x, np.cumsum(x, axis=0) / counts
 
 
 x, target = task(seed=0)

@@ -77,7 +77,7 @@ def test_in_chunks(name: str, native: str, monkeypatch) -> None:
     chunk_lengths = []
     chunks = in_chunks.GradientOverTime._run_in_chunks
     monkeypatch.setattr(
-        *(in_chunks.GradientOverTime, "_in_chunks"),
+        *(in_chunks.GradientOverTime, "_run_in_chunks"),
         lambda self, bound, most: (chunk_lengths.append(most), chunks(self, bound, most))[1],
     )
     gradient = differentiate_case(case, native).run(*settings_and_inputs(case))

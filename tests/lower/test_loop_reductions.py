@@ -16,6 +16,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.ops.ordered_sum import ordered_sum
+from tests.onnx_engines import all_engines
 from tests.strategies.addresses import shifted
 
 NAN = np.nan
@@ -74,24 +75,6 @@ def in_sequence_map(reduced: str, dtype: str = "double") -> Any:
 
 def alone(word: str) -> Any:
     return parsed(f"m (double[n,3] x) => ({result(word)}[n] y) {{ {call(word, 'x')} }}")
-
-
-def all_engines(model: Any, feeds: Any, **options: Any) -> list[Any]:
-    """Return the results of standard and native loops, the interpreter, and a saved file in plain ONNX Runtime."""
-    opened = mdf_loop.from_onnx(model)
-    results = [
-        mdf_loop.compile(opened, native=native, **options).run(feeds, engine=engine)
-        for native, engine in [
-            ("off", "onnxruntime"),
-            ("require", "onnxruntime"),
-            ("off", "interpreter"),
-        ]
-    ]
-    proto = mdf_loop.compile(opened, **options).to_onnx(feeds)
-    session = onnxruntime.InferenceSession(proto.SerializeToString())
-    names = [output.name for output in session.get_outputs()]
-    runtime_outputs = dict(zip(names, session.run(names, feeds), strict=True))
-    return [*results, runtime_outputs]
 
 
 # --- extremes -------------------------------------------------------------------------------------

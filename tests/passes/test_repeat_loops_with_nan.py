@@ -16,7 +16,7 @@ from mdf_loop.ir.check import check
 from mdf_loop.passes.legalize.repeat_loops_with_nan import repeat_loops_with_nan
 from mdf_loop.pipeline import LEGAL, SIMPLIFY, prepare
 from mdf_loop.run.interpret import interpret
-from tests.lower.test_loop_reductions import all_engines
+from tests.onnx_engines import all_engines
 
 ROWS = np.array([[1.0, 7.0, 2.0], [5.0, 3.0, 9.0], [0.0, -1.0, 2.0], [4.0, 5.0, 5.0]])
 ITERATIONS = len(ROWS)
