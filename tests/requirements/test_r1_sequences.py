@@ -179,7 +179,7 @@ def test_r1_31_stored_cases(shared, case):
     path = shared / "cases" / "onnx_backend" / f"{case}.json"
     stored_case = json.loads(path.read_text())
     proto = onnx.load(path.with_name(stored_case["model"]))
-    graphs = onnx_graph.main_graph(proto.graph, "graph", {})
+    graphs = onnx_graph.convert_main_graph(proto.graph, "graph", {})
     model = {"model": {"format": "ModECI MDF v0.4", "graphs": graphs}}
     inputs = {name: stored_value(entry) for name, entry in stored_case["inputs"].items()}
     results = mdf_loop.compile(model, device="cpu").run(inputs)
