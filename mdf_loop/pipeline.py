@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Program, walk
-from mdf_loop.ops.registry import title
+from mdf_loop.ops.registry import qualified_name
 from mdf_loop.passes import Pass
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.passes.batching.refuse_ragged_outputs import refuse_ragged_outputs
@@ -85,7 +85,7 @@ def _endless_replacement_error(before: Program, after: Program) -> UnsupportedEr
     known = {id(op) for op in walk(before.ops)}
     replaced = next(op for op in walk(after.ops) if isinstance(op, Op) and id(op) not in known)
     return UnsupportedError(
-        f"ONNX Runtime has no {replaced.outputs[0].dtype} kernel for {title(replaced.op_type)}",
+        f"ONNX Runtime has no {replaced.outputs[0].dtype} kernel for {qualified_name(replaced.op_type)}",
         replaced.where,
         "use another dtype",
     )

@@ -36,7 +36,9 @@ def written_for_cuda() -> Iterator[None]:
 
     def opened(model: SessionModel, _: str, options: Any) -> PlacedModel:
         onnx_session = inference_session(
-            model.on_cuda().SerializeToString(), options, disabled_optimizers=list(INEXACT_ON_CUDA)
+            model.model_for_cuda().SerializeToString(),
+            options,
+            disabled_optimizers=list(INEXACT_ON_CUDA),
         )
         return PlacedModel(onnx_session, Device("cpu", "a test"))
 

@@ -13,7 +13,7 @@ from mdf_loop.cached_property import cached_property
 from mdf_loop.document.dims import dims_of
 from mdf_loop.document.document import Document
 from mdf_loop.document.units import units_of
-from mdf_loop.emit.loop_node import ENDLESS
+from mdf_loop.emit.loop_node import MAX_TRIP_COUNT
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import InputRole, Loop, OutputRole, Program, loops
 from mdf_loop.ir.types import is_tensor
@@ -155,7 +155,7 @@ class Prepared:
         """Return the compilation options, which allow endless loops in a run with a time limit."""
         if specification.controls.time_limit is None or self.options.max_iterations is not None:
             return self.options
-        return replace(self.options, max_iterations=int(ENDLESS))
+        return replace(self.options, max_iterations=int(MAX_TRIP_COUNT))
 
     def of_own_values(self, *, over_time: bool) -> Program:
         """Return the program for the default inputs of the model, without running it."""

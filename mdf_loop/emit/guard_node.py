@@ -1,4 +1,4 @@
-"""`Guard` -> ONNX nodes that fail if the condition is False.
+"""Conversion of a `Guard` to ONNX nodes that fail if the condition is False.
 
 ONNX has no assertion, but every runtime refuses an index that does not exist:
 
@@ -24,15 +24,15 @@ from mdf_loop.ir import Guard
 from mdf_loop.ir.types import element_type, inner_dtype, is_sequence, numpy_dtype
 from mdf_loop.onnx_writer import oir
 
-_NO_AXIS = 99
+_INVALID_AXIS = 99
 """Axis number that no array has, because ONNX Runtime's arrays have fewer axes."""
 
 
 def write_guard(scope: OnnxScope, guard: Guard) -> None:
     """Append the nodes of a guard, which fail by an index out of range if the condition is False."""
     writer, source = scope.writer, scope.writer.values[guard.value]
-    fails = scope.bool_node("Not", writer.values[guard.ok])
-    index = scope.int64_node("Cast", fails, to=element_type("int64"))
+    is_false = scope.bool_node("Not", writer.values[guard.ok])
+    index = scope.int64_node("Cast", is_false, to=element_type("int64"))
     if is_sequence(guard.value.dtype):
         extended = _append_member(scope, guard, source)
         position = scope.int64_node("Add", scope.int64_node("SequenceLength", source), index)
@@ -47,15 +47,15 @@ def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
         write_guard(scope, guard)
         return
     writer = scope.writer
-    valid, invalid = (writer.constant(np.array([axis])) for axis in (0, _NO_AXIS))
-    axes = scope.int64_node("Where", writer.values[guard.ok], valid, invalid)
+    valid_axis, invalid_axis = (writer.constant(np.array([axis])) for axis in (0, _INVALID_AXIS))
+    axes = scope.int64_node("Where", writer.values[guard.ok], valid_axis, invalid_axis)
     source = _unsqueeze(scope, writer.values[guard.value])
     _append_failing(scope, guard, "Squeeze", [source, axes])
 
 
 def _unsqueeze(scope: OnnxScope, source: oir.Value) -> oir.Value:
     """Append an Unsqueeze that inserts a first axis of extent 1."""
-    unsqueezed = oir.Value(name=scope.writer.fresh("guarded"), type=source.type)
+    unsqueezed = oir.Value(name=scope.writer.new_name("guarded"), type=source.type)
     scope.node("Unsqueeze", [source, scope.writer.constant(np.array([0]))], [unsqueezed])
     return unsqueezed
 
@@ -74,4 +74,4 @@ def _append_member(scope: OnnxScope, guard: Guard, sequence: oir.Value) -> oir.V
     """Append a SequenceInsert that adds one member to a sequence."""
     dtype = inner_dtype(guard.value.dtype)
     member = np.array("" if dtype == "string" else 0, numpy_dtype(dtype))
-    return scope.helper("SequenceInsert", [sequence, scope.writer.constant(member)], sequence)
+    return scope.append_like("SequenceInsert", [sequence, scope.writer.constant(member)], sequence)

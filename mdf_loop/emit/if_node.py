@@ -1,4 +1,4 @@
-"""`If` -> ONNX If.
+"""Conversion of an `If` to an ONNX If node.
 
 - A branch has no inputs. Each output of a branch is the result of a node in the branch: an outer value, a
   constant and a value that is returned twice are returned as copies.
@@ -18,22 +18,22 @@ def write_if(outer: OnnxScope, choice: If, write: WriteOps) -> None:
     if not choice.outputs:
         return
     branches = {
-        "then_branch": _branch_graph(outer, choice, choice.then, write),
-        "else_branch": _branch_graph(outer, choice, choice.otherwise, write),
+        "then_branch": _build_branch(outer, choice, choice.then, write),
+        "else_branch": _build_branch(outer, choice, choice.otherwise, write),
     }
     condition = outer.writer.values[choice.condition]
     outputs = [outer.define(value) for value in choice.outputs]
     outer.node("If", [condition], outputs, branches, choice.where)
 
 
-def _branch_graph(outer: OnnxScope, choice: If, branch: Branch, write: WriteOps) -> oir.Graph:
+def _build_branch(outer: OnnxScope, choice: If, branch: Branch, write: WriteOps) -> oir.Graph:
     """Return the ONNX graph of one branch of an If."""
-    inside = OnnxScope(outer.writer, ())
-    write(inside, branch.ops)
+    branch_scope = OnnxScope(outer.writer, ())
+    write(branch_scope, branch.ops)
     outputs: list[oir.Value] = []
-    returned: set[Value] = set()
+    returned_leaves: set[Value] = set()
     for leaf in branch.leaves:
-        outputs.append(inside.returned(leaf, returned))
-        returned.add(leaf)
-    name = outer.writer.fresh(choice.name or "branch")
-    return oir.Graph([], outputs, nodes=inside.nodes, name=name)
+        outputs.append(branch_scope.as_graph_output(leaf, returned_leaves))
+        returned_leaves.add(leaf)
+    name = outer.writer.new_name(choice.name or "branch")
+    return oir.Graph([], outputs, nodes=branch_scope.nodes, name=name)

@@ -22,18 +22,18 @@ def graphs_in(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def insert_copies(
-    graph: onnx.GraphProto, names_of: Callable[[onnx.NodeProto], Container[str]], op_type: str
+    graph: onnx.GraphProto, select_names: Callable[[onnx.NodeProto], Container[str]], op_type: str
 ) -> None:
-    """Insert copy nodes before the nodes of an ONNX graph, for the operands that `names_of` selects.
+    """Insert copy nodes before the nodes of an ONNX graph, for the operands that `select_names` selects.
 
     Args:
         graph: The graph, which is changed in place.
-        names_of: Returns the names of the operands that a node is to read through copies.
+        select_names: Returns the names of the operands that a node is to read through copies.
         op_type: An operator of one operand that returns the operand unchanged.
     """
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
-        names = names_of(node)
+        names = select_names(node)
         for position, name in enumerate(node.input):
             if name in names:
                 copy = f"{name}#{node.name}.{position}"

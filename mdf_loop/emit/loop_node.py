@@ -1,4 +1,4 @@
-"""`Loop` -> ONNX Loop.
+"""Conversion of a `Loop` to an ONNX Loop node.
 
 - A body returns copies of the iteration number, of the incoming condition and of outer values, never
   these values themselves (`i` returned directly silently gives [N, N, ...]).
@@ -25,7 +25,7 @@ from mdf_loop.ir import Loop, Recorded, Scanned, Shape, Value, body_inputs, is_f
 from mdf_loop.onnx_writer import oir
 from mdf_loop.passes.legalize.mask_finished_members import mask_loop
 
-ENDLESS = np.iinfo(np.int64).max
+MAX_TRIP_COUNT = np.iinfo(np.int64).max
 """Trip count of a Loop node that only a condition terminates."""
 
 
@@ -33,13 +33,13 @@ def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
     """Append a Loop node to a scope, with the nodes that prepare its inputs and postprocess its outputs."""
     if loop.members is not None:
         b = Builder()
-        loop = mask_loop(b, loop, outer.writer.known)
+        loop = mask_loop(b, loop, outer.writer.constant_array)
         write(outer, b.ops)
     parts = LoopParts(outer, loop)
-    outputs = parts.outputs()
+    outputs = parts.define_outputs()
     if outputs:  # the runtime refuses a Loop without outputs
         append_loop(outer, parts, write, outputs)
-    parts.finish()
+    parts.append_postprocessing()
 
 
 class LoopParts:
@@ -50,99 +50,108 @@ class LoopParts:
         self.outer = outer
         self.loop = loop
         if loop.trip_count is not None:
-            self.trip = writer.values[loop.trip_count]
+            self.trip_count = writer.values[loop.trip_count]
         else:
-            self.trip = writer.constant(np.array(ENDLESS if loop.bound is None else loop.bound))
+            self.trip_count = writer.constant(
+                np.array(MAX_TRIP_COUNT if loop.bound is None else loop.bound)
+            )
         if loop.condition is not None:
             self.condition = writer.values[loop.condition]
         else:
             self.condition = writer.constant(np.array(True))
-        self.extra = _ExtraCarried(outer, loop, self.trip, self.condition)
-        self.rows = _RecordedRows(outer, loop)
+        self.extra_carried = _ExtraCarried(outer, loop, self.trip_count, self.condition)
+        self.recorded_rows = _RecordedRows(outer, loop)
 
-    def initial(self) -> list[oir.Value]:
+    def initial_values(self) -> list[oir.Value]:
         """Return the initial values of all carried values of the Loop node."""
         values = self.outer.writer.values
-        own = [values[carried.initial] for carried in self.loop.carried]
-        return [self._copied_if_control(value) for value in (*own, *self.extra.initial())]
+        carried_initials = [values[carried.initial] for carried in self.loop.carried]
+        return [
+            self._copy_if_control(value)
+            for value in (*carried_initials, *self.extra_carried.initial_values())
+        ]
 
-    def _copied_if_control(self, value: oir.Value) -> oir.Value:
+    def _copy_if_control(self, value: oir.Value) -> oir.Value:
         """Return a copy of a value if it is the trip count or the condition, else the value.
 
         CUDA's Loop reads trip count and condition from CPU memory and carried values from GPU memory. A value is in
         one of these memories only.
         """
-        if value not in (self.trip, self.condition):
+        if value not in (self.trip_count, self.condition):
             return value
-        if value is self.trip:
-            return self.outer.helper("Max", [value], value)
-        return self.outer.helper("And", [value, value], value)
+        if value is self.trip_count:
+            return self.outer.append_like("Max", [value], value)
+        return self.outer.append_like("And", [value, value], value)
 
-    def outputs(self) -> list[oir.Value]:
+    def define_outputs(self) -> list[oir.Value]:
         """Define the outputs of the Loop node in the outer scope: final values, then recorded stacks."""
         finals = [self.outer.define(carried.final) for carried in self.loop.carried]
-        return [*finals, *self.extra.finals(), *self.rows.stacks()]
+        return [*finals, *self.extra_carried.define_finals(), *self.recorded_rows.define_stacks()]
 
-    def finish(self) -> None:
+    def append_postprocessing(self) -> None:
         """Append the nodes after the Loop that compute values from its outputs."""
-        self.rows.finish()
-        self.extra.finish()
-        self.rows.repeat(self.trip)
+        self.recorded_rows.append_postprocessing()
+        self.extra_carried.append_postprocessing()
+        self.recorded_rows.append_repeats(self.trip_count)
 
 
 def append_loop(
     scope: OnnxScope, parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
 ) -> None:
     """Append a Loop node with its body graph and with the ONNX values `outputs` as outputs."""
-    body = _body(scope.writer, parts, write)
-    inputs = [parts.trip, parts.condition, *parts.initial()]
+    body = _build_body(scope.writer, parts, write)
+    inputs = [parts.trip_count, parts.condition, *parts.initial_values()]
     name = scope.node("Loop", inputs, outputs, {"body": body}, parts.loop.where)
     scope.writer.nodes.loops[name] = parts.loop
 
 
-def _body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
+def _build_body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
     """Build the body graph of a Loop node."""
     loop = parts.loop
     enters = tuple(carried.enter for carried in loop.carried)
-    number = writer.number(loop) if loop.first is not None else writer.define(loop.iteration)
-    inputs = [number, *(writer.define(value) for value in (loop.condition_in, *enters))]
-    body = OnnxScope(writer, (*numbering(loop), *enters))
+    iteration_number = (
+        writer.new_counter(loop) if loop.first is not None else writer.define(loop.iteration)
+    )
+    inputs = [iteration_number, *(writer.define(value) for value in (loop.condition_in, *enters))]
+    body = OnnxScope(writer, (*copied_inputs(loop), *enters))
     for scanned in loop.scanned:
-        _read_row(body, scanned, number)
+        _read_row(body, scanned, iteration_number)
     if loop.first is not None:
         iteration = body.define(loop.iteration)
-        body.node("Add", [number, writer.values[loop.first]], [iteration], where=loop.where)
+        body.node(
+            "Add", [iteration_number, writer.values[loop.first]], [iteration], where=loop.where
+        )
     write(body, loop.ops)
-    extra_inputs = parts.extra.body_inputs()
+    extra_inputs = parts.extra_carried.body_inputs()
     if loop.condition is None or loop.condition_out is None:
         condition_out = writer.values[loop.condition_in]
     else:
-        condition_out = body.returned(loop.condition_out, numbering(loop))
-    leaves = [body.returned(c.leave, numbering(loop)) for c in loop.carried]
-    leaves += parts.extra.body_outputs(body, number)
-    recorded = parts.rows.body_outputs(body)
+        condition_out = body.as_graph_output(loop.condition_out, copied_inputs(loop))
+    leaves = [body.as_graph_output(c.leave, copied_inputs(loop)) for c in loop.carried]
+    leaves += parts.extra_carried.body_outputs(body, iteration_number)
+    recorded = parts.recorded_rows.body_outputs(body)
     if not body.nodes:
         condition_out = body.copy(condition_out)
     return oir.Graph(
         [*inputs, *extra_inputs],
         [condition_out, *leaves, *recorded],
         nodes=body.nodes,
-        name=writer.fresh(loop.name or "body"),
+        name=writer.new_name(loop.name or "body"),
     )
 
 
-def _read_row(body: OnnxScope, scanned: Scanned, number: oir.Value) -> None:
+def _read_row(body: OnnxScope, scanned: Scanned, iteration_number: oir.Value) -> None:
     """Append a Gather that reads the row of a scanned input for the current iteration."""
     writer, where = body.writer, scanned.row.where
-    position = number
+    position = iteration_number
     if scanned.backward:
-        position = body.int64_node("Sub", writer.constant(np.array(-1)), number)
+        position = body.int64_node("Sub", writer.constant(np.array(-1)), iteration_number)
     row = body.define(scanned.row)
     rows = writer.values[scanned.rows]
     body.node("Gather", [rows, position], [row], {"axis": scanned.axis}, where)
 
 
-def numbering(loop: Loop) -> tuple[Value, Value]:
+def copied_inputs(loop: Loop) -> tuple[Value, Value]:
     """Return the iteration number and the incoming condition, which a Loop body must return as copies."""
     return loop.iteration, loop.condition_in
 
@@ -154,57 +163,57 @@ class _RecordedRows:
         repeated: Records with the same row in every iteration, which an Expand after the loop repeats.
         stacked: All other records, whose rows the loop stacks.
         compared: The records among `stacked` whose rows may differ in shape.
-        raw: Stacks of the rows of `compared`, before the shapes are compared.
-        shapes: Stacks of the shapes of the rows of `compared`.
+        raw_stacks: Stacks of the rows of `compared`, before the shapes are compared.
+        shape_stacks: Stacks of the shapes of the rows of `compared`.
     """
 
     def __init__(self, outer: OnnxScope, loop: Loop) -> None:
         self.outer = outer
         self.loop = loop
-        self.repeated = _repeated(loop)
+        self.repeated = _find_repeated(loop)
         self.stacked = tuple(r for r in loop.recorded if r not in self.repeated)
-        self.compared = [r for r in row_shapes.compared(loop) if r not in self.repeated]
-        self.raw: dict[Recorded, oir.Value] = {}
-        self.shapes: dict[Recorded, oir.Value] = {}
+        self.compared = [r for r in row_shapes.records_to_compare(loop) if r not in self.repeated]
+        self.raw_stacks: dict[Recorded, oir.Value] = {}
+        self.shape_stacks: dict[Recorded, oir.Value] = {}
 
     def body_outputs(self, body: OnnxScope) -> list[oir.Value]:
         """Return the body outputs for the recorded values: the rows, then the shapes of the compared rows."""
         values = self.outer.writer.values
-        rows = [body.returned(r.row, numbering(self.loop)) for r in self.stacked]
+        rows = [body.as_graph_output(r.row, copied_inputs(self.loop)) for r in self.stacked]
         return rows + [body.int64_node("Shape", values[r.row]) for r in self.compared]
 
-    def stacks(self) -> list[oir.Value]:
+    def define_stacks(self) -> list[oir.Value]:
         """Define the outputs of the Loop node for the recorded values: stacks of rows, then stacks of shapes."""
         stacks = []
         for recorded in self.stacked:
             if recorded in self.compared:
                 stack = recorded.stack
-                self.raw[recorded] = self._new_value("rows", stack.dtype, stack.shape)
-                self.shapes[recorded] = self._new_value("shapes", "int64", None)
-                stacks.append(self.raw[recorded])
+                self.raw_stacks[recorded] = self._new_value("rows", stack.dtype, stack.shape)
+                self.shape_stacks[recorded] = self._new_value("shapes", "int64", None)
+                stacks.append(self.raw_stacks[recorded])
             else:
                 stacks.append(self.outer.define(recorded.stack))
-        return stacks + list(self.shapes.values())
+        return stacks + list(self.shape_stacks.values())
 
     def _new_value(self, label: str, dtype: str, shape: Shape) -> oir.Value:
         """Return a new ONNX value without a counterpart in the program."""
-        name = self.outer.writer.fresh(f"{self.loop.name}.{label}")
+        name = self.outer.writer.new_name(f"{self.loop.name}.{label}")
         return oir.Value(name=name, type=value_type(dtype), shape=tensor_shape(shape))
 
-    def finish(self) -> None:
+    def append_postprocessing(self) -> None:
         """Append nodes after the loop that fail if the rows of a record differ in shape."""
         outer, constant = self.outer, self.outer.writer.constant
-        for recorded, raw in self.raw.items():
+        for recorded, raw in self.raw_stacks.items():
             zero, one = constant(np.array([0])), constant(np.array([1]))
-            shape = row_shapes.checked_shape(
-                outer.int64_node, zero, one, raw, self.shapes[recorded]
+            shape = row_shapes.append_shape_check(
+                outer.int64_node, zero, one, raw, self.shape_stacks[recorded]
             )
             stack = outer.define(recorded.stack)
             where = f"{self.loop.where} rows of: {recorded.name or recorded.row.name}"
             name = outer.node("Reshape", [raw, shape], [stack], where=where)
             outer.writer.nodes.rows[name] = (self.loop, recorded)
 
-    def repeat(self, trip: oir.Value) -> None:
+    def append_repeats(self, trip: oir.Value) -> None:
         """Append an Expand for each row that is the same in every iteration of the loop."""
         outer, constant = self.outer, self.outer.writer.constant
         for recorded in self.repeated:
@@ -217,13 +226,13 @@ class _RecordedRows:
             outer.node("Expand", [row, shape], [stack], where=self.loop.where)
 
 
-def _repeated(loop: Loop) -> tuple[Recorded, ...]:
+def _find_repeated(loop: Loop) -> tuple[Recorded, ...]:
     """Return the records of a counted loop whose row is an outer value, which is the same in every iteration."""
     if loop.kind != "for":
         return ()
-    inside = {value for operation in loop.ops for value in results(operation)}
-    inside.update(body_inputs(loop))
-    return tuple(r for r in loop.recorded if r.row not in inside and _can_repeat(r.row))
+    inner_values = {value for operation in loop.ops for value in results(operation)}
+    inner_values.update(body_inputs(loop))
+    return tuple(r for r in loop.recorded if r.row not in inner_values and _can_repeat(r.row))
 
 
 def _can_repeat(row: Value) -> bool:
@@ -237,37 +246,41 @@ class _ExtraCarried:
     def __init__(self, outer: OnnxScope, loop: Loop, trip: oir.Value, condition: oir.Value) -> None:
         self.outer = outer
         self.loop = loop
-        self.trip = trip
+        self.trip_count = trip
         self.condition = condition
-        self.carries_count = loop.count is not None and loop.kind != "for" and not _stacks(loop)
+        self.carries_count = (
+            loop.count is not None and loop.kind != "for" and not _recorded_stacks(loop)
+        )
         self.carries_condition = loop.last_condition is not None
         self.index: oir.Value | None = None
 
-    def initial(self) -> list[oir.Value]:
+    def initial_values(self) -> list[oir.Value]:
         """Return the initial values of the extra carried values: iteration number -1, and the start condition."""
         constant = self.outer.writer.constant
         counts = [constant(np.array(-1))] if self.carries_count else []
         return counts + ([self.condition] if self.carries_condition else [])
 
-    def finals(self) -> list[oir.Value]:
+    def define_finals(self) -> list[oir.Value]:
         """Define the outputs of the Loop node for the final values of the extra carried values."""
         finals = []
         if self.carries_count:
-            self.index = self._scalar("int64", "last_index")
+            self.index = self._new_scalar("int64", "last_index")
             finals.append(self.index)
         if self.loop.last_condition is not None:
             finals.append(self.outer.define(self.loop.last_condition))
         return finals
 
-    def _scalar(self, dtype: str, label: str) -> oir.Value:
+    def _new_scalar(self, dtype: str, label: str) -> oir.Value:
         """Return a new scalar ONNX value."""
-        name = self.outer.writer.fresh(f"{self.loop.name}.{label}")
+        name = self.outer.writer.new_name(f"{self.loop.name}.{label}")
         return oir.Value(name=name, type=value_type(dtype), shape=oir.Shape([]))
 
     def body_inputs(self) -> list[oir.Value]:
         """Return the body inputs for the extra carried values."""
-        inputs = [self._scalar("int64", "index_in")] if self.carries_count else []
-        return inputs + ([self._scalar("bool", "condition_in")] if self.carries_condition else [])
+        inputs = [self._new_scalar("int64", "index_in")] if self.carries_count else []
+        return inputs + (
+            [self._new_scalar("bool", "condition_in")] if self.carries_condition else []
+        )
 
     def body_outputs(self, body: OnnxScope, number: oir.Value | None = None) -> list[oir.Value]:
         """Return the body outputs for the extra carried values; `number` is the iteration number."""
@@ -277,10 +290,10 @@ class _ExtraCarried:
             outputs.append(body.copy(number))
         if self.carries_condition:
             assert self.loop.condition_out is not None
-            outputs.append(body.returned(self.loop.condition_out, numbering(self.loop)))
+            outputs.append(body.as_graph_output(self.loop.condition_out, copied_inputs(self.loop)))
         return outputs
 
-    def finish(self) -> None:
+    def append_postprocessing(self) -> None:
         """Append the nodes after the loop that compute the iteration count, if the program reads the count.
 
         The count is the last iteration number plus 1, the trip count or the length of a recorded stack.
@@ -292,16 +305,16 @@ class _ExtraCarried:
         if self.index is not None:
             outer.node("Add", [self.index, writer.constant(np.array(1))], [count])
         elif self.loop.kind == "for":
-            outer.node("Max", [self.trip, writer.constant(np.array(0))], [count])
+            outer.node("Max", [self.trip_count, writer.constant(np.array(0))], [count])
         else:
-            stack = writer.values[_stacks(self.loop)[0]]
+            stack = writer.values[_recorded_stacks(self.loop)[0]]
             extents = oir.Value(
-                name=writer.fresh("extents"), type=value_type("int64"), shape=oir.Shape([1])
+                name=writer.new_name("extents"), type=value_type("int64"), shape=oir.Shape([1])
             )
             outer.node("Shape", [stack], [extents], {"end": 1})
             outer.node("Squeeze", [extents], [count])
 
 
-def _stacks(loop: Loop) -> tuple[Value, ...]:
+def _recorded_stacks(loop: Loop) -> tuple[Value, ...]:
     """Return the recorded stacks of a loop."""
     return tuple(recorded.stack for recorded in loop.recorded)

@@ -1,4 +1,4 @@
-"""`Program` -> standard ONNX: opset 17, or the lowest opset that has all operations.
+"""Conversion of a `Program` to standard ONNX in opset 17, or in the lowest opset that has all operations.
 
 The modules `loop_node`, `if_node`, `scan_node` and `where_node` list the forms that ONNX Runtime refuses or
 computes wrongly. The model avoids these forms. onnx_ir builds the graph.
@@ -84,8 +84,8 @@ def to_onnx(program: Program) -> onnx.ModelProto:
     """
     _check_outputs(program.name, program.outputs)
     _check_nesting(program.ops)
-    _check_size(_constants(program))
-    return oir.to_proto(_model(program, Nodes()))
+    _check_size(_list_constants(program))
+    return oir.to_proto(_build_model(program, Nodes()))
 
 
 _INTERNAL_DTYPES = (oir.DataType.STRING, oir.DataType.COMPLEX64, oir.DataType.COMPLEX128)
@@ -121,25 +121,25 @@ class SessionModel:
     ) -> None:
         _check_outputs(program.name, program.outputs)
         _check_nesting(program.ops)
-        _check_size([c for c in _constants(program) if c.array.nbytes < LARGE_CONSTANT_BYTES])
+        _check_size([c for c in _list_constants(program) if c.array.nbytes < LARGE_CONSTANT_BYTES])
         self.program = program
         self.nodes = Nodes()
         self._extra_inputs = extra_inputs
         self._for_cuda = for_cuda
-        model = _model(program, self.nodes, writers, extra_inputs)
+        model = _build_model(program, self.nodes, writers, extra_inputs)
         self.for_cpu, self.large_constants = _externalize_large_constants(model)
         separate_transposed_products(self.for_cpu, "Identity")
 
-    def on_cuda(self) -> onnx.ModelProto:
+    def model_for_cuda(self) -> onnx.ModelProto:
         """Return the model for the CUDA provider, with the same large constants outside of the model."""
         program = self._for_cuda(self.program)
-        model = _model(program, self.nodes, CUDA_WRITERS, self._extra_inputs)
+        model = _build_model(program, self.nodes, CUDA_WRITERS, self._extra_inputs)
         return _externalize_large_constants(model)[0]
 
 
 def _externalize_large_constants(model: oir.Model) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """Return the ONNX model without its large constants, and the large constants by name."""
-    large: dict[str, Array] = {}
+    large_constants: dict[str, Array] = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
         if (
@@ -147,16 +147,16 @@ def _externalize_large_constants(model: oir.Model) -> tuple[onnx.ModelProto, dic
             and tensor.dtype not in _INTERNAL_DTYPES
             and tensor.nbytes >= LARGE_CONSTANT_BYTES
         ):
-            large[name] = np.ascontiguousarray(tensor.numpy())
+            large_constants[name] = np.ascontiguousarray(tensor.numpy())
             value.const_value = oir.ExternalTensor(
                 "given apart",
                 0,
                 tensor.nbytes,
                 tensor.dtype,
-                shape=oir.Shape(large[name].shape),
+                shape=oir.Shape(large_constants[name].shape),
                 name=name,
             )
-    return oir.to_proto(model), large
+    return oir.to_proto(model), large_constants
 
 
 def _check_outputs(name: str, outputs: Collection[Any]) -> None:
@@ -196,7 +196,7 @@ _MAX_CONSTANT_BYTES = MAX_FILE_BYTES - 2**24
 """Maximum total size of the constants of a model in bytes, which leaves space for names and nodes."""
 
 
-def _constants(program: Program) -> list[Constant]:
+def _list_constants(program: Program) -> list[Constant]:
     """Return the constants of a program and of all its bodies."""
     return [operation for operation in walk(program.ops) if isinstance(operation, Constant)]
 
@@ -213,7 +213,7 @@ def _check_size(constants: Collection[Constant]) -> None:
         )
 
 
-def _model(
+def _build_model(
     program: Program,
     nodes: Nodes,
     writers: NodeWriters = STANDARD_WRITERS,
@@ -233,7 +233,7 @@ def _model(
             elif isinstance(operation, Op) and operation.op_type == "Where":
                 write_where(scope, operation)
             else:
-                _write(scope, operation)
+                _write_operation(scope, operation)
 
     def write_inner(scope: OnnxScope, ops: Iterable[Operation]) -> None:
         write(scope, ops, writers.inner)
@@ -247,7 +247,8 @@ def _model(
             scope.output_names.setdefault(output.value, output.name)
     write(scope, program.ops, writers.outermost)
     outputs = [
-        _output(scope, output.name, output.value, program_inputs) for output in program.outputs
+        _build_output(scope, output.name, output.value, program_inputs)
+        for output in program.outputs
     ]
     graph = oir.Graph(
         inputs,
@@ -265,16 +266,16 @@ def _model(
     )
 
 
-def _write(scope: OnnxScope, operation: Op | Constant) -> None:
+def _write_operation(scope: OnnxScope, operation: Op | Constant) -> None:
     """Append the node of an operation without bodies, or register a constant."""
     writer = scope.writer
     if isinstance(operation, Constant):
         name = writer.free_name(operation.value)
         writer.values[operation.value] = writer.constant(operation.array, name)
         return
-    form = row_of(operation.op_type).onnx_form
-    if form is not None:
-        _write_replacement(scope, _replacement(writer.builder, operation, form))
+    decomposition = row_of(operation.op_type).onnx_form
+    if decomposition is not None:
+        _write_replacement(scope, _build_replacement(writer.builder, operation, decomposition))
         return
     added_inputs, attributes = encode_at_opset(operation, writer.opset)
     inputs = [None if v is None else writer.values[v] for v in operation.inputs]
@@ -292,28 +293,32 @@ def _write_replacement(scope: OnnxScope, operations: Iterable[Operation]) -> Non
             write_if(scope, operation, _write_replacement)
         else:
             assert isinstance(operation, Op)
-            _write(scope, operation)
+            _write_operation(scope, operation)
 
 
-def _replacement(b: Builder, op: Op, form: Decomposition) -> Iterator[Operation]:
+def _build_replacement(b: Builder, op: Op, decomposition: Decomposition) -> Iterator[Operation]:
     """Yield the operations that replace an operation which ONNX lacks."""
-    begin = len(b.ops)
+    n_previous = len(b.ops)
     with b.at(op.where, op.outputs[0].name):
-        replacement = form(b, op)
+        replacement = decomposition(b, op)
         if replacement in op.inputs:
             replacement = b.op("Identity", replacement)
     assert isinstance(replacement, Value)
-    for operation in b.ops[begin:]:
+    for operation in b.ops[n_previous:]:
         yield substitute(operation, {replacement: op.outputs[0]})
 
 
-def _output(scope: OnnxScope, name: str, value: Value, program_inputs: set[Value]) -> oir.Value:
+def _build_output(
+    scope: OnnxScope, name: str, value: Value, program_inputs: set[Value]
+) -> oir.Value:
     """Return the graph output for a value, which is a copy if the value is a constant or has another name."""
     source = scope.writer.values[value]
     if source.name == name and value in program_inputs:
         return source
     if source.name == name and not source.is_initializer() and value not in program_inputs:
         return source
-    out = oir.Value(name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape))
-    scope.node("Identity", [source], [out])
-    return out
+    graph_output = oir.Value(
+        name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape)
+    )
+    scope.node("Identity", [source], [graph_output])
+    return graph_output

@@ -23,55 +23,62 @@ from mdf_loop.emit.inserted_copies import graphs_in, insert_copies
 from mdf_loop.emit.transposed_products import separate_transposed_products
 from mdf_loop.ir import Array
 
-_FUSED = frozenset(
-    getattr(onnx.TensorProto, word) for word in ("FLOAT", "FLOAT16", "DOUBLE", "INT32", "INT64")
+_FUSED_DTYPES = frozenset(
+    getattr(onnx.TensorProto, type_name)
+    for type_name in ("FLOAT", "FLOAT16", "DOUBLE", "INT32", "INT64")
 )
 """Element types of reciprocals that ONNX Runtime fuses with products (DivMulFusion of onnxruntime 1.32)."""
 
 
 def portable(
     model: onnx.ModelProto,
-    stated: Mapping[str, Sequence[int]] | None = None,
+    declared_shapes: Mapping[str, Sequence[int]] | None = None,
     defaults: Mapping[str, Array] | None = None,
 ) -> onnx.ModelProto:
     """Return a copy of an ONNX model in a form that gives the same results in every runtime.
 
     Args:
         model: The model, which is not changed.
-        stated: Declared shapes of outputs by name, with -1 for an unknown extent.
+        declared_shapes: Declared shapes of outputs by name, with -1 for an unknown extent.
         defaults: Default arrays of inputs by name.
     """
-    copied = onnx.ModelProto()
-    copied.CopyFrom(model)
-    single = [t for t in copied.graph.initializer if all(dim == 1 for dim in t.dims)]
-    scales = {t.name for t in single if t.data_type == onnx.TensorProto.DOUBLE}
-    ones = {t.name for t in single if t.data_type in _FUSED and numpy_helper.to_array(t) == 1}
-    for graph in graphs_in(copied.graph):
+    portable_model = onnx.ModelProto()
+    portable_model.CopyFrom(model)
+    single_elements = [
+        t for t in portable_model.graph.initializer if all(dim == 1 for dim in t.dims)
+    ]
+    scales = {t.name for t in single_elements if t.data_type == onnx.TensorProto.DOUBLE}
+    ones = {
+        t.name
+        for t in single_elements
+        if t.data_type in _FUSED_DTYPES and numpy_helper.to_array(t) == 1
+    }
+    for graph in graphs_in(portable_model.graph):
         _separate_scales(graph, scales)
         _separate_reciprocals(graph, ones)
-        if graph is not copied.graph:
+        if graph is not portable_model.graph:
             _return_copies(graph)
-    separate_transposed_products(copied, "Sum")
-    _state_shapes(copied.graph, stated or {})
+    separate_transposed_products(portable_model, "Sum")
+    _declare_shapes(portable_model.graph, declared_shapes or {})
     tensors = (numpy_helper.from_array(array, name) for name, array in (defaults or {}).items())
-    copied.graph.initializer.extend(tensors)
-    return copied
+    portable_model.graph.initializer.extend(tensors)
+    return portable_model
 
 
-def _state_shapes(graph: onnx.GraphProto, stated: Mapping[str, Sequence[int]]) -> None:
+def _declare_shapes(graph: onnx.GraphProto, declared_shapes: Mapping[str, Sequence[int]]) -> None:
     """Add the stated shapes to the graph outputs that declare no shape."""
     for output in graph.output:
         tensor = output.type.tensor_type
-        if output.name in stated and tensor.elem_type and not tensor.HasField("shape"):
-            extents = [None if extent < 0 else extent for extent in stated[output.name]]
+        if output.name in declared_shapes and tensor.elem_type and not tensor.HasField("shape"):
+            extents = [None if extent < 0 else extent for extent in declared_shapes[output.name]]
             output.CopyFrom(helper.make_tensor_value_info(output.name, tensor.elem_type, extents))
 
 
 def _return_copies(body: onnx.GraphProto) -> None:
     """Insert an Identity for each output of a body graph that is also an input of the body."""
-    inputs = {value.name for value in body.input}
+    input_names = {value.name for value in body.input}
     for position, output in enumerate(body.output):
-        if output.name in inputs:
+        if output.name in input_names:
             copy = f"{output.name}#out{position}"
             body.node.append(helper.make_node("Identity", [output.name], [copy], name=copy))
             output.name = copy
@@ -79,15 +86,15 @@ def _return_copies(body: onnx.GraphProto) -> None:
 
 def _separate_scales(graph: onnx.GraphProto, scales: set[str]) -> None:
     """Insert a Sum of one operand between each scaling and the adjacent MatMul to prevent their fusion."""
-    products = {out for n in graph.node if n.op_type == "MatMul" for out in n.output}
-    scaled = {n.output[0] for n in graph.node if _is_scaling(n, scales)}
+    product_names = {out for n in graph.node if n.op_type == "MatMul" for out in n.output}
+    scaled_names = {n.output[0] for n in graph.node if _is_scaling(n, scales)}
 
-    def names_of(node: onnx.NodeProto) -> Container[str]:
+    def select_names(node: onnx.NodeProto) -> Container[str]:
         if node.op_type == "MatMul":
-            return scaled
-        return products if _is_scaling(node, scales) else ()
+            return scaled_names
+        return product_names if _is_scaling(node, scales) else ()
 
-    insert_copies(graph, names_of, "Sum")
+    insert_copies(graph, select_names, "Sum")
 
 
 def _is_scaling(node: onnx.NodeProto, scales: set[str]) -> bool:
@@ -97,5 +104,7 @@ def _is_scaling(node: onnx.NodeProto, scales: set[str]) -> bool:
 
 def _separate_reciprocals(graph: onnx.GraphProto, ones: set[str]) -> None:
     """Insert a Max of one operand between each reciprocal `1 / x` and the products that read it."""
-    reciprocals = {n.output[0] for n in graph.node if n.op_type == "Div" and n.input[0] in ones}
-    insert_copies(graph, lambda node: reciprocals if node.op_type == "Mul" else (), "Max")
+    reciprocal_names = {
+        n.output[0] for n in graph.node if n.op_type == "Div" and n.input[0] in ones
+    }
+    insert_copies(graph, lambda node: reciprocal_names if node.op_type == "Mul" else (), "Max")

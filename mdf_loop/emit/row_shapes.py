@@ -24,21 +24,23 @@ Int64Node: TypeAlias = Callable[..., oir.Value]
 """Function that appends a node with one int64 output; its arguments are op type, inputs and attributes."""
 
 
-def compared(loop: Loop) -> tuple[Recorded, ...]:
+def records_to_compare(loop: Loop) -> tuple[Recorded, ...]:
     """Return the recorded outputs whose rows may differ in shape between iterations.
 
     An extent is the same in all iterations if an outer value that the loop reads has this extent.
     """
-    outside = {extent for value in reads(loop) for extent in value.shape or ()}
+    outer_extents = {extent for value in reads(loop) for extent in value.shape or ()}
     return tuple(
         recorded
         for recorded in loop.recorded
         if recorded.row.shape is None
-        or any(isinstance(extent, str) and extent not in outside for extent in recorded.row.shape)
+        or any(
+            isinstance(extent, str) and extent not in outer_extents for extent in recorded.row.shape
+        )
     )
 
 
-def checked_shape(
+def append_shape_check(
     node: Int64Node, zero: oir.Value, one: oir.Value, raw: oir.Value, shapes: oir.Value
 ) -> oir.Value:
     """Append nodes that compute the shape of `raw`, or an impossible shape if rows differ in shape.
@@ -52,15 +54,19 @@ def checked_shape(
         raw: The stack of rows.
         shapes: The stack of the shapes of the rows.
     """
-    count = node("Shape", raw, end=1)
-    first = node("Unsqueeze", node("Shape", raw, start=1), zero)
-    rows = node("Concat", shapes, first, axis=0)  # never empty
-    distances = node("ReduceSum", node("Abs", node("Sub", rows, first)), one, keepdims=0)
-    other = node("Gather", rows, node("ArgMax", distances, axis=0, keepdims=0), axis=0)
+    row_count = node("Shape", raw, end=1)
+    first_row_shape = node("Unsqueeze", node("Shape", raw, start=1), zero)
+    row_shapes = node("Concat", shapes, first_row_shape, axis=0)  # never empty
+    distances = node(
+        "ReduceSum", node("Abs", node("Sub", row_shapes, first_row_shape)), one, keepdims=0
+    )
+    farthest_row_shape = node(
+        "Gather", row_shapes, node("ArgMax", distances, axis=0, keepdims=0), axis=0
+    )
     differs = node("Min", node("ReduceMax", distances), one)
     # If all rows are empty, an extent of 0 would fit any shape.
-    extents = node("Max", other, differs)
-    return node("Concat", node("Add", count, differs), extents, axis=0)
+    extents = node("Max", farthest_row_shape, differs)
+    return node("Concat", node("Add", row_count, differs), extents, axis=0)
 
 
 # --- the runtime's messages -------------------------------------------------------------------
@@ -71,7 +77,7 @@ _SIZE_MESSAGE = re.compile(
 )
 
 
-def row_error(message: str, name: str, where: str, nodes: Nodes) -> RecordShapeError | None:
+def row_shape_error(message: str, name: str, where: str, nodes: Nodes) -> RecordShapeError | None:
     """Return the error for rows that differ in shape if the runtime's message reports them, else None.
 
     Args:
@@ -87,18 +93,22 @@ def row_error(message: str, name: str, where: str, nodes: Nodes) -> RecordShapeE
     else:
         match = _SIZE_MESSAGE.search(message)
         if name in nodes.loops:
-            candidates = compared(nodes.loops[name])
+            candidates = records_to_compare(nodes.loops[name])
     if match is None:
         return None
-    first, other = (f"[{extents.replace(',', ', ')}]" for extents in match.groups())
-    return rows_differ([r.name or r.row.name for r in candidates], first, other, where)
+    first_shape, other_shape = (f"[{extents.replace(',', ', ')}]" for extents in match.groups())
+    return build_row_shape_error(
+        [r.name or r.row.name for r in candidates], first_shape, other_shape, where
+    )
 
 
-def rows_differ(names: Sequence[str], first: str, other: str, where: str) -> RecordShapeError:
+def build_row_shape_error(
+    names: Sequence[str], first_shape: str, other_shape: str, where: str
+) -> RecordShapeError:
     """Return the error for rows that differ in shape; `names` are the records that may have these rows."""
-    which = f"the recorded value {' or '.join(map(repr, names))}" if names else "a recorded value"
+    subject = f"the recorded value {' or '.join(map(repr, names))}" if names else "a recorded value"
     return RecordShapeError(
-        f"{which} has shape {first} at first, but {other} in a later iteration",
+        f"{subject} has shape {first_shape} at first, but {other_shape} in a later iteration",
         where,
         "a recorded value must have one shape in all iterations",
     )

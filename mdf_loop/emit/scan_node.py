@@ -37,9 +37,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from mdf_loop.emit.loop_node import LoopParts, append_loop, numbering, write_loop
+from mdf_loop.emit.loop_node import LoopParts, append_loop, copied_inputs, write_loop
 from mdf_loop.emit.scope import OnnxScope, WriteOps, Writer, tensor_shape
-from mdf_loop.emit.weights import has_large_weight, take_weights
+from mdf_loop.emit.weights import copy_packed_weights, has_large_weight
 from mdf_loop.ir import (
     Array,
     Loop,
@@ -66,18 +66,18 @@ ALIGNMENT = 64
 def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
     """Append a loop of the main graph as an If with a Scan branch and a Loop branch, or as a Loop."""
     parts = LoopParts(outer, loop)
-    if not _can_scan(loop, parts.rows.stacked, outer.writer.known):
+    if not _can_scan(loop, parts.recorded_rows.stacked, outer.writer.constant_array):
         write_loop(outer, loop, write)
         return
-    is_allowed = _scan_condition(outer, parts)
-    outputs = parts.outputs()
+    is_allowed = _append_scan_condition(outer, parts)
+    outputs = parts.define_outputs()
     used_names = set(outer.writer.used_names)
-    then = _scan_branch(outer, parts, write, outputs)
+    then = _build_scan_branch(outer, parts, write, outputs)
     outer.writer.used_names = used_names  # both branches use the same names
-    otherwise = _loop_branch(outer, parts, write, outputs)
+    otherwise = _build_loop_branch(outer, parts, write, outputs)
     branches = {"then_branch": then, "else_branch": otherwise}
     outer.node("If", [is_allowed], outputs, branches, loop.where)
-    parts.finish()
+    parts.append_postprocessing()
 
 
 # --- loops that a Scan can execute ------------------------------------------------------------
@@ -111,9 +111,9 @@ def _is_numeric(value: Value) -> bool:
     return is_tensor(value.dtype) and value.dtype != "string"
 
 
-def _scan_condition(outer: OnnxScope, parts: LoopParts) -> oir.Value:
+def _append_scan_condition(outer: OnnxScope, parts: LoopParts) -> oir.Value:
     """Append nodes that compute the condition under which a Scan can execute all iterations."""
-    writer, trip = outer.writer, parts.trip
+    writer, trip = outer.writer, parts.trip_count
     is_positive = outer.bool_node("Greater", trip, writer.constant(np.array(0)))
     limit = writer.constant(np.array(MAX_SCAN_ITERATIONS))
     is_limited = outer.bool_node("LessOrEqual", trip, limit)
@@ -131,16 +131,16 @@ def _scan_condition(outer: OnnxScope, parts: LoopParts) -> oir.Value:
 
 def _has_row_per_iteration(writer: Writer, scanned: Scanned, trip: oir.Value) -> bool:
     """Return True if the number of scanned rows is known to equal the trip count."""
-    rows, known = scanned.rows, trip.const_value
-    if known is None or rows.shape is None:
+    rows, known_trip_count = scanned.rows, trip.const_value
+    if known_trip_count is None or rows.shape is None:
         return False
-    return bool(rows.shape[scanned.axis] == known.numpy())
+    return bool(rows.shape[scanned.axis] == known_trip_count.numpy())
 
 
 # --- the branches -----------------------------------------------------------------------------
 
 
-def _scan_branch(
+def _build_scan_branch(
     outer: OnnxScope, parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
 ) -> oir.Graph:
     """Build the branch graph of the If that executes the loop as a Scan.
@@ -148,22 +148,24 @@ def _scan_branch(
     The Scan reads the scanned rows, and the iteration numbers if the body reads them.
     """
     loop, writer = parts.loop, outer.writer
-    inside = OnnxScope(writer, ())
+    branch_scope = OnnxScope(writer, ())
     has_number = _reads_iteration(loop) or not loop.scanned
-    body = _body(writer, parts, write, has_number)
-    rows = [_iteration_numbers(inside, parts)] if has_number else []
-    rows += [_rows_of_iterations(inside, scanned, parts.trip) for scanned in loop.scanned]
-    branch_outputs = _branch_outputs(writer, parts, outputs)
+    body = _build_body(writer, parts, write, has_number)
+    rows = [_append_iteration_numbers(branch_scope, parts)] if has_number else []
+    rows += [_slice_rows(branch_scope, scanned, parts.trip_count) for scanned in loop.scanned]
+    branch_outputs = _new_branch_outputs(writer, parts, outputs)
     attributes = {
         "num_scan_inputs": len(rows),
         "scan_input_axes": [*([0] * has_number), *(scanned.axis for scanned in loop.scanned)],
         "scan_input_directions": [*([0] * has_number), *(int(s.backward) for s in loop.scanned)],
         "body": body,
     }
-    inside.node("Scan", [*parts.initial(), *rows], branch_outputs, attributes, loop.where)
-    name = writer.fresh(f"{loop.name} scan")
-    weights = take_weights(body, writer.fresh)
-    return oir.Graph([], branch_outputs, nodes=inside.nodes, initializers=weights, name=name)
+    branch_scope.node(
+        "Scan", [*parts.initial_values(), *rows], branch_outputs, attributes, loop.where
+    )
+    name = writer.new_name(f"{loop.name} scan")
+    weights = copy_packed_weights(body, writer.new_name)
+    return oir.Graph([], branch_outputs, nodes=branch_scope.nodes, initializers=weights, name=name)
 
 
 def _reads_iteration(loop: Loop) -> bool:
@@ -172,17 +174,17 @@ def _reads_iteration(loop: Loop) -> bool:
     return loop.iteration in operands or loop.iteration in body_outputs(loop)
 
 
-def _iteration_numbers(scope: OnnxScope, parts: LoopParts) -> oir.Value:
+def _append_iteration_numbers(scope: OnnxScope, parts: LoopParts) -> oir.Value:
     """Append a Range of all iteration numbers, which begins with `Loop.first`."""
     writer, first = scope.writer, parts.loop.first
-    start, end = writer.constant(np.array(0)), parts.trip
+    start, end = writer.constant(np.array(0)), parts.trip_count
     if first is not None:
         start = writer.values[first]
-        end = scope.int64_node("Add", start, parts.trip)
+        end = scope.int64_node("Add", start, parts.trip_count)
     return scope.int64_node("Range", start, end, writer.constant(np.array(1)))
 
 
-def _rows_of_iterations(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> oir.Value:
+def _slice_rows(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> oir.Value:
     """Return the rows of a scanned input, sliced to one row for each iteration."""
     writer, rows = scope.writer, scope.writer.values[scanned.rows]
     if _has_row_per_iteration(writer, scanned, trip):
@@ -194,79 +196,81 @@ def _rows_of_iterations(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> 
         start = scope.int64_node("Neg", count)
         end = writer.constant(np.array([np.iinfo(np.int64).max]))
     shape = [*(scanned.rows.shape or ())]
-    shape[scanned.axis] = writer.fresh("iterations")
-    name = writer.fresh(scanned.rows.name)
+    shape[scanned.axis] = writer.new_name("iterations")
+    name = writer.new_name(scanned.rows.name)
     sliced = oir.Value(name=name, type=rows.type, shape=tensor_shape(tuple(shape)))
     scope.node("Slice", [rows, start, end, axis], [sliced])
     return sliced
 
 
-def _body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: bool) -> oir.Graph:
+def _build_body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: bool) -> oir.Graph:
     """Build the body graph of a Scan node."""
     loop = parts.loop
     enters = tuple(carried.enter for carried in loop.carried)
     states = [writer.define(value) for value in enters]
-    inside = [*enters, *([loop.iteration] if has_number else [])]
-    numbers = [writer.define(loop.iteration)] if has_number else []
+    defined_values = [*enters, *([loop.iteration] if has_number else [])]
+    iteration_inputs = [writer.define(loop.iteration)] if has_number else []
     writer.values[loop.condition_in] = writer.constant(np.array(True))
-    body = OnnxScope(writer, inside)
-    rows = list(_rows(body, loop))
+    body = OnnxScope(writer, defined_values)
+    rows = list(_define_rows(body, loop))
     write(body, loop.ops)
-    inputs = [*states, *parts.extra.body_inputs(), *numbers, *rows]
+    inputs = [*states, *parts.extra_carried.body_inputs(), *iteration_inputs, *rows]
     return oir.Graph(
         inputs,
-        list(_outputs(body, parts, inputs)),
+        list(_define_outputs(body, parts, inputs)),
         nodes=body.nodes,
-        name=writer.fresh(loop.name or "body"),
+        name=writer.new_name(loop.name or "body"),
     )
 
 
-def _rows(body: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
+def _define_rows(body: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
     """Yield the body inputs for scanned rows, and append copies of rows whose alignment affects the results."""
     writer = body.writer
     for scanned in loop.scanned:
         row = body.define(scanned.row)
         yield row
-        if _is_float_array(scanned.row) and not _has_exact_readers(loop, scanned.row):
+        if _is_float_array(scanned.row) and not _has_address_independent_readers(loop, scanned.row):
             writer.values[scanned.row] = body.copy(row)
 
 
-def _has_exact_readers(loop: Loop, row: Value) -> bool:
+def _has_address_independent_readers(loop: Loop, row: Value) -> bool:
     """Return True if the results of all readers of a row are independent of the address of the row."""
     readers = [op for op in walk(loop.ops) if row in reads(op)]
-    return all(isinstance(op, Op) and _has_same_bits(op) for op in readers)
+    return all(isinstance(op, Op) and _has_address_independent_bits(op) for op in readers)
 
 
-def _has_same_bits(op: Op) -> bool:
+def _has_address_independent_bits(op: Op) -> bool:
     """Return True if the bits of the results of an operation are independent of memory addresses."""
     entry = row_of(op.op_type)
     return entry.onnx_form is not None or (entry.elementwise and entry.bits is Bits.FIXED)
 
 
-def _outputs(body: OnnxScope, parts: LoopParts, inputs: list[oir.Value]) -> Iterator[oir.Value]:
+def _define_outputs(
+    body: OnnxScope, parts: LoopParts, inputs: list[oir.Value]
+) -> Iterator[oir.Value]:
     """Yield the outputs of the body of a Scan, as copies where ONNX Runtime requires copies.
 
     An output that is also an input or another output is copied, because ONNX Runtime loses its value. Rows that
     are not aligned are also copied.
     """
-    loop, yielded = parts.loop, set(inputs)
-    outputs = [body.returned(carried.leave, numbering(loop)) for carried in loop.carried]
-    outputs += parts.extra.body_outputs(body)
+    loop, used_values = parts.loop, set(inputs)
+    outputs = [body.as_graph_output(carried.leave, copied_inputs(loop)) for carried in loop.carried]
+    outputs += parts.extra_carried.body_outputs(body)
     n_states = len(outputs)
-    stacked = parts.rows.stacked
-    outputs += [body.returned(recorded.row, numbering(loop)) for recorded in stacked]
+    stacked = parts.recorded_rows.stacked
+    outputs += [body.as_graph_output(recorded.row, copied_inputs(loop)) for recorded in stacked]
     unaligned = [False] * n_states + [_is_unaligned(recorded.row) for recorded in stacked]
     for output, is_copied in zip(outputs, unaligned, strict=True):
-        distinct = body.copy(output) if is_copied or output in yielded else output
-        yielded.add(distinct)
-        yield distinct
+        distinct_output = body.copy(output) if is_copied or output in used_values else output
+        used_values.add(distinct_output)
+        yield distinct_output
 
 
 def _is_unaligned(row: Value) -> bool:
     """Return True if the rows of a stack of floats do not all begin at a multiple of `ALIGNMENT`."""
     assert is_fixed(row.shape)
-    size = math.prod(row.shape) * numpy_dtype(row.dtype).itemsize
-    return _is_float_array(row) and size % ALIGNMENT != 0
+    row_bytes = math.prod(row.shape) * numpy_dtype(row.dtype).itemsize
+    return _is_float_array(row) and row_bytes % ALIGNMENT != 0
 
 
 def _is_float_array(row: Value) -> bool:
@@ -275,26 +279,30 @@ def _is_float_array(row: Value) -> bool:
     return may_have_several and numpy_dtype(row.dtype).kind not in "biu"
 
 
-def _loop_branch(
+def _build_loop_branch(
     outer: OnnxScope, parts: LoopParts, write: WriteOps, outputs: list[oir.Value]
 ) -> oir.Graph:
     """Build the branch graph of the If that executes the loop as a Loop."""
     writer = outer.writer
-    inside = OnnxScope(writer, ())
-    branch_outputs = _branch_outputs(writer, parts, outputs)
-    append_loop(inside, parts, write, branch_outputs)
-    name = writer.fresh(f"{parts.loop.name} loop")
-    return oir.Graph([], branch_outputs, nodes=inside.nodes, name=name)
+    branch_scope = OnnxScope(writer, ())
+    branch_outputs = _new_branch_outputs(writer, parts, outputs)
+    append_loop(branch_scope, parts, write, branch_outputs)
+    name = writer.new_name(f"{parts.loop.name} loop")
+    return oir.Graph([], branch_outputs, nodes=branch_scope.nodes, name=name)
 
 
-def _branch_outputs(writer: Writer, parts: LoopParts, outputs: list[oir.Value]) -> list[oir.Value]:
+def _new_branch_outputs(
+    writer: Writer, parts: LoopParts, outputs: list[oir.Value]
+) -> list[oir.Value]:
     """Return new ONNX values for the outputs of a branch, with the types of `outputs`.
 
     The number of rows is a new extent, because a segment of a loop has fewer rows than the loop.
     """
-    branch_outputs = [writer.like(value) for value in outputs]
-    recorded_outputs = zip(reversed(branch_outputs), reversed(parts.rows.stacked), strict=False)
+    branch_outputs = [writer.new_like(value) for value in outputs]
+    recorded_outputs = zip(
+        reversed(branch_outputs), reversed(parts.recorded_rows.stacked), strict=False
+    )
     for value, recorded in recorded_outputs:
         extents = recorded.row.shape or ()
-        value.shape = tensor_shape((writer.fresh("iterations"), *extents))
+        value.shape = tensor_shape((writer.new_name("iterations"), *extents))
     return branch_outputs

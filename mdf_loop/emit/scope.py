@@ -81,7 +81,7 @@ class Writer:
         values: ONNX values of the values of the program.
         initializers: Constants of the main graph, by dtype, shape and content.
         used_names: Names of values that are in use.
-        count: Number of helper names so far.
+        name_count: Number of helper names so far.
         opset: Opset of the model.
         domains: Domains of the operators of the model.
     """
@@ -93,10 +93,10 @@ class Writer:
         self.initializers: dict[tuple[str, bytes], oir.Value] = {}
         self.used_names = {entry.value.name for entry in program.inputs}
         self.used_names |= {output.name for output in program.outputs}
-        self.count = 0
+        self.name_count = 0
         self.opset = opset_of_all(program.ops)
         self.domains: set[str] = set()
-        self._read = values_read(program)
+        self._values_read = values_read(program)
 
     def read_outputs(self, op: Op) -> tuple[Value | None, ...]:
         """Return the outputs of an operation, with None for each optional output that no operation reads.
@@ -105,7 +105,7 @@ class Writer:
         kernel in ONNX Runtime's blocked layout, and all convolutions around the MaxPool lose theirs.
         """
         outputs = tuple(
-            value if value in self._read or not optional else None
+            value if value in self._values_read or not optional else None
             for value, optional in zip(op.outputs, optional_outputs(op), strict=True)
         )
         last = max((k for k, value in enumerate(outputs) if value is not None), default=0)
@@ -116,7 +116,7 @@ class Writer:
         """Builder of operations that the program does not have, with names that the program does not use."""
         return Builder.resume(self._program)
 
-    def known(self, value: Value | None) -> Array | None:
+    def constant_array(self, value: Value | None) -> Array | None:
         """Return the array of a constant, or None for another value."""
         constant = None if value is None else self.values.get(value)
         if constant is None or constant.const_value is None:
@@ -143,29 +143,29 @@ class Writer:
         self.used_names.add(name)
         return name
 
-    def fresh(self, base: str) -> str:
+    def new_name(self, base: str) -> str:
         """Return a new name for a helper value or a node."""
-        self.count += 1
-        return f"{base}#{self.count}"
+        self.name_count += 1
+        return f"{base}#{self.name_count}"
 
-    def number(self, loop: Loop) -> oir.Value:
+    def new_counter(self, loop: Loop) -> oir.Value:
         """Return a new int64 value that counts the iterations of a loop from 0 instead of from `Loop.first`."""
-        name = self.fresh(f"{loop.iteration.name}")
+        name = self.new_name(f"{loop.iteration.name}")
         return oir.Value(name=name, type=value_type("int64"), shape=oir.Shape([]))
 
-    def like(self, value: oir.Value) -> oir.Value:
+    def new_like(self, value: oir.Value) -> oir.Value:
         """Return a new ONNX value with the type and shape of `value`."""
-        return oir.Value(name=self.fresh(value.name or ""), type=value.type, shape=value.shape)
+        return oir.Value(name=self.new_name(value.name or ""), type=value.type, shape=value.shape)
 
     def constant(self, array: Array, name: str = "") -> oir.Value:
         """Return the initializer of the main graph for an array, which equal arrays share."""
         array = np.asarray(array)
         is_text = array.dtype.kind in "UO"
-        content = repr(array.tolist()).encode() if is_text else array_digest(array)
-        key = (f"{array.dtype}{array.shape}", content)
+        content_key = repr(array.tolist()).encode() if is_text else array_digest(array)
+        key = (f"{array.dtype}{array.shape}", content_key)
         if key not in self.initializers:
-            label = name or self.fresh("const")
-            tensor = _tensor(array, label)
+            label = name or self.new_name("const")
+            tensor = _to_tensor(array, label)
             value = oir.Value(
                 name=label,
                 type=value_type(dtype_name(array)),
@@ -182,19 +182,19 @@ class OnnxScope:
     Attributes:
         writer: State that all graphs of the model share.
         nodes: Nodes that were appended to the graph.
-        inside: Values that the graph itself defines: its inputs and the results of its nodes.
+        inner_values: Values that the graph itself defines: its inputs and the results of its nodes.
         output_names: Names of the values that are outputs of the model.
     """
 
     def __init__(self, writer: Writer, inside: Iterable[Value]) -> None:
         self.writer = writer
         self.nodes: list[oir.Node] = []
-        self.inside = set(inside)
+        self.inner_values = set(inside)
         self.output_names: dict[Value, str] = {}
 
     def define(self, value: Value) -> oir.Value:
         """Create the ONNX value for a program value that a node of this graph computes."""
-        self.inside.add(value)
+        self.inner_values.add(value)
         name = self.output_names.get(value)
         return self.writer.declare(value, name) if name else self.writer.define(value)
 
@@ -209,8 +209,10 @@ class OnnxScope:
     ) -> str:
         """Append an ONNX node and return its name, which begins with the path in the MDF document."""
         self.writer.domains.add(domain)
-        onnx_attributes = {k: _attribute(op_type, k, v) for k, v in (attributes or {}).items()}
-        name = self.writer.fresh(f"{where} {op_type}".strip())
+        onnx_attributes = {
+            k: _to_onnx_attribute(op_type, k, v) for k, v in (attributes or {}).items()
+        }
+        name = self.writer.new_name(f"{where} {op_type}".strip())
         self.nodes.append(
             oir.node(
                 op_type,
@@ -223,45 +225,47 @@ class OnnxScope:
         )
         return name
 
-    def helper(
+    def append_like(
         self, op_type: str, inputs: Sequence[oir.Value], like: oir.Value, **attributes: Any
     ) -> oir.Value:
         """Append a node without a counterpart in the program, and return its output with the type of `like`."""
-        computed = oir.Value(name=self.writer.fresh(op_type), type=like.type, shape=like.shape)
-        self.node(op_type, inputs, [computed], attributes)
-        return computed
+        node_output = oir.Value(
+            name=self.writer.new_name(op_type), type=like.type, shape=like.shape
+        )
+        self.node(op_type, inputs, [node_output], attributes)
+        return node_output
 
     def int64_node(self, op_type: str, *inputs: oir.Value, **attributes: Any) -> oir.Value:
         """Append a node without a counterpart in the program, and return its int64 output."""
-        computed = oir.Value(name=self.writer.fresh(op_type), type=value_type("int64"))
-        self.node(op_type, inputs, [computed], attributes)
-        return computed
+        node_output = oir.Value(name=self.writer.new_name(op_type), type=value_type("int64"))
+        self.node(op_type, inputs, [node_output], attributes)
+        return node_output
 
     def bool_node(self, op_type: str, *inputs: oir.Value) -> oir.Value:
         """Append a node without a counterpart in the program, and return its scalar bool output."""
-        computed = oir.Value(
-            name=self.writer.fresh(op_type), type=value_type("bool"), shape=oir.Shape([])
+        node_output = oir.Value(
+            name=self.writer.new_name(op_type), type=value_type("bool"), shape=oir.Shape([])
         )
-        self.node(op_type, inputs, [computed])
-        return computed
+        self.node(op_type, inputs, [node_output])
+        return node_output
 
     def copy(self, value: oir.Value) -> oir.Value:
         """Append an Identity of an ONNX value and return its output."""
-        return self.helper("Identity", [value], value)
+        return self.append_like("Identity", [value], value)
 
-    def returned(self, value: Value, forbidden: Container[Value] = ()) -> oir.Value:
+    def as_graph_output(self, value: Value, forbidden: Container[Value] = ()) -> oir.Value:
         """Return the ONNX value as a graph output, which is a copy for outer and forbidden values."""
-        own = self.writer.values[value]
-        if value in self.inside and value not in forbidden:
-            return own
-        return self.copy(own)
+        onnx_value = self.writer.values[value]
+        if value in self.inner_values and value not in forbidden:
+            return onnx_value
+        return self.copy(onnx_value)
 
 
 WriteOps: TypeAlias = Callable[[OnnxScope, Iterable[Operation]], None]
 """Function that appends operations to a scope. Writers of operations with bodies call it for the bodies."""
 
 
-def _tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
+def _to_tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
     """Return the ONNX tensor of an array of numbers or strings."""
     if dtype_name(array) != "string":
         return oir.Tensor(array, name=name)
@@ -269,12 +273,12 @@ def _tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
     return oir.StringTensor(texts, shape=oir.Shape(array.shape), name=name)
 
 
-def _attribute(op_type: str, name: str, value: Any) -> Any:
+def _to_onnx_attribute(op_type: str, name: str, value: Any) -> Any:
     """Return an attribute value in the form that onnx_ir accepts."""
     if isinstance(value, TypeAttribute):
         return oir.AttrTypeProto(name, oir.TypeAndShape(value_type(value), None))
     if isinstance(value, np.ndarray):
-        return _tensor(value)
+        return _to_tensor(value)
     if isinstance(value, np.generic):
         return value.item()
     # An empty list does not show the type of its elements.

@@ -14,7 +14,7 @@ import onnx
 
 from mdf_loop.emit.inserted_copies import graphs_in, insert_copies
 
-_FLOATS = (onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT)
+_FLOAT_TYPES = (onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT)
 """Dtypes of the products that ONNX Runtime fuses with a Transpose."""
 
 
@@ -27,18 +27,20 @@ def separate_transposed_products(model: onnx.ModelProto, op_type: str) -> None:
             does not remove copies, or `Sum`, which no runtime removes.
     """
     graphs = list(graphs_in(model.graph))
-    ranks = {name: rank for graph in graphs for name, rank in _ranks(graph).items()}
+    ranks = {name: rank for graph in graphs for name, rank in _declared_ranks(graph).items()}
     for graph in graphs:
-        transposed = _transposed(graph)
+        transposed_names = _find_transposed(graph)
 
-        def names_of(node: onnx.NodeProto, transposed: set[str] = transposed) -> Container[str]:
+        def select_names(
+            node: onnx.NodeProto, transposed_names: set[str] = transposed_names
+        ) -> Container[str]:
             is_separated = node.op_type == "MatMul" and _has_vector(node, ranks)
-            return transposed if is_separated else ()
+            return transposed_names if is_separated else ()
 
-        insert_copies(graph, names_of, op_type)
+        insert_copies(graph, select_names, op_type)
 
 
-def _ranks(graph: onnx.GraphProto) -> dict[str, int]:
+def _declared_ranks(graph: onnx.GraphProto) -> dict[str, int]:
     """Return the declared numbers of axes of the values of an ONNX graph by name."""
     ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.value_info, *graph.input, *graph.output):
@@ -52,10 +54,10 @@ def _has_vector(node: onnx.NodeProto, ranks: Mapping[str, int]) -> bool:
     return not all(ranks.get(name, 0) > 1 for name in node.input)
 
 
-def _transposed(graph: onnx.GraphProto) -> set[str]:
+def _find_transposed(graph: onnx.GraphProto) -> set[str]:
     """Return the names of the float values that a Transpose, or a Cast of a Transpose, computes."""
-    declared = (*graph.value_info, *graph.input, *graph.output)
-    floats = {v.name for v in declared if v.type.tensor_type.elem_type in _FLOATS}
+    declared_values = (*graph.value_info, *graph.input, *graph.output)
+    float_names = {v.name for v in declared_values if v.type.tensor_type.elem_type in _FLOAT_TYPES}
     names = {node.output[0] for node in graph.node if node.op_type == "Transpose"}
     names |= {n.output[0] for n in graph.node if n.op_type == "Cast" and n.input[0] in names}
-    return names & floats
+    return names & float_names

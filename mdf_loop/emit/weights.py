@@ -34,7 +34,7 @@ def has_large_weight(loop: Loop, known: Callable[[Value], Array | None]) -> bool
     return False
 
 
-def take_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oir.Value]:
+def copy_packed_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oir.Value]:
     """Replace the packed weights that a body graph reads by copies, and return the copies.
 
     Args:

@@ -1,4 +1,4 @@
-"""`Where` -> ONNX Where that preserves the signs of zeros.
+"""Conversion of a `Where` operation to ONNX nodes that preserve the signs of zeros.
 
 ONNX Runtime's Where returns 0.0 instead of a -0.0 of its second operand, and preserves a -0.0 of its third
 operand. So an operand that may hold -0.0 becomes the third one. If both operands may hold -0.0, each is
@@ -36,26 +36,29 @@ def write_where(scope: OnnxScope, op: Op) -> None:
     (selection,) = op.outputs
     may_lose = [kind(selection) == "f" and _may_hold_negative_zero(scope, v) for v in op.inputs[1:]]
     if any(may_lose):
-        condition = _without_not(scope, condition)
+        condition = _replace_not(scope, condition)
     if not may_lose[0]:
         scope.node("Where", [condition, then, otherwise], outputs, where=op.where)
         return
     true = writer.constant(np.array(True))
-    opposite = scope.helper("Xor", [condition, true], condition)
+    opposite = scope.append_like("Xor", [condition, true], condition)
     if not may_lose[1]:
         scope.node("Where", [opposite, otherwise, then], outputs, where=op.where)
         return
     zero = writer.constant(np.array(0, selection.dtype))
-    sides = [
-        _where_or_zero(scope, mask, zero, scope.helper("Neg", [side], side), op.where)
+    selected_sides = [
+        _append_where_or_zero(scope, mask, zero, scope.append_like("Neg", [side], side), op.where)
         for mask, side in ((opposite, then), (condition, otherwise))
     ]
     scope.node(
-        "Sub", [scope.helper("Neg", [sides[0]], sides[0]), sides[1]], outputs, where=op.where
+        "Sub",
+        [scope.append_like("Neg", [selected_sides[0]], selected_sides[0]), selected_sides[1]],
+        outputs,
+        where=op.where,
     )
 
 
-def _without_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
+def _replace_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
     """Return the condition of a Where, with a Xor in place of a Not that computes the condition."""
     node = condition.producer()
     while node is not None and node.op_type in ("Identity", "Not"):
@@ -63,21 +66,21 @@ def _without_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
         assert source is not None
         if node.op_type == "Not":
             true = scope.writer.constant(np.array(True))
-            return scope.helper("Xor", [source, true], condition)
+            return scope.append_like("Xor", [source, true], condition)
         node = source.producer()
     return condition
 
 
-def _where_or_zero(
+def _append_where_or_zero(
     scope: OnnxScope, mask: oir.Value, zero: oir.Value, side: oir.Value, where: str
 ) -> oir.Value:
     """Append a node `Where(mask, 0.0, side)` whose shape the runtime infers."""
-    selected = oir.Value(name=scope.writer.fresh("Where"), type=side.type)
+    selected = oir.Value(name=scope.writer.new_name("Where"), type=side.type)
     scope.node("Where", [mask, zero, side], [selected], where=where)
     return selected
 
 
 def _may_hold_negative_zero(scope: OnnxScope, value: Value | None) -> bool:
     """Return True unless the value is a constant without -0.0."""
-    array = scope.writer.known(value)
+    array = scope.writer.constant_array(value)
     return array is None or holds_negative_zero(array)

@@ -10,7 +10,7 @@ from onnx import defs
 from mdf_loop.errors import ArityError, ModelError
 from mdf_loop.importing.onnx_library import Library
 from mdf_loop.ops import row_of
-from mdf_loop.ops.registry import no_fault
+from mdf_loop.ops.registry import no_attribute_fault
 
 _REQUIRED_INPUT = defs.OpSchema.FormalParameterOption.Single
 _ATTRIBUTE_KINDS = {
@@ -75,7 +75,7 @@ def _check_counts(node: onnx.NodeProto, schema: defs.OpSchema, where: str) -> No
 def attribute_fault_of(node: onnx.NodeProto) -> str:
     """Return a description of the invalid text attributes of an ONNX node, or an empty text."""
     describe_fault = row_of(node.op_type).attribute_fault
-    if describe_fault is no_fault:
+    if describe_fault is no_attribute_fault:
         return ""
     return describe_fault(
         {a.name: a.s for a in node.attribute if a.type == onnx.AttributeProto.STRING}

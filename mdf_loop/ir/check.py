@@ -42,29 +42,31 @@ from mdf_loop.ir.types import is_tensor, kind_of
 
 def check(program: Program) -> tuple[Finding, ...]:
     """Return all violations of the rules in a program, or an empty tuple if the program is valid."""
-    known = {entry.value for entry in program.inputs}
+    input_values = {entry.value for entry in program.inputs}
     true_values = true_constants(program.ops)
-    findings = list(_check_scope(program.ops, known, true_values))
-    defined = known | {value for operation in program.ops for value in results(operation)}
+    findings = list(_check_scope(program.ops, input_values, true_values))
+    defined = input_values | {value for operation in program.ops for value in results(operation)}
     findings += [
         _out_of_scope_finding(output.value, f"output '{output.name}'")
         for output in program.outputs
         if output.value not in defined
     ]
-    findings += _names_used_twice(program)
+    findings += _check_unique_names(program)
     return tuple(dict.fromkeys(findings))
 
 
 def _check_scope(
     ops: Iterable[Operation], outer_values: set[Value], true_values: set[Value]
 ) -> Iterator[Finding]:
-    known = set(outer_values)
+    visible_values = set(outer_values)
     for operation in ops:
         for value in operands(operation):
-            if value not in known:
+            if value not in visible_values:
                 yield _out_of_scope_finding(value, getattr(operation, "where", ""))
         for body in bodies(operation):
-            yield from _check_body(body, known, true_values, getattr(operation, "where", ""))
+            yield from _check_body(
+                body, visible_values, true_values, getattr(operation, "where", "")
+            )
         if isinstance(operation, Loop):
             yield from _check_loop(operation, true_values)
         elif isinstance(operation, If):
@@ -72,9 +74,9 @@ def _check_scope(
         elif isinstance(operation, Guard):
             yield from _check_guard(operation)
         for value in results(operation):
-            if value in known:
+            if value in visible_values:
                 yield Finding("ScopeError", f"'{value.name}' is made twice", value.where)
-            known.add(value)
+            visible_values.add(value)
 
 
 def _out_of_scope_finding(value: Value, where: str) -> Finding:
@@ -86,7 +88,7 @@ def _out_of_scope_finding(value: Value, where: str) -> Finding:
     )
 
 
-def _names_used_twice(program: Program) -> Iterator[Finding]:
+def _check_unique_names(program: Program) -> Iterator[Finding]:
     names = [entry.value.name for entry in program.inputs]
     names += [value.name for operation in walk(program.ops) for value in results(operation)]
     for name, times in Counter(names).items():
@@ -97,11 +99,13 @@ def _names_used_twice(program: Program) -> Iterator[Finding]:
 def _check_body(
     body: Body, outer_values: set[Value], true_values: set[Value], where: str
 ) -> Iterator[Finding]:
-    visible = outer_values | set(body.inputs)
-    yield from _check_scope(body.ops, visible, true_values)
-    defined = visible | {value for operation in body.ops for value in results(operation)}
+    visible_values = outer_values | set(body.inputs)
+    yield from _check_scope(body.ops, visible_values, true_values)
+    defined_values = visible_values | {
+        value for operation in body.ops for value in results(operation)
+    }
     for value in body.outputs:
-        if value not in defined:
+        if value not in defined_values:
             yield _out_of_scope_finding(value, where)
 
 
@@ -115,7 +119,7 @@ def _check_loop(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
         yield from _check_scanned(loop, scanned)
 
 
-_UNRECORDABLE_KINDS = {
+_UNRECORDABLE_DTYPE_KINDS = {
     "U": ("text", "carry it, or record a number that stands for it"),
     "s": ("a sequence", "carry it: the last one holds all that was put into it"),
     "o": ("an optional value", "record what it holds: onnx::OptionalGetElement"),
@@ -126,8 +130,8 @@ _UNRECORDABLE_KINDS = {
 def _check_recorded(loop: Loop, recorded: Recorded) -> Iterator[Finding]:
     name = f"the recorded value '{recorded.name or recorded.row.name}'"
     kind = kind_of(recorded.row.dtype)
-    if kind in _UNRECORDABLE_KINDS:
-        description, hint = _UNRECORDABLE_KINDS[kind]
+    if kind in _UNRECORDABLE_DTYPE_KINDS:
+        description, hint = _UNRECORDABLE_DTYPE_KINDS[kind]
         sentence = f"{name} is {description}, which cannot be recorded"
         yield Finding("UnsupportedError", sentence, loop.where, hint)
 
@@ -142,12 +146,12 @@ def _check_scanned(loop: Loop, scanned: Scanned) -> Iterator[Finding]:
             loop.where,
         )
         return
-    left = None if rows.shape is None else (*rows.shape[:axis], *rows.shape[axis + 1 :])
-    if row.dtype != rows.dtype or _shapes_differ(left, row.shape):
+    row_shape = None if rows.shape is None else (*rows.shape[:axis], *rows.shape[axis + 1 :])
+    if row.dtype != rows.dtype or _shapes_differ(row_shape, row.shape):
         yield Finding(
             "OperandError",
             f"'{row.name}' is {row.type}, but the rows of '{rows.name}' along axis {axis} are "
-            f"{type_text(rows.dtype, left)}",
+            f"{type_text(rows.dtype, row_shape)}",
             loop.where,
         )
 

@@ -55,11 +55,11 @@ def _can_join(first: _Extents, second: _Extents) -> bool:
             for p, q in zip(first, second, strict=True)
         )
     short, long = sorted((first, second), key=len)  # rule 4
-    begins = all(
+    has_equal_prefix = all(
         p == q or (isinstance(p, str) and isinstance(q, str))
         for p, q in zip(short, long, strict=False)
     )
-    return begins and all(isinstance(extent, str) for extent in long[len(short) :])
+    return has_equal_prefix and all(isinstance(extent, str) for extent in long[len(short) :])
 
 
 def shape_sentence(first: Shape, second: Shape) -> str:

@@ -25,27 +25,27 @@ _Node = TypeVar("_Node")
 _TYPES_WITH_VALUES = frozenset({Op, Guard, Loop, Carried, Recorded, Scanned, If, Branch, Output})
 
 
-def substitute(node: _Node, swaps: Mapping[Value, Value]) -> _Node:
+def substitute(node: _Node, replacements: Mapping[Value, Value]) -> _Node:
     """Return an operation with values replaced at every use and definition, also in its bodies.
 
     If the operation contains none of the values, the same object is returned.
     """
-    return cast(_Node, _substitute(node, swaps)) if swaps else node
+    return cast(_Node, _substitute(node, replacements)) if replacements else node
 
 
-def _substitute(node: Any, swaps: Mapping[Value, Value]) -> Any:
-    kind = type(node)
-    if kind is Value:
-        return swaps.get(node, node)
-    if kind is tuple:
-        parts = tuple(_substitute(part, swaps) for part in node)
+def _substitute(node: Any, replacements: Mapping[Value, Value]) -> Any:
+    node_type = type(node)
+    if node_type is Value:
+        return replacements.get(node, node)
+    if node_type is tuple:
+        parts = tuple(_substitute(part, replacements) for part in node)
         return parts if any(p is not q for p, q in zip(parts, node, strict=True)) else node
-    if kind in _TYPES_WITH_VALUES:
-        changed = {}
+    if node_type in _TYPES_WITH_VALUES:
+        changed_fields = {}
         for name in node.__struct_fields__:
             part = getattr(node, name)
-            new = _substitute(part, swaps)
-            if new is not part:
-                changed[name] = new
-        return replace(node, **changed) if changed else node
+            substituted = _substitute(part, replacements)
+            if substituted is not part:
+                changed_fields[name] = substituted
+        return replace(node, **changed_fields) if changed_fields else node
     return node

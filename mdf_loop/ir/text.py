@@ -30,12 +30,12 @@ def array_text(array: Array) -> str:
 def _arguments_text(operation: Op) -> str:
     """Return the operand names of an operation (`-` if omitted) and its attributes as text."""
 
-    def one(value: Any) -> str:
+    def attribute_text(value: Any) -> str:
         return array_text(value) if isinstance(value, np.ndarray) else str(value)
 
     operands = ["-" if value is None else f"%{value.name}" for value in operation.inputs]
     return ", ".join(
-        [*operands, *(f"{k}={one(v)}" for k, v in sorted(operation.attributes.items()))]
+        [*operands, *(f"{k}={attribute_text(v)}" for k, v in sorted(operation.attributes.items()))]
     )
 
 

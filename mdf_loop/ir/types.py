@@ -74,11 +74,11 @@ def dtype_of(code: int) -> str:
 
 def dtype_name(array: Array) -> str:
     """Return the dtype name of an array (`string` for any kind of text)."""
-    return _name_of(array.dtype)
+    return _cached_dtype_name(array.dtype)
 
 
 @functools.lru_cache(maxsize=256)
-def _name_of(dtype: np.dtype[Any]) -> str:
+def _cached_dtype_name(dtype: np.dtype[Any]) -> str:
     """Return the name of a numpy dtype, from a cache because numpy builds the text at each call."""
     return "string" if dtype.kind in "USOT" else str(dtype)
 

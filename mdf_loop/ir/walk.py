@@ -88,13 +88,15 @@ def bodies(operation: Operation) -> tuple[Body, ...]:
 
 def with_bodies(operation: _Operation, ops: Sequence[tuple[Operation, ...]]) -> _Operation:
     """Return an operation with other operations in its bodies, or the same object if no body changes."""
-    if all(new == body.ops for new, body in zip(ops, bodies(operation), strict=True)):
+    if all(new_ops == body.ops for new_ops, body in zip(ops, bodies(operation), strict=True)):
         return operation
     if isinstance(operation, Loop):
         return cast(_Operation, replace(operation, ops=ops[0]))
     assert isinstance(operation, If)
     branches = (operation.then, operation.otherwise)
-    then, otherwise = (replace(branch, ops=new) for branch, new in zip(branches, ops, strict=True))
+    then, otherwise = (
+        replace(branch, ops=new_ops) for branch, new_ops in zip(branches, ops, strict=True)
+    )
     return cast(_Operation, replace(operation, then=then, otherwise=otherwise))
 
 
@@ -119,12 +121,12 @@ def reads(operation: Operation) -> tuple[Value, ...]:
 
 def values_read(program: Program) -> set[Value]:
     """Return all values that operations, bodies or outputs of a program read."""
-    read = {output.value for output in program.outputs}
+    read_values = {output.value for output in program.outputs}
     for operation in walk(program.ops):
-        read.update(operands(operation))
+        read_values.update(operands(operation))
         for body in bodies(operation):
-            read.update(body.outputs)
-    return read
+            read_values.update(body.outputs)
+    return read_values
 
 
 def walk(ops: Iterable[Operation]) -> Iterator[Operation]:

@@ -102,7 +102,7 @@ def _schema_version(
     """
     first_schema = onnx_schema.schema(op_type, args)
     for name in first_schema.attributes:
-        later_schema = onnx_schema.with_operand(op_type, name)
+        later_schema = onnx_schema.schema_with_input(op_type, name)
         if later_schema is not None and not is_known(b, name, args, scope):
             return later_schema
     return first_schema

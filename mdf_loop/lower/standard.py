@@ -34,7 +34,7 @@ from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.syntax import names_in
 from mdf_loop.name_suggestions import suggest
 from mdf_loop.ops import onnx_schema
-from mdf_loop.ops.registry import domain_operation_names, title
+from mdf_loop.ops.registry import domain_operation_names, qualified_name
 
 
 @functools.cache
@@ -64,7 +64,7 @@ def _find_formula(name: str, metadata: Mapping[str, Any]) -> Formula:
             return psyneulink_formula
         known_names = [*(k for k in _mdf_registry() if "::" not in k), *GRAPH_ARGUMENTS]
         known_names += [
-            title(op) for op in (*onnx_schema.operator_names(), *domain_operation_names())
+            qualified_name(op) for op in (*onnx_schema.operator_names(), *domain_operation_names())
         ]
         hint = origin_hint(name, metadata) or _suggest_function(name, known_names)
         raise UnknownFunctionError(f"unknown function '{name}'", hint=hint)
@@ -99,7 +99,9 @@ def lower_function(
     The metadata contain the options of PsyNeuLink functions.
     """
     op_type = name.rpartition("::")[2]
-    if name == title(op_type) and (op_type in domain_operation_names() or "onnx::" in name):
+    if name == qualified_name(op_type) and (
+        op_type in domain_operation_names() or "onnx::" in name
+    ):
         if is_foreign(metadata or {}) and op_type in RANDOM_OPERATORS:
             args = {key: value for key, value in args.items() if key != UNREAD_ARGUMENT}
         return lower_onnx(b, op_type, args, scope)

@@ -245,7 +245,7 @@ class LaneBlocks(FunctionWriter):
     def op(self, op: Op, cells: Cells) -> None:
         """Write an operation: once for a scalar output, else once for each vector of the block."""
         row, output = row_of(op.op_type), op.outputs[0]
-        if row.in_order:
+        if row.keeps_order:
             assert op.inputs[0] is not None
             cells[output] = self._broadcast_cell(output, self.cell(op.inputs[0], cells))
             return

@@ -12,8 +12,16 @@ from collections.abc import Iterable, Mapping
 
 from mdf_loop.ir import Array, Constant, If, Loop, Op, Operation, Value, is_fixed, results, walk
 from mdf_loop.ops import row_of
-from mdf_loop.ops.costs import transcendental
-from mdf_loop.ops.speeds import ARITHMETIC, FUNCTION, IN_ORDER, MOVED, OTHER, OperationCost, Speed
+from mdf_loop.ops.costs import transcendental_work
+from mdf_loop.ops.speeds import (
+    ARITHMETIC,
+    FUNCTION,
+    MOVED,
+    OTHER_OPERATION,
+    ZERO_COST,
+    OperationCost,
+    Speed,
+)
 
 CALL_NANOSECONDS, ITERATION_NANOSECONDS = 400.0, 500.0
 """Nanoseconds of overhead of one kernel call and of one loop iteration in ONNX Runtime."""
@@ -79,8 +87,8 @@ def speed_of(op: Op) -> Speed:
     row = row_of(op.op_type)
     if row.speed is not None:
         return row.speed
-    if row.in_order or row.by_shape:
-        return IN_ORDER
+    if row.keeps_order or row.reads_only_shapes:
+        return ZERO_COST
     if row.elementwise:
-        return FUNCTION if row.work is transcendental else ARITHMETIC
-    return OTHER if row.moves is None else MOVED
+        return FUNCTION if row.work is transcendental_work else ARITHMETIC
+    return OTHER_OPERATION if row.moves is None else MOVED

@@ -17,7 +17,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, Constant, Loop, Op, Program, Value, walk
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import NotNative
-from mdf_loop.ops.registry import title
+from mdf_loop.ops.registry import qualified_name
 from mdf_loop.passes.legalize.guard_integer_division import guard_integer_division
 from mdf_loop.passes.rewrite import rewrite
 
@@ -40,7 +40,9 @@ class DecomposedLoop(Struct, frozen=True, eq=False):
         origin = None if reason.op is None else self.origins.get(reason.op.outputs[0])
         if reason.op is None or origin is None:
             return reason
-        return NotNative(str(reason).replace(title(reason.op.op_type), title(origin.op_type)))
+        return NotNative(
+            str(reason).replace(qualified_name(reason.op.op_type), qualified_name(origin.op_type))
+        )
 
 
 def decompose_loop(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
@@ -66,7 +68,7 @@ def decompose_loop(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
 def _lacks_code(op: Op) -> bool:
     row = row_of(op.op_type)
     moves = row.moves is not None and len(op.outputs) == 1
-    has_form = moves or row.native is not None or row.native_whole is not None
+    has_form = moves or row.native is not None or row.native_arrays is not None
     return row.decomposition is not None and not has_form
 
 

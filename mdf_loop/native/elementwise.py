@@ -25,8 +25,8 @@ from mdf_loop.ops.native.code import NotNative, is_float
 from mdf_loop.ops.native.moves import ZERO, positions_of
 from mdf_loop.ops.native.products import reduce_in_pairs
 from mdf_loop.ops.native.reductions import JOINS, stated_axes
-from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, PARTS, is_in_parts
-from mdf_loop.ops.registry import title
+from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, N_PARTS, is_summed_in_parts
+from mdf_loop.ops.registry import qualified_name
 
 Elements = npt.NDArray[Any]
 """Array of the elements of one member, as values, in the shape of the member."""
@@ -38,7 +38,7 @@ MAX_SPLIT_ELEMENTS, MAX_SPLIT_OPS = 32, 4000
 def elements_read(operation: Operation) -> tuple[Value, ...]:
     """Return the operands whose elements an operation reads. Operands that only state a shape are left out."""
     operands = tuple(reads(operation))
-    only_states_shape = isinstance(operation, Op) and row_of(operation.op_type).in_order
+    only_states_shape = isinstance(operation, Op) and row_of(operation.op_type).keeps_order
     return operands[:1] if only_states_shape else operands
 
 
@@ -154,9 +154,9 @@ class ElementwiseValues:
         """
         row = row_of(op.op_type)
         try:
-            if len(op.outputs) > 1 and (row.in_order or row.elementwise):
+            if len(op.outputs) > 1 and (row.keeps_order or row.elementwise):
                 raise NotNative(_unsupported_on_arrays(op))
-            if row.in_order:
+            if row.keeps_order:
                 self._reshape_elements(op)
             elif row.elementwise and row.native is not None:
                 self._split_elementwise(op)
@@ -236,15 +236,15 @@ class ElementwiseValues:
         data, output = op.inputs[0], op.outputs[0]
         assert data is not None
         if data.dtype == "bool" or (op.op_type == "ReduceMean" and not is_float(data.dtype)):
-            raise NotNative(f"it has {title(op.op_type)} of {data.dtype}")
+            raise NotNative(f"it has {qualified_name(op.op_type)} of {data.dtype}")
         elements = self._elements_of(data)
         reduced_axes = self._reduced_axes(op, data)
-        in_parts = is_in_parts(reduced_axes, elements.ndim) if reduced_axes else False
+        in_parts = is_summed_in_parts(reduced_axes, elements.ndim) if reduced_axes else False
         kept_axes = [axis for axis in range(elements.ndim) if axis not in reduced_axes]
         rows = elements.transpose(*kept_axes, *reduced_axes)
         rows = rows.reshape(math.prod(elements.shape[axis] for axis in kept_axes), -1)
         if not rows.shape[1]:
-            raise NotNative(f"it has {title(op.op_type)} of nothing")
+            raise NotNative(f"it has {qualified_name(op.op_type)} of nothing")
         row_results = []
         for number, row in enumerate(rows):
             total = self._reduce_row(op, list(row), output, number, in_parts=in_parts)
@@ -258,7 +258,7 @@ class ElementwiseValues:
             axis - leading_axes for axis in stated_axes(op, len(data.shape or ()), self.known.get)
         ]
         if min(axes, default=-1) < 0:
-            raise NotNative(f"it has {title(op.op_type)} over members")
+            raise NotNative(f"it has {qualified_name(op.op_type)} over members")
         return axes
 
     def _reduce_row(
@@ -271,9 +271,9 @@ class ElementwiseValues:
             return self._append(JOINS[op.op_type], (a, b), element_like, len(self.ops), op)
 
         if in_parts and len(row) >= MIN_TERMS_IN_PARTS:
-            parts = row[:PARTS]
-            for k in range(PARTS, len(row)):
-                parts[k % PARTS] = join(parts[k % PARTS], row[k])
+            parts = row[:N_PARTS]
+            for k in range(N_PARTS, len(row)):
+                parts[k % N_PARTS] = join(parts[k % N_PARTS], row[k])
             return reduce_in_pairs(parts, join)
         total = row[0]
         for value in row[1:]:
@@ -290,4 +290,4 @@ class ElementwiseValues:
 
 
 def _unsupported_on_arrays(op: Op) -> str:
-    return f"members stop each for itself, and it has {title(op.op_type)} of arrays"
+    return f"members stop each for itself, and it has {qualified_name(op.op_type)} of arrays"

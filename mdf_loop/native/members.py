@@ -98,7 +98,7 @@ def _refuse_failing(ops: Iterable[Operation], known: Mapping[Value, Array]) -> N
 
 def _computes(operation: Operation) -> bool:
     """Return True if an operation does more than state a shape."""
-    return isinstance(operation, Op) and not row_of(operation.op_type).in_order
+    return isinstance(operation, Op) and not row_of(operation.op_type).keeps_order
 
 
 def _select_used_ops(loop: Loop) -> dict[Op, None]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mdf_loop.emit.loop_node import ENDLESS
+from mdf_loop.emit.loop_node import MAX_TRIP_COUNT
 from mdf_loop.emit.onnx_model import LoopWriter
 from mdf_loop.emit.scope import OnnxScope, WriteOps, value_type
 from mdf_loop.ir import Loop
@@ -38,13 +38,13 @@ def _write_node(outer: OnnxScope, native: NativeLoop) -> None:
     if loop.trip_count is not None:
         trip = scope.values[loop.trip_count]
     else:
-        trip = scope.constant(np.array(ENDLESS if loop.bound is None else loop.bound))
+        trip = scope.constant(np.array(MAX_TRIP_COUNT if loop.bound is None else loop.bound))
     inputs = [_limit_trip_count(outer, native, trip)]
     for value in signature.inputs:  # constants may be defined in the body
         inside = value not in scope.values
         inputs.append(scope.constant(signature.known[value]) if inside else scope.values[value])
     outputs = [outer.define(value) for value, _ in signature.outputs]
-    memory = oir.Value(name=scope.fresh("memory"), type=value_type("uint8"))
+    memory = oir.Value(name=scope.new_name("memory"), type=value_type("uint8"))
     name = outer.node(native.name, inputs, [*outputs, memory], {}, loop.where, DOMAIN)
     scope.nodes.failures[name] = tuple(native.failures)
 
@@ -72,6 +72,6 @@ def _limit_trip_count(outer: OnnxScope, native: NativeLoop, trip: oir.Value) -> 
         for recorded in loop.recorded
     )
     limit = scope.constant(np.array(-(-MAX_ROW_BYTES // max(sizes))))
-    limited = oir.Value(name=scope.fresh("trip"), type=value_type("int64"), shape=oir.Shape(()))
+    limited = oir.Value(name=scope.new_name("trip"), type=value_type("int64"), shape=oir.Shape(()))
     outer.node("Min", [trip, limit], [limited], {}, loop.where)
     return limited

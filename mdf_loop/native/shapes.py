@@ -12,7 +12,7 @@ from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.native.loop_text import extent_code
 from mdf_loop.ops.native.code import ITEM_BYTES, Code, Extent, Extents, NotNative
 from mdf_loop.ops.native.extents import product
-from mdf_loop.ops.registry import title
+from mdf_loop.ops.registry import qualified_name
 
 
 class ValueExtents:
@@ -110,7 +110,9 @@ class ValueExtents:
         for axis in zip(*((*[1] * (rank - len(s)), *s) for s in shapes), strict=True):
             extents = {extent for extent in axis if extent != 1}
             if len(extents) > 1:
-                raise NotNative(f"it has {title(op.op_type)} of arrays that may differ in shape")
+                raise NotNative(
+                    f"it has {qualified_name(op.op_type)} of arrays that may differ in shape"
+                )
             joined_extents.append(extents.pop() if extents else 1)
         return tuple(joined_extents)
 

@@ -29,7 +29,9 @@ def compute_in_registers(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) ->
     row, output = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
     by_number = row.elementwise and row.native is not None
-    moves = (row.moves is not None or row.in_order) and has_known_positions(op, writer.constant_of)
+    moves = (row.moves is not None or row.keeps_order) and has_known_positions(
+        op, writer.constant_of
+    )
     if output.dtype != "int64" or not is_fixed(output.shape) or not (by_number or moves):
         return None
     arrays = {}

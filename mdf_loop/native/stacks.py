@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from mdf_loop.emit.row_shapes import rows_differ
+from mdf_loop.emit.row_shapes import build_row_shape_error
 from mdf_loop.ir import Loop, Recorded, Value
 from mdf_loop.native.bounds import Bounds
 from mdf_loop.native.loop_text import ITERATIONS, extent_code
@@ -150,7 +150,7 @@ class _FirstRowShape:
     def _failure(self) -> Failure:
         recorded = self._recorded
         shape_text = f"[{', '.join(str(e) if known else NUMBER_PLACEHOLDER for e, known in self._extents())}]"
-        error = rows_differ(
+        error = build_row_shape_error(
             [recorded.name or recorded.row.name], shape_text, shape_text, self._loop.where
         )
         finding = error.findings[0]

@@ -45,7 +45,7 @@ from mdf_loop.ops.native.code import (
     NotNative,
     is_single,
 )
-from mdf_loop.ops.registry import title
+from mdf_loop.ops.registry import qualified_name
 
 MAX_SCRATCH_BYTES = 1 << 26
 """Maximum bytes of memory for arrays between the operations of a loop."""
@@ -204,10 +204,10 @@ class KernelWriter(MemoryWriter):
 
     def _write_whole_op(self, op: Op, cells: Cells) -> Cell:
         row = row_of(op.op_type)
-        if row.native_whole is not None:
-            return row.native_whole(self, op, cells)
-        if row.moves is None and not row.in_order:
-            raise NotNative(f"it has {title(op.op_type)}")
+        if row.native_arrays is not None:
+            return row.native_arrays(self, op, cells)
+        if row.moves is None and not row.keeps_order:
+            raise NotNative(f"it has {qualified_name(op.op_type)}")
         return moves.write_move(self, op, cells)
 
     def flush(self, cells: Cells) -> None:

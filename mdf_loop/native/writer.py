@@ -167,8 +167,8 @@ class FunctionWriter(ArrayWriter):
         """Write an elementwise operation for several vectors."""
         row = row_of(op.op_type)
         assert row.native is not None
-        if row.native_together is not None:
-            return row.native_together(code, op, *operands)
+        if row.native_vectors is not None:
+            return row.native_vectors(code, op, *operands)
         return [row.native(code, op, *each) for each in operands]
 
     def _write_guard(self, guard: Guard, cells: Cells) -> None:

@@ -38,7 +38,7 @@ def cast(b: Builder, value: Value, dtype: str) -> Value:
     if value.dtype == dtype:
         return value
     if not is_tensor(dtype) or not is_tensor(value.dtype):
-        return _wrapped(b, value, dtype)
+        return _wrap_optional(b, value, dtype)
     array = b.constant_of(value)
     if array is not None and dtype != "string" and value.dtype != "string":
         with np.errstate(all="ignore"):
@@ -46,7 +46,7 @@ def cast(b: Builder, value: Value, dtype: str) -> Value:
     return b.op("Cast", value, to=element_type(dtype))
 
 
-def _wrapped(b: Builder, value: Value, dtype: str) -> Value:
+def _wrap_optional(b: Builder, value: Value, dtype: str) -> Value:
     """Wrap a tensor or sequence as an optional value, or raise an error for any other pair of dtypes."""
     if dtype == optional_of(value.dtype):
         return b.op("Optional", value)
@@ -64,8 +64,8 @@ def all_true(b: Builder, value: Value) -> Value:
     """Build a scalar bool that is True if all elements of a value are True."""
     if value.shape == ():
         return value
-    flat = cast(b, b.op("Reshape", value, ints(b, -1)), "int32")
-    return cast(b, b.op("ReduceMin", flat, keepdims=0), "bool")
+    flat_mask = cast(b, b.op("Reshape", value, ints(b, -1)), "int32")
+    return cast(b, b.op("ReduceMin", flat_mask, keepdims=0), "bool")
 
 
 def sum_of(
@@ -76,12 +76,12 @@ def sum_of(
     Floats are added in a fixed order (`ops.ordered_sum`); integer sums are exact in any order. If the rank of the
     value is unknown, the runtime chooses the order for axes that are not adjacent.
     """
-    listed = None if axes is None else sorted({int(axis) for axis in axes})
-    if kind(value) != "f" or (value.shape is None and not _is_run(listed)):
-        operands = () if listed is None else (ints(b, *listed),)
+    sorted_axes = None if axes is None else sorted({int(axis) for axis in axes})
+    if kind(value) != "f" or (value.shape is None and not _are_adjacent(sorted_axes)):
+        operands = () if sorted_axes is None else (ints(b, *sorted_axes),)
         return b.op("ReduceSum", value, *operands, keepdims=int(keepdims))
     if value.shape is None:
-        axes_attribute = {} if listed is None else {"axes": tuple(listed)}
+        axes_attribute = {} if sorted_axes is None else {"axes": tuple(sorted_axes)}
         return b.op("OrderedSum", value, **axes_attribute, keepdims=int(keepdims))
     rank = len(value.shape)
     reduced_axes = (
@@ -98,24 +98,24 @@ def mean_of(
     b: Builder, value: Value, axes: Sequence[int] | None = None, *, keepdims: bool = False
 ) -> Value:
     """Build the mean of floats along constant axes (None: all axes) from a sum in a fixed order."""
-    count = cast(b, _count_along(b, value, axes), value.dtype)
+    count = cast(b, _count_elements(b, value, axes), value.dtype)
     return b.op("Div", sum_of(b, value, axes, keepdims=keepdims), count)
 
 
-def _count_along(b: Builder, value: Value, axes: Sequence[int] | None) -> Value:
+def _count_elements(b: Builder, value: Value, axes: Sequence[int] | None) -> Value:
     """Build the number of elements along axes (None: all axes), as a constant if the extents are known."""
     if value.shape is None and axes is None:
         return b.op("Size", value)
-    along = range(rank(value)) if axes is None else axes
-    lengths = [None if value.shape is None else value.shape[axis] for axis in along]
-    known = [length for length in lengths if isinstance(length, int)]
-    if len(known) == len(lengths):
-        return scalar(b, math.prod(known), "int64")
-    shape = b.op("Gather", b.op("Shape", value), ints(b, *along), axis=0)
-    return b.op("ReduceProd", shape, keepdims=0)
+    counted_axes = range(rank(value)) if axes is None else axes
+    counted_extents = [None if value.shape is None else value.shape[axis] for axis in counted_axes]
+    known_extents = [length for length in counted_extents if isinstance(length, int)]
+    if len(known_extents) == len(counted_extents):
+        return scalar(b, math.prod(known_extents), "int64")
+    runtime_extents = b.op("Gather", b.op("Shape", value), ints(b, *counted_axes), axis=0)
+    return b.op("ReduceProd", runtime_extents, keepdims=0)
 
 
-def _is_run(axes: Sequence[int] | None) -> bool:
+def _are_adjacent(axes: Sequence[int] | None) -> bool:
     """Return True for None (all axes), or for axes that are adjacent in an array of any rank."""
     return axes is None or (
         len(axes) > 0 and axes[-1] - axes[0] + 1 == len(axes) and axes[0] * axes[-1] >= 0
@@ -158,19 +158,19 @@ def extents(value: Value) -> tuple[int | str, ...]:
 
 def shape_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:
     """Build the extents of the axes from `start` to `end` as int64[n], as a constant if all are known."""
-    known = [d for d in (x.shape or ())[start:end] if isinstance(d, int)]
-    if x.shape is not None and len(known) == len(x.shape[start:end]):
-        return ints(b, *known)
-    ends = {"start": start, "end": end}
-    return b.op("Shape", x, **{key: place for key, place in ends.items() if place})
+    known_extents = [d for d in (x.shape or ())[start:end] if isinstance(d, int)]
+    if x.shape is not None and len(known_extents) == len(x.shape[start:end]):
+        return ints(b, *known_extents)
+    bounds = {"start": start, "end": end}
+    return b.op("Shape", x, **{key: bound for key, bound in bounds.items() if bound})
 
 
 def size_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:
     """Build the product of the extents of axes `start` to `end` as int64[1], as a constant if all are known."""
     shape = shape_between(b, x, start, end)
-    known = b.constant_of(shape)
+    known_extents = b.constant_of(shape)
     return (
         b.op("ReduceProd", shape, keepdims=1)
-        if known is None
-        else ints(b, math.prod(known.tolist()))
+        if known_extents is None
+        else ints(b, math.prod(known_extents.tolist()))
     )

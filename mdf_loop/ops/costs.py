@@ -15,43 +15,47 @@ from mdf_loop.ops.registry import count_elements, row_of
 CALL_MICROSECONDS = 0.2
 """Call overhead of one ONNX Runtime operation in microseconds."""
 
-_SLOW, _MULTIPLICATION = 0.003, 0.00015
+_TRANSCENDENTAL_MICROSECONDS, _MULTIPLICATION_MICROSECONDS = 0.003, 0.00015
 
 
-def transcendental(op: Op) -> float:
+def transcendental_work(op: Op) -> float:
     """Return the microseconds of an operation that computes one transcendental function per element."""
-    return _SLOW * count_elements(op.outputs)
+    return _TRANSCENDENTAL_MICROSECONDS * count_elements(op.outputs)
 
 
-def product(op: Op) -> float:
+def product_work(op: Op) -> float:
     """Return the microseconds of a matrix product, with one row-by-column product per element."""
-    length = _extent(op.inputs[0], -2 if op.attributes.get("transA") else -1)
-    return _MULTIPLICATION * length * count_elements(op.outputs)
+    length = _known_extent(op.inputs[0], -2 if op.attributes.get("transA") else -1)
+    return _MULTIPLICATION_MICROSECONDS * length * count_elements(op.outputs)
 
 
-def convolution(op: Op) -> float:
+def convolution_work(op: Op) -> float:
     """Return the microseconds of a convolution, with one product of a window and a kernel per element."""
     weights = op.inputs[1]
-    each = count_elements((weights,)) // max(_extent(weights, 0), 1) if weights is not None else 1
-    return _MULTIPLICATION * each * count_elements(op.outputs)
+    kernel_size = (
+        count_elements((weights,)) // max(_known_extent(weights, 0), 1)
+        if weights is not None
+        else 1
+    )
+    return _MULTIPLICATION_MICROSECONDS * kernel_size * count_elements(op.outputs)
 
 
-def summation(op: Op) -> float:
+def einsum_work(op: Op) -> float:
     """Return the microseconds of an `Einsum`, with one multiplication for each combination of all indices."""
     terms = str(op.attributes["equation"]).replace(" ", "").partition("->")[0].split(",")
     extents: dict[str, int] = {}
     for term, value in zip(terms, op.inputs, strict=False):
         if "." not in term and value is not None and len(value.shape or ()) == len(term):
-            extents |= {letter: _extent(value, k) for k, letter in enumerate(term)}
-    return _MULTIPLICATION * math.prod(extents.values())
+            extents |= {letter: _known_extent(value, k) for k, letter in enumerate(term)}
+    return _MULTIPLICATION_MICROSECONDS * math.prod(extents.values())
 
 
-def multiplications(op: Op) -> float:
+def count_multiplications(op: Op) -> float:
     """Return the number of multiplications of a matrix product or of a convolution."""
-    return row_of(op.op_type).work(op) / _MULTIPLICATION
+    return row_of(op.op_type).work(op) / _MULTIPLICATION_MICROSECONDS
 
 
-def _extent(value: Value | None, axis: int) -> int:
+def _known_extent(value: Value | None, axis: int) -> int:
     shape = (value.shape if value is not None else None) or ()
     extent = shape[axis] if -len(shape) <= axis < len(shape) else 1
     return extent if isinstance(extent, int) else 1

@@ -23,7 +23,12 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.build_helpers import all_true, cast, ints, scalar
 from mdf_loop.ops.decompositions import reductions
-from mdf_loop.ops.decompositions.build_helpers import attribute, constant_like, operand, optional
+from mdf_loop.ops.decompositions.build_helpers import (
+    attribute,
+    constant_like,
+    operand,
+    optional_operand,
+)
 from mdf_loop.ops.derivatives import shapes
 from mdf_loop.ops.failure_conditions import (
     DIVIDED_BY_ZERO,
@@ -34,28 +39,28 @@ from mdf_loop.ops.failure_conditions import (
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
-    from mdf_loop.ops.registry import Known
+    from mdf_loop.ops.registry import KnownArrays
 
 INDEX_OUTSIDE = "a position does not exist: a subscript is outside of its array"
 
 # --- operations that fail on the CPU only --------------------------------------------------------
 
 
-def checked_divisor(b: Builder, op: Op, known: Known) -> Value | None:
+def check_divisor(b: Builder, op: Op, known: KnownArrays) -> Value | None:
     """Build an integer quotient or remainder that fails if the divisor is 0."""
     if not may_divide_by_zero(op, known):
         return None
     divisor = operand(op, 1)
-    ok = b.op("Not", b.op("Equal", divisor, constant_like(b, 0, divisor)))
-    return _guarded(b, op, ok, DIVIDED_BY_ZERO)
+    is_nonzero = b.op("Not", b.op("Equal", divisor, constant_like(b, 0, divisor)))
+    return _build_guarded(b, op, is_nonzero, DIVIDED_BY_ZERO)
 
 
-def checked_index(b: Builder, op: Op, known: Known) -> Value | None:
+def check_index(b: Builder, op: Op, known: KnownArrays) -> Value | None:
     """Build a gather or scatter along one axis that fails if an index is out of range."""
     if not has_index_outside(op, known):
         return None
     extent = extent_of(b, operand(op), int(attribute(op, "axis") or 0))
-    return _guarded(b, op, _are_inside(b, operand(op, 1), extent), INDEX_OUTSIDE)
+    return _build_guarded(b, op, _are_inside(b, operand(op, 1), extent), INDEX_OUTSIDE)
 
 
 def extent_of(b: Builder, x: Value, axis: int) -> Value:
@@ -65,52 +70,54 @@ def extent_of(b: Builder, x: Value, axis: int) -> Value:
     return b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0)
 
 
-def checked_index_tuple(b: Builder, op: Op, known: Known) -> Value | None:
+def check_index_tuple(b: Builder, op: Op, known: KnownArrays) -> Value | None:
     """Build GatherND or ScatterND that fails if an index tuple is out of range."""
     if not has_index_tuple_outside(op, known):
         return None
     data, indices = operand(op), operand(op, 1)
-    first = int(op.attributes.get("batch_dims", 0))
-    ends = b.op("Add", b.op("Shape", indices, start=-1), ints(b, first))
-    extents = b.op("Slice", shapes.shape_of(b, data), ints(b, first), ends)
-    return _guarded(b, op, _are_inside(b, indices, extents), INDEX_OUTSIDE)
+    n_batch_axes = int(op.attributes.get("batch_dims", 0))
+    indexed_end = b.op("Add", b.op("Shape", indices, start=-1), ints(b, n_batch_axes))
+    extents = b.op("Slice", shapes.shape_of(b, data), ints(b, n_batch_axes), indexed_end)
+    return _build_guarded(b, op, _are_inside(b, indices, extents), INDEX_OUTSIDE)
 
 
 def _are_inside(b: Builder, indices: Value, extents: Value) -> Value:
-    wide = cast(b, indices, "int64")
-    below = b.op("Less", wide, extents)
-    return b.op("And", b.op("GreaterOrEqual", wide, b.op("Neg", extents)), below)
+    int64_indices = cast(b, indices, "int64")
+    is_below_extent = b.op("Less", int64_indices, extents)
+    return b.op("And", b.op("GreaterOrEqual", int64_indices, b.op("Neg", extents)), is_below_extent)
 
 
-def _guarded(b: Builder, op: Op, ok: Value, sentence: str) -> Value:
-    """Build the operation with a guard that fails with `sentence` unless all elements of `ok` are True."""
-    first, second, *others = op.inputs
+def _build_guarded(b: Builder, op: Op, is_valid: Value, sentence: str) -> Value:
+    """Build the operation with a guard that fails with `sentence` unless all elements of `is_valid` are True."""
+    first, second, *other_inputs = op.inputs
     assert second is not None
-    guarded = b.guard(second, all_true(b, ok), sentence)
-    return b.op(op.op_type, first, guarded, *others, **op.attributes)
+    guarded_operand = b.guard(second, all_true(b, is_valid), sentence)
+    return b.op(op.op_type, first, guarded_operand, *other_inputs, **op.attributes)
 
 
 # --- operations with other results ---------------------------------------------------------------
 
 
-def float_to_integer(b: Builder, op: Op, known: Known) -> Value | None:
+def cast_float_to_integer(b: Builder, op: Op, known: KnownArrays) -> Value | None:
     """Build a cast of floats to integers that returns the smallest integer for values out of range."""
-    x, target = operand(op), op.outputs[0].dtype
-    if kind_of(x.dtype) != "f" or target not in ("int64", "int32"):
+    x, target_dtype = operand(op), op.outputs[0].dtype
+    if kind_of(x.dtype) != "f" or target_dtype not in ("int64", "int32"):
         return None
-    wide = x if x.dtype == "float64" else cast(b, x, "float32")
-    least = float(np.iinfo(target).min)
+    wide_x = x if x.dtype == "float64" else cast(b, x, "float32")
+    min_integer = float(np.iinfo(target_dtype).min)
     # float64 has numbers between least - 1 and least.
-    if target == "int32" and wide.dtype == "float64":
-        low = b.op("Greater", wide, constant_like(b, least - 1, wide))
+    if target_dtype == "int32" and wide_x.dtype == "float64":
+        is_above_min = b.op("Greater", wide_x, constant_like(b, min_integer - 1, wide_x))
     else:
-        low = b.op("GreaterOrEqual", wide, constant_like(b, least, wide))
-    fits = b.op("And", low, b.op("Less", wide, constant_like(b, -least, wide)))
-    safe = b.op("Where", fits, wide, constant_like(b, least, wide))
-    return b.op("Cast", safe, **op.attributes)
+        is_above_min = b.op("GreaterOrEqual", wide_x, constant_like(b, min_integer, wide_x))
+    is_in_range = b.op(
+        "And", is_above_min, b.op("Less", wide_x, constant_like(b, -min_integer, wide_x))
+    )
+    in_range_x = b.op("Where", is_in_range, wide_x, constant_like(b, min_integer, wide_x))
+    return b.op("Cast", in_range_x, **op.attributes)
 
 
-def sign(b: Builder, op: Op, known: Known) -> Value | None:
+def sign(b: Builder, op: Op, known: KnownArrays) -> Value | None:
     """Build Sign of floats, with nan for nan."""
     x = operand(op)
     if kind_of(x.dtype) != "f":
@@ -118,63 +125,63 @@ def sign(b: Builder, op: Op, known: Known) -> Value | None:
     return b.op("Where", b.op("Equal", x, x), b.op("Sign", x), x)
 
 
-def softmax(b: Builder, op: Op, known: Known) -> Value | None:
+def softmax(b: Builder, op: Op, known: KnownArrays) -> Value | None:
     """Decompose Softmax of float64, which CUDA computes in float32."""
     return reductions.softmax(b, op) if op.outputs[0].dtype == "float64" else None
 
 
-def log_softmax(b: Builder, op: Op, known: Known) -> Value | None:
+def log_softmax(b: Builder, op: Op, known: KnownArrays) -> Value | None:
     """Decompose LogSoftmax of float64, which CUDA computes in float32."""
     return reductions.log_softmax(b, op) if op.outputs[0].dtype == "float64" else None
 
 
-def gelu(b: Builder, op: Op, known: Known) -> Value | None:
+def gelu(b: Builder, op: Op, known: KnownArrays) -> Value | None:
     """Build Gelu of a scalar as Gelu of a one-element array, because the CUDA kernel refuses scalars."""
     x = operand(op)
     if x.shape != ():
         return None
-    vector = b.op(op.op_type, b.op("Unsqueeze", x, ints(b, 0)), **op.attributes)
-    return b.op("Squeeze", vector, ints(b, 0))
+    vector_result = b.op(op.op_type, b.op("Unsqueeze", x, ints(b, 0)), **op.attributes)
+    return b.op("Squeeze", vector_result, ints(b, 0))
 
 
 # --- operations that fail for empty arrays -------------------------------------------------------
 
 
-def reduce_sum(b: Builder, op: Op, known: Known) -> Value | None:
+def reduce_sum(b: Builder, op: Op, known: KnownArrays) -> Value | None:
     """Append a 0 to the terms of a sum that may have no terms."""
     return _with_neutral_element(b, op, known, 0)
 
 
-def product(b: Builder, op: Op, known: Known) -> Value | None:
+def product(b: Builder, op: Op, known: KnownArrays) -> Value | None:
     """Append a 1 to the factors of a product that may have no factors."""
     return _with_neutral_element(b, op, known, 1)
 
 
-def _with_neutral_element(b: Builder, op: Op, known: Known, neutral: float) -> Value | None:
+def _with_neutral_element(b: Builder, op: Op, known: KnownArrays, neutral: float) -> Value | None:
     """Build a reduction whose operand has an appended neutral element along each axis that may be empty."""
-    x, axes = operand(op), _axes(op, known)
-    if x.shape is None and axes == _ALL and not attribute(op, "keepdims"):
+    x, axes = operand(op), _reduced_axes(op, known)
+    if x.shape is None and axes == _ALL_AXES and not attribute(op, "keepdims"):
         x, axes = b.op("Reshape", x, ints(b, -1)), (0,)
     if x.shape is None or axes is None:
         return None
     rank = len(x.shape)
-    summed = range(rank) if axes == _ALL else {axis % rank for axis in axes}
+    reduced_axes = range(rank) if axes == _ALL_AXES else {axis % rank for axis in axes}
     may_be_empty = [not isinstance(extent, int) or extent == 0 for extent in x.shape]
-    behind = [may_be_empty[axis] and axis in summed for axis in range(rank)]
-    if not any(behind):
+    is_extended = [may_be_empty[axis] and axis in reduced_axes for axis in range(rank)]
+    if not any(is_extended):
         return None
-    pads = b.constant(np.array([*([0] * rank), *map(int, behind)]))
-    longer = b.op("Pad", x, pads, constant_like(b, neutral, x))
-    return b.op(op.op_type, longer, *op.inputs[1:], **op.attributes)
+    end_pads = b.constant(np.array([*([0] * rank), *map(int, is_extended)]))
+    extended_x = b.op("Pad", x, end_pads, constant_like(b, neutral, x))
+    return b.op(op.op_type, extended_x, *op.inputs[1:], **op.attributes)
 
 
-_ALL: tuple[int, ...] = ()
+_ALL_AXES: tuple[int, ...] = ()
 
 
-def _axes(op: Op, known: Known) -> tuple[int, ...] | None:
+def _reduced_axes(op: Op, known: KnownArrays) -> tuple[int, ...] | None:
     """Return the reduced axes of an operation, or None if they are unknown or no axis is reduced."""
-    axes_operand = optional(op, 1)
+    axes_operand = optional_operand(op, 1)
     axes = op.attributes.get("axes", ()) if axes_operand is None else known(axes_operand)
     if axes is None or (not len(axes) and op.attributes.get("noop_with_empty_axes")):
         return None
-    return tuple(map(int, axes)) or _ALL
+    return tuple(map(int, axes)) or _ALL_AXES

@@ -23,11 +23,11 @@ def equation_fault(attributes: Mapping[str, Any]) -> str:
         equation = equation.decode(errors="replace")
     if not isinstance(equation, str):
         return ""
-    written = equation.replace(" ", "")
-    if _EQUATION.fullmatch(written):
+    compact_equation = equation.replace(" ", "")
+    if _EQUATION.fullmatch(compact_equation):
         return ""
-    left, _, right = written.partition("->")
-    for term in (*left.split(","), right):
+    operand_terms, _, result_term = compact_equation.partition("->")
+    for term in (*operand_terms.split(","), result_term):
         if term.count("...") > 1:
             return f"the term '{term}' of the equation '{equation}' has more than one ellipsis"
     return (

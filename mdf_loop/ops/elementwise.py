@@ -9,7 +9,7 @@ from mdf_loop.ir.types import kind_of
 from mdf_loop.ops import cuda_replacements, known_kernels, speeds
 from mdf_loop.ops import elementwise_meaning as meanings
 from mdf_loop.ops.batching import elementwise as batching
-from mdf_loop.ops.costs import transcendental
+from mdf_loop.ops.costs import transcendental_work
 from mdf_loop.ops.decompositions import activations, arithmetic, elementary, erf
 from mdf_loop.ops.derivatives import elementwise as slopes
 from mdf_loop.ops.derivatives.rule import ZERO_DERIVATIVE
@@ -26,20 +26,20 @@ from mdf_loop.ops.native.composed import write_decomposition
 from mdf_loop.ops.native.shaping import identity
 from mdf_loop.ops.registry import Bits, Row, always, never
 
-pointwise = partial(
-    Row, elementwise=True, may_fail=never, typed_by_types=True, batched=batching.elementwise
+pointwise_row = partial(
+    Row, elementwise=True, may_fail=never, types_ignore_values=True, batched=batching.elementwise
 )
 """Registry row of an elementwise operation `y[k] = f(a[k], b[k], ...)` that cannot fail."""
 
-_fixed = partial(pointwise, bits=Bits.FIXED)
-_once = partial(pointwise, bits=Bits.ONCE, exact_integers=True)
-_slow = partial(pointwise, work=transcendental)
-_decomposed = partial(_slow, native=write_decomposition)
-_number = partial(_fixed, has_kernel=known_kernels.for_dtypes(NUMBERS))
-_logic = partial(_fixed, has_kernel=known_kernels.for_dtypes({"bool"}))
+_fixed_bits_row = partial(pointwise_row, bits=Bits.FIXED)
+_rounded_once_row = partial(pointwise_row, bits=Bits.ONCE, exact_integers=True)
+_transcendental_row = partial(pointwise_row, work=transcendental_work)
+_decomposed_row = partial(_transcendental_row, native=write_decomposition)
+_numeric_row = partial(_fixed_bits_row, has_kernel=known_kernels.all_operands_have(NUMBERS))
+_bool_row = partial(_fixed_bits_row, has_kernel=known_kernels.all_operands_have({"bool"}))
 
 
-def _of_floats(op: Op) -> bool:
+def _has_float_result(op: Op) -> bool:
     return kind_of(op.outputs[0].dtype) == "f"
 
 
@@ -63,157 +63,163 @@ def _has_expanded_function(op: Op) -> bool:
     return first_dtype(op) not in {"float32", "float16"}
 
 
-def _chosen_numbers(op: Op) -> bool:
+def _selects_numbers(op: Op) -> bool:
     return op.inputs[1] is not None and op.inputs[1].dtype in NUMBERS
 
 
 ARITHMETIC = (
-    _number(name="Add", derivative=slopes.ADD, native=exact.binary("fadd", "add")),
-    _number(name="Sub", derivative=slopes.SUB, native=exact.binary("fsub", "sub")),
-    _number(name="Mul", derivative=slopes.MUL, native=exact.binary("fmul", "mul")),
-    _number(
+    _numeric_row(name="Add", derivative=slopes.ADD, native=exact.binary("fadd", "add")),
+    _numeric_row(name="Sub", derivative=slopes.SUB, native=exact.binary("fsub", "sub")),
+    _numeric_row(name="Mul", derivative=slopes.MUL, native=exact.binary("fmul", "mul")),
+    _numeric_row(
         name="Div",
         derivative=slopes.DIV,
         native=exact.divide,
-        native_together=exact.divide_vectors,
+        native_vectors=exact.divide_vectors,
         may_fail=may_divide_by_zero,
-        for_cuda=cuda_replacements.checked_divisor,
+        for_cuda=cuda_replacements.check_divisor,
         meaning=meanings.divide,
     ),
-    _number(name="Neg", derivative=slopes.NEG, native=exact.neg),
-    _number(name="Abs", derivative=slopes.ABS, native=exact.absolute, never_negative=_of_floats),
-    _once(
+    _numeric_row(name="Neg", derivative=slopes.NEG, native=exact.neg),
+    _numeric_row(
+        name="Abs", derivative=slopes.ABS, native=exact.absolute, never_negative=_has_float_result
+    ),
+    _rounded_once_row(
         name="Mod",
         derivative=slopes.MOD,
         native=exact.write_remainder,
         may_fail=may_divide_by_zero,
-        for_cuda=cuda_replacements.checked_divisor,
+        for_cuda=cuda_replacements.check_divisor,
         wrong_kernel=_has_wrong_mod,
         decomposition=arithmetic.mod,
         meaning=meanings.remainder,
     ),
-    pointwise(
+    pointwise_row(
         name="Pow",
         exact_integers=True,
         derivative=slopes.POW,
         native=functions.power,
         may_fail=has_negative_power,
-        work=transcendental,
+        work=transcendental_work,
         wrong_kernel=_has_wrong_power,
         meaning=meanings.power,
         decomposition=arithmetic.power,
     ),
-    _fixed(
+    _fixed_bits_row(
         name="Sqrt",
         derivative=slopes.SQRT,
         native=exact.unary_intrinsic("sqrt"),
-        has_kernel=known_kernels.for_dtypes(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
-    _once(
+    _rounded_once_row(
         name="Reciprocal",
         derivative=slopes.RECIPROCAL,
         native=exact.reciprocal,
-        has_kernel=known_kernels.for_dtypes(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
-    _once(
+    _rounded_once_row(
         name="Max",
         derivative=slopes.EXTREME,
         native=exact.extreme("gt"),
-        has_kernel=known_kernels.for_dtypes(NUMBERS),
+        has_kernel=known_kernels.all_operands_have(NUMBERS),
     ),
-    _once(
+    _rounded_once_row(
         name="Min",
         derivative=slopes.EXTREME,
         native=exact.extreme("lt"),
-        has_kernel=known_kernels.for_dtypes(NUMBERS),
+        has_kernel=known_kernels.all_operands_have(NUMBERS),
     ),
     # The kernel returns 0 for nan.
-    _once(
+    _rounded_once_row(
         name="Sign",
         derivative=ZERO_DERIVATIVE,
         native=exact.sign,
         for_cuda=cuda_replacements.sign,
-        has_kernel=known_kernels.for_dtypes(NUMBERS),
-        wrong_kernel=known_kernels.for_first_dtype({"float16"}),
+        has_kernel=known_kernels.all_operands_have(NUMBERS),
+        wrong_kernel=known_kernels.first_operand_has({"float16"}),
     ),
-    pointwise(
+    pointwise_row(
         name="Sum",
         exact_integers=True,
         derivative=slopes.SUM,
         native=exact.add_all,
-        has_kernel=known_kernels.for_dtypes(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
-    pointwise(
+    pointwise_row(
         name="Mean", derivative=slopes.MEAN, native=exact.average, decomposition=arithmetic.mean
     ),
-    _once(
+    _rounded_once_row(
         name="Clip",
         derivative=slopes.CLIP,
         native=native.clip,
         batched=batching.clip,
         meaning=meanings.clip,
     ),
-    _fixed(name="BitShift", native=exact.shift),
-    _fixed(name="BitwiseAnd", native=exact.bitwise("and")),
-    _fixed(name="BitwiseOr", native=exact.bitwise("or")),
-    _fixed(name="BitwiseXor", native=exact.bitwise("xor")),
-    _fixed(name="BitwiseNot", native=exact.complement),
-    _fixed(name="BitCast", native=exact.bitcast),
+    _fixed_bits_row(name="BitShift", native=exact.shift),
+    _fixed_bits_row(name="BitwiseAnd", native=exact.bitwise("and")),
+    _fixed_bits_row(name="BitwiseOr", native=exact.bitwise("or")),
+    _fixed_bits_row(name="BitwiseXor", native=exact.bitwise("xor")),
+    _fixed_bits_row(name="BitwiseNot", native=exact.complement),
+    _fixed_bits_row(name="BitCast", native=exact.bitcast),
 )
 
 ROUNDING = (
-    _fixed(
+    _fixed_bits_row(
         name="Ceil",
         derivative=ZERO_DERIVATIVE,
         native=exact.unary_intrinsic("ceil"),
-        has_kernel=known_kernels.for_dtypes(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
-    _fixed(
+    _fixed_bits_row(
         name="Floor",
         derivative=ZERO_DERIVATIVE,
         native=exact.unary_intrinsic("floor"),
-        has_kernel=known_kernels.for_dtypes(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
-    _fixed(
+    _fixed_bits_row(
         name="Round",
         derivative=ZERO_DERIVATIVE,
         native=exact.unary_intrinsic("roundeven"),
-        has_kernel=known_kernels.for_dtypes(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
 )
 
 LOGIC = (
-    *(_logic(name=name, native=exact.bitwise(name.lower())) for name in ("And", "Or", "Xor")),
-    _logic(name="Not", native=exact.complement),
-    _number(name="Greater", native=exact.comparison("gt")),
-    _number(name="GreaterOrEqual", native=exact.comparison("ge")),
-    _number(name="Less", native=exact.comparison("lt")),
-    _number(name="LessOrEqual", native=exact.comparison("le")),
-    _fixed(
+    *(_bool_row(name=name, native=exact.bitwise(name.lower())) for name in ("And", "Or", "Xor")),
+    _bool_row(name="Not", native=exact.complement),
+    _numeric_row(name="Greater", native=exact.comparison("gt")),
+    _numeric_row(name="GreaterOrEqual", native=exact.comparison("ge")),
+    _numeric_row(name="Less", native=exact.comparison("lt")),
+    _numeric_row(name="LessOrEqual", native=exact.comparison("le")),
+    _fixed_bits_row(
         name="Equal",
         native=exact.comparison("eq"),
-        has_kernel=known_kernels.for_dtypes(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
     ),
-    _fixed(name="IsInf", native=exact.is_infinite, has_kernel=known_kernels.for_dtypes(FLOATS)),
-    _fixed(name="IsNaN", native=exact.is_nan, has_kernel=known_kernels.for_dtypes(FLOATS)),
-    _fixed(
+    _fixed_bits_row(
+        name="IsInf", native=exact.is_infinite, has_kernel=known_kernels.all_operands_have(FLOATS)
+    ),
+    _fixed_bits_row(
+        name="IsNaN", native=exact.is_nan, has_kernel=known_kernels.all_operands_have(FLOATS)
+    ),
+    _fixed_bits_row(
         name="Where",
         speed=speeds.CHOICE,
         derivative=slopes.WHERE,
         native=exact.where,
         moves=lambda op: (1, 2),
-        as_signed=True,
-        has_kernel=_chosen_numbers,
+        uint64_as_int64=True,
+        has_kernel=_selects_numbers,
     ),
 )
 
 DTYPES = (
-    _fixed(
+    _fixed_bits_row(
         name="Cast",
         converts_text=True,
         derivative=slopes.CAST,
         native=conversions.cast,
-        for_cuda=cuda_replacements.float_to_integer,
+        for_cuda=cuda_replacements.cast_float_to_integer,
         may_fail=is_text_without_number,
         has_kernel=lambda op: {first_dtype(op), op.outputs[0].dtype} <= NUMBERS_AND_BOOL,
     ),
@@ -226,61 +232,61 @@ DTYPES = (
         batched=batching.cast_like,
         decomposition=arithmetic.cast_like,
     ),
-    _fixed(
+    _fixed_bits_row(
         name="Identity",
         derivative=slopes.IDENTITY,
-        in_order=True,
-        native_whole=identity,
+        keeps_order=True,
+        native_arrays=identity,
         moves=lambda op: (0,),
-        has_kernel=known_kernels.for_dtypes(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
         meaning=lambda value: value,
     ),
 )
 
 ELEMENTARY = (
-    _slow(
+    _transcendental_row(
         name="Exp",
         speed=speeds.VECTORIZED,
         derivative=slopes.EXP,
         native=functions.exp,
-        has_kernel=known_kernels.for_dtypes(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOATS),
         never_negative=always,
     ),
-    _slow(
+    _transcendental_row(
         name="Log",
         derivative=slopes.LOG,
         native=functions.log,
-        has_kernel=known_kernels.for_dtypes(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
-    _slow(
+    _transcendental_row(
         name="Sin",
         derivative=slopes.SIN,
         native=functions.sin,
-        has_kernel=known_kernels.for_dtypes(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
-    _slow(
+    _transcendental_row(
         name="Cos",
         derivative=slopes.COS,
         native=functions.cos,
-        has_kernel=known_kernels.for_dtypes(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
-    _decomposed(name="Tan", derivative=slopes.TAN, decomposition=elementary.tan),
-    _decomposed(name="Asin", derivative=slopes.ASIN, decomposition=elementary.asin),
-    _decomposed(name="Acos", derivative=slopes.ACOS, decomposition=elementary.acos),
-    _decomposed(name="Atan", derivative=slopes.ATAN, decomposition=elementary.atan),
-    _decomposed(name="Sinh", derivative=slopes.SINH, decomposition=elementary.sinh),
-    _decomposed(name="Cosh", derivative=slopes.COSH, decomposition=elementary.cosh),
-    _slow(
+    _decomposed_row(name="Tan", derivative=slopes.TAN, decomposition=elementary.tan),
+    _decomposed_row(name="Asin", derivative=slopes.ASIN, decomposition=elementary.asin),
+    _decomposed_row(name="Acos", derivative=slopes.ACOS, decomposition=elementary.acos),
+    _decomposed_row(name="Atan", derivative=slopes.ATAN, decomposition=elementary.atan),
+    _decomposed_row(name="Sinh", derivative=slopes.SINH, decomposition=elementary.sinh),
+    _decomposed_row(name="Cosh", derivative=slopes.COSH, decomposition=elementary.cosh),
+    _transcendental_row(
         name="Tanh",
         speed=speeds.VECTORIZED,
         derivative=slopes.TANH,
         native=functions.tanh,
-        has_kernel=known_kernels.for_dtypes(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
-    _decomposed(name="Asinh", derivative=slopes.ASINH, decomposition=elementary.asinh),
-    _decomposed(name="Acosh", derivative=slopes.ACOSH, decomposition=elementary.acosh),
-    _decomposed(name="Atanh", derivative=slopes.ATANH, decomposition=elementary.atanh),
-    _decomposed(
+    _decomposed_row(name="Asinh", derivative=slopes.ASINH, decomposition=elementary.asinh),
+    _decomposed_row(name="Acosh", derivative=slopes.ACOSH, decomposition=elementary.acosh),
+    _decomposed_row(name="Atanh", derivative=slopes.ATANH, decomposition=elementary.atanh),
+    _decomposed_row(
         name="Erf",
         speed=speeds.VECTORIZED,
         derivative=slopes.ERF,
@@ -290,78 +296,80 @@ ELEMENTARY = (
 )
 
 ACTIVATIONS = (
-    _slow(
+    _transcendental_row(
         name="Sigmoid",
         speed=speeds.VECTORIZED,
         derivative=slopes.SIGMOID,
         native=functions.sigmoid,
-        has_kernel=known_kernels.for_dtypes(FLOATS),
+        has_kernel=known_kernels.all_operands_have(FLOATS),
         never_negative=always,
     ),
-    _decomposed(name="Softplus", derivative=slopes.SOFTPLUS, decomposition=activations.softplus),
-    _decomposed(name="Elu", derivative=slopes.ELU, decomposition=activations.elu),
-    _decomposed(name="Celu", derivative=slopes.CELU, decomposition=activations.celu),
-    _decomposed(name="Selu", derivative=slopes.SELU, decomposition=activations.selu),
-    _once(
+    _decomposed_row(
+        name="Softplus", derivative=slopes.SOFTPLUS, decomposition=activations.softplus
+    ),
+    _decomposed_row(name="Elu", derivative=slopes.ELU, decomposition=activations.elu),
+    _decomposed_row(name="Celu", derivative=slopes.CELU, decomposition=activations.celu),
+    _decomposed_row(name="Selu", derivative=slopes.SELU, decomposition=activations.selu),
+    _rounded_once_row(
         name="Relu",
         derivative=slopes.RELU,
         native=native.relu,
         decomposition=activations.relu,
         meaning=meanings.relu,
     ),
-    pointwise(
+    pointwise_row(
         name="LeakyRelu",
         derivative=slopes.LEAKY_RELU,
         native=native.leaky_relu,
         wrong_kernel=_has_expanded_function,
         decomposition=activations.leaky_relu,
     ),
-    pointwise(
+    pointwise_row(
         name="ThresholdedRelu",
         derivative=slopes.THRESHOLDED_RELU,
         native=native.thresholded_relu,
         decomposition=activations.thresholded_relu,
     ),
-    pointwise(
+    pointwise_row(
         name="HardSigmoid",
         derivative=slopes.HARD_SIGMOID,
         native=native.hard_sigmoid,
         decomposition=activations.hard_sigmoid,
     ),
-    pointwise(
+    pointwise_row(
         name="HardSwish",
         native=native.hard_swish,
         decomposition=activations.hard_swish,
         meaning=meanings.hard_swish,
     ),
     # The kernel approximates float64 with constants of float32.
-    _decomposed(
+    _decomposed_row(
         name="Gelu",
-        wrong_kernel=known_kernels.for_first_dtype({"float64"}),
+        wrong_kernel=known_kernels.first_operand_has({"float64"}),
         decomposition=activations.gelu,
         for_cuda=cuda_replacements.gelu,
         meaning=meanings.gelu,
     ),
-    _decomposed(
+    _decomposed_row(
         name="Mish",
         derivative=slopes.MISH,
         wrong_kernel=_has_expanded_function,
         decomposition=activations.mish,
     ),
-    pointwise(
+    pointwise_row(
         name="Softsign",
         native=native.softsign,
         decomposition=activations.softsign,
         meaning=meanings.softsign,
     ),
     # The kernel computes in float32: Shrink(1.9) = 1.89999998.
-    pointwise(
+    pointwise_row(
         name="Shrink",
         native=native.shrink,
-        wrong_kernel=known_kernels.for_first_dtype({"float64", "int64", "int32"}),
+        wrong_kernel=known_kernels.first_operand_has({"float64", "int64", "int32"}),
         decomposition=activations.shrink,
     ),
-    _once(
+    _rounded_once_row(
         name="PRelu",
         native=native.prelu,
         wrong_kernel=_has_expanded_function,

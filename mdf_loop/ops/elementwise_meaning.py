@@ -36,8 +36,8 @@ def remainder(x: Array, y: Array, fmod: int = 0) -> Array:
     """
     if kind_of(dtype_name(x)) in "iu":
         _refuse_zero_divisor(x, y)
-    rest: Array = np.fmod(x, y) if fmod else np.mod(x, y)
-    return rest
+    signed_remainder: Array = np.fmod(x, y) if fmod else np.mod(x, y)
+    return signed_remainder
 
 
 def _refuse_zero_divisor(x: Array, y: Array) -> None:
@@ -71,13 +71,13 @@ def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array
         if bound is not None and bound.shape not in ((), (1,)):
             raise RunError("the bounds of onnx::Clip must be single numbers")
     if kind_of(dtype_name(x)) in "iu":
-        least, most = (
-            np.array(end, x.dtype) for end in (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+        lowest, highest = (
+            np.array(limit, x.dtype) for limit in (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
         )
     else:
-        most = np.nextafter(np.array(np.inf, x.dtype), np.array(0, x.dtype))
-        least = -most
-    low, high = least if low is None else low, most if high is None else high
+        highest = np.nextafter(np.array(np.inf, x.dtype), np.array(0, x.dtype))
+        lowest = -highest
+    low, high = lowest if low is None else low, highest if high is None else high
     low, high = low.reshape(()), high.reshape(())
     bounded = np.where(x < low, low, x)
     return np.where(bounded > high, high, bounded)
@@ -95,24 +95,26 @@ def softsign(x: Array) -> Array:
 
 def hard_swish(x: Array) -> Array:
     """Return `x * clip(x / 6 + 0.5, 0, 1)`."""
-    wide = np.asarray(x, np.float64 if x.dtype == np.float64 else np.float32)
-    result: Array = wide * np.clip(np.add(np.divide(wide, 6), 0.5), 0, 1)
-    return result.astype(x.dtype)
+    wide_x = np.asarray(x, np.float64 if x.dtype == np.float64 else np.float32)
+    activated: Array = wide_x * np.clip(np.add(np.divide(wide_x, 6), 0.5), 0, 1)
+    return activated.astype(x.dtype)
 
 
 def gelu(x: Array, approximate: str = "none") -> Array:
     """Return `x` times the normal distribution function of `x`, or its tanh approximation."""
-    wide = np.asarray(x, np.float64)
+    wide_x = np.asarray(x, np.float64)
     if approximate == "tanh":
-        part = np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))
+        curve = np.tanh(math.sqrt(2 / math.pi) * (wide_x + 0.044715 * wide_x**3))
     else:
-        part = erf(math.sqrt(0.5) * wide)
-    result: Array = (0.5 * wide * (1 + part)).astype(x.dtype)
-    return result
+        curve = erf(math.sqrt(0.5) * wide_x)
+    activated: Array = (0.5 * wide_x * (1 + curve)).astype(x.dtype)
+    return activated
 
 
 def erf(x: Array) -> Array:
     """Return the error function of each element."""
-    wide = np.asarray(x, np.float64)
-    result: Array = np.array([math.erf(number) for number in wide.flat]).reshape(wide.shape)
-    return result.astype(x.dtype)
+    float64_x = np.asarray(x, np.float64)
+    erf_values: Array = np.array([math.erf(number) for number in float64_x.flat]).reshape(
+        float64_x.shape
+    )
+    return erf_values.astype(x.dtype)

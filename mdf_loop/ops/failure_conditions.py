@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.ir import Array, Op, Value, is_fixed
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops.registry import Fails, Known
+from mdf_loop.ops.registry import FailureRule, KnownArrays
 
 DIVIDED_BY_ZERO = "a whole number was divided by zero"
 """Error sentence for an integer quotient or remainder."""
@@ -20,41 +20,41 @@ DIVISION_HINT = "ask before: x // k if k else 0"
 """Hint of the error for an integer quotient or remainder."""
 
 
-def _optional_input(op: Op, position: int) -> Value | None:
+def _optional_operand(op: Op, position: int) -> Value | None:
     return op.inputs[position] if position < len(op.inputs) else None
 
 
-def _is_integer(op: Op) -> bool:
+def _has_integer_result(op: Op) -> bool:
     return kind_of(op.outputs[0].dtype) in "iu"
 
 
-def may_divide_by_zero(op: Op, known: Known) -> bool:
+def may_divide_by_zero(op: Op, known: KnownArrays) -> bool:
     """Return True if the operation can divide an integer by 0."""
     divisor = known(op.inputs[1])
-    return _is_integer(op) and (divisor is None or not np.all(divisor))
+    return _has_integer_result(op) and (divisor is None or not np.all(divisor))
 
 
-def has_negative_power(op: Op, known: Known) -> bool:
+def has_negative_power(op: Op, known: KnownArrays) -> bool:
     """Return True if the operation can raise an integer to a negative integer power."""
     exponent, operand = known(op.inputs[1]), op.inputs[1]
-    if not _is_integer(op) or operand is None or kind_of(operand.dtype) != "i":
+    if not _has_integer_result(op) or operand is None or kind_of(operand.dtype) != "i":
         return False
     return exponent is None or bool(np.any(exponent < 0))
 
 
-def is_text_without_number(op: Op, known: Known) -> bool:
+def is_text_without_number(op: Op, known: KnownArrays) -> bool:
     """Return True if the operation converts strings to numbers, which fails for strings without a number."""
     source, target = op.inputs[0], op.outputs[0]
     return source is not None and source.dtype == "string" != target.dtype
 
 
-def may_mismatch_unknown_extent(op: Op, known: Known) -> bool:
+def may_mismatch_unknown_extent(op: Op, known: KnownArrays) -> bool:
     """Return True if an extent is unknown at compile time, so that shapes can be incompatible at run time."""
     values = (*(value for value in op.inputs if value is not None), *op.outputs)
     return not all(is_fixed(value.shape) for value in values)
 
 
-def has_empty_axis(op: Op, known: Known) -> bool:
+def has_empty_axis(op: Op, known: KnownArrays) -> bool:
     """Return True if the reduced axis of `ArgMax` or `ArgMin` can be empty."""
     data = op.inputs[0]
     if (
@@ -66,65 +66,67 @@ def has_empty_axis(op: Op, known: Known) -> bool:
     return bool(data.shape) and data.shape[op.attributes.get("axis", 0)] == 0
 
 
-def unless_values_known(*positions: int) -> Fails:
+def unless_values_known(*positions: int) -> FailureRule:
     """Return a rule that is True if an operand at one of these positions is unknown at compile time."""
 
-    def may_fail(op: Op, known: Known) -> bool:
+    def may_fail(op: Op, known: KnownArrays) -> bool:
         operands = [
-            value for position in positions if (value := _optional_input(op, position)) is not None
+            value
+            for position in positions
+            if (value := _optional_operand(op, position)) is not None
         ]
         return any(known(value) is None for value in operands)
 
     return may_fail
 
 
-def unless_shape_and_values_known(*positions: int) -> Fails:
+def unless_shape_and_values_known(*positions: int) -> FailureRule:
     """Return a rule that is True if the shape of the first operand or the operand at a position is unknown."""
-    unknown = unless_values_known(*positions)
+    has_unknown_values = unless_values_known(*positions)
 
-    def may_fail(op: Op, known: Known) -> bool:
+    def may_fail(op: Op, known: KnownArrays) -> bool:
         data = op.inputs[0]
-        return unknown(op, known) or data is None or not is_fixed(data.shape)
+        return has_unknown_values(op, known) or data is None or not is_fixed(data.shape)
 
     return may_fail
 
 
-def has_invalid_slice(op: Op, known: Known) -> bool:
+def has_invalid_slice(op: Op, known: KnownArrays) -> bool:
     """Return True if a Slice can have a step of 0 or has unknown axes; no slice bound is invalid."""
     if unless_values_known(3, 4)(op, known):
         return True
-    steps = known(_optional_input(op, 4))
+    steps = known(_optional_operand(op, 4))
     return steps is not None and not np.all(steps)
 
 
-def has_index_outside(op: Op, known: Known) -> bool:
+def has_index_outside(op: Op, known: KnownArrays) -> bool:
     """Return True if an index of a gather or scatter operation can be out of range."""
     data, indices = op.inputs[0], known(op.inputs[1])
     if indices is None or data is None or data.shape is None:
         return True
     extent = data.shape[op.attributes.get("axis", 0)]
-    return not isinstance(extent, int) or _any_outside(indices, extent)
+    return not isinstance(extent, int) or _is_any_outside(indices, extent)
 
 
-def has_index_tuple_outside(op: Op, known: Known) -> bool:
+def has_index_tuple_outside(op: Op, known: KnownArrays) -> bool:
     """Return True if an index tuple of GatherND or ScatterND can be out of range."""
     data, indices = op.inputs[0], known(op.inputs[1])
     if indices is None or data is None or data.shape is None or not indices.shape:
         return True
-    first = op.attributes.get("batch_dims", 0)
-    extents = data.shape[first : first + indices.shape[-1]]
+    n_batch_axes = op.attributes.get("batch_dims", 0)
+    extents = data.shape[n_batch_axes : n_batch_axes + indices.shape[-1]]
     columns = (indices[..., k] for k in range(indices.shape[-1]))
     return any(
-        not isinstance(extent, int) or _any_outside(column, extent)
+        not isinstance(extent, int) or _is_any_outside(column, extent)
         for extent, column in zip(extents, columns, strict=True)
     )
 
 
-def _any_outside(indices: Array, extent: int) -> bool:
+def _is_any_outside(indices: Array, extent: int) -> bool:
     return bool(np.any((indices < -extent) | (indices >= extent)))
 
 
-def has_too_few_elements(op: Op, known: Known) -> bool:
+def has_too_few_elements(op: Op, known: KnownArrays) -> bool:
     """Return True if the axis of TopK can have fewer than k elements."""
     data, k = op.inputs[0], known(op.inputs[1])
     if k is None or data is None or data.shape is None:
@@ -133,9 +135,9 @@ def has_too_few_elements(op: Op, known: Known) -> bool:
     return not isinstance(extent, int) or not 0 <= int(k.item()) <= extent
 
 
-def has_axis_outside(op: Op, known: Known) -> bool:
+def has_axis_outside(op: Op, known: KnownArrays) -> bool:
     """Return True if the axis operand of CumSum can be out of range."""
     data, axis = op.inputs[0], known(op.inputs[1])
     if axis is None or data is None or data.shape is None:
         return True
-    return _any_outside(axis, len(data.shape))
+    return _is_any_outside(axis, len(data.shape))

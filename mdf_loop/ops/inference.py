@@ -14,7 +14,7 @@ from mdf_loop.ir import Array, Shape, type_text
 from mdf_loop.ir.types import onnx_type_text, tensor_dtypes, type_of, type_proto
 from mdf_loop.ops.onnx_schema import default_attributes, node_of, schema_at
 from mdf_loop.ops.opset import ir_version, opset_of
-from mdf_loop.ops.registry import row_of, title
+from mdf_loop.ops.registry import qualified_name, row_of
 
 
 def infer(
@@ -30,22 +30,22 @@ def infer(
         OperandError: the operator does not accept these inputs, which the message lists.
     """
     row = row_of(op_type)
-    if row.typed_by_types:
-        return list(_inferred_again(op_type, tuple(inputs), tuple(attributes.items()), n_outputs))
-    return _inferred(op_type, inputs, attributes, constants, n_outputs)
+    if row.types_ignore_values:
+        return list(_infer_from_cache(op_type, tuple(inputs), tuple(attributes.items()), n_outputs))
+    return _infer_types(op_type, inputs, attributes, constants, n_outputs)
 
 
 @functools.lru_cache(maxsize=4096)
-def _inferred_again(
+def _infer_from_cache(
     op_type: str,
     inputs: tuple[tuple[str, Shape] | None, ...],
     attributes: tuple[tuple[str, Any], ...],
     n_outputs: int,
 ) -> tuple[tuple[str, Shape], ...]:
-    return tuple(_inferred(op_type, inputs, dict(attributes), {}, n_outputs))
+    return tuple(_infer_types(op_type, inputs, dict(attributes), {}, n_outputs))
 
 
-def _inferred(
+def _infer_types(
     op_type: str,
     inputs: Sequence[tuple[str, Shape] | None],
     attributes: Mapping[str, Any],
@@ -60,16 +60,16 @@ def _inferred(
     if row.types is not None:
         return list(row.types(inputs, attributes, constants))
     opset = opset_of(op_type, inputs, attributes)
-    stated = {**default_attributes(op_type, opset), **attributes}
-    node = node_of(op_type, [entry is not None for entry in inputs], n_outputs, stated)
+    all_attributes = {**default_attributes(op_type, opset), **attributes}
+    node = node_of(op_type, [entry is not None for entry in inputs], n_outputs, all_attributes)
     types = {f"i{k}": type_proto(*entry) for k, entry in enumerate(inputs) if entry is not None}
-    data = {f"i{k}": numpy_helper.from_array(array) for k, array in constants.items()}
+    constant_tensors = {f"i{k}": numpy_helper.from_array(array) for k, array in constants.items()}
     try:
         protos = shape_inference.infer_node_outputs(
             schema_at(op_type, opset),
             node,
             types,
-            data,
+            constant_tensors,
             None,
             [helper.make_opsetid("", opset)],
             ir_version(opset),
@@ -78,37 +78,49 @@ def _inferred(
         message = str(error).strip()
         reason = message.splitlines()[-1].split("] ")[-1] if message else ""
         raise _operand_error(op_type, inputs, attributes, reason) from None
-    return [_output_type(op_type, protos.get(f"o{k}")) for k in range(n_outputs)]
+    return [_read_output_type(op_type, protos.get(f"o{k}")) for k in range(n_outputs)]
 
 
 def _check_schema_dtypes(
     op_type: str,
-    formals: Sequence[defs.OpSchema.FormalParameter],
+    schema_inputs: Sequence[defs.OpSchema.FormalParameter],
     inputs: Sequence[tuple[str, Shape] | None],
     attributes: Mapping[str, Any],
 ) -> None:
     """Raise OperandError if an input has a dtype that the schema does not allow."""
-    first_formals: dict[str, tuple[str, str]] = {}
+    first_inputs: dict[str, tuple[str, str]] = {}
     for k, entry in enumerate(inputs):
         if entry is None:
             continue
-        formal, dtype = formals[min(k, len(formals) - 1)], entry[0]
-        first, first_dtype = first_formals.setdefault(formal.type_str, (formal.name, dtype))
-        reason = f"{first} and {formal.name} must have one dtype" if dtype != first_dtype else ""
-        if onnx_type_text(dtype) not in formal.types:
-            listed = [word for word in tensor_dtypes() if onnx_type_text(word) in formal.types]
-            reason = f"{formal.name} must be {' or '.join(listed)}"
+        schema_input, dtype = schema_inputs[min(k, len(schema_inputs) - 1)], entry[0]
+        first_name, first_dtype = first_inputs.setdefault(
+            schema_input.type_str, (schema_input.name, dtype)
+        )
+        reason = (
+            f"{first_name} and {schema_input.name} must have one dtype"
+            if dtype != first_dtype
+            else ""
+        )
+        if onnx_type_text(dtype) not in schema_input.types:
+            allowed_dtypes = [
+                allowed_dtype
+                for allowed_dtype in tensor_dtypes()
+                if onnx_type_text(allowed_dtype) in schema_input.types
+            ]
+            reason = f"{schema_input.name} must be {' or '.join(allowed_dtypes)}"
         if reason:
             raise _operand_error(op_type, inputs, attributes, reason)
 
 
-def _output_type(op_type: str, proto: onnx.TypeProto | None) -> tuple[str, Shape]:
+def _read_output_type(op_type: str, proto: onnx.TypeProto | None) -> tuple[str, Shape]:
     if proto is None:
-        raise OperandError(f"what {title(op_type)} gives here cannot be told")
+        raise OperandError(f"what {qualified_name(op_type)} gives here cannot be told")
     try:
         return type_of(proto)
     except OperandError:
-        raise OperandError(f"the dtype that {title(op_type)} gives cannot be told") from None
+        raise OperandError(
+            f"the dtype that {qualified_name(op_type)} gives cannot be told"
+        ) from None
 
 
 def _operand_error(
@@ -117,11 +129,13 @@ def _operand_error(
     attributes: Mapping[str, Any],
     reason: str,
 ) -> OperandError:
-    formals = schema_at(op_type, opset_of(op_type, inputs, attributes)).inputs
+    schema_inputs = schema_at(op_type, opset_of(op_type, inputs, attributes)).inputs
     operands = []
     for k, entry in enumerate(inputs):
-        formal = formals[min(k, len(formals) - 1)].name if formals else f"input {k}"
+        input_name = (
+            schema_inputs[min(k, len(schema_inputs) - 1)].name if schema_inputs else f"input {k}"
+        )
         if entry is not None:
-            operands.append(f"{formal}: {type_text(*entry)}")
+            operands.append(f"{input_name}: {type_text(*entry)}")
     operands += [f"{key}={value}" for key, value in attributes.items()]
-    return OperandError(f"{title(op_type)} cannot take ({', '.join(operands)}): {reason}")
+    return OperandError(f"{qualified_name(op_type)} cannot take ({', '.join(operands)}): {reason}")

@@ -28,16 +28,16 @@ def has_kernel(op: Op) -> bool:
         return False
     if row.schema is not None:  # ONNX Runtime lacks this operation.
         return row.has_kernel(op)
-    return row.has_kernel(op) or _probe(
+    return row.has_kernel(op) or _can_load_kernel(
         op.op_type,
         tuple(None if v is None else v.dtype for v in op.inputs),
         tuple(v.dtype for v in op.outputs),
-        _Attributes(op.attributes),
+        _HashableAttributes(op.attributes),
         opset_of_op(op),
     )
 
 
-class _Attributes:
+class _HashableAttributes:
     """Hashable attributes of an operation, for the key of a cache."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -45,18 +45,18 @@ class _Attributes:
         self._key = tuple(f"{key}={value}" for key, value in sorted(self.values.items()))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Attributes) and self._key == other._key
+        return isinstance(other, _HashableAttributes) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
 
 @functools.cache
-def _probe(
+def _can_load_kernel(
     op_type: str,
     inputs: tuple[str | None, ...],
     outputs: tuple[str, ...],
-    attributes: _Attributes,
+    attributes: _HashableAttributes,
     opset: int,
 ) -> bool:
     """Return True if ONNX Runtime can load a model of a single operation.
@@ -65,7 +65,7 @@ def _probe(
     """
     import onnxruntime
 
-    model = _model(op_type, inputs, outputs, attributes.values, opset)
+    model = _serialize_model(op_type, inputs, outputs, attributes.values, opset)
     options = session_options()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
@@ -77,7 +77,7 @@ def _probe(
     return True
 
 
-def _model(
+def _serialize_model(
     op_type: str,
     inputs: Iterable[str | None],
     outputs: Iterable[str],
@@ -99,5 +99,5 @@ def _model(
     graph = helper.make_graph([node], "probe", graph_inputs, [types[name] for name in output_names])
     imports = [helper.make_opsetid("", opset)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=ir_version(opset))
-    data: bytes = model.SerializeToString()
-    return data
+    serialized: bytes = model.SerializeToString()
+    return serialized

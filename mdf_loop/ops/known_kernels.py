@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mdf_loop.ir import Op
-from mdf_loop.ops.registry import Test
+from mdf_loop.ops.registry import OperationTest
 
 FLOATS = frozenset({"float64", "float32"})
 NUMBERS = frozenset({*FLOATS, "int64", "int32"})
@@ -20,32 +20,36 @@ def first_dtype(op: Op) -> str:
     return op.inputs[0].dtype if op.inputs and op.inputs[0] else ""
 
 
-def _dtypes(op: Op) -> list[str]:
+def _operand_dtypes(op: Op) -> list[str]:
     return [value.dtype for value in op.inputs if value is not None]
 
 
-def for_dtypes(dtypes: Collection[str]) -> Test:
+def all_operands_have(dtypes: Collection[str]) -> OperationTest:
     """Return a test that is True if all operands of an operation have one of these dtypes."""
 
     def has_kernel(op: Op) -> bool:
-        return set(_dtypes(op)) <= set(dtypes)
+        return set(_operand_dtypes(op)) <= set(dtypes)
 
     return has_kernel
 
 
-def for_indexed_dtypes(dtypes: Collection[str]) -> Test:
+def indexed_data_has(dtypes: Collection[str]) -> OperationTest:
     """Return a test that is True if the first operand has one of these dtypes and all other operands are int64.
 
     The test is False for an operation with the attribute `reduction`.
     """
 
     def has_kernel(op: Op) -> bool:
-        first, *rest = _dtypes(op)
-        return not op.attributes.get("reduction") and first in dtypes and set(rest) <= {"int64"}
+        data_dtype, *index_dtypes = _operand_dtypes(op)
+        return (
+            not op.attributes.get("reduction")
+            and data_dtype in dtypes
+            and set(index_dtypes) <= {"int64"}
+        )
 
     return has_kernel
 
 
-def for_first_dtype(dtypes: Collection[str]) -> Test:
+def first_operand_has(dtypes: Collection[str]) -> OperationTest:
     """Return a test that is True if the first operand of an operation has one of these dtypes."""
     return lambda op: first_dtype(op) in dtypes

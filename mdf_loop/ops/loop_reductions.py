@@ -28,134 +28,151 @@ from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
 from mdf_loop.ops.ordered_sum import ordered_sum
 from mdf_loop.ops.reductions import arg_extreme_meaning
-from mdf_loop.ops.registry import Bits, Known, Row, always, never
+from mdf_loop.ops.registry import Bits, KnownArrays, Row, always, never
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
-_T = ("T", ["tensor(double)", "tensor(float)", "tensor(float16)", "tensor(bfloat16)"], "")
+_FLOAT_CONSTRAINT = (
+    "T",
+    ["tensor(double)", "tensor(float)", "tensor(float16)", "tensor(bfloat16)"],
+    "",
+)
 
 
-def _attribute(name: str, default: int) -> defs.OpSchema.Attribute:
+def _int_attribute(name: str, default: int) -> defs.OpSchema.Attribute:
     return defs.OpSchema.Attribute(name, helper.make_attribute(name, default))
 
 
-def _schema(name: str, *attributes: defs.OpSchema.Attribute, output: str = "T") -> defs.OpSchema:
-    formal = defs.OpSchema.FormalParameter
+def _build_schema(
+    name: str, *attributes: defs.OpSchema.Attribute, output: str = "T"
+) -> defs.OpSchema:
+    parameter = defs.OpSchema.FormalParameter
     return defs.OpSchema(
         name,
         "mdf_loop.loops",
         1,
-        inputs=[formal("data", "T")],
-        outputs=[formal("reduced", output)],
-        type_constraints=[_T],
+        inputs=[parameter("data", "T")],
+        outputs=[parameter("reduced", output)],
+        type_constraints=[_FLOAT_CONSTRAINT],
         attributes=list(attributes),
     )
 
 
 _AXES = defs.OpSchema.Attribute("axes", defs.OpSchema.AttrType.INTS, required=False)
-_KEEPDIMS = _attribute("keepdims", 1)
+_KEEPDIMS = _int_attribute("keepdims", 1)
 
 
-def _types(
+def _infer_types(
     inputs: Sequence[tuple[str, Shape] | None],
     attributes: Mapping[str, Any],
     known: Mapping[int, Array],
     dtype: str = "",
 ) -> list[tuple[str, Shape]]:
     """Return the type of a reduction along `axes` (default: all axes), or along one `axis` if `dtype` is set."""
-    own, shape = inputs[0] or ("", None)
+    input_dtype, shape = inputs[0] or ("", None)
     if shape is None:
-        of_all = not dtype and "axes" not in attributes and not attributes.get("keepdims", 1)
-        return [(dtype or own, () if of_all else None)]
-    every = (attributes.get("axis", 0),) if dtype else range(len(shape))
-    axes = attributes.get("axes", every)
+        reduces_all_axes = (
+            not dtype and "axes" not in attributes and not attributes.get("keepdims", 1)
+        )
+        return [(dtype or input_dtype, () if reduces_all_axes else None)]
+    default_axes = (attributes.get("axis", 0),) if dtype else range(len(shape))
+    axes = attributes.get("axes", default_axes)
     reduced_axes = {axis % len(shape) for axis in axes}
     if attributes.get("keepdims", 1):
-        return [(dtype or own, tuple(1 if k in reduced_axes else n for k, n in enumerate(shape)))]
-    return [(dtype or own, tuple(n for k, n in enumerate(shape) if k not in reduced_axes))]
+        return [
+            (
+                dtype or input_dtype,
+                tuple(1 if k in reduced_axes else n for k, n in enumerate(shape)),
+            )
+        ]
+    return [(dtype or input_dtype, tuple(n for k, n in enumerate(shape) if k not in reduced_axes))]
 
 
-def _sum(x: Array, axes: Sequence[int] | None = None, keepdims: int = 1) -> Array:
+def _compute_sum(x: Array, axes: Sequence[int] | None = None, keepdims: int = 1) -> Array:
     return ordered_sum(x, range(x.ndim) if axes is None else axes, keepdims=bool(keepdims))
 
 
-def _extreme(
+def _compute_extreme(
     largest: bool, x: Array, axes: Sequence[int] | None = None, keepdims: int = 1
 ) -> Array:
-    of_all, neutral = (np.max, -np.inf) if largest else (np.min, np.inf)
-    extremes = of_all(
-        x, axis=None if axes is None else tuple(axes), keepdims=bool(keepdims), initial=neutral
+    reduce, initial = (np.max, -np.inf) if largest else (np.min, np.inf)
+    extremes = reduce(
+        x, axis=None if axes is None else tuple(axes), keepdims=bool(keepdims), initial=initial
     )
     return np.asarray(extremes, x.dtype)
 
 
-_reduced = partial(
+_reduction_row = partial(
     Row,
-    types=_types,
+    types=_infer_types,
     may_fail=never,
     batched=batching.reduce,
-    has_kernel=known_kernels.for_dtypes(FLOATS),
+    has_kernel=known_kernels.all_operands_have(FLOATS),
 )
-_ARG_ATTRIBUTES = (_attribute("axis", 0), _KEEPDIMS, _attribute("select_last_index", 0))
+_ARG_ATTRIBUTES = (_int_attribute("axis", 0), _KEEPDIMS, _int_attribute("select_last_index", 0))
 
 
-def _place_row(name: str, largest: bool, native_whole: Callable[..., Any]) -> Row:
-    word = "ArgMax" if largest else "ArgMin"
+def _arg_extreme_row(name: str, largest: bool, native_arrays: Callable[..., Any]) -> Row:
+    op_type = "ArgMax" if largest else "ArgMin"
 
-    def without_branch(b: Builder, op: Op, _: Known) -> Value:
-        return extremes.arg_extreme_with_nan(b, op, word)
+    def without_branch(b: Builder, op: Op, _: KnownArrays) -> Value:
+        return extremes.arg_extreme_with_nan(b, op, op_type)
 
     return Row(
         name=name,
-        schema=_schema(name, *_ARG_ATTRIBUTES, output="tensor(int64)"),
-        types=partial(_types, dtype="int64"),
+        schema=_build_schema(name, *_ARG_ATTRIBUTES, output="tensor(int64)"),
+        types=partial(_infer_types, dtype="int64"),
         meaning=partial(arg_extreme_meaning, largest),
         bits=Bits.ONCE,
         may_fail=has_empty_axis,
         never_negative=always,
-        batched=batching.along_axis,
-        has_kernel=known_kernels.for_dtypes(FLOATS),
-        native_whole=native_whole,
-        speed=speeds.PLACE,
+        batched=batching.apply_along_axis,
+        has_kernel=known_kernels.all_operands_have(FLOATS),
+        native_arrays=native_arrays,
+        speed=speeds.ARG_EXTREME,
         for_cuda=without_branch,  # CUDA would copy the condition of a branch to the host.
-        onnx_form=partial(extremes.arg_extreme, word=word),
+        onnx_form=partial(extremes.arg_extreme, op_type=op_type),
     )
 
 
 ROWS = (
-    _reduced(
+    _reduction_row(
         name="OrderedSum",
-        schema=_schema("OrderedSum", _AXES, _KEEPDIMS),
-        meaning=_sum,
+        schema=_build_schema("OrderedSum", _AXES, _KEEPDIMS),
+        meaning=_compute_sum,
         derivative=slopes.SUM,
         for_cuda=cuda_replacements.reduce_sum,
-        native_whole=native.total,
-        speed=speeds.ordered_sum,
+        native_arrays=native.total,
+        speed=speeds.ordered_sum_cost,
         onnx_form=ordered_sums.ordered_sum,
     ),
-    _reduced(
+    _reduction_row(
         name="ReduceMaximum",
-        schema=_schema("ReduceMaximum", _AXES, _KEEPDIMS),
-        meaning=partial(_extreme, True),
+        schema=_build_schema("ReduceMaximum", _AXES, _KEEPDIMS),
+        meaning=partial(_compute_extreme, True),
         bits=Bits.ONCE,
         derivative=slopes.EXTREME,
-        native_whole=native.largest,
-        speed=speeds.extreme,
-        onnx_form=partial(extremes.extreme, word="ReduceMax"),
+        native_arrays=native.largest,
+        speed=speeds.extreme_cost,
+        onnx_form=partial(extremes.extreme, op_type="ReduceMax"),
     ),
-    _reduced(
+    _reduction_row(
         name="ReduceMinimum",
-        schema=_schema("ReduceMinimum", _AXES, _KEEPDIMS),
-        meaning=partial(_extreme, False),
+        schema=_build_schema("ReduceMinimum", _AXES, _KEEPDIMS),
+        meaning=partial(_compute_extreme, False),
         bits=Bits.ONCE,
         derivative=slopes.EXTREME,
-        native_whole=native.smallest,
-        speed=speeds.extreme,
-        onnx_form=partial(extremes.extreme, word="ReduceMin"),
+        native_arrays=native.smallest,
+        speed=speeds.extreme_cost,
+        onnx_form=partial(extremes.extreme, op_type="ReduceMin"),
     ),
-    _place_row("ArgMaximum", True, running.extreme_position_writer(largest=True, nan_wins=True)),
-    _place_row("ArgMinimum", False, running.extreme_position_writer(largest=False, nan_wins=True)),
+    _arg_extreme_row(
+        "ArgMaximum", True, running.extreme_position_writer(largest=True, nan_wins=True)
+    ),
+    _arg_extreme_row(
+        "ArgMinimum", False, running.extreme_position_writer(largest=False, nan_wins=True)
+    ),
 )
 
 NAN_UNAWARE_KERNELS = {"ArgMaximum": "ArgMax", "ArgMinimum": "ArgMin"}

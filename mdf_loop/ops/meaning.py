@@ -32,10 +32,10 @@ def evaluate(
 
     Attributes keep the precision of the model: 0.1 is not rounded to 0.10000000149.
     """
-    own = row_of(op_type).meaning
+    row_meaning = row_of(op_type).meaning
     with np.errstate(all="ignore"):
-        if own is not None:
-            row_outputs = own(*arrays, **attributes)
+        if row_meaning is not None:
+            row_outputs = row_meaning(*arrays, **attributes)
             outputs = row_outputs if isinstance(row_outputs, tuple) else (row_outputs,)
             outputs = outputs[:n_outputs]
             return [np.asarray(o) if isinstance(o, np.generic) else o for o in outputs]
@@ -44,48 +44,52 @@ def evaluate(
         types = tuple(None if a is None else (dtype_name(a), np.shape(a)) for a in arrays)
         opset = opset_of(op_type, types, attributes)
         dtypes = tuple(None if entry is None else entry[0] for entry in types)
-        text = _node_text(op_type, dtypes, n_outputs, attributes) if attributes else b""
-        numbers = exact_numbers(op_type, attributes) if attributes else ()
-        exact = tuple((k, _hashable(v)) for k, v in numbers)
-        reference_outputs = _reference_function(op_type, dtypes, n_outputs, text, exact, opset)(
-            *arrays
+        serialized_node = (
+            _serialize_node(op_type, dtypes, n_outputs, attributes) if attributes else b""
         )
+        exact_attributes = exact_numbers(op_type, attributes) if attributes else ()
+        hashable_attributes = tuple((k, _to_hashable(v)) for k, v in exact_attributes)
+        reference_outputs = _load_reference_function(
+            op_type, dtypes, n_outputs, serialized_node, hashable_attributes, opset
+        )(*arrays)
     # Some implementations return all outputs.
     return [np.asarray(array) for array in reference_outputs[:n_outputs]]
 
 
-def _node_text(
+def _serialize_node(
     op_type: str, types: tuple[str | None, ...], n_outputs: int, attributes: Mapping[str, Any]
 ) -> bytes:
     """Return the serialized ONNX node of an operation."""
     node = node_of(op_type, [dtype is not None for dtype in types], n_outputs, attributes)
-    text: bytes = node.SerializeToString(deterministic=True)
-    return text
+    serialized: bytes = node.SerializeToString(deterministic=True)
+    return serialized
 
 
-def _hashable(value: Any) -> Any:
+def _to_hashable(value: Any) -> Any:
     return value if np.ndim(value) == 0 else tuple(value)
 
 
 @functools.lru_cache(maxsize=4096)
-def _reference_function(
+def _load_reference_function(
     op_type: str,
     types: tuple[str | None, ...],
     n_outputs: int,
-    text: bytes,
-    exact: tuple[tuple[str, Any], ...],
+    serialized_node: bytes,
+    exact_attributes: tuple[tuple[str, Any], ...],
     opset: int,
 ) -> Callable[..., Sequence[Data]]:
-    """Return onnx's reference function of the serialized node `text`, with the float attributes `exact`.
+    """Return onnx's reference function of a serialized node, with float attributes in full precision.
 
-    `text` is empty if there are no attributes. The function is called without onnx's evaluator, which would double
-    the time.
+    `serialized_node` is empty if there are no attributes. The function is called without onnx's evaluator, which
+    would double the time.
     """
     from onnx.reference import (
         ReferenceEvaluator,  # This import reads all schemas of ONNX, which many runs do not need.
     )
 
-    node = onnx.NodeProto.FromString(text or _node_text(op_type, types, n_outputs, {}))
+    node = onnx.NodeProto.FromString(
+        serialized_node or _serialize_node(op_type, types, n_outputs, {})
+    )
     inputs = [
         helper.make_tensor_value_info(f"i{k}", element_type(dtype), None)
         for k, dtype in enumerate(types)
@@ -97,7 +101,7 @@ def _reference_function(
     (reference_node,) = ReferenceEvaluator(
         helper.make_model(graph, opset_imports=imports)
     ).rt_nodes_
-    for name, value in exact:
+    for name, value in exact_attributes:
         setattr(reference_node, name, value)
     run: Callable[..., Sequence[Data]] = reference_node.run
     return run

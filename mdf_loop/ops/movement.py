@@ -32,33 +32,33 @@ from mdf_loop.ops.opset_changes import opset_of_reduction, part_count_as_attribu
 from mdf_loop.ops.registry import Bits, Row, always, never
 
 
-def _first(op: Op) -> Sequence[int]:
+def _first_position(op: Op) -> Sequence[int]:
     return (0,)
 
 
-def _all(op: Op) -> Sequence[int]:
+def _all_positions(op: Op) -> Sequence[int]:
     return range(len(op.inputs))
 
 
-def _data_and_filling(op: Op) -> Sequence[int]:
+def _data_and_fill_value_positions(op: Op) -> Sequence[int]:
     return range(0, len(op.inputs), 2)[:2]
 
 
 def _one_hot(index: Array, depth: Array, values: Array, axis: int = -1) -> Array:
     """Return OneHot: `on` at the index along a new axis and `off` elsewhere; negative indices count from the end."""
     extent = int(np.ravel(depth)[0])
-    positions = np.asarray(index).astype(np.int64)
-    positions = np.where(positions < 0, positions + extent, positions)
+    indices = np.asarray(index).astype(np.int64)
+    indices = np.where(indices < 0, indices + extent, indices)
     off, on = values
-    rank = positions.ndim + 1
-    places = np.arange(extent).reshape(extent, *(1,) * (rank - 1 - axis % rank))
-    is_on = np.expand_dims(positions, axis % rank) == places
+    rank = indices.ndim + 1
+    axis_positions = np.arange(extent).reshape(extent, *(1,) * (rank - 1 - axis % rank))
+    is_on = np.expand_dims(indices, axis % rank) == axis_positions
     return np.asarray(np.where(is_on, on, off), values.dtype)
 
 
-_copied = partial(Row, moves=_first, bits=Bits.FIXED)
-_indexed = partial(_copied, has_kernel=known_kernels.for_indexed_dtypes(NUMBERS_AND_BOOL))
-_counted = partial(Row, bits=Bits.FIXED, never_negative=always)
+_copy_row = partial(Row, moves=_first_position, bits=Bits.FIXED)
+_indexed_row = partial(_copy_row, has_kernel=known_kernels.indexed_data_has(NUMBERS_AND_BOOL))
+_nonnegative_row = partial(Row, bits=Bits.FIXED, never_negative=always)
 
 
 def _pad(
@@ -73,15 +73,15 @@ def _pad(
     Raises:
         RunError: the mode `reflect` needs more elements than an axis has.
     """
-    along = np.arange(x.ndim) if axes is None else np.asarray(axes) % max(1, x.ndim)
-    ends = np.zeros((x.ndim, 2), np.int64)
-    ends[along] = np.reshape(pads, (2, -1)).T
-    sides = zip(x.shape, *np.maximum(-ends, 0).T.tolist(), strict=True)
-    cropped = x[tuple(slice(before, extent - after) for extent, before, after in sides)]
-    if mode == "reflect" and np.any(ends >= np.maximum(cropped.shape, 1)[:, np.newaxis]):
+    padded_axes = np.arange(x.ndim) if axes is None else np.asarray(axes) % max(1, x.ndim)
+    axis_pads = np.zeros((x.ndim, 2), np.int64)
+    axis_pads[padded_axes] = np.reshape(pads, (2, -1)).T
+    crops = zip(x.shape, *np.maximum(-axis_pads, 0).T.tolist(), strict=True)
+    cropped = x[tuple(slice(before, extent - after) for extent, before, after in crops)]
+    if mode == "reflect" and np.any(axis_pads >= np.maximum(cropped.shape, 1)[:, np.newaxis]):
         raise RunError("onnx::Pad reflects more elements than the axis has")
-    filling = {} if mode != "constant" or value is None else {"constant_values": value.item()}
-    padded: Array = np.pad(cropped, np.maximum(ends, 0).tolist(), mode, **filling)  # type: ignore[call-overload]
+    fill_options = {} if mode != "constant" or value is None else {"constant_values": value.item()}
+    padded: Array = np.pad(cropped, np.maximum(axis_pads, 0).tolist(), mode, **fill_options)  # type: ignore[call-overload]
     return padded
 
 
@@ -93,14 +93,14 @@ def _slice(
     steps: Array | None = None,
 ) -> Array:
     """Return the elements that ONNX's Slice selects; the bounds of backward slices differ from Python's."""
-    places = range(len(starts)) if axes is None else axes.tolist()
+    sliced_axes = range(len(starts)) if axes is None else axes.tolist()
     strides = [1] * len(starts) if steps is None else steps.tolist()
-    parts = [slice(None)] * x.ndim
+    axis_slices = [slice(None)] * x.ndim
     for axis, start, end, step in zip(
-        places, np.ravel(starts).tolist(), np.ravel(ends).tolist(), strides, strict=True
+        sliced_axes, np.ravel(starts).tolist(), np.ravel(ends).tolist(), strides, strict=True
     ):
-        parts[axis] = _axis_slice(x.shape[axis], start, end, step)
-    selected: Array = x[tuple(parts)]
+        axis_slices[axis] = _axis_slice(x.shape[axis], start, end, step)
+    selected: Array = x[tuple(axis_slices)]
     return selected
 
 
@@ -115,13 +115,13 @@ def _axis_slice(extent: int, start: int, end: int, step: int) -> slice:
 
 def _gather_nd(data: Array, indices: Array, batch_dims: int = 0) -> Array:
     """Return GatherND: `data[batch, *indices[batch, k]]`, with the correct shape even for an empty batch."""
-    batch, own = indices.shape[:batch_dims], (1,) * (indices.ndim - 1 - batch_dims)
-    members = tuple(grid.reshape(*batch, *own) for grid in np.indices(batch))
-    elements: Array = np.asarray(data)[(*members, *np.moveaxis(indices, -1, 0))]
+    batch, index_ones = indices.shape[:batch_dims], (1,) * (indices.ndim - 1 - batch_dims)
+    batch_indices = tuple(grid.reshape(*batch, *index_ones) for grid in np.indices(batch))
+    elements: Array = np.asarray(data)[(*batch_indices, *np.moveaxis(indices, -1, 0))]
     return elements
 
 
-def _refuse_outside(x: Array, indices: Array, axis: int) -> None:
+def _check_indices(x: Array, indices: Array, axis: int) -> None:
     count = x.shape[axis]
     if indices.size and not -count <= indices.min() <= indices.max() < count:
         raise IndexError(f"an index is not on axis {axis}, which has {count} elements")
@@ -133,24 +133,24 @@ def _gather(x: Array, indices: Array, axis: int = 0) -> Array:
     Raises:
         IndexError: an index is out of range, which numpy does not check for empty rows.
     """
-    _refuse_outside(x, indices, axis)
+    _check_indices(x, indices, axis)
     return np.asarray(np.take(x, indices, axis))
 
 
 def _gather_elements(x: Array, indices: Array, axis: int = 0) -> Array:
     """Return GatherElements; unlike in onnx's reference, indices may have smaller extents than the data."""
-    _refuse_outside(x, indices, axis)
-    places: list[Array] = [*np.indices(indices.shape, sparse=True)]
-    places[axis] = indices
-    elements: Array = x[tuple(places)]
+    _check_indices(x, indices, axis)
+    index_arrays: list[Array] = [*np.indices(indices.shape, sparse=True)]
+    index_arrays[axis] = indices
+    elements: Array = x[tuple(index_arrays)]
     return elements
 
 
 def _has_wrong_text_gather(op: Op) -> bool:
     """Return True for Gather of strings, whose kernel copies only the first string of each row."""
     shape = op.inputs[0].shape if op.inputs[0] else None
-    last = shape is not None and op.attributes.get("axis", 0) in (-1, len(shape) - 1)
-    return first_dtype(op) == "string" and not last
+    is_last_axis = shape is not None and op.attributes.get("axis", 0) in (-1, len(shape) - 1)
+    return first_dtype(op) == "string" and not is_last_axis
 
 
 def _has_failing_half_scatter(op: Op) -> bool:
@@ -159,168 +159,168 @@ def _has_failing_half_scatter(op: Op) -> bool:
 
 
 SHAPE_QUERIES = (
-    _counted(
+    _nonnegative_row(
         name="Shape",
-        by_shape=True,
-        native_whole=shaping.shape,
+        reads_only_shapes=True,
+        native_arrays=shaping.shape,
         may_fail=never,
-        has_kernel=known_kernels.for_dtypes(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
         batched=shapes.shape,
     ),
-    _counted(
+    _nonnegative_row(
         name="Size",
-        by_shape=True,
-        native_whole=shaping.size,
+        reads_only_shapes=True,
+        native_arrays=shaping.size,
         may_fail=never,
-        has_kernel=known_kernels.for_dtypes(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
         batched=shapes.size,
     ),
-    _indexed(
+    _indexed_row(
         name="Reshape",
         derivative=moving.RESHAPED,
-        in_order=True,
-        native_whole=shaping.reshape,
+        keeps_order=True,
+        native_arrays=shaping.reshape,
         may_fail=unless_shape_and_values_known(1),
         batched=shapes.reshape,
     ),
-    _copied(
+    _copy_row(
         name="Flatten",
         derivative=moving.RESHAPED,
-        in_order=True,
-        native_whole=shaping.flatten,
+        keeps_order=True,
+        native_arrays=shaping.flatten,
         may_fail=never,
         batched=shapes.flatten,
     ),
-    _indexed(
+    _indexed_row(
         name="Squeeze",
         derivative=moving.RESHAPED,
-        in_order=True,
-        native_whole=shaping.squeeze,
+        keeps_order=True,
+        native_arrays=shaping.squeeze,
         may_fail=unless_shape_and_values_known(1),
         batched=shapes.squeeze,
     ),
-    _indexed(
+    _indexed_row(
         name="Unsqueeze",
         derivative=moving.RESHAPED,
-        in_order=True,
-        native_whole=shaping.unsqueeze,
+        keeps_order=True,
+        native_arrays=shaping.unsqueeze,
         may_fail=unless_values_known(1),
         batched=shapes.unsqueeze,
     ),
-    _copied(
+    _copy_row(
         name="Transpose",
         speed=speeds.TRANSPOSED,
         derivative=moving.TRANSPOSE,
-        native_whole=shaping.transpose,
+        native_arrays=shaping.transpose,
         may_fail=never,
-        has_kernel=known_kernels.for_dtypes(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
         batched=shapes.transpose,
     ),
 )
 
 ARRANGING = (
-    _copied(
+    _copy_row(
         name="Concat",
         derivative=moving.CONCAT,
-        moves=_all,
-        native_whole=shaping.concatenate,
+        moves=_all_positions,
+        native_arrays=shaping.concatenate,
         may_fail=never,
-        has_kernel=known_kernels.for_dtypes(NUMBERS_AND_BOOL),
+        has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
         batched=shapes.concat,
     ),
-    _indexed(
+    _indexed_row(
         name="Split",
         derivative=moving.SPLIT,
         decomposition=decomposing.split,
         may_fail=unless_shape_and_values_known(1),
-        batched=reductions.along_axis,
+        batched=reductions.apply_along_axis,
         newer_forms=((18, part_count_as_attribute),),
     ),
-    _indexed(
+    _indexed_row(
         name="Slice",
         derivative=moving.SLICE,
         meaning=_slice,
-        native_whole=shaping.slice_axes,
+        native_arrays=shaping.slice_axes,
         may_fail=has_invalid_slice,
         batched=shapes.slice_,
     ),
-    _indexed(
+    _indexed_row(
         name="Expand",
         derivative=moving.EXPAND,
-        in_order=True,
-        native_whole=shaping.expand,
+        keeps_order=True,
+        native_arrays=shaping.expand,
         may_fail=unless_shape_and_values_known(1),
         batched=shapes.expand,
     ),
-    _indexed(
+    _indexed_row(
         name="Tile", derivative=moving.TILE, may_fail=unless_values_known(1), batched=shapes.tile
     ),
-    _copied(
+    _copy_row(
         name="Pad",
         derivative=moving.PAD,
-        moves=_data_and_filling,
+        moves=_data_and_fill_value_positions,
         meaning=_pad,
         may_fail=unless_shape_and_values_known(1, 3),
         batched=shapes.pad,
     ),
-    _copied(
+    _copy_row(
         name="CenterCropPad",
         derivative=moving.CENTER_CROP_PAD,
         may_fail=unless_shape_and_values_known(1),
         batched=shapes.center_crop_pad,
     ),
-    _copied(
+    _copy_row(
         name="Trilu",
         derivative=moving.SELF_TRANSPOSED,
         may_fail=unless_values_known(1),
-        as_signed=True,
-        batched=products.last_two_axes,
+        uint64_as_int64=True,
+        batched=products.apply_to_last_two_axes,
     ),
-    _copied(
+    _copy_row(
         name="DepthToSpace",
         may_fail=may_mismatch_unknown_extent,
-        batched=rows.row_by_row,
+        batched=rows.apply_to_rows,
         decomposition=decomposing.depth_to_space,
     ),
-    _copied(
+    _copy_row(
         name="SpaceToDepth",
         may_fail=may_mismatch_unknown_extent,
-        batched=rows.row_by_row,
+        batched=rows.apply_to_rows,
         decomposition=decomposing.space_to_depth,
     ),
-    _copied(name="ReverseSequence", derivative=moving.SELF_TRANSPOSED),
+    _copy_row(name="ReverseSequence", derivative=moving.SELF_TRANSPOSED),
 )
 
 _VARYING_SHAPE = "the shape of its result would differ from value to value"
 
 SELECTING = (
-    _indexed(
+    _indexed_row(
         name="Gather",
         meaning=_gather,
         derivative=choices.GATHER,
-        native_whole=native_selection.gather,
+        native_arrays=native_selection.gather,
         may_fail=has_index_outside,
-        for_cuda=cuda_replacements.checked_index,
+        for_cuda=cuda_replacements.check_index,
         wrong_kernel=_has_wrong_text_gather,
         batched=selection.gather,
         decomposition=text.gather,
     ),
-    _indexed(
+    _indexed_row(
         name="GatherElements",
         derivative=choices.GATHER_ELEMENTS,
-        native_whole=positions.gather_elements,
+        native_arrays=positions.gather_elements,
         meaning=_gather_elements,
         may_fail=has_index_outside,
-        for_cuda=cuda_replacements.checked_index,
-        batched=selection.elements,
+        for_cuda=cuda_replacements.check_index,
+        batched=selection.apply_to_elements,
     ),
-    _indexed(
+    _indexed_row(
         name="GatherND",
         derivative=choices.GATHER_ND,
-        native_whole=positions.gather_nd,
+        native_arrays=positions.gather_nd,
         meaning=_gather_nd,
         may_fail=has_index_tuple_outside,
-        for_cuda=cuda_replacements.checked_index_tuple,
+        for_cuda=cuda_replacements.check_index_tuple,
         batched=selection.gather_nd,
     ),
     Row(
@@ -328,13 +328,13 @@ SELECTING = (
         exact_integers=True,
         speed=speeds.COPIED,
         derivative=choices.SCATTER_ELEMENTS,
-        native_whole=positions.scatter_elements,
+        native_arrays=positions.scatter_elements,
         may_fail=has_index_outside,
-        for_cuda=cuda_replacements.checked_index,
-        has_kernel=known_kernels.for_indexed_dtypes(NUMBERS_AND_BOOL),
+        for_cuda=cuda_replacements.check_index,
+        has_kernel=known_kernels.indexed_data_has(NUMBERS_AND_BOOL),
         wrong_kernel=_has_failing_half_scatter,
         opset=opset_of_reduction,
-        batched=selection.elements,
+        batched=selection.apply_to_elements,
     ),
     Row(
         name="ScatterND",
@@ -342,14 +342,14 @@ SELECTING = (
         speed=speeds.COPIED,
         derivative=choices.SCATTER_ND,
         batched=selection.scatter_nd,
-        native_whole=positions.scatter_nd,
+        native_arrays=positions.scatter_nd,
         may_fail=has_index_tuple_outside,
-        for_cuda=cuda_replacements.checked_index_tuple,
-        has_kernel=known_kernels.for_indexed_dtypes(NUMBERS_AND_BOOL),
+        for_cuda=cuda_replacements.check_index_tuple,
+        has_kernel=known_kernels.indexed_data_has(NUMBERS_AND_BOOL),
         wrong_kernel=_has_failing_half_scatter,
         opset=opset_of_reduction,
     ),
-    _copied(
+    _copy_row(
         name="Compress",
         derivative=choices.COMPRESS,
         may_fail=unless_shape_and_values_known(1),
@@ -361,8 +361,8 @@ SELECTING = (
         bits=Bits.ONCE,
         exact_integers=True,
         may_fail=has_too_few_elements,
-        has_kernel=known_kernels.for_indexed_dtypes(NUMBERS),
-        batched=reductions.along_axis,
+        has_kernel=known_kernels.indexed_data_has(NUMBERS),
+        batched=reductions.apply_along_axis,
     ),
     Row(
         name="Unique",
@@ -371,7 +371,7 @@ SELECTING = (
         may_fail=never,
         not_batched=_VARYING_SHAPE,
     ),
-    _counted(
+    _nonnegative_row(
         name="NonZero",
         may_fail=never,
         not_batched=_VARYING_SHAPE,
@@ -384,7 +384,7 @@ GENERATING = (
     Row(
         name="ConstantOfShape",
         bits=Bits.FIXED,
-        native_whole=filling.fill_constant,
+        native_arrays=filling.fill_constant,
         may_fail=unless_values_known(0),
         not_batched=_VARYING_SHAPE,
     ),
@@ -392,7 +392,7 @@ GENERATING = (
         name="Range",
         derivative=moving.RANGE,
         exact_integers=True,  # The kernel adds the step repeatedly, which rounds floats.
-        native_whole=filling.write_range,
+        native_arrays=filling.write_range,
         may_fail=unless_values_known(0, 1, 2),
         not_batched=_VARYING_SHAPE,
     ),
@@ -407,7 +407,7 @@ GENERATING = (
         name="OneHot",
         bits=Bits.ONCE,  # For a depth of 0, kernels and decomposition differ.
         may_fail=unless_values_known(1),
-        batched=reductions.along_axis,
+        batched=reductions.apply_along_axis,
         decomposition=decomposing.one_hot,
         meaning=_one_hot,
     ),

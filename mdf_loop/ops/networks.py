@@ -11,7 +11,7 @@ from mdf_loop.ir import Array
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops import known_kernels, speeds
 from mdf_loop.ops.batching import reductions, rows
-from mdf_loop.ops.costs import convolution as window
+from mdf_loop.ops.costs import convolution_work
 from mdf_loop.ops.decompositions import (
     columns,
     convolution,
@@ -28,11 +28,11 @@ from mdf_loop.ops.recurrent_meaning import recurrent_meaning
 from mdf_loop.ops.registry import Bits, Row, Type
 from mdf_loop.ops.roi_align_regions import regions_fault
 
-_by_row = partial(Row, may_fail=may_mismatch_unknown_extent, batched=rows.row_by_row)
-_exact = partial(Row, small_matters=True)
+_rowwise_row = partial(Row, may_fail=may_mismatch_unknown_extent, batched=rows.apply_to_rows)
+_quantized_row = partial(Row, needs_narrow_dtype=True)
 
 
-def _type_of_first(
+def _infer_same_type(
     inputs: Sequence[Type | None], attributes: Mapping[str, Any], known: Mapping[int, Array]
 ) -> Sequence[Type]:
     """Return the type of the first operand as the type of the result, which ONNX's inference does not infer."""
@@ -43,51 +43,51 @@ def _type_of_first(
 
 
 WINDOWS = (
-    _by_row(
+    _rowwise_row(
         name="Conv",
-        work=window,
-        speed=speeds.convolution,
+        work=convolution_work,
+        speed=speeds.convolution_cost,
         decomposition=convolution.conv,
         # Its sums overflow or not, depending on whether the weights are constant (onnxruntime 1.32).
-        wrong_kernel=known_kernels.for_first_dtype({"float16"}),
+        wrong_kernel=known_kernels.first_operand_has({"float16"}),
     ),
-    _by_row(name="ConvTranspose", decomposition=convolution.conv_transpose),
-    _by_row(name="MaxPool", derivative=slopes.MAX_POOL, bits=Bits.ONCE),
-    _by_row(name="AveragePool", decomposition=pooling.average_pool),
-    _by_row(name="LpPool", derivative=slopes.LP_POOL, decomposition=pooling.lp_pool),
-    _by_row(name="GlobalAveragePool", decomposition=pooling.global_average_pool),
-    _by_row(name="GlobalMaxPool", bits=Bits.ONCE, decomposition=pooling.global_max_pool),
-    _by_row(
+    _rowwise_row(name="ConvTranspose", decomposition=convolution.conv_transpose),
+    _rowwise_row(name="MaxPool", derivative=slopes.MAX_POOL, bits=Bits.ONCE),
+    _rowwise_row(name="AveragePool", decomposition=pooling.average_pool),
+    _rowwise_row(name="LpPool", derivative=slopes.LP_POOL, decomposition=pooling.lp_pool),
+    _rowwise_row(name="GlobalAveragePool", decomposition=pooling.global_average_pool),
+    _rowwise_row(name="GlobalMaxPool", bits=Bits.ONCE, decomposition=pooling.global_max_pool),
+    _rowwise_row(
         name="GlobalLpPool", derivative=slopes.GLOBAL_LP_POOL, decomposition=pooling.global_lp_pool
     ),
-    Row(name="DeformConv", work=window),
+    Row(name="DeformConv", work=convolution_work),
     Row(name="Col2Im", may_fail=unless_values_known(1, 2), decomposition=columns.columns_to_image),
     Row(name="MaxUnpool", decomposition=selection.max_unpool),
 )
 
 NORMALIZATIONS = (
-    _by_row(
+    _rowwise_row(
         name="BatchNormalization",
         decomposition=normalization.batch_normalization,
         # y is wrong if no operation reads the running moments (onnxruntime 1.32).
         wrong_kernel=lambda op: bool(op.attributes.get("training_mode")),
     ),
-    _by_row(name="InstanceNormalization", decomposition=normalization.instance_normalization),
-    _by_row(name="LRN", decomposition=normalization.local_response_normalization),
+    _rowwise_row(name="InstanceNormalization", decomposition=normalization.instance_normalization),
+    _rowwise_row(name="LRN", decomposition=normalization.local_response_normalization),
     Row(
         name="LayerNormalization",
         speed=speeds.NORMALIZATION,
         may_fail=may_mismatch_unknown_extent,
-        batched=reductions.along_axis,
+        batched=reductions.apply_along_axis,
         decomposition=normalization.layer_normalization,
     ),
-    Row(name="GroupNormalization", derivative=slopes.GROUP_NORMALIZATION, types=_type_of_first),
+    Row(name="GroupNormalization", derivative=slopes.GROUP_NORMALIZATION, types=_infer_same_type),
     Row(
         name="MeanVarianceNormalization",
         derivative=slopes.MEAN_VARIANCE,
         may_fail=may_mismatch_unknown_extent,
         decomposition=normalization.mean_variance_normalization,
-        types=_type_of_first,
+        types=_infer_same_type,
     ),
 )
 
@@ -97,13 +97,13 @@ RECURRENT = (
     # The error at run time is "LSTM operator does not support double yet", and so for GRU.
     Row(
         name="LSTM",
-        wrong_kernel=known_kernels.for_first_dtype({"float64"}),
+        wrong_kernel=known_kernels.first_operand_has({"float64"}),
         decomposition=recurrent.recurrent,
         meaning=partial(recurrent_meaning, "LSTM"),
     ),
     Row(
         name="GRU",
-        wrong_kernel=known_kernels.for_first_dtype({"float64"}),
+        wrong_kernel=known_kernels.first_operand_has({"float64"}),
         decomposition=recurrent.recurrent,
         meaning=partial(recurrent_meaning, "GRU"),
     ),
@@ -130,11 +130,11 @@ IMAGES = (
 )
 
 QUANTIZED = (
-    _exact(name="QuantizeLinear"),
-    _exact(name="DequantizeLinear"),
+    _quantized_row(name="QuantizeLinear"),
+    _quantized_row(name="DequantizeLinear"),
     Row(name="DynamicQuantizeLinear"),
-    _exact(name="QLinearConv"),
-    _exact(name="ConvInteger"),
+    _quantized_row(name="QLinearConv"),
+    _quantized_row(name="ConvInteger"),
 )
 
 ROWS = (*WINDOWS, *NORMALIZATIONS, *RECURRENT, *LOSSES, *IMAGES, *QUANTIZED)

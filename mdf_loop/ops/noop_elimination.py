@@ -15,20 +15,20 @@ from mdf_loop.ops.decompositions.build_helpers import operand
 NOOP_MOVES = ("Identity", "Slice", "Expand")
 """Operations that return their first operand unchanged if they do not move or repeat elements."""
 
-_NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
+_NEUTRAL_OPERANDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
 """Neutral second operands of arithmetic operations."""
 
 
-def possibly_unchanged(op: Op, constant_of: Callable[[Value], Array | None]) -> Value | None:
+def removable_operand(op: Op, constant_of: Callable[[Value], Array | None]) -> Value | None:
     """Return the operand that ONNX Runtime may substitute for the result of an operation, or None."""
     if op.op_type in NOOP_MOVES:
         return operand(op)
-    if op.op_type not in _NEUTRAL:
+    if op.op_type not in _NEUTRAL_OPERANDS:
         return None
     left, right = operand(op, 0), operand(op, 1)
     pairs = [(left, right), (right, left)] if op.op_type in ("Add", "Mul") else [(left, right)]
-    for other, constant in pairs:
+    for kept_operand, constant in pairs:
         array = constant_of(constant)
-        if array is not None and bool(np.all(array == _NEUTRAL[op.op_type])):
-            return other
+        if array is not None and bool(np.all(array == _NEUTRAL_OPERANDS[op.op_type])):
+            return kept_operand
     return None

@@ -15,10 +15,10 @@ from mdf_loop.errors import UnknownFunctionError
 from mdf_loop.ir import OPSET, Op, Value
 from mdf_loop.ir.types import TypeAttribute, onnx_type_text, type_proto, wrong_kind_error
 from mdf_loop.ops.opset import opset_of_op, schemas_by_opset
-from mdf_loop.ops.registry import row_of, title
+from mdf_loop.ops.registry import qualified_name, row_of
 
 
-def fits_a_file(op_type: str, attributes: Mapping[str, Any]) -> bool:
+def are_exact_in_float32(op_type: str, attributes: Mapping[str, Any]) -> bool:
     """Return True if all float attributes are exact in float32, the dtype in which ONNX files store them."""
     numbers = [value for _, value in exact_numbers(op_type, attributes)]
     return all(np.array_equal(np.float32(n), np.float64(n)) for n in numbers)
@@ -27,7 +27,9 @@ def fits_a_file(op_type: str, attributes: Mapping[str, Any]) -> bool:
 def exact_numbers(op_type: str, attributes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Return the float attributes of an operation in full precision; a serialized node rounds them to float32."""
     kinds = (defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.FLOATS)
-    return tuple((k, v) for k, v in attributes.items() if _formal(op_type, k).type in kinds)
+    return tuple(
+        (k, v) for k, v in attributes.items() if _attribute_definition(op_type, k).type in kinds
+    )
 
 
 def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs.OpSchema:
@@ -39,18 +41,18 @@ def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs
     Raises:
         UnknownFunctionError: ONNX has no operation of this name; the hint suggests a similar name.
     """
-    own = row_of(op_type).schema
-    if own is not None:
-        return own
-    known = _signatures(op_type)
-    if not known:
-        raise _unknown(op_type)
-    fits = (
+    row_schema = row_of(op_type).schema
+    if row_schema is not None:
+        return row_schema
+    signatures = _signatures(op_type)
+    if not signatures:
+        raise _unknown_operator_error(op_type)
+    matching_schemas = (
         s
-        for s, signature_names, max_inputs in known
+        for s, signature_names, max_inputs in signatures
         if n_inputs <= max_inputs and signature_names.issuperset(names)
     )
-    return next(fits, known[0][0])
+    return next(matching_schemas, signatures[0][0])
 
 
 @functools.cache
@@ -63,11 +65,11 @@ def _signatures(op_type: str) -> Sequence[tuple[defs.OpSchema, frozenset[str], i
 
 
 @functools.cache
-def with_operand(op_type: str, name: str) -> defs.OpSchema | None:
+def schema_with_input(op_type: str, name: str) -> defs.OpSchema | None:
     """Return the schema of the first supported opset in which an operation has an input of this name, or None."""
-    own = row_of(op_type).schema
-    known = () if own is not None else schemas_by_opset(op_type).values()
-    return next((s for s in known if name in {formal.name for formal in s.inputs}), None)
+    row_schema = row_of(op_type).schema
+    onnx_schemas = () if row_schema is not None else schemas_by_opset(op_type).values()
+    return next((s for s in onnx_schemas if name in {formal.name for formal in s.inputs}), None)
 
 
 def schema_of(op: Op) -> defs.OpSchema:
@@ -77,29 +79,29 @@ def schema_of(op: Op) -> defs.OpSchema:
 
 def optional_outputs(op: Op) -> tuple[bool, ...]:
     """Return one bool for each output of an operation: True if the schema allows a node to omit the output."""
-    formals = schema_of(op).outputs
+    schema_outputs = schema_of(op).outputs
     optional = defs.OpSchema.FormalParameterOption.Optional
-    last = len(formals) - 1
-    return tuple(formals[min(k, last)].option == optional for k, _ in enumerate(op.outputs))
+    last = len(schema_outputs) - 1
+    return tuple(schema_outputs[min(k, last)].option == optional for k, _ in enumerate(op.outputs))
 
 
 def schema_at(op_type: str, opset: int) -> defs.OpSchema:
     """Return the schema of an operation at an opset, or at the first later opset that has the operation."""
-    own = row_of(op_type).schema
-    if own is not None:
-        return own
-    known = schemas_by_opset(op_type)
-    if not known:
-        raise _unknown(op_type)
-    return known[max((v for v in known if v <= opset), default=min(known))]
+    row_schema = row_of(op_type).schema
+    if row_schema is not None:
+        return row_schema
+    schemas = schemas_by_opset(op_type)
+    if not schemas:
+        raise _unknown_operator_error(op_type)
+    return schemas[max((v for v in schemas if v <= opset), default=min(schemas))]
 
 
-def _unknown(op_type: str) -> UnknownFunctionError:
-    same = [name for name in operator_names() if name.lower() == op_type.lower()]
-    close = same or difflib.get_close_matches(op_type, operator_names(), n=1)
+def _unknown_operator_error(op_type: str) -> UnknownFunctionError:
+    equal_names = [name for name in operator_names() if name.lower() == op_type.lower()]
+    similar_names = equal_names or difflib.get_close_matches(op_type, operator_names(), n=1)
     return UnknownFunctionError(
         f"ONNX has no operator '{op_type}' in opset {OPSET} or later",
-        hint=f"did you mean 'onnx::{close[0]}'?" if close else "",
+        hint=f"did you mean 'onnx::{similar_names[0]}'?" if similar_names else "",
     )
 
 
@@ -110,7 +112,7 @@ def operator_names() -> tuple[str, ...]:
     return tuple(name for name in sorted(names) if schemas_by_opset(name))
 
 
-def _formal(op_type: str, name: str) -> defs.OpSchema.Attribute:
+def _attribute_definition(op_type: str, name: str) -> defs.OpSchema.Attribute:
     """Return the definition of an attribute in the first schema that has the attribute."""
     return schema(op_type, (name,)).attributes[name]
 
@@ -122,9 +124,9 @@ def attribute(op_type: str, attributes: Mapping[str, Any], name: str) -> Any:
     """
     if name in attributes:
         return attributes[name]
-    default = _formal(op_type, name).default_value
-    value = helper.get_attribute_value(default) if default.name else None
-    return value.decode() if isinstance(value, bytes) else value
+    default = _attribute_definition(op_type, name).default_value
+    decoded_default = helper.get_attribute_value(default) if default.name else None
+    return decoded_default.decode() if isinstance(decoded_default, bytes) else decoded_default
 
 
 @functools.cache
@@ -134,8 +136,10 @@ def default_attributes(op_type: str, opset: int) -> Mapping[str, Any]:
     onnx's inference ignores some defaults, such as `onesided` of STFT. So a node for type inference contains all
     default values.
     """
-    formals = schema_at(op_type, opset).attributes.values()
-    defaults = [formal.default_value for formal in formals if formal.default_value.name]
+    attribute_definitions = schema_at(op_type, opset).attributes.values()
+    defaults = [
+        formal.default_value for formal in attribute_definitions if formal.default_value.name
+    ]
     return {default.name: helper.get_attribute_value(default) for default in defaults}
 
 
@@ -156,8 +160,8 @@ def node_of(
     """Return an ONNX node with inputs i0, i1, ... (except absent ones) and outputs o0, o1, ...."""
     names = [f"i{k}" if is_present else "" for k, is_present in enumerate(present)]
     node = helper.make_node(op_type, names, [f"o{k}" for k in range(n_outputs)])
-    plain = {key: attribute_value(value) for key, value in attributes.items()}
-    node.attribute.extend(attribute_protos(op_type, plain))
+    onnx_attributes = {key: attribute_value(value) for key, value in attributes.items()}
+    node.attribute.extend(attribute_protos(op_type, onnx_attributes))
     return node
 
 
@@ -173,14 +177,14 @@ def attribute_protos(op_type: str, attributes: Mapping[str, Any]) -> Iterator[on
 def list_type(op_type: str, name: str) -> int:
     """Return the ONNX type of a list attribute from the newest schema that has the attribute; default: integers."""
     schemas = [s for s in defs.get_all_schemas_with_history() if s.name == op_type and not s.domain]
-    newest = max((s for s in schemas if name in s.attributes), key=_since, default=None)
+    newest = max((s for s in schemas if name in s.attributes), key=_first_opset, default=None)
     if newest is None:
         return int(onnx.AttributeProto.INTS)
     kind: Any = newest.attributes[name].type  # The stub of onnx lacks the enumeration type.
     return int(kind.value)
 
 
-def _since(schema: defs.OpSchema) -> int:
+def _first_opset(schema: defs.OpSchema) -> int:
     return int(schema.since_version)
 
 
@@ -190,29 +194,32 @@ def refuse_wrong_kinds(op_type: str, inputs: Sequence[Value | None]) -> None:
     Raises:
         OperandError: the message names the value and the hint suggests a conversion.
     """
-    kinds = _kinds(op_type, len(inputs))
+    kinds = _accepted_kinds(op_type, len(inputs))
     for k, value in enumerate(inputs):
         if value is None or not kinds:
             continue
-        allowed = kinds[min(k, len(kinds) - 1)]
-        if onnx_type_text(value.dtype).partition("(")[0] not in allowed:
-            formals = schema(op_type, n_inputs=len(inputs)).inputs
-            name = formals[min(k, len(formals) - 1)].name
-            raise wrong_kind_error(value, f"'{name}' of {title(op_type)}", allowed)
+        accepted_kinds = kinds[min(k, len(kinds) - 1)]
+        if onnx_type_text(value.dtype).partition("(")[0] not in accepted_kinds:
+            schema_inputs = schema(op_type, n_inputs=len(inputs)).inputs
+            name = schema_inputs[min(k, len(schema_inputs) - 1)].name
+            raise wrong_kind_error(value, f"'{name}' of {qualified_name(op_type)}", accepted_kinds)
 
 
-def _kinds(op_type: str, n_inputs: int) -> tuple[frozenset[str], ...]:
-    own = row_of(op_type).schema
-    return _kinds_of(own) if own is not None else _onnx_kinds(op_type, n_inputs)
+def _accepted_kinds(op_type: str, n_inputs: int) -> tuple[frozenset[str], ...]:
+    row_schema = row_of(op_type).schema
+    return (
+        _kinds_of(row_schema) if row_schema is not None else _cached_onnx_kinds(op_type, n_inputs)
+    )
 
 
 @functools.cache
-def _onnx_kinds(op_type: str, n_inputs: int) -> tuple[frozenset[str], ...]:
+def _cached_onnx_kinds(op_type: str, n_inputs: int) -> tuple[frozenset[str], ...]:
     return _kinds_of(schema(op_type, n_inputs=n_inputs))
 
 
 def _kinds_of(signature: defs.OpSchema) -> tuple[frozenset[str], ...]:
     """Return the kinds that each input accepts, among `tensor`, `seq` and `optional`."""
     return tuple(
-        frozenset(word.partition("(")[0] for word in formal.types) for formal in signature.inputs
+        frozenset(onnx_type.partition("(")[0] for onnx_type in schema_input.types)
+        for schema_input in signature.inputs
     )

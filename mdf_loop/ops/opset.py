@@ -24,7 +24,7 @@ from mdf_loop.ops.registry import Type, names, row_of
 IR_VERSION = 8
 """ONNX IR version of files at the base opset."""
 
-NEWEST = 20
+NEWEST_PREFERRED_OPSET = 20
 """Newest opset for operations that an older opset can express; from 21 on, some releases run Loop on the CPU only.
 
 A newer operation has a row if it cannot be decomposed into older ones.
@@ -35,18 +35,20 @@ A newer operation has a row if it cannot be decomposed into older ones.
 def schemas_by_opset(op_type: str) -> Mapping[int, defs.OpSchema]:
     """Return all schemas of an ONNX operator, by the first supported opset of each schema."""
     schemas: dict[int, defs.OpSchema] = {}
-    for version in _versions():
+    for version in _supported_opsets():
         try:
             schema = defs.get_schema(op_type, version, "")
         except defs.SchemaError:
             continue
         if not schema.deprecated:
             schemas.setdefault(max(schema.since_version, OPSET), schema)
-    is_supported = min(schemas, default=NEWEST) <= NEWEST or op_type in names()
+    is_supported = (
+        min(schemas, default=NEWEST_PREFERRED_OPSET) <= NEWEST_PREFERRED_OPSET or op_type in names()
+    )
     return schemas if is_supported else {}
 
 
-def _versions() -> range:
+def _supported_opsets() -> range:
     return range(OPSET, defs.onnx_opset_version() + 1)
 
 
@@ -56,7 +58,7 @@ def opset_of(op_type: str, inputs: Sequence[Type | None], attributes: Mapping[st
     if row.schema is not None:
         return OPSET
     dtypes = tuple(None if entry is None else entry[0] for entry in inputs)
-    return _lowest(op_type, dtypes, tuple(attributes), row.opset(inputs, attributes))
+    return _find_lowest_opset(op_type, dtypes, tuple(attributes), row.opset(inputs, attributes))
 
 
 def opset_of_op(op: Op) -> int:
@@ -67,16 +69,19 @@ def opset_of_op(op: Op) -> int:
 
 def opset_of_all(ops: Iterable[Operation]) -> int:
     """Return the lowest opset that has all operations, including those of bodies."""
-    own = (opset_of_op(operation) for operation in walk(ops) if isinstance(operation, Op))
-    return max(own, default=OPSET)
+    opsets = (opset_of_op(operation) for operation in walk(ops) if isinstance(operation, Op))
+    return max(opsets, default=OPSET)
 
 
 def encode_at_opset(op: Op, opset: int) -> tuple[Sequence[Array | None], Mapping[str, Any]]:
     """Return the encoding of an operation at an opset: additional constant inputs, and attributes."""
-    newer = row_of(op.op_type).newer_forms
-    own = opset_of_op(op) if newer else opset
-    form = next((form for since, form in newer if own < since <= opset), None)
-    return ((), op.attributes) if form is None else form(op)
+    newer_encodings = row_of(op.op_type).newer_forms
+    lowest_opset = opset_of_op(op) if newer_encodings else opset
+    encode = next(
+        (encode for first_opset, encode in newer_encodings if lowest_opset < first_opset <= opset),
+        None,
+    )
+    return ((), op.attributes) if encode is None else encode(op)
 
 
 def ir_version(opset: int) -> int:
@@ -87,15 +92,15 @@ def ir_version(opset: int) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _lowest(
-    op_type: str, dtypes: tuple[str | None, ...], names: tuple[str, ...], least: int
+def _find_lowest_opset(
+    op_type: str, dtypes: tuple[str | None, ...], names: tuple[str, ...], min_opset: int
 ) -> int:
     versions = list(schemas_by_opset(op_type))
-    for version, following in zip(versions, [*versions[1:], None], strict=True):
-        if following is not None and following <= least:
+    for version, next_version in zip(versions, [*versions[1:], None], strict=True):
+        if next_version is not None and next_version <= min_opset:
             continue
         if _accepts(schemas_by_opset(op_type)[version], dtypes, names):
-            return max(version, least)
+            return max(version, min_opset)
     return versions[0] if versions else OPSET
 
 
@@ -103,8 +108,9 @@ def _accepts(schema: defs.OpSchema, dtypes: tuple[str | None, ...], names: tuple
     """Return True if a schema accepts these input dtypes and has these attributes."""
     if len(dtypes) > schema.max_input or not set(names) <= set(schema.attributes):
         return False
-    formals = schema.inputs
+    schema_inputs = schema.inputs
     return all(
-        dtype is None or onnx_type_text(dtype) in formals[min(k, len(formals) - 1)].types
+        dtype is None
+        or onnx_type_text(dtype) in schema_inputs[min(k, len(schema_inputs) - 1)].types
         for k, dtype in enumerate(dtypes)
     )

@@ -21,18 +21,18 @@ from mdf_loop.ir import Array
 MIN_TERMS_IN_PARTS = 16
 """Minimum number of terms of a sum in parts."""
 
-PARTS = 8
+N_PARTS = 8
 """Number of partial sums of a sum in parts."""
 
 
-def is_together(axes: Sequence[int]) -> bool:
+def are_adjacent(axes: Sequence[int]) -> bool:
     """Return True if the sorted axes are adjacent."""
     return axes[-1] - axes[0] + 1 == len(axes)
 
 
-def is_in_parts(axes: Sequence[int], rank: int) -> bool:
+def is_summed_in_parts(axes: Sequence[int], rank: int) -> bool:
     """Return True if a long sum along the sorted axes is computed in eight parts."""
-    return axes[-1] == rank - 1 or not is_together(axes)
+    return axes[-1] == rank - 1 or not are_adjacent(axes)
 
 
 def ordered_sum(x: Array, axes: Sequence[int], *, keepdims: bool) -> Array:
@@ -49,15 +49,15 @@ def ordered_sum(x: Array, axes: Sequence[int], *, keepdims: bool) -> Array:
     counts = [math.prod(x.shape[axis] for axis in axes) for axes in (reduced_axes, other_axes)]
     rows = x.transpose(*reduced_axes, *other_axes).reshape(counts)
     if len(rows) < MIN_TERMS_IN_PARTS:
-        total = _one_by_one(rows)
-    elif is_in_parts(reduced_axes, x.ndim):
-        total = _in_parts(rows)
+        total = _sum_sequentially(rows)
+    elif is_summed_in_parts(reduced_axes, x.ndim):
+        total = _sum_in_parts(rows)
     else:  # ONNX Runtime starts from 0.0, which changes only a sum of -0.0.
-        total = _one_by_one(rows) + x.dtype.type(0 if counts[1] > 1 else -0.0)
+        total = _sum_sequentially(rows) + x.dtype.type(0 if counts[1] > 1 else -0.0)
     return np.asarray(total.reshape(shape))
 
 
-def _one_by_one(rows: Array) -> Array:
+def _sum_sequentially(rows: Array) -> Array:
     if not len(rows):
         return np.zeros(rows.shape[1:], rows.dtype)
     total = np.array(rows[0])
@@ -66,11 +66,11 @@ def _one_by_one(rows: Array) -> Array:
     return total
 
 
-def _in_parts(rows: Array) -> Array:
-    parts = np.zeros((PARTS, *rows.shape[1:]), rows.dtype)
-    for begin in range(0, len(rows), PARTS):
-        more = rows[begin : begin + PARTS]
-        parts[: len(more)] += more
+def _sum_in_parts(rows: Array) -> Array:
+    parts = np.zeros((N_PARTS, *rows.shape[1:]), rows.dtype)
+    for begin in range(0, len(rows), N_PARTS):
+        block = rows[begin : begin + N_PARTS]
+        parts[: len(block)] += block
     while len(parts) > 1:
         half = len(parts) // 2
         parts = parts[:half] + parts[half:]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-_OPERATORS = frozenset(
+_PACKING_OPERATORS = frozenset(
     {
         *("MatMul", "Gemm", "Conv", "ConvTranspose", "RNN", "GRU", "LSTM"),
         *("MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv"),
     }
 )
 
-_DTYPES = frozenset({"float32", "int8", "uint8"})
+_PACKED_DTYPES = frozenset({"float32", "int8", "uint8"})
 """Dtypes of the packed operands; there are no such kernels for float64."""
 
 
 def packs(op_type: str, dtype: str, rank: int) -> bool:
     """Return True if the kernel of an operator packs constant operands of this dtype and rank (`PrePack`, 1.32)."""
-    return op_type in _OPERATORS and dtype in _DTYPES and rank > 1
+    return op_type in _PACKING_OPERATORS and dtype in _PACKED_DTYPES and rank > 1

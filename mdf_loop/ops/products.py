@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdf_loop.ops import known_kernels, speeds
 from mdf_loop.ops.batching import products as batching
-from mdf_loop.ops.costs import product, summation
+from mdf_loop.ops.costs import einsum_work, product_work
 from mdf_loop.ops.decompositions import arithmetic
 from mdf_loop.ops.derivatives import products as slopes
 from mdf_loop.ops.einsum_equation import equation_fault
@@ -16,45 +16,45 @@ ROWS = (
     Row(
         name="MatMul",
         exact_integers=True,
-        speed=speeds.product,
+        speed=speeds.product_cost,
         derivative=slopes.MATMUL,
-        native_whole=native.matmul,
+        native_arrays=native.matmul,
         may_fail=never,
-        work=product,
-        typed_by_types=True,
-        has_kernel=known_kernels.for_dtypes(NUMBERS),
+        work=product_work,
+        types_ignore_values=True,
+        has_kernel=known_kernels.all_operands_have(NUMBERS),
         # The kernel fails for empty matrices (onnxruntime 1.32).
-        wrong_kernel=known_kernels.for_first_dtype({"uint64", "uint32"}),
-        as_signed=True,
+        wrong_kernel=known_kernels.first_operand_has({"uint64", "uint32"}),
+        uint64_as_int64=True,
         batched=batching.matmul,
     ),
     Row(
         name="Gemm",
         exact_integers=True,
-        speed=speeds.product,
+        speed=speeds.product_cost,
         derivative=slopes.GEMM,
         may_fail=never,
-        work=product,
+        work=product_work,
         batched=batching.gemm,
         decomposition=arithmetic.gemm,
     ),
     Row(
         name="Einsum",
         attribute_fault=equation_fault,
-        speed=speeds.product,
+        speed=speeds.product_cost,
         derivative=slopes.EINSUM,
         may_fail=never,
-        work=summation,
-        as_signed=True,
+        work=einsum_work,
+        uint64_as_int64=True,
         batched=batching.einsum,
     ),
     Row(
         name="Det",
         derivative=slopes.DET,
         may_fail=never,
-        batched=batching.last_two_axes,
+        batched=batching.apply_to_last_two_axes,
         decomposition=arithmetic.det,
     ),
-    Row(name="MatMulInteger", small_matters=True, work=product),
-    Row(name="QLinearMatMul", small_matters=True),
+    Row(name="MatMulInteger", needs_narrow_dtype=True, work=product_work),
+    Row(name="QLinearMatMul", needs_narrow_dtype=True),
 )

@@ -9,18 +9,18 @@ from functools import partial
 
 from mdf_loop.ops.registry import Row
 
-_drawn = partial(
+_random_row = partial(
     Row,
     random=True,
     not_batched="each of them would draw other random numbers than it draws alone",
 )
 
 ROWS = (
-    _drawn(name="Bernoulli"),
-    _drawn(name="Dropout"),
-    _drawn(name="Multinomial", not_decomposed="random draws have no composition"),
-    _drawn(name="RandomNormal"),
-    _drawn(name="RandomNormalLike"),
-    _drawn(name="RandomUniform"),
-    _drawn(name="RandomUniformLike"),
+    _random_row(name="Bernoulli"),
+    _random_row(name="Dropout"),
+    _random_row(name="Multinomial", not_decomposed="random draws have no composition"),
+    _random_row(name="RandomNormal"),
+    _random_row(name="RandomNormalLike"),
+    _random_row(name="RandomUniform"),
+    _random_row(name="RandomUniformLike"),
 )

@@ -12,7 +12,7 @@ from onnx import defs
 from mdf_loop import streams
 from mdf_loop.ir import Array, Op, Shape, Value
 from mdf_loop.ops.batching.elementwise import elementwise
-from mdf_loop.ops.costs import transcendental
+from mdf_loop.ops.costs import transcendental_work
 from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.ops.inference import infer
 from mdf_loop.ops.registry import Bits, Row, never
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
 
-def _types(
+def _infer_types(
     dtype: str,
     inputs: Sequence[tuple[str, Shape] | None],
     attributes: Mapping[str, Any],
@@ -33,7 +33,7 @@ def _types(
     return [(dtype, shape)]
 
 
-def _meaning(kind: str, counter: Array, key: Array) -> Array:
+def _compute_numbers(kind: str, counter: Array, key: Array) -> Array:
     return np.asarray(streams.KINDS[kind](streams.squares(counter, key)))
 
 
@@ -49,31 +49,31 @@ STREAM_DTYPES = {
 """Dtypes of random numbers by kind."""
 
 
-def _row(kind: str) -> Row:
+def _build_row(kind: str) -> Row:
     parameter = defs.OpSchema.FormalParameter
-    number = {"uint64": "tensor(uint64)", "float64": "tensor(double)"}[STREAM_DTYPES[kind]]
+    number_type = {"uint64": "tensor(uint64)", "float64": "tensor(double)"}[STREAM_DTYPES[kind]]
     schema = defs.OpSchema(
         kind,
         "mdf_loop.noise",
         1,
         inputs=[parameter("counter", "tensor(uint64)"), parameter("key", "tensor(uint64)")],
-        outputs=[parameter("number", number)],
+        outputs=[parameter("number", number_type)],
     )
     return Row(
         name=kind,
         schema=schema,
-        types=partial(_types, STREAM_DTYPES[kind]),
+        types=partial(_infer_types, STREAM_DTYPES[kind]),
         elementwise=True,
         bits=Bits.FIXED,
         may_fail=never,
         batched=elementwise,
-        work=transcendental,
-        meaning=partial(_meaning, kind),
+        work=transcendental_work,
+        meaning=partial(_compute_numbers, kind),
         decomposition=partial(_decompose, kind),
     )
 
 
-def _draw_types(
+def _infer_draw_types(
     inputs: Sequence[tuple[str, Shape] | None],
     attributes: Mapping[str, Any],
     known: Mapping[int, Array],
@@ -84,10 +84,10 @@ def _draw_types(
 _DRAW = Row(
     name="Draw",
     schema=defs.OpSchema("Draw", "mdf_loop.noise", 1),
-    types=_draw_types,
+    types=_infer_draw_types,
     random=True,
     not_decomposed="it is read as numbers of a stream",
 )
 """Row of `Draw`, the numbers of a site's next turn while a model is read; see `reading.draws`."""
 
-ROWS = (_DRAW, *map(_row, STREAM_DTYPES))
+ROWS = (_DRAW, *map(_build_row, STREAM_DTYPES))

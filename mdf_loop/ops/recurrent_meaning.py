@@ -23,7 +23,7 @@ def _softplus(x: Array) -> Any:
     return np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0)
 
 
-_FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
+_ACTIVATIONS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
     "relu": (lambda x: np.maximum(x, 0), ()),
     "tanh": (np.tanh, ()),
     "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), ()),
@@ -48,38 +48,40 @@ class _Layer(Struct, frozen=True):
     input_bias: Array
     recurrent_bias: Array
     peepholes: Sequence[Array]
-    about: Mapping[str, Any]
+    attributes: Mapping[str, Any]
 
 
 def _rnn_step(layer: _Layer, x: Array, hidden: Array) -> tuple[Array, ...]:
-    driven = x @ layer.weights.T + layer.input_bias
-    return (layer.functions[0](driven + hidden @ layer.recurrent.T + layer.recurrent_bias),)
+    input_sum = x @ layer.weights.T + layer.input_bias
+    return (layer.functions[0](input_sum + hidden @ layer.recurrent.T + layer.recurrent_bias),)
 
 
 def _gru_step(layer: _Layer, x: Array, hidden: Array) -> tuple[Array, ...]:
     f, g = layer.functions
-    update_x, reset_x, new_x = np.split(x @ layer.weights.T + layer.input_bias, 3, axis=-1)
-    rows, biases = np.split(layer.recurrent, 3), np.split(layer.recurrent_bias, 3)
-    update = f(update_x + hidden @ rows[0].T + biases[0])
-    reset = f(reset_x + hidden @ rows[1].T + biases[1])
-    if layer.about.get("linear_before_reset"):
-        memory = reset * (hidden @ rows[2].T + biases[2])
+    update_sum, reset_sum, candidate_sum = np.split(
+        x @ layer.weights.T + layer.input_bias, 3, axis=-1
+    )
+    recurrent_weights, biases = np.split(layer.recurrent, 3), np.split(layer.recurrent_bias, 3)
+    update_gate = f(update_sum + hidden @ recurrent_weights[0].T + biases[0])
+    reset_gate = f(reset_sum + hidden @ recurrent_weights[1].T + biases[1])
+    if layer.attributes.get("linear_before_reset"):
+        memory = reset_gate * (hidden @ recurrent_weights[2].T + biases[2])
     else:
-        memory = (reset * hidden) @ rows[2].T + biases[2]
-    return ((1 - update) * g(new_x + memory) + update * hidden,)
+        memory = (reset_gate * hidden) @ recurrent_weights[2].T + biases[2]
+    return ((1 - update_gate) * g(candidate_sum + memory) + update_gate * hidden,)
 
 
 def _lstm_step(layer: _Layer, x: Array, hidden: Array, cell: Array) -> tuple[Array, ...]:
     f, g, h = layer.functions
-    driven = x @ layer.weights.T + layer.input_bias
-    gates = driven + hidden @ layer.recurrent.T + layer.recurrent_bias
-    enter_gate, leave, forget, new = np.split(gates, 4, axis=-1)
-    entering = f(enter_gate + layer.peepholes[0] * cell)
-    retained = 1 - entering
-    if not layer.about.get("input_forget"):
-        retained = f(forget + layer.peepholes[2] * cell)
-    cell = retained * cell + entering * g(new)
-    return f(leave + layer.peepholes[1] * cell) * h(cell), cell
+    input_sum = x @ layer.weights.T + layer.input_bias
+    gates = input_sum + hidden @ layer.recurrent.T + layer.recurrent_bias
+    input_gate_sum, output_gate_sum, forget_gate_sum, candidate_sum = np.split(gates, 4, axis=-1)
+    input_gate = f(input_gate_sum + layer.peepholes[0] * cell)
+    forget_gate = 1 - input_gate
+    if not layer.attributes.get("input_forget"):
+        forget_gate = f(forget_gate_sum + layer.peepholes[2] * cell)
+    cell = forget_gate * cell + input_gate * g(candidate_sum)
+    return f(output_gate_sum + layer.peepholes[1] * cell) * h(cell), cell
 
 
 _CELLS: dict[str, tuple[Callable[..., tuple[Array, ...]], tuple[str, ...]]] = {
@@ -89,16 +91,16 @@ _CELLS: dict[str, tuple[Callable[..., tuple[Array, ...]], tuple[str, ...]]] = {
 }
 """Step functions and default activations, by operator."""
 
-_BACKWARDS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+_IS_BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
-def recurrent_meaning(op_type: str, *arrays: Array | None, **about: Any) -> tuple[Array, ...]:
+def recurrent_meaning(op_type: str, *arrays: Array | None, **attributes: Any) -> tuple[Array, ...]:
     """Compute the hidden states and the final states of RNN, GRU or LSTM.
 
     Args:
         op_type: RNN, GRU or LSTM.
         arrays: X `[time, batch, n]`, W, R, B, sequence_lens, initial_h, initial_c, P; None is absent.
-        about: the attributes.
+        **attributes: the attributes of the operator.
 
     Returns:
         Y `[time, direction, batch, hidden]`, Y_h `[direction, batch, hidden]`, and Y_c of an LSTM.
@@ -107,87 +109,101 @@ def recurrent_meaning(op_type: str, *arrays: Array | None, **about: Any) -> tupl
         UnsupportedError: an activation that ONNX does not have.
     """
     operands = [*arrays, *[None] * (8 - len(arrays))]
-    if about.get("layout"):
+    if attributes.get("layout"):
         operands = [
             a if a is None or k not in (0, 5, 6) else a.swapaxes(0, 1)
             for k, a in enumerate(operands)
         ]
-    directions = _BACKWARDS[_text(about.get("direction", "forward"))]
-    functions = _functions(op_type, about, len(directions))
-    runs = [
-        _direction(op_type, operands, functions[k], k, backwards, about)
+    directions = _IS_BACKWARD[_decode_text(attributes.get("direction", "forward"))]
+    functions = _read_activations(op_type, attributes, len(directions))
+    direction_results = [
+        _compute_direction(op_type, operands, functions[k], k, backwards, attributes)
         for k, backwards in enumerate(directions)
     ]
-    rows = np.stack([run[0] for run in runs], axis=1)
-    finals = [np.stack(states) for states in zip(*(run[1] for run in runs), strict=True)]
-    if about.get("layout"):
+    rows = np.stack([direction_result[0] for direction_result in direction_results], axis=1)
+    finals = [
+        np.stack(states)
+        for states in zip(
+            *(direction_result[1] for direction_result in direction_results), strict=True
+        )
+    ]
+    if attributes.get("layout"):
         return rows.transpose(2, 0, 1, 3), *(final.swapaxes(0, 1) for final in finals)
     return rows, *finals
 
 
-def _text(word: Any) -> str:
-    return word.decode() if isinstance(word, bytes) else str(word)
+def _decode_text(text: Any) -> str:
+    return text.decode() if isinstance(text, bytes) else str(text)
 
 
-def _functions(op_type: str, about: Mapping[str, Any], directions: int) -> list[list[Function]]:
+def _read_activations(
+    op_type: str, attributes: Mapping[str, Any], directions: int
+) -> list[list[Function]]:
     """Return the activation functions of each direction; `clip` bounds gate inputs, not the cell of an LSTM."""
     default_names = _CELLS[op_type][1]
-    names = [*(about.get("activations") or [*default_names] * directions)]
-    numbers = [[*(about.get(f"activation_{key}") or ())] for key in ("alpha", "beta")]
-    result = []
-    for place, name in enumerate(map(_text, names)):
-        if name.lower() not in _FUNCTIONS:
+    names = [*(attributes.get("activations") or [*default_names] * directions)]
+    remaining_parameters = [
+        [*(attributes.get(f"activation_{key}") or ())] for key in ("alpha", "beta")
+    ]
+    functions = []
+    for position, name in enumerate(map(_decode_text, names)):
+        if name.lower() not in _ACTIVATIONS:
             raise UnsupportedError(f"onnx::{op_type} has no activation '{name}'")
-        function, defaults = _FUNCTIONS[name.lower()]
+        function, defaults = _ACTIVATIONS[name.lower()]
         parameters = [
-            left.pop(0) if left else d for left, d in zip(numbers, defaults, strict=False)
+            values.pop(0) if values else d
+            for values, d in zip(remaining_parameters, defaults, strict=False)
         ]
-        limit = about.get("clip") if place % len(default_names) < 2 else None
-        result.append(_bounded(function, parameters, limit))
+        limit = attributes.get("clip") if position % len(default_names) < 2 else None
+        functions.append(_bind_activation(function, parameters, limit))
     return [
-        result[k * len(default_names) : (k + 1) * len(default_names)] for k in range(directions)
+        functions[k * len(default_names) : (k + 1) * len(default_names)] for k in range(directions)
     ]
 
 
-def _bounded(function: Callable[..., Any], own: Sequence[float], limit: float | None) -> Function:
+def _bind_activation(
+    function: Callable[..., Any], parameters: Sequence[float], limit: float | None
+) -> Function:
     def apply(x: Array) -> Array:
         x = x if limit is None else np.clip(x, -limit, limit)
-        return np.asarray(function(x, *(x.dtype.type(number) for number in own)), x.dtype)
+        return np.asarray(function(x, *(x.dtype.type(number) for number in parameters)), x.dtype)
 
     return apply
 
 
-def _direction(
+def _compute_direction(
     op_type: str,
     operands: Sequence[Any],
     functions: Sequence[Function],
     k: int,
     backwards: bool,
-    about: Mapping[str, Any],
+    attributes: Mapping[str, Any],
 ) -> tuple[Array, tuple[Array, ...]]:
     """Compute the hidden states and the final states of one direction; an ended sequence keeps its states."""
     x, weights, recurrent, biases, lengths, *initial, peepholes = operands
     hidden = recurrent.shape[-1]
-    zeros = np.zeros((2 * weights.shape[1],), x.dtype) if biases is None else biases[k]
-    peeps = np.zeros((3 * hidden,), x.dtype) if peepholes is None else peepholes[k]
-    entering, staying = np.split(zeros, 2)
-    gates = np.split(peeps, 3)
-    layer = _Layer(functions, weights[k], recurrent[k], entering, staying, gates, about)
-    times, batch = x.shape[:2]
-    counts = np.full(batch, times) if lengths is None else np.asarray(lengths)
-    states = tuple(
-        np.zeros((batch, hidden), x.dtype) if start is None else start[k]
-        for start in initial[: 2 if op_type == "LSTM" else 1]
+    direction_biases = np.zeros((2 * weights.shape[1],), x.dtype) if biases is None else biases[k]
+    direction_peepholes = np.zeros((3 * hidden,), x.dtype) if peepholes is None else peepholes[k]
+    input_bias, recurrent_bias = np.split(direction_biases, 2)
+    gate_peepholes = np.split(direction_peepholes, 3)
+    layer = _Layer(
+        functions, weights[k], recurrent[k], input_bias, recurrent_bias, gate_peepholes, attributes
     )
-    rows = np.zeros((times, batch, hidden), x.dtype)
-    members = np.arange(batch)
-    for time in range(times):
-        runs = time < counts
-        places = np.where(runs, counts - 1 - time if backwards else time, 0)
-        new = _CELLS[op_type][0](layer, x[places, members], *states)
+    n_times, batch_size = x.shape[:2]
+    counts = np.full(batch_size, n_times) if lengths is None else np.asarray(lengths)
+    states = tuple(
+        np.zeros((batch_size, hidden), x.dtype) if initial_state is None else initial_state[k]
+        for initial_state in initial[: 2 if op_type == "LSTM" else 1]
+    )
+    rows = np.zeros((n_times, batch_size, hidden), x.dtype)
+    members = np.arange(batch_size)
+    for time in range(n_times):
+        is_running = time < counts
+        time_indices = np.where(is_running, counts - 1 - time if backwards else time, 0)
+        next_states = _CELLS[op_type][0](layer, x[time_indices, members], *states)
         states = tuple(
-            np.where(runs[:, None], after, before)
-            for after, before in zip(new, states, strict=True)
+            np.where(is_running[:, None], after, before)
+            for after, before in zip(next_states, states, strict=True)
         )
-        rows[places[runs], members[runs]] = states[0][runs]
+        rows[time_indices[is_running], members[is_running]] = states[0][is_running]
     return rows, states

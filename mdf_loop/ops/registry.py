@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mdf_loop.ops.native.code import Arrays, Cell
     from mdf_loop.ops.speeds import Speed
 
-Known: TypeAlias = Callable[[Value | None], Array | None]
+KnownArrays: TypeAlias = Callable[[Value | None], Array | None]
 """Function that returns the array of a value if it is known at compile time, else None."""
 
 AttributeFault: TypeAlias = Callable[[Mapping[str, Any]], str]
@@ -38,9 +38,9 @@ AttributeFault: TypeAlias = Callable[[Mapping[str, Any]], str]
 OperandFault: TypeAlias = Callable[[Sequence[Data], Mapping[str, Any]], str]
 """Function that returns an error message for invalid operands, or an empty string."""
 
-Test: TypeAlias = Callable[[Op], bool]
-Fails: TypeAlias = Callable[[Op, Known], bool]
-ForCuda: TypeAlias = "Callable[[Builder, Op, Known], Value | None]"
+OperationTest: TypeAlias = Callable[[Op], bool]
+FailureRule: TypeAlias = Callable[[Op, KnownArrays], bool]
+ForCuda: TypeAlias = "Callable[[Builder, Op, KnownArrays], Value | None]"
 """Function that builds a replacement from other operations, or returns None if the CUDA kernel is right."""
 Moves: TypeAlias = Callable[[Op], Sequence[int]]
 """Function that returns the positions of the operands that an operation moves."""
@@ -77,13 +77,13 @@ Native: TypeAlias = "Callable[..., str]"
 It returns the register of the result.
 """
 
-NativeTogether: TypeAlias = "Callable[..., Sequence[str]]"
+NativeVectors: TypeAlias = "Callable[..., Sequence[str]]"
 """Function `form(code: Code, op, *operands)` that writes machine code for several vectors.
 
 Each operand is a list of the registers of these vectors.
 """
 
-NativeWhole: TypeAlias = "Callable[[Arrays, Op, Mapping[Value, Cell]], Cell]"
+NativeArrays: TypeAlias = "Callable[[Arrays, Op, Mapping[Value, Cell]], Cell]"
 """Function that writes machine code for an operation on whole arrays, given their cells."""
 
 
@@ -100,7 +100,7 @@ def never(op: Op, *_: Any) -> bool:
     return False
 
 
-def no_fault(attributes: Mapping[str, Any]) -> str:
+def no_attribute_fault(attributes: Mapping[str, Any]) -> str:
     """Return an empty string, because onnx's shape inference checks these attributes."""
     return ""
 
@@ -129,10 +129,10 @@ def count_elements(values: Sequence[Value]) -> int:
     """Return the total number of elements of several values, with unknown extents counted as 1."""
     total = 0
     for value in values:
-        size = 1
+        value_size = 1
         for extent in value.shape or ():
-            size *= extent if isinstance(extent, int) else 1
-        total += size
+            value_size *= extent if isinstance(extent, int) else 1
+        total += value_size
     return total
 
 
@@ -148,7 +148,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         elementwise: True for `y[k] = f(a[k], b[k], ...)` with broadcast operands.
         moves: positions of the operands whose elements, and zeros, are the only elements of the results;
             None if the operation does more than move elements.
-        in_order: True if the result has the elements of the first operand in their order, repeated as often
+        keeps_order: True if the result has the elements of the first operand in their order, repeated as often
             as they are broadcast.
         bits: degree to which the bits of the result are defined.
         converts_text: True if it converts numbers to text or text to numbers, which each runtime does in its
@@ -160,15 +160,15 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         for_cuda: builds a replacement where ONNX Runtime's CUDA kernel differs from the CPU kernel.
         never_negative: True if no result is below 0 or -0.0.
         random: True if each call draws other random numbers.
-        by_shape: True if it reads only the shapes of its operands.
+        reads_only_shapes: True if it reads only the shapes of its operands.
         work: lower bound of its time without the call, in microseconds.
         speed: its cost in a loop as machine code and by ONNX Runtime; None for the usual cost of its
             kind (see `native.cost`).
         has_kernel: True if ONNX Runtime is known to have a correct kernel; else the runtime is probed.
         wrong_kernel: True if ONNX Runtime's kernel loads, but fails or is wrong at run time.
-        small_matters: True if a narrow dtype is the purpose, so that no wider dtype may replace it.
-        as_signed: True if its bits for uint64 are those for int64.
-        typed_by_types: True if the types of its results do not depend on values of operands.
+        needs_narrow_dtype: True if a narrow dtype is the purpose, so that no wider dtype may replace it.
+        uint64_as_int64: True if its bits for uint64 are those for int64.
+        types_ignore_values: True if the types of its results do not depend on values of operands.
         batched: builds the operation for many runs at once.
         not_batched: reason why `batched` is missing, as the end of a sentence.
         decomposition: builds the operation from other operations, where there is no kernel.
@@ -179,8 +179,8 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         derivative: rule for tangents and cotangents; without one the decomposition is differentiated.
         native: writes elementwise machine code for the dtypes in `ops.native.code`. Without it, ONNX Runtime
             runs loops with this operation.
-        native_together: writes machine code for several vectors side by side, where that is cheaper.
-        native_whole: writes machine code for whole arrays.
+        native_vectors: writes machine code for several vectors side by side, where that is cheaper.
+        native_arrays: writes machine code for whole arrays.
         opset: lowest opset that has the operation, if ONNX's schemas do not tell.
         newer_forms: (opset, form) pairs, the encodings that changed with an opset.
         schema, types, meaning: all three for an operation that ONNX lacks. For an ONNX operation only a meaning
@@ -193,34 +193,34 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     name: str
     elementwise: bool = False
     moves: Moves | None = None
-    in_order: bool = False
+    keeps_order: bool = False
     bits: Bits = Bits.OPEN
     converts_text: bool = False
     exact_integers: bool = False
-    attribute_fault: AttributeFault = no_fault
+    attribute_fault: AttributeFault = no_attribute_fault
     operand_fault: OperandFault = no_operand_fault
-    may_fail: Fails = always
+    may_fail: FailureRule = always
     for_cuda: ForCuda | None = None
-    never_negative: Test = never
+    never_negative: OperationTest = never
     random: bool = False
-    by_shape: bool = False
+    reads_only_shapes: bool = False
     work: Work = element_work
     speed: Speed | None = None
-    has_kernel: Test = never
-    wrong_kernel: Test = never
-    small_matters: bool = False
-    as_signed: bool = False
-    typed_by_types: bool = False
+    has_kernel: OperationTest = never
+    wrong_kernel: OperationTest = never
+    needs_narrow_dtype: bool = False
+    uint64_as_int64: bool = False
+    types_ignore_values: bool = False
     batched: Batched | None = None
     not_batched: str = "there is no rule for it yet"
     decomposition: Decomposition | None = None
-    can_decompose: Test = always
+    can_decompose: OperationTest = always
     not_decomposed: str = ""
     onnx_form: Decomposition | None = None
     derivative: Derivative | None = None
     native: Native | None = None
-    native_together: NativeTogether | None = None
-    native_whole: NativeWhole | None = None
+    native_vectors: NativeVectors | None = None
+    native_arrays: NativeArrays | None = None
     opset: Opset = base_opset
     newer_forms: Sequence[tuple[int, Encode]] = ()
     schema: defs.OpSchema | None = None
@@ -254,10 +254,10 @@ def row_of(op_type: str) -> Row:
     return _ROWS.get(op_type) or Row(name=op_type)
 
 
-def title(op_type: str) -> str:
+def qualified_name(op_type: str) -> str:
     """Return the name of an operation in models and errors, such as `onnx::Tan` or `mdf_loop.signals::Cube`."""
-    own = row_of(op_type).schema
-    return f"{own.domain if own is not None and own.domain else 'onnx'}::{op_type}"
+    row_schema = row_of(op_type).schema
+    return f"{row_schema.domain if row_schema is not None and row_schema.domain else 'onnx'}::{op_type}"
 
 
 def names() -> Collection[str]:
@@ -279,7 +279,7 @@ def is_exact(op_type: str, operands: Iterable[Array | None], types: Iterable[Typ
     """Return True if every runtime computes the same bits for these operands and result types."""
     row = row_of(op_type)
     dtypes = (dtype_name(array) for array in operands if array is not None)
-    words = (*dtypes, *(dtype for dtype, _ in types))
+    all_dtypes = (*dtypes, *(dtype for dtype, _ in types))
     if row.bits is Bits.FIXED:
-        return not (row.converts_text and "string" in words)
-    return row.exact_integers and all(kind_of(word) in "iub" for word in words)
+        return not (row.converts_text and "string" in all_dtypes)
+    return row.exact_integers and all(kind_of(name) in "iub" for name in all_dtypes)

@@ -19,10 +19,10 @@ def regions_fault(arrays: Sequence[Data], attributes: Mapping[str, Any]) -> str:
     height, width = (int(attributes.get(f"output_{side}", 1)) for side in ("height", "width"))
     ratio = int(attributes.get("sampling_ratio", 0))
     if ratio > 0:
-        count = len(regions) * float(height) * width * ratio * ratio
+        n_samples = len(regions) * float(height) * width * ratio * ratio
     else:
         extents = np.abs(regions[:, 2:] - regions[:, :2]) * attributes.get("spatial_scale", 1.0)
-        count = float(np.sum((extents[:, 0] + width + 1) * (extents[:, 1] + height + 1)))
-    if count <= _MAX_SAMPLES:
+        n_samples = float(np.sum((extents[:, 0] + width + 1) * (extents[:, 1] + height + 1)))
+    if n_samples <= _MAX_SAMPLES:
         return ""
     return f"the regions of onnx::RoiAlign have more than {_MAX_SAMPLES} samples"

@@ -23,39 +23,39 @@ from mdf_loop.ops.registry import Bits, Row, never
 _Members = list[Array]
 
 
-def _insertion_position(
-    members: _Members, position: Array | None, places: int, default: int
+def _resolve_position(
+    members: _Members, position: Array | None, n_positions: int, default: int
 ) -> int:
     """Return a position of a sequence operator as an index from the start, or `default` if it is omitted.
 
     Raises:
-        RunError: the position is not below `places`, or is before the first member.
+        RunError: the position is not below `n_positions`, or is before the first member.
     """
     if position is None:
         return default
-    place = int(position.item())
-    if not -len(members) <= place < places:
-        raise RunError(f"there is no position {place} in a sequence of {len(members)}")
-    return place % len(members) if place < 0 else place
+    index = int(position.item())
+    if not -len(members) <= index < n_positions:
+        raise RunError(f"there is no position {index} in a sequence of {len(members)}")
+    return index % len(members) if index < 0 else index
 
 
-def _at(members: _Members, position: Array) -> Array:
-    return members[_insertion_position(members, position, len(members), 0)]
+def _member_at(members: _Members, position: Array) -> Array:
+    return members[_resolve_position(members, position, len(members), 0)]
 
 
-def _insert(members: _Members, member: Array, position: Array | None = None) -> _Members:
-    k = _insertion_position(members, position, len(members) + 1, len(members))
+def _insert_member(members: _Members, member: Array, position: Array | None = None) -> _Members:
+    k = _resolve_position(members, position, len(members) + 1, len(members))
     return [*members[:k], member, *members[k:]]
 
 
-def _erase(members: _Members, position: Array | None = None) -> _Members:
+def _erase_member(members: _Members, position: Array | None = None) -> _Members:
     if not members:
         raise RunError("nothing can be erased from an empty sequence")
-    k = _insertion_position(members, position, len(members), len(members) - 1)
+    k = _resolve_position(members, position, len(members), len(members) - 1)
     return [*members[:k], *members[k + 1 :]]
 
 
-def _joined(members: _Members, axis: int, new_axis: int = 0) -> Array:
+def _join_members(members: _Members, axis: int, new_axis: int = 0) -> Array:
     join = np.stack if new_axis else np.concatenate
     try:
         return join(members, axis=axis)
@@ -63,44 +63,48 @@ def _joined(members: _Members, axis: int, new_axis: int = 0) -> Array:
         raise RunError(f"the members of the sequence cannot be joined: {error}") from None
 
 
-def _split(array: Array, split: Array | None = None, axis: int = 0, keepdims: int = 1) -> _Members:
+def _split_array(
+    array: Array, split: Array | None = None, axis: int = 0, keepdims: int = 1
+) -> _Members:
     extent = array.shape[axis]
     if split is None:
         parts = np.split(array, extent, axis) if extent else []
         return parts if keepdims else [part.squeeze(axis) for part in parts]
     if split.ndim == 0:
-        ends = list(range(int(split), extent, int(split)))
+        bounds = list(range(int(split), extent, int(split)))
     else:
-        ends = np.cumsum(split)[:-1].tolist()
+        bounds = np.cumsum(split)[:-1].tolist()
         if split.sum() != extent or (split < 0).any():
             raise RunError(f"parts of {split.tolist()} do not make up an axis of {extent}")
-    return np.split(array, ends, axis)
+    return np.split(array, bounds, axis)
 
 
-def _held(value: Data) -> Data:
+def _require_present(value: Data) -> Data:
     if value is None:
         raise RunError("an optional value is taken that is absent")
     return value
 
 
-_moved = partial(Row, bits=Bits.FIXED)
+_sequence_row = partial(Row, bits=Bits.FIXED)
 
 ROWS = (
-    _moved(name="SequenceConstruct", may_fail=never, meaning=lambda *members: list(members)),
-    _moved(name="SequenceEmpty", may_fail=never, meaning=lambda dtype=None: []),
-    _moved(name="SequenceAt", meaning=_at),
-    _moved(name="SequenceInsert", may_fail=unless_values_known(2), meaning=_insert),
-    _moved(name="SequenceErase", meaning=_erase),
-    _moved(
+    _sequence_row(name="SequenceConstruct", may_fail=never, meaning=lambda *members: list(members)),
+    _sequence_row(name="SequenceEmpty", may_fail=never, meaning=lambda dtype=None: []),
+    _sequence_row(name="SequenceAt", meaning=_member_at),
+    _sequence_row(name="SequenceInsert", may_fail=unless_values_known(2), meaning=_insert_member),
+    _sequence_row(name="SequenceErase", meaning=_erase_member),
+    _sequence_row(
         name="SequenceLength",
         may_fail=never,
         meaning=lambda members: np.array(len(members), np.int64),
     ),
-    _moved(name="ConcatFromSequence", meaning=_joined),
-    _moved(name="SplitToSequence", decomposition=decomposing.split_to_sequence, meaning=_split),
-    _moved(name="Optional", may_fail=never, meaning=lambda value=None, type=None: value),
-    _moved(name="OptionalGetElement", meaning=_held),
-    _moved(
+    _sequence_row(name="ConcatFromSequence", meaning=_join_members),
+    _sequence_row(
+        name="SplitToSequence", decomposition=decomposing.split_to_sequence, meaning=_split_array
+    ),
+    _sequence_row(name="Optional", may_fail=never, meaning=lambda value=None, type=None: value),
+    _sequence_row(name="OptionalGetElement", meaning=_require_present),
+    _sequence_row(
         name="OptionalHasElement",
         may_fail=never,
         meaning=lambda value: np.array(value is not None),

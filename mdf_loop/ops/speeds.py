@@ -39,7 +39,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.costs import multiplications
+from mdf_loop.ops.costs import count_multiplications
 from mdf_loop.ops.registry import count_elements
 
 
@@ -62,19 +62,19 @@ Figures: TypeAlias = tuple[float, float, float, float]
 """Nanoseconds per element: machine code for float32, for float64, then ONNX Runtime for float32, for float64."""
 
 
-def _of(op: Op, figures: Figures, count: float) -> OperationCost:
-    k = int(op.outputs[0].dtype != "float32")
-    return OperationCost(figures[k] * count, figures[2 + k] * count)
+def _scale_figures(op: Op, figures: Figures, count: float) -> OperationCost:
+    dtype_index = int(op.outputs[0].dtype != "float32")
+    return OperationCost(figures[dtype_index] * count, figures[2 + dtype_index] * count)
 
 
 def per_element(figures: Figures) -> Speed:
     """Return a cost function with these figures for each element of the results of an operation."""
-    return lambda op: _of(op, figures, count_elements(op.outputs))
+    return lambda op: _scale_figures(op, figures, count_elements(op.outputs))
 
 
 def per_element_read(figures: Figures) -> Speed:
     """Return a cost function with these figures for each element of the first operand of an operation."""
-    return lambda op: _of(
+    return lambda op: _scale_figures(
         op, figures, count_elements([value for value in op.inputs[:1] if value is not None])
     )
 
@@ -88,41 +88,41 @@ COPIED = per_element((0.15, 0.33, 0.09, 0.2))
 TRANSPOSED = per_element((1.0, 1.9, 0.35, 2.0))
 SOFTMAX = per_element((0.0, 0.0, 0.5, 5.5))
 NORMALIZATION = per_element((0.0, 0.0, 0.8, 7.0))
-OTHER = per_element((1.5, 1.5, 2.0, 2.0))
-IN_ORDER = per_element((0.0, 0.0, 0.0, 0.0))
+OTHER_OPERATION = per_element((1.5, 1.5, 2.0, 2.0))
+ZERO_COST = per_element((0.0, 0.0, 0.0, 0.0))
 
-PLACE = per_element_read((5.2, 5.4, 1.0, 1.1))
+ARG_EXTREME = per_element_read((5.2, 5.4, 1.0, 1.1))
 
-_LAST_AXIS, _OTHER_AXES = (0.9, 1.1, 0.2, 0.3), (0.35, 0.7, 0.8, 1.0)
+_LAST_AXIS_FIGURES, _OTHER_AXES_FIGURES = (0.9, 1.1, 0.2, 0.3), (0.35, 0.7, 0.8, 1.0)
 
 
 _MAX_CACHED_ELEMENTS = 1 << 17
 """Maximum number of elements of a matrix that stays in a fast cache during vector-matrix products."""
 
-_MIN_FAST_ROWS, _MAX_NEAR_ELEMENTS = 8, 1 << 14
+_MIN_FAST_ROWS, _MAX_FAST_FACTOR_ELEMENTS = 8, 1 << 14
 """Limits beyond which a product takes as long as reading its right factor.
 
 The left factor has fewer rows than the first number. The right factor has more elements than the second.
 """
 
 
-def reduction(op: Op) -> OperationCost:
+def reduction_cost(op: Op) -> OperationCost:
     """Return the cost of a reduction along axes, such as a sum or a maximum."""
-    return per_element_read(_LAST_AXIS if _is_along_last(op) else _OTHER_AXES)(op)
+    return per_element_read(_LAST_AXIS_FIGURES if _is_along_last(op) else _OTHER_AXES_FIGURES)(op)
 
 
-def extreme(op: Op) -> OperationCost:
+def extreme_cost(op: Op) -> OperationCost:
     """Return the cost of a maximum or minimum that propagates nan."""
-    last, others = (0.9, 1.1, 1.0, 1.2), (0.3, 0.7, 1.8, 1.9)
-    return per_element_read(last if _is_along_last(op) else others)(op)
+    last_axis_figures, other_axes_figures = (0.9, 1.1, 1.0, 1.2), (0.3, 0.7, 1.8, 1.9)
+    return per_element_read(last_axis_figures if _is_along_last(op) else other_axes_figures)(op)
 
 
-def ordered_sum(op: Op) -> OperationCost:
+def ordered_sum_cost(op: Op) -> OperationCost:
     """Return the cost of an `OrderedSum`."""
-    last, others = (0.8, 1.0, 1.5, 4.5), (0.25, 0.5, 0.3, 0.5)
+    last_axis_figures, other_axes_figures = (0.8, 1.0, 1.5, 4.5), (0.25, 0.5, 0.3, 0.5)
     if count_elements(op.outputs) == 1:
-        last = (0.25, 0.45, 0.5, 0.5)
-    return per_element_read(last if _is_along_last(op) else others)(op)
+        last_axis_figures = (0.25, 0.45, 0.5, 0.5)
+    return per_element_read(last_axis_figures if _is_along_last(op) else other_axes_figures)(op)
 
 
 def _is_along_last(op: Op) -> bool:
@@ -132,25 +132,30 @@ def _is_along_last(op: Op) -> bool:
     return operand_extent == 1 or operand_extent != result_extent
 
 
-def product(op: Op) -> OperationCost:
+def product_cost(op: Op) -> OperationCost:
     """Return the cost of a matrix-matrix or vector-matrix product."""
-    count = multiplications(op)
-    left = [value for value in op.inputs[:1] if value is not None]
-    if count_elements(left) * count_elements(op.outputs) > count:
-        right = count_elements([value for value in op.inputs[1:] if value is not None])
-        is_read_slowly = right > _MAX_NEAR_ELEMENTS and count < _MIN_FAST_ROWS * right
-        figures = (0.12, 0.15, 0.06, 0.2) if is_read_slowly else (0.05, 0.085, 0.03, 0.07)
-        return _of(op, figures, count)
+    count = count_multiplications(op)
+    left_factors = [value for value in op.inputs[:1] if value is not None]
+    if count_elements(left_factors) * count_elements(op.outputs) > count:
+        n_right_elements = count_elements([value for value in op.inputs[1:] if value is not None])
+        exceeds_fast_limits = (
+            n_right_elements > _MAX_FAST_FACTOR_ELEMENTS
+            and count < _MIN_FAST_ROWS * n_right_elements
+        )
+        figures = (0.12, 0.15, 0.06, 0.2) if exceeds_fast_limits else (0.05, 0.085, 0.03, 0.07)
+        return _scale_figures(op, figures, count)
     fits_cache = count <= _MAX_CACHED_ELEMENTS
-    return _of(op, (0.04, 0.12, 0.045, 0.3) if fits_cache else (0.08, 0.19, 0.05, 0.4), count)
+    return _scale_figures(
+        op, (0.04, 0.12, 0.045, 0.3) if fits_cache else (0.08, 0.19, 0.05, 0.4), count
+    )
 
 
-def convolution(op: Op) -> OperationCost:
+def convolution_cost(op: Op) -> OperationCost:
     """Return the cost of a convolution, which is a matrix product of its windows."""
-    count = multiplications(op)
+    count = count_multiplications(op)
     shape = (None if op.inputs[1] is None else op.inputs[1].shape) or (1,)
     channels = max(shape[0], 1) if isinstance(shape[0], int) else 1
-    return _of(op, (0.0, 0.0, 0.026 + 0.26 / channels, 0.08 + 0.5 / channels), count)
+    return _scale_figures(op, (0.0, 0.0, 0.026 + 0.26 / channels, 0.08 + 0.5 / channels), count)
 
 
 def _last_extent(value: Value) -> int | str:

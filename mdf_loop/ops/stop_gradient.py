@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
 
-def _types(
+def _infer_types(
     inputs: Sequence[Type | None], attributes: Mapping[str, Any], known: Mapping[int, Array]
 ) -> list[Type]:
     (x,) = inputs
@@ -45,7 +45,7 @@ ROWS = (
             outputs=[defs.OpSchema.FormalParameter("y", "T")],
             type_constraints=[("T", _FLOATS, "numbers with a point")],
         ),
-        types=_types,
+        types=_infer_types,
         elementwise=True,
         bits=Bits.FIXED,
         may_fail=never,

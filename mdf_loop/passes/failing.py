@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from mdf_loop.ir import Array, Constant, Guard, Loop, Op, Operation, Value, bodies, walk
 from mdf_loop.ops import row_of
-from mdf_loop.ops.registry import Known, title
+from mdf_loop.ops.registry import KnownArrays, qualified_name
 
 
 def constant_lookup(ops: Iterable[Operation]) -> Callable[[Value | None], Array | None]:
@@ -20,7 +20,7 @@ def constant_lookup(ops: Iterable[Operation]) -> Callable[[Value | None], Array 
     return arrays.get
 
 
-def first_that_may_fail(ops: Iterable[Operation], known: Known) -> Operation | None:
+def first_that_may_fail(ops: Iterable[Operation], known: KnownArrays) -> Operation | None:
     """Return the first operation that may fail or may not terminate, or None if all operations are safe."""
     for operation in ops:
         if isinstance(operation, Op) and row_of(operation.op_type).may_fail(operation, known):
@@ -36,7 +36,7 @@ def first_that_may_fail(ops: Iterable[Operation], known: Known) -> Operation | N
     return None
 
 
-def can_execute_speculatively(operation: Operation, known: Known) -> bool:
+def can_execute_speculatively(operation: Operation, known: KnownArrays) -> bool:
     """Return True if an operation cannot fail, so that the program may execute it speculatively."""
     return first_that_may_fail((operation,), known) is None
 
@@ -44,7 +44,7 @@ def can_execute_speculatively(operation: Operation, known: Known) -> bool:
 def operation_name(operation: Operation) -> str:
     """Return the name of an operation for error messages."""
     if isinstance(operation, Op):
-        return title(operation.op_type)
+        return qualified_name(operation.op_type)
     if isinstance(operation, Guard):
         return f"the check '{operation.sentence}'"
     return "a constant" if isinstance(operation, Constant) else f"'{operation.name}'"

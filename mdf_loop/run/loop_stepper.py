@@ -16,8 +16,8 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
-from mdf_loop.emit.loop_node import ENDLESS
-from mdf_loop.emit.row_shapes import rows_differ
+from mdf_loop.emit.loop_node import MAX_TRIP_COUNT
+from mdf_loop.emit.row_shapes import build_row_shape_error
 from mdf_loop.ir import Array, Data, Recorded, Scanned, StopReason, Value, body_outputs, reads
 from mdf_loop.passes.segments.loop_segment import LoopSegment
 from mdf_loop.run.backend import Runnable
@@ -93,7 +93,7 @@ class LoopStepper:
     @property
     def total(self) -> int | None:
         """Total number of iterations, or None if a condition decides."""
-        if self.segment.loop.condition is not None or self._limit in (None, ENDLESS):
+        if self.segment.loop.condition is not None or self._limit in (None, MAX_TRIP_COUNT):
             return None
         return max(0, self._limit)
 
@@ -193,7 +193,7 @@ class LoopStepper:
             first = self._row_shapes.setdefault(recorded, shape)
             if shape != first:
                 name = recorded.name or recorded.row.name
-                raise rows_differ(
+                raise build_row_shape_error(
                     [name], str(list(first)), str(list(shape)), self.segment.loop.where
                 )
 

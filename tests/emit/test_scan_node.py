@@ -194,7 +194,7 @@ def test_more_iterations_than_the_limit_of_a_scan_run_as_a_loop() -> None:
 def test_files_and_other_providers_contain_no_scan() -> None:
     program = prepare(recording(), ONNXRUNTIME)
     assert "Scan" not in op_types(to_onnx(program).graph)
-    assert "Scan" not in op_types(SessionModel(program).on_cuda().graph)
+    assert "Scan" not in op_types(SessionModel(program).model_for_cuda().graph)
 
 
 def stops_early() -> Program:

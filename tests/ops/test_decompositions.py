@@ -17,7 +17,7 @@ from mdf_loop.ir import Input, Op, Output, Program, walk
 from mdf_loop.ops import row_of
 from mdf_loop.ops.kernels import has_kernel
 from mdf_loop.ops.meaning import evaluate
-from mdf_loop.ops.registry import rows, title
+from mdf_loop.ops.registry import qualified_name, rows
 from mdf_loop.pipeline import LEGAL, prepare
 from tests.ops.op_running import float32_run, legal_run, only_op, program_of, run
 from tests.ops.operator_samples import SAMPLES, WHOLE, F
@@ -74,7 +74,7 @@ def test_float64_is_run_decomposed_or_refused_by_name(op_type):
     if op_type == "Constant":  # Constant has no inputs.
         return
     op = only_op(program, op_type)
-    name = re.escape(title(op_type))
+    name = re.escape(qualified_name(op_type))
     refused = row_of(op_type).not_decomposed
     assert has_kernel(op) + bool(refused) == 1 or row_of(op_type).decomposition is not None
     if refused:

@@ -16,7 +16,7 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array, Op, Program, Value
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.ops import row_of
-from mdf_loop.ops.inference import _inferred, infer
+from mdf_loop.ops.inference import _infer_types, infer
 from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.onnx_schema import operator_names, schema
 from mdf_loop.ops.registry import (
@@ -256,7 +256,7 @@ def test_never_negative_results_have_no_sign_bit(name: str) -> None:
             assert numbers.dtype.kind != "f" or not np.signbit(numbers).any()
 
 
-@pytest.mark.parametrize("name", operations_with(lambda row: row.by_shape))
+@pytest.mark.parametrize("name", operations_with(lambda row: row.reads_only_shapes))
 def test_operations_by_shape_read_no_elements(name: str) -> None:
     first, second = (reference(name, operands(SAMPLES[name], "float64", seed)) for seed in (1, 2))
     assert first is not None
@@ -264,7 +264,7 @@ def test_operations_by_shape_read_no_elements(name: str) -> None:
     np.testing.assert_array_equal(first[0], second[0])
 
 
-@pytest.mark.parametrize("name", operations_with(lambda row: row.as_signed))
+@pytest.mark.parametrize("name", operations_with(lambda row: row.uint64_as_int64))
 def test_bits_of_uint64_are_those_of_int64(name: str) -> None:
     signed = operands(SAMPLES[name], "int64", seed=2)
     unsigned = [
@@ -280,14 +280,14 @@ def test_bits_of_uint64_are_those_of_int64(name: str) -> None:
 # --- types and failures ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", operations_with(lambda row: row.typed_by_types))
+@pytest.mark.parametrize("name", operations_with(lambda row: row.types_ignore_values))
 def test_types_do_not_depend_on_values(name: str) -> None:
     sample = SAMPLES[name]
     for dtype in accepted_dtypes(name, ("float64", "int64", "bool")):
         arrays = operands(sample, dtype)
         entries = [None if a is None else (dtype_name(a), a.shape) for a in arrays]
         known_arrays = {k: a for k, a in enumerate(arrays) if a is not None}
-        known_types = _inferred(name, entries, sample.attributes, known_arrays, sample.n_outputs)
+        known_types = _infer_types(name, entries, sample.attributes, known_arrays, sample.n_outputs)
         assert known_types == infer(name, entries, sample.attributes, {}, sample.n_outputs)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from mdf_loop.errors import OperandError, UnsupportedError
 from mdf_loop.ops import random_streams, row_of
-from mdf_loop.ops.registry import rows, title
+from mdf_loop.ops.registry import qualified_name, rows
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.pipeline import LEGAL, ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
@@ -122,7 +122,7 @@ def test_an_operator_without_a_rule_is_refused_by_name(op_type: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         batch(program, ["x0"])
     sentence = str(caught.value)
-    assert f"{title(op_type)} cannot be computed for many values at once" in sentence
+    assert f"{qualified_name(op_type)} cannot be computed for many values at once" in sentence
     assert "at $.here" in sentence
     assert "hint: run the values one after the other" in sentence
 

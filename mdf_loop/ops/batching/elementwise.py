@@ -13,14 +13,14 @@ from mdf_loop.ops.batching.scope import (
     Operand,
     Operands,
     operand_values,
-    optional,
+    optional_operand,
     present_operands,
-    required,
+    required_operand,
 )
 from mdf_loop.ops.build_helpers import kind
 from mdf_loop.ops.decompositions.build_helpers import constant_like
 
-MAX_UNREPEATED_ELEMENTS = 16
+MAX_PREBROADCAST_ELEMENTS = 16
 """Maximum number of elements of a run for which an operand is repeated before the operation (measured)."""
 
 
@@ -45,13 +45,15 @@ def _broadcast_operand(scope: BatchScope, x: Operand, shape: tuple[int | str, ..
     ONNX Runtime takes 10 ns for each repeated piece. So a run of few elements is repeated before the loop, or
     once for all operations that read it.
     """
-    extents = x.member.shape or ()
-    if not x.batched and all(extent == 1 for extent in extents):
+    operand_shape = x.member.shape or ()
+    if not x.batched and all(extent == 1 for extent in operand_shape):
         return scope.shared_element(x, len(shape))
-    known = tuple(extent for extent in shape if isinstance(extent, int))
-    narrow = len(known) == len(shape) and math.prod(known) <= MAX_UNREPEATED_ELEMENTS
-    if narrow and (not x.batched or (extents != shape and scope.is_outside(x))):
-        return scope.broadcast_to(x, known)
+    fixed_shape = tuple(extent for extent in shape if isinstance(extent, int))
+    is_small = (
+        len(fixed_shape) == len(shape) and math.prod(fixed_shape) <= MAX_PREBROADCAST_ELEMENTS
+    )
+    if is_small and (not x.batched or (operand_shape != shape and scope.is_outside(x))):
+        return scope.broadcast_to(x, fixed_shape)
     return scope.align_rank(x, len(shape))
 
 
@@ -62,29 +64,31 @@ def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
     An omitted bound is the last finite number of the dtype. A bound of nan has no effect.
     """
-    x = required(operands)
-    if not any(end.batched for end in present_operands(operands[1:])):
+    x = required_operand(operands)
+    if not any(bound_operand.batched for bound_operand in present_operands(operands[1:])):
         return scope.apply(op, *operand_values(operands))
     shape = x.member.shape or ()
-    result = x.value
+    clipped = x.value
     for op_type, position, limit in (("Less", 1, "min"), ("Greater", 2, "max")):
-        end = optional(operands, position)
-        if end is not None:
-            bound = _broadcast_operand(scope, end, shape)
-        elif kind(result) == "f":
-            bound = constant_like(scope.b, getattr(np.finfo(result.dtype), limit), result)
+        bound_operand = optional_operand(operands, position)
+        if bound_operand is not None:
+            bound = _broadcast_operand(scope, bound_operand, shape)
+        elif kind(clipped) == "f":
+            bound = constant_like(scope.b, getattr(np.finfo(clipped.dtype), limit), clipped)
         else:
             continue
-        result = scope.b.op("Where", scope.b.op(op_type, result, bound), bound, result)
-    return (result,)
+        clipped = scope.b.op("Where", scope.b.op(op_type, clipped, bound), bound, clipped)
+    return (clipped,)
 
 
 def prelu(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Apply PRelu to all runs; add the run axis to `x`, because PRelu broadcasts only the slope."""
-    x, slope = required(operands, 0), required(operands, 1)
+    x, slope = required_operand(operands, 0), required_operand(operands, 1)
     return scope.apply(op, scope.with_run_axis(x), scope.align_rank(slope, x.rank))
 
 
 def cast_like(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Cast the first operand of all runs to the dtype of the second operand."""
-    return scope.apply(op, scope.with_run_axis(required(operands, 0)), required(operands, 1).value)
+    return scope.apply(
+        op, scope.with_run_axis(required_operand(operands, 0)), required_operand(operands, 1).value
+    )

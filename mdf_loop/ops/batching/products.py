@@ -14,10 +14,10 @@ from mdf_loop.ops.batching.scope import (
     Operand,
     Operands,
     attribute,
-    optional,
+    batching_error,
+    optional_operand,
     present_operands,
-    refusal,
-    required,
+    required_operand,
 )
 from mdf_loop.ops.build_helpers import ints, rank, sum_of
 
@@ -32,18 +32,18 @@ def matmul(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 
     A product of two vectors is a sum, because ONNX Runtime takes 0.2 us for each matrix of a stack.
     """
-    a, c = required(operands, 0), required(operands, 1)
+    a, c = required_operand(operands, 0), required_operand(operands, 1)
     if a.batched and not c.batched and c.rank <= 2:
         return (scope.b.op("MatMul", a.value, c.value),)
     if c.batched and not a.batched and c.rank == 1 and a.rank <= 2:
-        return (scope.b.op("MatMul", c.value, _transposed(scope.b, a.value)),)
+        return (scope.b.op("MatMul", c.value, _transpose_matrix(scope.b, a.value)),)
     if a.rank == c.rank == 1 and a.member.dtype.startswith("float"):
         products = scope.b.op("Mul", a.value, c.value)
         return (sum_of(scope.b, products, (-1,)),)
     return (_multiply_stacks(scope, a, c),)
 
 
-def _transposed(b: Builder, matrix: Value) -> Value:
+def _transpose_matrix(b: Builder, matrix: Value) -> Value:
     """Return a matrix transposed and a vector unchanged."""
     return matrix if rank(matrix) < 2 else b.op("Transpose", matrix, perm=(1, 0))
 
@@ -51,42 +51,42 @@ def _transposed(b: Builder, matrix: Value) -> Value:
 def _multiply_stacks(scope: BatchScope, a: Operand, c: Operand) -> Value:
     b = scope.b
     n_axes = max(a.rank, c.rank, 2)
-    left = _as_matrix(scope, a, n_axes, -2)
-    right = _as_matrix(scope, c, n_axes, -1)
+    left = _reshape_to_matrix(scope, a, n_axes, -2)
+    right = _reshape_to_matrix(scope, c, n_axes, -1)
     product = b.op("MatMul", left, right)
-    extra = [axis for axis, x in ((-2, a), (-1, c)) if x.rank == 1]
-    return b.op("Squeeze", product, ints(b, *extra)) if extra else product
+    vector_axes = [axis for axis, x in ((-2, a), (-1, c)) if x.rank == 1]
+    return b.op("Squeeze", product, ints(b, *vector_axes)) if vector_axes else product
 
 
-def _as_matrix(scope: BatchScope, x: Operand, n_axes: int, axis: int) -> Value:
+def _reshape_to_matrix(scope: BatchScope, x: Operand, n_axes: int, axis: int) -> Value:
     """Return an operand with `n_axes` axes per run; a vector becomes a row (axis -2) or a column (axis -1)."""
     if x.rank > 1:
         return scope.align_rank(x, n_axes)
     b = scope.b
-    as_matrix = b.op("Unsqueeze", x.value, ints(b, axis))
+    matrix = b.op("Unsqueeze", x.value, ints(b, axis))
     if not x.batched or n_axes == 2:
-        return as_matrix
-    return b.op("Unsqueeze", as_matrix, ints(b, *range(1, n_axes - 1)))
+        return matrix
+    return b.op("Unsqueeze", matrix, ints(b, *range(1, n_axes - 1)))
 
 
 def gemm(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build `alpha * (A @ B) + beta * C` for all runs from separate operations."""
     b = scope.b
     factors = [
-        _transposed_operand(b, required(operands, k), attribute(op, name))
+        _transpose_operand(b, required_operand(operands, k), attribute(op, name))
         for k, name in enumerate(("transA", "transB"))
     ]
-    result = matmul(scope, op, factors)[0]
+    product = matmul(scope, op, factors)[0]
     alpha, beta = attribute(op, "alpha"), attribute(op, "beta")
-    result = _scale(b, result, alpha)
-    c = optional(operands, 2)
+    product = _scale(b, product, alpha)
+    c = optional_operand(operands, 2)
     if c is not None:
-        result = b.op("Add", result, _scale(b, scope.align_rank(c, 2), beta))
-    return (result,)
+        product = b.op("Add", product, _scale(b, scope.align_rank(c, 2), beta))
+    return (product,)
 
 
-def _transposed_operand(b: Builder, x: Operand, turned: int) -> Operand:
-    if not turned:
+def _transpose_operand(b: Builder, x: Operand, is_transposed: int) -> Operand:
+    if not is_transposed:
         return x
     perm = (0, 2, 1) if x.batched else (1, 0)
     return Operand(x.member, b.op("Transpose", x.value, perm=perm), x.batched)
@@ -99,25 +99,25 @@ def _scale(b: Builder, x: Value, factor: float) -> Value:
 def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build an Einsum for all runs; each batched term of the equation begins with a letter for the run axis."""
     equation = str(attribute(op, "equation")).replace(" ", "")
-    left, arrow, right = equation.partition("->")
+    operand_terms, arrow, result_term = equation.partition("->")
     if not arrow:
-        letters = left.replace("...", "").replace(",", "")
-        once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
-        right = ("..." if "..." in left else "") + "".join(once)
+        letters = operand_terms.replace("...", "").replace(",", "")
+        unrepeated_letters = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
+        result_term = ("..." if "..." in operand_terms else "") + "".join(unrepeated_letters)
     run_letter = next((c for c in string.ascii_letters if c not in equation), None)
     if run_letter is None:
-        raise refusal(op, "no letter is left for their axis")
+        raise batching_error(op, "no letter is left for their axis")
     terms = [
         run_letter + term if x.batched else term
-        for term, x in zip(left.split(","), present_operands(operands), strict=True)
+        for term, x in zip(operand_terms.split(","), present_operands(operands), strict=True)
     ]
-    equation = f"{','.join(terms)}->{run_letter}{right}"
+    equation = f"{','.join(terms)}->{run_letter}{result_term}"
     return scope.apply(op, *(x.value for x in present_operands(operands)), equation=equation)
 
 
-def last_two_axes(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+def apply_to_last_two_axes(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Apply an operation on the last two axes to all runs."""
-    x, *rest = present_operands(operands)
-    if any(part.batched for part in rest):
-        raise refusal(op, "each of them has its own diagonal")
-    return scope.apply(op, x.value, *(part.value for part in rest))
+    x, *other_operands = present_operands(operands)
+    if any(operand.batched for operand in other_operands):
+        raise batching_error(op, "each of them has its own diagonal")
+    return scope.apply(op, x.value, *(operand.value for operand in other_operands))

@@ -12,10 +12,10 @@ from mdf_loop.ops.batching.scope import (
     BatchScope,
     Operands,
     attribute,
-    behind_run_axis,
     operand_values,
     refuse_other_batched,
-    required,
+    required_operand,
+    shift_axis,
 )
 from mdf_loop.ops.build_helpers import ints
 
@@ -32,31 +32,31 @@ def reduce_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]
     refuse_other_batched(op, operands, 0)
     axes = scope.constant(op, operands, 1)
     if (axes is None or axes.size == 0) and attribute(op, "noop_with_empty_axes"):
-        return (scope.b.op("Identity", required(operands).value),)
+        return (scope.b.op("Identity", required_operand(operands).value),)
     return _reduce_axes(scope, op, operands, () if axes is None else axes.tolist())
 
 
 def _reduce_axes(scope: BatchScope, op: Op, operands: Operands, axes: Any) -> Sequence[Value]:
-    x = required(operands)
+    x = required_operand(operands)
     value, keepdims = x.value, attribute(op, "keepdims")
-    places = [behind_run_axis(axis) for axis in axes or range(-x.rank, 0)]
+    shifted_axes = [shift_axis(axis) for axis in axes or range(-x.rank, 0)]
     if not x.rank:  # A scalar equals its sum, but not its sum of squares.
-        value, places, keepdims = scope.b.op("Unsqueeze", value, ints(scope.b, 1)), [1], 0
+        value, shifted_axes, keepdims = scope.b.op("Unsqueeze", value, ints(scope.b, 1)), [1], 0
     if op.op_type == "ReduceSum":
-        return (scope.b.op(op.op_type, value, ints(scope.b, *places), keepdims=keepdims),)
-    return (scope.b.op(op.op_type, value, axes=tuple(places), keepdims=keepdims),)
+        return (scope.b.op(op.op_type, value, ints(scope.b, *shifted_axes), keepdims=keepdims),)
+    return (scope.b.op(op.op_type, value, axes=tuple(shifted_axes), keepdims=keepdims),)
 
 
-def along_axis(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+def apply_along_axis(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Apply an operation along one axis of the first operand to all runs."""
     refuse_other_batched(op, operands, 0)
-    return scope.apply(op, *operand_values(operands), axis=behind_run_axis(attribute(op, "axis")))
+    return scope.apply(op, *operand_values(operands), axis=shift_axis(attribute(op, "axis")))
 
 
-def running_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+def cumulative_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build the cumulative sum of each run along the axis that the second operand states."""
     refuse_other_batched(op, operands, 0)
     axis = scope.constant(op, operands, 1)
     assert axis is not None
-    place = scope.b.constant(np.where(axis >= 0, axis + 1, axis).astype(axis.dtype))
-    return scope.apply(op, required(operands).value, place)
+    shifted_axis = scope.b.constant(np.where(axis >= 0, axis + 1, axis).astype(axis.dtype))
+    return scope.apply(op, required_operand(operands).value, shifted_axis)

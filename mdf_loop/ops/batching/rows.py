@@ -11,25 +11,25 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.ops.batching.scope import (
     BatchScope,
     Operands,
+    batching_error,
     operand_values,
-    refusal,
     refuse_other_batched,
-    required,
+    required_operand,
 )
 from mdf_loop.ops.build_helpers import ints, shape_between, size_between
 
 
-def row_by_row(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
+def apply_to_rows(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Apply an operation once to one array that contains the rows of all runs."""
     refuse_other_batched(op, operands, 0)
     if len(op.outputs) > 1:
-        raise refusal(op, "it gives more than one result")
-    b, x = scope.b, required(operands)
-    front, rest = shape_between(b, x.value, 0, 2), shape_between(b, x.value, 2)
-    known = b.constant_of(rest)
-    is_determined = known is not None and 0 not in known
-    count = ints(b, -1) if is_determined else size_between(b, x.value, 0, 2)
-    flat = b.op("Reshape", x.value, b.op("Concat", count, rest, axis=0), allowzero=1)
-    (result,) = scope.apply(op, flat, *operand_values(operands[1:]))
-    shape = b.op("Concat", front, shape_between(b, result, 1), axis=0)
-    return (b.op("Reshape", result, shape, allowzero=1),)
+        raise batching_error(op, "it gives more than one result")
+    b, x = scope.b, required_operand(operands)
+    run_and_row_counts, row_shape = shape_between(b, x.value, 0, 2), shape_between(b, x.value, 2)
+    known_row_shape = b.constant_of(row_shape)
+    can_infer_count = known_row_shape is not None and 0 not in known_row_shape
+    count = ints(b, -1) if can_infer_count else size_between(b, x.value, 0, 2)
+    all_rows = b.op("Reshape", x.value, b.op("Concat", count, row_shape, axis=0), allowzero=1)
+    (row_results,) = scope.apply(op, all_rows, *operand_values(operands[1:]))
+    shape = b.op("Concat", run_and_row_counts, shape_between(b, row_results, 1), axis=0)
+    return (b.op("Reshape", row_results, shape, allowzero=1),)

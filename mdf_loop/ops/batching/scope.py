@@ -18,12 +18,12 @@ from mdf_loop.ir.substitute import substitute
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.build_helpers import ints, rank
-from mdf_loop.ops.registry import title
+from mdf_loop.ops.registry import qualified_name
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
-HINT = "run the values one after the other"
+UNBATCHED_HINT = "run the values one after the other"
 
 
 class Operand(Struct, frozen=True):
@@ -56,8 +56,8 @@ class BatchScope(Struct):
     root: Builder
     axis: str
     count: Callable[[], Value]
-    homes: dict[Value, Builder] = field(default_factory=dict)
-    adapted: dict[tuple[Value, tuple[object, ...]], Value] = field(default_factory=dict)
+    defining_builders: dict[Value, Builder] = field(default_factory=dict)
+    adapted_values: dict[tuple[Value, tuple[object, ...]], Value] = field(default_factory=dict)
 
     def for_body(self, b: Builder) -> BatchScope:
         """Return the batching scope of a loop or branch body."""
@@ -69,64 +69,68 @@ class BatchScope(Struct):
         Raises:
             UnsupportedError: the operand is computed at run time.
         """
-        x = optional(operands, position)
+        x = optional_operand(operands, position)
         array = self.b.constant_of(x.value) if x is not None else None
         if x is not None and array is None:
-            raise refusal(op, f"its '{_formal(op, position)}' must be known when it is compiled")
+            raise batching_error(
+                op, f"its '{_input_name(op, position)}' must be known when it is compiled"
+            )
         return array
 
     def with_run_axis(self, x: Operand) -> Value:
         """Return the operand with the run axis; an operand that all runs share is expanded."""
-        return x.value if x.batched else self._expanded(x, (1,) * x.rank, x.member.shape)
+        return x.value if x.batched else self._expand_to_runs(x, (1,) * x.rank, x.member.shape)
 
     def broadcast_to(self, x: Operand, shape: tuple[int, ...]) -> Value:
         """Return the operand with the run axis, broadcast to `shape` in each run."""
-        return self._expanded(x, shape, shape)
+        return self._expand_to_runs(x, shape, shape)
 
     def align_rank(self, x: Operand, rank: int) -> Value:
         """Return the operand with `rank` axes for each run, so that it broadcasts run by run."""
         if not x.batched or x.rank >= rank:
             return x.value
         axes = range(1, 1 + rank - x.rank)
-        return self._adapted(x, ("aligned", rank), lambda b: _unsqueezed(b, x.value, axes))
+        return self._build_once(x, ("aligned", rank), lambda b: _unsqueeze(b, x.value, axes))
 
     def shared_element(self, x: Operand, rank: int) -> Value:
         """Return a single element that all runs share, reshaped to `rank` axes of extent 1 behind the run axis."""
         axes = range(1 + rank - x.rank)
-        return self._adapted(x, ("single", rank), lambda b: _unsqueezed(b, x.value, axes))
+        return self._build_once(x, ("single", rank), lambda b: _unsqueeze(b, x.value, axes))
 
     def is_outside(self, x: Operand) -> bool:
         """Return True if the operand is defined outside of the current body."""
-        return self._home(x.value) is not self.b
+        return self._find_defining_builder(x.value) is not self.b
 
-    def _expanded(self, x: Operand, least: tuple[int, ...], shape: Shape) -> Value:
-        aligned = self.align_rank(x, len(least))
+    def _expand_to_runs(self, x: Operand, target_extents: tuple[int, ...], shape: Shape) -> Value:
+        aligned_operand = self.align_rank(x, len(target_extents))
 
         def expand(b: Builder) -> Value:
             expanded = b.op(
-                "Expand", aligned, b.op("Concat", self.count(), ints(b, *least), axis=0)
+                "Expand",
+                aligned_operand,
+                b.op("Concat", self.count(), ints(b, *target_extents), axis=0),
             )
             # ONNX cannot infer these names.
-            typed = replace(expanded, shape=(self.axis, *(shape or ())))
-            b.ops[-1] = substitute(b.ops[-1], {expanded: typed})
-            return typed
+            typed_value = replace(expanded, shape=(self.axis, *(shape or ())))
+            b.ops[-1] = substitute(b.ops[-1], {expanded: typed_value})
+            return typed_value
 
-        return self._adapted(x, ("expanded", *least), expand)
+        return self._build_once(x, ("expanded", *target_extents), expand)
 
-    def _adapted(
-        self, x: Operand, form: tuple[object, ...], make: Callable[[Builder], Value]
+    def _build_once(
+        self, x: Operand, variant: tuple[object, ...], build: Callable[[Builder], Value]
     ) -> Value:
-        key = (x.value, form)
-        if key not in self.adapted:
-            home = self._home(x.value)
-            with home.at(home.where, x.value.name):
-                self.adapted[key] = make(home)
-        return self.adapted[key]
+        key = (x.value, variant)
+        if key not in self.adapted_values:
+            defining_builder = self._find_defining_builder(x.value)
+            with defining_builder.at(defining_builder.where, x.value.name):
+                self.adapted_values[key] = build(defining_builder)
+        return self.adapted_values[key]
 
-    def _home(self, value: Value) -> Builder:
+    def _find_defining_builder(self, value: Value) -> Builder:
         """Return the builder of the scope that defines a value; new constants belong to the root scope."""
-        known = self.b.constant_of(value) is not None
-        return self.homes.get(value, self.root if known else self.b)
+        is_constant = self.b.constant_of(value) is not None
+        return self.defining_builders.get(value, self.root if is_constant else self.b)
 
     def apply(self, op: Op, *inputs: Value | None, **changes: Any) -> tuple[Value, ...]:
         """Append an operation of the type of `op` with the inputs `inputs` and with changed attributes."""
@@ -134,21 +138,21 @@ class BatchScope(Struct):
         return self.b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **attributes)
 
 
-def _unsqueezed(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+def _unsqueeze(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     return b.op("Unsqueeze", x, ints(b, *axes))
 
 
 # --- operands and attributes ------------------------------------------------------------------
 
 
-def required(operands: Operands, position: int = 0) -> Operand:
+def required_operand(operands: Operands, position: int = 0) -> Operand:
     """Return the required operand at a position."""
     x = operands[position]
     assert x is not None
     return x
 
 
-def optional(operands: Operands, position: int) -> Operand | None:
+def optional_operand(operands: Operands, position: int) -> Operand | None:
     """Return the optional operand at a position, or None if it is omitted."""
     return operands[position] if position < len(operands) else None
 
@@ -168,7 +172,7 @@ def attribute(op: Op, name: str) -> Any:
     return onnx_schema.attribute(op.op_type, op.attributes, name)
 
 
-def behind_run_axis(axis: int) -> int:
+def shift_axis(axis: int) -> int:
     """Return an axis number plus 1 for the run axis; a negative axis number stays unchanged."""
     return axis + 1 if axis >= 0 else axis
 
@@ -176,22 +180,22 @@ def behind_run_axis(axis: int) -> int:
 # --- refusals ---------------------------------------------------------------------------------
 
 
-def refusal(op: Op, reason: str) -> UnsupportedError:
+def batching_error(op: Op, reason: str) -> UnsupportedError:
     """Return the error for an operation that cannot be computed for all runs at once."""
-    sentence = f"{title(op.op_type)} cannot be computed for many values at once"
-    return UnsupportedError(f"{sentence}: {reason}", op.where, HINT)
+    sentence = f"{qualified_name(op.op_type)} cannot be computed for many values at once"
+    return UnsupportedError(f"{sentence}: {reason}", op.where, UNBATCHED_HINT)
 
 
 def refuse_other_batched(op: Op, operands: Operands, *positions: int) -> None:
     """Raise UnsupportedError if an operand is batched whose position is not among `positions`."""
     for position, x in enumerate(operands):
         if x is not None and x.batched and position not in positions:
-            raise refusal(op, f"each of them has its own '{_formal(op, position)}'")
+            raise batching_error(op, f"each of them has its own '{_input_name(op, position)}'")
 
 
-def _formal(op: Op, position: int) -> str:
-    formals = onnx_schema.schema_of(op).inputs
-    return str(formals[min(position, len(formals) - 1)].name)
+def _input_name(op: Op, position: int) -> str:
+    schema_inputs = onnx_schema.schema_of(op).inputs
+    return str(schema_inputs[min(position, len(schema_inputs) - 1)].name)
 
 
 def refuse_sequence(value: Value) -> None:
@@ -200,6 +204,6 @@ def refuse_sequence(value: Value) -> None:
         raise UnsupportedError(
             f"'{value.name}' is {value.type} and depends on what is swept: sequences cannot be "
             "computed for many values at once",
-            hint=HINT,
+            hint=UNBATCHED_HINT,
         )
     rank(value)

@@ -27,19 +27,19 @@ def clip(b: Builder, x: Value, low: float, high: float) -> Value:
     return b.op("Clip", x, constant_like(b, low, x), constant_like(b, high, x))
 
 
-def positive(b: Builder, x: Value) -> Value:
+def positive_part(b: Builder, x: Value) -> Value:
     """Build `max(x, 0)`."""
     return b.op("Max", x, constant_like(b, 0, x))
 
 
-def negative(b: Builder, x: Value) -> Value:
+def negative_part(b: Builder, x: Value) -> Value:
     """Build `min(x, 0)`."""
     return b.op("Min", x, constant_like(b, 0, x))
 
 
 def relu(b: Builder, op: Op) -> Value:
     """Build `max(x, 0)`."""
-    return positive(b, operand(op))
+    return positive_part(b, operand(op))
 
 
 def gelu(b: Builder, op: Op) -> Value:
@@ -51,37 +51,37 @@ def gelu(b: Builder, op: Op) -> Value:
     if attribute(op, "approximate") == "tanh":
         cubed = b.op("Mul", x, b.op("Mul", x, x))
         inner = b.op("Add", x, scale(b, cubed, 0.044715))
-        part = b.op("Tanh", scale(b, inner, math.sqrt(2 / math.pi)))
+        curve = b.op("Tanh", scale(b, inner, math.sqrt(2 / math.pi)))
     else:
-        part = b.op("Erf", scale(b, x, math.sqrt(0.5)))
-    return b.op("Mul", scale(b, x, 0.5), shift(b, part, 1))
+        curve = b.op("Erf", scale(b, x, math.sqrt(0.5)))
+    return b.op("Mul", scale(b, x, 0.5), shift(b, curve, 1))
 
 
 def leaky_relu(b: Builder, op: Op) -> Value:
     """Build `alpha * x if x < 0 else x`."""
     x = operand(op)
-    return _sloped(b, x, constant_like(b, attribute(op, "alpha"), x))
+    return _scale_negative(b, x, constant_like(b, attribute(op, "alpha"), x))
 
 
 def prelu(b: Builder, op: Op) -> Value:
     """Build `slope * x if x < 0 else x`."""
-    return _sloped(b, operand(op), operand(op, 1))
+    return _scale_negative(b, operand(op), operand(op, 1))
 
 
-def _sloped(b: Builder, x: Value, slope: Value) -> Value:
+def _scale_negative(b: Builder, x: Value, slope: Value) -> Value:
     return b.op("Where", b.op("Less", x, constant_like(b, 0, x)), b.op("Mul", slope, x), x)
 
 
 def thresholded_relu(b: Builder, op: Op) -> Value:
     """Build `x if x > alpha else 0`."""
     x = operand(op)
-    above = b.op("Greater", x, constant_like(b, attribute(op, "alpha"), x))
-    return b.op("Where", above, x, constant_like(b, 0, x))
+    is_above = b.op("Greater", x, constant_like(b, attribute(op, "alpha"), x))
+    return b.op("Where", is_above, x, constant_like(b, 0, x))
 
 
 def _elu(b: Builder, x: Value, alpha: float, gamma: float = 1.0) -> Value:
-    below = scale(b, expm1(b, clip(b, x, -40.0, 0.0)), alpha)
-    return scale(b, b.op("Add", positive(b, x), below), gamma)
+    negative_branch = scale(b, expm1(b, clip(b, x, -40.0, 0.0)), alpha)
+    return scale(b, b.op("Add", positive_part(b, x), negative_branch), gamma)
 
 
 def elu(b: Builder, op: Op) -> Value:
@@ -127,7 +127,7 @@ def mish(b: Builder, op: Op) -> Value:
 
 
 def _softplus(b: Builder, x: Value) -> Value:
-    return b.op("Add", positive(b, x), log1p(b, b.op("Exp", b.op("Neg", b.op("Abs", x)))))
+    return b.op("Add", positive_part(b, x), log1p(b, b.op("Exp", b.op("Neg", b.op("Abs", x)))))
 
 
 def softsign(b: Builder, op: Op) -> Value:

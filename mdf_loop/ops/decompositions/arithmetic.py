@@ -16,7 +16,7 @@ from mdf_loop.ops.decompositions.build_helpers import (
     constant_like,
     extents,
     operand,
-    optional,
+    optional_operand,
     scale,
 )
 
@@ -55,10 +55,10 @@ def _float_mod(b: Builder, op: Op) -> Value:
     ONNX does not define Mod of floats without fmod, and ONNX Runtime refuses it at run time.
     """
     x, y = operand(op, 0), operand(op, 1)
-    zero, side = constant_like(b, 0, x), b.op("Sign", y)
-    rest = b.op("Mul", b.op("Mod", x, y, fmod=1), side)
-    more = b.op("Where", b.op("Less", rest, zero), b.op("Abs", y), zero)
-    return b.op("Mul", b.op("Add", rest, more), side)
+    zero, sign_of_y = constant_like(b, 0, x), b.op("Sign", y)
+    truncated_remainder = b.op("Mul", b.op("Mod", x, y, fmod=1), sign_of_y)
+    correction = b.op("Where", b.op("Less", truncated_remainder, zero), b.op("Abs", y), zero)
+    return b.op("Mul", b.op("Add", truncated_remainder, correction), sign_of_y)
 
 
 # --- integer powers ---------------------------------------------------------------------------
@@ -76,44 +76,44 @@ def power(b: Builder, op: Op) -> Value:
     """Build `x ** n` for dtypes whose Pow kernel in ONNX Runtime is missing or wrong."""
     x, n = operand(op, 0), operand(op, 1)
     if "f" in (kind_of(x.dtype), kind_of(n.dtype)):  # An example is float32 ** uint32.
-        wide = b.op("Pow", cast(b, x, "float64"), cast(b, n, "float64"))
-        return cast(b, wide, x.dtype)
+        float_power = b.op("Pow", cast(b, x, "float64"), cast(b, n, "float64"))
+        return cast(b, float_power, x.dtype)
     exponent, base = b.constant_of(n), cast(b, x, "int64")
     if exponent is not None and exponent.ndim == 0 and exponent >= 1:
-        return cast(b, _fixed_power(b, base, int(exponent)), x.dtype)
+        return cast(b, _build_constant_power(b, base, int(exponent)), x.dtype)
     if kind_of(n.dtype) == "i" and (exponent is None or np.any(exponent < 0)):
-        ok = all_true(b, b.op("GreaterOrEqual", n, constant_like(b, 0, n)))
-        n = b.guard(n, ok, NEGATIVE_POWER)
-    return cast(b, _computed_power(b, base, n), x.dtype)
+        is_nonnegative = all_true(b, b.op("GreaterOrEqual", n, constant_like(b, 0, n)))
+        n = b.guard(n, is_nonnegative, NEGATIVE_POWER)
+    return cast(b, _build_power(b, base, n), x.dtype)
 
 
-def _computed_power(b: Builder, x: Value, n: Value) -> Value:
+def _build_power(b: Builder, x: Value, n: Value) -> Value:
     """Build `x ** n` of an int64 modulo 2**64, for an exponent that is not negative.
 
     ONNX Runtime's own kernel computes in float64 (3 ** 39 is wrong by 11) and saturates. Squaring handles the
     lowest six bits of the exponent. The blocks of 64 above them are handled at once: n = 64 q + r,
     x ** n = x ** r * (x ** 64) ** q.
     """
-    one, two, block = (constant_like(b, k, x) for k in (1, 2, 2**_SQUARED_BITS))
-    wide = cast(b, n, "int64")
+    one, two, block_size = (constant_like(b, k, x) for k in (1, 2, 2**_SQUARED_BITS))
+    int64_exponent = cast(b, n, "int64")
     if n.dtype == "uint64":  # uint64 exceeds the range of int64.
-        shifted = b.op(
+        shifted_exponent = b.op(
             "BitShift", n, b.constant(np.array(_SQUARED_BITS, np.uint64)), direction="RIGHT"
         )
-        blocks = cast(b, shifted, "int64")
+        blocks = cast(b, shifted_exponent, "int64")
     else:
-        blocks = b.op("Div", wide, block)
-    rest = b.op("Sub", wide, b.op("Mul", blocks, block))
-    result, square = one, x
+        blocks = b.op("Div", int64_exponent, block_size)
+    low_exponent = b.op("Sub", int64_exponent, b.op("Mul", blocks, block_size))
+    product, square = one, x
     for _ in range(_SQUARED_BITS):
-        is_odd = b.op("Equal", b.op("Mod", rest, two), one)
+        is_odd = b.op("Equal", b.op("Mod", low_exponent, two), one)
         factor = b.op("Where", is_odd, square, one)
-        result = factor if result is one else b.op("Mul", result, factor)
-        square, rest = b.op("Mul", square, square), b.op("Div", rest, two)
-    known = b.constant_of(blocks)
-    if known is not None and not known.any():
-        return result
-    return b.op("Mul", result, _power_of_64th(b, square, blocks))
+        product = factor if product is one else b.op("Mul", product, factor)
+        square, low_exponent = b.op("Mul", square, square), b.op("Div", low_exponent, two)
+    known_blocks = b.constant_of(blocks)
+    if known_blocks is not None and not known_blocks.any():
+        return product
+    return b.op("Mul", product, _power_of_64th(b, square, blocks))
 
 
 def _power_of_64th(b: Builder, power64: Value, q: Value) -> Value:
@@ -131,27 +131,27 @@ def _power_of_64th(b: Builder, power64: Value, q: Value) -> Value:
     a = b.op("Div", b.op("Sub", power64, one), constant_like(b, 256, q))
     series = one
     for k in range(_SERIES_TERMS, 0, -1):
-        twos = k & -k
-        part = 256 // twos * pow(k // twos, -1, 2**64) % 2**64
-        factor = b.constant(np.array(part, np.uint64).view(np.int64))
-        less = b.op("Sub", q, constant_like(b, k - 1, q)) if k > 1 else q
-        term = b.op("Mul", less, b.op("Mul", a, factor))
+        power_of_two = k & -k
+        coefficient = 256 // power_of_two * pow(k // power_of_two, -1, 2**64) % 2**64
+        factor = b.constant(np.array(coefficient, np.uint64).view(np.int64))
+        exponent_factor = b.op("Sub", q, constant_like(b, k - 1, q)) if k > 1 else q
+        term = b.op("Mul", exponent_factor, b.op("Mul", a, factor))
         series = b.op("Add", one, b.op("Mul", term, series) if series is not one else term)
     is_odd = b.op("Equal", b.op("Mod", power64, two), one)
-    of_even = b.op("Where", b.op("Equal", q, zero), one, zero)
-    return b.op("Where", is_odd, series, of_even)
+    even_power = b.op("Where", b.op("Equal", q, zero), one, zero)
+    return b.op("Where", is_odd, series, even_power)
 
 
-def _fixed_power(b: Builder, x: Value, n: int) -> Value:
+def _build_constant_power(b: Builder, x: Value, n: int) -> Value:
     """Build a power with a constant exponent by squaring: `x**5 = x * (x*x)*(x*x)`."""
-    result: Value | None = None
+    product: Value | None = None
     while n:
         if n & 1:
-            result = x if result is None else b.op("Mul", result, x)
+            product = x if product is None else b.op("Mul", product, x)
         n >>= 1
         x = b.op("Mul", x, x) if n else x
-    assert result is not None
-    return result
+    assert product is not None
+    return product
 
 
 # --- matrices ---------------------------------------------------------------------------------
@@ -159,19 +159,21 @@ def _fixed_power(b: Builder, x: Value, n: int) -> Value:
 
 def gemm(b: Builder, op: Op) -> Value:
     """Build `alpha * A' @ B' + beta * C`, with A' and B' transposed if `transA` and `transB`."""
-    left, right = (
+    left_factor, right_factor = (
         b.op("Transpose", operand(op, k), perm=(1, 0)) if attribute(op, name) else operand(op, k)
         for k, name in enumerate(("transA", "transB"))
     )
-    result = b.op("MatMul", left, _times(b, op, "alpha", right))
-    term = optional(op, 2)
-    return result if term is None else b.op("Add", result, _times(b, op, "beta", term))
+    product = b.op("MatMul", left_factor, _scale_by_attribute(b, op, "alpha", right_factor))
+    term = optional_operand(op, 2)
+    return (
+        product if term is None else b.op("Add", product, _scale_by_attribute(b, op, "beta", term))
+    )
 
 
-def _times(b: Builder, op: Op, name: str, value: Value) -> Value:
-    factor = attribute(op, name)
+def _scale_by_attribute(b: Builder, op: Op, attribute_name: str, value: Value) -> Value:
+    factor = attribute(op, attribute_name)
     if np.dtype(value.dtype).kind in "iu" and factor != int(factor):
-        raise UnsupportedError(f"onnx::Gemm of whole numbers cannot have {name}={factor}")
+        raise UnsupportedError(f"onnx::Gemm of whole numbers cannot have {attribute_name}={factor}")
     return scale(b, value, factor)
 
 
@@ -191,40 +193,44 @@ def det(b: Builder, op: Op) -> Value:
             f"onnx::Det in float64 takes matrices up to {_MAX_DET_ROWS} x "
             f"{_MAX_DET_ROWS}, not {n} x {n}"
         )
-    left = b.op("Reshape", x, ints(b, -1, n, n)) if n else x
-    result = constant_like(b, 1.0, x)
+    remaining_rows = b.op("Reshape", x, ints(b, -1, n, n)) if n else x
+    determinant = constant_like(b, 1.0, x)
     for k in range(n, 0, -1):
-        factor, left = _eliminate(b, left, k)
-        result = b.op("Mul", result, factor)
-    stack = b.op("Shape", x, end=-2)
-    return b.op("Expand" if not n else "Reshape", result, stack)
+        factor, remaining_rows = _eliminate_column(b, remaining_rows, k)
+        determinant = b.op("Mul", determinant, factor)
+    stack_shape = b.op("Shape", x, end=-2)
+    return b.op("Expand" if not n else "Reshape", determinant, stack_shape)
 
 
-def _eliminate(b: Builder, rows: Value, k: int) -> tuple[Value, Value]:
+def _eliminate_column(b: Builder, rows: Value, k: int) -> tuple[Value, Value]:
     """Build one elimination step: the signed pivot, and the remaining matrices of `k - 1` rows and columns."""
     zero = constant_like(b, 0.0, rows)
-    column = b.op("Squeeze", _part(b, rows, 2, 0, 1), ints(b, 2))
-    place = b.op("ArgMax", b.op("Abs", column), axis=1, keepdims=1)
-    pivot_row = b.op("GatherND", rows, place, batch_dims=1)
-    pivot = _part(b, pivot_row, 1, 0, 1)
+    column = b.op("Squeeze", _slice_axis(b, rows, 2, 0, 1), ints(b, 2))
+    pivot_position = b.op("ArgMax", b.op("Abs", column), axis=1, keepdims=1)
+    pivot_row = b.op("GatherND", rows, pivot_position, batch_dims=1)
+    pivot = _slice_axis(b, pivot_row, 1, 0, 1)
     sign = b.op(
         "Where",
-        b.op("Equal", place, ints(b, 0)),
+        b.op("Equal", pivot_position, ints(b, 0)),
         constant_like(b, 1.0, rows),
         constant_like(b, -1.0, rows),
     )
     factor = b.op("Squeeze", b.op("Mul", pivot, sign), ints(b, 1))
     if k == 1:
         return factor, rows
-    ratio = b.op("Where", b.op("Equal", pivot, zero), zero, b.op("Div", column, pivot))
-    outer = b.op(
-        "Mul", b.op("Unsqueeze", ratio, ints(b, 2)), b.op("Unsqueeze", pivot_row, ints(b, 1))
+    row_factors = b.op("Where", b.op("Equal", pivot, zero), zero, b.op("Div", column, pivot))
+    subtrahend = b.op(
+        "Mul", b.op("Unsqueeze", row_factors, ints(b, 2)), b.op("Unsqueeze", pivot_row, ints(b, 1))
     )
-    reduced = b.op("Sub", rows, outer)
-    here = b.op("Unsqueeze", b.op("Equal", b.constant(np.arange(k)), place), ints(b, 2))
-    moved = b.op("Where", here, _part(b, reduced, 1, 0, 1), reduced)
-    return factor, _part(b, _part(b, moved, 1, 1, k), 2, 1, k)
+    reduced_rows = b.op("Sub", rows, subtrahend)
+    is_pivot_row = b.op(
+        "Unsqueeze", b.op("Equal", b.constant(np.arange(k)), pivot_position), ints(b, 2)
+    )
+    reordered_rows = b.op(
+        "Where", is_pivot_row, _slice_axis(b, reduced_rows, 1, 0, 1), reduced_rows
+    )
+    return factor, _slice_axis(b, _slice_axis(b, reordered_rows, 1, 1, k), 2, 1, k)
 
 
-def _part(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+def _slice_axis(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
     return b.op("Slice", x, ints(b, start), ints(b, stop), ints(b, axis))

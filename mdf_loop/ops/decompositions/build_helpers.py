@@ -24,7 +24,7 @@ def operand(op: Op, position: int = 0) -> Value:
     return value
 
 
-def optional(op: Op, position: int) -> Value | None:
+def optional_operand(op: Op, position: int) -> Value | None:
     """Return the optional input of an operation at a position, or None if it is omitted."""
     return op.inputs[position] if position < len(op.inputs) else None
 
@@ -89,15 +89,15 @@ def copy_sign(b: Builder, x: Value, magnitude: Value) -> Value:
 
     magnitude * Sign(x + 1 / x)
     """
-    side = b.op("Sign", b.op("Add", x, b.op("Reciprocal", x)))
-    return b.op("Mul", side, magnitude)
+    sign_of_x = b.op("Sign", b.op("Add", x, b.op("Reciprocal", x)))
+    return b.op("Mul", sign_of_x, magnitude)
 
 
 def polynomial(b: Builder, x: Value, coefficients: npt.ArrayLike) -> Value:
     """Build a polynomial by Horner's scheme, with the coefficient of the highest power first."""
-    first, *rest = np.asarray(coefficients, np.float64).tolist()
-    result = constant_like(b, first, x)
-    for coefficient in rest:
-        result = b.op("Mul", result, x)
-        result = shift(b, result, coefficient)
-    return result
+    leading_coefficient, *lower_coefficients = np.asarray(coefficients, np.float64).tolist()
+    partial_sum = constant_like(b, leading_coefficient, x)
+    for coefficient in lower_coefficients:
+        partial_sum = b.op("Mul", partial_sum, x)
+        partial_sum = shift(b, partial_sum, coefficient)
+    return partial_sum

@@ -23,58 +23,64 @@ def columns_to_image(b: Builder, op: Op) -> Value:
 
     Source: ONNX operators, Col2Im-18.
     """
-    image, windows = _geometry(b, op)
-    lengths = [
+    image, windows = _read_geometry(b, op)
+    window_counts = [
         (n + first + last - reach) // stride + 1
         for n, first, last, reach, stride in zip(
             image, windows.before, windows.after, windows.reach, windows.strides, strict=True
         )
     ]
-    places = list(itertools.product(*map(range, windows.kernel)))
-    shape = ints(b, 0, -1, len(places), *lengths)
+    positions = list(itertools.product(*map(range, windows.kernel)))
+    shape = ints(b, 0, -1, len(positions), *window_counts)
     columns = b.op("Reshape", operand(op), shape)
-    parts = []
-    for number, place in enumerate(places):
-        part = b.op("Gather", columns, ints(b, number), axis=2)
-        part = b.op("Squeeze", part, ints(b, 2))
-        parts.append(_place_in_image(b, part, lengths, place, image, windows))
-    added = "Or" if parts[0].dtype == "bool" else "Add"
-    return functools.reduce(lambda total, part: b.op(added, total, part), parts)
+    images = []
+    for position_index, position in enumerate(positions):
+        window_elements = b.op("Gather", columns, ints(b, position_index), axis=2)
+        window_elements = b.op("Squeeze", window_elements, ints(b, 2))
+        images.append(_place_in_image(b, window_elements, window_counts, position, image, windows))
+    sum_op_type = "Or" if images[0].dtype == "bool" else "Add"
+    return functools.reduce(
+        lambda total, window_elements: b.op(sum_op_type, total, window_elements), images
+    )
 
 
-def _geometry(b: Builder, op: Op) -> tuple[tuple[int, ...], Windows]:
+def _read_geometry(b: Builder, op: Op) -> tuple[tuple[int, ...], Windows]:
     image, kernel = (b.constant_of(operand(op, k)) for k in (1, 2))
     if image is None or kernel is None:
         raise UnsupportedError(
             f"onnx::Col2Im in {operand(op).dtype} needs image and window extents that are known"
         )
-    axes = kernel.size
-    pads = tuple(op.attributes.get("pads") or (0,) * 2 * axes)
+    n_axes = kernel.size
+    pads = tuple(op.attributes.get("pads") or (0,) * 2 * n_axes)
     strides, dilations = (
-        tuple(op.attributes.get(name) or (1,) * axes) for name in ("strides", "dilations")
+        tuple(op.attributes.get(name) or (1,) * n_axes) for name in ("strides", "dilations")
     )
-    windows = Windows(tuple(kernel.tolist()), strides, dilations, pads[:axes], pads[axes:])
+    windows = Windows(tuple(kernel.tolist()), strides, dilations, pads[:n_axes], pads[n_axes:])
     return tuple(image.tolist()), windows
 
 
 def _place_in_image(
     b: Builder,
-    part: Value,
-    lengths: list[int],
-    place: tuple[int, ...],
+    window_elements: Value,
+    window_counts: list[int],
+    position: tuple[int, ...],
     image: tuple[int, ...],
     windows: Windows,
 ) -> Value:
     """Build an image with one element of each window at its position, and zeros elsewhere."""
-    extents = list(lengths)
+    extents = list(window_counts)
     for axis, stride in enumerate(windows.strides):
         if stride > 1:
-            apart = b.op("Unsqueeze", part, ints(b, 3 + axis))
-            apart = pad_axes(b, apart, [0], [stride - 1], first=3 + axis)
+            spread_elements = b.op("Unsqueeze", window_elements, ints(b, 3 + axis))
+            spread_elements = pad_axes(b, spread_elements, [0], [stride - 1], first=3 + axis)
             extents[axis] *= stride
-            part = b.op("Reshape", apart, ints(b, 0, 0, *extents))
+            window_elements = b.op("Reshape", spread_elements, ints(b, 0, 0, *extents))
     before = [
-        k * d - first for k, d, first in zip(place, windows.dilations, windows.before, strict=True)
+        k * d - first
+        for k, d, first in zip(position, windows.dilations, windows.before, strict=True)
     ]
-    after = [n - first - own for n, first, own in zip(image, before, extents, strict=True)]
-    return pad_axes(b, part, before, after)
+    after = [
+        n - first - image_extent
+        for n, first, image_extent in zip(image, before, extents, strict=True)
+    ]
+    return pad_axes(b, window_elements, before, after)

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.build_helpers import ints, shape_between, size_between
-from mdf_loop.ops.decompositions.build_helpers import attribute, extents, operand, optional, rank
+from mdf_loop.ops.decompositions.build_helpers import (
+    attribute,
+    extents,
+    operand,
+    optional_operand,
+    rank,
+)
 from mdf_loop.ops.decompositions.windows import (
     known_length,
     pad_axes,
@@ -26,34 +32,42 @@ def conv(b: Builder, op: Op) -> Value:
     Source: ONNX operators, Conv-11.
     """
     x, w = operand(op, 0), operand(op, 1)
-    maps, channels, *kernel = extents(w, "onnx::Conv in float64")
+    n_maps, n_channels, *kernel = extents(w, "onnx::Conv in float64")
     groups = attribute(op, "group")
     windows = windows_of(op, x, kernel)
-    places = math.prod(kernel)
-    split = b.op("Reshape", w, ints(b, groups, maps // groups, channels, places))
-    rows = b.op("Transpose", split, perm=(0, 1, 3, 2))
-    weights = b.op("Reshape", rows, ints(b, groups, maps // groups, places * channels))
-    around = pad_axes(b, x, windows.before, windows.after)
-    slices = window_slices(b, around, kernel, windows.strides, windows.dilations)
-    return _product(b, op, weights, slices, channels)
+    kernel_size = math.prod(kernel)
+    grouped_kernels = b.op("Reshape", w, ints(b, groups, n_maps // groups, n_channels, kernel_size))
+    position_first = b.op("Transpose", grouped_kernels, perm=(0, 1, 3, 2))
+    weights = b.op(
+        "Reshape", position_first, ints(b, groups, n_maps // groups, kernel_size * n_channels)
+    )
+    padded_x = pad_axes(b, x, windows.before, windows.after)
+    slices = window_slices(b, padded_x, kernel, windows.strides, windows.dilations)
+    return _multiply_windows(b, op, weights, slices, n_channels)
 
 
-def _product(b: Builder, op: Op, weights: Value, slices: list[Value], channels: int) -> Value:
+def _multiply_windows(
+    b: Builder, op: Op, weights: Value, slices: list[Value], channels: int
+) -> Value:
     """Build `weights[group, map, place * channel] @ slices` as `[n, map, spatial...]`, plus the bias."""
-    groups, maps = extents(weights, f"onnx::{op.op_type}")[:2]
-    axes = rank(slices[0], f"onnx::{op.op_type}") - 2
-    count, spatial = (shape_between(b, slices[0], *ends) for ends in ((0, 1), (2, 2 + axes)))
-    places = size_between(b, slices[0], 2, 2 + axes)
-    grouped = b.op("Concat", count, ints(b, int(groups), channels), places, axis=0)
-    parts = [b.op("Reshape", part, grouped, allowzero=1) for part in slices]
-    columns = parts[0] if len(parts) == 1 else b.op("Concat", *parts, axis=2)
+    groups, maps_per_group = extents(weights, f"onnx::{op.op_type}")[:2]
+    n_spatial_axes = rank(slices[0], f"onnx::{op.op_type}") - 2
+    count, spatial = (
+        shape_between(b, slices[0], *ends) for ends in ((0, 1), (2, 2 + n_spatial_axes))
+    )
+    n_windows = size_between(b, slices[0], 2, 2 + n_spatial_axes)
+    grouped_shape = b.op("Concat", count, ints(b, int(groups), channels), n_windows, axis=0)
+    grouped_slices = [b.op("Reshape", part, grouped_shape, allowzero=1) for part in slices]
+    columns = (
+        grouped_slices[0] if len(grouped_slices) == 1 else b.op("Concat", *grouped_slices, axis=2)
+    )
     product = b.op("MatMul", weights, columns)
-    shape = b.op("Concat", count, ints(b, int(groups) * int(maps)), spatial, axis=0)
-    result = b.op("Reshape", product, shape, allowzero=1)
-    bias = optional(op, 2)
+    shape = b.op("Concat", count, ints(b, int(groups) * int(maps_per_group)), spatial, axis=0)
+    convolved = b.op("Reshape", product, shape, allowzero=1)
+    bias = optional_operand(op, 2)
     if bias is None:
-        return result
-    return b.op("Add", result, b.op("Reshape", bias, ints(b, -1, *[1] * axes)))
+        return convolved
+    return b.op("Add", convolved, b.op("Reshape", bias, ints(b, -1, *[1] * n_spatial_axes)))
 
 
 def conv_transpose(b: Builder, op: Op) -> Value:
@@ -62,17 +76,21 @@ def conv_transpose(b: Builder, op: Op) -> Value:
     Source: ONNX operators, ConvTranspose-11.
     """
     x, w = operand(op, 0), operand(op, 1)
-    depth, maps, *kernel = extents(w, "onnx::ConvTranspose in float64")
+    n_input_channels, maps_per_group, *kernel = extents(w, "onnx::ConvTranspose in float64")
     groups = attribute(op, "group")
-    channels, places = depth // groups, math.prod(kernel)
-    strides, dilations, before, after = _transposed_pads(op, x, kernel)
-    split = b.op("Reshape", w, ints(b, groups, channels, maps, places))
-    reverse = [ints(b, k) for k in (-1, -places - 1, 3, -1)]
-    rows = b.op("Transpose", b.op("Slice", split, *reverse), perm=(0, 2, 3, 1))
-    weights = b.op("Reshape", rows, ints(b, groups, maps, places * channels))
-    around = pad_axes(b, _insert_zeros(b, op, x, strides), before, after)
-    slices = window_slices(b, around, kernel, [1] * len(kernel), dilations)
-    return _product(b, op, weights, slices, channels)
+    n_channels, kernel_size = n_input_channels // groups, math.prod(kernel)
+    strides, dilations, before, after = _equivalent_geometry(op, x, kernel)
+    grouped_kernels = b.op("Reshape", w, ints(b, groups, n_channels, maps_per_group, kernel_size))
+    reversing_slice = [ints(b, k) for k in (-1, -kernel_size - 1, 3, -1)]
+    position_first = b.op(
+        "Transpose", b.op("Slice", grouped_kernels, *reversing_slice), perm=(0, 2, 3, 1)
+    )
+    weights = b.op(
+        "Reshape", position_first, ints(b, groups, maps_per_group, kernel_size * n_channels)
+    )
+    padded_x = pad_axes(b, _insert_zeros(b, op, x, strides), before, after)
+    slices = window_slices(b, padded_x, kernel, [1] * len(kernel), dilations)
+    return _multiply_windows(b, op, weights, slices, n_channels)
 
 
 def _insert_zeros(b: Builder, op: Op, x: Value, strides: tuple[int, ...]) -> Value:
@@ -82,42 +100,42 @@ def _insert_zeros(b: Builder, op: Op, x: Value, strides: tuple[int, ...]) -> Val
     lengths = [known_length(op, x, axis) for axis in range(len(strides))]
     channels = extents(operand(op, 1), "onnx::ConvTranspose in float64")[0]
     for axis, stride in enumerate(strides):
-        apart = b.op("Unsqueeze", x, ints(b, 3 + axis))
-        apart = pad_axes(b, apart, [0], [stride - 1], first=3 + axis)
+        spread_x = b.op("Unsqueeze", x, ints(b, 3 + axis))
+        spread_x = pad_axes(b, spread_x, [0], [stride - 1], first=3 + axis)
         lengths[axis] *= stride
-        joined = b.op("Reshape", apart, ints(b, 0, channels, *lengths))
-        x = pad_axes(b, joined, [0], [1 - stride], first=2 + axis)
+        widened_x = b.op("Reshape", spread_x, ints(b, 0, channels, *lengths))
+        x = pad_axes(b, widened_x, [0], [1 - stride], first=2 + axis)
         lengths[axis] -= stride - 1
     return x
 
 
-def _transposed_pads(
+def _equivalent_geometry(
     op: Op, x: Value, kernel: list[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...], list[int], list[int]]:
     """Return (strides, dilations, zeros before, zeros after) of the equivalent convolution.
 
     The number of zeros is the extent of the dilated kernel minus 1 minus the pads of the output.
     """
-    axes = len(kernel)
-    strides = tuple(op.attributes.get("strides") or (1,) * axes)
-    dilations = tuple(op.attributes.get("dilations") or (1,) * axes)
-    extra = tuple(op.attributes.get("output_padding") or (0,) * axes)
+    n_axes = len(kernel)
+    strides = tuple(op.attributes.get("strides") or (1,) * n_axes)
+    dilations = tuple(op.attributes.get("dilations") or (1,) * n_axes)
+    output_padding = tuple(op.attributes.get("output_padding") or (0,) * n_axes)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    pads = tuple(op.attributes.get("pads") or (0,) * 2 * axes)
-    output_shape, auto = op.attributes.get("output_shape"), attribute(op, "auto_pad")
-    same = auto in ("SAME_UPPER", "SAME_LOWER")
-    before, after = list(pads[:axes]), list(pads[axes:])
-    if output_shape or same:
-        for axis in range(axes):
-            natural = reach[axis] + extra[axis] - strides[axis]
+    pads = tuple(op.attributes.get("pads") or (0,) * 2 * n_axes)
+    output_shape, auto_pad = op.attributes.get("output_shape"), attribute(op, "auto_pad")
+    is_same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
+    before, after = list(pads[:n_axes]), list(pads[n_axes:])
+    if output_shape or is_same:
+        for axis in range(n_axes):
+            total_padding = reach[axis] + output_padding[axis] - strides[axis]
             if output_shape:
-                natural += known_length(op, x, axis) * strides[axis] - output_shape[axis]
+                total_padding += known_length(op, x, axis) * strides[axis] - output_shape[axis]
             else:
-                natural = max(natural, 0)
-            half = max(natural, 0) // 2
-            before[axis], after[axis] = half, natural - half
-            if auto != "SAME_UPPER" and natural > 0:
+                total_padding = max(total_padding, 0)
+            half_padding = max(total_padding, 0) // 2
+            before[axis], after[axis] = half_padding, total_padding - half_padding
+            if auto_pad != "SAME_UPPER" and total_padding > 0:
                 before[axis], after[axis] = after[axis], before[axis]
-    front = [r - 1 - p for r, p in zip(reach, before, strict=True)]
-    back = [r - 1 - p + e for r, p, e in zip(reach, after, extra, strict=True)]
-    return strides, dilations, front, back
+    zeros_before = [r - 1 - p for r, p in zip(reach, before, strict=True)]
+    zeros_after = [r - 1 - p + e for r, p, e in zip(reach, after, output_padding, strict=True)]
+    return strides, dilations, zeros_before, zeros_after

@@ -24,10 +24,10 @@ from mdf_loop.ops.decompositions.build_helpers import (
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
-LARGEST_EXP = 700.0
+MAX_EXP_ARGUMENT = 700.0
 """Argument below the overflow limit of `exp`, so that the result can still be multiplied by a factor."""
 
-SQUARABLE = 2.0**500
+MAX_SQUARED_NUMBER = 2.0**500
 """Large number whose square is finite, and to which adding 1 changes nothing."""
 
 
@@ -47,9 +47,9 @@ def log1p(b: Builder, x: Value) -> Value:
     Within 3 ulp. Source: W. Kahan; D. Goldberg, doi:10.1145/103162.103163, theorem 4.
     """
     u = shift(b, x, 1.0)
-    limit = constant_like(b, SQUARABLE, x)
-    near, exact = b.op("Min", shift(b, u, -1.0), limit), b.op("Min", x, limit)
-    log = b.op("Mul", b.op("Log", u), b.op("Div", exact, near))
+    limit = constant_like(b, MAX_SQUARED_NUMBER, x)
+    computed_x, clipped_x = b.op("Min", shift(b, u, -1.0), limit), b.op("Min", x, limit)
+    log = b.op("Mul", b.op("Log", u), b.op("Div", clipped_x, computed_x))
     return b.op("Where", b.op("Equal", u, constant_like(b, 1.0, x)), x, log)
 
 
@@ -61,8 +61,8 @@ def expm1(b: Builder, x: Value) -> Value:
     Within 4 ulp. Source: N. Higham, Accuracy and Stability of Numerical Algorithms, section 1.14.1.
     """
     u = b.op("Exp", x)
-    value = b.op("Mul", shift(b, u, -1.0), b.op("Div", x, b.op("Log", u)))
-    return b.op("Where", b.op("Equal", u, one_like(b, x)), x, value)
+    corrected = b.op("Mul", shift(b, u, -1.0), b.op("Div", x, b.op("Log", u)))
+    return b.op("Where", b.op("Equal", u, one_like(b, x)), x, corrected)
 
 
 # --- hyperbolic functions ---------------------------------------------------------------------
@@ -70,26 +70,26 @@ def expm1(b: Builder, x: Value) -> Value:
 
 def _split_exp(b: Builder, a: Value) -> tuple[Value, Value, Value]:
     """Return `(cut, exp(cut), exp(a - cut))` with `cut = min(a, 700)`: `exp(a)` as two finite factors."""
-    cut = b.op("Min", a, constant_like(b, LARGEST_EXP, a))
-    return cut, b.op("Exp", cut), b.op("Exp", b.op("Sub", a, cut))
+    clipped_a = b.op("Min", a, constant_like(b, MAX_EXP_ARGUMENT, a))
+    return clipped_a, b.op("Exp", clipped_a), b.op("Exp", b.op("Sub", a, clipped_a))
 
 
 def cosh(b: Builder, op: Op) -> Value:
     """Build `(e + 1/e) / 2` with `e = exp(|x|)`, as two factors for |x| > 700. Within 2 ulp."""
     x = operand(op)
-    _, e, rest = _split_exp(b, b.op("Abs", x))
+    _, e, overflow_factor = _split_exp(b, b.op("Abs", x))
     half = constant_like(b, 0.5, x)
-    return b.op("Add", b.op("Mul", b.op("Mul", half, e), rest), b.op("Div", half, e))
+    return b.op("Add", b.op("Mul", b.op("Mul", half, e), overflow_factor), b.op("Div", half, e))
 
 
 def sinh(b: Builder, op: Op) -> Value:
     """Build `(t + t / (t + 1)) / 2` with `t = expm1(|x|)`, as two factors for |x| > 700. Within 4 ulp."""
     x = operand(op)
     a = b.op("Abs", x)
-    cut, e, rest = _split_exp(b, a)
-    t = expm1(b, cut)
+    clipped_a, e, overflow_factor = _split_exp(b, a)
+    t = expm1(b, clipped_a)
     sum_of_terms = scale(b, b.op("Add", t, b.op("Div", t, e)), 0.5)
-    return copy_sign(b, x, b.op("Mul", sum_of_terms, rest))
+    return copy_sign(b, x, b.op("Mul", sum_of_terms, overflow_factor))
 
 
 def asinh(b: Builder, op: Op) -> Value:
@@ -99,12 +99,12 @@ def asinh(b: Builder, op: Op) -> Value:
     """
     x = operand(op)
     magnitude = b.op("Abs", x)
-    a = b.op("Min", magnitude, constant_like(b, SQUARABLE, x))
+    a = b.op("Min", magnitude, constant_like(b, MAX_SQUARED_NUMBER, x))
     square = b.op("Mul", a, a)
     root = shift(b, b.op("Sqrt", shift(b, square, 1.0)), 1.0)
-    near = log1p(b, b.op("Add", a, b.op("Div", square, root)))
-    beyond = b.op("Max", scale(b, magnitude, 1 / SQUARABLE), one_like(b, x))
-    return copy_sign(b, x, b.op("Add", near, b.op("Log", beyond)))
+    log_term = log1p(b, b.op("Add", a, b.op("Div", square, root)))
+    overflow_factor = b.op("Max", scale(b, magnitude, 1 / MAX_SQUARED_NUMBER), one_like(b, x))
+    return copy_sign(b, x, b.op("Add", log_term, b.op("Log", overflow_factor)))
 
 
 def acosh(b: Builder, op: Op) -> Value:
@@ -113,12 +113,12 @@ def acosh(b: Builder, op: Op) -> Value:
     Beyond h = 2**500, use h in place of x and add `log(x / h)`.
     """
     x = operand(op)
-    cut = b.op("Min", x, constant_like(b, SQUARABLE, x))
-    t = shift(b, cut, -1.0)
+    clipped_x = b.op("Min", x, constant_like(b, MAX_SQUARED_NUMBER, x))
+    t = shift(b, clipped_x, -1.0)
     root = b.op("Mul", b.op("Sqrt", t), b.op("Sqrt", shift(b, t, 2.0)))
-    near = log1p(b, b.op("Add", t, root))
-    beyond = b.op("Max", scale(b, x, 1 / SQUARABLE), one_like(b, x))
-    return b.op("Add", near, b.op("Log", beyond))
+    log_term = log1p(b, b.op("Add", t, root))
+    overflow_factor = b.op("Max", scale(b, x, 1 / MAX_SQUARED_NUMBER), one_like(b, x))
+    return b.op("Add", log_term, b.op("Log", overflow_factor))
 
 
 def atanh(b: Builder, op: Op) -> Value:
@@ -131,7 +131,7 @@ def atanh(b: Builder, op: Op) -> Value:
 
 # --- circular functions -----------------------------------------------------------------------
 
-_PI_2 = tuple(
+_PI_2_PARTS = tuple(
     map(
         float.fromhex,
         (
@@ -145,12 +145,12 @@ _PI_2 = tuple(
 )
 """Parts of pi/2 with 24 bits each, the last with 53; integer multiples up to 2**29 of the first are exact."""
 
-_TAN_P = (-1.30936939181383777838e4, 1.15351664838587416140e6, -1.79565251976484877988e7)
-_TAN_Q = (
+_TAN_NUMERATOR = (-1.30936939181383777838e4, 1.15351664838587416140e6, -1.79565251976484877988e7)
+_TAN_DENOMINATOR = (
     *(1.0, 1.36812963470692954678e4, -1.32089234440210967447e6),
     *(2.50083801823357915839e7, -5.38695755929454629881e7),
 )
-_TAN_EXACT = 2.0**29
+_MAX_REDUCED_ARGUMENT = 2.0**29
 
 
 def tan(b: Builder, op: Op) -> Value:
@@ -163,29 +163,31 @@ def tan(b: Builder, op: Op) -> Value:
     """
     x = operand(op)
     a = b.op("Abs", x)
-    limit = constant_like(b, _TAN_EXACT, x)
+    limit = constant_like(b, _MAX_REDUCED_ARGUMENT, x)
     r = b.op("Min", a, limit)
     n = b.op("Round", scale(b, r, 2 / math.pi))
-    for part in _PI_2:
-        r = b.op("Sub", r, scale(b, n, part))
+    for pi_2_part in _PI_2_PARTS:
+        r = b.op("Sub", r, scale(b, n, pi_2_part))
     z = b.op("Mul", r, r)
-    fraction = b.op("Div", polynomial(b, z, _TAN_P), polynomial(b, z, _TAN_Q))
+    fraction = b.op("Div", polynomial(b, z, _TAN_NUMERATOR), polynomial(b, z, _TAN_DENOMINATOR))
     y = b.op("Add", r, b.op("Mul", r, b.op("Mul", z, fraction)))
-    even = b.op("Equal", b.op("Mod", n, constant_like(b, 2.0, x), fmod=1), constant_like(b, 0.0, x))
-    near = b.op("Where", even, y, b.op("Div", constant_like(b, -1.0, x), y))
-    far = b.op("Div", b.op("Sin", a), b.op("Cos", a))
-    return copy_sign(b, x, b.op("Where", b.op("Less", a, limit), near, far))
+    is_even = b.op(
+        "Equal", b.op("Mod", n, constant_like(b, 2.0, x), fmod=1), constant_like(b, 0.0, x)
+    )
+    near_tangent = b.op("Where", is_even, y, b.op("Div", constant_like(b, -1.0, x), y))
+    far_tangent = b.op("Div", b.op("Sin", a), b.op("Cos", a))
+    return copy_sign(b, x, b.op("Where", b.op("Less", a, limit), near_tangent, far_tangent))
 
 
-_ATAN_P = (
+_ATAN_NUMERATOR = (
     *(-8.750608600031904122785e-1, -1.615753718733365076637e1),
     *(-7.500855792314704667340e1, -1.228866684490136173410e2, -6.485021904942025371773e1),
 )
-_ATAN_Q = (
+_ATAN_DENOMINATOR = (
     *(1.0, 2.485846490142306297962e1, 1.650270098316988542046e2),
     *(4.328810604912902668951e2, 4.853903996359136964868e2, 1.945506571482613964425e2),
 )
-_LOW_PI_2 = 6.123233995736765886130e-17
+_PI_2_ROUNDING_ERROR = 6.123233995736765886130e-17
 """Difference between pi/2 and pi/2 rounded to float64."""
 
 
@@ -199,41 +201,43 @@ def atan(b: Builder, op: Op) -> Value:
     x = operand(op)
     a = b.op("Abs", x)
     s = b.op("Min", a, b.op("Reciprocal", a))
-    upper = cast(b, b.op("Greater", s, constant_like(b, 0.5, x)), x.dtype)
-    below = b.op("Add", one_like(b, x), b.op("Mul", upper, s))
-    t = b.op("Div", b.op("Sub", s, upper), below)
+    is_upper = cast(b, b.op("Greater", s, constant_like(b, 0.5, x)), x.dtype)
+    denominator = b.op("Add", one_like(b, x), b.op("Mul", is_upper, s))
+    t = b.op("Div", b.op("Sub", s, is_upper), denominator)
     z = b.op("Mul", t, t)
-    fraction = b.op("Div", polynomial(b, z, _ATAN_P), polynomial(b, z, _ATAN_Q))
-    tail = b.op("Mul", t, b.op("Mul", z, fraction))
-    tail = b.op("Add", tail, scale(b, upper, _LOW_PI_2 / 2))
-    near = b.op("Add", scale(b, upper, math.pi / 4), b.op("Add", t, tail))
-    beyond = cast(b, b.op("Greater", a, one_like(b, x)), x.dtype)
-    far = b.op("Sub", near, scale(b, beyond, math.pi / 2))
-    return copy_sign(b, x, b.op("Abs", b.op("Sub", far, scale(b, beyond, _LOW_PI_2))))
+    fraction = b.op("Div", polynomial(b, z, _ATAN_NUMERATOR), polynomial(b, z, _ATAN_DENOMINATOR))
+    correction = b.op("Mul", t, b.op("Mul", z, fraction))
+    correction = b.op("Add", correction, scale(b, is_upper, _PI_2_ROUNDING_ERROR / 2))
+    angle = b.op("Add", scale(b, is_upper, math.pi / 4), b.op("Add", t, correction))
+    is_inverted = cast(b, b.op("Greater", a, one_like(b, x)), x.dtype)
+    reduced_angle = b.op("Sub", angle, scale(b, is_inverted, math.pi / 2))
+    return copy_sign(
+        b, x, b.op("Abs", b.op("Sub", reduced_angle, scale(b, is_inverted, _PI_2_ROUNDING_ERROR)))
+    )
 
 
-_ASIN_P = (
+_ASIN_NUMERATOR = (
     *(3.47933107596021167570e-05, 7.91534994289814532176e-04, -4.00555345006794114027e-02),
     *(2.01212532134862925881e-01, -3.25565818622400915405e-01, 1.66666666666666657415e-01, 0.0),
 )
-_ASIN_Q = (
+_ASIN_DENOMINATOR = (
     *(7.70381505559019352791e-02, -6.88283971605453293030e-01, 2.02094576023350569471e00),
     *(-2.40339491173441421878e00, 1.0),
 )
 
 
-def _asin_parts(b: Builder, x: Value) -> tuple[Value, Value]:
+def _build_reduced_asin(b: Builder, x: Value) -> tuple[Value, Value]:
     """Build `asin(s)` and the mask `|x| > 1/2`, where `s` is the argument reduced to [0, 1/2].
 
     `s` is |x|, or sqrt((1 - |x|) / 2) for |x| > 1/2.
     """
     a = b.op("Abs", x)
-    upper = b.op("Greater", a, constant_like(b, 0.5, x))
-    half = scale(b, b.op("Sub", one_like(b, x), a), 0.5)
-    z = b.op("Where", upper, half, b.op("Mul", a, a))
-    s = b.op("Where", upper, b.op("Sqrt", half), a)
-    fraction = b.op("Div", polynomial(b, z, _ASIN_P), polynomial(b, z, _ASIN_Q))
-    return b.op("Add", s, b.op("Mul", s, fraction)), upper
+    is_upper = b.op("Greater", a, constant_like(b, 0.5, x))
+    half_complement = scale(b, b.op("Sub", one_like(b, x), a), 0.5)
+    z = b.op("Where", is_upper, half_complement, b.op("Mul", a, a))
+    s = b.op("Where", is_upper, b.op("Sqrt", half_complement), a)
+    fraction = b.op("Div", polynomial(b, z, _ASIN_NUMERATOR), polynomial(b, z, _ASIN_DENOMINATOR))
+    return b.op("Add", s, b.op("Mul", s, fraction)), is_upper
 
 
 def asin(b: Builder, op: Op) -> Value:
@@ -244,10 +248,10 @@ def asin(b: Builder, op: Op) -> Value:
     The result is nan for |x| > 1. Within 3 ulp. Source: fdlibm, e_asin.c.
     """
     x = operand(op)
-    angle, upper = _asin_parts(b, x)
-    folded = shift(b, scale(b, angle, 2.0), -_LOW_PI_2)
-    far = b.op("Sub", constant_like(b, math.pi / 2, x), folded)
-    return copy_sign(b, x, b.op("Where", upper, far, angle))
+    angle, is_upper = _build_reduced_asin(b, x)
+    doubled_angle = shift(b, scale(b, angle, 2.0), -_PI_2_ROUNDING_ERROR)
+    upper_angle = b.op("Sub", constant_like(b, math.pi / 2, x), doubled_angle)
+    return copy_sign(b, x, b.op("Where", is_upper, upper_angle, angle))
 
 
 def acos(b: Builder, op: Op) -> Value:
@@ -258,10 +262,12 @@ def acos(b: Builder, op: Op) -> Value:
     Within 3 ulp. Source: fdlibm, e_acos.c.
     """
     x = operand(op)
-    angle, upper = _asin_parts(b, x)
-    signed = shift(b, b.op("Mul", b.op("Sign", x), angle), -_LOW_PI_2)
-    near = b.op("Sub", constant_like(b, math.pi / 2, x), signed)
-    negative = cast(b, b.op("Less", x, constant_like(b, 0.0, x)), x.dtype)
-    gap = b.op("Sub", scale(b, angle, 2.0), scale(b, negative, 2 * _LOW_PI_2))
-    far = b.op("Abs", b.op("Sub", scale(b, negative, math.pi), gap))
-    return b.op("Where", upper, far, near)
+    angle, is_upper = _build_reduced_asin(b, x)
+    signed_angle = shift(b, b.op("Mul", b.op("Sign", x), angle), -_PI_2_ROUNDING_ERROR)
+    lower_result = b.op("Sub", constant_like(b, math.pi / 2, x), signed_angle)
+    is_negative = cast(b, b.op("Less", x, constant_like(b, 0.0, x)), x.dtype)
+    doubled_angle = b.op(
+        "Sub", scale(b, angle, 2.0), scale(b, is_negative, 2 * _PI_2_ROUNDING_ERROR)
+    )
+    upper_result = b.op("Abs", b.op("Sub", scale(b, is_negative, math.pi), doubled_angle))
+    return b.op("Where", is_upper, upper_result, lower_result)

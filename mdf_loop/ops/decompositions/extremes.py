@@ -18,19 +18,25 @@ if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
 
-def extreme(b: Builder, op: Op, *, word: str) -> Value:
+def extreme(b: Builder, op: Op, *, op_type: str) -> Value:
     """Build `ReduceMax` or `ReduceMin`, or nan if an element is nan.
 
     ReduceMax of an empty mask is the smallest integer of the dtype. So the mask is compared with 0, not cast.
     """
     x = operand(op)
-    options = {**op.attributes, "keepdims": attribute(op, "keepdims")}
-    missing = cast(b, b.op("IsNaN", x), "int32")
-    has_nan = b.op("Greater", b.op("ReduceMax", missing, **options), constant_like(b, 0, missing))
-    return b.op("Where", has_nan, constant_like(b, np.nan, x), b.op(word, x, **options))
+    reduction_attributes = {**op.attributes, "keepdims": attribute(op, "keepdims")}
+    nan_mask = cast(b, b.op("IsNaN", x), "int32")
+    has_nan = b.op(
+        "Greater",
+        b.op("ReduceMax", nan_mask, **reduction_attributes),
+        constant_like(b, 0, nan_mask),
+    )
+    return b.op(
+        "Where", has_nan, constant_like(b, np.nan, x), b.op(op_type, x, **reduction_attributes)
+    )
 
 
-def arg_extreme(b: Builder, op: Op, word: str) -> Value:
+def arg_extreme(b: Builder, op: Op, op_type: str) -> Value:
     """Build an If operation that computes `ArgMax` or `ArgMin`, or the position of the first nan.
 
         r = arg_extreme_with_nan(x) if IsNaN(ReduceSum(x)) else ArgMax(x)
@@ -39,29 +45,33 @@ def arg_extreme(b: Builder, op: Op, word: str) -> Value:
     opposite infinities takes the other branch, which gives the same position.
     """
     x = operand(op)
-    with_nan, without = b.body(), b.body()
-    place_of_nan = arg_extreme_with_nan(with_nan, op, word)
-    usual_place = without.op(word, x, **_place_attributes(op))
+    nan_body, ordinary_body = b.body(), b.body()
+    nan_position = arg_extreme_with_nan(nan_body, op, op_type)
+    ordinary_position = ordinary_body.op(op_type, x, **_arg_extreme_attributes(op))
     choice = If(
         "nan",
         b.op("IsNaN", b.op("ReduceSum", x, keepdims=0)),
-        Branch(tuple(with_nan.ops), (place_of_nan,)),
-        Branch(tuple(without.ops), (usual_place,)),
-        (b.new("int64", usual_place.shape),),
+        Branch(tuple(nan_body.ops), (nan_position,)),
+        Branch(tuple(ordinary_body.ops), (ordinary_position,)),
+        (b.new("int64", ordinary_position.shape),),
         op.where,
     )
     return b.append(choice).outputs[0]
 
 
-def arg_extreme_with_nan(b: Builder, op: Op, word: str) -> Value:
+def arg_extreme_with_nan(b: Builder, op: Op, op_type: str) -> Value:
     """Build `ArgMax` or `ArgMin`, or the position of the first nan, without an If operation."""
-    x, how = operand(op), _place_attributes(op)
-    missing = cast(b, b.op("IsNaN", x), "int32")
-    has_nan = b.op("ReduceMax", missing, axes=(how["axis"],), keepdims=how["keepdims"])
-    first = b.op("ArgMax", missing, **how)
-    return b.op("Where", cast(b, has_nan, "bool"), first, b.op(word, x, **how))
+    x, attributes = operand(op), _arg_extreme_attributes(op)
+    nan_mask = cast(b, b.op("IsNaN", x), "int32")
+    has_nan = b.op(
+        "ReduceMax", nan_mask, axes=(attributes["axis"],), keepdims=attributes["keepdims"]
+    )
+    first_nan_position = b.op("ArgMax", nan_mask, **attributes)
+    return b.op(
+        "Where", cast(b, has_nan, "bool"), first_nan_position, b.op(op_type, x, **attributes)
+    )
 
 
-def _place_attributes(op: Op) -> dict[str, Any]:
+def _arg_extreme_attributes(op: Op) -> dict[str, Any]:
     """Return the attributes of the corresponding `ArgMax` or `ArgMin`."""
     return {name: attribute(op, name) for name in ("axis", "keepdims", "select_last_index")}

@@ -11,7 +11,7 @@ from mdf_loop.ops.decompositions.build_helpers import (
     attribute,
     constant_like,
     operand,
-    optional,
+    optional_operand,
     rank,
     scale,
     shift,
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
 
-def _moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
+def _build_moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
     """Build the mean, the centered values `x - mean` and the variance along axes, keeping these axes."""
-    mean = _mean(b, x, axes)
+    mean = _build_mean(b, x, axes)
     centred = b.op("Sub", x, mean)
-    return mean, centred, _mean(b, b.op("Mul", centred, centred), axes)
+    return mean, centred, _build_mean(b, b.op("Mul", centred, centred), axes)
 
 
-def _mean(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+def _build_mean(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     """Build the mean along axes, keeping these axes with extent 1.
 
     For float32, the common dtype of networks, the runtime's faster kernel computes the mean.
@@ -40,7 +40,7 @@ def _mean(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     return b.op("ReduceMean", x, axes=tuple(axes), keepdims=1)
 
 
-def _by_channel(b: Builder, value: Value, x: Value) -> Value:
+def _reshape_to_channels(b: Builder, value: Value, x: Value) -> Value:
     """Reshape channel parameters `[c]` to `[c, 1, ...]`, which broadcast with `[n, c, ...]`."""
     return b.op("Reshape", value, ints(b, -1, *[1] * (rank(x, "a normalization") - 2)))
 
@@ -52,43 +52,45 @@ def batch_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
     `momentum * running + (1 - momentum) * batch`.
     """
     x = operand(op)
-    gain, bias, mean, variance = (_by_channel(b, operand(op, k), x) for k in range(1, 5))
-    running: tuple[Value, ...] = ()
+    gain, bias, mean, variance = (_reshape_to_channels(b, operand(op, k), x) for k in range(1, 5))
+    running_moments: tuple[Value, ...] = ()
     if attribute(op, "training_mode"):
         axes = [k for k in range(rank(x, "onnx::BatchNormalization")) if k != 1]
-        mean, _, variance = _moments(b, x, axes)
-        fresh = [b.op("Reshape", value, ints(b, -1)) for value in (mean, variance)]
-        running = tuple(
-            _blend(b, attribute(op, "momentum"), operand(op, 3 + k), fresh[k])
+        mean, _, variance = _build_moments(b, x, axes)
+        batch_moments = [b.op("Reshape", value, ints(b, -1)) for value in (mean, variance)]
+        running_moments = tuple(
+            _blend_moments(b, attribute(op, "momentum"), operand(op, 3 + k), batch_moments[k])
             for k in range(len(op.outputs) - 1)
         )
     deviation = b.op("Sqrt", shift(b, variance, attribute(op, "epsilon")))
-    ratio = b.op("Div", b.op("Sub", x, mean), deviation)
-    return b.op("Add", b.op("Mul", ratio, gain), bias), *running
+    normalized = b.op("Div", b.op("Sub", x, mean), deviation)
+    return b.op("Add", b.op("Mul", normalized, gain), bias), *running_moments
 
 
-def _blend(b: Builder, weight: float, old: Value, new: Value) -> Value:
-    return b.op("Add", scale(b, old, weight), scale(b, new, 1 - weight))
+def _blend_moments(b: Builder, weight: float, running_moment: Value, batch_moment: Value) -> Value:
+    return b.op("Add", scale(b, running_moment, weight), scale(b, batch_moment, 1 - weight))
 
 
 def instance_normalization(b: Builder, op: Op) -> Value:
     """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` for each channel of each instance."""
     x = operand(op)
     axes = spatial_axes(op)
-    _, centred, variance = _moments(b, x, axes)
-    ratio = b.op("Div", centred, b.op("Sqrt", shift(b, variance, attribute(op, "epsilon"))))
-    gain, bias = (_by_channel(b, operand(op, k), x) for k in (1, 2))
-    return b.op("Add", b.op("Mul", ratio, gain), bias)
+    _, centred, variance = _build_moments(b, x, axes)
+    normalized = b.op("Div", centred, b.op("Sqrt", shift(b, variance, attribute(op, "epsilon"))))
+    gain, bias = (_reshape_to_channels(b, operand(op, k), x) for k in (1, 2))
+    return b.op("Add", b.op("Mul", normalized, gain), bias)
 
 
 def layer_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
     """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` along the axes from `axis` to the last."""
     x, axis = operand(op), attribute(op, "axis")
-    last = range(axis, 0) if axis < 0 else range(axis, rank(x, "onnx::LayerNormalization"))
-    mean, centred, variance = _moments(b, x, last)
+    normalized_axes = (
+        range(axis, 0) if axis < 0 else range(axis, rank(x, "onnx::LayerNormalization"))
+    )
+    mean, centred, variance = _build_moments(b, x, normalized_axes)
     deviation = b.op("Sqrt", shift(b, variance, attribute(op, "epsilon")))
     scaled = b.op("Mul", b.op("Div", centred, deviation), operand(op, 1))
-    bias = optional(op, 2)
+    bias = optional_operand(op, 2)
     if bias is not None:
         scaled = b.op("Add", scaled, bias)
     outputs = (scaled, mean, b.op("Reciprocal", deviation))
@@ -97,7 +99,7 @@ def layer_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
 
 def mean_variance_normalization(b: Builder, op: Op) -> Value:
     """Build `(x - mean) / (sqrt(var) + 1e-9)` along the axes of the attribute `axes`."""
-    _, centred, variance = _moments(b, operand(op), attribute(op, "axes") or (0, 2, 3))
+    _, centred, variance = _build_moments(b, operand(op), attribute(op, "axes") or (0, 2, 3))
     return b.op("Div", centred, shift(b, b.op("Sqrt", variance), 1e-9))
 
 
@@ -105,8 +107,8 @@ def local_response_normalization(b: Builder, op: Op) -> Value:
     """Build `x / (bias + alpha / size * s) ** beta`, where `s` sums the squares of `size` adjacent channels."""
     x, size = operand(op), attribute(op, "size")
     square = pad_axes(b, b.op("Mul", x, x), [(size - 1) // 2], [size // 2], first=1)
-    parts = window_slices(b, square, (size,), (1,), (1,), first=1)
-    mass = scale(b, b.op("Sum", *parts), attribute(op, "alpha") / size)
-    base = shift(b, mass, attribute(op, "bias"))
+    channel_slices = window_slices(b, square, (size,), (1,), (1,), first=1)
+    scaled_sum = scale(b, b.op("Sum", *channel_slices), attribute(op, "alpha") / size)
+    base = shift(b, scaled_sum, attribute(op, "bias"))
     power = constant_like(b, attribute(op, "beta"), x)
     return b.op("Div", x, b.op("Pow", base, power))

@@ -24,7 +24,7 @@ import numpy as np
 from mdf_loop.ir import Op, Shape, Value
 from mdf_loop.ops.build_helpers import cast, extents, ints, scalar
 from mdf_loop.ops.decompositions.build_helpers import attribute, constant_like, operand
-from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, PARTS, is_together
+from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, N_PARTS, are_adjacent
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -38,40 +38,42 @@ def ordered_sum(b: Builder, op: Op) -> Value:
     shape, rank = extents(x), len(extents(x))
     axes = op.attributes.get("axes", range(rank))
     reduced_axes = sorted({int(axis) % rank for axis in axes})
-    count = _product([shape[axis] for axis in reduced_axes])
+    count = _known_size([shape[axis] for axis in reduced_axes])
     if count == 1:
         return x if attribute(op, "keepdims") else b.op("Squeeze", x, ints(b, *reduced_axes))
     if 0 in shape:  # There are no terms.
         return b.op("ReduceSum", x, ints(b, *reduced_axes), keepdims=attribute(op, "keepdims"))
-    along = reduced_axes
-    if not is_together(reduced_axes):
+    adjacent_axes = reduced_axes
+    if not are_adjacent(reduced_axes):
         other_axes = [axis for axis in range(rank) if axis not in reduced_axes]
         x = b.op("Transpose", x, perm=(*other_axes, *reduced_axes))
-        along = [*range(len(other_axes), rank)]
-    total = _sum_adjacent_axes(b, x, along, count)
+        adjacent_axes = [*range(len(other_axes), rank)]
+    total = _sum_adjacent_axes(b, x, adjacent_axes, count)
     return b.op("Unsqueeze", total, ints(b, *reduced_axes)) if attribute(op, "keepdims") else total
 
 
 def _sum_adjacent_axes(b: Builder, x: Value, axes: Sequence[int], count: int | None) -> Value:
     """Build the ordered sum along adjacent axes."""
     shape, begin, end = extents(x), axes[0], axes[-1] + 1
-    front, tail = shape[:begin], shape[end:]
+    front_shape, tail_shape = shape[:begin], shape[end:]
     if count is not None and count < MIN_TERMS_IN_PARTS:
         return _sum_sequentially(b, x, begin, end, count)
-    if not tail:
-        return _sum_in_parts(b, x, front, count)
-    if count is not None and _is_several((*front, *tail)):
+    if not tail_shape:
+        return _sum_in_parts(b, x, front_shape, count)
+    if count is not None and _is_not_single_element((*front_shape, *tail_shape)):
         return _sum_rows(b, x, begin, end, count)
     return _sum_sequentially(b, x, begin, end, count)
 
 
-def _product(shape: Sequence[int | str]) -> int | None:
+def _known_size(shape: Sequence[int | str]) -> int | None:
     """Return the number of elements of an array of this shape, or None if it is unknown."""
-    known = [extent for extent in shape if isinstance(extent, int)]
-    return math.prod(known) if len(known) == len(shape) or 0 in known else None
+    known_extents = [extent for extent in shape if isinstance(extent, int)]
+    return (
+        math.prod(known_extents) if len(known_extents) == len(shape) or 0 in known_extents else None
+    )
 
 
-def _is_several(shape: Sequence[int | str]) -> bool:
+def _is_not_single_element(shape: Sequence[int | str]) -> bool:
     """Return True if the number of elements of an array of this shape is known not to be 1."""
     return any(isinstance(extent, int) and extent != 1 for extent in shape)
 
@@ -85,20 +87,22 @@ def _sum_sequentially(b: Builder, x: Value, begin: int, end: int, count: int | N
     if end - begin > 1:
         x = _reshape_to_axes(b, x, [*range(begin), None, *range(end, len(shape))], count)
     if count is None:  # The axis may be empty, with the sum 0.
-        zeros = np.zeros((2, len(extents(x))), np.int64)
-        zeros[0, begin] = 1
-        x = b.op("Pad", x, b.constant(zeros.ravel()), _neutral_unless_empty(b, x, begin))
+        pads = np.zeros((2, len(extents(x))), np.int64)
+        pads[0, begin] = 1
+        x = b.op("Pad", x, b.constant(pads.ravel()), _build_axis_neutral_element(b, x, begin))
     sums = b.op("CumSum", x, scalar(b, begin, "int64"))
-    last = scalar(b, -1 if count is None else count - 1, "int64")
-    return b.op("Gather", sums, last, axis=begin)
+    last_index = scalar(b, -1 if count is None else count - 1, "int64")
+    return b.op("Gather", sums, last_index, axis=begin)
 
 
-def _neutral_unless_empty(b: Builder, x: Value, axis: int) -> Value:
+def _build_axis_neutral_element(b: Builder, x: Value, axis: int) -> Value:
     """Build the neutral element -0.0, or 0.0 if an axis is empty."""
-    return _neutral(b, x, b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0))
+    return _build_neutral_element(
+        b, x, b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0)
+    )
 
 
-def _neutral(b: Builder, x: Value, count: Value) -> Value:
+def _build_neutral_element(b: Builder, x: Value, count: Value) -> Value:
     """Build the neutral element -0.0, or 0.0 if `count` is 0, by Gather, because Where would lose the sign."""
     is_empty = cast(b, b.op("Equal", count, scalar(b, 0, "int64")), "int64")
     return b.op("Gather", b.constant(np.array([-0.0, 0.0], x.dtype)), is_empty, axis=0)
@@ -112,9 +116,11 @@ def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
     if len(shape) == 2:
         rows = b.op("Expand", x, ints(b, 1, *(int(extent) for extent in shape)))
         return b.op("ReduceSum", rows, ints(b, 0, 1), keepdims=0)
-    rows_first = b.op("Transpose", x, perm=(*range(begin, end), *other_axes)) if begin else x
+    reduced_axes_first = (
+        b.op("Transpose", x, perm=(*range(begin, end), *other_axes)) if begin else x
+    )
     sums = b.op(
-        "ReduceSum", b.op("Reshape", rows_first, ints(b, count, -1)), ints(b, 0), keepdims=0
+        "ReduceSum", b.op("Reshape", reduced_axes_first, ints(b, count, -1)), ints(b, 0), keepdims=0
     )
     return (
         sums
@@ -126,117 +132,147 @@ def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
 # --- sums in eight parts ------------------------------------------------------------------------
 
 
-def _sum_in_parts(b: Builder, x: Value, front: Sequence[int | str], count: int | None) -> Value:
-    """Build the sums along all axes behind the axes `front`, with the terms of each vector added in eight parts."""
-    vectors = _product(front)
+def _sum_in_parts(
+    b: Builder, x: Value, front_shape: Sequence[int | str], count: int | None
+) -> Value:
+    """Build the sums along all axes behind those of `front_shape`, by adding the terms of each vector in eight parts."""
+    n_vectors = _known_size(front_shape)
     if count is None:
         return _restore_front_axes(
-            b, _sum_part_pairs(b, _parts_of_unknown_length(b, x, len(front))), x, front
+            b,
+            _sum_part_pairs(b, _sum_parts_of_unknown_length(b, x, len(front_shape))),
+            x,
+            front_shape,
         )
-    more = -count % PARTS
-    if vectors == 1:
-        x = b.op("Reshape", x, ints(b, -1)) if more and len(extents(x)) > 1 else x
-        x = _pad_last_axis(b, x, more)
-        rows = b.op("Reshape", x, ints(b, (count + more) // PARTS, PARTS))
+    n_padding = -count % N_PARTS
+    if n_vectors == 1:
+        x = b.op("Reshape", x, ints(b, -1)) if n_padding and len(extents(x)) > 1 else x
+        x = _pad_last_axis(b, x, n_padding)
+        rows = b.op("Reshape", x, ints(b, (count + n_padding) // N_PARTS, N_PARTS))
         parts = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
         # The runtime allocates these 64 bytes itself, which fixes their alignment.
         total = b.op("ReduceSum", parts, keepdims=0)
-        return b.op("Reshape", total, ints(b, *(1,) * len(front))) if front else total
-    table = x if len(front) == 1 == len(extents(x)) - 1 else b.op("Reshape", x, ints(b, -1, count))
-    terms_first = b.op("Transpose", _pad_last_axis(b, table, more), perm=(1, 0))
-    rows = b.op("Reshape", terms_first, ints(b, (count + more) // PARTS, -1))
+        return b.op("Reshape", total, ints(b, *(1,) * len(front_shape))) if front_shape else total
+    table = (
+        x
+        if len(front_shape) == 1 == len(extents(x)) - 1
+        else b.op("Reshape", x, ints(b, -1, count))
+    )
+    terms_first = b.op("Transpose", _pad_last_axis(b, table, n_padding), perm=(1, 0))
+    rows = b.op("Reshape", terms_first, ints(b, (count + n_padding) // N_PARTS, -1))
     parts = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
-    return _restore_front_axes(b, _sum_part_pairs(b, parts), x, front)
+    return _restore_front_axes(b, _sum_part_pairs(b, parts), x, front_shape)
 
 
-def _pad_last_axis(b: Builder, x: Value, more: int) -> Value:
-    """Append `more` elements -0.0 to the last axis."""
-    if not more:
+def _pad_last_axis(b: Builder, x: Value, n_padding: int) -> Value:
+    """Append `n_padding` elements -0.0 to the last axis."""
+    if not n_padding:
         return x
     rank = len(extents(x))
-    return b.op("Pad", x, ints(b, *(0,) * (2 * rank - 1), more), constant_like(b, -0.0, x))
+    return b.op("Pad", x, ints(b, *(0,) * (2 * rank - 1), n_padding), constant_like(b, -0.0, x))
 
 
 def _sum_part_pairs(b: Builder, parts: Value) -> Value:
     """Build the sum of the eight partial sums of each vector by adding pairs."""
-    for _ in range(PARTS.bit_length() - 1):
+    for _ in range(N_PARTS.bit_length() - 1):
         pairs = b.op("Reshape", parts, ints(b, 2, -1))
         parts = b.op("ReduceSum", pairs, ints(b, 0), keepdims=0)
     return parts
 
 
-def _restore_front_axes(b: Builder, sums: Value, x: Value, front: Sequence[int | str]) -> Value:
+def _restore_front_axes(
+    b: Builder, sums: Value, x: Value, front_shape: Sequence[int | str]
+) -> Value:
     """Reshape the sums of all vectors to the front axes of x."""
-    if len(front) == 1:
+    if len(front_shape) == 1:
         return sums
-    if not front:
+    if not front_shape:
         return b.op("Reshape", sums, b.constant(np.zeros(0, np.int64)))
-    return b.op("Reshape", sums, _target_shape(b, x, list(range(len(front))), None))
+    return b.op("Reshape", sums, _target_shape(b, x, list(range(len(front_shape))), None))
 
 
-def _parts_of_unknown_length(b: Builder, x: Value, front: int) -> Value:
+def _sum_parts_of_unknown_length(b: Builder, x: Value, n_front_axes: int) -> Value:
     """Build the eight partial sums of vectors whose number of terms is known only at run time.
 
     Fewer than 16 terms form one part, and the other seven parts are -0.0.
     """
-    one, zero, eight = (scalar(b, k, "int64") for k in (1, 0, PARTS))
+    one, zero, eight = (scalar(b, k, "int64") for k in (1, 0, N_PARTS))
     shape = b.op("Shape", x)
-    behind = b.op("Slice", shape, ints(b, front), ints(b, len(extents(x))))
-    count = b.op("ReduceProd", behind, keepdims=0)
-    ahead = b.op("Slice", shape, ints(b, 0), ints(b, front))
-    vectors = b.op("ReduceProd", ahead, keepdims=0) if front else one
-    width = b.op("Where", b.op("Less", count, scalar(b, MIN_TERMS_IN_PARTS, "int64")), one, eight)
-    rows = b.op("Div", b.op("Add", count, b.op("Sub", width, one)), width)
-    # A sum of one row would lose the sign of zeros.
-    rows = b.op("Max", rows, scalar(b, 2, "int64"))
-    more = b.op("Sub", b.op("Mul", rows, width), count)
-    table = b.op("Reshape", x, _concatenate_extents(b, vectors, count), allowzero=1)
-    longer = b.op(
-        "Pad", table, _concatenate_extents(b, zero, zero, zero, more), _neutral(b, x, count)
+    term_shape = b.op("Slice", shape, ints(b, n_front_axes), ints(b, len(extents(x))))
+    count = b.op("ReduceProd", term_shape, keepdims=0)
+    front_shape = b.op("Slice", shape, ints(b, 0), ints(b, n_front_axes))
+    n_vectors = b.op("ReduceProd", front_shape, keepdims=0) if n_front_axes else one
+    n_used_parts = b.op(
+        "Where", b.op("Less", count, scalar(b, MIN_TERMS_IN_PARTS, "int64")), one, eight
     )
-    terms_first = b.op("Transpose", longer, perm=(1, 0))
-    apart = b.op("Reshape", terms_first, _concatenate_extents(b, rows, width, vectors), allowzero=1)
-    missing = b.op("Sub", eight, width)
-    full = b.op(
+    n_rows = b.op("Div", b.op("Add", count, b.op("Sub", n_used_parts, one)), n_used_parts)
+    # A sum of one row would lose the sign of zeros.
+    n_rows = b.op("Max", n_rows, scalar(b, 2, "int64"))
+    n_padding = b.op("Sub", b.op("Mul", n_rows, n_used_parts), count)
+    table = b.op("Reshape", x, _concatenate_extents(b, n_vectors, count), allowzero=1)
+    padded_table = b.op(
         "Pad",
-        apart,
-        _concatenate_extents(b, zero, zero, zero, zero, missing, zero),
+        table,
+        _concatenate_extents(b, zero, zero, zero, n_padding),
+        _build_neutral_element(b, x, count),
+    )
+    terms_first = b.op("Transpose", padded_table, perm=(1, 0))
+    split_terms = b.op(
+        "Reshape",
+        terms_first,
+        _concatenate_extents(b, n_rows, n_used_parts, n_vectors),
+        allowzero=1,
+    )
+    n_missing_parts = b.op("Sub", eight, n_used_parts)
+    all_parts = b.op(
+        "Pad",
+        split_terms,
+        _concatenate_extents(b, zero, zero, zero, zero, n_missing_parts, zero),
         constant_like(b, -0.0, x),
     )
-    flat = b.op(
-        "Reshape", full, _concatenate_extents(b, rows, b.op("Mul", eight, vectors)), allowzero=1
+    flat_rows = b.op(
+        "Reshape",
+        all_parts,
+        _concatenate_extents(b, n_rows, b.op("Mul", eight, n_vectors)),
+        allowzero=1,
     )
-    return b.op("ReduceSum", flat, ints(b, 0), keepdims=0)
+    return b.op("ReduceSum", flat_rows, ints(b, 0), keepdims=0)
 
 
 def _sum_of_unknown_rank(b: Builder, op: Op) -> Value:
     """Build the ordered sum along all axes, or along adjacent axes, of an array of unknown rank."""
-    x, keeps = operand(op), attribute(op, "keepdims")
+    x, keepdims = operand(op), attribute(op, "keepdims")
     axes, shape = op.attributes.get("axes"), b.op("Shape", x)
     if axes is None:
         total = _sum_in_parts(b, b.op("Reshape", x, ints(b, -1)), (), None)
-        ones = b.op("ConstantOfShape", b.op("Shape", shape), value=np.array([1]))
-        return b.op("Reshape", total, ones) if keeps else total
-    begin, end, far = min(axes), max(axes) + 1, int(np.iinfo(np.int64).max)
-    front = b.op("Slice", shape, ints(b, 0), ints(b, begin))
-    middle = b.op("Slice", shape, ints(b, begin), ints(b, end or far))
-    tail = b.op("Slice", shape, ints(b, end), ints(b, far)) if end else ints(b)
-    parts = [b.op("ReduceProd", part, keepdims=1) for part in (front, middle, tail)]
-    table = b.op("Reshape", x, b.op("Concat", *parts[: 2 + bool(end)], axis=0), allowzero=1)
+        kept_extents = b.op("ConstantOfShape", b.op("Shape", shape), value=np.array([1]))
+        return b.op("Reshape", total, kept_extents) if keepdims else total
+    begin, end, max_int64 = min(axes), max(axes) + 1, int(np.iinfo(np.int64).max)
+    front_shape = b.op("Slice", shape, ints(b, 0), ints(b, begin))
+    reduced_shape = b.op("Slice", shape, ints(b, begin), ints(b, end or max_int64))
+    tail_shape = b.op("Slice", shape, ints(b, end), ints(b, max_int64)) if end else ints(b)
+    extents_of_table = [
+        b.op("ReduceProd", part, keepdims=1) for part in (front_shape, reduced_shape, tail_shape)
+    ]
+    table = b.op(
+        "Reshape", x, b.op("Concat", *extents_of_table[: 2 + bool(end)], axis=0), allowzero=1
+    )
     if end:
         total = _sum_sequentially(b, table, 1, 2, None)
     else:  # The last axis is reduced.
         total = _sum_in_parts(b, table, extents(table)[:1], None)
-    ones = ints(b, *(1,) * len(axes)) if keeps else ints(b)
-    return b.op("Reshape", total, b.op("Concat", front, ones, tail, axis=0), allowzero=1)
+    kept_extents = ints(b, *(1,) * len(axes)) if keepdims else ints(b)
+    return b.op(
+        "Reshape", total, b.op("Concat", front_shape, kept_extents, tail_shape, axis=0), allowzero=1
+    )
 
 
 # --- shapes -------------------------------------------------------------------------------------
 
 
-def _concatenate_extents(b: Builder, *numbers: Value) -> Value:
+def _concatenate_extents(b: Builder, *extents: Value) -> Value:
     """Concatenate scalar integers to one int64[n] value."""
-    return b.op("Concat", *(b.op("Unsqueeze", n, ints(b, 0)) for n in numbers), axis=0)
+    return b.op("Concat", *(b.op("Unsqueeze", n, ints(b, 0)) for n in extents), axis=0)
 
 
 def _reshape_to_axes(b: Builder, x: Value, axes: Sequence[int | None], count: int | None) -> Value:
@@ -254,16 +290,18 @@ def _target_shape(b: Builder, x: Value, axes: Sequence[int | None], count: int |
     target_extents = [count if axis is None else shape[axis] for axis in axes]
     if all(isinstance(extent, int) for extent in target_extents):
         return ints(b, *(extent for extent in target_extents if isinstance(extent, int)))
-    unknown = [k for k, extent in enumerate(target_extents) if not isinstance(extent, int)]
-    if len(unknown) == 1 and 0 not in target_extents:
+    unknown_positions = [
+        k for k, extent in enumerate(target_extents) if not isinstance(extent, int)
+    ]
+    if len(unknown_positions) == 1 and 0 not in target_extents:
         return ints(b, *(extent if isinstance(extent, int) else -1 for extent in target_extents))
-    own = b.op("Shape", x)
-    parts = [
+    runtime_shape = b.op("Shape", x)
+    runtime_extents = [
         ints(b, extent)
         if isinstance(extent, int)
         else ints(b, -1)
         if axis is None
-        else b.op("Slice", own, ints(b, axis), ints(b, axis + 1))
+        else b.op("Slice", runtime_shape, ints(b, axis), ints(b, axis + 1))
         for axis, extent in zip(axes, target_extents, strict=True)
     ]
-    return b.op("Concat", *parts, axis=0)
+    return b.op("Concat", *runtime_extents, axis=0)

@@ -33,26 +33,28 @@ def average_pool(b: Builder, op: Op) -> Value:
     """
     x = operand(op)
     windows = windows_of(op, x, attribute(op, "kernel_shape"))
-    extra = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
-    total = _window_sum(b, x, windows, windows.before, extra)
-    if extra == windows.after and (
+    end_pads = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
+    total = _sum_windows(b, x, windows, windows.before, end_pads)
+    if end_pads == windows.after and (
         attribute(op, "count_include_pad") or not any((*windows.before, *windows.after))
     ):
         return b.op("Div", total, constant_like(b, int(np.prod(windows.kernel)), x))
-    return b.op("Div", total, _counts(b, op, x, windows, extra))
+    return b.op("Div", total, _count_elements(b, op, x, windows, end_pads))
 
 
-def _counts(b: Builder, op: Op, x: Value, windows: Windows, extra: tuple[int, ...]) -> Value:
+def _count_elements(
+    b: Builder, op: Op, x: Value, windows: Windows, end_pads: tuple[int, ...]
+) -> Value:
     """Build the divisor of each window: its number of elements, with or without pads."""
-    axes = len(windows.kernel)
-    shape = b.op("Concat", ints(b, 1, 1), b.op("Shape", x, start=2, end=2 + axes), axis=0)
+    n_axes = len(windows.kernel)
+    shape = b.op("Concat", ints(b, 1, 1), b.op("Shape", x, start=2, end=2 + n_axes), axis=0)
     ones = b.op("Expand", constant_like(b, 1, x), shape)
     if not attribute(op, "count_include_pad"):
-        return _window_sum(b, ones, windows, windows.before, extra)
-    sides = [0, 0, *windows.before, 0, 0, *windows.after]
-    ones = b.op("Pad", ones, ints(b, *sides), constant_like(b, 1, x))
-    rest = tuple(e - a for e, a in zip(extra, windows.after, strict=True))
-    return _window_sum(b, ones, windows, (0,) * axes, rest)
+        return _sum_windows(b, ones, windows, windows.before, end_pads)
+    pads = [0, 0, *windows.before, 0, 0, *windows.after]
+    ones = b.op("Pad", ones, ints(b, *pads), constant_like(b, 1, x))
+    ceil_mode_pads = tuple(e - a for e, a in zip(end_pads, windows.after, strict=True))
+    return _sum_windows(b, ones, windows, (0,) * n_axes, ceil_mode_pads)
 
 
 def _ceil_mode_pads(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
@@ -61,10 +63,10 @@ def _ceil_mode_pads(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
     for axis, (reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
         before, after = windows.before[axis], windows.after[axis]
         length = known_length(op, x, axis)
-        steps = -(-(length + before + after - reach) // stride)
-        if steps * stride >= length + before:  # A window must begin inside of the axis.
-            steps -= 1
-        pads.append(max(steps * stride + reach - length - before, 0))
+        last_window = -(-(length + before + after - reach) // stride)
+        if last_window * stride >= length + before:  # A window must begin inside of the axis.
+            last_window -= 1
+        pads.append(max(last_window * stride + reach - length - before, 0))
     return tuple(pads)
 
 
@@ -73,31 +75,31 @@ def max_pool(b: Builder, op: Op) -> Value:
     x = operand(op)
     windows = windows_of(op, x, attribute(op, "kernel_shape"))
     after = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
-    around = pad_axes(b, x, windows.before, after, filling=-np.inf)
+    padded_x = pad_axes(b, x, windows.before, after, fill_value=-np.inf)
     return b.op(
-        "Max", *window_slices(b, around, windows.kernel, windows.strides, windows.dilations)
+        "Max", *window_slices(b, padded_x, windows.kernel, windows.strides, windows.dilations)
     )
 
 
-def _window_sum(
+def _sum_windows(
     b: Builder, x: Value, windows: Windows, before: tuple[int, ...], after: tuple[int, ...]
 ) -> Value:
-    around = pad_axes(b, x, before, after)
-    parts = window_slices(b, around, windows.kernel, windows.strides, windows.dilations)
-    return parts[0] if len(parts) == 1 else b.op("Sum", *parts)
+    padded_x = pad_axes(b, x, before, after)
+    window_elements = window_slices(b, padded_x, windows.kernel, windows.strides, windows.dilations)
+    return window_elements[0] if len(window_elements) == 1 else b.op("Sum", *window_elements)
 
 
 # --- p-norms ----------------------------------------------------------------------------------
 
 
-def _power(b: Builder, x: Value, p: int) -> Value:
+def _build_abs_power(b: Builder, x: Value, p: int) -> Value:
     if p == 2:
         return b.op("Mul", x, x)
-    size = b.op("Abs", x)
-    return size if p == 1 else b.op("Pow", size, constant_like(b, p, x))
+    magnitude = b.op("Abs", x)
+    return magnitude if p == 1 else b.op("Pow", magnitude, constant_like(b, p, x))
 
 
-def _root(b: Builder, x: Value, p: int) -> Value:
+def _build_root(b: Builder, x: Value, p: int) -> Value:
     if p == 2:
         return b.op("Sqrt", x)
     return x if p == 1 else b.op("Pow", x, constant_like(b, 1 / p, x))
@@ -105,15 +107,15 @@ def _root(b: Builder, x: Value, p: int) -> Value:
 
 def lp_pool(b: Builder, op: Op) -> Value:
     """Build `(sum of |x| ** p) ** (1 / p)` of each window."""
-    return _root(b, lp_mass(b, op), attribute(op, "p"))
+    return _build_root(b, lp_power_sum(b, op), attribute(op, "p"))
 
 
-def lp_mass(b: Builder, op: Op) -> Value:
+def lp_power_sum(b: Builder, op: Op) -> Value:
     """Build the sum of |x| ** p of each window."""
     x, p = operand(op), attribute(op, "p")
     windows = windows_of(op, x, attribute(op, "kernel_shape"))
     after = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
-    return _window_sum(b, _power(b, x, p), windows, windows.before, after)
+    return _sum_windows(b, _build_abs_power(b, x, p), windows, windows.before, after)
 
 
 def global_average_pool(b: Builder, op: Op) -> Value:
@@ -128,10 +130,10 @@ def global_max_pool(b: Builder, op: Op) -> Value:
 
 def global_lp_pool(b: Builder, op: Op) -> Value:
     """Build `(sum of |x| ** p) ** (1 / p)` of each channel."""
-    return _root(b, global_lp_mass(b, op), attribute(op, "p"))
+    return _build_root(b, global_lp_power_sum(b, op), attribute(op, "p"))
 
 
-def global_lp_mass(b: Builder, op: Op) -> Value:
+def global_lp_power_sum(b: Builder, op: Op) -> Value:
     """Build the sum of |x| ** p of each channel."""
-    powers = _power(b, operand(op), attribute(op, "p"))
+    powers = _build_abs_power(b, operand(op), attribute(op, "p"))
     return sum_of(b, powers, spatial_axes(op), keepdims=True)

@@ -19,7 +19,7 @@ from mdf_loop.ops.decompositions.build_helpers import (
     attribute,
     constant_like,
     operand,
-    optional,
+    optional_operand,
     scale,
     shift,
 )
@@ -33,11 +33,11 @@ Activation: TypeAlias = "Callable[[Builder, Value], Value]"
 # --- activation functions ---------------------------------------------------------------------
 
 
-def _without_attributes(op_type: str) -> Callable[..., Value]:
+def _activation_without_attributes(op_type: str) -> Callable[..., Value]:
     return lambda b, x, *numbers: b.op(op_type, x)
 
 
-def _with_attributes(op_type: str, *names: str) -> Callable[..., Value]:
+def _activation_with_attributes(op_type: str, *names: str) -> Callable[..., Value]:
     return lambda b, x, *numbers: b.op(op_type, x, **dict(zip(names, numbers, strict=True)))
 
 
@@ -50,22 +50,22 @@ def _scaled_tanh(b: Builder, x: Value, alpha: float, beta: float) -> Value:
 
 
 _ACTIVATIONS: dict[str, tuple[Callable[..., Value], tuple[float, ...]]] = {
-    "relu": (_without_attributes("Relu"), ()),
-    "tanh": (_without_attributes("Tanh"), ()),
-    "sigmoid": (_without_attributes("Sigmoid"), ()),
-    "softsign": (_without_attributes("Softsign"), ()),
-    "softplus": (_without_attributes("Softplus"), ()),
+    "relu": (_activation_without_attributes("Relu"), ()),
+    "tanh": (_activation_without_attributes("Tanh"), ()),
+    "sigmoid": (_activation_without_attributes("Sigmoid"), ()),
+    "softsign": (_activation_without_attributes("Softsign"), ()),
+    "softplus": (_activation_without_attributes("Softplus"), ()),
     "affine": (_affine, (1.0, 0.0)),
     "scaledtanh": (_scaled_tanh, (1.0, 1.0)),
-    "leakyrelu": (_with_attributes("LeakyRelu", "alpha"), (0.01,)),
-    "thresholdedrelu": (_with_attributes("ThresholdedRelu", "alpha"), (1.0,)),
-    "hardsigmoid": (_with_attributes("HardSigmoid", "alpha", "beta"), (0.2, 0.5)),
-    "elu": (_with_attributes("Elu", "alpha"), (1.0,)),
+    "leakyrelu": (_activation_with_attributes("LeakyRelu", "alpha"), (0.01,)),
+    "thresholdedrelu": (_activation_with_attributes("ThresholdedRelu", "alpha"), (1.0,)),
+    "hardsigmoid": (_activation_with_attributes("HardSigmoid", "alpha", "beta"), (0.2, 0.5)),
+    "elu": (_activation_with_attributes("Elu", "alpha"), (1.0,)),
 }
 """Activation functions and their default alpha and beta, by name in lower case."""
 
 
-def _activations(op: Op, default: Sequence[str], directions: int) -> list[list[Activation]]:
+def _read_activations(op: Op, default: Sequence[str], directions: int) -> list[list[Activation]]:
     """Return the activation functions of each direction, with their alpha and beta.
 
     The attributes list alphas and betas in the order of the activations that need them. `clip` bounds the inputs
@@ -74,22 +74,26 @@ def _activations(op: Op, default: Sequence[str], directions: int) -> list[list[A
     names = list(op.attributes.get("activations") or [*default] * directions)
     parameters = [list(op.attributes.get(f"activation_{key}") or ()) for key in ("alpha", "beta")]
     limit = op.attributes.get("clip")
-    activations, count = [], len(default)
-    for place, name in enumerate(names):
+    activations, n_functions = [], len(default)
+    for position, name in enumerate(names):
         if name.lower() not in _ACTIVATIONS:
             raise UnsupportedError(f"onnx::{op.op_type} has no activation '{name}'")
         function, defaults = _ACTIVATIONS[name.lower()]
-        numbers = [g.pop(0) if g else d for g, d in zip(parameters, defaults, strict=False)]
-        gate = place % count < 2  # The third activation of an LSTM gets the cell unclipped.
-        activations.append(_activation(function, numbers, limit if gate else None))
-    return [activations[k * count : (k + 1) * count] for k in range(directions)]
+        bound_parameters = [
+            g.pop(0) if g else d for g, d in zip(parameters, defaults, strict=False)
+        ]
+        is_gate = (
+            position % n_functions < 2
+        )  # The third activation of an LSTM gets the cell unclipped.
+        activations.append(_bind_activation(function, bound_parameters, limit if is_gate else None))
+    return [activations[k * n_functions : (k + 1) * n_functions] for k in range(directions)]
 
 
-def _activation(
-    function: Callable[..., Value], numbers: Sequence[float], limit: float | None
+def _bind_activation(
+    function: Callable[..., Value], parameters: Sequence[float], limit: float | None
 ) -> Activation:
     def apply(b: Builder, x: Value) -> Value:
-        return function(b, x if limit is None else clip(b, x, -limit, limit), *numbers)
+        return function(b, x if limit is None else clip(b, x, -limit, limit), *parameters)
 
     return apply
 
@@ -112,7 +116,7 @@ class _Weights(Struct, frozen=True):
     hidden: int
 
 
-def _split(b: Builder, x: Value, parts: int) -> tuple[Value, ...]:
+def _split_last_axis(b: Builder, x: Value, parts: int) -> tuple[Value, ...]:
     return b.multi("Split", x, n_outputs=parts, axis=-1)
 
 
@@ -126,23 +130,23 @@ def _lstm_cell(b: Builder, op: Op, k: _Weights, x: Value, states: list[Value]) -
 
     c = f(F) * c + f(I) * g(C);  h = f(O) * h(c)
     """
-    f, g, last = k.functions
+    f, g, h = k.functions
     hidden, cell = states
     gates = b.op("Add", x, b.op("MatMul", hidden, k.recurrent))
-    enter, leave, forget, new = _split(b, gates, 4)
+    input_sum, output_sum, forget_sum, candidate_sum = _split_last_axis(b, gates, 4)
 
-    def gate(value: Value, place: int, memory: Value) -> Value:
+    def gate(value: Value, position: int, memory: Value) -> Value:
         if k.peepholes:
-            value = b.op("Add", value, b.op("Mul", k.peepholes[place], memory))
+            value = b.op("Add", value, b.op("Mul", k.peepholes[position], memory))
         return f(b, value)
 
-    entering = gate(enter, 0, cell)
+    input_gate = gate(input_sum, 0, cell)
     if attribute(op, "input_forget"):
-        retained = b.op("Sub", constant_like(b, 1, x), entering)
+        forget_gate = b.op("Sub", constant_like(b, 1, x), input_gate)
     else:
-        retained = gate(forget, 2, cell)
-    cell = b.op("Add", b.op("Mul", retained, cell), b.op("Mul", entering, g(b, new)))
-    return [b.op("Mul", gate(leave, 1, cell), last(b, cell)), cell]
+        forget_gate = gate(forget_sum, 2, cell)
+    cell = b.op("Add", b.op("Mul", forget_gate, cell), b.op("Mul", input_gate, g(b, candidate_sum)))
+    return [b.op("Mul", gate(output_sum, 1, cell), h(b, cell)), cell]
 
 
 def _gru_cell(b: Builder, op: Op, k: _Weights, x: Value, states: list[Value]) -> list[Value]:
@@ -151,22 +155,24 @@ def _gru_cell(b: Builder, op: Op, k: _Weights, x: Value, states: list[Value]) ->
     With `linear_before_reset` the reset multiplies after the product: `r * (h R_h' + b_h)`.
     """
     f, g = k.functions
-    hidden, at = states[0], ints(b, 2 * k.hidden, k.hidden)
-    gates, new = b.multi("Split", x, at, n_outputs=2, axis=-1)
+    hidden, split_sizes = states[0], ints(b, 2 * k.hidden, k.hidden)
+    gate_sums, candidate_sum = b.multi("Split", x, split_sizes, n_outputs=2, axis=-1)
     recurrent_gates = b.op("MatMul", hidden, k.recurrent)
     if k.candidate is None:
         recurrent_gates = (
             recurrent_gates if k.late_bias is None else b.op("Add", recurrent_gates, k.late_bias)
         )
-        recurrent_gates, recurrent_new = b.multi("Split", recurrent_gates, at, n_outputs=2, axis=-1)
-    update, reset = _split(b, f(b, b.op("Add", gates, recurrent_gates)), 2)
+        recurrent_gates, recurrent_new = b.multi(
+            "Split", recurrent_gates, split_sizes, n_outputs=2, axis=-1
+        )
+    update_gate, reset_gate = _split_last_axis(b, f(b, b.op("Add", gate_sums, recurrent_gates)), 2)
     if k.candidate is None:
-        memory = b.op("Mul", reset, recurrent_new)
+        memory = b.op("Mul", reset_gate, recurrent_new)
     else:
-        memory = b.op("MatMul", b.op("Mul", reset, hidden), k.candidate)
-    candidate = g(b, b.op("Add", new, memory))
-    rest = b.op("Sub", constant_like(b, 1, x), update)
-    return [b.op("Add", b.op("Mul", rest, candidate), b.op("Mul", update, hidden))]
+        memory = b.op("MatMul", b.op("Mul", reset_gate, hidden), k.candidate)
+    candidate = g(b, b.op("Add", candidate_sum, memory))
+    complement = b.op("Sub", constant_like(b, 1, x), update_gate)
+    return [b.op("Add", b.op("Mul", complement, candidate), b.op("Mul", update_gate, hidden))]
 
 
 _Cell: TypeAlias = "Callable[[Builder, Op, _Weights, Value, list[Value]], list[Value]]"
@@ -178,7 +184,7 @@ _CELLS: dict[str, tuple[_Cell, tuple[str, ...], int]] = {
 }
 """Step functions, default activations and numbers of gates, by operator."""
 
-_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+_IS_BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 # --- the loop over time -----------------------------------------------------------------------
@@ -192,84 +198,104 @@ def recurrent(b: Builder, op: Op) -> tuple[Value, ...]:
     batch_first = bool(attribute(op, "layout"))
     x = operand(op)
     x = b.op("Transpose", x, perm=(1, 0, 2)) if batch_first else x
-    directions = _DIRECTIONS[attribute(op, "direction")]
-    functions = _activations(op, _CELLS[op.op_type][1], len(directions))
-    runs = [_direction(b, op, x, k, back, functions[k]) for k, back in enumerate(directions)]
-    joined = []
-    for position, parts in enumerate(zip(*runs, strict=True)):
+    directions = _IS_BACKWARD[attribute(op, "direction")]
+    functions = _read_activations(op, _CELLS[op.op_type][1], len(directions))
+    direction_results = [
+        _build_direction(b, op, x, k, is_backward, functions[k])
+        for k, is_backward in enumerate(directions)
+    ]
+    joined_results = []
+    for position, direction_values in enumerate(zip(*direction_results, strict=True)):
         axis = 1 if position == 0 else 0
-        stacked = [b.op("Unsqueeze", part, ints(b, axis)) for part in parts]
-        value = stacked[0] if len(stacked) == 1 else b.op("Concat", *stacked, axis=axis)
+        unsqueezed_values = [
+            b.op("Unsqueeze", direction_value, ints(b, axis))
+            for direction_value in direction_values
+        ]
+        joined = (
+            unsqueezed_values[0]
+            if len(unsqueezed_values) == 1
+            else b.op("Concat", *unsqueezed_values, axis=axis)
+        )
         if batch_first:
-            value = b.op("Transpose", value, perm=(2, 0, 1, 3) if position == 0 else (1, 0, 2))
-        joined.append(value)
-    return tuple(joined[: len(op.outputs)])
+            joined = b.op("Transpose", joined, perm=(2, 0, 1, 3) if position == 0 else (1, 0, 2))
+        joined_results.append(joined)
+    return tuple(joined_results[: len(op.outputs)])
 
 
-def _direction(
-    b: Builder, op: Op, x: Value, k: int, backwards: bool, functions: list[Activation]
+def _build_direction(
+    b: Builder, op: Op, x: Value, k: int, is_backward: bool, functions: list[Activation]
 ) -> list[Value]:
     """Build the hidden states of one direction, its last hidden state and its last cell state (LSTM)."""
-    lengths = optional(op, 4)
-    x = _reversed(b, x, lengths) if backwards else x
-    input_products, weights = _input_products(b, op, x, k, functions)
-    states = _initial(b, op, x, k, weights.hidden)
-    rows, *last = _time_loop(b, op, input_products, weights, states, lengths)
-    return [_reversed(b, rows, lengths) if backwards else rows, *last]
+    lengths = optional_operand(op, 4)
+    x = _reverse_time(b, x, lengths) if is_backward else x
+    input_products, weights = _prepare_direction(b, op, x, k, functions)
+    states = _initial_states(b, op, x, k, weights.hidden)
+    rows, *last = _build_time_loop(b, op, input_products, weights, states, lengths)
+    return [_reverse_time(b, rows, lengths) if is_backward else rows, *last]
 
 
-def _reversed(b: Builder, x: Value, lengths: Value | None) -> Value:
+def _reverse_time(b: Builder, x: Value, lengths: Value | None) -> Value:
     if lengths is None:
         return b.op(
             "Slice", x, ints(b, -1), ints(b, np.iinfo(np.int64).min), ints(b, 0), ints(b, -1)
         )
-    whole = cast(b, lengths, "int64")
-    return b.op("ReverseSequence", x, whole, time_axis=0, batch_axis=1)
+    int64_lengths = cast(b, lengths, "int64")
+    return b.op("ReverseSequence", x, int64_lengths, time_axis=0, batch_axis=1)
 
 
-def _input_products(
+def _prepare_direction(
     b: Builder, op: Op, x: Value, k: int, functions: list[Activation]
 ) -> tuple[Value, _Weights]:
     """Build `x W' + biases` for all time steps at once, and the weights that the steps of the time loop read."""
-    here = b.constant(np.array(k))
-    w, r = (b.op("Gather", operand(op, place), here, axis=0) for place in (1, 2))
+    direction_index = b.constant(np.array(k))
+    w, r = (b.op("Gather", operand(op, position), direction_index, axis=0) for position in (1, 2))
     input_products = b.op("MatMul", x, b.op("Transpose", w, perm=(1, 0)))
-    recurrent_weights, hidden = b.op("Transpose", r, perm=(1, 0)), _hidden(op)
+    recurrent_weights, hidden = b.op("Transpose", r, perm=(1, 0)), _hidden_size(op)
     reset_first = op.op_type == "GRU" and not attribute(op, "linear_before_reset")
-    candidate, late = None, None
+    candidate, late_bias = None, None
     if reset_first:
-        at = ints(b, 2 * hidden, hidden)
-        recurrent_weights, candidate = b.multi("Split", recurrent_weights, at, n_outputs=2, axis=-1)
-    biases, peepholes = optional(op, 3), optional(op, 7)
+        split_sizes = ints(b, 2 * hidden, hidden)
+        recurrent_weights, candidate = b.multi(
+            "Split", recurrent_weights, split_sizes, n_outputs=2, axis=-1
+        )
+    biases, peepholes = optional_operand(op, 3), optional_operand(op, 7)
     if biases is not None:
-        entering, late = _split(b, b.op("Gather", biases, here, axis=0), 2)
+        input_bias, late_bias = _split_last_axis(
+            b, b.op("Gather", biases, direction_index, axis=0), 2
+        )
         if op.op_type != "GRU" or reset_first:
-            entering, late = b.op("Add", entering, late), None
-        input_products = b.op("Add", input_products, entering)
-    peeps = () if peepholes is None else _split(b, b.op("Gather", peepholes, here, axis=0), 3)
-    return input_products, _Weights(functions, recurrent_weights, candidate, late, peeps, hidden)
+            input_bias, late_bias = b.op("Add", input_bias, late_bias), None
+        input_products = b.op("Add", input_products, input_bias)
+    direction_peepholes = (
+        ()
+        if peepholes is None
+        else _split_last_axis(b, b.op("Gather", peepholes, direction_index, axis=0), 3)
+    )
+    return input_products, _Weights(
+        functions, recurrent_weights, candidate, late_bias, direction_peepholes, hidden
+    )
 
 
-def _hidden(op: Op) -> int:
+def _hidden_size(op: Op) -> int:
     """Return the number of hidden units, from the attribute or the shape of the recurrent weights."""
-    known: Any = op.attributes.get("hidden_size")
+    size: Any = op.attributes.get("hidden_size")
     shape = operand(op, 2).shape
-    if known is None and shape is not None:
-        known = shape[-1]
-    if not isinstance(known, int):
+    if size is None and shape is not None:
+        size = shape[-1]
+    if not isinstance(size, int):
         raise UnsupportedError(f"onnx::{op.op_type} needs 'hidden_size'")
-    return known
+    return size
 
 
-def _initial(b: Builder, op: Op, x: Value, k: int, hidden: int) -> list[Value]:
+def _initial_states(b: Builder, op: Op, x: Value, k: int, hidden: int) -> list[Value]:
     """Return the initial states of one direction, with zeros for omitted states."""
     axis = 1 if attribute(op, "layout") else 0
-    size = None if x.shape is None else x.shape[1]
-    batch = ints(b, size) if isinstance(size, int) else b.op("Shape", x, start=1, end=2)
+    batch_size = None if x.shape is None else x.shape[1]
+    batch = ints(b, batch_size) if isinstance(batch_size, int) else b.op("Shape", x, start=1, end=2)
     shape = b.op("Concat", batch, ints(b, hidden), axis=0)
     states = []
-    for place in (5, 6) if op.op_type == "LSTM" else (5,):
-        initial_states = optional(op, place)
+    for position in (5, 6) if op.op_type == "LSTM" else (5,):
+        initial_states = optional_operand(op, position)
         if initial_states is None:
             states.append(b.op("Expand", constant_like(b, 0, x), shape))
         else:
@@ -277,7 +303,7 @@ def _initial(b: Builder, op: Op, x: Value, k: int, hidden: int) -> list[Value]:
     return states
 
 
-def _time_loop(
+def _build_time_loop(
     b: Builder,
     op: Op,
     input_products: Value,
@@ -289,30 +315,33 @@ def _time_loop(
     cell = _CELLS[op.op_type][0]
     length = None if input_products.shape is None else input_products.shape[0]
     if isinstance(length, int):
-        times = b.constant(np.array(length))
+        trip_count = b.constant(np.array(length))
     else:
-        times = b.op("Squeeze", b.op("Shape", input_products, start=0, end=1), ints(b, 0))
+        trip_count = b.op("Squeeze", b.op("Shape", input_products, start=0, end=1), ints(b, 0))
     body = b.body()
-    i, go = body.new("int64", (), f"{b.label}:time"), body.new("bool", (), f"{b.label}:go")
+    iteration, condition = (
+        body.new("int64", (), f"{b.label}:time"),
+        body.new("bool", (), f"{b.label}:go"),
+    )
     initial_values = [body.new(s.dtype, s.shape, f"{b.label}:state") for s in states]
-    x = body.op("Gather", input_products, i, axis=0)
+    x = body.op("Gather", input_products, iteration, axis=0)
     final_values = cell(body, op, weights, x, initial_values)
     row = final_values[0]
     if lengths is not None:
-        running = body.op("Less", i, cast(body, lengths, "int64"))
-        running = body.op("Unsqueeze", running, ints(body, 1))
-        row = body.op("Where", running, row, constant_like(body, 0, row))
+        is_running = body.op("Less", iteration, cast(body, lengths, "int64"))
+        is_running = body.op("Unsqueeze", is_running, ints(body, 1))
+        row = body.op("Where", is_running, row, constant_like(body, 0, row))
         pairs = zip(final_values, initial_values, strict=True)
-        final_values = [body.op("Where", running, new, old) for new, old in pairs]
+        final_values = [body.op("Where", is_running, new, old) for new, old in pairs]
     finals = [b.new(s.dtype, s.shape, f"{b.label}:last") for s in states]
     stack_shape = None if row.shape is None else ((input_products.shape or ("?",))[0], *row.shape)
     stack = b.new(row.dtype, stack_shape, f"{b.label}:states")
     loop = Loop(
         name=b.name(f"{b.label}:{op.op_type}"),
-        trip_count=times,
+        trip_count=trip_count,
         condition=None,
-        iteration=i,
-        condition_in=go,
+        iteration=iteration,
+        condition_in=condition,
         condition_out=None,
         carried=tuple(map(Carried, states, initial_values, final_values, finals)),
         recorded=(Recorded(row, stack),),

@@ -9,7 +9,7 @@ import numpy as np
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array, Op, Value
 from mdf_loop.ops.build_helpers import cast
-from mdf_loop.ops.decompositions.build_helpers import extents, operand, optional
+from mdf_loop.ops.decompositions.build_helpers import extents, operand, optional_operand
 from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.opset_changes import general_mode_names
 
@@ -31,39 +31,47 @@ def resize(b: Builder, op: Op) -> Value:
             raise UnsupportedError(
                 f"onnx::Resize in float64 does not take '{name}'", hint="give the sizes of all axes"
             )
-    scales, sizes = (b.constant_of(optional(op, k)) for k in (2, 3))
+    scales, sizes = (b.constant_of(optional_operand(op, k)) for k in (2, 3))
     factors = sizes if sizes is not None and sizes.size else scales
     if factors is None:
         raise UnsupportedError("onnx::Resize in float64 needs scales or sizes that are known")
     for axis, (length, factor) in enumerate(zip(extents(x, "onnx::Resize"), factors, strict=True)):
         if factor != (length if factors is sizes else 1):
-            x = _along(b, x, axis, _weights(op, length, factor, by_size=factors is sizes))
+            x = _resize_axis(
+                b, x, axis, _resize_weights(op, length, factor, by_size=factors is sizes)
+            )
     return x
 
 
-def _weights(op: Op, length: int, factor: float, *, by_size: bool) -> Array:
+def _resize_weights(op: Op, length: int, factor: float, *, by_size: bool) -> Array:
     """Return the weights `[n, j]` of element n of the input axis in element j of the output axis."""
-    rows = np.eye(length)
-    pair = np.array([length, factor], np.int64) if by_size else np.array([1, factor], np.float32)
-    inputs = [rows, None, None, pair] if by_size else [rows, None, pair]
+    unit_vectors = np.eye(length)
+    extents_or_scales = (
+        np.array([length, factor], np.int64) if by_size else np.array([1, factor], np.float32)
+    )
+    inputs = (
+        [unit_vectors, None, None, extents_or_scales]
+        if by_size
+        else [unit_vectors, None, extents_or_scales]
+    )
     weights: Array = evaluate("Resize", inputs, op.attributes, 1)[0]
     return weights
 
 
-def _along(b: Builder, x: Value, axis: int, weights: Array) -> Value:
-    taps = max(int(np.count_nonzero(weights, axis=0).max(initial=1)), 1)
-    order = np.argsort(weights == 0, axis=0, kind="stable")[:taps]
-    after = len(x.shape or ()) - axis - 1
+def _resize_axis(b: Builder, x: Value, axis: int, weights: Array) -> Value:
+    n_neighbours = max(int(np.count_nonzero(weights, axis=0).max(initial=1)), 1)
+    neighbour_indices = np.argsort(weights == 0, axis=0, kind="stable")[:n_neighbours]
+    n_trailing_axes = len(x.shape or ()) - axis - 1
     total: Value | None = None
-    for places in order:
-        part = b.op("Gather", x, b.constant(places), axis=axis)
-        weight = weights[places, np.arange(places.size)]
+    for indices in neighbour_indices:
+        term = b.op("Gather", x, b.constant(indices), axis=axis)
+        weight = weights[indices, np.arange(indices.size)]
         if np.any(weight != 1):
             if np.dtype(x.dtype).kind != "f":
                 raise UnsupportedError(f"onnx::Resize in {x.dtype} can only copy elements")
-            column = weight.astype(x.dtype).reshape(-1, *[1] * after)
-            part = b.op("Mul", part, b.constant(column))
-        total = part if total is None else b.op("Add", total, part)
+            column = weight.astype(x.dtype).reshape(-1, *[1] * n_trailing_axes)
+            term = b.op("Mul", term, b.constant(column))
+        total = term if total is None else b.op("Add", total, term)
     assert total is not None
     return total
 

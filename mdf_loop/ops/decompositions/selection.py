@@ -16,7 +16,7 @@ from mdf_loop.ops.decompositions.build_helpers import (
     constant_like,
     extents,
     operand,
-    optional,
+    optional_operand,
     rank,
 )
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 def split(b: Builder, op: Op) -> tuple[Value, ...]:
     """Build one Slice for each output of Split."""
     x, axis = operand(op), attribute(op, "axis")
-    sizes = optional(op, 1)
+    sizes = optional_operand(op, 1)
     extent = extents(x, "onnx::Split")[axis]
     counts = [extent // len(op.outputs)] * len(op.outputs)
     if sizes is not None:
-        known = b.constant_of(sizes)
-        if known is None:
+        constant_sizes = b.constant_of(sizes)
+        if constant_sizes is None:
             raise UnsupportedError("onnx::Split is composed only where its parts are known")
-        counts = known.tolist()
-    ends = np.cumsum([0, *counts]).tolist()
+        counts = constant_sizes.tolist()
+    bounds = np.cumsum([0, *counts]).tolist()
     return tuple(
         b.op("Slice", x, ints(b, begin), ints(b, end), ints(b, axis))
-        for begin, end in pairwise(ends)
+        for begin, end in pairwise(bounds)
     )
 
 
@@ -55,20 +55,20 @@ def eye_like(b: Builder, op: Op) -> Value:
 
 def one_hot(b: Builder, op: Op) -> Value:
     """Build `Where(range(depth) == i, on, off)` along a new axis; a negative index counts from the end."""
-    values, out = operand(op, 2), op.outputs[0].dtype
+    values, result_dtype = operand(op, 2), op.outputs[0].dtype
     index, depth = cast(b, operand(op, 0), "int64"), cast(b, operand(op, 1), "int64")
     depth = b.op("Reshape", depth, ints(b))
     zero = b.constant(np.array(0))
-    wrapped = b.op("Where", b.op("Less", index, zero), b.op("Add", index, depth), index)
-    places = b.op("Range", zero, depth, b.constant(np.array(1)))
-    mark = b.op("Equal", b.op("Unsqueeze", wrapped, ints(b, -1)), places)
+    nonnegative_index = b.op("Where", b.op("Less", index, zero), b.op("Add", index, depth), index)
+    positions = b.op("Range", zero, depth, b.constant(np.array(1)))
+    is_index = b.op("Equal", b.op("Unsqueeze", nonnegative_index, ints(b, -1)), positions)
     off, on = (b.op("Gather", values, b.constant(np.array(k)), axis=0) for k in (0, 1))
-    chosen = cast(b, b.op("Where", mark, on, off), out)
+    encoded = cast(b, b.op("Where", is_index, on, off), result_dtype)
     axis = attribute(op, "axis")
-    return chosen if axis == -1 else _last_axis_to(b, chosen, axis)
+    return encoded if axis == -1 else _move_last_axis(b, encoded, axis)
 
 
-def _last_axis_to(b: Builder, x: Value, axis: int) -> Value:
+def _move_last_axis(b: Builder, x: Value, axis: int) -> Value:
     last = rank(x, "onnx::OneHot") - 1
     order = list(range(last))
     order.insert(axis if axis >= 0 else axis + last + 1, last)
@@ -81,24 +81,24 @@ def hardmax(b: Builder, op: Op) -> Value:
     An empty row has no maximum. So one element -inf is appended if the extent is unknown.
     """
     x, axis = operand(op), attribute(op, "axis")
-    axes = rank(x, "onnx::Hardmax")
-    axis %= axes
+    n_axes = rank(x, "onnx::Hardmax")
+    axis %= n_axes
     extent = (x.shape or ())[axis]
     if extent == 0:
         return b.op("Identity", x)
-    after = axes - axis - 1
+    n_trailing_axes = n_axes - axis - 1
     if isinstance(extent, int):
-        places = b.constant(np.arange(extent).reshape(-1, *[1] * after))
-        return cast(b, b.op("Equal", places, _largest_place(b, x, axis)), x.dtype)
-    computed = b.op("Gather", b.op("Shape", x), b.constant(np.array(axis)), axis=0)
-    places = b.op("Range", b.constant(np.array(0)), computed, b.constant(np.array(1)))
-    places = b.op("Reshape", places, ints(b, -1, *[1] * after))
-    one_more = ints(b, *(int(k == axes + axis) for k in range(2 * axes)))
-    longer = b.op("Pad", x, one_more, constant_like(b, -np.inf, x))
-    return cast(b, b.op("Equal", places, _largest_place(b, longer, axis)), x.dtype)
+        positions = b.constant(np.arange(extent).reshape(-1, *[1] * n_trailing_axes))
+        return cast(b, b.op("Equal", positions, _build_arg_maximum(b, x, axis)), x.dtype)
+    runtime_extent = b.op("Gather", b.op("Shape", x), b.constant(np.array(axis)), axis=0)
+    positions = b.op("Range", b.constant(np.array(0)), runtime_extent, b.constant(np.array(1)))
+    positions = b.op("Reshape", positions, ints(b, -1, *[1] * n_trailing_axes))
+    end_pads = ints(b, *(int(k == n_axes + axis) for k in range(2 * n_axes)))
+    padded_x = b.op("Pad", x, end_pads, constant_like(b, -np.inf, x))
+    return cast(b, b.op("Equal", positions, _build_arg_maximum(b, padded_x, axis)), x.dtype)
 
 
-def _largest_place(b: Builder, x: Value, axis: int) -> Value:
+def _build_arg_maximum(b: Builder, x: Value, axis: int) -> Value:
     return b.op("ArgMaximum", x, axis=axis, keepdims=1)
 
 
@@ -108,9 +108,9 @@ def depth_to_space(b: Builder, op: Op) -> Value:
     s = attribute(op, "blocksize")
     c = depth // (s * s)
     column_first = attribute(op, "mode") == "CRD"
-    split = (0, c, s, s, height, width) if column_first else (0, s, s, c, height, width)
+    split_shape = (0, c, s, s, height, width) if column_first else (0, s, s, c, height, width)
     order = (0, 1, 4, 2, 5, 3) if column_first else (0, 3, 4, 1, 5, 2)
-    return _regrouped(b, operand(op), split, order, (0, c, height * s, width * s))
+    return _regroup_axes(b, operand(op), split_shape, order, (0, c, height * s, width * s))
 
 
 def space_to_depth(b: Builder, op: Op) -> Value:
@@ -118,25 +118,35 @@ def space_to_depth(b: Builder, op: Op) -> Value:
     _, c, height, width = extents(operand(op), "onnx::SpaceToDepth")
     s = attribute(op, "blocksize")
     h, w = height // s, width // s
-    return _regrouped(b, operand(op), (0, c, h, s, w, s), (0, 3, 5, 1, 2, 4), (0, c * s * s, h, w))
+    return _regroup_axes(
+        b, operand(op), (0, c, h, s, w, s), (0, 3, 5, 1, 2, 4), (0, c * s * s, h, w)
+    )
 
 
-def _regrouped(
-    b: Builder, x: Value, split: tuple[int, ...], order: tuple[int, ...], joined: tuple[int, ...]
+def _regroup_axes(
+    b: Builder,
+    x: Value,
+    split_shape: tuple[int, ...],
+    order: tuple[int, ...],
+    joined_shape: tuple[int, ...],
 ) -> Value:
-    parts = b.op("Reshape", x, ints(b, *split))
-    return b.op("Reshape", b.op("Transpose", parts, perm=order), ints(b, *joined))
+    split_x = b.op("Reshape", x, ints(b, *split_shape))
+    return b.op("Reshape", b.op("Transpose", split_x, perm=order), ints(b, *joined_shape))
 
 
 def max_unpool(b: Builder, op: Op) -> Value:
     """Build MaxUnpool: an array of zeros with each element of x at its index in the flattened result."""
-    x, places = operand(op, 0), operand(op, 1)
-    if optional(op, 2) is not None:
+    x, indices = operand(op, 0), operand(op, 1)
+    if optional_operand(op, 2) is not None:
         raise UnsupportedError("onnx::MaxUnpool in float64 does not take output_shape")
     shape = extents(op.outputs[0], "onnx::MaxUnpool in float64")
-    blank = b.constant(np.zeros(math.prod(shape), x.dtype))
-    flat = ints(b, -1)
+    zeros = b.constant(np.zeros(math.prod(shape), x.dtype))
+    flat_shape = ints(b, -1)
     filled = b.op(
-        "ScatterElements", blank, b.op("Reshape", places, flat), b.op("Reshape", x, flat), axis=0
+        "ScatterElements",
+        zeros,
+        b.op("Reshape", indices, flat_shape),
+        b.op("Reshape", x, flat_shape),
+        axis=0,
     )
     return b.op("Reshape", filled, ints(b, *shape))

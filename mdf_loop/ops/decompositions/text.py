@@ -19,13 +19,22 @@ def gather(b: Builder, op: Op) -> Value:
     ONNX Runtime's Gather copies only the first string of each row, except along the last axis (1.31).
     """
     data, indices = operand(op, 0), operand(op, 1)
-    places = b.op("Unsqueeze", indices, ints(b, -1))
-    axes, own = rank(data, "onnx::Gather of text"), rank(indices, "onnx::Gather of text")
-    axis = attribute(op, "axis") % axes
-    first = (axis, *(k for k in range(axes) if k != axis))
-    back = (*range(own, own + axis), *range(own), *range(own + axis, own + axes - 1))
-    rows = b.op("GatherND", b.op("Transpose", data, perm=first) if axis else data, places)
-    return b.op("Transpose", rows, perm=back) if axis else rows
+    index_tuples = b.op("Unsqueeze", indices, ints(b, -1))
+    data_rank, index_rank = (
+        rank(data, "onnx::Gather of text"),
+        rank(indices, "onnx::Gather of text"),
+    )
+    axis = attribute(op, "axis") % data_rank
+    axis_first = (axis, *(k for k in range(data_rank) if k != axis))
+    result_order = (
+        *range(index_rank, index_rank + axis),
+        *range(index_rank),
+        *range(index_rank + axis, index_rank + data_rank - 1),
+    )
+    rows = b.op(
+        "GatherND", b.op("Transpose", data, perm=axis_first) if axis else data, index_tuples
+    )
+    return b.op("Transpose", rows, perm=result_order) if axis else rows
 
 
 _LOCALE = "en-US" if os.name == "nt" else "C.UTF-8"

@@ -17,7 +17,7 @@ from mdf_loop.ops.decompositions.build_helpers import attribute, constant_like, 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
-_END = np.iinfo(np.int64).max
+_MAX_INT64 = np.iinfo(np.int64).max
 
 
 class Windows(Struct, frozen=True):
@@ -43,11 +43,11 @@ def windows_of(op: Op, x: Value, kernel: Sequence[int]) -> Windows:
     pads = tuple(op.attributes.get("pads") or (0,) * 2 * axes)
     windows = Windows(tuple(kernel), strides, dilations, pads[:axes], pads[axes:])
     if attribute(op, "auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
-        return _same_padding(op, x, windows)
+        return _resolve_auto_pad(op, x, windows)
     return windows
 
 
-def _same_padding(op: Op, x: Value, windows: Windows) -> Windows:
+def _resolve_auto_pad(op: Op, x: Value, windows: Windows) -> Windows:
     """Return windows with the pads of `auto_pad`: there are `ceil(length / stride)` windows along each axis."""
     before, after = [], []
     for axis, (reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
@@ -55,10 +55,10 @@ def _same_padding(op: Op, x: Value, windows: Windows) -> Windows:
         if stride > 1:
             length = known_length(op, x, axis)
             total = max((-(-length // stride) - 1) * stride + reach - length, 0)
-        small, large = total // 2, total - total // 2
-        upper = attribute(op, "auto_pad") == "SAME_UPPER"
-        before.append(small if upper else large)
-        after.append(large if upper else small)
+        shorter, longer = total // 2, total - total // 2
+        is_upper = attribute(op, "auto_pad") == "SAME_UPPER"
+        before.append(shorter if is_upper else longer)
+        after.append(longer if is_upper else shorter)
     return Windows(windows.kernel, windows.strides, windows.dilations, tuple(before), tuple(after))
 
 
@@ -80,15 +80,15 @@ def pad_axes(
     after: Sequence[int],
     *,
     first: int = 2,
-    filling: float = 0,
+    fill_value: float = 0,
 ) -> Value:
-    """Pad the axes from `first` on with `filling`; negative pads crop."""
+    """Pad the axes from `first` on with `fill_value`; negative pads crop."""
     if not any((*before, *after)):
         return x
-    behind = rank(x, "padding") - first - len(before)
-    front, back = [0] * first, [0] * behind
-    pads = (*front, *before, *back, *front, *after, *back)
-    return b.op("Pad", x, ints(b, *pads), constant_like(b, filling, x))
+    n_trailing_axes = rank(x, "padding") - first - len(before)
+    leading_pads, trailing_pads = [0] * first, [0] * n_trailing_axes
+    pads = (*leading_pads, *before, *trailing_pads, *leading_pads, *after, *trailing_pads)
+    return b.op("Pad", x, ints(b, *pads), constant_like(b, fill_value, x))
 
 
 def window_slices(
@@ -106,11 +106,16 @@ def window_slices(
     """
     axes = ints(b, *range(first, first + len(kernel)))
     slices = []
-    for place in itertools.product(*map(range, kernel)):
-        starts = [p * d for p, d in zip(place, dilations, strict=True)]
-        left = [(k - 1) * d - s for k, d, s in zip(kernel, dilations, starts, strict=True)]
-        stops = [-gap if gap else _END for gap in left]
-        if any(starts) or any(left) or any(s > 1 for s in strides):
+    for position in itertools.product(*map(range, kernel)):
+        starts = [p * d for p, d in zip(position, dilations, strict=True)]
+        remaining_lengths = [
+            (k - 1) * d - s for k, d, s in zip(kernel, dilations, starts, strict=True)
+        ]
+        stops = [
+            -remaining_length if remaining_length else _MAX_INT64
+            for remaining_length in remaining_lengths
+        ]
+        if any(starts) or any(remaining_lengths) or any(s > 1 for s in strides):
             slices.append(
                 b.op("Slice", x, ints(b, *starts), ints(b, *stops), axes, ints(b, *strides))
             )

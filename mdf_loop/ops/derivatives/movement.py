@@ -8,11 +8,11 @@ import numpy as np
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.build_helpers import cast, extents, ints, rank, scalar, sum_of
-from mdf_loop.ops.decompositions.build_helpers import attribute, operand, optional
+from mdf_loop.ops.decompositions.build_helpers import attribute, operand, optional_operand
 from mdf_loop.ops.derivatives.rule import (
     Changes,
     ExplicitDerivative,
-    by_first,
+    first_operand_cotangent,
     is_float,
     linear,
     sum_values,
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 # --- axes -------------------------------------------------------------------------------------
 
 
-def _reshape_back(b: Builder, op: Op, g: Value) -> Value:
+def _reshape_cotangent(b: Builder, op: Op, g: Value) -> Value:
     return reshape_like(b, g, operand(op))
 
 
-def _transpose_back(b: Builder, op: Op, g: Value) -> Value:
+def _transpose_cotangent(b: Builder, op: Op, g: Value) -> Value:
     order = attribute(op, "perm") or tuple(reversed(range(rank(operand(op)))))
     return b.op("Transpose", g, perm=tuple(int(k) for k in np.argsort(order)))
 
@@ -54,10 +54,10 @@ def _tile_cotangent(b: Builder, op: Op, g: Value) -> Value:
     return reshape_like(b, sum_copies(b, g, operand(op, 1), shape_of(b, x)), x)
 
 
-RESHAPED = linear(by_first(_reshape_back))
-TRANSPOSE = linear(by_first(_transpose_back))
-EXPAND = linear(by_first(_expand_cotangent))
-TILE = linear(by_first(_tile_cotangent))
+RESHAPED = linear(first_operand_cotangent(_reshape_cotangent))
+TRANSPOSE = linear(first_operand_cotangent(_transpose_cotangent))
+EXPAND = linear(first_operand_cotangent(_expand_cotangent))
+TILE = linear(first_operand_cotangent(_tile_cotangent))
 
 
 # --- Concat and Split -------------------------------------------------------------------------
@@ -68,12 +68,12 @@ def _concat_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
     (g,), axis = changes, attribute(op, "axis") % rank(operand(op))
     if g is None:
         return None
-    start = _concat_offset(b, op, k, axis)
+    start = _build_concat_offset(b, op, k, axis)
     end = b.op("Add", start, extent(b, operand(op, k), axis))
-    return b.op("Slice", g, _as_list(b, start), _as_list(b, end), ints(b, axis))
+    return b.op("Slice", g, _reshape_to_vector(b, start), _reshape_to_vector(b, end), ints(b, axis))
 
 
-def _concat_offset(b: Builder, op: Op, count: int, axis: int) -> Value:
+def _build_concat_offset(b: Builder, op: Op, count: int, axis: int) -> Value:
     """Build the sum of the extents of the first `count` operands of Concat."""
     return sum_values(
         b,
@@ -81,15 +81,15 @@ def _concat_offset(b: Builder, op: Op, count: int, axis: int) -> Value:
     )
 
 
-def _as_list(b: Builder, number: Value) -> Value:
+def _reshape_to_vector(b: Builder, number: Value) -> Value:
     return b.op("Reshape", number, ints(b, 1))
 
 
 def _split_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
     if k != 0 or all(g is None for g in changes):
         return None
-    parts = [g or zeros(b, y) for g, y in zip(changes, op.outputs, strict=True)]
-    return b.op("Concat", *parts, axis=attribute(op, "axis"))
+    part_cotangents = [g or zeros(b, y) for g, y in zip(changes, op.outputs, strict=True)]
+    return b.op("Concat", *part_cotangents, axis=attribute(op, "axis"))
 
 
 CONCAT = linear(_concat_cotangent, ())
@@ -104,58 +104,65 @@ def _slice_cotangent(b: Builder, op: Op, g: Value) -> Value:
 
     If a step may differ from 1, rows are added at their indices along each axis.
     """
-    x, starts, steps = operand(op), operand(op, 1), optional(op, 4)
+    x, starts, steps = operand(op), operand(op, 1), optional_operand(op, 4)
     axes = _sliced_axes(b, op)
-    known = None if steps is None else b.constant_of(steps)
-    if steps is None or (known is not None and np.all(known == 1)):
+    constant_steps = None if steps is None else b.constant_of(steps)
+    if steps is None or (constant_steps is not None and np.all(constant_steps == 1)):
         return _pad_slice(b, x, g, starts, axes)
     for k, axis in enumerate(axes):
         count = extent(b, x, axis)
-        everything = b.op("Range", scalar(b, 0, "int64"), count, scalar(b, 1, "int64"))
+        all_indices = b.op("Range", scalar(b, 0, "int64"), count, scalar(b, 1, "int64"))
         start, end, step = (
-            cast(b, slice_list(b, operand(op, place), k, k + 1), "int64") for place in (1, 2, 4)
+            cast(b, slice_list(b, operand(op, operand_position), k, k + 1), "int64")
+            for operand_position in (1, 2, 4)
         )
-        places = b.op("Slice", everything, start, end, ints(b, 0), step)
-        g = scatter_add_rows(b, g, places, count, axis)
+        sliced_indices = b.op("Slice", all_indices, start, end, ints(b, 0), step)
+        g = scatter_add_rows(b, g, sliced_indices, count, axis)
     return g
 
 
 def _sliced_axes(b: Builder, op: Op) -> list[int]:
-    axes, starts = optional(op, 3), operand(op, 1)
+    axes, starts = optional_operand(op, 3), operand(op, 1)
     if axes is None:
         (length,) = extents(starts)
         assert isinstance(length, int), "as many starts as the type of the result says"
         return list(range(length))
-    known = b.constant_of(axes)
-    assert known is not None, "the type of the result is told by axes that are known"
-    return [int(axis) % rank(operand(op)) for axis in known]
+    constant_axes = b.constant_of(axes)
+    assert constant_axes is not None, "the type of the result is told by axes that are known"
+    return [int(axis) % rank(operand(op)) for axis in constant_axes]
 
 
 def _pad_slice(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]) -> Value:
     """Pad `g` with zeros to the shape of x for a Slice with steps of 1."""
-    at = b.constant(np.array(axes, np.int64))
-    extents_x, sliced = (b.op("Gather", shape_of(b, v), at, axis=0) for v in (x, g))
-    zero, known, starts = scalar(b, 0, "int64"), b.constant_of(starts), cast(b, starts, "int64")
-    if known is None or np.any(known < 0):
-        starts = b.op("Where", b.op("Less", starts, zero), b.op("Add", starts, extents_x), starts)
-    before = b.op("Min", b.op("Max", starts, zero), extents_x)
-    after = b.op("Sub", b.op("Sub", extents_x, before), sliced)
-    return b.op("Pad", g, _all_axis_pads(b, (before, after), axes, rank(x)))
+    axes_constant = b.constant(np.array(axes, np.int64))
+    x_extents, g_extents = (b.op("Gather", shape_of(b, v), axes_constant, axis=0) for v in (x, g))
+    zero, constant_starts, starts = (
+        scalar(b, 0, "int64"),
+        b.constant_of(starts),
+        cast(b, starts, "int64"),
+    )
+    if constant_starts is None or np.any(constant_starts < 0):
+        starts = b.op("Where", b.op("Less", starts, zero), b.op("Add", starts, x_extents), starts)
+    before = b.op("Min", b.op("Max", starts, zero), x_extents)
+    after = b.op("Sub", b.op("Sub", x_extents, before), g_extents)
+    return b.op("Pad", g, _build_all_axis_pads(b, (before, after), axes, rank(x)))
 
 
-def _all_axis_pads(b: Builder, sides: tuple[Value, Value], axes: list[int], rank: int) -> Value:
+def _build_all_axis_pads(
+    b: Builder, start_and_end_pads: tuple[Value, Value], axes: list[int], rank: int
+) -> Value:
     """Build the `pads` operand of ONNX's Pad from the pads of some axes."""
-    numbers = b.op("Concat", *sides, ints(b, 0), axis=0)
-    place = {axis: k for k, axis in enumerate(axes)}
-    order = [
-        place[axis] + side * len(axes) if axis in place else 2 * len(axes)
+    listed_pads = b.op("Concat", *start_and_end_pads, ints(b, 0), axis=0)
+    positions = {axis: k for k, axis in enumerate(axes)}
+    gather_order = [
+        positions[axis] + side * len(axes) if axis in positions else 2 * len(axes)
         for side in (0, 1)
         for axis in range(rank)
     ]
-    return b.op("Gather", numbers, ints(b, *order), axis=0)
+    return b.op("Gather", listed_pads, ints(b, *gather_order), axis=0)
 
 
-SLICE = linear(by_first(_slice_cotangent))
+SLICE = linear(first_operand_cotangent(_slice_cotangent))
 
 
 # --- pads -------------------------------------------------------------------------------------
@@ -170,19 +177,19 @@ def _pad_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None
         return _fill_value_cotangent(b, op, g)
     if attribute(op, "mode") != "constant":
         return _mirrored_pad_cotangent(b, op, g)
-    axes = [] if optional(op, 3) is None else [None, optional(op, 3)]
-    return b.op("Pad", g, b.op("Neg", operand(op, 1)), *axes)
+    axes_operand = [] if optional_operand(op, 3) is None else [None, optional_operand(op, 3)]
+    return b.op("Pad", g, b.op("Neg", operand(op, 1)), *axes_operand)
 
 
 def _fill_value_cotangent(b: Builder, op: Op, g: Value) -> Value | None:
     if attribute(op, "mode") != "constant":
         return None
-    no, yes = (scalar(b, truth, "int64") for truth in (0, 1))
-    inside = b.op("Expand", no, shape_of(b, operand(op)))
-    around = cast(b, b.op("Pad", inside, operand(op, 1), yes, *op.inputs[3:]), "bool")
+    zero, one = (scalar(b, truth, "int64") for truth in (0, 1))
+    zeros_like_x = b.op("Expand", zero, shape_of(b, operand(op)))
+    is_padding = cast(b, b.op("Pad", zeros_like_x, operand(op, 1), one, *op.inputs[3:]), "bool")
     return reshape_like(
         b,
-        sum_of(b, b.op("Where", around, g, scalar(b, 0, g.dtype))),
+        sum_of(b, b.op("Where", is_padding, g, scalar(b, 0, g.dtype))),
         operand(op, 2),
     )
 
@@ -192,18 +199,20 @@ def _mirrored_pad_cotangent(b: Builder, op: Op, g: Value) -> Value:
 
     The source indices are the indices of an axis padded in the same mode.
     """
-    x, pads, axes_operand = operand(op), operand(op, 1), optional(op, 3)
-    known = None if axes_operand is None else b.constant_of(axes_operand)
-    axes = range(rank(x)) if known is None else [int(axis) % rank(x) for axis in known]
+    x, pads, axes_operand = operand(op), operand(op, 1), optional_operand(op, 3)
+    constant_axes = None if axes_operand is None else b.constant_of(axes_operand)
+    axes = (
+        range(rank(x)) if constant_axes is None else [int(axis) % rank(x) for axis in constant_axes]
+    )
     for k, axis in enumerate(axes):
-        ends = b.op("Gather", pads, ints(b, k, k + len(axes)), axis=0)
-        constant_ends = b.constant_of(ends)
-        if constant_ends is not None and not constant_ends.any():
+        axis_pads = b.op("Gather", pads, ints(b, k, k + len(axes)), axis=0)
+        constant_pads = b.constant_of(axis_pads)
+        if constant_pads is not None and not constant_pads.any():
             continue
         count = extent(b, x, axis)
-        everything = b.op("Range", scalar(b, 0, "int64"), count, scalar(b, 1, "int64"))
-        places = b.op("Pad", everything, ends, mode=attribute(op, "mode"))
-        g = scatter_add_rows(b, g, places, count, axis)
+        all_indices = b.op("Range", scalar(b, 0, "int64"), count, scalar(b, 1, "int64"))
+        source_indices = b.op("Pad", all_indices, axis_pads, mode=attribute(op, "mode"))
+        g = scatter_add_rows(b, g, source_indices, count, axis)
     return g
 
 
@@ -219,17 +228,17 @@ def _center_crop_cotangent(b: Builder, op: Op, g: Value) -> Value:
 
 
 PAD = linear(_pad_cotangent, (0, 2))
-CENTER_CROP_PAD = linear(by_first(_center_crop_cotangent))
+CENTER_CROP_PAD = linear(first_operand_cotangent(_center_crop_cotangent))
 
 
 # --- operations that are their own transpose --------------------------------------------------
 
 
-def _apply_again(b: Builder, op: Op, g: Value) -> Value:
+def _self_transposed_cotangent(b: Builder, op: Op, g: Value) -> Value:
     return b.op(op.op_type, g, *op.inputs[1:], **op.attributes)
 
 
-SELF_TRANSPOSED = linear(by_first(_apply_again))
+SELF_TRANSPOSED = linear(first_operand_cotangent(_self_transposed_cotangent))
 
 
 # --- Range ------------------------------------------------------------------------------------
@@ -239,10 +248,10 @@ def _range_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
     """Build the tangent of Range, whose elements are `start + k * delta`."""
     start, _, delta = changes
     y = op.outputs[0]
-    steps = None if delta is None else b.op("Mul", delta, _range_over_length(b, y))
+    step_tangents = None if delta is None else b.op("Mul", delta, _build_range_indices(b, y))
     if start is not None:
         start = broadcast_like(b, start, y)
-    terms = [t for t in (start, steps) if t is not None]
+    terms = [t for t in (start, step_tangents) if t is not None]
     return (with_type_of(b, sum_values(b, terms), y) if terms else None,)
 
 
@@ -250,10 +259,10 @@ def _range_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | No
     (g,) = changes
     if g is None or k == 1 or not is_float(op.inputs[k]):
         return None
-    return sum_of(b, g if k == 0 else b.op("Mul", g, _range_over_length(b, g)))
+    return sum_of(b, g if k == 0 else b.op("Mul", g, _build_range_indices(b, g)))
 
 
-def _range_over_length(b: Builder, x: Value) -> Value:
+def _build_range_indices(b: Builder, x: Value) -> Value:
     """Build the indices 0, 1, 2, ... of the one-dimensional value x, in the dtype of x."""
     positions = b.op("Range", scalar(b, 0, "int64"), extent(b, x, 0), scalar(b, 1, "int64"))
     return cast(b, positions, x.dtype)

@@ -23,13 +23,13 @@ from mdf_loop.ops.decompositions.build_helpers import (
     attribute,
     constant_like,
     operand,
-    optional,
+    optional_operand,
     rank,
     shift,
 )
 from mdf_loop.ops.derivatives.rule import DecomposedDerivative, refusing_derivative
 from mdf_loop.ops.derivatives.shapes import shape_of
-from mdf_loop.ops.registry import Decomposition, title
+from mdf_loop.ops.registry import Decomposition, qualified_name
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -37,48 +37,50 @@ if TYPE_CHECKING:
 # --- pools ------------------------------------------------------------------------------------
 
 
-def _max_pool(b: Builder, op: Op) -> Value:
+def _decompose_max_pool(b: Builder, op: Op) -> Value:
     if len(op.outputs) > 1:
         raise UnsupportedError(
-            f"{title(op.op_type)} with indices has no derivative here",
+            f"{qualified_name(op.op_type)} with indices has no derivative here",
             op.where,
             "leave out what reads its indices",
         )
     return pooling.max_pool(b, op)
 
 
-def _norm_rule(mass: Decomposition) -> DecomposedDerivative:
+def _norm_derivative(power_sum: Decomposition) -> DecomposedDerivative:
     """Return the derivative of the p-norm `mass ** (1 / p)`, which is 0 where the mass is 0."""
 
     def build_root(b: Builder, op: Op) -> Value:
-        total, p = mass(b, op), attribute(op, "p")
+        total, p = power_sum(b, op), attribute(op, "p")
         assert isinstance(total, Value)
         if p == 1:
             return total
         is_zero = b.op("Equal", total, constant_like(b, 0, total))
         positive = b.op("Where", is_zero, constant_like(b, 1, total), total)
-        power = () if p == 2 else (constant_like(b, 1 / p, total),)
-        root = b.op("Pow" if power else "Sqrt", positive, *power)
+        exponent = () if p == 2 else (constant_like(b, 1 / p, total),)
+        root = b.op("Pow" if exponent else "Sqrt", positive, *exponent)
         return b.op("Where", is_zero, constant_like(b, 0, total), root)
 
     return DecomposedDerivative(build_root)
 
 
-MAX_POOL = DecomposedDerivative(_max_pool)
-LP_POOL = _norm_rule(pooling.lp_mass)
-GLOBAL_LP_POOL = _norm_rule(pooling.global_lp_mass)
+MAX_POOL = DecomposedDerivative(_decompose_max_pool)
+LP_POOL = _norm_derivative(pooling.lp_power_sum)
+GLOBAL_LP_POOL = _norm_derivative(pooling.global_lp_power_sum)
 
 
 # --- normalizations ---------------------------------------------------------------------------
 
 
-def _mean_variance(b: Builder, op: Op) -> Value:
+def _decompose_mean_variance(b: Builder, op: Op) -> Value:
     """Decompose MeanVarianceNormalization into `(x - mean) / (norm(x - mean) / sqrt(n) + 1e-9)`.
 
     The derivative of the norm is 0 where all elements are equal.
     """
     x = operand(op)
-    axes = [axis % rank(x, title(op.op_type)) for axis in attribute(op, "axes") or (0, 2, 3)]
+    axes = [
+        axis % rank(x, qualified_name(op.op_type)) for axis in attribute(op, "axes") or (0, 2, 3)
+    ]
     centred = b.op("Sub", x, mean_of(b, x, axes, keepdims=True))
     lengths = b.op("Gather", shape_of(b, x), ints(b, *axes), axis=0)
     count = cast(b, b.op("ReduceProd", lengths, keepdims=0), x.dtype)
@@ -87,46 +89,52 @@ def _mean_variance(b: Builder, op: Op) -> Value:
     return b.op("Div", centred, shift(b, deviation, 1e-9))
 
 
-def _group_normalization(b: Builder, op: Op) -> Value:
+def _decompose_group_normalization(b: Builder, op: Op) -> Value:
     """Decompose GroupNormalization into `(x - mean) / sqrt(var + epsilon)` of each group, scale and bias.
 
     Scale and bias have one element for each channel.
     """
     x, shape = operand(op), shape_of(b, operand(op))
     groups = ints(b, attribute(op, "num_groups"))
-    elements = b.op("Div", size_between(b, x, 1), groups)
-    grouped = b.op("Concat", shape_between(b, x, 0, 1), groups, elements, axis=0)
+    group_size = b.op("Div", size_between(b, x, 1), groups)
+    grouped = b.op("Concat", shape_between(b, x, 0, 1), groups, group_size, axis=0)
     grouped = b.op("Reshape", x, grouped, allowzero=1)
     centred = b.op("Sub", grouped, mean_of(b, grouped, (2,), keepdims=True))
     variance = mean_of(b, b.op("Mul", centred, centred), (2,), keepdims=True)
     deviation = b.op("Sqrt", shift(b, variance, attribute(op, "epsilon")))
-    ratio = b.op("Reshape", b.op("Div", centred, deviation), shape, allowzero=1)
-    ones = (1,) * (rank(x, title(op.op_type)) - 2)
+    normalized = b.op("Reshape", b.op("Div", centred, deviation), shape, allowzero=1)
+    ones = (1,) * (rank(x, qualified_name(op.op_type)) - 2)
     scale, bias = (b.op("Reshape", operand(op, k), ints(b, -1, *ones)) for k in (1, 2))
-    return b.op("Add", b.op("Mul", ratio, scale), bias)
+    return b.op("Add", b.op("Mul", normalized, scale), bias)
 
 
-MEAN_VARIANCE = DecomposedDerivative(_mean_variance)
-GROUP_NORMALIZATION = DecomposedDerivative(_group_normalization)
+MEAN_VARIANCE = DecomposedDerivative(_decompose_mean_variance)
+GROUP_NORMALIZATION = DecomposedDerivative(_decompose_group_normalization)
 
 
 # --- losses -----------------------------------------------------------------------------------
 
 
-def _loss_decomposition(b: Builder, op: Op, likelihood: Value) -> Value:
+def _build_loss(b: Builder, op: Op, likelihood: Value) -> Value:
     """Build the loss `-weight[target] * likelihood[:, target]`, or its sum or weighted mean."""
-    target, weights, ignored = operand(op, 1), optional(op, 2), attribute(op, "ignore_index")
+    target, weights, ignored_target = (
+        operand(op, 1),
+        optional_operand(op, 2),
+        attribute(op, "ignore_index"),
+    )
     one, zero = (constant_like(b, k, likelihood) for k in (1, 0))
-    skip = None
-    if ignored is not None:
-        skip = b.op("Equal", target, scalar(b, ignored, target.dtype))
-        target = b.op("Where", skip, scalar(b, 0, target.dtype), target)
+    is_ignored = None
+    if ignored_target is not None:
+        is_ignored = b.op("Equal", target, scalar(b, ignored_target, target.dtype))
+        target = b.op("Where", is_ignored, scalar(b, 0, target.dtype), target)
     weight = one if weights is None else b.op("Gather", weights, target, axis=0)
-    chosen = b.op("GatherElements", likelihood, b.op("Unsqueeze", target, ints(b, 1)), axis=1)
-    loss = b.op("Neg", b.op("Mul", weight, b.op("Squeeze", chosen, ints(b, 1))))
+    target_likelihood = b.op(
+        "GatherElements", likelihood, b.op("Unsqueeze", target, ints(b, 1)), axis=1
+    )
+    loss = b.op("Neg", b.op("Mul", weight, b.op("Squeeze", target_likelihood, ints(b, 1))))
     weight = b.op("Expand", weight, shape_of(b, loss))
-    if skip is not None:
-        loss, weight = (b.op("Where", skip, zero, v) for v in (loss, weight))
+    if is_ignored is not None:
+        loss, weight = (b.op("Where", is_ignored, zero, v) for v in (loss, weight))
     reduction = attribute(op, "reduction")
     if reduction == "none":
         return loss
@@ -136,17 +144,17 @@ def _loss_decomposition(b: Builder, op: Op, likelihood: Value) -> Value:
     return b.op("Div", total, sum_of(b, weight))
 
 
-def _likelihood_loss(b: Builder, op: Op) -> Value:
-    return _loss_decomposition(b, op, operand(op))
+def _decompose_likelihood_loss(b: Builder, op: Op) -> Value:
+    return _build_loss(b, op, operand(op))
 
 
-def _cross_entropy(b: Builder, op: Op) -> tuple[Value, ...]:
+def _decompose_cross_entropy(b: Builder, op: Op) -> tuple[Value, ...]:
     likelihood = b.op("LogSoftmax", operand(op), axis=1)
-    return (_loss_decomposition(b, op, likelihood), likelihood)[: len(op.outputs)]
+    return (_build_loss(b, op, likelihood), likelihood)[: len(op.outputs)]
 
 
-LIKELIHOOD_LOSS = DecomposedDerivative(_likelihood_loss)
-CROSS_ENTROPY = DecomposedDerivative(_cross_entropy)
+LIKELIHOOD_LOSS = DecomposedDerivative(_decompose_likelihood_loss)
+CROSS_ENTROPY = DecomposedDerivative(_decompose_cross_entropy)
 
 
 # --- images -----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from mdf_loop.ops.derivatives.rule import (
     Changes,
     ExplicitDerivative,
     bilinear,
-    by_first,
+    first_operand_cotangent,
     sum_values,
 )
 from mdf_loop.ops.derivatives.shapes import (
@@ -25,7 +25,7 @@ from mdf_loop.ops.derivatives.shapes import (
     sum_to_shape,
     with_type_of,
 )
-from mdf_loop.ops.registry import title
+from mdf_loop.ops.registry import qualified_name
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -38,11 +38,11 @@ def _matmul_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
     (g,), a, c = changes, operand(op), operand(op, 1)
     if g is None:
         return None
-    x, other = (a, c) if k == 0 else (c, a)
-    if rank(x) == 1 and rank(other) <= 2:
-        return _vector_cotangent(b, other, g, k)
-    rows = b.op("Unsqueeze", g, ints(b, -2)) if rank(a) == 1 else g
-    g = b.op("Unsqueeze", rows, ints(b, -1)) if rank(c) == 1 else rows
+    x, other_factor = (a, c) if k == 0 else (c, a)
+    if rank(x) == 1 and rank(other_factor) <= 2:
+        return _vector_cotangent(b, other_factor, g, k)
+    row_g = b.op("Unsqueeze", g, ints(b, -2)) if rank(a) == 1 else g
+    g = b.op("Unsqueeze", row_g, ints(b, -1)) if rank(c) == 1 else row_g
     if k == 0:
         product = (
             b.op("Mul", g, c) if rank(c) == 1 else b.op("MatMul", g, _transpose_matrices(b, c))
@@ -52,15 +52,15 @@ def _matmul_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
         product = b.op("MatMul", left, g)
     if rank(x) > 1:
         return sum_to_shape(b, product, x)
-    line = b.op("Squeeze", product, ints(b, -2 if k == 0 else -1))
-    return sum_to_shape(b, line, x)
+    vector = b.op("Squeeze", product, ints(b, -2 if k == 0 else -1))
+    return sum_to_shape(b, vector, x)
 
 
-def _vector_cotangent(b: Builder, other: Value, g: Value, k: int) -> Value:
+def _vector_cotangent(b: Builder, other_factor: Value, g: Value, k: int) -> Value:
     """Build the cotangent of a vector that MatMul multiplies with a vector or a matrix."""
-    if rank(other) == 1:
-        return b.op("Mul", g, other)
-    return b.op("MatMul", *((other, g) if k == 0 else (g, other)))
+    if rank(other_factor) == 1:
+        return b.op("Mul", g, other_factor)
+    return b.op("MatMul", *((other_factor, g) if k == 0 else (g, other_factor)))
 
 
 def _transpose_matrices(b: Builder, x: Value) -> Value:
@@ -89,36 +89,36 @@ def _gemm_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | Non
     alpha = attribute(op, "alpha")
     if k == 0:
         return (
-            _gemm_product(b, (c, is_transposed[1]), (g, True), alpha)
+            _build_gemm_product(b, (c, is_transposed[1]), (g, True), alpha)
             if is_transposed[0]
-            else _gemm_product(b, (g, False), (c, not is_transposed[1]), alpha)
+            else _build_gemm_product(b, (g, False), (c, not is_transposed[1]), alpha)
         )
     return (
-        _gemm_product(b, (g, True), (a, is_transposed[0]), alpha)
+        _build_gemm_product(b, (g, True), (a, is_transposed[0]), alpha)
         if is_transposed[1]
-        else _gemm_product(b, (a, not is_transposed[0]), (g, False), alpha)
+        else _build_gemm_product(b, (a, not is_transposed[0]), (g, False), alpha)
     )
 
 
-def _gemm_product(
-    b: Builder, left: tuple[Value, bool], right: tuple[Value, bool], alpha: float
+def _build_gemm_product(
+    b: Builder, left_factor: tuple[Value, bool], right_factor: tuple[Value, bool], alpha: float
 ) -> Value:
-    flags = {"transA": int(left[1]), "transB": int(right[1])}
-    return b.op("Gemm", left[0], right[0], alpha=alpha, **flags)
+    flags = {"transA": int(left_factor[1]), "transB": int(right_factor[1])}
+    return b.op("Gemm", left_factor[0], right_factor[0], alpha=alpha, **flags)
 
 
 def _gemm_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
     factors = [operand(op), operand(op, 1)]
-    words = {name: v for name, v in op.attributes.items() if name != "beta"}
-    parts = [
-        b.op("Gemm", *factors[:k], t, *factors[k + 1 :], **words)
+    product_attributes = {name: v for name, v in op.attributes.items() if name != "beta"}
+    terms = [
+        b.op("Gemm", *factors[:k], t, *factors[k + 1 :], **product_attributes)
         for k, t in enumerate(changes[:2])
         if t is not None
     ]
     if len(changes) > 2 and changes[2] is not None:
         term = _scale(b, changes[2], attribute(op, "beta"))
-        parts.append(broadcast_like(b, term, op.outputs[0]))
-    return (sum_values(b, parts) if parts else None,)
+        terms.append(broadcast_like(b, term, op.outputs[0]))
+    return (sum_values(b, terms) if terms else None,)
 
 
 def _scale(b: Builder, x: Value, factor: float) -> Value:
@@ -131,26 +131,26 @@ GEMM = ExplicitDerivative(_gemm_tangents, _gemm_cotangent)
 # --- Einsum -----------------------------------------------------------------------------------
 
 
-def _einsum_terms(op: Op) -> tuple[list[str], str]:
+def _parse_einsum_terms(op: Op) -> tuple[list[str], str]:
     """Return the terms of the Einsum equation for the operands and the result, with letters in place of `...`."""
     equation = str(attribute(op, "equation")).replace(" ", "")
-    left, arrow, right = equation.partition("->")
-    named = left.split(",")
+    operand_terms, arrow, result_term = equation.partition("->")
+    listed_terms = operand_terms.split(",")
     if not arrow:
-        letters = "".join(named).replace(".", "")
-        once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
-        right = ("..." if "..." in left else "") + "".join(once)
+        letters = "".join(listed_terms).replace(".", "")
+        unrepeated_letters = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
+        result_term = ("..." if "..." in operand_terms else "") + "".join(unrepeated_letters)
     n_hidden = [
         rank(operand(op, k)) - len(term.replace(".", "")) if "." in term else 0
-        for k, term in enumerate(named)
+        for k, term in enumerate(listed_terms)
     ]
     unused_letters = [letter for letter in string.ascii_letters if letter not in equation]
     hidden_letters = "".join(unused_letters[: max(n_hidden)])
     terms = [
         term.replace("...", hidden_letters[len(hidden_letters) - n :])
-        for term, n in zip(named, n_hidden, strict=True)
+        for term, n in zip(listed_terms, n_hidden, strict=True)
     ]
-    return terms, right.replace("...", hidden_letters)
+    return terms, result_term.replace("...", hidden_letters)
 
 
 def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
@@ -159,26 +159,34 @@ def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
     The cotangent of `ij` in `ij,jk->ik` is `ik,jk->ij`. An index that only this operand has was summed, so its
     elements have equal cotangents. If the operand has an index twice, elements off the diagonal have 0.
     """
-    (g,), (terms, result_term), x = changes, _einsum_terms(op), operand(op, k)
+    (g,), (terms, result_term), x = changes, _parse_einsum_terms(op), operand(op, k)
     if g is None:
         return None
-    term, others = terms[k], [v for place, v in enumerate(op.inputs) if place != k]
-    rest = [term for place, term in enumerate(terms) if place != k]
-    present = [
-        c for c in dict.fromkeys(term) if any(c in letters for letters in (result_term, *rest))
+    term, other_operands = terms[k], [v for position, v in enumerate(op.inputs) if position != k]
+    other_terms = [term for position, term in enumerate(terms) if position != k]
+    kept_letters = [
+        c
+        for c in dict.fromkeys(term)
+        if any(c in letters for letters in (result_term, *other_terms))
     ]
     if result_term:
-        others, rest = [g, *others], [result_term, *rest]
+        other_operands, other_terms = [g, *other_operands], [result_term, *other_terms]
     factor = (
-        b.op("Einsum", *others, equation=f"{','.join(rest)}->{''.join(present)}") if rest else g
+        b.op(
+            "Einsum", *other_operands, equation=f"{','.join(other_terms)}->{''.join(kept_letters)}"
+        )
+        if other_terms
+        else g
     )
     repeated_axes = [axis for axis, c in enumerate(term) if term.index(c) < axis]
-    summed_axes = [axis for axis, c in enumerate(term) if c not in present or axis in repeated_axes]
+    summed_axes = [
+        axis for axis, c in enumerate(term) if c not in kept_letters or axis in repeated_axes
+    ]
     if summed_axes:
         factor = b.op("Unsqueeze", factor, ints(b, *summed_axes))
     if factor.shape != x.shape:
         factor = sum_to_shape(b, b.op("Expand", factor, shape_of(b, x)), x)
-    if not result_term and rest:
+    if not result_term and other_terms:
         factor = b.op("Mul", g, factor)
     for axis in repeated_axes:
         factor = _keep_diagonal(b, factor, term.index(term[axis]), axis)
@@ -188,21 +196,21 @@ def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
 def _keep_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
     """Replace the elements outside of the diagonal of two axes by 0."""
     zero, one = (scalar(b, k, "int64") for k in (0, 1))
-    sides = []
+    axis_indices = []
     for axis in (first, second):
-        places = b.op("Range", zero, extent(b, x, axis), one)
+        indices = b.op("Range", zero, extent(b, x, axis), one)
         shape = [-1 if k == axis else 1 for k in range(rank(x))]
-        sides.append(b.op("Reshape", places, ints(b, *shape)))
-    return b.op("Where", b.op("Equal", *sides), x, scalar(b, 0, x.dtype))
+        axis_indices.append(b.op("Reshape", indices, ints(b, *shape)))
+    return b.op("Where", b.op("Equal", *axis_indices), x, scalar(b, 0, x.dtype))
 
 
 def _einsum_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
-    parts = [
+    terms = [
         b.op("Einsum", *op.inputs[:k], t, *op.inputs[k + 1 :], **op.attributes)
         for k, t in enumerate(changes)
         if t is not None
     ]
-    return (with_type_of(b, sum_values(b, parts), op.outputs[0]) if parts else None,)
+    return (with_type_of(b, sum_values(b, terms), op.outputs[0]) if terms else None,)
 
 
 EINSUM = ExplicitDerivative(_einsum_tangents, _einsum_cotangent)
@@ -211,7 +219,7 @@ EINSUM = ExplicitDerivative(_einsum_tangents, _einsum_cotangent)
 # --- Det --------------------------------------------------------------------------------------
 
 
-def _cofactors(b: Builder, op: Op) -> Value:
+def _build_cofactors(b: Builder, op: Op) -> Value:
     """Build the cofactors of a matrix: the signed determinants without the row and column of each element.
 
     The cofactors exist even if the determinant is 0, unlike `det(A) inv(A).T`.
@@ -220,16 +228,18 @@ def _cofactors(b: Builder, op: Op) -> Value:
     n = extents(x)[-1]
     if not isinstance(n, int):
         raise UnsupportedError(
-            f"{title(op.op_type)} of {x.type} has no derivative here",
+            f"{qualified_name(op.op_type)} of {x.type} has no derivative here",
             op.where,
             "give the matrix a fixed shape",
         )
     if n < 2:
         return scalar(b, 1, x.dtype)
-    left = b.constant(np.array([[k for k in range(n) if k != skipped] for skipped in range(n)]))
+    remaining_indices = b.constant(
+        np.array([[k for k in range(n) if k != skipped] for skipped in range(n)])
+    )
     axis = rank(x) - 2
-    rows = b.op("Gather", x, left, axis=axis)
-    minors = b.op("Gather", rows, left, axis=axis + 2)
+    rows = b.op("Gather", x, remaining_indices, axis=axis)
+    minors = b.op("Gather", rows, remaining_indices, axis=axis + 2)
     order = (*range(axis + 1), axis + 2, axis + 1, axis + 3)
     signs = b.constant((1 - 2 * (np.add.outer(np.arange(n), np.arange(n)) % 2)).astype(x.dtype))
     return b.op("Mul", b.op("Det", b.op("Transpose", minors, perm=order)), signs)
@@ -238,13 +248,13 @@ def _cofactors(b: Builder, op: Op) -> Value:
 def _det_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
     if changes[0] is None:
         return (None,)
-    terms = b.op("Mul", changes[0], _cofactors(b, op))
+    terms = b.op("Mul", changes[0], _build_cofactors(b, op))
     return (sum_of(b, terms, (-2, -1)),)
 
 
 def _det_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    wide = b.op("Unsqueeze", g, ints(b, -2, -1))
-    return broadcast_like(b, b.op("Mul", wide, _cofactors(b, op)), operand(op))
+    unsqueezed_g = b.op("Unsqueeze", g, ints(b, -2, -1))
+    return broadcast_like(b, b.op("Mul", unsqueezed_g, _build_cofactors(b, op)), operand(op))
 
 
-DET = ExplicitDerivative(_det_tangents, by_first(_det_cotangent))
+DET = ExplicitDerivative(_det_tangents, first_operand_cotangent(_det_cotangent))

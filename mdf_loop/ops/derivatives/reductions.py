@@ -14,17 +14,17 @@ import numpy as np
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.build_helpers import cast, extents, ints, rank, scalar, sum_of
-from mdf_loop.ops.decompositions.build_helpers import attribute, operand, optional
+from mdf_loop.ops.decompositions.build_helpers import attribute, operand, optional_operand
 from mdf_loop.ops.derivatives.rule import (
     Changes,
     DecomposedDerivative,
     ElementDerivative,
     ExplicitDerivative,
-    by_first,
+    first_operand_cotangent,
     linear,
 )
 from mdf_loop.ops.derivatives.shapes import broadcast_like, extent, shape_of
-from mdf_loop.ops.registry import title
+from mdf_loop.ops.registry import qualified_name
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -35,21 +35,25 @@ Weight: TypeAlias = "Callable[[Builder, Op], Value]"
 # --- reduced axes -------------------------------------------------------------------------------
 
 
-def _axes(b: Builder, op: Op) -> Value | None:
+def _reduced_axes(b: Builder, op: Op) -> Value | None:
     """Return the axes that an operation reduces as int64[n], or None if it reduces no axis.
 
     Raises:
         UnsupportedError: `noop_with_empty_axes` without axes, which ONNX defines for sums only.
     """
-    x, axes_attribute, axes_operand = operand(op), op.attributes.get("axes"), optional(op, 1)
-    none_named = not axes_attribute and (axes_operand is None or 0 in extents(axes_operand))
-    if not none_named:
+    x, axes_attribute, axes_operand = (
+        operand(op),
+        op.attributes.get("axes"),
+        optional_operand(op, 1),
+    )
+    has_no_axes = not axes_attribute and (axes_operand is None or 0 in extents(axes_operand))
+    if not has_no_axes:
         return ints(b, *axes_attribute) if axes_attribute else axes_operand
     if not op.attributes.get("noop_with_empty_axes"):
         return ints(b, *range(rank(x))) if rank(x) else None
     if op.op_type != "ReduceSum":
         raise UnsupportedError(
-            f"{title(op.op_type)} has no derivative here with 'noop_with_empty_axes' and no axes",
+            f"{qualified_name(op.op_type)} has no derivative here with 'noop_with_empty_axes' and no axes",
             op.where,
             "leave it out where nothing is reduced",
         )
@@ -58,25 +62,25 @@ def _axes(b: Builder, op: Op) -> Value | None:
 
 def _restore_reduced_axes(b: Builder, op: Op, y: Value) -> Value:
     """Insert the reduced axes into a result with extent 1, unless the operation keeps them."""
-    axes = _axes(b, op)
+    axes = _reduced_axes(b, op)
     return y if axes is None or attribute(op, "keepdims") else b.op("Unsqueeze", y, axes)
 
 
 def _sum_along_axes(b: Builder, op: Op, terms: Value, keepdims: int) -> Value:
     """Build the sum of `terms`, an array of the operand's shape, along the reduced axes of an operation."""
-    axes = _axes(b, op)
+    axes = _reduced_axes(b, op)
     if axes is None:
         return terms
-    known = b.constant_of(axes)
-    if known is None:
+    constant_axes = b.constant_of(axes)
+    if constant_axes is None:
         return b.op("ReduceSum", terms, axes, keepdims=keepdims)
-    return sum_of(b, terms, known.ravel().tolist(), keepdims=bool(keepdims))
+    return sum_of(b, terms, constant_axes.ravel().tolist(), keepdims=bool(keepdims))
 
 
 # --- weighted sums of tangents ------------------------------------------------------------------
 
 
-def _weighted(weight: Weight) -> ExplicitDerivative:
+def _weighted_sum_derivative(weight: Weight) -> ExplicitDerivative:
     """Return the derivative of a reduction whose tangent is the sum of `weight * dx`."""
 
     def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
@@ -87,12 +91,12 @@ def _weighted(weight: Weight) -> ExplicitDerivative:
             _sum_along_axes(b, op, b.op("Mul", change, weight(b, op)), attribute(op, "keepdims")),
         )
 
-    def back(b: Builder, op: Op, g: Value) -> Value:
+    def cotangent(b: Builder, op: Op, g: Value) -> Value:
         return broadcast_like(
             b, b.op("Mul", _restore_reduced_axes(b, op, g), weight(b, op)), operand(op)
         )
 
-    return ExplicitDerivative(tangents, by_first(back))
+    return ExplicitDerivative(tangents, first_operand_cotangent(cotangent))
 
 
 def _sum_cotangent(b: Builder, op: Op, g: Value) -> Value:
@@ -100,7 +104,7 @@ def _sum_cotangent(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _mean_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    axes, x = _axes(b, op), operand(op)
+    axes, x = _reduced_axes(b, op), operand(op)
     if axes is None:
         return g
     lengths = b.op("Gather", shape_of(b, x), axes, axis=0)
@@ -120,10 +124,10 @@ def _l1_weight(b: Builder, op: Op) -> Value:
 
 def _l2_weight(b: Builder, op: Op) -> Value:
     norm = _restore_reduced_axes(b, op, op.outputs[0])
-    return b.op("Div", operand(op), _nonzero_norm(b, norm))
+    return b.op("Div", operand(op), _replace_zero_norms(b, norm))
 
 
-def _nonzero_norm(b: Builder, norm: Value) -> Value:
+def _replace_zero_norms(b: Builder, norm: Value) -> Value:
     """Replace norms of 0 by 1, so that a division by them is defined."""
     is_zero = b.op("Equal", norm, scalar(b, 0, norm.dtype))
     return b.op("Where", is_zero, scalar(b, 1, norm.dtype), norm)
@@ -141,62 +145,64 @@ def _log_sum_exp_weight(b: Builder, op: Op) -> Value:
     return b.op("Exp", b.op("Sub", operand(op), _restore_reduced_axes(b, op, op.outputs[0])))
 
 
-SUM = linear(by_first(_sum_cotangent))
-MEAN = linear(by_first(_mean_cotangent))
-EXTREME = _weighted(_extreme_weight)
-L1 = _weighted(_l1_weight)
-L2 = _weighted(_l2_weight)
-SUM_SQUARE = _weighted(_square_sum_weight)
-LOG_SUM = _weighted(_log_sum_weight)
-LOG_SUM_EXP = _weighted(_log_sum_exp_weight)
+SUM = linear(first_operand_cotangent(_sum_cotangent))
+MEAN = linear(first_operand_cotangent(_mean_cotangent))
+EXTREME = _weighted_sum_derivative(_extreme_weight)
+L1 = _weighted_sum_derivative(_l1_weight)
+L2 = _weighted_sum_derivative(_l2_weight)
+SUM_SQUARE = _weighted_sum_derivative(_square_sum_weight)
+LOG_SUM = _weighted_sum_derivative(_log_sum_weight)
+LOG_SUM_EXP = _weighted_sum_derivative(_log_sum_exp_weight)
 
 
 # --- products -----------------------------------------------------------------------------------
 
 
-def _product_of_others(b: Builder, op: Op) -> Value:
+def _product_weight(b: Builder, op: Op) -> Value:
     """Build the derivative of ReduceProd by each element: the product of all other reduced elements.
 
     Elements may be 0, because no product is divided by an element.
     """
-    rest, axes = operand(op), _axes(b, op)
-    listed = None if axes is None else b.constant_of(axes)
-    if listed is None:
+    remaining_product, axes = operand(op), _reduced_axes(b, op)
+    constant_axes = None if axes is None else b.constant_of(axes)
+    if constant_axes is None:
         if axes is None:
-            return scalar(b, 1, rest.dtype)
+            return scalar(b, 1, remaining_product.dtype)
         raise UnsupportedError(
-            f"{title(op.op_type)} has no derivative where its axes are computed",
+            f"{qualified_name(op.op_type)} has no derivative where its axes are computed",
             op.where,
             "give the axes as constants",
         )
     product: Value | None = None
-    for axis in (int(axis) % rank(rest) for axis in listed):
-        factor = _exclusive_product(b, rest, axis)
+    for axis in (int(axis) % rank(remaining_product) for axis in constant_axes):
+        factor = _build_exclusive_product(b, remaining_product, axis)
         product = factor if product is None else b.op("Mul", product, factor)
-        rest = b.op("ReduceProd", rest, axes=(axis,), keepdims=1)
+        remaining_product = b.op("ReduceProd", remaining_product, axes=(axis,), keepdims=1)
     assert product is not None
     return product
 
 
-def _exclusive_product(b: Builder, x: Value, axis: int) -> Value:
+def _build_exclusive_product(b: Builder, x: Value, axis: int) -> Value:
     """Build the product of all other elements along an axis for each element, in log(n) doubling steps."""
     n = extents(x)[axis]
     if not isinstance(n, int):
         return _exclusive_product_of_unknown_length(b, x, axis)
-    sides = []
-    for way in (1, -1):
-        running, reach = _shift_along_axis(b, x, axis, way), 1
+    side_products = []
+    for direction in (1, -1):
+        side_product, reach = _shift_along_axis(b, x, axis, direction), 1
         while reach < n - 1:
-            running = b.op("Mul", running, _shift_along_axis(b, running, axis, way * reach))
+            side_product = b.op(
+                "Mul", side_product, _shift_along_axis(b, side_product, axis, direction * reach)
+            )
             reach *= 2
-        sides.append(running)
-    return b.op("Mul", *sides)
+        side_products.append(side_product)
+    return b.op("Mul", *side_products)
 
 
-def _shift_along_axis(b: Builder, x: Value, axis: int, by: int) -> Value:
+def _shift_along_axis(b: Builder, x: Value, axis: int, offset: int) -> Value:
     """Shift the elements along an axis and insert ones."""
     pads = np.zeros((2, rank(x)), np.int64)
-    pads[:, axis] = by, -by
+    pads[:, axis] = offset, -offset
     return b.op("Pad", x, ints(b, *pads.ravel().tolist()), scalar(b, 1, x.dtype))
 
 
@@ -206,44 +212,48 @@ def _exclusive_product_of_unknown_length(b: Builder, x: Value, axis: int) -> Val
     In each of the n products, a 1 replaces one element.
     """
     zero, one = (scalar(b, k, "int64") for k in (0, 1))
-    places = b.op("Range", zero, extent(b, x, axis), one)
-    after = rank(x) - axis - 1
-    column, row = (b.op("Reshape", places, ints(b, *s, *(1,) * after)) for s in ((-1, 1), (1, -1)))
-    left_out = b.op("Equal", column, row)
+    indices = b.op("Range", zero, extent(b, x, axis), one)
+    n_trailing_axes = rank(x) - axis - 1
+    column, row = (
+        b.op("Reshape", indices, ints(b, *s, *(1,) * n_trailing_axes)) for s in ((-1, 1), (1, -1))
+    )
+    is_omitted = b.op("Equal", column, row)
     copies = b.op("Unsqueeze", x, ints(b, axis))
-    factors = b.op("Where", left_out, scalar(b, 1, x.dtype), copies)
+    factors = b.op("Where", is_omitted, scalar(b, 1, x.dtype), copies)
     return b.op("ReduceProd", factors, axes=(axis + 1,), keepdims=0)
 
 
-PROD = _weighted(_product_of_others)
+PROD = _weighted_sum_derivative(_product_weight)
 
 
 # --- operations that keep the shape -------------------------------------------------------------
 
 
-def _along(b: Builder, op: Op, terms: Value) -> Value:
+def _sum_along_axis(b: Builder, op: Op, terms: Value) -> Value:
     return sum_of(b, terms, (attribute(op, "axis"),), keepdims=True)
 
 
-def _softmax(b: Builder, op: Op, g: Value) -> Value:
+def _softmax_derivative(b: Builder, op: Op, g: Value) -> Value:
     """Build `y * (g - sum(y * g))`, which is both the tangent and the cotangent of Softmax."""
     y = op.outputs[0]
-    return b.op("Mul", y, b.op("Sub", g, _along(b, op, b.op("Mul", y, g))))
+    return b.op("Mul", y, b.op("Sub", g, _sum_along_axis(b, op, b.op("Mul", y, g))))
 
 
-def _log_softmax(b: Builder, op: Op, g: Value) -> Value:
-    return b.op("Sub", g, b.op("Mul", b.op("Exp", op.outputs[0]), _along(b, op, g)))
+def _log_softmax_cotangent(b: Builder, op: Op, g: Value) -> Value:
+    return b.op("Sub", g, b.op("Mul", b.op("Exp", op.outputs[0]), _sum_along_axis(b, op, g)))
 
 
 def _log_softmax_tangent(b: Builder, op: Op, t: Value) -> Value:
-    return b.op("Sub", t, _along(b, op, b.op("Mul", b.op("Exp", op.outputs[0]), t)))
+    return b.op("Sub", t, _sum_along_axis(b, op, b.op("Mul", b.op("Exp", op.outputs[0]), t)))
 
 
-def _same_shape_rule(there: ElementDerivative, back: ElementDerivative) -> ExplicitDerivative:
+def _same_shape_derivative(
+    tangent: ElementDerivative, cotangent: ElementDerivative
+) -> ExplicitDerivative:
     def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
-        return (None if changes[0] is None else there(b, op, changes[0]),)
+        return (None if changes[0] is None else tangent(b, op, changes[0]),)
 
-    return ExplicitDerivative(tangents, by_first(back))
+    return ExplicitDerivative(tangents, first_operand_cotangent(cotangent))
 
 
 def _reverse_cumulative_sum(b: Builder, op: Op, g: Value) -> Value:
@@ -252,16 +262,16 @@ def _reverse_cumulative_sum(b: Builder, op: Op, g: Value) -> Value:
     return b.op("CumSum", g, operand(op, 1), **attributes)
 
 
-def _normalized(b: Builder, op: Op) -> Value:
+def _decompose_lp_normalization(b: Builder, op: Op) -> Value:
     """Decompose LpNormalization into `x / norm` along an axis, or 0 if the norm is 0."""
     x, axis = operand(op), attribute(op, "axis")
-    word = "ReduceL1" if attribute(op, "p") == 1 else "ReduceL2"
-    norm, zero = b.op(word, x, axes=(axis,), keepdims=1), scalar(b, 0, x.dtype)
-    ratio = b.op("Div", x, _nonzero_norm(b, norm))
+    op_type = "ReduceL1" if attribute(op, "p") == 1 else "ReduceL2"
+    norm, zero = b.op(op_type, x, axes=(axis,), keepdims=1), scalar(b, 0, x.dtype)
+    ratio = b.op("Div", x, _replace_zero_norms(b, norm))
     return b.op("Where", b.op("Equal", norm, zero), zero, ratio)
 
 
-SOFTMAX = _same_shape_rule(_softmax, _softmax)
-LOG_SOFTMAX = _same_shape_rule(_log_softmax_tangent, _log_softmax)
-CUM_SUM = linear(by_first(_reverse_cumulative_sum))
-LP_NORMALIZATION = DecomposedDerivative(_normalized)
+SOFTMAX = _same_shape_derivative(_softmax_derivative, _softmax_derivative)
+LOG_SOFTMAX = _same_shape_derivative(_log_softmax_tangent, _log_softmax_cotangent)
+CUM_SUM = linear(first_operand_cotangent(_reverse_cumulative_sum))
+LP_NORMALIZATION = DecomposedDerivative(_decompose_lp_normalization)

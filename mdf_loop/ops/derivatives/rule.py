@@ -33,7 +33,7 @@ ElementDerivative: TypeAlias = "Callable[[Builder, Op, Value], Value]"
 The product is broadcast to the shape of the result.
 """
 
-Transposed: TypeAlias = "Callable[[Builder, Op, Changes, int], Value | None]"
+CotangentFunction: TypeAlias = "Callable[[Builder, Op, Changes, int], Value | None]"
 """Function that builds the cotangent of the operand at a position from the cotangents of all results."""
 
 
@@ -43,13 +43,17 @@ class Pointwise(Struct, frozen=True):
     None stands for an operand without a derivative, such as a condition.
     """
 
-    sides: Callable[[Op], Sequence[ElementDerivative | None]]
+    operand_derivatives: Callable[[Op], Sequence[ElementDerivative | None]]
 
     def tangents(self, b: Builder, op: Op, changes: Changes) -> Changes:
         """Build the tangent of the result from the tangents of the operands."""
-        pairs = zip(self.sides(op), changes, strict=False)
-        parts = [side(b, op, t) for side, t in pairs if side is not None and t is not None]
-        return (broadcast_like(b, sum_values(b, parts), op.outputs[0]) if parts else None,)
+        pairs = zip(self.operand_derivatives(op), changes, strict=False)
+        terms = [
+            derivative(b, op, t)
+            for derivative, t in pairs
+            if derivative is not None and t is not None
+        ]
+        return (broadcast_like(b, sum_values(b, terms), op.outputs[0]) if terms else None,)
 
     def cotangent(self, b: Builder, op: Op, changes: Changes, position: int) -> Value | None:
         """Build the cotangent of the operand at a position from the cotangent of the result."""
@@ -66,10 +70,10 @@ class Pointwise(Struct, frozen=True):
     def _element_cotangent(
         self, b: Builder, op: Op, changes: Changes, k: int, *, is_chosen: bool
     ) -> Value | None:
-        side, (g,), x = self.sides(op)[k], changes, op.inputs[k]
-        if side is None or g is None or x is None:
+        derivative, (g,), x = self.operand_derivatives(op)[k], changes, op.inputs[k]
+        if derivative is None or g is None or x is None:
             return None
-        product = side(b, op, g)
+        product = derivative(b, op, g)
         if is_chosen and product is not g:
             is_zero = b.op("Equal", g, scalar(b, 0, g.dtype))
             is_undefined = b.op("And", is_zero, b.op("IsNaN", product))
@@ -81,7 +85,7 @@ class ExplicitDerivative(Struct, frozen=True):
     """Derivative given by a function for tangents and a function for cotangents."""
 
     tangents: Callable[[Builder, Op, Changes], Changes]
-    cotangent: Transposed
+    cotangent: CotangentFunction
 
 
 class DecomposedDerivative(Struct, frozen=True):
@@ -93,21 +97,21 @@ class DecomposedDerivative(Struct, frozen=True):
 Derivative: TypeAlias = Pointwise | ExplicitDerivative | DecomposedDerivative
 
 
-def pointwise(*sides: ElementDerivative | None) -> Pointwise:
+def pointwise(*operand_derivatives: ElementDerivative | None) -> Pointwise:
     """Return the derivative of an elementwise operation with one function for each operand."""
-    return Pointwise(lambda op: sides)
+    return Pointwise(lambda op: operand_derivatives)
 
 
-def linear(transposed: Transposed, positions: Sequence[int] = (0,)) -> ExplicitDerivative:
+def linear(transposed: CotangentFunction, positions: Sequence[int] = (0,)) -> ExplicitDerivative:
     """Return the derivative of an operation that is jointly linear in the operands at `positions`.
 
     The operation itself computes the tangents, with tangents in place of these operands.
     """
 
     def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
-        at = positions or range(len(op.inputs))
+        linear_positions = positions or range(len(op.inputs))
         inputs = [
-            x if k not in at or x is None else changes[k] or zeros(b, x)
+            x if k not in linear_positions or x is None else changes[k] or zeros(b, x)
             for k, x in enumerate(op.inputs)
         ]
         outputs = b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **op.attributes)
@@ -116,39 +120,41 @@ def linear(transposed: Transposed, positions: Sequence[int] = (0,)) -> ExplicitD
     return ExplicitDerivative(tangents, transposed)
 
 
-def bilinear(transposed: Transposed, positions: Sequence[int] = (0, 1)) -> ExplicitDerivative:
+def bilinear(
+    transposed: CotangentFunction, positions: Sequence[int] = (0, 1)
+) -> ExplicitDerivative:
     """Return the derivative of an operation that is linear in each operand at `positions`.
 
     The tangent is the sum of the results in which one operand is replaced by its tangent.
     """
 
     def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
-        parts = []
+        terms = []
         for k in positions:
             if changes[k] is not None:
                 inputs = (*op.inputs[:k], changes[k], *op.inputs[k + 1 :])
-                part = b.op(op.op_type, *inputs, **op.attributes)
-                parts.append(with_type_of(b, part, op.outputs[0]))
-        return (sum_values(b, parts) if parts else None,)
+                term = b.op(op.op_type, *inputs, **op.attributes)
+                terms.append(with_type_of(b, term, op.outputs[0]))
+        return (sum_values(b, terms) if terms else None,)
 
     return ExplicitDerivative(tangents, transposed)
 
 
-def by_first(back: ElementDerivative) -> Transposed:
+def first_operand_cotangent(cotangent: ElementDerivative) -> CotangentFunction:
     """Return a cotangent rule for the first operand of an operation with one result."""
 
     def transposed(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
         (g,) = changes
-        return back(b, op, g) if k == 0 and g is not None else None
+        return cotangent(b, op, g) if k == 0 and g is not None else None
 
     return transposed
 
 
-def sum_values(b: Builder, parts: Sequence[Value]) -> Value:
+def sum_values(b: Builder, terms: Sequence[Value]) -> Value:
     """Build the sum of one or more values."""
-    total, *others = parts
-    for part in others:
-        total = b.op("Add", total, part)
+    total, *other_terms = terms
+    for term in other_terms:
+        total = b.op("Add", total, term)
     return total
 
 
@@ -168,10 +174,10 @@ ZERO_DERIVATIVE = ExplicitDerivative(
 """Derivative of operations with piecewise constant results, such as comparisons, integers and shapes."""
 
 
-def refusing_derivative(name: str, why: str, hint: str) -> ExplicitDerivative:
+def refusing_derivative(name: str, reason: str, hint: str) -> ExplicitDerivative:
     """Return a rule that raises UnsupportedError, for operations with a decomposition but without a derivative."""
 
     def refuse(b: Builder, op: Op, changes: Changes, k: int = 0) -> NoReturn:
-        raise UnsupportedError(f"{name} has no derivative here: {why}", op.where, hint)
+        raise UnsupportedError(f"{name} has no derivative here: {reason}", op.where, hint)
 
     return ExplicitDerivative(refuse, refuse)

@@ -26,22 +26,22 @@ def scatter_add_rows(b: Builder, g: Value, indices: Value, count: Value, axis: i
         known_indices = np.where(known_indices < 0, known_indices + extent, known_indices)
         if np.unique(known_indices).size == known_indices.size:
             return _place_distinct_rows(b, g, known_indices, int(extent), axis)
-    shape = _with_extent(b, g, count, axis)
+    shape = _build_shape_with_extent(b, g, count, axis)
     zeros = b.op("Expand", scalar(b, 0, g.dtype), shape)
-    last = rank(g) - axis - 1
-    column = b.op("Reshape", indices, ints(b, -1, *(1,) * last))
+    n_trailing_axes = rank(g) - axis - 1
+    column = b.op("Reshape", indices, ints(b, -1, *(1,) * n_trailing_axes))
     element_indices = b.op("Expand", column, shape_of(b, g))
     return b.op("ScatterElements", zeros, element_indices, g, axis=axis, reduction="add")
 
 
-def _place_distinct_rows(b: Builder, g: Value, indices: Array, n: int, axis: int) -> Value:
+def _place_distinct_rows(b: Builder, g: Value, indices: Array, extent: int, axis: int) -> Value:
     """Build zeros with the rows of `g` at constant distinct indices, by padding or by a Gather."""
-    first = int(indices[0]) if indices.size else 0
-    if np.array_equal(indices, np.arange(first, first + indices.size)):
-        return pad_with_zeros(b, g, axis, first, n - first - indices.size)
-    sources = np.full(n, indices.size)
+    first_index = int(indices[0]) if indices.size else 0
+    if np.array_equal(indices, np.arange(first_index, first_index + indices.size)):
+        return pad_with_zeros(b, g, axis, first_index, extent - first_index - indices.size)
+    sources = np.full(extent, indices.size)
     sources[indices] = np.arange(indices.size)
-    padded = g if indices.size == n else pad_with_zeros(b, g, axis, 0, 1)
+    padded = g if indices.size == extent else pad_with_zeros(b, g, axis, 0, 1)
     return b.op("Gather", padded, b.constant(sources), axis=axis)
 
 
@@ -54,20 +54,20 @@ def pad_with_zeros(b: Builder, g: Value, axis: int, before: int, after: int) -> 
     return b.op("Pad", g, ints(b, *pads.ravel().tolist()))
 
 
-def _with_extent(b: Builder, g: Value, count: Value, axis: int) -> Value:
+def _build_shape_with_extent(b: Builder, g: Value, count: Value, axis: int) -> Value:
     """Build the shape of a value with the extent `count` along an axis."""
     n = b.constant_of(count)
     if n is not None and is_fixed(g.shape):
         shape = [*extents(g)]
         shape[axis] = int(n)
         return b.constant(np.array(shape, np.int64))
-    own = shape_of(b, g)
-    parts = (
-        slice_list(b, own, 0, axis),
+    g_shape = shape_of(b, g)
+    extent_lists = (
+        slice_list(b, g_shape, 0, axis),
         b.op("Reshape", count, ints(b, 1)),
-        slice_list(b, own, axis + 1),
+        slice_list(b, g_shape, axis + 1),
     )
-    return b.op("Concat", *parts, axis=0)
+    return b.op("Concat", *extent_lists, axis=0)
 
 
 def slice_list(b: Builder, numbers: Value, start: int, end: int = np.iinfo(np.int64).max) -> Value:

@@ -22,9 +22,9 @@ def shape_of(b: Builder, x: Value) -> Value:
 
 def extent(b: Builder, x: Value, axis: int) -> Value:
     """Build the extent of an axis as an int64 scalar, as a constant if it is known."""
-    known = extents(x)[axis]
-    if isinstance(known, int):
-        return scalar(b, known, "int64")
+    known_extent = extents(x)[axis]
+    if isinstance(known_extent, int):
+        return scalar(b, known_extent, "int64")
     return b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0)
 
 
@@ -40,12 +40,16 @@ def with_type_of(b: Builder, change: Value, like: Value) -> Value:
 
     The named extents of `like` are more precise than the result of ONNX's shape inference.
     """
-    last = b.ops[-1] if b.ops else None
-    known = like.shape is None or change.shape == like.shape
-    if known or not isinstance(last, Op) or change not in last.outputs:
+    last_operation = b.ops[-1] if b.ops else None
+    has_known_shape = like.shape is None or change.shape == like.shape
+    if (
+        has_known_shape
+        or not isinstance(last_operation, Op)
+        or change not in last_operation.outputs
+    ):
         return change
     typed_change = replace(change, shape=like.shape)
-    b.ops[-1] = substitute(last, {change: typed_change})
+    b.ops[-1] = substitute(last_operation, {change: typed_change})
     return typed_change
 
 
@@ -65,13 +69,22 @@ def reshape_like(b: Builder, change: Value, like: Value) -> Value:
 
 def sum_to_shape(b: Builder, change: Value, like: Value) -> Value:
     """Sum a cotangent over the axes along which `like` was broadcast."""
-    wide, own = extents(change), extents(like)
-    if wide == own:
+    change_shape, like_shape = extents(change), extents(like)
+    if change_shape == like_shape:
         return change
-    own = (1,) * (len(wide) - len(own)) + own
-    if all(small == 1 or small == large for small, large in zip(own, wide, strict=True)):
-        axes = [k for k, (small, large) in enumerate(zip(own, wide, strict=True)) if small != large]
-        axes += [k for k in range(len(wide) - len(extents(like))) if k not in axes]
+    like_shape = (1,) * (len(change_shape) - len(like_shape)) + like_shape
+    if all(
+        like_extent == 1 or like_extent == change_extent
+        for like_extent, change_extent in zip(like_shape, change_shape, strict=True)
+    ):
+        axes = [
+            k
+            for k, (like_extent, change_extent) in enumerate(
+                zip(like_shape, change_shape, strict=True)
+            )
+            if like_extent != change_extent
+        ]
+        axes += [k for k in range(len(change_shape) - len(extents(like))) if k not in axes]
         total = sum_of(b, change, axes, keepdims=True)
         return reshape_like(b, total, like)
     return _sum_to_runtime_shape(b, change, like)
@@ -80,15 +93,15 @@ def sum_to_shape(b: Builder, change: Value, like: Value) -> Value:
 def _sum_to_runtime_shape(b: Builder, change: Value, like: Value) -> Value:
     """Sum a cotangent over the axes of `like` that are found to be broadcast only at run time."""
     ones = ints(b, *(1,) * (len(extents(change)) - len(extents(like))))
-    own = b.op("Concat", ones, b.op("Shape", like), axis=0)
-    least = b.op("Max", own, scalar(b, 1, "int64"))
-    copies = b.op("Div", b.op("Shape", change), least)
-    return reshape_like(b, sum_copies(b, change, copies, own), like)
+    like_shape = b.op("Concat", ones, b.op("Shape", like), axis=0)
+    positive_shape = b.op("Max", like_shape, scalar(b, 1, "int64"))
+    copies = b.op("Div", b.op("Shape", change), positive_shape)
+    return reshape_like(b, sum_copies(b, change, copies, like_shape), like)
 
 
-def sum_copies(b: Builder, change: Value, copies: Value, own: Value) -> Value:
+def sum_copies(b: Builder, change: Value, copies: Value, like_shape: Value) -> Value:
     """Sum over repetitions: reshape `[c0 * n0, c1 * n1, ...]` to `[c0, n0, c1, n1, ...]` and sum over the axes c."""
-    pairs = [b.op("Unsqueeze", numbers, ints(b, 1)) for numbers in (copies, own)]
+    pairs = [b.op("Unsqueeze", numbers, ints(b, 1)) for numbers in (copies, like_shape)]
     shape = b.op("Reshape", b.op("Concat", *pairs, axis=1), ints(b, -1))
-    apart = b.op("Reshape", change, shape, allowzero=1)
-    return sum_of(b, apart, range(0, 2 * len(extents(change)), 2))
+    split_change = b.op("Reshape", change, shape, allowzero=1)
+    return sum_of(b, split_change, range(0, 2 * len(extents(change)), 2))

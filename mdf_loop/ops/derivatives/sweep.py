@@ -9,16 +9,16 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Constant, Op, Operation, Value, results
 from mdf_loop.ops.derivatives.rule import (
     Changes,
+    CotangentFunction,
     DecomposedDerivative,
     Derivative,
     ExplicitDerivative,
     Pointwise,
-    Transposed,
     contains_floats,
     is_float,
 )
 from mdf_loop.ops.derivatives.shapes import with_type_of, zeros
-from mdf_loop.ops.registry import row_of, title
+from mdf_loop.ops.registry import qualified_name, row_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -41,7 +41,7 @@ def rule_of(op: Op) -> Pointwise | ExplicitDerivative:
     rule = derivative_of(op)
     if rule is None or isinstance(rule, DecomposedDerivative):
         raise UnsupportedError(
-            f"{title(op.op_type)} has no derivative here",
+            f"{qualified_name(op.op_type)} has no derivative here",
             op.where,
             "differentiate by what does not go through it, or write it with other functions",
         )
@@ -61,7 +61,7 @@ class Sweep:
         self, b: Builder, targets: Collection[Value], chosen: Collection[Value] = ()
     ) -> None:
         self.b = b
-        self.of: dict[Value, Value] = {}
+        self.cotangents: dict[Value, Value] = {}
         self._targets = targets
         self._chosen = chosen
 
@@ -70,8 +70,10 @@ class Sweep:
         if value is None or change is None or not self.needs_cotangent(value):
             return
         change = with_type_of(self.b, change, value)
-        before = self.of.get(value)
-        self.of[value] = change if before is None else self.b.op("Add", before, change)
+        accumulated = self.cotangents.get(value)
+        self.cotangents[value] = (
+            change if accumulated is None else self.b.op("Add", accumulated, change)
+        )
 
     def needs_cotangent(self, value: Value | None) -> bool:
         """Return True if a value is a float target whose cotangent is to be computed."""
@@ -79,7 +81,7 @@ class Sweep:
 
     def has_result_cotangent(self, operation: Operation) -> bool:
         """Return True if a result of an operation has a cotangent."""
-        return not self.of.keys().isdisjoint(results(operation))
+        return not self.cotangents.keys().isdisjoint(results(operation))
 
     def propagate(self, op: Op) -> None:
         """Add the contributions of an operation to the cotangents of its operands."""
@@ -87,7 +89,7 @@ class Sweep:
         if not positions and not any(contains_floats(x) and x in self._targets for x in op.inputs):
             return
         rule = rule_of(op)
-        changes = [self.of.get(output) for output in op.outputs]
+        changes = [self.cotangents.get(output) for output in op.outputs]
         is_chosen = not set(op.outputs).isdisjoint(self._chosen)
         for k in positions:
             if is_chosen and isinstance(rule, Pointwise):
@@ -96,7 +98,7 @@ class Sweep:
                 self.add(op.inputs[k], rule.cotangent(self.b, op, changes, k))
 
 
-def by_transposing(transposed: Transposed) -> ExplicitDerivative:
+def by_transposing(transposed: CotangentFunction) -> ExplicitDerivative:
     """Return a rule that computes tangents by transposing the cotangent function `transposed`.
 
     The cotangents of the operands are linear in the cotangents `g` of the results. The transpose of this linear
@@ -108,43 +110,47 @@ def by_transposing(transposed: Transposed) -> ExplicitDerivative:
         result_cotangents = [
             b.new(output.dtype, output.shape) if is_float(output) else None for output in op.outputs
         ]
-        linear = {g for g in result_cotangents if g is not None}
+        dependent_values = {g for g in result_cotangents if g is not None}
         pairs = [
             (transposed(scratch, op, result_cotangents, k), t)
             for k, t in enumerate(changes)
             if t is not None and op.inputs[k] is not None
         ]
         ops = [
-            _plain(operation) for operation in scratch.ops if not isinstance(operation, Constant)
+            _require_op(operation)
+            for operation in scratch.ops
+            if not isinstance(operation, Constant)
         ]
         b.ops += [o for o in scratch.ops if isinstance(o, Constant)]
-        b.ops += _operations_without(ops, linear)
-        sweep = Sweep(b, linear)
+        b.ops += _operations_without(ops, dependent_values)
+        sweep = Sweep(b, dependent_values)
         for contribution, t in pairs:
             sweep.add(contribution, t)
         for operation in reversed(ops):
             if sweep.has_result_cotangent(operation):
                 sweep.propagate(operation)
-        b.release(linear)
-        return [None if g is None else sweep.of.get(g) or zeros(b, g) for g in result_cotangents]
+        b.release(dependent_values)
+        return [
+            None if g is None else sweep.cotangents.get(g) or zeros(b, g) for g in result_cotangents
+        ]
 
     return ExplicitDerivative(tangents, transposed)
 
 
-def _plain(operation: Operation) -> Op:
+def _require_op(operation: Operation) -> Op:
     assert isinstance(operation, Op), "a rule is made of plain operations"
     return operation
 
 
-def _operations_without(ops: Iterable[Op], linear: set[Value]) -> Sequence[Op]:
-    """Return the operations that do not depend on the values in `linear`, and extend `linear`.
+def _operations_without(ops: Iterable[Op], dependent_values: set[Value]) -> Sequence[Op]:
+    """Return the operations that do not depend on the values in `dependent_values`, and extend `dependent_values`.
 
-    The results of all other operations are added to `linear`.
+    The results of all other operations are added to `dependent_values`.
     """
     independent = []
     for op in ops:
-        if linear.isdisjoint(op.inputs):
+        if dependent_values.isdisjoint(op.inputs):
             independent.append(op)
         else:
-            linear.update(op.outputs)
+            dependent_values.update(op.outputs)
     return independent

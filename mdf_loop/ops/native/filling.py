@@ -15,7 +15,7 @@ from mdf_loop.ops.native.extents import (
     quotient,
     subtract_extents,
 )
-from mdf_loop.ops.registry import title
+from mdf_loop.ops.registry import qualified_name
 
 Cells = Mapping[Value, Cell]
 
@@ -28,7 +28,7 @@ def fill_constant(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """
     array, extents = op.outputs[0], _load_elements(writer, op, 0, cells)
     if not all(map(writer.is_extent, extents)):
-        raise NotNative(f"it has {title(op.op_type)} of what is computed")
+        raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
     number = np.ravel(op.attributes.get("value", 0.0))[0]
     writer.set_extents(array, extents)
     target = writer.buffer(array)
@@ -48,10 +48,10 @@ def write_range(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """
     array, code = op.outputs[0], writer.scalar
     if array.dtype != "int64":
-        raise NotNative(f"it has {title(op.op_type)} of {array.dtype}")
+        raise NotNative(f"it has {qualified_name(op.op_type)} of {array.dtype}")
     ((start,), (end,), (step,)) = (_load_elements(writer, op, k, cells) for k in range(3))
     if isinstance(step, str) or step == 0:
-        raise NotNative(f"it has {title(op.op_type)} of what is computed")
+        raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
     distance = (
         subtract_extents(code, end, start) if step > 0 else subtract_extents(code, start, end)
     )
@@ -74,5 +74,5 @@ def _load_elements(writer: Arrays, op: Op, position: int, cells: Cells) -> Exten
     assert operand is not None
     numbers = writer.small_integers(operand, cells)
     if numbers is None:
-        raise NotNative(f"it has {title(op.op_type)} of what is computed")
+        raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
     return numbers

@@ -18,7 +18,7 @@ from mdf_loop.ir import Array, Op, Shape, Value, is_fixed
 from mdf_loop.ops.inference import infer
 from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.native.code import ITEM_BYTES, Arrays, Cell, Code, NotNative
-from mdf_loop.ops.registry import row_of, title
+from mdf_loop.ops.registry import qualified_name, row_of
 
 Known: TypeAlias = Callable[[Value], Array | None]
 """Function that returns the array of a value if it is known, else None."""
@@ -50,12 +50,12 @@ def element_positions(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
         NotNative: The positions depend on computed values, or runtimes differ in the shape of the output.
     """
     if len(op.outputs) != 1:
-        raise NotNative(f"it has {title(op.op_type)} of what is computed")
+        raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
     values, (places,) = positions_of(op, writer.shape, writer.constant_of)
     output = op.outputs[0]
     declared = output.shape if is_fixed(output.shape) else _infer_shape(writer, op)
     if is_fixed(declared) and places.shape != declared:  # readers would exceed the array
-        raise NotNative(f"it has {title(op.op_type)} that runtimes compute differently")
+        raise NotNative(f"it has {qualified_name(op.op_type)} that runtimes compute differently")
     writer.set_extents(output, places.shape)
     return values, places.reshape(-1)
 
@@ -95,7 +95,7 @@ def positions_of(
         NotNative: The positions depend on computed values, or the operation is invalid.
     """
     if any(known(value) is None for value in _other_operands(op)):
-        raise NotNative(f"it has {title(op.op_type)} of what is computed")
+        raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
     arrays = [None if value is None else known(value) for value in op.inputs]
     values, begin = [], 1
     for position in _moved_operand_indices(op):
@@ -109,7 +109,7 @@ def positions_of(
     try:
         outputs = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
     except Exception:  # noqa: BLE001 - numpy and onnx's reference raise anything
-        raise NotNative(f"it has {title(op.op_type)} that cannot be computed") from None
+        raise NotNative(f"it has {qualified_name(op.op_type)} that cannot be computed") from None
     return values, [np.asarray(each) - 1 for each in outputs]
 
 

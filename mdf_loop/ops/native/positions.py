@@ -23,7 +23,7 @@ from mdf_loop.ops.native.code import (
 from mdf_loop.ops.native.grids import NO_POSITION, advance, loop_over_grid, strides, write_position
 from mdf_loop.ops.native.moves import write_move
 from mdf_loop.ops.native.products import Join, write_multiplication, write_sum
-from mdf_loop.ops.registry import title
+from mdf_loop.ops.registry import qualified_name
 
 Cells = Mapping[Value, Cell]
 """Cells of values in one scope."""
@@ -38,7 +38,7 @@ def _operands(op: Op) -> tuple[Value, ...]:
 
 def _shape_mismatch(op: Op) -> str:
     """Return the reason for operands whose shapes ONNX Runtime refuses."""
-    return f"it has {title(op.op_type)} of operands whose shapes do not fit"
+    return f"it has {qualified_name(op.op_type)} of operands whose shapes do not fit"
 
 
 def _copy_first_operand(writer: Arrays, op: Op, cells: Cells) -> str:
@@ -203,7 +203,7 @@ def _select_reduction(op: Op) -> Join | None:
     if reduction == "none":
         return None
     if op.outputs[0].dtype == "bool" or reduction not in _JOINS:
-        raise NotNative(f"it has {title(op.op_type)} with reduction {reduction}")
+        raise NotNative(f"it has {qualified_name(op.op_type)} with reduction {reduction}")
     return _JOINS[reduction]
 
 

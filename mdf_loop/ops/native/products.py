@@ -22,7 +22,7 @@ from mdf_loop.ops.native.code import (
     is_float,
 )
 from mdf_loop.ops.native.extents import product, strip_leading_ones
-from mdf_loop.ops.ordered_sum import PARTS
+from mdf_loop.ops.ordered_sum import N_PARTS
 
 Number = TypeVar("Number")
 """Type of the numbers that are reduced: registers or values."""
@@ -245,20 +245,20 @@ def _sum_in_parts(
         inner: Number of terms.
         term: Writes the addition of a term to each sum, for the index of the term.
     """
-    kind, summed_in_parts = code.type(dtype), inner // PARTS * PARTS
+    kind, summed_in_parts = code.type(dtype), inner // N_PARTS * N_PARTS
 
     def part(first: int) -> list[str]:
         for place in sums:
             code.line(f"store {kind} {code.constant(0, dtype)}, ptr {place}")
         if summed_in_parts <= MAX_UNROLLED_TERMS:
-            for number in range(first, summed_in_parts, PARTS):
+            for number in range(first, summed_in_parts, N_PARTS):
                 term(str(number))
         else:
-            writer.repeat(str(first), str(summed_in_parts), PARTS, term)
+            writer.repeat(str(first), str(summed_in_parts), N_PARTS, term)
         return [code.emit(f"load {kind}, ptr {place}") for place in sums]
 
     def total(first: int, step: int) -> list[str]:
-        if step == PARTS:
+        if step == N_PARTS:
             return part(first)
         halves = total(first, 2 * step), total(first + step, 2 * step)
         return [write_sum(code, dtype, a, b) for a, b in zip(*halves, strict=True)]
@@ -297,8 +297,8 @@ def _compute_dot_products(
     Each product has eight partial sums of every eighth term, which are added in pairs. The remaining terms
     are then added in order.
     """
-    parts, one = Code(writer.text, PARTS, True), writer.scalar
-    kind, terms_in_parts = parts.type(dtype), inner // PARTS * PARTS
+    parts, one = Code(writer.text, N_PARTS, True), writer.scalar
+    kind, terms_in_parts = parts.type(dtype), inner // N_PARTS * N_PARTS
     sums = [parts.allocate_local(kind) for _ in range(row_count)]
     for place in sums:
         parts.line(f"store {kind} {parts.constant(0, dtype)}, ptr {place}")
@@ -312,7 +312,7 @@ def _compute_dot_products(
             next_total = _multiply_add(parts, dtype, weight, factor, total)
             parts.line(f"store {kind} {next_total}, ptr {place}")
 
-    writer.repeat("0", str(terms_in_parts), PARTS, terms)
+    writer.repeat("0", str(terms_in_parts), N_PARTS, terms)
     totals = []
     for row, place in zip(rows, sums, strict=True):
         total = reduce_lanes(one, dtype, parts.emit(f"load {kind}, ptr {place}"), write_sum)
@@ -335,8 +335,8 @@ def write_multiplication(code: Code, dtype: str, a: str, b: str) -> str:
 
 def reduce_lanes(one: Code, dtype: str, register: str, join: Join) -> str:
     """Write the pairwise reduction of the eight lanes of a register: lanes at distance four, then two, then one."""
-    kind = f"<{PARTS} x {REGISTER_TYPES[dtype]}>"
-    numbers = [one.emit(f"extractelement {kind} {register}, i32 {k}") for k in range(PARTS)]
+    kind = f"<{N_PARTS} x {REGISTER_TYPES[dtype]}>"
+    numbers = [one.emit(f"extractelement {kind} {register}, i32 {k}") for k in range(N_PARTS)]
     return reduce_in_pairs(numbers, lambda a, b: join(one, dtype, a, b))
 
 

@@ -27,8 +27,8 @@ from mdf_loop.ops.native.extents import larger_extent as largest_of
 from mdf_loop.ops.native.extents import product as product_of
 from mdf_loop.ops.native.moves import Known
 from mdf_loop.ops.native.products import Join, reduce_lanes, write_multiplication, write_sum
-from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, PARTS
-from mdf_loop.ops.registry import NativeWhole, title
+from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, N_PARTS
+from mdf_loop.ops.registry import NativeArrays, qualified_name
 
 
 def _largest(code: Code, dtype: str, a: str, b: str) -> str:
@@ -55,7 +55,7 @@ Neutral = Callable[[str], float]
 """Function that returns the neutral element of a reduction for a dtype, such as 0 for a sum."""
 
 
-def reduction_writer(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
+def reduction_writer(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeArrays:
     """Return a writer of a reduction along adjacent axes.
 
     Args:
@@ -68,7 +68,7 @@ def reduction_writer(join: Join, neutral: Neutral, *, mean: bool = False) -> Nat
         data, output = op.inputs[0], op.outputs[0]
         assert data is not None
         if data.dtype == "bool":
-            raise NotNative(f"it has {title(op.op_type)} of truth values")
+            raise NotNative(f"it has {qualified_name(op.op_type)} of truth values")
         outer, inner_extents = _shape_and_axes(writer, op)
         writer.set_extents(output, outer)
         pointer = writer.pointer_of(data, writer.cell(data, cells))
@@ -108,10 +108,10 @@ def _shape_and_axes(writer: Arrays, op: Op) -> tuple[Extents, range]:
     reduced_axes = stated_axes(op, len(extents), writer.constant_of)
     if not reduced_axes:
         if op.attributes.get("noop_with_empty_axes"):
-            raise NotNative(f"it has {title(op.op_type)} along no axis")
+            raise NotNative(f"it has {qualified_name(op.op_type)} along no axis")
         reduced_axes = list(range(len(extents)))
     if reduced_axes and reduced_axes != list(range(reduced_axes[0], reduced_axes[-1] + 1)):
-        raise NotNative(f"it has {title(op.op_type)} along axes that do not lie together")
+        raise NotNative(f"it has {qualified_name(op.op_type)} along axes that do not lie together")
     keeps_axes = op.attributes.get("keepdims", 1)
     shape = (
         1 if k in reduced_axes else e
@@ -131,7 +131,7 @@ def stated_axes(op: Op, rank: int, known: Known) -> list[int]:
     if axes is None and len(op.inputs) > 1 and op.inputs[1] is not None:
         axes = known(op.inputs[1])
         if axes is None:
-            raise NotNative(f"it has {title(op.op_type)} along axes that are computed")
+            raise NotNative(f"it has {qualified_name(op.op_type)} along axes that are computed")
     return sorted({int(axis) % rank for axis in np.ravel(axes)} if axes is not None else ())
 
 
@@ -177,7 +177,7 @@ def _reduce_contiguous(
 
 def _reduce_in_parts(writer: Arrays, dtype: str, pointer: str, count: Extent, join: Join) -> str:
     """Write the reduction of at least eight numbers in eight parts, each of every eighth number."""
-    parts, one = Code(writer.text, PARTS, True), writer.scalar
+    parts, one = Code(writer.text, N_PARTS, True), writer.scalar
     kind, single = parts.type(dtype), one.type(dtype)
     place = parts.allocate_local(kind)
     parts.line(f"store {kind} {writer.load(parts, dtype, pointer)}, ptr {place}")
@@ -188,17 +188,17 @@ def _reduce_in_parts(writer: Arrays, dtype: str, pointer: str, count: Extent, jo
         parts.line(f"store {kind} {joined}, ptr {place}")
 
     def rest(number: str) -> None:
-        index = one.emit(f"and i64 {number}, {PARTS - 1}")
+        index = one.emit(f"and i64 {number}, {N_PARTS - 1}")
         part = one.emit(f"getelementptr {single}, ptr {place}, i64 {index}")
         partial = one.emit(f"load {single}, ptr {part}")
         joined = join(one, dtype, partial, writer.load(one, dtype, pointer, number))
         one.line(f"store {single} {joined}, ptr {part}")
 
     if isinstance(count, int):
-        count_in_vectors: Extent = count // PARTS * PARTS
+        count_in_vectors: Extent = count // N_PARTS * N_PARTS
     else:
-        count_in_vectors = one.emit(f"and i64 {count}, -{PARTS}")
-    writer.repeat(str(PARTS), str(count_in_vectors), PARTS, some)
+        count_in_vectors = one.emit(f"and i64 {count}, -{N_PARTS}")
+    writer.repeat(str(N_PARTS), str(count_in_vectors), N_PARTS, some)
     if count_in_vectors != count:
         writer.repeat(str(count_in_vectors), str(count), 1, rest)
     return reduce_lanes(one, dtype, parts.emit(f"load {kind}, ptr {place}"), join)

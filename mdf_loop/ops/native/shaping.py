@@ -33,12 +33,12 @@ from mdf_loop.ops.native.extents import (
 )
 from mdf_loop.ops.native.moves import MAX_RUNS, write_move
 from mdf_loop.ops.native.views import Stride, broadcast, contiguous_axes, strided_view
-from mdf_loop.ops.registry import NativeWhole, title
+from mdf_loop.ops.registry import NativeArrays, qualified_name
 
 Cells = Mapping[Value, Cell]
 
 
-def _for_unknown_shapes(rule: NativeWhole) -> NativeWhole:
+def _for_unknown_shapes(rule: NativeArrays) -> NativeArrays:
     """Return a writer that uses `moves` for known shapes and `rule` for shapes that are known only at run time."""
 
     def write(writer: Arrays, op: Op, cells: Cells) -> Cell:
@@ -74,7 +74,7 @@ def _stated_integers(writer: Arrays, op: Op, cells: Cells, place: int, name: str
         return None if attribute is None else tuple(int(number) for number in np.ravel(attribute))
     numbers = writer.small_integers(value, cells)
     if numbers is None:
-        raise NotNative(f"it has {title(op.op_type)} of what is computed")
+        raise NotNative(f"it has {qualified_name(op.op_type)} of what is computed")
     return numbers
 
 
@@ -84,7 +84,7 @@ def _stated_axes(writer: Arrays, op: Op, cells: Cells, place: int, rank: int) ->
     if axes is None:
         return None
     if not is_fixed(axes):
-        raise NotNative(f"it has {title(op.op_type)} along axes that are computed")
+        raise NotNative(f"it has {qualified_name(op.op_type)} along axes that are computed")
     return [axis % rank for axis in axes]
 
 

@@ -48,7 +48,13 @@ from mdf_loop.ir import (
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.ops import row_of
-from mdf_loop.ops.batching.scope import HINT, BatchScope, Operand, refusal, refuse_sequence
+from mdf_loop.ops.batching.scope import (
+    UNBATCHED_HINT,
+    BatchScope,
+    Operand,
+    batching_error,
+    refuse_sequence,
+)
 from mdf_loop.ops.build_helpers import all_true, rank
 from mdf_loop.passes.batching.branch_as_loop import branch_as_loop, refuse_two_shapes
 from mdf_loop.passes.batching.per_member_exit import (
@@ -192,7 +198,7 @@ class _Batcher:
         for operation in ops:
             if isinstance(operation, Constant):
                 lane.b.adopt(operation)
-                lane.homes[operation.value] = lane.b
+                lane.defining_builders[operation.value] = lane.b
                 continue
             is_built = False
             with self.findings.catch(), lane.b.at(operation.where):
@@ -207,7 +213,7 @@ class _Batcher:
         for value in values:
             replacement = self._replacement(value)
             if lane.b.constant_of(replacement) is None:
-                lane.homes.setdefault(replacement, lane.b)
+                lane.defining_builders.setdefault(replacement, lane.b)
 
     def _batch_operation(self, lane: BatchScope, operation: Op | Guard | Loop | If) -> None:
         if isinstance(operation, Op):
@@ -230,7 +236,7 @@ class _Batcher:
             lane.b.ops.append(op if inputs == op.inputs else replace(op, inputs=inputs))
             return
         if operation_row.batched is None:
-            raise refusal(op, operation_row.not_batched)
+            raise batching_error(op, operation_row.not_batched)
         old_op_count = len(lane.b.ops)
         with lane.b.at(op.where, op.outputs[0].name):
             outputs = operation_row.batched(lane, op, operands)
@@ -338,7 +344,7 @@ class _Batcher:
             raise CarryShapeError(
                 f"'{carried.name or carried.enter.name}' changes its number of axes, "
                 "so it cannot be computed for many values at once",
-                hint=HINT,
+                hint=UNBATCHED_HINT,
             )
         return replace(
             carried,

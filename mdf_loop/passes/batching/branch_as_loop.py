@@ -19,7 +19,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Branch, Carried, If, Loop, Operation, Value, is_fixed
 from mdf_loop.ir.types import is_tensor, numpy_dtype
-from mdf_loop.ops.batching.scope import HINT
+from mdf_loop.ops.batching.scope import UNBATCHED_HINT
 from mdf_loop.passes.failing import operation_name
 
 
@@ -37,7 +37,7 @@ def branch_as_loop(
             f"'{choice.name}' chooses for each of many values, which computes both "
             f"branches, and {operation_name(failing)} in one of them may fail",
             choice.where,
-            HINT,
+            UNBATCHED_HINT,
         )
     with b.at(choice.where, choice.name):
         return Loop(
@@ -72,5 +72,5 @@ def refuse_two_shapes(choice: If, output: Value, then: Value, otherwise: Value) 
             f"'{choice.name}' gives '{output.name}' in two shapes, "
             f"{then.type} and {otherwise.type}, which many values cannot choose from",
             choice.where,
-            HINT,
+            UNBATCHED_HINT,
         )

@@ -21,7 +21,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Carried, Loop, Operation, Value
 from mdf_loop.ir.types import is_tensor
-from mdf_loop.ops.batching.scope import HINT
+from mdf_loop.ops.batching.scope import UNBATCHED_HINT
 from mdf_loop.ops.build_helpers import scalar
 
 
@@ -71,7 +71,7 @@ def refuse_varying_first_iteration(loop: Loop, varying: Collection[Value]) -> No
     """
     if loop.first in varying:
         description = f"the first iteration number of '{loop.name}' depends on the values"
-        raise UnsupportedError(description, loop.where, HINT)
+        raise UnsupportedError(description, loop.where, UNBATCHED_HINT)
 
 
 def refuse_changing_shapes(loop: Loop) -> None:
@@ -88,7 +88,7 @@ def refuse_changing_shapes(loop: Loop) -> None:
                 f"'{carried.name or carried.enter.name}' {problem} in '{loop.name}', "
                 "and each member of the sweep would need its own number of iterations",
                 loop.where,
-                HINT,
+                UNBATCHED_HINT,
             )
 
 
@@ -98,5 +98,5 @@ def ragged_rows_error(value: Value, loop: Loop) -> UnsupportedError:
         f"'{value.name}' has a row for each iteration of '{loop.name}', and each member of the "
         "sweep would need its own number of rows",
         value.where,
-        HINT,
+        UNBATCHED_HINT,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import OutputRole, Program
-from mdf_loop.ops.batching.scope import HINT
+from mdf_loop.ops.batching.scope import UNBATCHED_HINT
 
 
 def refuse_ragged_outputs(program: Program) -> Program:
@@ -20,7 +20,7 @@ def refuse_ragged_outputs(program: Program) -> Program:
             f"'{output.name}' has a row for each iteration of a loop, and each member of the sweep "
             "would need its own number of rows",
             output.value.where,
-            HINT,
+            UNBATCHED_HINT,
         )
         for output in program.outputs
         if output.name in names

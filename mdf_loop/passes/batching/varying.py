@@ -17,7 +17,7 @@ def propagate_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
             _propagate_in_choice(operation, varying)
         elif isinstance(operation, Guard):
             varying.update({operation.output} if operation.value in varying else ())
-        elif isinstance(operation, Op) and not row_of(operation.op_type).by_shape:
+        elif isinstance(operation, Op) and not row_of(operation.op_type).reads_only_shapes:
             outputs = operation.outputs
             varying.update(outputs if not varying.isdisjoint(operands(operation)) else ())
 

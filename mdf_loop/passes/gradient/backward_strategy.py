@@ -62,12 +62,12 @@ def apply_or_fall_back(
 ) -> None:
     """Call `append_backward` for a loop, or append the plain backward form if the call is unsupported."""
     b, old_op_count = outer_sweep.b, len(outer_sweep.b.ops)
-    earlier_cotangents = dict(outer_sweep.of)
+    earlier_cotangents = dict(outer_sweep.cotangents)
     try:
         append_backward(reverse, outer_sweep, loop)
     except UnsupportedError:
         b.discard(op for op in b.ops[old_op_count:] if not isinstance(op, Constant))
         b.ops[old_op_count:] = [op for op in b.ops[old_op_count:] if isinstance(op, Constant)]
-        outer_sweep.of.clear()
-        outer_sweep.of.update(earlier_cotangents)
+        outer_sweep.cotangents.clear()
+        outer_sweep.cotangents.update(earlier_cotangents)
         loop_backward(reverse, outer_sweep, loop)

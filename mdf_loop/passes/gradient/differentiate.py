@@ -78,7 +78,7 @@ def differentiate(
     gradients = [
         Output(
             change_of(name),
-            sweep.of.get(inputs[name]) or zeros(b, inputs[name]),
+            sweep.cotangents.get(inputs[name]) or zeros(b, inputs[name]),
             OutputRole.CHANGE,
             name,
         )

@@ -75,7 +75,7 @@ class ExecutedLoop(Struct, frozen=True):
 
     def recording_cotangents(self, outer_sweep: Sweep, recorded: Recorded) -> Value:
         """Return the cotangents of the rows that a loop has recorded."""
-        return _rows_after(outer_sweep.b, outer_sweep.of[recorded.stack], self.skipped)
+        return _rows_after(outer_sweep.b, outer_sweep.cotangents[recorded.stack], self.skipped)
 
     def add_initial_cotangent(self, outer_sweep: Sweep, carried: Carried, cotangent: Value) -> None:
         """Add the cotangent of an initial carried value (zero if earlier iterations are skipped)."""

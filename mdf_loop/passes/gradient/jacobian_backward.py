@@ -166,7 +166,7 @@ def _append_recursion(
     sizes = [_size(change) for _, change in leaving_cotangents]
     size, dtype = sum(sizes), matrices.dtype
     final_adjoint = _concatenate(
-        b, [outer_sweep.of.get(c.final) or zeros(b, c.enter) for c, _ in leaving_cotangents]
+        b, [outer_sweep.cotangents.get(c.final) or zeros(b, c.enter) for c, _ in leaving_cotangents]
     )
     body_builder = b.body()
     adjoint, matrix = b.new(dtype, (size,), "adjoint"), b.new(dtype, (size, size), "J")

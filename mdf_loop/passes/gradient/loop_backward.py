@@ -66,7 +66,9 @@ class _BackwardLoop:
     def _carry_adjoint(self, carried: Carried) -> Carried:
         """Return the carried cotangent of a carried value, from its final value back to its initial value."""
         enter = self.body.leaving[carried]
-        final_cotangent = self.outer_sweep.of.get(carried.final) or zeros(self.b, carried.final)
+        final_cotangent = self.outer_sweep.cotangents.get(carried.final) or zeros(
+            self.b, carried.final
+        )
         leave = self.body.cotangent_of(carried.enter) or zeros(self.body.b, enter)
         final = self.b.new(enter.dtype, carried.initial.shape, f"{carried.enter.name} change")
         return Carried(final_cotangent, enter, leave, final, enter.name)

@@ -134,7 +134,7 @@ class Reverse(Struct):
         if isinstance(operation, Op):
             sweep.propagate(operation)
         elif isinstance(operation, Guard):
-            sweep.add(operation.value, sweep.of.get(operation.output))
+            sweep.add(operation.value, sweep.cotangents.get(operation.output))
         elif isinstance(operation, If):
             self._propagate_choice(sweep, operation)
         elif isinstance(operation, Loop):
@@ -146,7 +146,9 @@ class Reverse(Struct):
         active_captures = [value for value in captures(choice) if sweep.needs_cotangent(value)]
         if not active_captures:
             return
-        output_cotangents = {o: sweep.of[o] for o in choice.outputs if o in sweep.of}
+        output_cotangents = {
+            o: sweep.cotangents[o] for o in choice.outputs if o in sweep.cotangents
+        }
         then_branch, else_branch = (
             self._backward_branch(b, branch, choice, output_cotangents, active_captures)
             for branch in (choice.then, choice.otherwise)
@@ -180,7 +182,9 @@ class Reverse(Struct):
 
 def _cotangent_leaf(branch_builder: Builder, sweep: Sweep, value: Value) -> Value:
     """Return the cotangent of a value as a leaf of the branch under construction."""
-    return branch_builder.op("Identity", sweep.of.get(value) or zeros(branch_builder, value))
+    return branch_builder.op(
+        "Identity", sweep.cotangents.get(value) or zeros(branch_builder, value)
+    )
 
 
 def refuse_sequence(loop: Loop, enter: Value, name: str) -> None:

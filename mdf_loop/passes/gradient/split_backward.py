@@ -163,7 +163,7 @@ def _append_recursion(
             if cotangent is None
             else parts.invariant_values.get(cotangent, cotangent)
         )
-        final_cotangent = outer_sweep.of.get(c.final) or zeros(b, c.final)
+        final_cotangent = outer_sweep.cotangents.get(c.final) or zeros(b, c.final)
         initial_cotangent = b.new(change.dtype, c.initial.shape, f"{c.enter.name} change")
         carried.append(
             Carried(final_cotangent, change, next_adjoint, initial_cotangent, change.name)

@@ -43,7 +43,7 @@ class TransposedBody(Struct, frozen=True):
 
     def cotangent_of(self, value: Value) -> Value | None:
         """Return the cotangent of a value that the body reads, or None."""
-        return self.sweep.of.get(self.inside.get(value, value))
+        return self.sweep.cotangents.get(self.inside.get(value, value))
 
 
 def transpose_body(
@@ -75,7 +75,7 @@ def transpose_body(
     if leaving is None:
         leaving = (c for c in loop.carried if reverse.is_active_float(c.enter))
     if rows is None:
-        rows = (r for r in loop.recorded if r.stack in outer_sweep.of)
+        rows = (r for r in loop.recorded if r.stack in outer_sweep.cotangents)
     leaving_cotangents = {c: _new_cotangent(b, c.enter) for c in leaving}
     row_cotangents = {r: _new_cotangent(b, r.row) for r in rows}
     sweep = reverse.new_sweep(body, {})
@@ -84,7 +84,7 @@ def transpose_body(
     for r, cotangent in row_cotangents.items():
         sweep.add(copies.get(r.row, r.row), cotangent)
     reverse.propagate_backward(sweep, ops)
-    captured = tuple(v for v in captures(loop) if v in sweep.of)
+    captured = tuple(v for v in captures(loop) if v in sweep.cotangents)
     return TransposedBody(copies, leaving_cotangents, row_cotangents, captured, sweep)
 
 

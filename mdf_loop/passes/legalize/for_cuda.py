@@ -33,7 +33,7 @@ from mdf_loop.ir import (
     body_outputs,
 )
 from mdf_loop.ops.cuda_replacements import INDEX_OUTSIDE, extent_of
-from mdf_loop.ops.registry import Known, row_of
+from mdf_loop.ops.registry import KnownArrays, row_of
 from mdf_loop.passes.failing import constant_lookup
 from mdf_loop.passes.rewrite import rewrite, rewrite_loops
 
@@ -52,7 +52,7 @@ def for_cuda(program: Program) -> Program:
     )
 
 
-def _rewrite_loop(b: Builder, loop: Loop, find_constant: Known) -> Loop:
+def _rewrite_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
     ops_before_loop, identity_ops = b.body(), b.body()
     for scan in loop.scanned:
         with b.at(loop.where, scan.row.name), ops_before_loop.at(loop.where, scan.row.name):
@@ -74,7 +74,7 @@ def _unchanged_carried_values(loop: Loop) -> set[Value]:
 
 
 def _check_scan_length(
-    b: Builder, body_builder: Builder, loop: Loop, scan: Scanned, find_constant: Known
+    b: Builder, body_builder: Builder, loop: Loop, scan: Scanned, find_constant: KnownArrays
 ) -> Loop:
     """Check the number of scanned rows before the loop, or in each iteration if the loop has a condition."""
     constant_trip_count, shape = find_constant(loop.trip_count), scan.rows.shape

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value
 from mdf_loop.ops.decompositions.build_helpers import operand
-from mdf_loop.ops.noop_elimination import possibly_unchanged
+from mdf_loop.ops.noop_elimination import removable_operand
 from mdf_loop.passes.rewrite import rewrite
 
 
@@ -37,7 +37,7 @@ def hide_producer(
         producer = producers.get(value)
         if producer is None or producer.op_type == producer_type:
             return producer is not None
-        source = possibly_unchanged(producer, b.constant_of)
+        source = removable_operand(producer, b.constant_of)
         return source is not None and is_produced(b, source)
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:

@@ -30,7 +30,7 @@ from mdf_loop.ir import Op, Program, Value
 from mdf_loop.ir.types import kind_of, numpy_dtype
 from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.ops.kernels import has_kernel
-from mdf_loop.ops.noop_elimination import NOOP_MOVES, possibly_unchanged
+from mdf_loop.ops.noop_elimination import NOOP_MOVES, removable_operand
 from mdf_loop.passes.rewrite import rewrite
 
 _REMOVED_DTYPES = ("float64", "float32", "float16", "int64", "uint64", "int32", "uint32")
@@ -86,7 +86,7 @@ class _CastSeparator:
             path.append(op)
             if op.op_type == "Cast":
                 return path
-            source = possibly_unchanged(op, b.constant_of)
+            source = removable_operand(op, b.constant_of)
             if source is None:
                 return None
             value = source

@@ -33,7 +33,7 @@ def _is_exact(op: Op) -> bool:
     """Return True if an ONNX file can store the numeric attributes of the operation without rounding."""
     if row_of(op.op_type).decomposition is None or main_dtype(op) != "float64":
         return True
-    return onnx_schema.fits_a_file(op.op_type, op.attributes)
+    return onnx_schema.are_exact_in_float32(op.op_type, op.attributes)
 
 
 def main_dtype(op: Op) -> str:

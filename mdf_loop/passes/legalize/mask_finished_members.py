@@ -30,7 +30,7 @@ from mdf_loop.ir import (
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.build_helpers import cast, scalar
-from mdf_loop.ops.registry import Known
+from mdf_loop.ops.registry import KnownArrays
 from mdf_loop.passes.failing import constant_lookup, first_that_may_fail
 from mdf_loop.passes.rewrite import rewrite_loops
 
@@ -51,7 +51,7 @@ def mask_finished_members(program: Program) -> Program:
     )
 
 
-def mask_loop(b: Builder, loop: Loop, find_constant: Known) -> Loop:
+def mask_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
     """Return the loop without per-member exit, and append the operations before the loop to `b`."""
     assert loop.condition is not None
     assert loop.condition_out is not None
@@ -141,7 +141,7 @@ def _select_active(b: Builder, is_active: Value, then: Value, otherwise: Value, 
 # --- bodies that may fail -------------------------------------------------------------------------
 
 
-def _may_body_fail(loop: Loop, find_constant: Known) -> bool:
+def _may_body_fail(loop: Loop, find_constant: KnownArrays) -> bool:
     has_loops = any(isinstance(each, Loop) for each in walk(loop.ops))
     return has_loops or first_that_may_fail(loop.ops, find_constant) is not None
 

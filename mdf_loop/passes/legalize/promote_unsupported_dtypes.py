@@ -17,7 +17,7 @@ from mdf_loop.ir.types import onnx_type_text
 from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.build_helpers import cast
 from mdf_loop.ops.kernels import has_kernel
-from mdf_loop.ops.registry import Bits, row_of, title
+from mdf_loop.ops.registry import Bits, qualified_name, row_of
 from mdf_loop.passes.legalize.constant_fallback import build_or_evaluate
 from mdf_loop.passes.legalize.kernel_needed import (
     is_decomposed,
@@ -86,10 +86,10 @@ def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
 
 def _wider_dtypes(op: Op) -> tuple[str, ...]:
     row = row_of(op.op_type)
-    if row.small_matters:
+    if row.needs_narrow_dtype:
         return ()
     if main_dtype(op) == "uint64":
-        return ("int64",) if row.as_signed else ()
+        return ("int64",) if row.uint64_as_int64 else ()
     return _WIDER_DTYPES.get(main_dtype(op), ())
 
 
@@ -120,7 +120,7 @@ def _is_supported(op: Op | None) -> bool:
 
 def _rounded_twice_error(op: Op) -> UnsupportedError:
     return UnsupportedError(
-        f"{title(op.op_type)} of bfloat16 has no kernel, and would be rounded differently in float32",
+        f"{qualified_name(op.op_type)} of bfloat16 has no kernel, and would be rounded differently in float32",
         op.where,
         "cast to float32 before it, and back after it",
     )
@@ -129,6 +129,6 @@ def _rounded_twice_error(op: Op) -> UnsupportedError:
 def _no_kernel_error(op: Op) -> UnsupportedError:
     dtype = main_dtype(op)
     reason = row_of(op.op_type).not_decomposed
-    sentence = f"ONNX Runtime has no {dtype} kernel for {title(op.op_type)}"
+    sentence = f"ONNX Runtime has no {dtype} kernel for {qualified_name(op.op_type)}"
     hint = "use precision='float32'" if dtype == "float64" else "use another dtype"
     return UnsupportedError(f"{sentence}: {reason}" if reason else sentence, op.where, hint)

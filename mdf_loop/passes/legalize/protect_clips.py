@@ -15,7 +15,7 @@ Source: onnxruntime 1.32, ReluClipFusion.
 from __future__ import annotations
 
 from mdf_loop.ir import Op, Program
-from mdf_loop.ops.decompositions.build_helpers import operand, optional
+from mdf_loop.ops.decompositions.build_helpers import operand, optional_operand
 from mdf_loop.passes.legalize.hide_producer import hide_producer
 
 _FUSED_DTYPES = frozenset(("float32", "float16"))
@@ -29,6 +29,10 @@ def protect_clips(program: Program) -> Program:
 
 def _clipped_operand_position(op: Op) -> int | None:
     """Return the position of the clipped operand if ONNX Runtime would fail to fuse the Clip."""
-    if op.op_type != "Clip" or operand(op).dtype in _FUSED_DTYPES or optional(op, 1) is None:
+    if (
+        op.op_type != "Clip"
+        or operand(op).dtype in _FUSED_DTYPES
+        or optional_operand(op, 1) is None
+    ):
         return None
     return 0

@@ -46,7 +46,7 @@ from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops import row_of
 from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.ops.loop_reductions import NAN_UNAWARE_KERNELS
-from mdf_loop.ops.registry import Known
+from mdf_loop.ops.registry import KnownArrays
 from mdf_loop.passes.copying import copy_operations
 from mdf_loop.passes.failing import can_execute_speculatively, constant_lookup
 
@@ -89,7 +89,7 @@ def _is_counted(loop: Loop) -> bool:
     return loop.trip_count is not None and controls == (None, None, None)
 
 
-def _has_harmless_positions(loop: Loop, known: Known) -> bool:
+def _has_harmless_positions(loop: Loop, known: KnownArrays) -> bool:
     """Return True if a loop computes positions, and a wrong position causes no error in the same iteration."""
     dependents: set[Value] = set()
     for operation in loop.ops:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mdf_loop.ir import Array, If, Loop, Operation, Program, Value, bodies, walk, with_bodies
 from mdf_loop.ir.substitute import substitute
-from mdf_loop.ops.registry import Known
+from mdf_loop.ops.registry import KnownArrays
 from mdf_loop.passes.failing import constant_lookup
 
 
@@ -34,7 +34,7 @@ def fold_constant_branches(program: Program) -> Program:
     return replace(program, ops=ops, outputs=substitute(program.outputs, swaps))
 
 
-def _constant_conditions(ops: Iterable[Operation]) -> Known:
+def _constant_conditions(ops: Iterable[Operation]) -> KnownArrays:
     """Return a lookup of constants, including the incoming condition of loops without a condition."""
     constants = constant_lookup(ops)
     loops = (operation for operation in walk(ops) if isinstance(operation, Loop))
@@ -46,12 +46,12 @@ def _constant_conditions(ops: Iterable[Operation]) -> Known:
     return find_condition
 
 
-def _is_known(operation: Operation, find_condition: Known) -> bool:
+def _is_known(operation: Operation, find_condition: KnownArrays) -> bool:
     return isinstance(operation, If) and find_condition(operation.condition) is not None
 
 
 def _fold_scope(
-    ops: Iterable[Operation], find_condition: Known, swaps: dict[Value, Value]
+    ops: Iterable[Operation], find_condition: KnownArrays, swaps: dict[Value, Value]
 ) -> Iterator[Operation]:
     """Yield the operations with choices replaced by branches, and map outputs to leaves in `swaps`."""
     for operation in ops:

@@ -25,7 +25,7 @@ from mdf_loop.ir import (
     results,
     with_bodies,
 )
-from mdf_loop.ops.registry import Known
+from mdf_loop.ops.registry import KnownArrays
 from mdf_loop.passes.failing import can_execute_speculatively, constant_lookup
 
 
@@ -35,7 +35,7 @@ def hoist_invariants(program: Program) -> Program:
     return program if ops == program.ops else replace(program, ops=ops)
 
 
-def _hoist_scope(ops: tuple[Operation, ...], find_constant: Known) -> tuple[Operation, ...]:
+def _hoist_scope(ops: tuple[Operation, ...], find_constant: KnownArrays) -> tuple[Operation, ...]:
     new_ops: list[Operation] = []
     for operation in ops:
         inner_ops = [_hoist_scope(body.ops, find_constant) for body in bodies(operation)]
@@ -47,7 +47,7 @@ def _hoist_scope(ops: tuple[Operation, ...], find_constant: Known) -> tuple[Oper
     return tuple(new_ops)
 
 
-def _split_invariants(loop: Loop, find_constant: Known) -> tuple[list[Operation], Loop]:
+def _split_invariants(loop: Loop, find_constant: KnownArrays) -> tuple[list[Operation], Loop]:
     """Return the operations that can move before the loop, and the loop without them."""
     varying: set[Value] = set(body_inputs(loop))
     ops_before_loop: list[Operation] = []

@@ -162,7 +162,7 @@ def _open_cuda_session(model: SessionModel, options: Any) -> Any:
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     try:
         session = inference_session(
-            model.on_cuda().SerializeToString(),
+            model.model_for_cuda().SerializeToString(),
             options,
             [(_CUDA, _CUDA_OPTIONS), CPU],
             disabled_optimizers=list(INEXACT_ON_CUDA),

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from mdf_loop.emit.row_shapes import row_error
+from mdf_loop.emit.row_shapes import row_shape_error
 from mdf_loop.emit.scope import Nodes
 from mdf_loop.errors import LoopError, MemoryLimitError, RunError
 from mdf_loop.ops import row_of
@@ -59,7 +59,7 @@ def convert_run_error(error: Exception, nodes: Nodes) -> LoopError:
     where = _document_path(failed_name)
     if _OUT_OF_MEMORY.search(text):
         return _memory_error(where)
-    rows_error = row_error(text, failed_name, where, nodes)
+    rows_error = row_shape_error(text, failed_name, where, nodes)
     if rows_error is not None:
         return rows_error
     op_type = failed[-1][0] if failed else ""

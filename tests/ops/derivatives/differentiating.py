@@ -92,7 +92,9 @@ def differentiated(program: Program, order: str = "") -> Program:
     for operation in reversed(program.ops):
         if isinstance(operation, Op) and sweep.has_result_cotangent(operation):
             sweep.propagate(operation)
-    outputs += [Output(f"{order}g {v.name}", sweep.of.get(v) or zeros(b, v)) for v in floats]
+    outputs += [
+        Output(f"{order}g {v.name}", sweep.cotangents.get(v) or zeros(b, v)) for v in floats
+    ]
     return Program("d", (*program.inputs, *tangent_inputs), tuple(b.ops), tuple(outputs))
 
 
