@@ -136,7 +136,7 @@ _ROLES = {"M": "trip count", "cond": "condition", "index": "index"}
 
 
 def _sort_key(path: str, order: Sequence[str]) -> tuple[int, str]:
-    """Return a sort key of a decision: the place of its outermost function, then outer before inner."""
+    """Return the position of the outermost function that contains a path, and the path, for sorting."""
     parts = re.match(r".*?\.(?:functions|parameters)\['[^']*'\]", path)
     outermost = parts[0] if parts else path
     return (order.index(outermost) if outermost in order else len(order), path)

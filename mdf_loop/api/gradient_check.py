@@ -98,7 +98,7 @@ def _compute_differences(steps: Array, numbers: Array, dtype: Any) -> tuple[Arra
 def _compute_differences_in_steps(
     moved: Callable[[float], tuple[Array, Array]], dtype: Any
 ) -> tuple[Array, Array]:
-    """Return central differences over steps that change the scalar, and their rounding errors."""
+    """Return central differences, and bounds of their rounding errors, for steps that change the loss."""
     for part in COARSE_STEPS:
         steps, numbers = moved(part)
         if bool((numbers[:, 0] != numbers[:, 1]).any()):

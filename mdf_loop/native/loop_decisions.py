@@ -169,7 +169,7 @@ def refuse_standard_loops(program: Program) -> None:
 
 
 def predict_forms(program: Program) -> Mapping[str, str]:
-    """Return the decisions for a long run, as in `LoopDecisions.form_by_name`, without compiling any loop."""
+    """Return by loop name whether a long run would use machine code for the loop, without compiling any loop."""
     return _decide_without_compiling(program, "auto").form_by_name
 
 

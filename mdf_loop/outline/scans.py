@@ -114,7 +114,7 @@ def _outline_recorded_value(
 def _outline_state(
     context: BlockContext, k: int, initial: Any, enter: str, leave: str
 ) -> CarriedOutline:
-    """Return a carried state of a Scan with its final value's ports."""
+    """Return the outline of a state that a Scan carries, with the ports that read the final value."""
     port_ids = result_ports(context.node, context.item.id, k)
     return CarriedOutline(
         initial=initial,

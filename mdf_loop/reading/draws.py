@@ -172,7 +172,7 @@ class _DrawRewriter:
             return self.b.op("Gather", self._keys_input, scalar(self.b, k, "int64"), axis=0)
 
     def rewrite(self, counts: _TurnCounts) -> _TurnCounts:
-        """Rewrite all draws of the program. `counts` are the turn counts before the program, the result those after it."""
+        """Rewrite all draws of the program, and return the turn counts after the program for those before."""
         return self._rewrite_scope(self.b, self._program.ops, counts)
 
     def build_program(

@@ -63,8 +63,8 @@ COMPILATION_MICROSECONDS = 10 * MIN_NATIVE_MICROSECONDS
 LAST_ONLY = sys.maxsize
 """Distance between recorded rows that exceeds every number of steps: only the last row of each chunk is recorded."""
 
-Which: TypeAlias = Literal["first", "later", "thinned"]
-"""Program of a model over time. `thinned` only returns the row of every n-th step."""
+ProgramKind: TypeAlias = Literal["first", "later", "thinned"]
+"""Kind of a program of a model over time. `thinned` only returns the row of every n-th step."""
 
 
 class TimeSession:
@@ -90,8 +90,8 @@ class TimeSession:
         """Dtypes of the outputs of later evaluations, by name."""
         self._backend = backend
         self._placement = placement
-        self._sessions: dict[tuple[Which, frozenset[str], bool], Runnable] = {}
-        self._prepared_programs: dict[tuple[Which, frozenset[str]], Program] = {}
+        self._sessions: dict[tuple[ProgramKind, frozenset[str], bool], Runnable] = {}
+        self._prepared_programs: dict[tuple[ProgramKind, frozenset[str]], Program] = {}
         self._pregenerated_rows: dict[Program, tuple[Value, ...]] = {}
         self.cadence = Cadence()
         self._lock = ForkSafeLock()
@@ -143,7 +143,7 @@ class TimeSession:
             self._get_program(which, self.swept)
 
     def refuse_standard_loops(self) -> None:
-        """Raise before the first step if the loop over later evaluations must be native and cannot be.
+        """Raise if native code is required for the loop over time, and cannot be compiled.
 
         Raises:
             UnsupportedError: A loop cannot be native. The message has each such loop with the reason.
@@ -156,13 +156,15 @@ class TimeSession:
         program = prepare(self.programs.later, self._backend.order, over_time(self.swept))
         refuse_standard_loops(prepare(program, LOADED))
 
-    def _get_program(self, which: Which, swept: frozenset[str], brief: bool = True) -> Runnable:
+    def _get_program(
+        self, which: ProgramKind, swept: frozenset[str], brief: bool = True
+    ) -> Runnable:
         with self._lock:
             if (which, swept, brief) not in self._sessions:
                 self._sessions[which, swept, brief] = self._load_program(which, swept, brief)
             return self._sessions[which, swept, brief]
 
-    def _load_program(self, which: Which, swept: frozenset[str], brief: bool) -> Runnable:
+    def _load_program(self, which: ProgramKind, swept: frozenset[str], brief: bool) -> Runnable:
         program = self._prepare_program(which, swept)
         placement = replace(self._placement, brief=brief)
         if which == "first" and not self._backend.is_standard(placement):
@@ -174,7 +176,7 @@ class TimeSession:
         loaded = load(program, placement)
         return Members(loaded, swept) if swept else loaded
 
-    def _prepare_program(self, which: Which, swept: frozenset[str]) -> Program:
+    def _prepare_program(self, which: ProgramKind, swept: frozenset[str]) -> Program:
         """Return the program of the first or of later evaluations after all passes of the back end."""
         if (which, swept) not in self._prepared_programs:
             program = self.programs.first if which == "first" else self.programs.later

@@ -23,7 +23,7 @@ from mdf_loop.run.control import chunks, stopping
 from mdf_loop.run.control.stepper import Cadence
 
 STOPPED = "took more memory than its limit|grows and would take"
-"""Which of the two it is depends on when somebody looks at the memory."""
+"""Both errors are right, since the second look at the memory happens at an arbitrary time."""
 
 
 def model(**node: Any) -> dict[str, Any]:

@@ -92,7 +92,7 @@ class Failure(Struct, frozen=True):
     raises: type[LoopError] = RunError
 
     def error(self, numbers: Iterable[int] = ()) -> LoopError:
-        """Return the error, with the numbers in place of the placeholders."""
+        """Return the error, with these numbers in place of the number placeholders of its sentence."""
         sentence = self.sentence
         for number in numbers:
             sentence = sentence.replace(NUMBER_PLACEHOLDER, str(number), 1)

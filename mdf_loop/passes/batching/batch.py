@@ -120,7 +120,7 @@ class _Batcher:
         return replace(self.original, inputs=inputs, ops=tuple(self.b.ops), outputs=outputs)
 
     def _length_outputs(self) -> Iterator[Output]:
-        """Yield outputs with the number of rows of each run, for recordings of loops with per-member exit."""
+        """Yield the row counts of all members, for each recording whose members may stop at different iterations."""
         for output in self.original.outputs:
             loop = self.ragged_values.get(output.value)
             if loop is not None and loop.count is not None:

@@ -79,7 +79,7 @@ class ChunkLengths:
 
     @property
     def is_growing(self) -> bool:
-        """True if the carried values have grown."""
+        """True if the last chunk has increased the number of bytes of the carried values."""
         return self._growth > 1
 
     @property

@@ -48,8 +48,9 @@ CoordinateFunction: TypeAlias = Callable[[int, int], Array]
 
 
 class Regions(Struct, frozen=True):
-    """Store at `place` with the members of a `run`, along axes of the given `shape`.
+    """Regions of a Zarr store that different processes write, for the members of one run.
 
+    The store is at `place`, `run` is the id of the run, and `shape` has the lengths of the axes of members.
     `flags` is the name of the array of member states. `has_checksums` is True if the checksums of each
     block are recorded.
     """
