@@ -23,7 +23,7 @@ from mdf_loop.run.control import chunks, stopping
 from mdf_loop.run.control.stepper import Cadence
 
 STOPPED = "took more memory than its limit|grows and would take"
-"""Both errors are right, since the second look at the memory happens at an arbitrary time."""
+"""Pattern of the two possible errors. The time of the memory measurement determines which one is raised."""
 
 
 def model(**node: Any) -> dict[str, Any]:
