@@ -266,7 +266,9 @@ def test_an_interruption_while_saving_finishes_the_file(start_process, decay, tm
 
 @pytest.mark.slow
 def test_a_repeated_signal_at_exit(start_process, decay, tmp_path):
-    patient = "from mdf_loop import signals\nsignals.ECHO = 60\n"  # machines may be slow
+    patient = (
+        "from mdf_loop import signals\nsignals.REPETITION_SECONDS = 60\n"  # machines may be slow
+    )
     process = start_process(
         *(
             decay,

@@ -134,7 +134,7 @@ def test_a_slow_end_after_a_signal_writes_the_word_once(model: Path, number: int
 import os, sys, time
 import mdf_loop.cli.check_command as check_command
 from mdf_loop.cli import commands
-commands.let_echoes_pass = lambda: time.sleep(30)
+commands.ignore_repetitions = lambda: time.sleep(30)
 check_command.open_model = lambda *_: os.kill(os.getpid(), {number})
 {READY}{CALL_MAIN}"""
     assert outcome(program, (), "check", model) == (CODES[number], f"{WORDS[number]}\n")
@@ -263,7 +263,7 @@ def test_signals_at_random_moments_of_start_up_and_run(model: Path) -> None:
 
 READY_FIRST = """
 import sys, mdf_loop.cli, mdf_loop.cli.ending
-def ready(*given, whole=mdf_loop.cli.heeded, **named):
+def ready(*given, whole=mdf_loop.cli.handling_signals, **named):
     context = whole(*given, **named)
     class Within:
         def __enter__(self):
@@ -272,6 +272,6 @@ def ready(*given, whole=mdf_loop.cli.heeded, **named):
         def __exit__(self, *error):
             return context.__exit__(*error)
     return Within()
-mdf_loop.cli.heeded = ready
+mdf_loop.cli.handling_signals = ready
 """
 """A program that says so when it heeds signals."""

@@ -70,8 +70,8 @@ def test_mutated_scenes_are_reproducible(target: str) -> None:
 def test_mutated_models_are_reproducible_in_other_processes(reader: str) -> None:
     files = [mutate_model(reader, seed) for seed in range(5)]
     script = (
-        "from tests.fuzz.mutations import mutated\n"
-        f"print([mutated({reader!r}, seed) for seed in range(5)], end='')"
+        "from tests.fuzz.mutations import mutate_model\n"
+        f"print([mutate_model({reader!r}, seed) for seed in range(5)], end='')"
     )
     other_process = subprocess.run(
         [sys.executable, "-c", script],
