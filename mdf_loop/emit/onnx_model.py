@@ -101,7 +101,7 @@ class SessionModel:
         program: The program.
         writers: Writers of the nodes for the CPU provider.
         extra_inputs: Inputs of the model that only loops for the CPU read.
-        for_cuda: Returns the program for the CUDA provider.
+        cuda_program: Returns the program for the CUDA provider. None means the same program.
 
     Attributes:
         for_cpu: The model for the CPU provider.
@@ -117,7 +117,7 @@ class SessionModel:
         program: Program,
         writers: NodeWriters = CPU_WRITERS,
         extra_inputs: Sequence[Value] = (),
-        for_cuda: Callable[[Program], Program] = lambda program: program,
+        cuda_program: Callable[[], Program] | None = None,
     ) -> None:
         _check_outputs(program.name, program.outputs)
         _check_nesting(program.ops)
@@ -125,14 +125,14 @@ class SessionModel:
         self.program = program
         self.nodes = Nodes()
         self._extra_inputs = extra_inputs
-        self._for_cuda = for_cuda
+        self._cuda_program = cuda_program
         model = _build_model(program, self.nodes, writers, extra_inputs)
         self.for_cpu, self.large_constants = _externalize_large_constants(model)
         separate_transposed_products(self.for_cpu, "Identity")
 
     def model_for_cuda(self) -> onnx.ModelProto:
         """Return the model for the CUDA provider, with the same large constants outside of the model."""
-        program = self._for_cuda(self.program)
+        program = self.program if self._cuda_program is None else self._cuda_program()
         model = _build_model(program, self.nodes, CUDA_WRITERS, self._extra_inputs)
         return _externalize_large_constants(model)[0]
 

@@ -21,6 +21,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import float_product
 from mdf_loop.lower.products import einstein_sum
 from mdf_loop.ops.build_helpers import kind, mean_of, sum_of
+from mdf_loop.ops.loop_reductions import NAN_UNAWARE_KERNELS
 from mdf_loop.ops.registry import row_of
 
 _Axes: TypeAlias = tuple[int, ...] | None
@@ -122,4 +123,4 @@ _REDUCTIONS: Mapping[str, _Reduction] = {
         for word in ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
     },
 }
-_ARG_REDUCTIONS = {"ArgMax": "ArgMaximum", "ArgMin": "ArgMinimum"}
+_ARG_REDUCTIONS = {kernel: op_type for op_type, kernel in NAN_UNAWARE_KERNELS.items()}

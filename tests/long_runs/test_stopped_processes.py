@@ -84,6 +84,11 @@ def printed_stop(ended: Ended) -> tuple[int, str]:
     return int(match[1]), match[2]
 
 
+def iterations_text(count: int) -> str:
+    """Return a number of iterations as the command line prints it."""
+    return "1 iteration" if count == 1 else f"{count} iterations"
+
+
 def same(actual: Any, expected: Any) -> None:
     assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
     assert actual.tobytes() == expected.tobytes()
@@ -221,8 +226,7 @@ def test_a_time_limit_ends_an_endless_loop(endless, limit, words):
     assert (process.code, process.err) == (0, "")
     count, stop_reason = printed_stop(process)
     assert stop_reason == SENTENCES["time_limit"]
-    noun = "iteration" if count == 1 else "iterations"
-    assert f"loop A.loop: {count} {noun}; {stop_reason}" in process.out
+    assert f"loop A.loop: {iterations_text(count)}; {stop_reason}" in process.out
     rows = loop_rows(endless.parent / "rows.npz")
     assert len(rows) == count
     words = (*words, "--max-iterations", count)
@@ -245,8 +249,7 @@ def test_ctrl_c_ends_an_endless_loop_which_can_be_resumed(endless):
     process = interrupted(endless, *cap, "--output", "rows.npz")
     count, stop_reason = printed_stop(process)
     assert (process.code, process.err, stop_reason) == (130, GO_ON, SENTENCES["interrupted"])
-    noun = "iteration" if count == 1 else "iterations"
-    assert f"loop A.loop: {count} {noun}; {stop_reason}" in process.out
+    assert f"loop A.loop: {iterations_text(count)}; {stop_reason}" in process.out
     rows = loop_rows(endless.parent / "rows.npz")
     assert len(rows) == count
 

@@ -61,40 +61,43 @@ def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> 
         program: The program.
         excluded: Loops that stay as they are, because machine code computes them.
     """
-    known = constant_lookup(program.ops)
-    selected = {
+    candidates = [
         operation
         for operation in program.ops
-        if isinstance(operation, Loop)
-        and operation not in excluded
-        and _is_counted(operation)
-        and _has_harmless_positions(operation, known)
-    }
+        if isinstance(operation, Loop) and operation not in excluded and _is_candidate(operation)
+    ]
+    if not candidates:
+        return program
+    known = constant_lookup(program.ops)
+    selected = {loop for loop in candidates if _has_harmless_positions(loop, known)}
     if not selected:
         return program
     b = Builder.resume(program)
     for operation in program.ops:
         if isinstance(operation, Constant):
             b.adopt(operation)
-        elif isinstance(operation, Loop) and operation in selected:
+        elif operation in selected:
+            assert isinstance(operation, Loop)
             _append_both_loops(b, operation)
         else:
             b.ops.append(operation)
     return replace(program, ops=tuple(b.ops))
 
 
-def _is_counted(loop: Loop) -> bool:
-    """Return True for a loop that only its trip count ends."""
+def _is_candidate(loop: Loop) -> bool:
+    """Return True for a loop that computes positions, draws nothing, and ends by its trip count alone."""
     controls = (loop.condition, loop.last_condition, loop.members)
-    return loop.trip_count is not None and controls == (None, None, None)
+    if loop.trip_count is None or controls != (None, None, None):
+        return False
+    if not any(map(_is_position, loop.ops)):
+        return False
+    return not any(isinstance(op, Op) and row_of(op.op_type).random for op in walk(loop.ops))
 
 
 def _has_harmless_positions(loop: Loop, known: KnownArrays) -> bool:
-    """Return True if a loop computes positions, and a wrong position causes no error in the same iteration."""
+    """Return True if a wrong position in a loop causes no error in the same iteration."""
     dependents: set[Value] = set()
     for operation in loop.ops:
-        if any(isinstance(op, Op) and row_of(op.op_type).random for op in walk((operation,))):
-            return False
         if _is_position(operation):
             dependents.update(results(operation))
         elif not dependents.isdisjoint({*operands(operation), *captures(operation)}):
@@ -103,7 +106,7 @@ def _has_harmless_positions(loop: Loop, known: KnownArrays) -> bool:
             if not all(is_fixed(value.shape) for value in results(operation)):
                 return False  # the shape may depend on the position
             dependents.update(results(operation))
-    return bool(dependents)
+    return True
 
 
 def _is_position(operation: Operation) -> TypeGuard[Op]:

@@ -100,13 +100,12 @@ class Session:
         forms = NodeWriters(natives.writer(write_scan), natives.writer(write_loop))
         self._has_stop_flag = bool(natives.loops)
         control_inputs = (STOP,) if natives.loops else ()
+        # On CUDA, the condition of a loop is slower than the check for nan in each iteration.
         model = SessionModel(
             repeat_loops_with_nan(loaded, natives.loops),
             forms,
             control_inputs,
-            lambda _: prepare(
-                loaded, CUDA
-            ),  # on CUDA, the condition of a loop is slower than the check
+            cuda_program=functools.partial(prepare, loaded, CUDA),
         )
         self._nodes = model.nodes
         self._external_constants = {
