@@ -367,7 +367,7 @@ def _append_type(text: str, kind: str) -> str:
 
 
 def _describe_captured(capture: CaptureOutline) -> str:
-    """Return a text about a value that a body reads from outside."""
+    """Describe a captured value of a body: its name, value, kind, owner and type."""
     value = "" if capture.value is None else f" = {value_text(capture.value)}"
     owner = f" of {capture.owner}" if capture.owner else ""
     return _append_type(f"{capture.name}{value}, {capture.kind}{owner}", capture.type)

@@ -204,7 +204,7 @@ def loop_condition_option(command: _F) -> _F:
 
 
 def compile_options(command: _F) -> _F:
-    """Add the options that affect a model's compiled program to a command."""
+    """Decorate a command with the options that determine how a model is compiled."""
     for option in (
         loop_condition_option,
         click.option(

@@ -168,7 +168,7 @@ def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, 
 
 
 def _names_read(block: Block) -> set[str]:
-    """Return the names that the expressions and captures of a block read."""
+    """Return the names that a block reads in its expressions or captures from its node."""
     texts = [*block.expressions, *(capture.name for capture in block.captures)]
     return {name for text in texts for name in names_in(text)}
 

@@ -31,7 +31,7 @@ def axis_of(value: Value, axis: int, added: int = 0) -> int:
 
 
 def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
-    """Return the non-negative numbers of the axes of a reduction. None means all axes."""
+    """Return the axes of a reduction as non-negative integers. If `axis` is None, return all axes."""
     if axis is None:
         return tuple(range(len(extents(value))))
     axes = tuple(axis_of(value, k) for k in (axis if isinstance(axis, tuple) else (axis,)))

@@ -142,7 +142,7 @@ class _TangentBuilder:
         return self._tangents.get(value) or zeros(b, value)
 
     def append_scope(self, b: Builder, ops: Iterable[Operation]) -> None:
-        """Append the operations, each followed by the operations for the tangents of its results."""
+        """Append the operations of a scope, each followed by operations that compute the tangents of its results."""
         for operation in ops:
             if isinstance(operation, Constant):
                 b.adopt(operation)

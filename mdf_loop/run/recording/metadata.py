@@ -49,7 +49,7 @@ class DamagedError(ValueError):
 
 
 def read_json(folder: Path) -> Any:
-    """Read the metadata file of an array or of the whole store.
+    """Read the JSON metadata of a Zarr store, or of an array in the store.
 
     Raises:
         DamagedError: The metadata are too long or not JSON.

@@ -227,7 +227,7 @@ def _search_rows(
 def _iterate_blocks(
     data: Any, lengths: Any, time: int, end_row: int | None
 ) -> Iterator[tuple[int, Array, Array | None]]:
-    """Yield blocks of rows along the axis of time, with the number of the first row and the lengths."""
+    """Yield blocks of rows along the time axis: the number of the first row, the rows, and their lengths."""
     size = math.prod(data.shape) // max(data.shape[time], 1)
     chunk = getattr(data, "chunks", None)
     step = max(1, _BLOCK_ELEMENTS // max(size, 1)) if chunk is None else chunk[time]
