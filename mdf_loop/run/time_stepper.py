@@ -100,9 +100,10 @@ class TimeStepper:
         return self.done >= self.total
 
     @property
-    def carried_bytes(self) -> int:
-        """Bytes of the values that are carried into the next evaluation."""
-        return sum(map(data_bytes, (self._position.state or {}).values()))
+    def carried_bytes(self) -> int | None:
+        """Bytes of the values that are carried into the next evaluation, or None before the first one."""
+        state = self._position.state
+        return None if state is None else sum(map(data_bytes, state.values()))
 
     @property
     def ran(self) -> OrderOfExecution | None:

@@ -45,7 +45,7 @@ class ChunkLengths:
 
     def __init__(self) -> None:
         self.next_steps = self.known_steps = 1
-        self._carried_bytes = 0.0
+        self._carried_bytes: int | None = None
         self._growth = 1.0
         self._increase = 0.0
         self._growth_factors: deque[float] = deque(maxlen=MIN_GROWTH_SAMPLES)
@@ -63,10 +63,10 @@ class ChunkLengths:
         )
         self.known_steps = 1
 
-    def record_carried_bytes(self, steps: int, size: int) -> None:
-        """Record the bytes of the carried values after further steps."""
-        previous_size, self._carried_bytes = self._carried_bytes, float(size)
-        if steps == 0:
+    def record_carried_bytes(self, steps: int, size: int | None) -> None:
+        """Record the bytes of the carried values after further steps, or None before the first evaluation."""
+        previous_size, self._carried_bytes = self._carried_bytes, size
+        if previous_size is None or size is None:
             return
         self._increase = max(0.0, (size - previous_size) / steps)
         self._growth = _growth_per_step(previous_size, size, steps)
@@ -89,18 +89,20 @@ class ChunkLengths:
         The estimate uses the smallest growth factor of the last `MIN_GROWTH_SAMPLES` chunks. With fewer chunks, it
         uses the number of bytes by which the carried values grew per step.
         """
+        if self._carried_bytes is None or self._growth <= 1:
+            return 0.0
         if len(self._growth_factors) < MIN_GROWTH_SAMPLES:
             expected = self._carried_bytes + self._increase
         else:
             expected = self._carried_bytes * min(self._growth_factors)
-        return expected if self._growth > 1 and expected > MAX_CHUNK_BYTES else 0.0
+        return expected if expected > MAX_CHUNK_BYTES else 0.0
 
     def record_failure(self) -> None:
         """Halve the length of the next chunk, to run the steps before a step that failed."""
         self.next_steps //= 2
 
 
-def _growth_per_step(before: float, size: float, steps: int) -> float:
+def _growth_per_step(before: int, size: int, steps: int) -> float:
     """Return the factor by which a size grew per step, or 1 if the size did not grow."""
     if size <= before:
         return 1.0

@@ -37,7 +37,7 @@ class Cadence(Struct):
     """
 
     steps: int = 1
-    sizes: tuple[int, int] | None = None
+    sizes: tuple[int | None, int] | None = None
 
 
 class Stepper(Protocol):
@@ -62,8 +62,8 @@ class Stepper(Protocol):
         """True if no steps remain."""
 
     @property
-    def carried_bytes(self) -> int:
-        """Bytes of the values that are carried into the next step."""
+    def carried_bytes(self) -> int | None:
+        """Bytes of the values that are carried into the next step, or None if no step has computed them."""
 
     def advance(self, most: int, stopping: Stopping) -> Block:
         """Run at least one step and at most `most` steps.

@@ -45,10 +45,15 @@ class Steps:
 
 
 def chunk_lengths(
-    monkeypatch: pytest.MonkeyPatch, cadence: Cadence, total: int, **others: Any
+    monkeypatch: pytest.MonkeyPatch,
+    cadence: Cadence,
+    total: int,
+    *,
+    stepper_class: type[Steps] = Steps,
+    **others: Any,
 ) -> list[int]:
     """Return the lengths of all chunks of a run."""
-    stepper = Steps(cadence, total, **others)
+    stepper = stepper_class(cadence, total, **others)
     monkeypatch.setattr(chunks, "time", SimpleNamespace(perf_counter=lambda: stepper.seconds))
     with Stopping() as alone:
         chunks.run_in_chunks(stepper, alone, lambda block: None)  # type: ignore[arg-type]
@@ -82,6 +87,24 @@ def test_chunk_lengths_are_not_reused_for_other_sizes(
     monkeypatch: pytest.MonkeyPatch, cadence: Cadence
 ) -> None:
     assert chunk_lengths(monkeypatch, cadence, 1000, size=800)[:3] == [1, 64, 163]
+
+
+class FirstStepComputesState(Steps):
+    """Stepper whose carried values do not exist before the first step."""
+
+    @property
+    def carried_bytes(self) -> int | None:  # type: ignore[override]
+        return self.size if self.done else None
+
+
+def test_the_state_of_the_first_step_is_no_growth(monkeypatch: pytest.MonkeyPatch) -> None:
+    cadence = Cadence()
+    first, second = (
+        chunk_lengths(monkeypatch, cadence, 1000, stepper_class=FirstStepComputesState)
+        for _ in range(2)
+    )
+    assert first == [1, 64, *[163] * 5, 120]
+    assert second == [1, 81, *[163] * 5, 103]
 
 
 def test_growing_values_restart_the_chunk_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
