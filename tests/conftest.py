@@ -20,6 +20,7 @@ import mdf_loop
 from mdf_loop.document.loading import suppress_output
 from mdf_loop.importing.opening import open_document
 from mdf_loop.ir.types import dtype_name, numpy_dtype
+from mdf_loop.native.executable_memory import executable_memory_problem
 from mdf_loop.run.interpret import interpret
 
 settings.register_profile("ci", derandomize=True, deadline=None)
@@ -189,13 +190,15 @@ def check_stored(
     return check
 
 
-# --- without llvmlite ---------------------------------------------------------------------------
+# --- without native loops -----------------------------------------------------------------------
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests of native loops if llvmlite is not installed."""
-    if find_spec("llvmlite") is None:
+    """Skip tests of native loops where loops cannot be native."""
+    has_llvmlite = find_spec("llvmlite") is not None
+    problem = executable_memory_problem() if has_llvmlite else "llvmlite is not installed"
+    if problem is not None:
         for item in items:
             folders = item.path.relative_to(Path(__file__).parent).parts
             if "native" in folders or item.get_closest_marker("native"):
-                item.add_marker(pytest.mark.skip(reason="llvmlite is not installed"))
+                item.add_marker(pytest.mark.skip(reason=problem))

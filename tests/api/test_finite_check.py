@@ -78,7 +78,7 @@ def test_rows_are_counted_as_they_are_kept(growing: mdf_loop.CompiledModel) -> N
     assert results.notes == (f"'cell.x' became infinite in row 4 (time 2 ms): {REMEDY}",)
 
 
-@pytest.mark.parametrize("form", ["off", "require"])
+@pytest.mark.parametrize("form", ["off", pytest.param("require", marks=pytest.mark.native)])
 def test_native_and_standard_loops_say_the_same(form: str) -> None:
     compiled = mdf_loop.compile(GROWING, device="cpu", native=form)
     results = run_with_warning(compiled, steps=3000, dt=0.1)

@@ -80,6 +80,7 @@ def alone(word: str) -> Any:
 # --- extremes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("operand", ["c2", "x"])
 @pytest.mark.parametrize("word", EXTREMES)
 def test_extremes_propagate_nan_in_a_loop(word: str, operand: str) -> None:
@@ -88,6 +89,7 @@ def test_extremes_propagate_nan_in_a_loop(word: str, operand: str) -> None:
         np.testing.assert_array_equal(np.asarray(results["ys"])[0], expected(word, first))
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("word", EXTREMES)
 def test_operands_without_nan_have_the_extremes_of_numpy(word: str) -> None:
     """An `If` selects the runtime's kernel by the sum of the operand; opposite infinities have the sum nan."""
@@ -98,6 +100,7 @@ def test_operands_without_nan_have_the_extremes_of_numpy(word: str) -> None:
             np.testing.assert_array_equal(results["ys"][0], expected(word, 2 * operand))
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("word", EXTREMES)
 def test_extremes_propagate_nan_in_a_scan_in_float32_and_unrolled(word: str) -> None:
     for results in all_engines(in_scan(word), {"xs": X[np.newaxis]}):
@@ -143,6 +146,7 @@ def test_extremes_propagate_nan_over_time_and_among_members(word: str) -> None:
         np.testing.assert_array_equal(members, np.stack([expected(word, k * X) for k in (1, 3)]))
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("word", EXTREMES)
 def test_a_constant_is_reduced_like_a_computed_operand(word: str) -> None:
     model = in_loop(word, "k")
@@ -161,6 +165,7 @@ def test_reductions_outside_of_loops_keep_the_kernel_of_the_runtime(word: str) -
     assert f"{word}(" in program
 
 
+@pytest.mark.native
 def test_select_last_index_finds_the_last_nan() -> None:
     row = np.array([[1.0, NAN, 7.0, NAN, 2.0, 7.0], [1.0, 7.0, 2.0, 7.0, 0.0, 0.0]])
     for word, places in [("ArgMax", [3, 3]), ("ArgMin", [3, 5])]:
@@ -224,6 +229,7 @@ def test_chunks_of_a_run_have_equal_bits(expression: str, native: str, tmp_path:
     np.testing.assert_array_equal(streamed, unbroken_run)
 
 
+@pytest.mark.native
 @pytest.mark.parametrize(
     "expression", [each for each in SUMS if "dot" not in each and "einsum" not in each]
 )

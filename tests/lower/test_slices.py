@@ -32,6 +32,10 @@ FORMS: list[dict[str, Any]] = [
     {"native": "require"},
     {"native": "off", "engine": "interpreter"},
 ]
+FORM_PARAMETERS = [
+    pytest.param(form, marks=[pytest.mark.native] * (form["native"] == "require"), id=str(form))
+    for form in FORMS
+]
 
 
 def part_of(writing: str, step: int, a: int, b: int) -> slice:
@@ -96,13 +100,14 @@ def rows(lengths: Iterable[int]) -> np.ndarray:
     return np.array(some([(a, b, n) for n in lengths for a in ENDS for b in ENDS], 5))
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("form", FORM_PARAMETERS)
 @pytest.mark.parametrize("step", STEPS)
 def test_ends_outside_of_an_axis(step: int, form: dict[str, Any]) -> None:
     ends = np.array([(a, b, 0) for a in (-11, -9, -8, -1, 0, 8, HIGH) for b in (-11, -8, 0, 7, 8)])
     assert_as_python([8], ends, form, axis=0, step=step, cut=False)
 
 
+@pytest.mark.native
 @pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize(

@@ -111,6 +111,10 @@ FORMS: list[dict[str, Any]] = [
     {"native": "require"},
     {"native": "off", "engine": "interpreter"},
 ]
+FORM_PARAMETERS = [
+    pytest.param(form, marks=[pytest.mark.native] * (form["native"] == "require"), id=str(form))
+    for form in FORMS
+]
 
 
 def rows_of(model: dict[str, Any], **form: Any) -> np.ndarray:
@@ -119,7 +123,7 @@ def rows_of(model: dict[str, Any], **form: Any) -> np.ndarray:
     return np.asarray(compiled.run(steps=3, progress=False, **engine)["y"])
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("form", FORM_PARAMETERS)
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "int8", "uint8", "uint16", "uint64"])
 def test_arrays_of_every_width_wrap_over_time(dtype: str, form: dict[str, Any]) -> None:
     most = np.iinfo(dtype).max
@@ -130,7 +134,7 @@ def test_arrays_of_every_width_wrap_over_time(dtype: str, form: dict[str, Any]) 
     np.testing.assert_array_equal(rows, np.array(expected), strict=True)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("form", FORM_PARAMETERS)
 @pytest.mark.parametrize("expression", ["(x + 0 * k) ** k", "numpy.power(x, k + 0 * x)"])
 def test_negative_powers_end_a_run(expression: str, form: dict[str, Any]) -> None:
     node = {
@@ -146,7 +150,7 @@ def test_negative_powers_end_a_run(expression: str, form: dict[str, Any]) -> Non
     assert caught.value.findings[0].where == "$.graphs[0].nodes['n'].output_ports['y']"
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("form", FORM_PARAMETERS)
 def test_unread_powers_cannot_fail(form: dict[str, Any]) -> None:
     node = {
         "parameters": {"k": {"default_initial_value": 3, "value": "k - 1"}},
@@ -184,6 +188,7 @@ def pow_model() -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9)
 
 
+@pytest.mark.native
 def test_powers_of_an_imported_file_and_of_the_exported_one(tmp_path: Any) -> None:
     x, n = np.array([2, 3, -7]), np.array([64, 100, 2**40 + 1])
     feeds = {"M": np.array(2), "x0": x, "n": n}

@@ -104,7 +104,10 @@ def test_a_zero_parameter_fails_as_default_and_when_set(expression: str, dtype: 
             assert "nodes['A'].output_ports['q']" in str(caught.value)
 
 
-@pytest.mark.parametrize(("engine", "native"), [*ENGINES, ("onnxruntime", "require")])
+@pytest.mark.parametrize(
+    ("engine", "native"),
+    [*ENGINES, pytest.param("onnxruntime", "require", marks=pytest.mark.native)],
+)
 def test_division_by_zero_without_iterations_is_no_error(engine: str, native: str) -> None:
     source = loop_model(
         {"M": "count", "v_initial": "(x0,)"},

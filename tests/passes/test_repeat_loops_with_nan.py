@@ -66,6 +66,7 @@ def test_the_main_loop_has_no_branch_and_ends_at_nan() -> None:
     assert "ArgMaximum" in [op.op_type for op in walk(choice.otherwise.ops) if isinstance(op, Op)]
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("element", [np.nan, np.inf, -np.inf, 3.0])
 @pytest.mark.parametrize("row", range(ITERATIONS))
 def test_nan_in_any_iteration_has_the_position_of_numpy(element: float, row: int) -> None:
@@ -85,6 +86,7 @@ def test_opposite_infinities_repeat_the_loop() -> None:
     assert expected["positions"].tolist() == both["positions"].tolist() == [1, 1, 2, 1]
 
 
+@pytest.mark.native
 def test_no_iterations_are_complete() -> None:
     feeds = {**feeds_with(np.nan, 0), "n": np.array(0)}
     for results in all_engines(search(), feeds):
@@ -92,6 +94,7 @@ def test_no_iterations_are_complete() -> None:
         assert results["final"] == 10
 
 
+@pytest.mark.native
 def test_a_reader_that_may_fail_keeps_the_check_in_each_iteration() -> None:
     """Keep the loop: the wrong position 2 is outside of the table, the position 1 of nan is not."""
     model = search("value = Gather <axis = 0> (table, position) next = Add (s, value)")

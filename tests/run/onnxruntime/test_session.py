@@ -136,6 +136,7 @@ def test_large_values_are_computed_by_at_most_so_many_threads(
     assert {each.intra_op_num_threads for each in options} == {expected}
 
 
+@pytest.mark.native
 @pytest.mark.parametrize(("threads", "expected"), [(None, 8), (1, 1), (3, 3)])
 def test_lanes_are_shared_by_at_most_so_many_threads(threads, expected, options) -> None:
     results = mdf_loop.compile(cells(600), native="require", threads=threads).run(steps=3, dt=0.1)
