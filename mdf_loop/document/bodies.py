@@ -28,85 +28,99 @@ def owned_graph_ids(graph: Any) -> set[str]:
 def owned_graph_ids_of_node(node: Any) -> set[str]:
     """Return the ids of other graphs that functions of a node, or of its inline bodies, own."""
     graph_ids: set[str] = set()
-    for item in (*node.functions, *node.parameters):
-        for body in written_bodies(item, node).values():
-            if isinstance(body.value, str):
-                graph_ids.add(body.value)
-            elif body.value is not None:
+    for function_or_parameter in (*node.functions, *node.parameters):
+        for body in written_bodies(function_or_parameter, node).values():
+            if isinstance(body.graph_or_id, str):
+                graph_ids.add(body.graph_or_id)
+            elif body.graph_or_id is not None:
                 with contextlib.suppress(LoopError):  # reading the owner reports the error
-                    graph_ids |= owned_graph_ids(graph_of(body.value, ""))
+                    graph_ids |= owned_graph_ids(graph_of(body.graph_or_id, ""))
     return graph_ids
 
 
 class WrittenBody(Struct, frozen=True):
     """Body of a function as written in the document, before the graph is looked up or read.
 
-    `value` is a graph, the dict of a graph, the id of another graph, or None. `parameters` are the
-    parameters of the node that lead to the body, in order. `beside` is the mapping with the graph and its
+    `graph_or_id` is a graph, the dict of a graph, the id of another graph, or None. `parameters` are the
+    parameters of the node that lead to the body, in order. `signature` is the mapping with the graph and its
     signature.
     """
 
-    value: Any
+    graph_or_id: Any
     parameters: tuple[str, ...] = ()
-    beside: Mapping[str, Any] | None = None
+    signature: Mapping[str, Any] | None = None
 
 
-def written_bodies(item: Any, node: Any) -> dict[str, WrittenBody]:
+def written_bodies(owner: Any, node: Any) -> dict[str, WrittenBody]:
     """Return every graph that a function owns, by its path in the arguments: `body`, `branches[1]`."""
     bodies: dict[str, WrittenBody] = {}
-    for argument in GRAPH_ARGUMENTS.get(graph_function(item.function) or "", ()):
-        body = written_body(item, node, argument)
-        if isinstance(body.value, list | tuple):
-            for k, part in enumerate(body.value if argument == "branches" else ()):
-                bodies[f"{argument}[{k}]"] = _follow_parameters(part, node, item)
-        elif argument != "default" or not is_value(body.value, node):
-            bodies[argument] = body
+    for argument_name in GRAPH_ARGUMENTS.get(graph_function(owner.function) or "", ()):
+        body = written_body(owner, node, argument_name)
+        if isinstance(body.graph_or_id, list | tuple):
+            for k, branch in enumerate(body.graph_or_id if argument_name == "branches" else ()):
+                bodies[f"{argument_name}[{k}]"] = _follow_parameters(branch, node, owner)
+        elif argument_name != "default" or not is_value(body.graph_or_id, node):
+            bodies[argument_name] = body
     return bodies
 
 
-def parameters_with_bodies(item: Any, node: Any) -> set[str]:
+def parameters_with_bodies(owner: Any, node: Any) -> set[str]:
     """Return the ids of a node's parameters that are graphs of a function, or lists of graphs."""
-    arguments = GRAPH_ARGUMENTS.get(graph_function(item.function) or "", ())
-    bodies = [written_body(item, node, argument) for argument in arguments]
-    bodies += written_bodies(item, node).values()
-    return {name for each in bodies for name in each.parameters}
+    argument_names = GRAPH_ARGUMENTS.get(graph_function(owner.function) or "", ())
+    bodies = [written_body(owner, node, argument_name) for argument_name in argument_names]
+    bodies += written_bodies(owner, node).values()
+    return {parameter_id for body in bodies for parameter_id in body.parameters}
 
 
-def is_value(text: Any, node: Any) -> bool:
+def is_value(argument: Any, node: Any) -> bool:
     """Return True if an argument in place of a graph is a number, a name of the node, or a formula."""
-    if not isinstance(text, str):
-        return isinstance(text, bool | int | float)
-    names = {x.id for x in (*node.input_ports, *node.functions)}
-    names |= {p.id for p in node.parameters if not _contains_graph(p.value)}
-    return text.strip() in names or not re.fullmatch(r"[\w-]*", _without_quotes(text))
+    if not isinstance(argument, str):
+        return isinstance(argument, bool | int | float)
+    value_names = {port_or_function.id for port_or_function in (*node.input_ports, *node.functions)}
+    value_names |= {
+        parameter.id for parameter in node.parameters if not _contains_graph(parameter.value)
+    }
+    return argument.strip() in value_names or not re.fullmatch(r"[\w-]*", _without_quotes(argument))
 
 
 def _contains_graph(value: Any) -> bool:
     return isinstance(value, Mapping) or hasattr(value, "nodes")
 
 
-def written_body(item: Any, node: Any, argument: str = "body") -> WrittenBody:
-    """Return a body from an argument, the parameter that the argument names, or the parameter `argument`."""
-    value = (item.args or {}).get(argument)
-    if value is None or (isinstance(value, str) and not value.strip()):
-        value = argument if any(p.id == argument for p in node.parameters) else None
-    if argument == "default" and is_value(value, node):
-        return WrittenBody(value)
-    return _follow_parameters(value, node, item)
+def written_body(owner: Any, node: Any, argument_name: str = "body") -> WrittenBody:
+    """Return a body from an argument, the parameter that the argument names, or the parameter of the same name."""
+    argument = (owner.args or {}).get(argument_name)
+    if argument is None or (isinstance(argument, str) and not argument.strip()):
+        argument = (
+            argument_name
+            if any(parameter.id == argument_name for parameter in node.parameters)
+            else None
+        )
+    if argument_name == "default" and is_value(argument, node):
+        return WrittenBody(argument)
+    return _follow_parameters(argument, node, owner)
 
 
-def _follow_parameters(value: Any, node: Any, item: Any) -> WrittenBody:
-    parameters = {p.id: p for p in node.parameters if p is not item}
-    names: list[str] = []
-    while isinstance(value, str) and _without_quotes(value) in parameters.keys() - set(names):
-        names.append(_without_quotes(value))
-        value = parameters[names[-1]].value
-    beside = None
-    if isinstance(value, Mapping) and "graph" in value and set(value) <= SIGNATURE_KEYS:
-        beside, value = value, value["graph"]
-    if isinstance(value, str):
-        value = _without_quotes(value) or None
-    return WrittenBody(value, tuple(names), beside)
+def _follow_parameters(graph_or_id: Any, node: Any, owner: Any) -> WrittenBody:
+    parameters_by_id = {
+        parameter.id: parameter for parameter in node.parameters if parameter is not owner
+    }
+    parameter_ids: list[str] = []
+    while isinstance(graph_or_id, str) and _without_quotes(
+        graph_or_id
+    ) in parameters_by_id.keys() - set(parameter_ids):
+        parameter_ids.append(_without_quotes(graph_or_id))
+        graph_or_id = parameters_by_id[parameter_ids[-1]].value
+    signature = None
+    if (
+        isinstance(graph_or_id, Mapping)
+        and "graph" in graph_or_id
+        and set(graph_or_id) <= SIGNATURE_KEYS
+    ):
+        signature, graph_or_id = graph_or_id, graph_or_id["graph"]
+    if isinstance(graph_or_id, str):
+        graph_or_id = _without_quotes(graph_or_id) or None
+    return WrittenBody(graph_or_id, tuple(parameter_ids), signature)
 
 
 def _without_quotes(text: str) -> str:

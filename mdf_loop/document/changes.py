@@ -17,17 +17,17 @@ def replace_fields(part: Any, **values: Any) -> Any:
     """Return a copy of a part with new field values, or the part itself if no field changes."""
     if all(value is getattr(part, name) for name, value in values.items()):
         return part
-    copied = copy.copy(part)
-    for name, value in values.items():
-        setattr(copied, name, value)
-    return copied
+    part_copy = copy.copy(part)
+    for field_name, field_value in values.items():
+        setattr(part_copy, field_name, field_value)
+    return part_copy
 
 
 def with_graph(document: Document, graph: Any) -> Document:
     """Return a copy of a document with another graph, also in its model."""
     model = document.model
     if model is not None:
-        graphs = [graph if each is document.graph else each for each in model.graphs]
+        graphs = [graph if sibling is document.graph else sibling for sibling in model.graphs]
         model = replace_fields(model, graphs=graphs)
     siblings = {**document.siblings, graph.id: graph}
     return replace(document, graph=graph, siblings=siblings, model=model)

@@ -18,10 +18,10 @@ def content_of(document: Document) -> dict[str, Any]:
     from modeci_mdf.mdf import Model
 
     model = document.model or Model(id=document.graph.id, graphs=list(document.siblings.values()))
-    bare = copy.copy(model)
-    bare.graphs = []
+    model_without_graphs = copy.copy(model)
+    model_without_graphs.graphs = []
     with suppress_output():
-        content: dict[str, Any] = bare.to_dict()
+        content: dict[str, Any] = model_without_graphs.to_dict()
     (model_content,) = content.values()
     model_content["graphs"] = {graph.id: _graph_content(graph) for graph in model.graphs}
     return content
@@ -31,20 +31,26 @@ def _graph_content(graph: Any) -> Any:
     with suppress_output():
         (content,) = _with_graph_placeholders(graph).to_dict().values()
     for part, path in _parts_with_values(graph):
-        entry: Any = content
-        for key in path:
-            entry = entry[key]
-        values = _unwritable_values(part)
-        entry.update((name, _value_content(value)) for name, value in values.items())
-        if "conditions" in entry and "conditions" not in values:
-            entry["conditions"] = _conditions_by_name(entry["conditions"])
+        part_content: Any = content
+        for path_key in path:
+            part_content = part_content[path_key]
+        unwritable_values = _unwritable_values(part)
+        part_content.update(
+            (field_name, _value_content(field_value))
+            for field_name, field_value in unwritable_values.items()
+        )
+        if "conditions" in part_content and "conditions" not in unwritable_values:
+            part_content["conditions"] = _conditions_by_name(part_content["conditions"])
     return content
 
 
 def _conditions_by_name(conditions: list[dict[str, Any]]) -> Any:
     """Return conditions by name, as in files; modeci_mdf cannot read a list of conditions."""
-    by_name = {each["id"]: {k: v for k, v in each.items() if k != "id"} for each in conditions}
-    return by_name if len(by_name) == len(conditions) else conditions
+    conditions_by_name = {
+        condition["id"]: {key: field for key, field in condition.items() if key != "id"}
+        for condition in conditions
+    }
+    return conditions_by_name if len(conditions_by_name) == len(conditions) else conditions
 
 
 _PLACEHOLDERS: dict[str, Any] = {
@@ -64,8 +70,8 @@ reads only mappings.
 
 def _unwritable_values(part: Any) -> dict[str, Any]:
     """Return the values of a part that modeci_mdf cannot write, such as arrays."""
-    values = ((name, getattr(part, name, None)) for name in _PLACEHOLDERS)
-    return {name: value for name, value in values if _is_unwritable(name, value)}
+    fields = ((field_name, getattr(part, field_name, None)) for field_name in _PLACEHOLDERS)
+    return {field_name: value for field_name, value in fields if _is_unwritable(field_name, value)}
 
 
 def _is_unwritable(name: str, value: Any) -> bool:
@@ -76,25 +82,27 @@ def _is_unwritable(name: str, value: Any) -> bool:
 
 def _with_graph_placeholders(graph: Any) -> Any:
     """Return a copy of the graph with placeholders for the values of its parts."""
-    bare = copy.copy(graph)
-    bare.edges = [_with_placeholders(edge) for edge in graph.edges]
-    bare.nodes = [copy.copy(node) for node in graph.nodes]
-    for node in bare.nodes:
+    graph_copy = copy.copy(graph)
+    graph_copy.edges = [_with_placeholders(edge) for edge in graph.edges]
+    graph_copy.nodes = [copy.copy(node) for node in graph.nodes]
+    for node in graph_copy.nodes:
         for section in _SECTIONS:
             setattr(node, section, [_with_placeholders(part) for part in getattr(node, section)])
         for parameter in node.parameters:
-            parameter.conditions = [_with_placeholders(each) for each in parameter.conditions or ()]
-    return bare
+            parameter.conditions = [
+                _with_placeholders(condition) for condition in parameter.conditions or ()
+            ]
+    return graph_copy
 
 
 _SECTIONS = ("input_ports", "functions", "parameters")
 
 
 def _with_placeholders(part: Any) -> Any:
-    bare = copy.copy(part)
-    for name in _unwritable_values(part):
-        setattr(bare, name, _PLACEHOLDERS[name])
-    return bare
+    part_copy = copy.copy(part)
+    for field_name in _unwritable_values(part):
+        setattr(part_copy, field_name, _PLACEHOLDERS[field_name])
+    return part_copy
 
 
 def _parts_with_values(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
@@ -106,7 +114,9 @@ def _parts_with_values(graph: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]
                 path = ("nodes", node.id, section, part.id)
                 if "conditions" not in _unwritable_values(part):
                     conditions = enumerate(getattr(part, "conditions", None) or ())
-                    yield from ((each, (*path, "conditions", k)) for k, each in conditions)
+                    yield from (
+                        (condition, (*path, "conditions", k)) for k, condition in conditions
+                    )
                 yield part, path
 
 
@@ -115,7 +125,7 @@ def _value_content(value: Any) -> Any:
     if hasattr(value, "nodes") and hasattr(value, "to_dict"):
         return {value.id: _graph_content(value)}
     if isinstance(value, Mapping):
-        return {key: _value_content(part) for key, part in value.items()}
+        return {key: _value_content(nested_value) for key, nested_value in value.items()}
     if isinstance(value, list | tuple):
         return (
             list(value)

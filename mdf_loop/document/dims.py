@@ -18,40 +18,47 @@ from mdf_loop.document.structure import DIMS, RESERVED_DIMS
 def dims_of(document: Document) -> dict[str, tuple[str, ...]]:
     """Return the axis names of every `node.item` that has axis names."""
     graph = document.graph
-    nodes = {node.id: node for node in graph.nodes}
-    senders = {(edge.receiver, edge.receiver_port): edge for edge in graph.edges or ()}
-    names: dict[str, tuple[str, ...]] = {}
+    nodes_by_id = {node.id: node for node in graph.nodes}
+    edges_by_receiver = {(edge.receiver, edge.receiver_port): edge for edge in graph.edges or ()}
+    dims_by_name: dict[str, tuple[str, ...]] = {}
     for node in graph.nodes:
         for part in node_parts(node):
-            names.setdefault(f"{node.id}.{part.id}", _dims_of_part(node, part, nodes, senders))
-    return {name: dims for name, dims in names.items() if dims}
+            dims_by_name.setdefault(
+                f"{node.id}.{part.id}", _dims_of_part(node, part, nodes_by_id, edges_by_receiver)
+            )
+    return {name: dims for name, dims in dims_by_name.items() if dims}
 
 
 def _dims_of_part(
-    node: Any, part: Any, nodes: Mapping[str, Any], senders: Mapping[tuple[str, str], Any]
+    node: Any,
+    part: Any,
+    nodes_by_id: Mapping[str, Any],
+    edges_by_receiver: Mapping[tuple[str, str], Any],
 ) -> tuple[str, ...]:
     """Return the axis names that a part, or the nearest source of its value, states."""
-    waiting, passed = [(node, part)], set[int]()
-    while waiting:
-        node, part = waiting.pop(0)
-        if id(part) in passed:
+    pending_parts, visited_ids = [(node, part)], set[int]()
+    while pending_parts:
+        node, part = pending_parts.pop(0)
+        if id(part) in visited_ids:
             continue
-        passed.add(id(part))
-        stated: Any = (part.metadata or {}).get(DIMS)
-        if names_axes(stated):
-            return tuple(stated)
-        waiting += [(node, source) for source in value_sources(node, part)]
+        visited_ids.add(id(part))
+        stated_dims: Any = (part.metadata or {}).get(DIMS)
+        if names_axes(stated_dims):
+            return tuple(stated_dims)
+        pending_parts += [(node, source) for source in value_sources(node, part)]
         is_input = any(part is port for port in node_parts(node, ("input_ports",)))
-        edge = senders.get((node.id, part.id)) if is_input else None
-        sender = None if edge is None else nodes.get(edge.sender)
+        edge = edges_by_receiver.get((node.id, part.id)) if is_input else None
+        sender = None if edge is None else nodes_by_id.get(edge.sender)
         if edge is not None and sender is not None:
-            ports = (port for port in sender.output_ports or () if port.id == edge.sender_port)
-            waiting += [(sender, port) for port in ports]
+            sender_ports = (
+                port for port in sender.output_ports or () if port.id == edge.sender_port
+            )
+            pending_parts += [(sender, port) for port in sender_ports]
     return ()
 
 
-def names_axes(stated: Any) -> bool:
+def names_axes(dims: Any) -> bool:
     """Return True for a list of distinct axis names without reserved names."""
-    if not isinstance(stated, list | tuple) or not all(isinstance(dim, str) for dim in stated):
+    if not isinstance(dims, list | tuple) or not all(isinstance(dim, str) for dim in dims):
         return False
-    return bool(stated) and len({*stated, *RESERVED_DIMS}) == len(stated) + len(RESERVED_DIMS)
+    return bool(dims) and len({*dims, *RESERVED_DIMS}) == len(dims) + len(RESERVED_DIMS)

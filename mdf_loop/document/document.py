@@ -36,19 +36,19 @@ def document_of(model: Any, name: str) -> Document:
     graphs = list(model.graphs or [])
     if not graphs:
         raise ModelError(f"'{name}' holds no graph", "$.graphs", "a model needs at least one graph")
-    clashes = _duplicates([graph.id for graph in graphs])
+    duplicate_ids = _duplicates([graph.id for graph in graphs])
     raise_findings(
         Finding("ModelError", f"two graphs have the id '{graph_id}'", "$.graphs", "rename one")
-        for graph_id in clashes
+        for graph_id in duplicate_ids
     )
     siblings = {graph.id: graph for graph in graphs}
-    used_as_body = _body_ids(graphs)
-    main = next((g for g in graphs if g.id not in used_as_body), graphs[0])
-    return Document(main, f"$.graphs[{graphs.index(main)}]", siblings, name, model)
+    body_ids = _body_ids(graphs)
+    main_graph = next((graph for graph in graphs if graph.id not in body_ids), graphs[0])
+    return Document(main_graph, f"$.graphs[{graphs.index(main_graph)}]", siblings, name, model)
 
 
-def _duplicates(ids: list[str]) -> list[str]:
-    return [i for k, i in enumerate(ids) if i in ids[:k]]
+def _duplicates(graph_ids: list[str]) -> list[str]:
+    return [graph_id for k, graph_id in enumerate(graph_ids) if graph_id in graph_ids[:k]]
 
 
 def _body_ids(graphs: list[Any]) -> set[str]:
@@ -56,30 +56,30 @@ def _body_ids(graphs: list[Any]) -> set[str]:
     return {graph_id for graph in graphs for graph_id in owned_graph_ids(graph)}
 
 
-def graph_by_id(graph_id: str, where: str, document: Document, owner: str, word: str) -> Any:
-    """Look up another graph of the model by id. Errors call the graph the `word` ("body") of an `owner` ("loop").
+def graph_by_id(graph_id: str, where: str, document: Document, owner: str, role: str) -> Any:
+    """Look up another graph of the model by id. Errors call the graph the `role` ("body") of an `owner` ("loop").
 
     Raises:
         ModelError: No graph has this id, or the graph contains itself.
     """
     graph = document.siblings.get(graph_id)
     if graph is None:
-        known = ", ".join(f"'{k}'" for k in document.siblings) or "none"
+        known_ids = ", ".join(f"'{sibling_id}'" for sibling_id in document.siblings) or "none"
         raise ModelError(
-            f"the {owner} {word} '{graph_id}' is not a graph of the model",
+            f"the {owner} {role} '{graph_id}' is not a graph of the model",
             where,
-            f"graphs: {known}",
+            f"graphs: {known_ids}",
         )
-    visited, waiting = {graph_id}, [graph_id]
-    while waiting:
-        inner_ids = owned_graph_ids(document.siblings[waiting.pop()]) & document.siblings.keys()
+    visited_ids, pending_ids = {graph_id}, [graph_id]
+    while pending_ids:
+        inner_ids = owned_graph_ids(document.siblings[pending_ids.pop()]) & document.siblings.keys()
         if graph_id in inner_ids:
             raise ModelError(
-                f"the {owner} {word} '{graph_id}' contains a {owner} whose {word} is "
+                f"the {owner} {role} '{graph_id}' contains a {owner} whose {role} is "
                 f"'{graph_id}' again",
                 where,
                 "a body cannot contain itself: carry what it needs, or write another graph",
             )
-        waiting += inner_ids - visited
-        visited |= inner_ids
+        pending_ids += inner_ids - visited_ids
+        visited_ids |= inner_ids
     return graph

@@ -43,7 +43,7 @@ _READ_EDGE_PARAMETERS = ("weight",)
 
 
 @functools.cache
-def _known_keys(kind: str) -> tuple[str, ...]:
+def _known_keys(part_kind: str) -> tuple[str, ...]:
     """Return the keys that MDF defines for a part.
 
     The id is excluded, because it is the key of the part itself.
@@ -51,19 +51,25 @@ def _known_keys(kind: str) -> tuple[str, ...]:
     import attr
     from modeci_mdf import mdf
 
-    fields = attr.fields(getattr(mdf, _MDF_CLASSES[kind]))
+    fields = attr.fields(getattr(mdf, _MDF_CLASSES[part_kind]))
     return tuple(field.name for field in fields if field.name != "id")
 
 
-def unread_keys(kind: str, part: Mapping[str, Any], name: str, where: str) -> Iterator[Finding]:
+def unread_keys(
+    part_kind: str, part: Mapping[str, Any], name: str, where: str
+) -> Iterator[Finding]:
     """Report the keys of a part that neither MDF nor a known writer of MDF defines."""
-    known = _known_keys(kind)
+    known_keys = _known_keys(part_kind)
     for key in part:
-        if key not in known and key != "id" and key not in _TOLERATED_KEYS.get(kind, ()):
+        if key not in known_keys and key != "id" and key not in _TOLERATED_KEYS.get(part_kind, ()):
             statement = (
-                f"the {kind} '{name}' has the key '{key}'" if name else f"the {kind} has '{key}'"
+                f"the {part_kind} '{name}' has the key '{key}'"
+                if name
+                else f"the {part_kind} has '{key}'"
             )
-            yield _unread_finding(statement, where, _key_hint(kind, key, part[key], known))
+            yield _unread_finding(
+                statement, where, _key_hint(part_kind, key, part[key], known_keys)
+            )
 
 
 def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
@@ -78,44 +84,48 @@ def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
 
 def unread_entries(document: Mapping[str, Any]) -> Iterator[Finding]:
     """Report further top-level entries of a document. Its first entry is the model."""
-    name, *others = document
-    for key in others:
-        is_part = key in _known_keys("model")
-        advice = f"indent it, so that it is part of '{name}'" if is_part else "remove it"
-        yield _unread_finding(f"the document has '{key}' beside the model '{name}'", "$", advice)
+    model_name, *other_keys = document
+    for key in other_keys:
+        is_model_key = key in _known_keys("model")
+        advice = f"indent it, so that it is part of '{model_name}'" if is_model_key else "remove it"
+        yield _unread_finding(
+            f"the document has '{key}' beside the model '{model_name}'", "$", advice
+        )
 
 
 def unread_time_unit(
-    graph: str, metadata: Mapping[str, Any], known: str, where: str
+    graph: str, metadata: Mapping[str, Any], time_unit_key: str, where: str
 ) -> Iterator[Finding]:
     """Report metadata keys of a graph that look like a misspelt unit of time.
 
     All other keys are remarks. A similar key is a remark, too, if the correct key also exists, or if the
     value is no text.
     """
-    for key, value in metadata.items() if known not in metadata else ():
+    for key, value in metadata.items() if time_unit_key not in metadata else ():
         if isinstance(key, str) and isinstance(value, str) and _means_time_unit(key):
             statement = f"the metadata of the graph '{graph}' has the key '{key}'"
-            yield _unread_finding(statement, f"{where}.metadata", f"did you mean '{known}'?")
+            yield _unread_finding(
+                statement, f"{where}.metadata", f"did you mean '{time_unit_key}'?"
+            )
 
 
 _TIME_UNITS = ("timeunit", "unitoftime", "unittime")
 
 
 def _means_time_unit(key: str) -> bool:
-    letters = re.sub("[^a-z]", "", key.lower())
-    return bool(difflib.get_close_matches(letters, _TIME_UNITS, n=1, cutoff=0.85))
+    key_letters = re.sub("[^a-z]", "", key.lower())
+    return bool(difflib.get_close_matches(key_letters, _TIME_UNITS, n=1, cutoff=0.85))
 
 
-def _key_hint(kind: str, key: Any, value: Any, known: Collection[str]) -> str:
-    if (kind, key) == ("edge", "weight"):
+def _key_hint(part_kind: str, key: Any, value: Any, known_keys: Collection[str]) -> str:
+    if (part_kind, key) == ("edge", "weight"):
         return f"write parameters: {{weight: {_short_yaml(value)}}}"
-    if (kind, key) == ("condition", "args"):
+    if (part_kind, key) == ("condition", "args"):
         return f"it is called 'kwargs' now: write kwargs: {_short_yaml(value)}"
-    hint = suggest(str(key), known)
+    hint = suggest(str(key), known_keys)
     if hint.startswith("did"):
         return hint
-    if kind == "condition":
+    if part_kind == "condition":
         return f"what a condition is given stands in its kwargs: write kwargs: {{{key}: ...}}"
     return f"{hint}; notes of your own belong into 'metadata'"
 
@@ -123,10 +133,11 @@ def _key_hint(kind: str, key: Any, value: Any, known: Collection[str]) -> str:
 def _short_yaml(value: Any) -> str:
     """Return a value in YAML notation. A long value is abbreviated."""
     if isinstance(value, Mapping):
-        text = "{" + ", ".join(f"{key}: {_short_yaml(part)}" for key, part in value.items()) + "}"
+        entries = (f"{key}: {_short_yaml(nested_value)}" for key, nested_value in value.items())
+        yaml_text = f"{{{', '.join(entries)}}}"
     else:
-        text = str(value)
-    return text if len(text) <= 60 else "{...}"
+        yaml_text = str(value)
+    return yaml_text if len(yaml_text) <= 60 else "{...}"
 
 
 def _unread_finding(statement: str, where: str, hint: str) -> Finding:

@@ -23,11 +23,11 @@ from mdf_loop.document.tensors import SideFiles, with_arrays
 from mdf_loop.errors import LoopError, ModelError, raise_findings
 
 
-def model_of(content: Any, side: SideFiles | None = None, name: str = "") -> Any:
+def model_of(content: Any, side_files: SideFiles | None = None, name: str = "") -> Any:
     """Return the modeci_mdf Model of a document's plain content; the content is not changed.
 
     Raises:
-        ModelError: The content is not valid MDF, or an array of a side file (from `side`) is invalid.
+        ModelError: The content is not valid MDF, or an array of a side file (from `side_files`) is invalid.
     """
     from modeci_mdf.mdf import Model
 
@@ -36,7 +36,7 @@ def model_of(content: Any, side: SideFiles | None = None, name: str = "") -> Any
         content = model_as_mdf(content)
         raise_findings(model_findings(content))
         with suppress_output():
-            return Model.from_dict(with_arrays(content, side))
+            return Model.from_dict(with_arrays(content, side_files))
 
 
 def graph_of(body: Any, where: str) -> Any:
@@ -46,9 +46,11 @@ def graph_of(body: Any, where: str) -> Any:
     if isinstance(body, Graph):
         return body
     if not isinstance(body, Mapping) or not body:
-        description = "empty" if isinstance(body, Mapping) else f"of type {type(body).__name__}"
+        body_description = (
+            "empty" if isinstance(body, Mapping) else f"of type {type(body).__name__}"
+        )
         raise ModelError(
-            f"a graph is written as {{id: {{nodes: ...}}}}, but this is {description}", where
+            f"a graph is written as {{id: {{nodes: ...}}}}, but this is {body_description}", where
         )
     if "nodes" not in body and len(body) == 1:
         graph_id, content = next(iter(body.items()))
@@ -69,8 +71,10 @@ def graph_of(body: Any, where: str) -> Any:
     except RecursionError:
         raise ModelError(f"the graph '{graph_id}' is nested too deeply", where) from None
     except Exception as error:  # noqa: BLE001 - cattrs has errors of its own
-        text = "; ".join(dict.fromkeys(_reasons(error)))[:400]
-        raise ModelError(f"the graph '{graph_id}' is not an MDF graph: {text}", where) from None
+        reasons_text = "; ".join(dict.fromkeys(_error_reasons(error)))[:400]
+        raise ModelError(
+            f"the graph '{graph_id}' is not an MDF graph: {reasons_text}", where
+        ) from None
 
 
 @contextlib.contextmanager
@@ -94,9 +98,9 @@ def as_model_errors(subject: str) -> Iterator[None]:
     except json.JSONDecodeError as error:
         raise json_error(subject, error) from None
     except Exception as error:  # noqa: BLE001 - every parser has errors of its own
-        text = "; ".join(dict.fromkeys(_reasons(error)))[:400] or type(error).__name__
+        reasons_text = "; ".join(dict.fromkeys(_error_reasons(error)))[:400] or type(error).__name__
         raise ModelError(
-            f"{subject} is not an MDF model: {text}", hint="see the MDF specification"
+            f"{subject} is not an MDF model: {reasons_text}", hint="see the MDF specification"
         ) from None
 
 
@@ -119,19 +123,19 @@ _TYPE_NAMES = {
 }
 
 
-def _reasons(error: BaseException) -> Iterator[str]:
+def _error_reasons(error: BaseException) -> Iterator[str]:
     """Yield the innermost messages of nested validation errors, with cattrs' notes of the place."""
-    children = getattr(error, "exceptions", None)
-    if children:
-        for child in children:
-            yield from _reasons(child)
+    nested_errors = getattr(error, "exceptions", None)
+    if nested_errors:
+        for nested_error in nested_errors:
+            yield from _error_reasons(nested_error)
         return
     notes = [note for note in getattr(error, "__notes__", []) if "structur" in note.lower()]
-    detail = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
-    message = " ".join(detail.split("\n")[:3]) or type(error).__name__
+    error_text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
+    message = " ".join(error_text.split("\n")[:3]) or type(error).__name__
     message = _CLASS_PATTERN.sub(lambda match: _TYPE_NAMES.get(match[1], match[1]), message)
     type_error = _PYTHON_ERROR_PATTERN.match(message)
     if type_error:
-        kind = _TYPE_NAMES.get(type_error[1], f"something of type {type_error[1]}")
-        message = f"there is {kind} where MDF has a mapping or a list"
+        type_description = _TYPE_NAMES.get(type_error[1], f"something of type {type_error[1]}")
+        message = f"there is {type_description} where MDF has a mapping or a list"
     yield " ".join([message, *notes[:1]]).strip()

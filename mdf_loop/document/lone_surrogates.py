@@ -17,30 +17,34 @@ from mdf_loop.number_check import contains_only_numbers
 
 def surrogate_findings(content: Any) -> Iterator[Finding]:
     """Report each text that contains a lone surrogate, with its path."""
-    waiting: list[tuple[Any, str]] = [(content, "$")]
-    visited: set[int] = set()
-    while waiting:
-        part, where = waiting.pop()
+    pending_parts: list[tuple[Any, str]] = [(content, "$")]
+    visited_ids: set[int] = set()
+    while pending_parts:
+        part, where = pending_parts.pop()
         if isinstance(part, str):
             if _has_lone_surrogate(part):
                 yield _surrogate_finding(part, where)
             continue
-        parts = _members(part)
-        if parts and id(part) not in visited:
-            visited.add(id(part))
-            waiting.extend((inner, f"{where}{step}") for step, inner in reversed(parts))
+        members = _members(part)
+        if members and id(part) not in visited_ids:
+            visited_ids.add(id(part))
+            pending_parts.extend(
+                (member, f"{where}{path_step}") for path_step, member in reversed(members)
+            )
 
 
 def _members(part: Any) -> list[tuple[str, Any]]:
     """Return the members of a mapping, a list or a modeci_mdf object, with their steps in a path."""
     part = as_mapping(part)
     if isinstance(part, Mapping):
-        keys = [("", key) for key in part if isinstance(key, str) and _has_lone_surrogate(key)]
-        return [*keys, *((_path_step(key), inner) for key, inner in part.items())]
+        invalid_keys = [
+            ("", key) for key in part if isinstance(key, str) and _has_lone_surrogate(key)
+        ]
+        return [*invalid_keys, *((_path_step(key), member) for key, member in part.items())]
     if isinstance(part, np.ndarray):
         part = part.ravel().tolist() if part.dtype.kind in "OU" else []
     if isinstance(part, list | tuple) and not contains_only_numbers(part):
-        return [(_path_step(getattr(inner, "id", k)), inner) for k, inner in enumerate(part)]
+        return [(_path_step(getattr(member, "id", k)), member) for k, member in enumerate(part)]
     return []
 
 

@@ -15,14 +15,16 @@ SECTIONS = ("output_ports", "parameters", "functions", "input_ports")
 _PASSED_ON_FIELDS = ("value", "default_initial_value")
 
 
-def node_parts(node: Any, kinds: Sequence[str] = SECTIONS) -> Iterator[Any]:
+def node_parts(node: Any, sections: Sequence[str] = SECTIONS) -> Iterator[Any]:
     """Return the parts of a node of these kinds."""
-    return (part for kind in kinds for part in getattr(node, kind, None) or ())
+    return (part for section in sections for part in getattr(node, section, None) or ())
 
 
 def value_sources(node: Any, part: Any) -> Iterator[Any]:
     """Yield the parameters, functions and input ports whose value a part passes on, by name."""
-    for attribute in _PASSED_ON_FIELDS:
-        value = getattr(part, attribute, None)
-        name = value.strip() if isinstance(value, str) else None
-        yield from [source for source in node_parts(node, SECTIONS[1:]) if source.id == name][:1]
+    for field_name in _PASSED_ON_FIELDS:
+        field_value = getattr(part, field_name, None)
+        source_name = field_value.strip() if isinstance(field_value, str) else None
+        yield from [
+            source for source in node_parts(node, SECTIONS[1:]) if source.id == source_name
+        ][:1]

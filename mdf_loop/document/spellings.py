@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-_Change: TypeAlias = Callable[[Any], Any]
+_PartConversion: TypeAlias = Callable[[Any], Any]
 
 
 def model_as_mdf(content: Any) -> Any:
@@ -21,8 +21,8 @@ def model_as_mdf(content: Any) -> Any:
         return content
     if "id" in content:
         return _normalize_model(content)
-    name, model = next(iter(content.items()))
-    return {**content, name: _normalize_model(model)}
+    model_name, model = next(iter(content.items()))
+    return {**content, model_name: _normalize_model(model)}
 
 
 def graph_as_mdf(graph: Any) -> Any:
@@ -31,11 +31,13 @@ def graph_as_mdf(graph: Any) -> Any:
 
 
 def _normalize_model(model: Any) -> Any:
-    normalized = _map_section(model, "graphs", graph_as_mdf)
-    if not str(_part_mapping(model, "generating_application")).lower().startswith("psyneulink"):
-        return normalized
+    normalized_model = _map_section(model, "graphs", graph_as_mdf)
+    if not str(_get_field(model, "generating_application")).lower().startswith("psyneulink"):
+        return normalized_model
     return _map_section(
-        normalized, "graphs", lambda graph: _map_section(graph, "nodes", _drop_integer_types)
+        normalized_model,
+        "graphs",
+        lambda graph: _map_section(graph, "nodes", _remove_integer_types),
     )
 
 
@@ -46,7 +48,7 @@ def _normalize_node(node: Any) -> Any:
 
 
 def _normalize_port(port: Any) -> Any:
-    shape = _part_mapping(port, "shape")
+    shape = _get_field(port, "shape")
     if not isinstance(shape, str):
         return port
     with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
@@ -60,27 +62,27 @@ def _normalize_parameter(parameter: Any) -> Any:
     return {"value": parameter} if isinstance(parameter, bool | int | float) else parameter
 
 
-def _drop_integer_types(node: Any) -> Any:
+def _remove_integer_types(node: Any) -> Any:
     """Return the node without integer types at its input ports."""
-    return _map_section(node, "input_ports", _without_integer_type)
+    return _map_section(node, "input_ports", _remove_integer_type)
 
 
-def _without_integer_type(port: Any) -> Any:
-    if not str(_part_mapping(port, "type")).startswith(("int", "uint")):
+def _remove_integer_type(port: Any) -> Any:
+    if not str(_get_field(port, "type")).startswith(("int", "uint")):
         return port
     return {key: value for key, value in port.items() if key != "type"}
 
 
-def _part_mapping(content: Any, key: str) -> Any:
+def _get_field(content: Any, key: str) -> Any:
     return content.get(key) if isinstance(content, Mapping) else None
 
 
-def _map_section(content: Any, section: str, change: _Change) -> Any:
+def _map_section(content: Any, section: str, convert_part: _PartConversion) -> Any:
     """Apply a function to every part of a section; return the same object if nothing changes."""
-    parts = _part_mapping(content, section)
+    parts = _get_field(content, section)
     if not isinstance(parts, Mapping):
         return content
-    mapped = {name: change(part) for name, part in parts.items()}
-    if all(mapped[name] is part for name, part in parts.items()):
+    converted_parts = {name: convert_part(part) for name, part in parts.items()}
+    if all(converted_parts[name] is part for name, part in parts.items()):
         return content
-    return {**content, section: mapped}
+    return {**content, section: converted_parts}

@@ -16,8 +16,8 @@ _SIZED_DTYPES = (
     *("float64", "float32", "float16", "bfloat16", "bool", "string"),
     *("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"),
 )
-_DTYPES = {
-    **{word: word for word in _SIZED_DTYPES},
+_DTYPES_BY_TYPE_NAME = {
+    **{type_name: type_name for type_name in _SIZED_DTYPES},
     **{"int": "int64", "integer": "int64", "double": "float64", "boolean": "bool"},
 }
 _TYPES_WITHOUT_DTYPE = ("", "tensor", "none")
@@ -25,20 +25,22 @@ _TYPES_WITHOUT_DTYPE = ("", "tensor", "none")
 
 def stated_dtype(port: Any, precision: str) -> str | None:
     """Return the dtype in the type of a port, or None if the type specifies no dtype."""
-    return _value_dtype(_normalized(port.type), precision)
+    return _value_dtype(_normalize_type(port.type), precision)
 
 
-def type_advice(written: Any) -> str:
+def type_advice(stated_type: Any) -> str:
     """Return a hint for an invalid port type, or an empty text for a valid type."""
-    word = _normalized(written)
-    dtype = _value_dtype(word, "float64")
-    if word in _TYPES_WITHOUT_DTYPE or (dtype is not None and is_dtype(dtype)):
+    type_name = _normalize_type(stated_type)
+    dtype = _value_dtype(type_name, "float64")
+    if type_name in _TYPES_WITHOUT_DTYPE or (dtype is not None and is_dtype(dtype)):
         return ""
-    if word.startswith(_WRAPPER_PREFIXES):
+    if type_name.startswith(_WRAPPER_PREFIXES):
         return "e.g. sequence(float32), optional(float32) or optional(sequence(float32))"
-    close = difflib.get_close_matches(word, ("float", *_DTYPES), n=1)
+    similar_names = difflib.get_close_matches(type_name, ("float", *_DTYPES_BY_TYPE_NAME), n=1)
     return (
-        f"did you mean '{close[0]}'?" if close else "write float64, float32, int64, bool or string"
+        f"did you mean '{similar_names[0]}'?"
+        if similar_names
+        else "write float64, float32, int64, bool or string"
     )
 
 
@@ -47,23 +49,24 @@ _WRAPPER_PREFIXES = ("sequence(", "optional(")
 
 def states_any_float(port: Any) -> bool:
     """Return True if the type of a port is `float`, which MDF's importers write at every port."""
-    return _normalized(port.type) == "float"
+    return _normalize_type(port.type) == "float"
 
 
-def _normalized(written: Any) -> str:
-    return str(written or "").strip().lower().replace(" ", "")
+def _normalize_type(stated_type: Any) -> str:
+    return str(stated_type or "").strip().lower().replace(" ", "")
 
 
-def _value_dtype(word: str, precision: str) -> str | None:
-    if not word.startswith(_WRAPPER_PREFIXES):
-        return _tensor_dtype(word, precision)
-    wrappers, parenthesis, rest = word.rpartition("(")
-    member = rest.rstrip(")")
-    return f"{wrappers}{parenthesis}{_tensor_dtype(member, precision)}{rest[len(member) :]}"
+def _value_dtype(type_name: str, precision: str) -> str | None:
+    if not type_name.startswith(_WRAPPER_PREFIXES):
+        return _tensor_dtype(type_name, precision)
+    wrappers, parenthesis, member_with_parentheses = type_name.rpartition("(")
+    member_type = member_with_parentheses.rstrip(")")
+    parentheses = member_with_parentheses[len(member_type) :]
+    return f"{wrappers}{parenthesis}{_tensor_dtype(member_type, precision)}{parentheses}"
 
 
-def _tensor_dtype(word: str, precision: str) -> str | None:
-    if word.startswith("tensor(") and word.endswith(")"):
-        word = {"float": "float32"}.get(word[7:-1], word[7:-1])
-    word = word.removeprefix("numpy.").removeprefix("np.").removeprefix("torch.")
-    return precision if word == "float" else _DTYPES.get(word)
+def _tensor_dtype(type_name: str, precision: str) -> str | None:
+    if type_name.startswith("tensor(") and type_name.endswith(")"):
+        type_name = {"float": "float32"}.get(type_name[7:-1], type_name[7:-1])
+    type_name = type_name.removeprefix("numpy.").removeprefix("np.").removeprefix("torch.")
+    return precision if type_name == "float" else _DTYPES_BY_TYPE_NAME.get(type_name)

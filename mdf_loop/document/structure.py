@@ -31,7 +31,7 @@ _NODE_SECTIONS = {
     "output_ports": "output port",
 }
 _EDGE_ENDS = ("sender", "sender_port", "receiver", "receiver_port")
-_NESTED = (
+_NESTED_GRAPH_HINT = (
     "put its nodes into the graph itself, with the edges that lead to them and from them "
     "(PsyNeuLink leaves those out)"
 )
@@ -47,17 +47,19 @@ def model_findings(document: Any) -> Iterator[Finding]:
     if not document:
         yield _structure_finding("the document is empty", "$", "write {name: {graphs: ...}}")
         return
-    name = str(document["id"] if "id" in document else next(iter(document)))
-    content = document if "id" in document else next(iter(document.values()))
-    if not isinstance(content, Mapping):
-        statement = f"the document is not an MDF model: its content is {_describe(content)}"
+    model_name = str(document["id"] if "id" in document else next(iter(document)))
+    model_content = document if "id" in document else next(iter(document.values()))
+    if not isinstance(model_content, Mapping):
+        statement = (
+            f"the document is not an MDF model: its content is {_describe_value(model_content)}"
+        )
         yield _structure_finding(statement, "$", "write {name: {graphs: ...}}")
         return
-    if content is not document:
+    if model_content is not document:
         yield from unread_entries(document)
-    yield from unread_keys("model", content, name, "$")
+    yield from unread_keys("model", model_content, model_name, "$")
     for k, (graph_id, graph) in enumerate(
-        _named_parts(content.get("graphs", {}), "graph", "$.graphs")
+        _named_parts(model_content.get("graphs", {}), "graph", "$.graphs")
     ):
         if isinstance(graph, Finding):
             yield graph
@@ -70,19 +72,19 @@ def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
     graph = as_mapping(graph)
     yield from _common_findings("graph", graph_id, graph, where)
     yield from _time_unit_findings(graph_id, graph.get("metadata"), where)
-    yield from _schedule_findings(graph.get("conditions"), f"{where}.conditions")
+    yield from _graph_condition_findings(graph.get("conditions"), f"{where}.conditions")
     for node_id, node in _named_parts(graph.get("nodes", {}), "node", f"{where}.nodes"):
-        node_where = f"{where}.nodes['{node_id}']"
+        node_path = f"{where}.nodes['{node_id}']"
         if isinstance(node, Finding):
             yield node
         elif "nodes" in node:  # modeci_mdf would load this entry as an empty node
             statement = (
                 f"the node '{node_id}' is a graph with nodes of its own, which MDF does not have"
             )
-            yield Finding("UnsupportedError", statement, node_where, _NESTED)
-            yield from graph_findings(node_id, node, node_where)
+            yield Finding("UnsupportedError", statement, node_path, _NESTED_GRAPH_HINT)
+            yield from graph_findings(node_id, node, node_path)
         else:
-            yield from _node_findings(node_id, node, node_where)
+            yield from _node_findings(node_id, node, node_path)
     for edge_id, edge in _named_parts(graph.get("edges", {}), "edge", f"{where}.edges"):
         if isinstance(edge, Finding):
             yield edge
@@ -100,12 +102,14 @@ def as_mapping(part: Any) -> Any:
 
 
 def _common_findings(
-    kind: str, name: str, part: Mapping[str, Any], where: str
+    part_kind: str, name: str, part: Mapping[str, Any], where: str
 ) -> Iterator[Finding]:
     """Report errors in the keys and in the metadata of a part."""
-    yield from unread_keys(kind, part, name, where)
+    yield from unread_keys(part_kind, part, name, where)
     if not _may_be_mapping(part.get("metadata")):
-        statement = f"the metadata of the {kind} '{name}' is {_describe(part['metadata'])}"
+        statement = (
+            f"the metadata of the {part_kind} '{name}' is {_describe_value(part['metadata'])}"
+        )
         yield _structure_finding(statement, where, "write a mapping")
 
 
@@ -119,17 +123,17 @@ def _time_unit_findings(graph_id: str, metadata: Any, where: str) -> Iterator[Fi
     unit = metadata[TIME_UNIT]
     if not isinstance(unit, str) or unit not in UNITS:
         yield _structure_finding(
-            f"'{TIME_UNIT}' of the graph '{graph_id}' is {_describe(unit)}, which is no unit of time",
+            f"'{TIME_UNIT}' of the graph '{graph_id}' is {_describe_value(unit)}, which is no unit of time",
             f"{where}.metadata",
             f"{UNIT_HINT}; without '{TIME_UNIT}' it is {SECONDS}",
         )
 
 
 def _edge_findings(edge_id: str, edge: Mapping[str, Any], where: str) -> Iterator[Finding]:
-    missing = [end for end in _EDGE_ENDS if end not in edge]
-    if missing:
+    missing_ends = [end for end in _EDGE_ENDS if end not in edge]
+    if missing_ends:
         yield _structure_finding(
-            f"the edge '{edge_id}' has no {', no '.join(missing)}",
+            f"the edge '{edge_id}' has no {', no '.join(missing_ends)}",
             where,
             f"an edge names its {', '.join(_EDGE_ENDS)}",
         )
@@ -141,43 +145,47 @@ def _edge_findings(edge_id: str, edge: Mapping[str, Any], where: str) -> Iterato
 
 def _node_findings(node_id: str, node: Mapping[str, Any], where: str) -> Iterator[Finding]:
     yield from _common_findings("node", node_id, node, where)
-    for section, kind in _NODE_SECTIONS.items():
-        for part_id, part in _named_parts(node.get(section, {}), kind, f"{where}.{section}"):
+    for section, part_kind in _NODE_SECTIONS.items():
+        for part_id, part in _named_parts(node.get(section, {}), part_kind, f"{where}.{section}"):
             if isinstance(part, Finding):
                 yield part
             else:
-                part_where = f"{where}.{section}['{part_id}']"
-                yield from _common_findings(kind, part_id, part, part_where)
-                yield from _dims_findings(kind, part_id, part, part_where)
-                yield from _part_findings(part, part_where)
+                part_path = f"{where}.{section}['{part_id}']"
+                yield from _common_findings(part_kind, part_id, part, part_path)
+                yield from _dims_findings(part_kind, part_id, part, part_path)
+                yield from _part_findings(part, part_path)
                 if advice := type_advice(part.get("type")):
-                    statement = f"the type '{part['type']}' of the {kind} '{part_id}'"
+                    statement = f"the type '{part['type']}' of the {part_kind} '{part_id}'"
                     yield _structure_finding(
-                        f"{statement} is none that there is", part_where, advice
+                        f"{statement} is none that there is", part_path, advice
                     )
 
 
-def _dims_findings(kind: str, name: str, part: Mapping[str, Any], where: str) -> Iterator[Finding]:
+def _dims_findings(
+    part_kind: str, name: str, part: Mapping[str, Any], where: str
+) -> Iterator[Finding]:
     """Report errors in the names of axes. A list without any text does not contain axis names.
 
     If the metadata state a shape, the list describes the shape's open extents. In this case, a name may occur
     twice, and extents may be numbers.
     """
     metadata = part.get("metadata")
-    stated = metadata.get(DIMS) if isinstance(metadata, Mapping) else None
+    stated_dims = metadata.get(DIMS) if isinstance(metadata, Mapping) else None
     if part.get("shape") is not None:
         return
-    if not isinstance(stated, list | tuple) or not any(isinstance(dim, str) for dim in stated):
+    if not isinstance(stated_dims, list | tuple) or not any(
+        isinstance(dim, str) for dim in stated_dims
+    ):
         return
-    for k, dim in enumerate(stated):
-        statement = f"'{DIMS}' of the {kind} '{name}' is to name axes, but "
+    for k, dim in enumerate(stated_dims):
+        statement = f"'{DIMS}' of the {part_kind} '{name}' is to name axes, but "
         if not isinstance(dim, str):
-            statement += f"one of them is {_describe(dim)}"
+            statement += f"one of them is {_describe_value(dim)}"
         elif not dim.strip() or not dim.isprintable():
             statement += f"{dim[:40]!r} is no name"
         elif dim in RESERVED_DIMS:
             statement += f"'{dim}' is the name of an axis that results have in front"
-        elif dim in stated[:k]:
+        elif dim in stated_dims[:k]:
             statement += f"'{dim[:40]}' is there twice"
         else:
             continue
@@ -199,11 +207,11 @@ def _part_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:
             )
         elif not _may_be_mapping(arguments):
             yield _not_mapping_finding("function", arguments, where)
-    yield from _condition_findings(part.get("conditions"), where)
-    yield from _owned_findings(part, where)
+    yield from _parameter_condition_findings(part.get("conditions"), where)
+    yield from _owned_graph_findings(part, where)
     shape = part.get("shape")
-    sizes = shape if isinstance(shape, list | tuple) else [None]
-    if shape is not None and not all(_is_extent(n) for n in sizes):
+    extents = shape if isinstance(shape, list | tuple) else [None]
+    if shape is not None and not all(_is_extent(extent) for extent in extents):
         yield _structure_finding(
             f"a shape is a list of whole numbers, not {shape!r}", where, "e.g. [2, 3]"
         )
@@ -215,24 +223,28 @@ SIGNATURE_KEYS = {"graph", "inputs", "outputs"}
 """Keys of a mapping with a graph and its signature."""
 
 
-def _owned_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:
+def _owned_graph_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:
     """Report errors in the graphs that the arguments or the value of a part contain."""
     args = part.get("args")
     function = part.get("function")
     if isinstance(function, Mapping):
         args = next(iter(function.values()), None)
-    places = {f"args.{k}": v for k, v in args.items()} if isinstance(args, Mapping) else {}
-    for place, value in {**places, "value": part.get("value")}.items():
-        for graph_id, graph, graph_where in _graphs_in(value, f"{where}.{place}"):
-            yield from graph_findings(graph_id, graph, graph_where)
+    values_by_path = (
+        {f"args.{argument_name}": argument for argument_name, argument in args.items()}
+        if isinstance(args, Mapping)
+        else {}
+    )
+    for value_path, value in {**values_by_path, "value": part.get("value")}.items():
+        for graph_id, graph, graph_path in _graphs_in(value, f"{where}.{value_path}"):
+            yield from graph_findings(graph_id, graph, graph_path)
 
 
 def _graphs_in(value: Any, where: str) -> Iterator[tuple[str, Any, str]]:
     """Yield the graphs in an argument: their ids, content and paths."""
     if isinstance(value, list | tuple):
         graphs = value if value and isinstance(as_mapping(value[0]), Mapping) else ()
-        for k, part in enumerate(graphs):
-            yield from _graphs_in(part, f"{where}[{k}]")
+        for k, element in enumerate(graphs):
+            yield from _graphs_in(element, f"{where}[{k}]")
         return
     value = as_mapping(value)
     if not isinstance(value, Mapping) or not value:
@@ -242,28 +254,30 @@ def _graphs_in(value: Any, where: str) -> Iterator[tuple[str, Any, str]]:
     elif isinstance(value.get("nodes"), Mapping | list):
         yield str(value.get("id", "body")), value, where
     elif len(value) == 1:
-        graph_id, inner = next(iter(value.items()))
-        inner = as_mapping(inner)
-        if isinstance(inner, Mapping) and isinstance(inner.get("nodes"), Mapping | list):
-            yield str(graph_id), inner, where
+        graph_id, graph = next(iter(value.items()))
+        graph = as_mapping(graph)
+        if isinstance(graph, Mapping) and isinstance(graph.get("nodes"), Mapping | list):
+            yield str(graph_id), graph, where
 
 
 # --- conditions ---------------------------------------------------------------------------------
 
 
-def _schedule_findings(conditions: Any, where: str) -> Iterator[Finding]:
+def _graph_condition_findings(conditions: Any, where: str) -> Iterator[Finding]:
     """Report errors in the keys of a graph's conditions."""
     conditions = as_mapping(conditions)
     if not isinstance(conditions, Mapping):
         return  # modeci_mdf reports it
     yield from unread_keys("set of conditions", conditions, "", where)
     for section in ("node_specific", "termination"):
-        listed = conditions.get(section)
-        for name, condition in listed.items() if isinstance(listed, Mapping) else ():
-            yield from _scheduler_findings(condition, f"{where}.{section}['{name}']")
+        section_conditions = conditions.get(section)
+        for name, condition in (
+            section_conditions.items() if isinstance(section_conditions, Mapping) else ()
+        ):
+            yield from _scheduler_condition_findings(condition, f"{where}.{section}['{name}']")
 
 
-def _scheduler_findings(condition: Any, where: str) -> Iterator[Finding]:
+def _scheduler_condition_findings(condition: Any, where: str) -> Iterator[Finding]:
     """Report errors in the keys of one condition and of its inner conditions."""
     condition = as_mapping(condition)
     if not isinstance(condition, Mapping):
@@ -272,27 +286,34 @@ def _scheduler_findings(condition: Any, where: str) -> Iterator[Finding]:
     kwargs = condition.get("kwargs")
     for key, value in kwargs.items() if isinstance(kwargs, Mapping) else ():
         is_list = isinstance(value, list | tuple)
-        for k, part in enumerate(value if is_list else [value]):
-            part = as_mapping(part)
-            if isinstance(part, Mapping) and "type" in part:
-                place = f"{key}[{k}]" if is_list else key
-                yield from _scheduler_findings(_nested_condition(part), f"{where}.{place}")
+        for k, element in enumerate(value if is_list else [value]):
+            element = as_mapping(element)
+            if isinstance(element, Mapping) and "type" in element:
+                argument_path = f"{key}[{k}]" if is_list else key
+                yield from _scheduler_condition_findings(
+                    _nested_condition(element), f"{where}.{argument_path}"
+                )
 
 
 def _nested_condition(condition: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an inner condition with its unknown keys as arguments, as modeci_mdf reads them."""
-    own = {key: value for key, value in condition.items() if key in ("type", "kwargs", "metadata")}
+    condition_fields = {
+        key: value for key, value in condition.items() if key in ("type", "kwargs", "metadata")
+    }
     if isinstance(condition.get("args"), Mapping):
-        own["args"] = condition["args"]
-    extra_keys = {key: value for key, value in condition.items() if key not in own}
-    kwargs = own.get("kwargs")
-    return {**own, "kwargs": {**extra_keys, **(kwargs if isinstance(kwargs, Mapping) else {})}}
+        condition_fields["args"] = condition["args"]
+    extra_fields = {key: value for key, value in condition.items() if key not in condition_fields}
+    kwargs = condition_fields.get("kwargs")
+    return {
+        **condition_fields,
+        "kwargs": {**extra_fields, **(kwargs if isinstance(kwargs, Mapping) else {})},
+    }
 
 
 _CONDITIONS_HINT = "write conditions: {name: {test: ..., value: ...}}"
 
 
-def _condition_findings(conditions: Any, where: str) -> Iterator[Finding]:
+def _parameter_condition_findings(conditions: Any, where: str) -> Iterator[Finding]:
     """Report errors in the conditions of a parameter, which are a mapping or a list of mappings."""
     if conditions is None:
         return
@@ -300,15 +321,19 @@ def _condition_findings(conditions: Any, where: str) -> Iterator[Finding]:
         conditions = dict(enumerate(conditions))
     if not isinstance(conditions, Mapping):
         yield _structure_finding(
-            f"'conditions' is {_describe(conditions)}", where, _CONDITIONS_HINT
+            f"'conditions' is {_describe_value(conditions)}", where, _CONDITIONS_HINT
         )
         return
     for name, condition in conditions.items():
-        part = as_mapping(condition)
-        if isinstance(part, Mapping):
-            yield from unread_keys("parameter's condition", part, part.get("id", name), where)
+        condition_fields = as_mapping(condition)
+        if isinstance(condition_fields, Mapping):
+            yield from unread_keys(
+                "parameter's condition", condition_fields, condition_fields.get("id", name), where
+            )
         else:
-            yield _structure_finding(f"a condition is {_describe(part)}", where, _CONDITIONS_HINT)
+            yield _structure_finding(
+                f"a condition is {_describe_value(condition_fields)}", where, _CONDITIONS_HINT
+            )
 
 
 # --- helpers ------------------------------------------------------------------------------------
@@ -316,36 +341,49 @@ def _condition_findings(conditions: Any, where: str) -> Iterator[Finding]:
 
 def _is_extent(extent: Any) -> bool:
     """Return True for an integer of at most 63 bits, also as text."""
-    text = str(extent)[:40]
-    return text.lstrip("-").isdecimal() and abs(int(text)) < 2**63
+    extent_text = str(extent)[:40]
+    return extent_text.lstrip("-").isdecimal() and abs(int(extent_text)) < 2**63
 
 
-def _named_parts(section: Any, kind: str, where: str) -> Iterator[tuple[str, Any]]:
+def _named_parts(section: Any, part_kind: str, where: str) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a section by name, and a finding for each invalid part."""
     if isinstance(section, list) and all(hasattr(part, "id") for part in section):
         yield from ((part.id, as_mapping(part)) for part in section)
         return
     if not isinstance(section, Mapping):
-        name = where.rsplit(".", 1)[-1]
-        advice = f"leave '{name}' out" if section is None else "write a mapping of names to parts"
-        yield "", _structure_finding(f"'{name}' is {_describe(section)}", where, advice)
+        section_name = where.rsplit(".", 1)[-1]
+        advice = (
+            f"leave '{section_name}' out"
+            if section is None
+            else "write a mapping of names to parts"
+        )
+        yield (
+            "",
+            _structure_finding(f"'{section_name}' is {_describe_value(section)}", where, advice),
+        )
         return
-    example = _SECTION_EXAMPLES.get(where.rsplit(".", 1)[-1], "{...}")
-    for name, part in section.items():
-        if not isinstance(name, str):
-            advice = f'write it in quotes: "{name}"'
+    part_example = _SECTION_EXAMPLES.get(where.rsplit(".", 1)[-1], "{...}")
+    for part_name, part in section.items():
+        if not isinstance(part_name, str):
+            advice = f'write it in quotes: "{part_name}"'
             yield (
                 "",
-                _structure_finding(f"the name {name!r} of a {kind} is not text", where, advice),
+                _structure_finding(
+                    f"the name {part_name!r} of a {part_kind} is not text", where, advice
+                ),
             )
         elif not isinstance(part, Mapping):
-            statement = f"the {kind} '{name}' is {_describe(part)}"
+            statement = f"the {part_kind} '{part_name}' is {_describe_value(part)}"
             yield (
-                name,
-                _structure_finding(statement, f"{where}['{name}']", f"write {name}: {example}"),
+                part_name,
+                _structure_finding(
+                    statement,
+                    f"{where}['{part_name}']",
+                    f"write {part_name}: {part_example}",
+                ),
             )
         else:
-            yield name, part
+            yield part_name, part
 
 
 def _may_be_mapping(value: Any) -> bool:
@@ -354,11 +392,11 @@ def _may_be_mapping(value: Any) -> bool:
 
 def _not_mapping_finding(key: str, value: Any, where: str) -> Finding:
     return _structure_finding(
-        f"'{key}' is {_describe(value)}", where, f"write {key}: {{name: ...}}"
+        f"'{key}' is {_describe_value(value)}", where, f"write {key}: {{name: ...}}"
     )
 
 
-def _describe(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     match value:
         case None:
             return "empty"

@@ -14,25 +14,29 @@ _MAX_SHOWN_CHARACTERS = 100
 
 def yaml_error(subject: str, error: yaml.MarkedYAMLError) -> ModelError:
     """Return the error for a text that is not valid YAML, with the parser's own description."""
-    mark, start = error.problem_mark or error.context_mark, error.context_mark
-    words = [word for word in (error.problem, error.context) if word]
-    if start is not None and mark is not None and start.line != mark.line:
-        words[-1] += f" that begins in line {start.line + 1}"
-    place = _line_text(mark.buffer or "", mark.line + 1, mark.column + 1) if mark else "YAML"
-    message = f"{subject} is not an MDF model: {place}: {', '.join(words)}"
+    error_mark, start_mark = error.problem_mark or error.context_mark, error.context_mark
+    descriptions = [description for description in (error.problem, error.context) if description]
+    if start_mark is not None and error_mark is not None and start_mark.line != error_mark.line:
+        descriptions[-1] += f" that begins in line {start_mark.line + 1}"
+    error_position = (
+        _describe_position(error_mark.buffer or "", error_mark.line + 1, error_mark.column + 1)
+        if error_mark
+        else "YAML"
+    )
+    message = f"{subject} is not an MDF model: {error_position}: {', '.join(descriptions)}"
     return ModelError(message, hint=_yaml_hint(error))
 
 
 def json_error(subject: str, error: json.JSONDecodeError) -> ModelError:
     """Return the error for a text that is not valid JSON, with the parser's own description."""
-    place = _line_text(error.doc, error.lineno, error.colno)
+    error_position = _describe_position(error.doc, error.lineno, error.colno)
     return ModelError(
-        f"{subject} is not an MDF model: {place}: {error.msg}",
+        f"{subject} is not an MDF model: {error_position}: {error.msg}",
         hint="look at the commas, quotes and brackets there and in the line above",
     )
 
 
-def _line_text(text: str, line: int, column: int) -> str:
+def _describe_position(text: str, line: int, column: int) -> str:
     lines = text.rstrip("\0").split("\n")
     excerpt = lines[line - 1].strip()[:_MAX_SHOWN_CHARACTERS] if line <= len(lines) else ""
     return f"line {line}, column {column}" + (f" ({excerpt})" if excerpt else "")

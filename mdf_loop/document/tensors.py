@@ -49,7 +49,7 @@ def array_metadata(array: Array) -> dict[str, Any]:
     return metadata
 
 
-def with_arrays(content: Any, side: SideFiles | None, where: str = "$") -> Any:
+def with_arrays(content: Any, side_files: SideFiles | None, where: str = "$") -> Any:
     """Return the content with an array in place of each value with a stated dtype.
 
     Raises:
@@ -59,18 +59,24 @@ def with_arrays(content: Any, side: SideFiles | None, where: str = "$") -> Any:
     if isinstance(content, list):
         if contains_only_numbers(content):
             return list(content)
-        return [with_arrays(part, side, f"{where}[{k}]") for k, part in enumerate(content)]
+        return [with_arrays(part, side_files, f"{where}[{k}]") for k, part in enumerate(content)]
     if not isinstance(content, Mapping):
         return content
     if _is_argument(content):
-        return _read_array(content["value"], content, side, where)
-    converted = {
-        key: with_arrays(part, side, _inner_path(where, key)) for key, part in content.items()
+        return _read_array(content["value"], content, side_files, where)
+    converted_content = {
+        key: with_arrays(part, side_files, _inner_path(where, key)) for key, part in content.items()
     }
-    metadata = converted.get("metadata")
-    if isinstance(metadata, Mapping) and "dtype" in metadata and converted.get("value") is not None:
-        converted["value"] = _read_array(converted["value"], metadata, side, where)
-    return converted
+    metadata = converted_content.get("metadata")
+    if (
+        isinstance(metadata, Mapping)
+        and "dtype" in metadata
+        and converted_content.get("value") is not None
+    ):
+        converted_content["value"] = _read_array(
+            converted_content["value"], metadata, side_files, where
+        )
+    return converted_content
 
 
 def _is_argument(content: Mapping[Any, Any]) -> bool:
@@ -89,23 +95,23 @@ _NAMED_SECTIONS = {
 
 
 def _inner_path(where: str, key: Any) -> str:
-    section = where.rpartition(".")[2]
-    return f"{where}['{key}']" if section in _NAMED_SECTIONS else f"{where}.{key}"
+    section_name = where.rpartition(".")[2]
+    return f"{where}['{key}']" if section_name in _NAMED_SECTIONS else f"{where}.{key}"
 
 
 def _read_array(
-    value: Any, metadata: Mapping[str, Any], side: SideFiles | None, where: str
+    value: Any, metadata: Mapping[str, Any], side_files: SideFiles | None, where: str
 ) -> Array:
-    word = metadata["dtype"]
-    if not isinstance(word, str) or word not in tensor_dtypes():
-        known = ", ".join(tensor_dtypes())
-        raise ModelError(f"'{word}' is not a dtype", where, f"dtypes: {known}")
-    if isinstance(value, np.ndarray) and dtype_name(value) == word:
+    stated_dtype = metadata["dtype"]
+    if not isinstance(stated_dtype, str) or stated_dtype not in tensor_dtypes():
+        known_dtypes = ", ".join(tensor_dtypes())
+        raise ModelError(f"'{stated_dtype}' is not a dtype", where, f"dtypes: {known_dtypes}")
+    if isinstance(value, np.ndarray) and dtype_name(value) == stated_dtype:
         array = value
     elif isinstance(value, Mapping):
-        array = _array_of_file(value, word, side, where)
+        array = _read_array_file(value, stated_dtype, side_files, where)
     else:
-        array = _array_of_numbers(value, word, where)
+        array = _convert_numbers(value, stated_dtype, where)
     shape = metadata.get("shape")
     if shape is not None and not _is_shape(shape):
         raise ModelError(f"a shape is a list of whole numbers, not {str(shape)[:60]}", where)
@@ -121,69 +127,81 @@ def _is_shape(shape: Any) -> bool:
     return all(type(extent) is int and extent >= 0 for extent in extents)
 
 
-def _array_of_numbers(value: Any, word: str, where: str) -> Array:
-    dtype = numpy_dtype(word)
+def _convert_numbers(value: Any, stated_dtype: str, where: str) -> Array:
+    dtype = numpy_dtype(stated_dtype)
     try:
-        plain = (
+        unconverted_array = (
             np.asarray(value, object)
-            if word == _TEXT_DTYPE
+            if stated_dtype == _TEXT_DTYPE
             else as_supported_array(value, "the value", where, ModelError)
         )
         with np.errstate(all="ignore"):
             if dtype.kind in "biu":
                 array = np.asarray(value, dtype)
-            elif plain.dtype.kind in "iuf":
-                array = cast_checked(plain, word, "the value", where, ModelError)
+            elif unconverted_array.dtype.kind in "iuf":
+                array = cast_checked(
+                    unconverted_array, stated_dtype, "the value", where, ModelError
+                )
             else:
-                array = plain.astype(dtype)
+                array = unconverted_array.astype(dtype)
     except ModelError:
         raise
     except (Ragged, ValueError, TypeError, OverflowError):
-        raise ModelError(f"the value is not an array of {word}", where) from None
-    if dtype.kind in "iub" and plain.size and not np.array_equal(array, plain):
-        raise ModelError(f"the value is not {word}: {str(value)[:60]}", where)
+        raise ModelError(f"the value is not an array of {stated_dtype}", where) from None
+    if (
+        dtype.kind in "iub"
+        and unconverted_array.size
+        and not np.array_equal(array, unconverted_array)
+    ):
+        raise ModelError(f"the value is not {stated_dtype}: {str(value)[:60]}", where)
     return array
 
 
-def _array_of_file(
-    value: Mapping[str, Any], word: str, side: SideFiles | None, where: str
+def _read_array_file(
+    value: Mapping[str, Any], stated_dtype: str, side_files: SideFiles | None, where: str
 ) -> Array:
-    file, key = value.get("npz"), value.get("array")
-    if set(value) != {"npz", "array"} or not isinstance(file, str) or not isinstance(key, str):
+    file_name, array_name = value.get("npz"), value.get("array")
+    if (
+        set(value) != {"npz", "array"}
+        or not isinstance(file_name, str)
+        or not isinstance(array_name, str)
+    ):
         raise ModelError(
             "an array in a side file is written {npz: FILE, array: NAME}", f"{where}.value"
         )
-    if side is None:
+    if side_files is None:
         raise ModelError(
-            f"the arrays of '{file}' lie beside a document, but this one is no file",
+            f"the arrays of '{file_name}' lie beside a document, but this one is no file",
             where,
             "give the path of the document",
         )
     try:
-        archive = side(file)
-        if key not in archive.names:
-            raise ModelError(f"'{file}' holds no array '{key}'", where)
-        array = in_native_byte_order(archive.array(key), f"'{key}' of '{file}'", where, ModelError)
-        return from_storable(array, word, where)
+        archive = side_files(file_name)
+        if array_name not in archive.names:
+            raise ModelError(f"'{file_name}' holds no array '{array_name}'", where)
+        array = in_native_byte_order(
+            archive.array(array_name), f"'{array_name}' of '{file_name}'", where, ModelError
+        )
+        return from_storable(array, stated_dtype, where)
     except LoopError as error:
         raise add_place(error, where) from None
     except FileNotFoundError:
-        raise ModelError(f"there is no file '{file}' beside the document", where) from None
+        raise ModelError(f"there is no file '{file_name}' beside the document", where) from None
     except (*ARCHIVE_ERRORS, KeyError) as error:
-        raise ModelError(f"'{file}' is not an npz file: {error}"[:500], where) from None
+        raise ModelError(f"'{file_name}' is not an npz file: {error}"[:500], where) from None
 
 
 def files_in(folder: Path) -> SideFiles:
     """Return a function that opens the `.npz` files of a folder, each once, and no files of other folders."""
 
     @functools.cache
-    def archive(name: str) -> Archive:
-        path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise ModelError(f"'{name}' is not in the folder of the document")
-        return Archive(zipfile.ZipFile(record_read_file(path)), name)
+    def open_archive(file_name: str) -> Archive:
+        archive_path = folder / file_name
+        if not archive_path.resolve().is_relative_to(folder.resolve()):
+            raise ModelError(f"'{file_name}' is not in the folder of the document")
+        return Archive(zipfile.ZipFile(record_read_file(archive_path)), file_name)
 
-    return archive
+    return open_archive
 
 
 def to_storable(array: Array) -> Array:
@@ -193,12 +211,12 @@ def to_storable(array: Array) -> Array:
     return array.astype(np.str_) if array.dtype.kind == "O" else array
 
 
-def from_storable(array: Array, word: str, where: str) -> Array:
+def from_storable(array: Array, stated_dtype: str, where: str) -> Array:
     """Return the original array from the result of `to_storable`."""
-    if word == "bfloat16" and array.dtype == np.uint16:
+    if stated_dtype == "bfloat16" and array.dtype == np.uint16:
         return array.view(ml_dtypes.bfloat16)
-    if word == _TEXT_DTYPE and array.dtype.kind == "U":
+    if stated_dtype == _TEXT_DTYPE and array.dtype.kind == "U":
         return array.astype(object)
-    if str(array.dtype) != word:
-        raise ModelError(f"the array is {array.dtype}, but {word} is stated", where)
+    if str(array.dtype) != stated_dtype:
+        raise ModelError(f"the array is {array.dtype}, but {stated_dtype} is stated", where)
     return array

@@ -44,8 +44,8 @@ def units_of(document: Document) -> dict[str, str]:
     units: dict[str, str] = {TIME: time_unit_of(document)}
     for node in document.graph.nodes:
         for part in node_parts(node):
-            statement = _statement(node, part, ())
-            units.setdefault(f"{node.id}.{part.id}", statement.text if statement else "")
+            unit_statement = _find_unit_statement(node, part, ())
+            units.setdefault(f"{node.id}.{part.id}", unit_statement.unit if unit_statement else "")
     return {name: unit for name, unit in units.items() if unit}
 
 
@@ -55,11 +55,11 @@ def unit_of(document: Document, node: Any, part: Any) -> Unit:
     Without a unit, the path is the path of the part.
     """
     where = f"{document.where}.nodes['{node.id}']"
-    statement = _statement(node, part, ())
-    if statement is None:
+    unit_statement = _find_unit_statement(node, part, ())
+    if unit_statement is None:
         return Unit("", where + _path_step(node, part))
-    step = _path_step(node, statement.part) if statement.is_own else ""
-    return Unit(statement.text, f"{where}{step}.metadata.{statement.key}")
+    path_step = _path_step(node, unit_statement.part) if unit_statement.is_of_part else ""
+    return Unit(unit_statement.unit, f"{where}{path_step}.metadata.{unit_statement.key}")
 
 
 def unit_of_time(document: Document) -> Unit:
@@ -71,47 +71,54 @@ class _UnitStatement(Struct, frozen=True):
     """Statement of a unit in metadata.
 
     Attributes:
-        text: Unit.
+        unit: Unit.
         key: Key of the unit in the metadata.
         part: Part with the unit.
-        is_own: True for metadata of the part, False for metadata of its node.
+        is_of_part: True for metadata of the part, False for metadata of its node.
     """
 
-    text: str
+    unit: str
     key: str
     part: Any
-    is_own: bool
+    is_of_part: bool
 
 
-def _statement(node: Any, part: Any, passed: tuple[int, ...]) -> _UnitStatement | None:
-    """Return the statement of the unit of a part; `passed` has the ids of visited parts."""
-    own = _statement_of_part(part) or _statement_of_node(node, part)
-    if own is not None or id(part) in passed:
-        return own
-    statements = (
-        _statement(node, source, (*passed, id(part))) for source in value_sources(node, part)
+def _find_unit_statement(
+    node: Any, part: Any, visited_ids: tuple[int, ...]
+) -> _UnitStatement | None:
+    """Return the statement of the unit of a part; `visited_ids` has the ids of visited parts."""
+    direct_statement = _statement_of_part(part) or _statement_of_node(node, part)
+    if direct_statement is not None or id(part) in visited_ids:
+        return direct_statement
+    source_statements = (
+        _find_unit_statement(node, source, (*visited_ids, id(part)))
+        for source in value_sources(node, part)
     )
-    return next((each for each in statements if each is not None), None)
+    return next(
+        (unit_statement for unit_statement in source_statements if unit_statement is not None), None
+    )
 
 
 def _statement_of_part(part: Any) -> _UnitStatement | None:
     """Return the unit that the metadata of a part state."""
-    key, stated = _stated_unit(part.metadata)
-    text = _unit_text(stated)
-    return _UnitStatement(text, key, part, is_own=True) if text else None
+    key, stated_unit = _stated_unit(part.metadata)
+    unit = _unit_text(stated_unit)
+    return _UnitStatement(unit, key, part, is_of_part=True) if unit else None
 
 
 def _statement_of_node(node: Any, part: Any) -> _UnitStatement | None:
     """Return the unit that the metadata of a node state for one of its parts."""
-    key, stated = _stated_unit(node.metadata)
-    text = _unit_text(stated.get(part.id)) if isinstance(stated, Mapping) else ""
-    return _UnitStatement(text, f"{key}['{part.id}']", part, is_own=False) if text else None
+    key, stated_units = _stated_unit(node.metadata)
+    unit = _unit_text(stated_units.get(part.id)) if isinstance(stated_units, Mapping) else ""
+    return _UnitStatement(unit, f"{key}['{part.id}']", part, is_of_part=False) if unit else None
 
 
 def _path_step(node: Any, part: Any) -> str:
     """Return the step in a path from a node to one of its parts."""
     kind = next(
-        kind for kind in SECTIONS if any(part is each for each in node_parts(node, (kind,)))
+        section
+        for section in SECTIONS
+        if any(part is section_part for section_part in node_parts(node, (section,)))
     )
     return f".{kind}['{part.id}']"
 

@@ -31,17 +31,17 @@ def read_yaml(file: TextIO) -> Any:
         ModelError: A key is duplicate or no text, or aliases expand to too many parts.
         yaml.YAMLError: The text is not valid YAML.
     """
-    text = file.read()
+    yaml_text = file.read()
     if _C_LOADER is not None:
         # Errors are raised below, because the parser in Python has better messages.
         with contextlib.suppress(yaml.YAMLError, _TooDeep):
-            return _read_from_events(text)
-    return _read_from_nodes(yaml.SafeLoader(text))
+            return _read_from_events(yaml_text)
+    return _read_from_nodes(yaml.SafeLoader(yaml_text))
 
 
 def _read_from_events(text: str) -> Any:
     try:
-        return _EventReader(text).document()
+        return _EventReader(text).read_document()
     except _NodesNeeded:
         _refuse_deep_nesting(text)
         return _read_from_nodes(_C_LOADER(text))
@@ -73,7 +73,7 @@ class _EventReader:
         self._next = self._loader.get_event
         self._scalars: dict[str, Any] = {}
 
-    def document(self) -> Any:
+    def read_document(self) -> Any:
         """Parse the text, which has a single YAML document, and return its content."""
         try:
             self._next()  # the stream begins
@@ -88,32 +88,34 @@ class _EventReader:
             self._loader.dispose()
 
     def _read_value(self, event: Any, depth: int) -> Any:
-        kind = type(event)
-        if kind is yaml.AliasEvent or event.anchor is not None or event.tag is not None:
+        event_type = type(event)
+        if event_type is yaml.AliasEvent or event.anchor is not None or event.tag is not None:
             raise _NodesNeeded
-        if kind is yaml.ScalarEvent:
+        if event_type is yaml.ScalarEvent:
             return self._read_scalar(event)
         if depth == _MAX_NESTING:
             raise _NodesNeeded
-        return (self._read_list if kind is yaml.SequenceStartEvent else self._read_mapping)(
+        return (self._read_list if event_type is yaml.SequenceStartEvent else self._read_mapping)(
             depth + 1
         )
 
     def _read_list(self, depth: int) -> list[Any]:
         members: list[Any] = []
-        read, append, scalar, number = (
+        next_event, append_member, scalar_event_type, match_number = (
             self._next,
             members.append,
             yaml.ScalarEvent,
             _NUMBER_PATTERN.fullmatch,
         )
-        while type(event := read()) is not yaml.SequenceEndEvent:
-            if type(event) is scalar and event.implicit[0] and event.anchor is None:
-                match = number(event.value)
-                if match is not None:
-                    append(int(event.value) if match.lastindex else float(event.value))
+        while type(event := next_event()) is not yaml.SequenceEndEvent:
+            if type(event) is scalar_event_type and event.implicit[0] and event.anchor is None:
+                number_match = match_number(event.value)
+                if number_match is not None:
+                    append_member(
+                        int(event.value) if number_match.lastindex else float(event.value)
+                    )
                     continue
-            append(self._read_value(event, depth))
+            append_member(self._read_value(event, depth))
         return members
 
     def _read_mapping(self, depth: int) -> dict[Any, Any]:
@@ -129,19 +131,19 @@ class _EventReader:
 
     def _read_scalar(self, event: Any) -> Any:
         """Return a text, or the number, bool, null or date that an unquoted scalar means."""
-        text: str = event.value
-        if not event.implicit[0] or (text[:1] not in _TYPED_SCALAR_STARTS):
-            return text
-        if text not in self._scalars:
-            self._scalars[text] = self._resolve_scalar(text)
-        return self._scalars[text]
+        scalar_text: str = event.value
+        if not event.implicit[0] or (scalar_text[:1] not in _TYPED_SCALAR_STARTS):
+            return scalar_text
+        if scalar_text not in self._scalars:
+            self._scalars[scalar_text] = self._resolve_scalar(scalar_text)
+        return self._scalars[scalar_text]
 
-    def _resolve_scalar(self, text: str) -> Any:
-        tag = self._loader.resolve(yaml.ScalarNode, text, (True, False))
+    def _resolve_scalar(self, scalar_text: str) -> Any:
+        tag = self._loader.resolve(yaml.ScalarNode, scalar_text, (True, False))
         if tag in _UNSUPPORTED_TAGS:
             raise _NodesNeeded
         try:
-            return self._loader.construct_object(yaml.ScalarNode(tag, text))
+            return self._loader.construct_object(yaml.ScalarNode(tag, scalar_text))
         except (ValueError, OverflowError, yaml.YAMLError):  # e.g. a date that does not exist
             raise _NodesNeeded from None
 
@@ -178,23 +180,27 @@ def _read_from_nodes(loader: Any) -> Any:
 
 def _refuse_large_aliases(root: Any) -> None:
     """Raise an error for recursive aliases, or for aliases that expand to too many parts."""
-    sizes: dict[int, int] = {}
-    open_nodes: set[int] = set()
-    waiting = [(root, False)]
-    while waiting:
-        node, is_complete = waiting.pop()
-        parts = _child_nodes(node)
+    expanded_sizes: dict[int, int] = {}
+    open_node_ids: set[int] = set()
+    pending_nodes = [(root, False)]
+    while pending_nodes:
+        node, is_complete = pending_nodes.pop()
+        child_nodes = _child_nodes(node)
         if is_complete:
-            open_nodes.discard(id(node))
-            sizes[id(node)] = 1 + sum(sizes[id(part)] for part in parts)
-        elif id(node) in open_nodes:
-            line = node.start_mark.line + 1
-            raise ModelError(f"what begins in line {line} contains itself: its alias is inside it")
-        elif id(node) not in sizes:
-            open_nodes.add(id(node))
-            waiting.append((node, True))
-            waiting.extend((part, False) for part in parts)
-    if sizes[id(root)] - len(sizes) > MAX_ALIASED_PARTS:
+            open_node_ids.discard(id(node))
+            expanded_sizes[id(node)] = 1 + sum(
+                expanded_sizes[id(child_node)] for child_node in child_nodes
+            )
+        elif id(node) in open_node_ids:
+            line_number = node.start_mark.line + 1
+            raise ModelError(
+                f"what begins in line {line_number} contains itself: its alias is inside it"
+            )
+        elif id(node) not in expanded_sizes:
+            open_node_ids.add(id(node))
+            pending_nodes.append((node, True))
+            pending_nodes.extend((child_node, False) for child_node in child_nodes)
+    if expanded_sizes[id(root)] - len(expanded_sizes) > MAX_ALIASED_PARTS:
         raise ModelError(
             f"the document's aliases spell out to more than {MAX_ALIASED_PARTS} parts",
             hint="write an alias for a small part only",
@@ -205,30 +211,32 @@ def _child_nodes(node: Any) -> list[Any]:
     """Return the child nodes of a YAML node."""
     if isinstance(node.value, str):
         return []
-    pairs = (part if isinstance(part, tuple) else (part,) for part in node.value)
-    return [part for pair in pairs for part in pair]
+    child_groups = (member if isinstance(member, tuple) else (member,) for member in node.value)
+    return [child_node for child_group in child_groups for child_node in child_group]
 
 
 def _refuse_duplicate_keys(root: Any) -> None:
-    waiting, visited = [root], set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in visited:
+    pending_nodes, visited_ids = [root], set()
+    while pending_nodes:
+        node = pending_nodes.pop()
+        if id(node) in visited_ids:
             continue
-        visited.add(id(node))
+        visited_ids.add(id(node))
         if isinstance(node, yaml.SequenceNode):
-            waiting.extend(node.value)
+            pending_nodes.extend(node.value)
         elif isinstance(node, yaml.MappingNode):
-            waiting.extend(value for _, value in node.value)
+            pending_nodes.extend(value_node for _, value_node in node.value)
             earlier_keys: set[tuple[str, str]] = set()
-            for key, _ in node.value:
-                line = key.start_mark.line + 1
-                if not isinstance(key, yaml.ScalarNode):
-                    raise ModelError(f"a name in line {line} is not text, but a list or a mapping")
-                identity = (key.tag, str(key.value))
-                if identity in earlier_keys:
-                    raise duplicate_key_error(key.value, f", again in line {line}")
-                earlier_keys.add(identity)
+            for key_node, _ in node.value:
+                line_number = key_node.start_mark.line + 1
+                if not isinstance(key_node, yaml.ScalarNode):
+                    raise ModelError(
+                        f"a name in line {line_number} is not text, but a list or a mapping"
+                    )
+                key_identity = (key_node.tag, str(key_node.value))
+                if key_identity in earlier_keys:
+                    raise duplicate_key_error(key_node.value, f", again in line {line_number}")
+                earlier_keys.add(key_identity)
 
 
 def duplicate_key_error(key: str, line: str = "") -> ModelError:

@@ -43,7 +43,7 @@ def outline_case(context: BlockContext) -> ChoiceOutline:
     ]
     if default_graph is None:
         branches.append(_outline_pass_through_branch(context))
-    elif default_graph.value is not None:
+    elif default_graph.graph_or_id is not None:
         branches.append(_outline_branch(context, "else", default_graph, "default"))
     return _build_choice(context, "case", "index", branches)
 
@@ -93,7 +93,7 @@ def _outline_branch(
 
 def _outline_pass_through_branch(context: BlockContext) -> BranchOutline:
     """Return a branch without a graph, which returns the values of the argument `default`."""
-    default_value = written_body(context.item, context.node, "default").value
+    default_value = written_body(context.item, context.node, "default").graph_or_id
     path = f"{context.where}.args.default"
     output_texts = (value_text(expression) for expression in list_expressions(default_value))
     return BranchOutline("else", None, tuple(OutputOutline(o, None, o, path) for o in output_texts))

@@ -262,11 +262,11 @@ class _Choice:
     def create_default(self) -> _Branch | None:
         """Return the default branch of a case_of: a graph, values that are passed through, or None."""
         if "default" in self.written:
-            if self.written["default"].value is None:
+            if self.written["default"].graph_or_id is None:
                 return None
             return self.create_graph_branch("default")
         return _PassedDefault(
-            self, list_expressions(written_body(self.item, self.node, "default").value)
+            self, list_expressions(written_body(self.item, self.node, "default").graph_or_id)
         )
 
     def check_outputs(self, branches: Sequence[_Branch]) -> None:

@@ -71,12 +71,12 @@ def _find_outer_names(item: Any, node: Any, document: Document) -> set[str]:
     """Return the outer names that the graphs of a function read."""
     names: set[str] = set()
     for argument, written in written_bodies(item, node).items():
-        body, where = written.value, f"{item_path(item, node)}.args.{argument}"
+        body, where = written.graph_or_id, f"{item_path(item, node)}.args.{argument}"
         if isinstance(body, str):
             role_words = ("loop", "body") if is_loop(item.function) else ("choice", "branch")
             body = graph_by_id(body, where, document, *role_words)
         with contextlib.suppress(LoopError):  # lowering the function reports the error
-            names |= _find_outer_names_of_body(graph_of(body, where), written.beside, document)
+            names |= _find_outer_names_of_body(graph_of(body, where), written.signature, document)
     return names
 
 

@@ -74,7 +74,7 @@ def find_owned_graph(
     graph, path = _find_graph_and_path(
         written, _format_graph_path(written, item, where, role.argument), role, document
     )
-    beside = {k: v for k, v in (written.beside or {}).items() if v is not None}
+    beside = {k: v for k, v in (written.signature or {}).items() if v is not None}
     metadata = {**(graph.metadata or {}), **beside}
     inputs, outputs = (
         _read_stated_names(metadata, key, role, path) for key in ("inputs", "outputs")
@@ -99,14 +99,14 @@ def _format_graph_path(written: WrittenBody, item: Any, where: str, argument: st
         node_where = where.removesuffix(f".functions['{item.id}']")
         node_where = node_where.removesuffix(f".parameters['{item.id}']")
         path = f"{node_where}.parameters['{written.parameters[-1]}'].value"
-    return path if written.beside is None else f"{path}.graph"
+    return path if written.signature is None else f"{path}.graph"
 
 
 def _find_graph_and_path(
     written: WrittenBody, path: str, role: Role, document: Document
 ) -> tuple[Any, str]:
     """Look up a graph, and return the graph and its path. Raise ModelError if the argument is not a graph."""
-    value = written.value
+    value = written.graph_or_id
     if value is None:
         raise ModelError(
             f"{role.owner} has no {role.part}",
