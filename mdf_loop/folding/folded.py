@@ -29,8 +29,8 @@ from mdf_loop.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from mdf_loop.folding.carried import Carry, resolve_carry
-from mdf_loop.folding.entering import (
+from mdf_loop.folding.carried_values import Carry, resolve_carry
+from mdf_loop.folding.entrances import (
     DEFAULT_RELAY_ID,
     Boundary,
     Entrance,
@@ -38,8 +38,15 @@ from mdf_loop.folding.entering import (
     find_entrances,
     open_input_ports,
 )
-from mdf_loop.folding.flat import Content, FlatGraph, Port, find_port, open_flat_graph, unique_name
-from mdf_loop.folding.leaving import LoopOutputs, find_loop_outputs
+from mdf_loop.folding.flat_graph import (
+    Content,
+    FlatGraph,
+    Port,
+    find_port,
+    open_flat_graph,
+    unique_name,
+)
+from mdf_loop.folding.loop_outputs import LoopOutputs, find_loop_outputs
 from mdf_loop.importing.opening import Source
 from mdf_loop.name_suggestions import suggest
 from mdf_loop.public_call import public_call
@@ -53,14 +60,14 @@ class _FoldRequest(Struct, frozen=True):
     """Arguments of `fold`, with names resolved to nodes and ports."""
 
     graph: FlatGraph
-    nodes: tuple[str, ...]
+    node_ids: tuple[str, ...]
     boundary: Boundary
-    carry: tuple[Carry, ...]
-    condition: Port | None
-    counter: tuple[Port, ...]
+    carried_values: tuple[Carry, ...]
+    condition_port: Port | None
+    counter_ports: tuple[Port, ...]
     trip_count: int | Port | None
-    mid_exit: bool
-    id: str
+    exits_in_middle: bool
+    node_id: str
 
 
 @public_call
@@ -118,10 +125,10 @@ def _resolve_request(
     iteration: str | None,
     node_id: str,
 ) -> _FoldRequest:
-    ordered_nodes = _sort_in_graph_order(graph, nodes)
-    boundary = Boundary.of(graph, ordered_nodes)
-    _check_no_path_around(graph, ordered_nodes, boundary)
-    _check_no_state_or_condition(graph, ordered_nodes)
+    ordered_node_ids = _sort_in_graph_order(graph, nodes)
+    boundary = Boundary.of(graph, ordered_node_ids)
+    _check_no_path_around(graph, ordered_node_ids, boundary)
+    _check_no_state_or_condition(graph, ordered_node_ids)
     if exit not in ("middle", "end"):
         raise ModelError(f"exit is 'middle' or 'end', not {exit!r}", graph.where)
     if while_ is None and trip_count is None:
@@ -130,19 +137,19 @@ def _resolve_request(
             graph.where,
             "give while_='node.port' or trip_count=...",
         )
-    if node_id in graph.nodes.keys() - set(ordered_nodes):
+    if node_id in graph.nodes.keys() - set(ordered_node_ids):
         raise ModelError(f"there is a node '{node_id}' already", graph.where, "give another id")
-    open_ports = open_input_ports(graph, ordered_nodes, boundary)
+    open_ports = open_input_ports(graph, ordered_node_ids, boundary)
     return _FoldRequest(
         graph=graph,
-        nodes=ordered_nodes,
+        node_ids=ordered_node_ids,
         boundary=boundary,
-        carry=resolve_carry(graph, ordered_nodes, carry, open_ports),
-        condition=_resolve_condition(graph, ordered_nodes, while_),
-        counter=_resolve_counter_ports(graph, open_ports, boundary, iteration),
-        trip_count=_resolve_trip_count(graph, ordered_nodes, trip_count),
-        mid_exit=while_ is not None and exit == "middle",
-        id=node_id,
+        carried_values=resolve_carry(graph, ordered_node_ids, carry, open_ports),
+        condition_port=_resolve_condition(graph, ordered_node_ids, while_),
+        counter_ports=_resolve_counter_ports(graph, open_ports, boundary, iteration),
+        trip_count=_resolve_trip_count(graph, ordered_node_ids, trip_count),
+        exits_in_middle=while_ is not None and exit == "middle",
+        node_id=node_id,
     )
 
 
@@ -150,12 +157,12 @@ def _sort_in_graph_order(graph: FlatGraph, nodes: tuple[str, ...]) -> tuple[str,
     """Return the nodes in the order of the graph."""
     if not nodes:
         raise ModelError("no nodes are named", graph.where, "nodes=[...] become the loop's body")
-    for name in nodes:
-        if name not in graph.nodes:
+    for node_id in nodes:
+        if node_id not in graph.nodes:
             raise UnknownNameError(
-                f"the graph has no node '{name}'", graph.where, suggest(name, graph.nodes)
+                f"the graph has no node '{node_id}'", graph.where, suggest(node_id, graph.nodes)
             )
-    return tuple(name for name in graph.nodes if name in nodes)
+    return tuple(node_id for node_id in graph.nodes if node_id in nodes)
 
 
 def _check_no_path_around(graph: FlatGraph, nodes: Sequence[str], boundary: Boundary) -> None:
@@ -163,16 +170,17 @@ def _check_no_path_around(graph: FlatGraph, nodes: Sequence[str], boundary: Boun
     import networkx
 
     outer_graph = networkx.DiGraph(
-        (e.sender[0], e.receiver[0]) for e in (*boundary.outside, *boundary.outgoing)
+        (edge.sender[0], edge.receiver[0])
+        for edge in (*boundary.outer_edges, *boundary.outgoing_edges)
     )
-    for incoming_edge in boundary.incoming:
+    for incoming_edge in boundary.incoming_edges:
         for node in nodes:
             if node in outer_graph and incoming_edge.sender[0] in networkx.descendants(
                 outer_graph, node
             ):
                 path = networkx.shortest_path(outer_graph, node, incoming_edge.sender[0])
                 cycle = " -> ".join([*path, incoming_edge.receiver[0]])
-                nodes_between = ", ".join(repr(name) for name in path[1:])
+                nodes_between = ", ".join(repr(node_id) for node_id in path[1:])
                 raise CycleError(
                     f"values leave the loop and enter it again: {cycle}",
                     graph.where,
@@ -205,14 +213,14 @@ def _resolve_condition(graph: FlatGraph, nodes: Sequence[str], while_: str | Non
     if while_ is None:
         return None
     output_ports = graph.ports("output_ports")
-    port = find_port(while_, output_ports, "the condition", graph.where)
-    if port[0] not in nodes:
+    condition_port = find_port(while_, output_ports, "the condition", graph.where)
+    if condition_port[0] not in nodes:
         raise ConditionError(
             f"the condition '{while_}' is outside of the loop: it would never change",
             graph.where,
-            f"add '{port[0]}' to the nodes that are folded",
+            f"add '{condition_port[0]}' to the nodes that are folded",
         )
-    return port
+    return condition_port
 
 
 def _resolve_counter_ports(
@@ -220,13 +228,13 @@ def _resolve_counter_ports(
 ) -> tuple[Port, ...]:
     if iteration is None:
         return ()
-    port = find_port(iteration, open_ports, "the iteration number's port", graph.where)
-    if boundary.edges_into(port):
+    counter_port = find_port(iteration, open_ports, "the iteration number's port", graph.where)
+    if boundary.edges_into(counter_port):
         raise ModelError(
             f"'{iteration}' has an edge from outside, so it cannot be the iteration number",
             graph.where,
         )
-    return (port,)
+    return (counter_port,)
 
 
 def _resolve_trip_count(
@@ -247,42 +255,46 @@ def _resolve_trip_count(
 
 def _build_model(request: _FoldRequest) -> Any:
     graph = request.graph
-    open_ports = open_input_ports(graph, request.nodes, request.boundary)
-    special_keys: dict[Port, Any] = dict.fromkeys(request.counter, ("counter",))
+    open_ports = open_input_ports(graph, request.node_ids, request.boundary)
+    special_keys: dict[Port, Any] = dict.fromkeys(request.counter_ports, ("counter",))
     special_keys |= {
-        port: ("carried", c.destinations) for c in request.carry for port in c.destinations
+        port: ("carried", carried_value.destinations)
+        for carried_value in request.carried_values
+        for port in carried_value.destinations
     }
     entrances = find_entrances(graph, open_ports, special_keys, request.boundary)
-    entrance_by_port = {port: entry for entry in entrances for port in entry.ports}
+    entrance_by_port = {port: entrance for entrance in entrances for port in entrance.ports}
     outputs = find_loop_outputs(
-        graph, request.nodes, request.boundary, request.carry, request.condition
+        graph, request.node_ids, request.boundary, request.carried_values, request.condition_port
     )
     body_content = _build_body_content(request, entrances, entrance_by_port, outputs)
-    outer_entrances = [entry for entry in entrances if entry.key != ("counter",)]
-    output_port_ids = _name_output_ports(outputs, [entry.name for entry in entrances])
-    count_port = unique_name("trip_count", [entry.name for entry in entrances])
-    node = _build_loop_node(
+    outer_entrances = [entrance for entrance in entrances if entrance.source_key != ("counter",)]
+    output_port_ids = _name_output_ports(outputs, [entrance.name for entrance in entrances])
+    trip_count_port = unique_name("trip_count", [entrance.name for entrance in entrances])
+    loop_node = _build_loop_node(
         request,
         outer_entrances,
         entrance_by_port,
         outputs,
         output_port_ids,
         body_content,
-        count_port,
+        trip_count_port,
     )
-    edges = _build_outer_edges(request, outer_entrances, output_port_ids, count_port)
+    edges = _build_outer_edges(request, outer_entrances, output_port_ids, trip_count_port)
     nodes: Content = {}
-    for name, content in graph.nodes.items():
-        if name == request.nodes[0]:
-            nodes[request.id] = node
-        elif name not in request.nodes:
-            nodes[name] = content
+    for node_id, node_content in graph.nodes.items():
+        if node_id == request.node_ids[0]:
+            nodes[request.node_id] = loop_node
+        elif node_id not in request.node_ids:
+            nodes[node_id] = node_content
     sections = {"nodes": nodes, "edges": edges}
     metadata = graph.graph.get("metadata") or {}
     if metadata.get("outputs"):
         sections["metadata"] = {
             **metadata,
-            "outputs": outputs.rename_outputs(metadata["outputs"], request.id, output_port_ids),
+            "outputs": outputs.rename_outputs(
+                metadata["outputs"], request.node_id, output_port_ids
+            ),
         }
     return graph.with_graph(**sections)
 
@@ -291,10 +303,10 @@ def _name_output_ports(outputs: LoopOutputs, entrance_names: Sequence[str]) -> d
     """Return the ids of the loop node's output ports."""
     output_port_ids: dict[Port, str] = {}
     reserved_names = [*entrance_names, _FUNCTION_ID]
-    for port in outputs.ports:
-        is_unique = sum(other[1] == port[1] for other in outputs.ports) == 1
-        base = port[1] if is_unique and port[1] not in reserved_names else "_".join(port)
-        output_port_ids[port] = unique_name(base, [*reserved_names, *output_port_ids.values()])
+    for port in outputs.output_ports:
+        is_unique = sum(other_port[1] == port[1] for other_port in outputs.output_ports) == 1
+        base_name = port[1] if is_unique and port[1] not in reserved_names else "_".join(port)
+        output_port_ids[port] = unique_name(base_name, [*reserved_names, *output_port_ids.values()])
     return output_port_ids
 
 
@@ -305,51 +317,71 @@ def _build_body_content(
     outputs: LoopOutputs,
 ) -> Content:
     graph = request.graph
-    relay = unique_name(DEFAULT_RELAY_ID, request.nodes)
-    relay_node, relay_edges = build_relay(entrances, relay)
-    relay_targets = {(e["receiver"], e["receiver_port"]) for e in relay_edges.values()}
+    relay_id = unique_name(DEFAULT_RELAY_ID, request.node_ids)
+    relay_node, relay_edges = build_relay(entrances, relay_id)
+    relay_targets = {(edge["receiver"], edge["receiver_port"]) for edge in relay_edges.values()}
     nodes = {
         **relay_node,
-        **{n: _remove_defaults(n, graph.nodes[n], relay_targets) for n in request.nodes},
+        **{
+            node_id: _remove_defaults(node_id, graph.nodes[node_id], relay_targets)
+            for node_id in request.node_ids
+        },
     }
-    names = [entry.name for entry in entrances]
-    used_ids = [*names, *(port for _, port in graph.ports("input_ports", request.nodes))]
-    used_ids += [port for _, port in graph.ports("output_ports", request.nodes)]
-    counter = (
-        entrance_by_port[request.counter[0]].name
-        if request.counter
+    entrance_names = [entrance.name for entrance in entrances]
+    used_ids = [
+        *entrance_names,
+        *(port_id for _, port_id in graph.ports("input_ports", request.node_ids)),
+    ]
+    used_ids += [port_id for _, port_id in graph.ports("output_ports", request.node_ids)]
+    counter_name = (
+        entrance_by_port[request.counter_ports[0]].name
+        if request.counter_ports
         else unique_name("iteration", used_ids)
     )
-    condition_in = unique_name("go_on", [*used_ids, counter])
-    carried_inputs = [entrance_by_port[c.destinations[0]].name for c in request.carry]
-    next_values = [
-        entrance_by_port[c.source].name if c.is_delay else outputs.inner_name(c.source)
-        for c in request.carry
+    condition_input = unique_name("go_on", [*used_ids, counter_name])
+    carried_inputs = [
+        entrance_by_port[carried_value.destinations[0]].name
+        for carried_value in request.carried_values
     ]
-    condition = condition_in if request.condition is None else outputs.inner_name(request.condition)
+    next_values = [
+        entrance_by_port[carried_value.source].name
+        if carried_value.is_delay
+        else outputs.inner_name(carried_value.source)
+        for carried_value in request.carried_values
+    ]
+    condition_name = (
+        condition_input
+        if request.condition_port is None
+        else outputs.inner_name(request.condition_port)
+    )
     metadata = {
-        "inputs": [counter, condition_in, *carried_inputs],
+        "inputs": [counter_name, condition_input, *carried_inputs],
         "outputs": [
-            condition,
+            condition_name,
             *next_values,
             *(outputs.inner_name(port) for port in outputs.last_value_ports),
         ],
     }
-    edges = {**relay_edges, **{e.id: dict(e.content) for e in request.boundary.inside}}
-    return {f"{request.id}_body": {"metadata": metadata, "nodes": nodes, "edges": edges}}
+    edges = {
+        **relay_edges,
+        **{edge.id: dict(edge.content) for edge in request.boundary.inner_edges},
+    }
+    return {f"{request.node_id}_body": {"metadata": metadata, "nodes": nodes, "edges": edges}}
 
 
 def _remove_defaults(node_id: str, node: Content, relay_targets: set[Port]) -> Content:
     """Return the node without the default values of ports that the relay feeds."""
-    if not any(name == node_id for name, _ in relay_targets):
+    if not any(relay_target_node == node_id for relay_target_node, _ in relay_targets):
         return node
-    ports = {
-        port: {k: v for k, v in (content or {}).items() if k != "default_value"}
-        if (node_id, port) in relay_targets
-        else content
-        for port, content in node["input_ports"].items()
+    input_ports = {
+        port_id: {
+            key: field for key, field in (port_content or {}).items() if key != "default_value"
+        }
+        if (node_id, port_id) in relay_targets
+        else port_content
+        for port_id, port_content in node["input_ports"].items()
     }
-    return {**node, "input_ports": ports}
+    return {**node, "input_ports": input_ports}
 
 
 def _build_loop_node(
@@ -358,44 +390,52 @@ def _build_loop_node(
     entrance_by_port: Mapping[Port, Entrance],
     outputs: LoopOutputs,
     output_port_ids: Mapping[Port, str],
-    body: Content,
-    count_port: str,
+    body_content: Content,
+    trip_count_port: str,
 ) -> Content:
-    ports = request.graph.ports("input_ports", request.nodes)
-    inputs = {entry.name: ports[entry.ports[0]] for entry in outer_entrances}
+    input_ports = request.graph.ports("input_ports", request.node_ids)
+    inputs = {entrance.name: input_ports[entrance.ports[0]] for entrance in outer_entrances}
     args: Content = {}
     if request.trip_count is not None:
         has_trip_count_port = isinstance(request.trip_count, tuple)
-        args["M"] = count_port if has_trip_count_port else request.trip_count
-        inputs |= {count_port: {}} if has_trip_count_port else {}
-    if request.condition is not None:
+        args["M"] = trip_count_port if has_trip_count_port else request.trip_count
+        inputs |= {trip_count_port: {}} if has_trip_count_port else {}
+    if request.condition_port is not None:
         args["cond"] = True
-    args["v_initial"] = [entrance_by_port[c.destinations[0]].name for c in request.carry]
-    args["body"] = body
+    args["v_initial"] = [
+        entrance_by_port[carried_value.destinations[0]].name
+        for carried_value in request.carried_values
+    ]
+    args["body"] = body_content
     if outputs.last_value_ports:
         args["recordings"] = {
             outputs.inner_name(port): {"keep": "last"} for port in outputs.last_value_ports
         }
-    if request.mid_exit:
+    if request.exits_in_middle:
         args["exit"] = "middle"
     final_positions = {
-        port: k for k, c in reversed([*enumerate(request.carry)]) for port in [c.source]
+        port: k
+        for k, carried_value in reversed([*enumerate(request.carried_values)])
+        for port in [carried_value.source]
     }
-    positions = {
-        p: final_positions[p]
-        if p in outputs.final_ports
-        else len(request.carry) + outputs.last_value_ports.index(p)
-        for p in output_port_ids
+    result_positions = {
+        port: final_positions[port]
+        if port in outputs.final_ports
+        else len(request.carried_values) + outputs.last_value_ports.index(port)
+        for port in output_port_ids
     }
-    result_count = len(request.carry) + len(outputs.last_value_ports)
-    values = {
-        p: f"{_FUNCTION_ID}[{k}]" if result_count > 1 else _FUNCTION_ID
-        for p, k in positions.items()
+    result_count = len(request.carried_values) + len(outputs.last_value_ports)
+    expressions_by_port = {
+        port: f"{_FUNCTION_ID}[{k}]" if result_count > 1 else _FUNCTION_ID
+        for port, k in result_positions.items()
     }
     return {
         "input_ports": inputs,
         "functions": {_FUNCTION_ID: {"function": "onnx::Loop", "args": args}},
-        "output_ports": {output_port_ids[p]: {"value": value} for p, value in values.items()},
+        "output_ports": {
+            output_port_ids[port]: {"value": expression}
+            for port, expression in expressions_by_port.items()
+        },
     }
 
 
@@ -403,26 +443,26 @@ def _build_outer_edges(
     request: _FoldRequest,
     outer_entrances: Sequence[Entrance],
     output_port_ids: Mapping[Port, str],
-    count_port: str,
+    trip_count_port: str,
 ) -> Content:
     """Return the edges outside of the loop in graph order, with one edge for each value."""
     edges: Content = {}
-    for entry in outer_entrances:
-        for edge in entry.edges:
-            edges[edge.id] = edge.content_between(edge.sender, (request.id, entry.name))
-    for edge in request.boundary.outgoing:
+    for entrance in outer_entrances:
+        for edge in entrance.edges:
+            edges[edge.id] = edge.content_between(edge.sender, (request.node_id, entrance.name))
+    for edge in request.boundary.outgoing_edges:
         edges[edge.id] = edge.content_between(
-            (request.id, output_port_ids[edge.sender]), edge.receiver
+            (request.node_id, output_port_ids[edge.sender]), edge.receiver
         )
-    for edge in request.boundary.outside:
+    for edge in request.boundary.outer_edges:
         edges[edge.id] = dict(edge.content)
     ordered_edges = {edge.id: edges[edge.id] for edge in request.graph.edges if edge.id in edges}
     if isinstance(request.trip_count, tuple):
-        name = unique_name(f"{request.id}_{count_port}", ordered_edges)
-        ordered_edges[name] = {
+        edge_id = unique_name(f"{request.node_id}_{trip_count_port}", ordered_edges)
+        ordered_edges[edge_id] = {
             "sender": request.trip_count[0],
-            "receiver": request.id,
+            "receiver": request.node_id,
             "sender_port": request.trip_count[1],
-            "receiver_port": count_port,
+            "receiver_port": trip_count_port,
         }
     return ordered_edges

@@ -13,7 +13,7 @@ from mdf_loop.document.content import content_of
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import LoopError, TripCountError, UnknownNameError, UnsupportedError
-from mdf_loop.folding.flat import Content, FlatGraph, Port
+from mdf_loop.folding.flat_graph import Content, FlatGraph, Port
 from mdf_loop.importing.opening import open_document
 from mdf_loop.lower.syntax import names_in, parse_number
 from mdf_loop.name_suggestions import suggest
@@ -24,48 +24,48 @@ from mdf_loop.reading.signature import Signature, find_signature
 
 
 class UnfoldableLoop(Struct, frozen=True):
-    """Loop with `count` iterations.
+    """Loop with `iteration_count` iterations.
 
-    `own_names` are the ids of ports, parameters and functions of the loop node. `captured_names`
+    `item_ids` are the ids of ports, parameters and functions of the loop node. `captured_names`
     are the names in the node that the body may capture.
     """
 
-    node: str
-    function: str
+    node_id: str
+    function_id: str
     where: str
     document: Document
-    count: int
+    iteration_count: int
     signature: Signature
     initial_values: tuple[Any, ...]
     bindings: Mapping[str, Any]
     recordings: Mapping[str, RecordingForm]
-    content: Content
-    body: Content
-    own_names: tuple[str, ...]
+    node_content: Content
+    body_content: Content
+    item_ids: tuple[str, ...]
     captured_names: frozenset[str]
 
     @property
     def nodes(self) -> dict[str, Content]:
         """Nodes of the body."""
-        return dict(self.body.get("nodes") or {})
+        return dict(self.body_content.get("nodes") or {})
 
     @property
     def edges(self) -> dict[str, Content]:
         """Edges of the body."""
-        return dict(self.body.get("edges") or {})
+        return dict(self.body_content.get("edges") or {})
 
     @property
     def outputs(self) -> dict[str, Content]:
         """Output ports of the loop node."""
-        return dict(self.content.get("output_ports") or {})
+        return dict(self.node_content.get("output_ports") or {})
 
-    def own_content(self) -> Content:
+    def content_without_loop(self) -> Content:
         """Return the content of the loop node without the loop, its bodies and its outputs."""
         sections = {
             section: {
                 name: content
-                for name, content in (self.content.get(section) or {}).items()
-                if name in self.own_names and name != self.function
+                for name, content in (self.node_content.get(section) or {}).items()
+                if name in self.item_ids and name != self.function_id
             }
             for section in ("input_ports", "functions", "parameters")
         }
@@ -74,10 +74,10 @@ class UnfoldableLoop(Struct, frozen=True):
     def find_output(self, name: str) -> Port | None:
         """Return the output port of the body that `name` denotes, or None."""
         matches = [
-            (node, port)
-            for node, content in self.nodes.items()
+            (node_id, port)
+            for node_id, content in self.nodes.items()
             for port in content.get("output_ports") or {}
-            if name in (port, f"{node}.{port}")
+            if name in (port, f"{node_id}.{port}")
         ]
         if len(matches) > 1:
             raise unfold_error(self.where, f"the body output '{name}' could be several")
@@ -96,19 +96,22 @@ class UnfoldableLoop(Struct, frozen=True):
 
     def declares_type(self, name: str) -> bool:
         """Return True if an input port of the body states the dtype of a carried value."""
-        ports = [(n.get("input_ports") or {}).get(name) for n in self.nodes.values()]
-        return any((port or {}).get("type") for port in ports)
+        declared_ports = [(node.get("input_ports") or {}).get(name) for node in self.nodes.values()]
+        return any((port or {}).get("type") for port in declared_ports)
 
-    def names_without_port(self, node: str) -> list[str]:
+    def names_without_port(self, node_id: str) -> list[str]:
         """Return the outer names that a body node reads without an input port."""
-        content = self.nodes[node]
-        own_names = {
-            name for section in content.values() if isinstance(section, dict) for name in section
+        node_content = self.nodes[node_id]
+        local_names = {
+            name
+            for section in node_content.values()
+            if isinstance(section, dict)
+            for name in section
         }
-        names_read = {name for text in _strings_in(content) for name in names_in(text)}
+        names_read = {name for text in _strings_in(node_content) for name in names_in(text)}
         signature = self.signature
         body_inputs = {signature.iteration, signature.condition_in, *signature.enters}
-        return sorted((names_read & (self.captured_names | body_inputs)) - own_names)
+        return sorted((names_read & (self.captured_names | body_inputs)) - local_names)
 
 
 def without_unused_parts(node: Content) -> Content:
@@ -124,9 +127,9 @@ def without_unused_parts(node: Content) -> Content:
             for text in _strings_in(unvisited_contents.pop())
             for name in names_in(text)
         }
-        unvisited = (names_read & contents_by_name.keys()) - needed_names
-        needed_names |= unvisited
-        unvisited_contents += [contents_by_name[name] for name in unvisited]
+        unvisited_names = (names_read & contents_by_name.keys()) - needed_names
+        needed_names |= unvisited_names
+        unvisited_contents += [contents_by_name[name] for name in unvisited_names]
     sections = {
         section: {name: content for name, content in node[section].items() if name in needed_names}
         for section in ("input_ports", "functions", "parameters")
@@ -139,11 +142,11 @@ def _strings_in(content: Any) -> Iterator[str]:
     if isinstance(content, str):
         yield content
     elif isinstance(content, Mapping):
-        for part in content.values():
-            yield from _strings_in(part)
+        for nested_content in content.values():
+            yield from _strings_in(nested_content)
     elif isinstance(content, list | tuple):
-        for part in content:
-            yield from _strings_in(part)
+        for nested_content in content:
+            yield from _strings_in(nested_content)
 
 
 def unfold_error(where: str, reason: str) -> UnsupportedError:
@@ -158,77 +161,103 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
         LoopError: The loop does not exist, or cannot be unfolded.
     """
     document = open_document(graph.model)
-    node = next((n for n in document.graph.nodes if name in (n.id, *_loop_names(n))), None)
+    node = next(
+        (
+            candidate
+            for candidate in document.graph.nodes
+            if name in (candidate.id, *_loop_names(candidate))
+        ),
+        None,
+    )
     loops = (
         [f for f in node.functions if graph_function(f.function) == "onnx::Loop"] if node else []
     )
-    loops = [f for f in loops if node is not None and name in (node.id, f"{node.id}.{f.id}")]
+    loops = [
+        function
+        for function in loops
+        if node is not None and name in (node.id, f"{node.id}.{function.id}")
+    ]
     if node is None or not loops:
-        nodes_with_loops = [n.id for n in document.graph.nodes if _loop_names(n)]
+        nodes_with_loops = [
+            loop_node.id for loop_node in document.graph.nodes if _loop_names(loop_node)
+        ]
         raise UnknownNameError(
             f"there is no loop '{name}'",
             graph.where,
             suggest(name, nodes_with_loops) or f"there are {', '.join(nodes_with_loops) or 'none'}",
         )
     if len(loops) > 1:
-        loop_names_text = ", ".join(f"'{node.id}.{f.id}'" for f in loops)
+        loop_names_text = ", ".join(f"'{node.id}.{function.id}'" for function in loops)
         raise LoopError(f"'{name}' could be {loop_names_text}", graph.where, "write node.function")
     function = loops[0]
     where = f"{document.where}.nodes['{node.id}'].functions['{function.id}']"
-    form = parse_loop(function, node, where, document)
-    _check_supported_forms(form, node)
-    initial = order_initial_values(form)
-    signature = find_signature(form, node, len(initial))
-    count = _iteration_count(form, node, document.graph, max_iterations)
-    if count == 0 and signature.rows:
+    loop_form = parse_loop(function, node, where, document)
+    _check_supported_forms(loop_form, node)
+    initial_values = order_initial_values(loop_form)
+    signature = find_signature(loop_form, node, len(initial_values))
+    iteration_count = _iteration_count(loop_form, node, document.graph, max_iterations)
+    if iteration_count == 0 and signature.rows:
         raise unfold_error(where, "without iterations, the shape of what it records is not known")
-    _check_condition_is_constant(form, signature, node, document.graph)
-    bodies = parameters_with_bodies(function, node)
+    _check_condition_is_constant(loop_form, signature, node, document.graph)
+    body_parameter_ids = parameters_with_bodies(function, node)
     node_parts = (*node.input_ports, *node.parameters, *node.functions)
-    own_ids = tuple(x.id for x in node_parts if x.id not in bodies)
-    captured_names = [] if form.owned.strict else [name for name in own_ids if name != function.id]
+    item_ids = tuple(part.id for part in node_parts if part.id not in body_parameter_ids)
+    captured_names = (
+        [] if loop_form.owned.strict else [name for name in item_ids if name != function.id]
+    )
     return UnfoldableLoop(
-        node=node.id,
-        function=function.id,
+        node_id=node.id,
+        function_id=function.id,
         where=where,
         document=document,
-        count=count,
+        iteration_count=iteration_count,
         signature=signature,
-        initial_values=initial,
-        bindings=form.bindings,
-        recordings=form.recordings,
-        content=graph.nodes[node.id],
-        body=_body_content(form),
-        own_names=own_ids,
-        captured_names=frozenset((*captured_names, *form.bindings)),
+        initial_values=initial_values,
+        bindings=loop_form.bindings,
+        recordings=loop_form.recordings,
+        node_content=graph.nodes[node.id],
+        body_content=_body_content(loop_form),
+        item_ids=item_ids,
+        captured_names=frozenset((*captured_names, *loop_form.bindings)),
     )
 
 
 def _loop_names(node: Any) -> list[str]:
     return [
-        f"{node.id}.{f.id}" for f in node.functions if graph_function(f.function) == "onnx::Loop"
+        f"{node.id}.{function.id}"
+        for function in node.functions
+        if graph_function(function.function) == "onnx::Loop"
     ]
 
 
-def _body_content(form: LoopForm) -> Content:
-    (model,) = content_of(open_document(form.body)).values()
-    graph_content: Content = model["graphs"][form.body.id]
+def _body_content(loop_form: LoopForm) -> Content:
+    (model,) = content_of(open_document(loop_form.body)).values()
+    graph_content: Content = model["graphs"][loop_form.body.id]
     return graph_content
 
 
-def _check_supported_forms(form: LoopForm, node: Any) -> None:
-    fixed_length_recordings = [r.name for r in form.recordings.values() if r.length is not None]
-    stateful_parameters = [p.id for p in node.parameters if is_stateful(p)]
+def _check_supported_forms(loop_form: LoopForm, node: Any) -> None:
+    fixed_length_recordings = [
+        recording.name
+        for recording in loop_form.recordings.values()
+        if recording.length is not None
+    ]
+    stateful_parameters = [parameter.id for parameter in node.parameters if is_stateful(parameter)]
     ports_with_defaults = {
-        (n.id, p.id) for n in form.body.nodes for p in n.input_ports if p.default_value is not None
+        (node.id, port.id)
+        for node in loop_form.body.nodes
+        for port in node.input_ports
+        if port.default_value is not None
     }
     edges_to_defaults = [
-        e for e in form.body.edges if (e.receiver, e.receiver_port) in ports_with_defaults
+        edge
+        for edge in loop_form.body.edges
+        if (edge.receiver, edge.receiver_port) in ports_with_defaults
     ]
     reasons = (
-        (form.slices, "it has slices"),
-        (form.delays, "it has delays"),
-        (form.mid_exit, "its condition is tested in the middle of the body"),
+        (loop_form.slices, "it has slices"),
+        (loop_form.delays, "it has delays"),
+        (loop_form.mid_exit, "its condition is tested in the middle of the body"),
         (
             fixed_length_recordings,
             f"the recording '{fixed_length_recordings[0] if fixed_length_recordings else ''}' has a fixed length",
@@ -237,12 +266,12 @@ def _check_supported_forms(form: LoopForm, node: Any) -> None:
             stateful_parameters,
             f"its node keeps a state ('{stateful_parameters[0] if stateful_parameters else ''}')",
         ),
-        (form.body.conditions, "its body has conditions of a scheduler"),
+        (loop_form.body.conditions, "its body has conditions of a scheduler"),
         (edges_to_defaults, "an edge of its body leads to a port with a default_value"),
     )
     for is_present, reason in reasons:
         if is_present:
-            raise unfold_error(form.where, reason)
+            raise unfold_error(loop_form.where, reason)
 
 
 def _constant_value(value: Any, node: Any, graph: Any) -> Any:
@@ -256,54 +285,69 @@ def _constant_value(value: Any, node: Any, graph: Any) -> Any:
     name, literal_number = value.strip(), parse_number(value)
     if literal_number is not None or name in ("True", "False"):
         return literal_number if literal_number is not None else name == "True"
-    parameter = next((p for p in node.parameters if p.id == name), None)
+    parameter = next((parameter for parameter in node.parameters if parameter.id == name), None)
     if parameter is not None:
         is_fixed = not (parameter.function or parameter.conditions or is_stateful(parameter))
         return _constant_value(parameter.value, node, graph) if is_fixed else None
-    incoming_edges = [e for e in graph.edges if (e.receiver, e.receiver_port) == (node.id, name)]
+    incoming_edges = [
+        edge for edge in graph.edges if (edge.receiver, edge.receiver_port) == (node.id, name)
+    ]
     if len(incoming_edges) != 1 or incoming_edges[0].parameters:
         return None
-    sender = next(n for n in graph.nodes if n.id == incoming_edges[0].sender)
-    port = next((p for p in sender.output_ports if p.id == incoming_edges[0].sender_port), None)
+    sender = next(node for node in graph.nodes if node.id == incoming_edges[0].sender)
+    port = next(
+        (port for port in sender.output_ports if port.id == incoming_edges[0].sender_port), None
+    )
     return None if port is None else _constant_value(port.value, sender, graph)
 
 
-def _iteration_count(form: LoopForm, node: Any, graph: Any, max_iterations: int) -> int:
-    number = _constant_value(form.trip_count, node, graph)
-    if number is None or number == -1:
+def _iteration_count(loop_form: LoopForm, node: Any, graph: Any, max_iterations: int) -> int:
+    trip_count = _constant_value(loop_form.trip_count, node, graph)
+    if trip_count is None or trip_count == -1:
         trip_count_problem = (
-            "no trip count" if form.trip_count is None or number == -1 else "a variable one"
+            "no trip count"
+            if loop_form.trip_count is None or trip_count == -1
+            else "a variable one"
         )
         raise TripCountError(
-            f"the loop '{form.name}' has {trip_count_problem}: only a constant number of iterations can be "
+            f"the loop '{loop_form.name}' has {trip_count_problem}: only a constant number of iterations can be "
             "unfolded",
-            form.where,
+            loop_form.where,
             "give M a number",
         )
-    if isinstance(number, str) or number != int(number):
-        raise TripCountError(f"the trip count of '{form.name}' is {number!r}", form.where)
-    if number > max_iterations:
+    if isinstance(trip_count, str) or trip_count != int(trip_count):
         raise TripCountError(
-            f"the loop '{form.name}' has {int(number)} iterations, unfold allows {max_iterations}",
-            form.where,
+            f"the trip count of '{loop_form.name}' is {trip_count!r}", loop_form.where
+        )
+    if trip_count > max_iterations:
+        raise TripCountError(
+            f"the loop '{loop_form.name}' has {int(trip_count)} iterations, unfold allows {max_iterations}",
+            loop_form.where,
             "leave it a loop, or give most=...",
         )
-    return max(int(number), 0)
+    return max(int(trip_count), 0)
 
 
 def _check_condition_is_constant(
-    form: LoopForm, signature: Signature, node: Any, graph: Any
+    loop_form: LoopForm, signature: Signature, node: Any, graph: Any
 ) -> None:
     """Raise TripCountError if the condition of the loop may become false."""
-    if form.condition is None:
+    if loop_form.condition is None:
         return
     condition_name = signature.condition_out
-    values = [p.value for n in form.body.nodes for p in n.output_ports if p.id == condition_name]
-    is_unchanged = not condition_name or (condition_name == signature.condition_in and not values)
-    is_always_true = is_unchanged or [str(value) for value in values] == ["True"]
-    if _constant_value(form.condition, node, graph) is not True or not is_always_true:
+    condition_values = [
+        port.value
+        for body_node in loop_form.body.nodes
+        for port in body_node.output_ports
+        if port.id == condition_name
+    ]
+    is_unchanged = not condition_name or (
+        condition_name == signature.condition_in and not condition_values
+    )
+    is_always_true = is_unchanged or [str(value) for value in condition_values] == ["True"]
+    if _constant_value(loop_form.condition, node, graph) is not True or not is_always_true:
         raise TripCountError(
-            f"the loop '{form.name}' has a condition: how often it runs is known only then",
-            form.where,
+            f"the loop '{loop_form.name}' has a condition: how often it runs is known only then",
+            loop_form.where,
             "leave the condition out, if it does not decide",
         )

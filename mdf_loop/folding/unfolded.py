@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from mdf_loop.arguments import text
 from mdf_loop.errors import ModelError, UnsupportedError
-from mdf_loop.folding.flat import Content, FlatGraph, Port, open_flat_graph, unique_name
+from mdf_loop.folding.flat_graph import Content, FlatGraph, Port, open_flat_graph, unique_name
 from mdf_loop.folding.loops import (
     UnfoldableLoop,
     find_unfoldable_loop,
@@ -59,7 +59,7 @@ class _Iteration(Struct, frozen=True):
     """Unfolded iteration: its number, and the source port of each carried value, by name."""
 
     number: int
-    sources: Mapping[str, Port]
+    source_ports: Mapping[str, Port]
 
 
 class _Unfolder:
@@ -69,13 +69,15 @@ class _Unfolder:
         self.graph = graph
         self.loop = loop
         used_ids = [*graph.nodes]
-        self.entry_id = unique_name(f"{loop.node}_in", used_ids)
+        self.entry_id = unique_name(f"{loop.node_id}_in", used_ids)
         used_ids.append(self.entry_id)
-        self.copies: dict[tuple[str, int], str] = {}
-        for number in range(1, loop.count + 1):
-            for name in loop.nodes:
-                self.copies[name, number] = unique_name(f"{name}_{number}", used_ids)
-                used_ids.append(self.copies[name, number])
+        self.copy_ids: dict[tuple[str, int], str] = {}
+        for iteration_number in range(1, loop.iteration_count + 1):
+            for node_id in loop.nodes:
+                self.copy_ids[node_id, iteration_number] = unique_name(
+                    f"{node_id}_{iteration_number}", used_ids
+                )
+                used_ids.append(self.copy_ids[node_id, iteration_number])
         self.nodes: Content = {}
         self.edges: Content = {}
         self.entry_outputs: Content = {}  # values of the entry node's output ports
@@ -87,39 +89,46 @@ class _Unfolder:
         loop = self.loop
         carried_ports = [self._initial_port(k) for k in range(len(loop.signature.enters))]
         recorded_ports: list[list[Port]] = [[] for _ in loop.signature.rows]
-        for number in range(1, loop.count + 1):
+        for iteration_number in range(1, loop.iteration_count + 1):
             iteration = _Iteration(
-                number, dict(zip(loop.signature.enters, carried_ports, strict=True))
+                iteration_number, dict(zip(loop.signature.enters, carried_ports, strict=True))
             )
             self._copy_body(iteration)
             carried_ports = [self._output_port(name, iteration) for name in loop.signature.leaves]
-            for row, name in zip(recorded_ports, loop.signature.rows, strict=True):
-                row.append(self._output_port(name, iteration))
-        collector = self._build_collector(carried_ports, recorded_ports)
-        return self._build_unfolded_model(collector)
+            for recording_ports, recording_name in zip(
+                recorded_ports, loop.signature.rows, strict=True
+            ):
+                recording_ports.append(self._output_port(recording_name, iteration))
+        collector_node = self._build_collector(carried_ports, recorded_ports)
+        return self._build_unfolded_model(collector_node)
 
     # --- inputs of the body -------------------------------------------------------------------------
 
     def _initial_port(self, k: int) -> Port:
         """Return the port of an initial value, typed so that later operations keep its dtype."""
-        name = self.loop.signature.enters[k]
-        port = unique_name(f"{name}_0", [*self.loop.own_names, *self.entry_outputs])
-        value = self.loop.initial_values[k]
-        if self.loop.declares_type(name):
-            self.entry_outputs[port] = value
+        input_name = self.loop.signature.enters[k]
+        port_id = unique_name(f"{input_name}_0", [*self.loop.item_ids, *self.entry_outputs])
+        initial_value = self.loop.initial_values[k]
+        if self.loop.declares_type(input_name):
+            self.entry_outputs[port_id] = initial_value
         else:
-            function_id = unique_name(f"initial_{name}", [*self.loop.own_names, *self.functions])
-            self.functions[function_id] = {"function": "onnx::Identity", "args": {"input": value}}
-            self.entry_outputs[port] = function_id
-        return self.entry_id, port
+            function_id = unique_name(
+                f"initial_{input_name}", [*self.loop.item_ids, *self.functions]
+            )
+            self.functions[function_id] = {
+                "function": "onnx::Identity",
+                "args": {"input": initial_value},
+            }
+            self.entry_outputs[port_id] = function_id
+        return self.entry_id, port_id
 
-    def _number_port(self, number: int) -> Port:
-        return self._typed_port(f"iteration_{number}", number, "int64")
+    def _iteration_number_port(self, iteration_number: int) -> Port:
+        return self._typed_port(f"iteration_{iteration_number}", iteration_number, "int64")
 
     def _typed_port(self, name: str, value: Any, dtype: str) -> Port:
         """Return the output port of the entry node for a constant of dtype `dtype`."""
         if name not in self.entry_outputs:
-            parameter_id = unique_name(f"{name}_value", self.loop.own_names)
+            parameter_id = unique_name(f"{name}_value", self.loop.item_ids)
             self.parameters[parameter_id] = {"value": value, "metadata": {"dtype": dtype}}
             self.entry_outputs[name] = parameter_id
         return self.entry_id, name
@@ -132,22 +141,30 @@ class _Unfolder:
 
     def _copy_body(self, iteration: _Iteration) -> None:
         iteration_number = iteration.number
-        fed_ports = {(e["receiver"], e["receiver_port"]) for e in self.loop.edges.values()}
-        for name, content in self.loop.nodes.items():
-            copy_id = self.copies[name, iteration_number]
-            ports = dict(content.get("input_ports") or {})
-            for name_read in self.loop.names_without_port(name):
-                ports[name_read] = {}
-            for port in ports:
-                source = None if (name, port) in fed_ports else self._source_port(port, iteration)
-                if source is not None:
-                    port_content = ports[port] or {}
-                    ports[port] = {k: v for k, v in port_content.items() if k != "default_value"}
-                    self._add_edge(source, (copy_id, port))
-            self.nodes[copy_id] = {**content, "input_ports": ports} if ports else content
+        fed_ports = {(edge["receiver"], edge["receiver_port"]) for edge in self.loop.edges.values()}
+        for node_id, node_content in self.loop.nodes.items():
+            copy_id = self.copy_ids[node_id, iteration_number]
+            input_ports = dict(node_content.get("input_ports") or {})
+            for name_read in self.loop.names_without_port(node_id):
+                input_ports[name_read] = {}
+            for port_id in input_ports:
+                source_port = (
+                    None
+                    if (node_id, port_id) in fed_ports
+                    else self._source_port(port_id, iteration)
+                )
+                if source_port is not None:
+                    port_content = input_ports[port_id] or {}
+                    input_ports[port_id] = {
+                        key: field for key, field in port_content.items() if key != "default_value"
+                    }
+                    self._add_edge(source_port, (copy_id, port_id))
+            self.nodes[copy_id] = (
+                {**node_content, "input_ports": input_ports} if input_ports else node_content
+            )
         for edge_id, edge in self.loop.edges.items():
             edge_ends = {
-                end: self.copies[edge[end], iteration_number] for end in ("sender", "receiver")
+                end: self.copy_ids[edge[end], iteration_number] for end in ("sender", "receiver")
             }
             used_ids = [*self.edges, *(edge.id for edge in self.graph.edges)]
             self.edges[unique_name(f"{edge_id}_{iteration_number}", used_ids)] = {
@@ -156,10 +173,10 @@ class _Unfolder:
             }
 
     def _source_port(self, name: str, iteration: _Iteration) -> Port | None:
-        if name in iteration.sources:
-            return iteration.sources[name]
+        if name in iteration.source_ports:
+            return iteration.source_ports[name]
         if name == self.loop.signature.iteration:
-            return self._number_port(iteration.number - 1)
+            return self._iteration_number_port(iteration.number - 1)
         if name == self.loop.signature.condition_in:
             return self._typed_port("go_on", True, "bool")
         return self._captured_port(name) if name in self.loop.captured_names else None
@@ -168,11 +185,11 @@ class _Unfolder:
         """Return the port that computes an output of the body in one iteration."""
         port = self.loop.find_output(name)
         if port is not None:
-            return self.copies[port[0], iteration.number], port[1]
-        source = self._source_port(name, iteration)
-        if source is None:
+            return self.copy_ids[port[0], iteration.number], port[1]
+        source_port = self._source_port(name, iteration)
+        if source_port is None:
             raise ModelError(f"the body has no output '{name}'", self.loop.where)
-        return source
+        return source_port
 
     def _add_edge(self, source: Port, target: Port) -> None:
         used_ids = [*self.edges, *(edge.id for edge in self.graph.edges)]
@@ -185,78 +202,96 @@ class _Unfolder:
 
     # --- outputs of the loop ------------------------------------------------------------------------
 
-    def _build_collector(self, values: Sequence[Port], rows: Sequence[Sequence[Port]]) -> Content:
+    def _build_collector(
+        self, carried_ports: Sequence[Port], recorded_ports: Sequence[Sequence[Port]]
+    ) -> Content:
         """Return the node that collects the loop's outputs."""
         loop = self.loop
-        ports: Content = {}
+        input_ports: Content = {}
         result_names: list[str] = []
-        for name, source in zip(loop.signature.leaves, values, strict=True):
-            result_names.append(self._add_input(ports, f"last_{name}", source))
-        for name, sources in zip(loop.signature.rows, rows, strict=True):
-            if loop.keeps_last(name):
-                result_names.append(self._add_input(ports, f"last_{name}", sources[-1]))
+        for output_name, source_port in zip(loop.signature.leaves, carried_ports, strict=True):
+            result_names.append(self._add_input(input_ports, f"last_{output_name}", source_port))
+        for output_name, row_ports in zip(loop.signature.rows, recorded_ports, strict=True):
+            if loop.keeps_last(output_name):
+                result_names.append(
+                    self._add_input(input_ports, f"last_{output_name}", row_ports[-1])
+                )
                 continue
-            rows_read = [self._add_input(ports, f"{name}_{k}", s) for k, s in enumerate(sources, 1)]
-            result_names.append(loop.stack_expression(name, rows_read))
+            rows_read = [
+                self._add_input(input_ports, f"{output_name}_{k}", row_port)
+                for k, row_port in enumerate(row_ports, 1)
+            ]
+            result_names.append(loop.stack_expression(output_name, rows_read))
         output_ports = {
-            port: {**content, "value": self._with_result_names(content.get("value"), result_names)}
-            for port, content in loop.outputs.items()
+            port_id: {
+                **content,
+                "value": self._with_result_names(content.get("value"), result_names),
+            }
+            for port_id, content in loop.outputs.items()
         }
-        own_content = loop.own_content()
-        inputs = {**own_content["input_ports"], **ports}
+        node_content = loop.content_without_loop()
+        all_input_ports = {**node_content["input_ports"], **input_ports}
         return without_unused_parts(
-            {**own_content, "input_ports": inputs, "output_ports": output_ports}
+            {**node_content, "input_ports": all_input_ports, "output_ports": output_ports}
         )
 
-    def _add_input(self, ports: Content, base: str, source: Port) -> str:
-        identifier = "".join(c if c.isalnum() else "_" for c in base)
-        name = unique_name(identifier, [*self.loop.own_names, *self.loop.outputs, *ports])
-        ports[name] = {}
-        self._add_edge(source, (self.loop.node, name))
+    def _add_input(self, input_ports: Content, base_name: str, source: Port) -> str:
+        identifier = "".join(character if character.isalnum() else "_" for character in base_name)
+        name = unique_name(identifier, [*self.loop.item_ids, *self.loop.outputs, *input_ports])
+        input_ports[name] = {}
+        self._add_edge(source, (self.loop.node_id, name))
         return name
 
     def _with_result_names(self, value: Any, result_names: Sequence[str]) -> Any:
         """Return an output expression with new names for the results of the loop."""
-        function = self.loop.function
-        if not isinstance(value, str) or function not in {n.split(".")[0] for n in names_in(value)}:
+        function_id = self.loop.function_id
+        if not isinstance(value, str) or function_id not in {
+            name.split(".")[0] for name in names_in(value)
+        }:
             return value
-        renamed_tree = _ResultNames(function, result_names, self.loop).visit(parse(value))
+        renamed_tree = _ResultNames(function_id, result_names, self.loop).visit(parse(value))
         return ast.unparse(ast.fix_missing_locations(renamed_tree))
 
-    def _build_unfolded_model(self, collector: Content) -> Any:
+    def _build_unfolded_model(self, collector_node: Content) -> Any:
         graph, loop = self.graph, self.loop
-        own_content = loop.own_content()
+        node_content = loop.content_without_loop()
         entry_node = without_unused_parts(
             {
-                **own_content,
-                "functions": {**own_content.get("functions", {}), **self.functions},
-                "parameters": {**own_content.get("parameters", {}), **self.parameters},
+                **node_content,
+                "functions": {**node_content.get("functions", {}), **self.functions},
+                "parameters": {**node_content.get("parameters", {}), **self.parameters},
                 "output_ports": {
                     name: {"value": value} for name, value in self.entry_outputs.items()
                 },
             }
         )
         nodes: Content = {}
-        for name, content in graph.nodes.items():
-            if name == loop.node:
-                nodes |= {self.entry_id: entry_node, **self.nodes, name: collector}
+        for node_id, node_content in graph.nodes.items():
+            if node_id == loop.node_id:
+                nodes |= {self.entry_id: entry_node, **self.nodes, node_id: collector_node}
             else:
-                nodes[name] = content
+                nodes[node_id] = node_content
         edges: Content = {}
         for edge in graph.edges:
-            if edge.receiver[0] != loop.node or edge.receiver[1] in collector["input_ports"]:
+            if (
+                edge.receiver[0] != loop.node_id
+                or edge.receiver[1] in collector_node["input_ports"]
+            ):
                 edges[edge.id] = dict(edge.content)
-            if edge.receiver[0] == loop.node and edge.receiver[1] in entry_node["input_ports"]:
-                name = edge.id
-                if name in edges:
-                    name = unique_name(f"{edge.id}_in", [*edges, *self.edges])
-                edges[name] = edge.content_between(edge.sender, (self.entry_id, edge.receiver[1]))
+            if edge.receiver[0] == loop.node_id and edge.receiver[1] in entry_node["input_ports"]:
+                edge_id = edge.id
+                if edge_id in edges:
+                    edge_id = unique_name(f"{edge.id}_in", [*edges, *self.edges])
+                edges[edge_id] = edge.content_between(
+                    edge.sender, (self.entry_id, edge.receiver[1])
+                )
         metadata = {**(graph.graph.get("metadata") or {})}
         metadata.setdefault("outputs", list(output_names(self.loop.document)))
         edges |= {
-            name: edge
-            for name, edge in self.edges.items()
-            if edge["receiver"] != loop.node or edge["receiver_port"] in collector["input_ports"]
+            edge_id: edge
+            for edge_id, edge in self.edges.items()
+            if edge["receiver"] != loop.node_id
+            or edge["receiver_port"] in collector_node["input_ports"]
         }
         sections = {"nodes": nodes, "edges": edges, "metadata": metadata}
         return graph.with_graph(**sections)
@@ -288,7 +323,7 @@ class _ResultNames(ast.NodeTransformer):
             return self.generic_visit(node)
         if node.attr != "iterations":
             raise unfold_error(self.loop.where, f"an output reads '{self.function}.{node.attr}'")
-        return ast.Constant(self.loop.count)
+        return ast.Constant(self.loop.iteration_count)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """Replace `f`, the name of a loop with one result, by the name of the result."""

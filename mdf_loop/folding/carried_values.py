@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from mdf_loop.errors import ModelError, ScopeError, UnknownNameError
-from mdf_loop.folding.flat import Content, FlatGraph, Port, find_port
+from mdf_loop.folding.flat_graph import Content, FlatGraph, Port, find_port
 from mdf_loop.name_suggestions import suggest
 
 
@@ -34,14 +34,14 @@ def resolve_carry(
     Raises:
         LoopError: A source or a destination is unknown, or a destination has two sources.
     """
-    pairs = [
+    name_pairs = [
         (source, destination)
         for source, destinations in carry.items()
         for destination in ([destinations] if isinstance(destinations, str) else destinations)
     ]
-    entries: list[Carry] = []
+    carried_values: list[Carry] = []
     source_by_port: dict[Port, str] = {}
-    for source, destination in pairs:
+    for source, destination in name_pairs:
         destinations = _destination_ports(graph, nodes, destination, open_ports)
         for port in destinations:
             if port in source_by_port:
@@ -51,8 +51,10 @@ def resolve_carry(
                     "a value has one source",
                 )
             source_by_port[port] = source
-        entries.append(Carry(*_resolve_source(graph, nodes, source, destinations, open_ports)))
-    return tuple(entries)
+        carried_values.append(
+            Carry(*_resolve_source(graph, nodes, source, destinations, open_ports))
+        )
+    return tuple(carried_values)
 
 
 def _destination_ports(
@@ -63,16 +65,16 @@ def _destination_ports(
     A name `node.port` denotes one port. A port id denotes all input ports with this id.
     """
     input_ports = graph.ports("input_ports", nodes)
-    destinations = tuple(p for p in input_ports if name == ".".join(p)) or tuple(
-        p for p in open_ports if name == p[1]
+    destinations = tuple(port for port in input_ports if name == ".".join(port)) or tuple(
+        port for port in open_ports if name == port[1]
     )
-    destinations = destinations or tuple(p for p in input_ports if name == p[1])
+    destinations = destinations or tuple(port for port in input_ports if name == port[1])
     if not destinations:
-        names = [".".join(port) for port in open_ports]
+        port_names = [".".join(port) for port in open_ports]
         raise UnknownNameError(
             f"the carried value's destination '{name}' is no input of the folded nodes",
             graph.where,
-            suggest(name, names) or f"there are {', '.join(names) or 'none'}",
+            suggest(name, port_names) or f"there are {', '.join(port_names) or 'none'}",
         )
     for port in destinations:
         if port not in open_ports:
@@ -89,16 +91,16 @@ def _resolve_source(
     graph: FlatGraph,
     nodes: Sequence[str],
     name: str,
-    to: tuple[Port, ...],
+    destinations: tuple[Port, ...],
     open_ports: Mapping[Port, Content],
 ) -> tuple[Port, tuple[Port, ...], bool]:
     """Return the source port, the destination ports, and True if the source is an input port."""
     output_ports = graph.ports("output_ports", nodes)
     if any(name in (port[1], ".".join(port)) for port in output_ports):
-        return find_port(name, output_ports, "the carried value", graph.where), to, False
+        return find_port(name, output_ports, "the carried value", graph.where), destinations, False
     if any(name in (port[1], ".".join(port)) for port in open_ports):
-        inputs = [port for port in open_ports if name in (port[1], ".".join(port))]
-        return inputs[0], to, True
+        matching_inputs = [port for port in open_ports if name in (port[1], ".".join(port))]
+        return matching_inputs[0], destinations, True
     outside_ports = [port for port in graph.ports("output_ports") if name == ".".join(port)]
     if outside_ports:
         raise ScopeError(
@@ -106,4 +108,4 @@ def _resolve_source(
             graph.where,
             f"add '{outside_ports[0][0]}' to the nodes that are folded",
         )
-    return find_port(name, output_ports, "the carried value", graph.where), to, False
+    return find_port(name, output_ports, "the carried value", graph.where), destinations, False

@@ -29,13 +29,13 @@ class Edge(Struct, frozen=True):
 
     def content_between(self, sender: Port, receiver: Port) -> Content:
         """Return the content of the edge, with `sender` and `receiver` as its new ends."""
-        ends = {
+        new_ends = {
             "sender": sender[0],
             "receiver": receiver[0],
             "sender_port": sender[1],
             "receiver_port": receiver[1],
         }
-        return {**self.content, **ends}
+        return {**self.content, **new_ends}
 
 
 class FlatGraph(Struct, frozen=True):
@@ -74,16 +74,16 @@ class FlatGraph(Struct, frozen=True):
         """Return the `input_ports` or `output_ports` of the named nodes (None means all nodes)."""
         node_ids = self.nodes if nodes is None else nodes
         return {
-            (node, port): content or {}
-            for node in node_ids
-            for port, content in (self.nodes[node].get(section) or {}).items()
+            (node_id, port_id): content or {}
+            for node_id in node_ids
+            for port_id, content in (self.nodes[node_id].get(section) or {}).items()
         }
 
     def with_graph(self, **sections: Any) -> Any:
         """Return the model with some sections of the graph replaced."""
-        ((name, model),) = self.model.items()
+        ((model_name, model),) = self.model.items()
         graphs = {**model["graphs"], self.graph_id: {**self.graph, **sections}}
-        return model_of({name: {**model, "graphs": graphs}})
+        return model_of({model_name: {**model, "graphs": graphs}})
 
 
 def open_flat_graph(source: Source) -> FlatGraph:
@@ -92,24 +92,24 @@ def open_flat_graph(source: Source) -> FlatGraph:
     return FlatGraph(content_of(document), document.graph.id, document.where)
 
 
-def find_port(name: str, known: Iterable[Port], description: str, where: str) -> Port:
+def find_port(name: str, known_ports: Iterable[Port], description: str, where: str) -> Port:
     """Return the port that `name` denotes, written as `node.port` or as a port id.
 
     Raises:
         UnknownNameError: No port has this name.
         ScopeError: Several ports have this name.
     """
-    matches = [port for port in known if name in (port[1], ".".join(port))]
+    matches = [port for port in known_ports if name in (port[1], ".".join(port))]
     exact_matches = [port for port in matches if name == ".".join(port)]
     if len(exact_matches or matches) > 1:
         candidates = ", ".join(repr(".".join(port)) for port in matches)
         raise ScopeError(f"{description} '{name}' could be {candidates}", where, "write node.port")
     if not matches:
-        names = [".".join(port) for port in known]
+        port_names = [".".join(port) for port in known_ports]
         raise UnknownNameError(
             f"{description} '{name}' is not there",
             where,
-            suggest(name, names) or _names_text(names),
+            suggest(name, port_names) or _names_text(port_names),
         )
     return (exact_matches or matches)[0]
 

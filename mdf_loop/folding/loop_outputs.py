@@ -7,43 +7,45 @@ from typing import Any
 
 from msgspec import Struct
 
-from mdf_loop.folding.carried import Carry
-from mdf_loop.folding.entering import Boundary
-from mdf_loop.folding.flat import FlatGraph, Port
+from mdf_loop.folding.carried_values import Carry
+from mdf_loop.folding.entrances import Boundary
+from mdf_loop.folding.flat_graph import FlatGraph, Port
 
 
 class LoopOutputs(Struct, frozen=True):
     """Outputs of the loop node that replaces the folded nodes.
 
-    `ports` are the ports whose values are outputs. `final_ports` are the ports of final carried values.
+    `output_ports` are the ports whose values are outputs. `final_ports` are the ports of final carried values.
     `body_ports` are all output ports of the folded nodes.
     """
 
-    ports: tuple[Port, ...]
+    output_ports: tuple[Port, ...]
     final_ports: frozenset[Port]
     body_ports: tuple[Port, ...]
 
     @property
     def last_value_ports(self) -> tuple[Port, ...]:
         """Ports whose value in the last iteration is an output of the loop."""
-        return tuple(port for port in self.ports if port not in self.final_ports)
+        return tuple(port for port in self.output_ports if port not in self.final_ports)
 
     def inner_name(self, port: Port) -> str:
         """Return the name of an output in the body: the port id if unique, else `node.port`."""
-        is_unique = sum(other[1] == port[1] for other in self.body_ports) == 1
+        is_unique = sum(other_port[1] == port[1] for other_port in self.body_ports) == 1
         return port[1] if is_unique else ".".join(port)
 
     def rename_outputs(self, outputs: Any, node: str, output_port_ids: Mapping[Port, str]) -> Any:
         """Return `metadata.outputs` with ports of folded nodes replaced by ports of the loop node."""
-        names = {".".join(port): f"{node}.{name}" for port, name in output_port_ids.items()}
-        names |= {
+        new_names = {".".join(port): f"{node}.{name}" for port, name in output_port_ids.items()}
+        new_names |= {
             port[1]: f"{node}.{name}"
             for port, name in output_port_ids.items()
             if self._has_unique_id(port)
         }
         if isinstance(outputs, Mapping):
-            return {label: names.get(name, name) for label, name in outputs.items()}
-        return [names.get(name, name) for name in outputs]
+            return {
+                output_label: new_names.get(name, name) for output_label, name in outputs.items()
+            }
+        return [new_names.get(name, name) for name in outputs]
 
     def _has_unique_id(self, port: Port) -> bool:
         return self.inner_name(port) == port[1]
@@ -53,23 +55,27 @@ def find_loop_outputs(
     graph: FlatGraph,
     nodes: Sequence[str],
     boundary: Boundary,
-    carry: Sequence[Carry],
+    carried_values: Sequence[Carry],
     condition: Port | None,
 ) -> LoopOutputs:
     """Return the outputs of the folded nodes that other nodes read, or that are outputs of the graph."""
     body_ports = tuple(graph.ports("output_ports", nodes))
-    ports_read_outside = {edge.sender for edge in boundary.outgoing}
+    ports_read_outside = {edge.sender for edge in boundary.outgoing_edges}
     declared_outputs = (graph.graph.get("metadata") or {}).get("outputs")
     if declared_outputs:
-        names = list(
+        declared_names = list(
             declared_outputs.values() if isinstance(declared_outputs, Mapping) else declared_outputs
         )
         selected_ports = {
-            p for p in body_ports if ".".join(p) in names or p[1] in names
+            port
+            for port in body_ports
+            if ".".join(port) in declared_names or port[1] in declared_names
         } | ports_read_outside
     else:
         senders = {edge.sender for edge in graph.edges} | ({condition} if condition else set())
         selected_ports = {port for port in body_ports if port not in senders} | ports_read_outside
-    final_ports = frozenset(c.source for c in carry if not c.is_delay)
-    ports = tuple(port for port in body_ports if port in selected_ports)
-    return LoopOutputs(ports, final_ports & set(ports), body_ports)
+    final_ports = frozenset(
+        carried_value.source for carried_value in carried_values if not carried_value.is_delay
+    )
+    output_ports = tuple(port for port in body_ports if port in selected_ports)
+    return LoopOutputs(output_ports, final_ports & set(output_ports), body_ports)

@@ -1,0 +1,195 @@
+"""Values that enter the body of a folded loop, and the names of these values.
+
+An input port of a body without an edge is bound by its id. If two ports with the same id must
+receive different values, one of the two ports gets an edge from a relay node, which only forwards
+values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from mdf_loop.errors import ScopeError, UnsupportedError
+from mdf_loop.folding.flat_graph import Content, Edge, FlatGraph, Port, unique_name
+
+DEFAULT_RELAY_ID = "entering"
+"""Default id of the relay node."""
+
+
+class Entrance(Struct, frozen=True):
+    """Value that enters the body, with the ports that receive the value, and the edges from outside.
+
+    Input ports with the same `source_key` receive the same value. The key identifies the source of the value,
+    a carried value, or the iteration number.
+    """
+
+    source_key: Any
+    ports: tuple[Port, ...]
+    edges: tuple[Edge, ...]
+    name: str = ""
+
+
+class Boundary(Struct, frozen=True):
+    """Edges of a graph, grouped by whether their sender and receiver belong to a set of nodes."""
+
+    inner_edges: tuple[Edge, ...]
+    incoming_edges: tuple[Edge, ...]
+    outgoing_edges: tuple[Edge, ...]
+    outer_edges: tuple[Edge, ...]
+
+    @classmethod
+    def of(cls, graph: FlatGraph, nodes: Sequence[str]) -> Boundary:
+        """Return the edges of `graph`, grouped by whether sender and receiver belong to `nodes`."""
+        edges_by_ends: dict[tuple[bool, bool], list[Edge]] = {}
+        for edge in graph.edges:
+            edges_by_ends.setdefault(
+                (edge.sender[0] in nodes, edge.receiver[0] in nodes), []
+            ).append(edge)
+        inner_edges, incoming_edges, outgoing_edges, outer_edges = (
+            tuple(edges_by_ends.get(ends_inside, ()))
+            for ends_inside in ((True, True), (False, True), (True, False), (False, False))
+        )
+        return cls(inner_edges, incoming_edges, outgoing_edges, outer_edges)
+
+    def edges_into(self, port: Port) -> tuple[Edge, ...]:
+        """Return the edges that lead from nodes outside of the set to `port`."""
+        return tuple(edge for edge in self.incoming_edges if edge.receiver == port)
+
+
+def open_input_ports(
+    graph: FlatGraph, nodes: Sequence[str], boundary: Boundary
+) -> dict[Port, Content]:
+    """Return the input ports of the folded nodes that no edge between these nodes feeds."""
+    fed_ports = {edge.receiver for edge in boundary.inner_edges}
+    doubly_fed_ports = [
+        edge.receiver for edge in boundary.incoming_edges if edge.receiver in fed_ports
+    ]
+    if doubly_fed_ports:
+        raise UnsupportedError(
+            f"the port '{'.'.join(doubly_fed_ports[0])}' gets values from inside and from outside of the loop",
+            graph.where,
+            "fold more nodes, or give it one edge",
+        )
+    return {
+        port: content
+        for port, content in graph.ports("input_ports", nodes).items()
+        if port not in fed_ports
+    }
+
+
+def find_entrances(
+    graph: FlatGraph,
+    open_ports: Mapping[Port, Content],
+    special_keys: Mapping[Port, Any],
+    boundary: Boundary,
+) -> tuple[Entrance, ...]:
+    """Return all values that enter the body, with unique names.
+
+    `special_keys` maps carried ports, and the port for the iteration number, to their keys.
+    """
+    ports_by_key: dict[Any, list[Port]] = {}
+    for port, content in open_ports.items():
+        edges = boundary.edges_into(port)
+        edge_origins = tuple((edge.sender, repr(edge.content.get("parameters"))) for edge in edges)
+        unfed_key = (port[1], repr(content)) if "default_value" not in content else port
+        source_key = special_keys.get(
+            port, (edge_origins, content.get("reduce")) if edges else unfed_key
+        )
+        ports_by_key.setdefault(source_key, []).append(port)
+    unnamed_entrances = [
+        Entrance(source_key, tuple(ports), boundary.edges_into(ports[0]))
+        for source_key, ports in ports_by_key.items()
+    ]
+    for entrance in unnamed_entrances:
+        _check_single_origin(entrance, boundary, graph.where)
+    output_port_ids = {
+        port_id
+        for _, port_id in graph.ports("output_ports", {node_id for node_id, _ in open_ports})
+    }
+    return _name_entrances(unnamed_entrances, output_port_ids)
+
+
+def _check_single_origin(entrance: Entrance, boundary: Boundary, where: str) -> None:
+    """Raise ScopeError if the ports of one carried value have different initial values."""
+    senders = [[edge.sender for edge in boundary.edges_into(port)] for port in entrance.ports]
+    for port, port_senders in zip(entrance.ports, senders, strict=True):
+        if port_senders != senders[0]:
+            raise ScopeError(
+                f"the carried value of '{'.'.join(entrance.ports[0])}' and '{'.'.join(port)}' has two "
+                "initial values",
+                where,
+                "name the ports as node.port, each with a source of its own",
+            )
+
+
+def _name_entrances(
+    unnamed_entrances: Sequence[Entrance], output_port_ids: set[str]
+) -> tuple[Entrance, ...]:
+    """Return the entrances with unique names: the id of their ports, if possible.
+
+    If inputs without an edge share a name, all of these inputs are renamed, so that none of them
+    replaces the others.
+    """
+    used_names = set(output_port_ids)
+    unfed_port_id_sets = [
+        {port_id for _, port_id in entrance.ports}
+        for entrance in unnamed_entrances
+        if not entrance.edges
+    ]
+    ambiguous_ids = {
+        port_id
+        for port_ids in unfed_port_id_sets
+        for port_id in port_ids
+        if sum(port_id in other_port_ids for other_port_ids in unfed_port_id_sets) > 1
+    }
+    names_by_key: dict[Any, str] = {}
+    for entrance in unnamed_entrances:
+        port_ids = {port_id for _, port_id in entrance.ports}
+        if (
+            len(port_ids) == 1
+            and not port_ids & used_names
+            and not (port_ids & ambiguous_ids and not entrance.edges)
+        ):
+            names_by_key[entrance.source_key] = port_ids.pop()
+            used_names.add(names_by_key[entrance.source_key])
+    used_names |= {port_id for entrance in unnamed_entrances for _, port_id in entrance.ports}
+    for entrance in unnamed_entrances:
+        if entrance.source_key not in names_by_key:
+            names_by_key[entrance.source_key] = unique_name("_".join(entrance.ports[0]), used_names)
+            used_names.add(names_by_key[entrance.source_key])
+    return tuple(
+        Entrance(
+            entrance.source_key, entrance.ports, entrance.edges, names_by_key[entrance.source_key]
+        )
+        for entrance in unnamed_entrances
+    )
+
+
+def build_relay(entrances: Sequence[Entrance], relay_id: str) -> tuple[Content, Content]:
+    """Return the relay node and its edges, or two empty dicts if no relay is needed."""
+    relayed_ports = [
+        (entrance, port)
+        for entrance in entrances
+        for port in entrance.ports
+        if port[1] != entrance.name
+    ]
+    if not relayed_ports:
+        return {}, {}
+    entrance_names = list(dict.fromkeys(entrance.name for entrance, _ in relayed_ports))
+    relay_node = {
+        "input_ports": {name: {} for name in entrance_names},
+        "output_ports": {name: {"value": name} for name in entrance_names},
+    }
+    edges = {
+        f"{relay_id}_{entrance.name}_{'_'.join(port)}": {
+            "sender": relay_id,
+            "receiver": port[0],
+            "sender_port": entrance.name,
+            "receiver_port": port[1],
+        }
+        for entrance, port in relayed_ports
+    }
+    return {relay_id: relay_node}, edges
