@@ -47,7 +47,7 @@ def build_file_program(
         raise InputError("a file computes one run", hint="leave trials out")
     source = named.program(spec, bound)
     terms = tuple(
-        replace(term, alike=loss.data is not None and np.ndim(loss.data) == 0)
+        replace(term, has_scalar_data=loss.data is not None and np.ndim(loss.data) == 0)
         for term, loss in zip(make_unscaled_terms(losses, named.outputs), losses, strict=True)
     )
     names = {target: name for name, target in named.inputs.items()}
@@ -64,7 +64,7 @@ def build_file_program(
     if spec.steps is not None:
         input_names = {
             *bound.inputs.over_time,
-            *(t.data for t in terms if t.data in data.arrays and not t.alike),
+            *(t.data for t in terms if t.data in data.arrays and not t.has_scalar_data),
         }
         gradient_program = _add_row_checks(gradient_program, input_names, names)
     known = [e.value.name for e in gradient_program.inputs if e.role is not InputRole.PORT]

@@ -29,17 +29,21 @@ def check_row_counts(program: Program, rows: Mapping[str, str], steps: str) -> P
         steps: The input that holds the number of steps.
     """
     b = Builder.resume(program)
-    values = {entry.value.name: entry.value for entry in program.inputs}
-    swaps: dict[Value, Value] = {}
-    for name, label in rows.items():
-        x = values[name]
+    values_by_name = {
+        program_input.value.name: program_input.value for program_input in program.inputs
+    }
+    substitutions: dict[Value, Value] = {}
+    for name, shown_name in rows.items():
+        x = values_by_name[name]
         with b.at(x.where, name):
             row_count = b.op("Gather", b.op("Shape", x), scalar(b, 0, "int64"), axis=0)
-            is_equal = b.op("Equal", row_count, values[steps])
-            swaps[x] = b.guard(x, is_equal, f"'{label}' must have a row for each of the steps")
+            is_equal = b.op("Equal", row_count, values_by_name[steps])
+            substitutions[x] = b.guard(
+                x, is_equal, f"'{shown_name}' must have a row for each of the steps"
+            )
     for operation in program.ops:
         if isinstance(operation, Constant):
             b.adopt(operation)
         else:
-            b.ops.append(substitute(operation, swaps))
+            b.ops.append(substitute(operation, substitutions))
     return replace(program, ops=tuple(b.ops))

@@ -2,7 +2,7 @@
 
     %y = Exp(%x); loop %i < %n ...   ->   %y_2 = Exp(%a); loop %i_2 < %n ...
 
-In this example, `swaps` replaces `x` by `a`.
+In this example, `substitutions` replaces `x` by `a`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mdf_loop.ir.substitute import substitute
 def copy_operations(
     b: Builder,
     ops: Iterable[Operation],
-    swaps: Mapping[Value, Value],
+    substitutions: Mapping[Value, Value],
     extents: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[Operation], dict[Value, Value]]:
     """Return copies of operations, and a mapping from each value to its copy.
@@ -29,11 +29,11 @@ def copy_operations(
     Args:
         b: The builder that generates the names. Copied constants become constants of this builder.
         ops: The operations to copy.
-        swaps: Replacements of values that the operations read from outside.
+        substitutions: Replacements of values that the operations read from outside.
         extents: Replacements of extent names.
     """
-    copies = _Copies(b, dict(swaps), extents)
-    return copies.copy_all(ops), copies.replacements
+    copier = _Copies(b, dict(substitutions), extents)
+    return copier.copy_all(ops), copier.replacements
 
 
 class _Copies(Struct, frozen=True):
@@ -42,13 +42,13 @@ class _Copies(Struct, frozen=True):
     extents: Mapping[str, str]
 
     def copy_all(self, ops: Iterable[Operation]) -> list[Operation]:
-        copies: list[Operation] = []
+        copied_ops: list[Operation] = []
         for operation in ops:
             if isinstance(operation, Constant):
                 self.replacements[operation.value] = self.b.constant(operation.array)
             else:
-                copies.append(self._copy_operation(operation))
-        return copies
+                copied_ops.append(self._copy_operation(operation))
+        return copied_ops
 
     def _copy_operation(self, operation: Operation) -> Operation:
         body_copies = []
@@ -59,7 +59,9 @@ class _Copies(Struct, frozen=True):
         return substitute(with_bodies(operation, body_copies), self.replacements)
 
     def _fresh_value(self, value: Value) -> Value:
-        shape = value.shape and tuple(self.extents.get(str(e), e) for e in value.shape)
+        shape = value.shape and tuple(
+            self.extents.get(str(extent), extent) for extent in value.shape
+        )
         return replace(value, name=self.b.name(value.name), shape=shape)
 
 
@@ -77,11 +79,11 @@ def without_guards(
 def _remove_guards(
     ops: Iterable[Operation], guarded_values: dict[Value, Value]
 ) -> tuple[Operation, ...]:
-    unguarded = []
+    unguarded_ops = []
     for operation in ops:
         if isinstance(operation, Guard):
             guarded_values[operation.output] = guarded_values.get(operation.value, operation.value)
             continue
         unguarded_bodies = [_remove_guards(body.ops, guarded_values) for body in bodies(operation)]
-        unguarded.append(substitute(with_bodies(operation, unguarded_bodies), guarded_values))
-    return tuple(unguarded)
+        unguarded_ops.append(substitute(with_bodies(operation, unguarded_bodies), guarded_values))
+    return tuple(unguarded_ops)

@@ -71,8 +71,12 @@ class _Dependence:
     @classmethod
     def of(cls, program: Program, inputs: Iterable[str]) -> _Dependence:
         """Return the values that depend on the inputs of these names in a program."""
-        names = frozenset(inputs)
-        dependence = cls(entry.value for entry in program.inputs if entry.value.name in names)
+        input_names = frozenset(inputs)
+        dependence = cls(
+            program_input.value
+            for program_input in program.inputs
+            if program_input.value.name in input_names
+        )
         dependence.visit_operations(program.ops)
         return dependence
 
@@ -120,9 +124,9 @@ class _Dependence:
             self.piecewise_constant.update(choice.outputs)
 
     def _visit_loop(self, loop: Loop) -> None:
-        known_count = -1
-        while known_count < len(self.smooth) + len(self.piecewise_constant):
-            known_count = len(self.smooth) + len(self.piecewise_constant)
+        old_count = -1
+        while old_count < len(self.smooth) + len(self.piecewise_constant):
+            old_count = len(self.smooth) + len(self.piecewise_constant)
             for carried in loop.carried:
                 self._propagate([carried.initial, carried.leave], carried.enter)
             for scanned in loop.scanned:

@@ -15,9 +15,9 @@ from mdf_loop.ops.registry import KnownArrays, qualified_name
 
 def constant_lookup(ops: Iterable[Operation]) -> Callable[[Value | None], Array | None]:
     """Return a function that maps a constant, also in a body, to its array, and any other value to None."""
-    arrays: dict[Value | None, Array]
-    arrays = {op.value: op.array for op in walk(ops) if isinstance(op, Constant)}
-    return arrays.get
+    arrays_by_value: dict[Value | None, Array]
+    arrays_by_value = {op.value: op.array for op in walk(ops) if isinstance(op, Constant)}
+    return arrays_by_value.get
 
 
 def first_that_may_fail(ops: Iterable[Operation], known: KnownArrays) -> Operation | None:

@@ -21,10 +21,10 @@ _REPORT_ROLES = (OutputRole.ITERATIONS, OutputRole.CONDITION)
 def report_loops(program: Program) -> Program:
     """Return the program with outputs for the reports of `Results.loops`."""
     reports: dict[tuple[OutputRole, str], Output] = {}
-    branches = (op for op in program.ops if isinstance(op, If))
-    in_branches = {op.name for op in walk(branches) if isinstance(op, Loop)}
+    choices = (op for op in program.ops if isinstance(op, If))
+    names_in_branches = {op.name for op in walk(choices) if isinstance(op, Loop)}
     for loop in loops(program):
-        if loop.name in in_branches:
+        if loop.name in names_in_branches:
             continue
         if loop.count is not None:
             _add_report(reports, OutputRole.ITERATIONS, f"{loop.name}.iterations", loop, loop.count)
@@ -41,9 +41,9 @@ def report_needed_loops(program: Program) -> Program:
     needed_loop_names = {loop.name for loop in loops(eliminate_dead_code(program))}
     reporting_program = report_loops(program)
     outputs = (
-        o
-        for o in reporting_program.outputs
-        if o.role not in _REPORT_ROLES or o.of in needed_loop_names
+        output
+        for output in reporting_program.outputs
+        if output.role not in _REPORT_ROLES or output.of in needed_loop_names
     )
     return replace(reporting_program, outputs=tuple(outputs))
 

@@ -41,12 +41,12 @@ Rule: TypeAlias = Callable[[Builder, Op], tuple[Value | None, ...] | None]
 def rewrite(program: Program, rule: Rule) -> Program:
     """Return the program in which the operations for which `rule` returns values are replaced."""
     b = Builder.resume(program)
-    swaps: dict[Value, Value] = {}
-    _rewrite_scope(b, program.ops, rule, swaps)
+    substitutions: dict[Value, Value] = {}
+    _rewrite_scope(b, program.ops, rule, substitutions)
     ops = tuple(b.ops)
     if ops == program.ops:
         return program
-    outputs = substitute(program.outputs, swaps)
+    outputs = substitute(program.outputs, substitutions)
     return replace(program, ops=ops, outputs=outputs)
 
 
@@ -77,28 +77,28 @@ def _rewrite_loops(b: Builder, ops: Iterable[Operation], rule: LoopRule) -> None
 
 
 def _rewrite_scope(
-    b: Builder, ops: Iterable[Operation], rule: Rule, swaps: dict[Value, Value]
+    b: Builder, ops: Iterable[Operation], rule: Rule, substitutions: dict[Value, Value]
 ) -> None:
     for operation in ops:
-        operation = substitute(operation, swaps)
+        operation = substitute(operation, substitutions)
         if isinstance(operation, Constant):
             b.adopt(operation)
         elif isinstance(operation, Op):
-            _rewrite_op(b, operation, rule, swaps)
+            _rewrite_op(b, operation, rule, substitutions)
         else:
-            inner_ops = [_rewrite_body(b, body, rule, swaps) for body in bodies(operation)]
-            b.append(with_bodies(substitute(operation, swaps), inner_ops))
+            inner_ops = [_rewrite_body(b, body, rule, substitutions) for body in bodies(operation)]
+            b.append(with_bodies(substitute(operation, substitutions), inner_ops))
 
 
 def _rewrite_body(
-    b: Builder, body: Body, rule: Rule, swaps: dict[Value, Value]
+    b: Builder, body: Body, rule: Rule, substitutions: dict[Value, Value]
 ) -> tuple[Operation, ...]:
     body_builder = b.body()
-    _rewrite_scope(body_builder, body.ops, rule, swaps)
+    _rewrite_scope(body_builder, body.ops, rule, substitutions)
     return tuple(body_builder.ops)
 
 
-def _rewrite_op(b: Builder, op: Op, rule: Rule, swaps: dict[Value, Value]) -> None:
+def _rewrite_op(b: Builder, op: Op, rule: Rule, substitutions: dict[Value, Value]) -> None:
     old_op_count = len(b.ops)
     with b.at(op.where, op.outputs[0].name):
         replacements = rule(b, op)
@@ -109,15 +109,15 @@ def _rewrite_op(b: Builder, op: Op, rule: Rule, swaps: dict[Value, Value]) -> No
         operation for operation in b.ops[old_op_count:] if not isinstance(operation, Constant)
     ]
     new_values = {value for operation in new_ops for value in results(operation)}
-    renamed: dict[Value, Value] = {}
+    old_value_by_new: dict[Value, Value] = {}
     for old_value, new_value in zip(op.outputs, replacements, strict=True):
         if new_value is None:
             continue
-        if new_value in new_values and new_value not in renamed:
-            renamed[new_value] = old_value
+        if new_value in new_values and new_value not in old_value_by_new:
+            old_value_by_new[new_value] = old_value
         else:
-            swaps[old_value] = renamed.get(new_value, new_value)
-    if renamed:
+            substitutions[old_value] = old_value_by_new.get(new_value, new_value)
+    if old_value_by_new:
         b.ops[old_op_count:] = [
-            substitute(operation, renamed) for operation in b.ops[old_op_count:]
+            substitute(operation, old_value_by_new) for operation in b.ops[old_op_count:]
         ]

@@ -51,7 +51,9 @@ def _transpose_scans(b: Builder, ops: Iterable[Operation]) -> Iterable[Operation
             transposed_scans = [
                 _transpose_scan(b, scanned, operation.where) for scanned in operation.scanned
             ]
-            yield from (transpose for transpose, _ in transposed_scans if transpose is not None)
+            yield from (
+                transpose_op for transpose_op, _ in transposed_scans if transpose_op is not None
+            )
             operation = replace(
                 operation, scanned=tuple(scanned for _, scanned in transposed_scans)
             )
@@ -65,6 +67,6 @@ def _transpose_scan(b: Builder, scanned: Scanned, where: str) -> tuple[Op | None
         return None, scanned
     axis_order = (axis, *(k for k in range(len(rows.shape or ())) if k != axis))
     shape = tuple((rows.shape or ())[k] for k in axis_order)
-    transposed = Value(b.name(f"{rows.name} along axis {axis}"), rows.dtype, shape, rows.where)
-    transpose = Op("Transpose", (rows,), (transposed,), {"perm": axis_order}, where)
-    return transpose, replace(scanned, rows=transposed, axis=0)
+    transposed_rows = Value(b.name(f"{rows.name} along axis {axis}"), rows.dtype, shape, rows.where)
+    transpose_op = Op("Transpose", (rows,), (transposed_rows,), {"perm": axis_order}, where)
+    return transpose_op, replace(scanned, rows=transposed_rows, axis=0)

@@ -28,7 +28,7 @@ def subsample_recordings(program: Program) -> Program:
     inner_builder = b.body()
     row_number = inner_builder.new("int64", (), "row")
     first_iteration = inner_builder.op("Mul", row_number, row_stride)
-    inner_states, rows = _inner_carried(b, inner_builder, loop)
+    inner_states, carried_recordings = _inner_carried(b, inner_builder, loop)
     inner_builder.append(
         replace(
             loop,
@@ -39,7 +39,7 @@ def subsample_recordings(program: Program) -> Program:
                 _slice_of_block(inner_builder, scanned, first_iteration, row_stride)
                 for scanned in loop.scanned
             ),
-            carried=(*inner_states, *(carried for _, carried in rows)),
+            carried=(*inner_states, *(carried for _, carried in carried_recordings)),
             recorded=(),
         )
     )
@@ -49,17 +49,19 @@ def subsample_recordings(program: Program) -> Program:
         scanned=(),
         condition_in=inner_builder.new("bool", (), "go"),
         carried=tuple(
-            replace(original, enter=inner_carried.initial, leave=inner_carried.final)
-            for original, inner_carried in zip(loop.carried, inner_states, strict=True)
+            replace(outer_carried, enter=inner_carried.initial, leave=inner_carried.final)
+            for outer_carried, inner_carried in zip(loop.carried, inner_states, strict=True)
         ),
-        recorded=tuple(replace(original, row=carried.final) for original, carried in rows),
+        recorded=tuple(
+            replace(recording, row=carried.final) for recording, carried in carried_recordings
+        ),
         ops=tuple(inner_builder.ops),
     )
-    constants = b.ops
+    outer_constants = b.ops
     return replace(
         program,
         inputs=(*program.inputs, Input(row_stride, role=InputRole.CONTROL, of="every")),
-        ops=(*ops_before_loop, *constants, outer_loop),
+        ops=(*ops_before_loop, *outer_constants, outer_loop),
     )
 
 
@@ -68,12 +70,17 @@ def _slice_of_block(
 ) -> Scanned:
     """Return the scan of the rows that belong to one recorded iteration."""
     axis = scanned.axis
-    start = block.op("Reshape", first_iteration, ints(block, 1))
-    end = block.op("Add", start, row_stride)
+    start_row = block.op("Reshape", first_iteration, ints(block, 1))
+    end_row = block.op("Add", start_row, row_stride)
     if scanned.backward:
-        extent = block.op("Shape", scanned.rows, start=axis, end=axis + 1)
-        start, end = block.op("Sub", extent, end), block.op("Sub", extent, start)
-    return replace(scanned, rows=block.op("Slice", scanned.rows, start, end, ints(block, axis)))
+        row_count = block.op("Shape", scanned.rows, start=axis, end=axis + 1)
+        start_row, end_row = (
+            block.op("Sub", row_count, end_row),
+            block.op("Sub", row_count, start_row),
+        )
+    return replace(
+        scanned, rows=block.op("Slice", scanned.rows, start_row, end_row, ints(block, axis))
+    )
 
 
 def _inner_carried(
@@ -81,20 +88,22 @@ def _inner_carried(
 ) -> tuple[list[Carried], list[tuple[Recorded, Carried]]]:
     """Return the carried values of the inner loop: the original ones, and the last row of each recording."""
     inner_states = []
-    for original in loop.carried:
-        enter = block.new(
-            original.enter.dtype, original.enter.shape, f"{original.enter.name}_at_row"
+    for carried in loop.carried:
+        initial_value = block.new(
+            carried.enter.dtype, carried.enter.shape, f"{carried.enter.name}_at_row"
         )
-        final = block.new(
-            original.final.dtype, original.final.shape, f"{original.enter.name}_after_row"
+        final_value = block.new(
+            carried.final.dtype, carried.final.shape, f"{carried.enter.name}_after_row"
         )
-        inner_states.append(replace(original, initial=enter, final=final))
-    rows = []
+        inner_states.append(replace(carried, initial=initial_value, final=final_value))
+    carried_recordings = []
     for recorded in loop.recorded:
         row = recorded.row
         extents = tuple(extent if isinstance(extent, int) else 0 for extent in row.shape or ())
-        zeros = b.constant(np.zeros(extents, object if row.dtype == "string" else row.dtype))
-        enter = block.new(row.dtype, row.shape, f"{row.name}_before")
-        final = block.new(row.dtype, row.shape, f"{row.name}_last")
-        rows.append((recorded, Carried(zeros, enter, row, final, recorded.name)))
-    return inner_states, rows
+        zero_row = b.constant(np.zeros(extents, object if row.dtype == "string" else row.dtype))
+        incoming_row = block.new(row.dtype, row.shape, f"{row.name}_before")
+        last_row = block.new(row.dtype, row.shape, f"{row.name}_last")
+        carried_recordings.append(
+            (recorded, Carried(zero_row, incoming_row, row, last_row, recorded.name))
+        )
+    return inner_states, carried_recordings

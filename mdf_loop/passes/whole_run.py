@@ -37,31 +37,45 @@ def whole_run(
         over_time: Inputs that have a row for each step.
     """
     b = Builder.resume(first)
-    steps, later_steps = b.name("all"), b.name("further")
-    swaps: dict[Value, Value] = {}
-    inputs = [_join_input(b, entry, later, over_time, swaps, steps) for entry in first.inputs]
+    step_extent, later_step_extent = b.name("all"), b.name("further")
+    substitutions: dict[Value, Value] = {}
+    inputs = [
+        _join_input(b, program_input, later, over_time, substitutions, step_extent)
+        for program_input in first.inputs
+    ]
     for operation in first.ops:
         if isinstance(operation, Constant):
             b.adopt(operation)
         else:
-            b.ops.append(substitute(operation, swaps))
-    first_outputs = {o.name: replace(o, value=swaps.get(o.value, o.value)) for o in first.outputs}
-    state_by_input = {o.of: o.value for o in first_outputs.values()}
-    values = {entry.value.name: entry.value for entry in inputs}
+            b.ops.append(substitute(operation, substitutions))
+    first_outputs = {
+        output.name: replace(output, value=substitutions.get(output.value, output.value))
+        for output in first.outputs
+    }
+    state_by_input = {output.of: output.value for output in first_outputs.values()}
+    values_by_name = {program_input.value.name: program_input.value for program_input in inputs}
     feeds: dict[Value, Value] = {}
-    for entry in later.inputs:
-        if entry.role is InputRole.STATE:
-            feeds[entry.value] = _cast_state(b, state_by_input[entry.of], entry.value)
-        elif entry.value.name in over_time:
-            feeds[entry.value] = _rows_after_first(b, values[entry.value.name], later_steps)
-        elif entry.value.name in values:
-            feeds[entry.value] = values[entry.value.name]
+    for later_input in later.inputs:
+        if later_input.role is InputRole.STATE:
+            feeds[later_input.value] = _cast_state(
+                b, state_by_input[later_input.of], later_input.value
+            )
+        elif later_input.value.name in over_time:
+            feeds[later_input.value] = _rows_after_first(
+                b, values_by_name[later_input.value.name], later_step_extent
+            )
+        elif later_input.value.name in values_by_name:
+            feeds[later_input.value] = values_by_name[later_input.value.name]
         else:
-            inputs.append(replace(entry, value=b.new(entry.value.dtype, (), entry.value.name)))
-            feeds[entry.value] = inputs[-1].value
-            if entry.of == "steps":
-                feeds[entry.value] = b.op("Sub", inputs[-1].value, scalar(b, 1, "int64"))
-    ops, copies_by_value = copy_operations(b, later.ops, feeds, {TIME_EXTENT: later_steps})
+            inputs.append(
+                replace(
+                    later_input, value=b.new(later_input.value.dtype, (), later_input.value.name)
+                )
+            )
+            feeds[later_input.value] = inputs[-1].value
+            if later_input.of == "steps":
+                feeds[later_input.value] = b.op("Sub", inputs[-1].value, scalar(b, 1, "int64"))
+    ops, copies_by_value = copy_operations(b, later.ops, feeds, {TIME_EXTENT: later_step_extent})
     b.ops += ops
     outputs = []
     for output in later.outputs:
@@ -70,7 +84,7 @@ def whole_run(
             with b.at(rows.where, output.name):
                 first_row = _convert_to_row(b, first_outputs[output.name].value, output.value)
                 joined_rows = b.op("Concat", first_row, rows, axis=0)
-            outputs.append(replace(output, value=_name_extent(b, joined_rows, steps)))
+            outputs.append(replace(output, value=_name_extent(b, joined_rows, step_extent)))
     return Program(first.name, tuple(inputs), tuple(b.ops), tuple(outputs), later.sites)
 
 
@@ -78,8 +92,8 @@ def control_inputs(steps: int | None, dt: float | None, precision: str) -> dict[
     """Return the arrays of the inputs `steps` and `dt` of a whole run; empty for a single evaluation."""
     if steps is None:
         return {}
-    controls = {"steps": np.array(steps)}
-    return controls if dt is None else {**controls, "dt": np.array(dt, precision)}
+    control_arrays = {"steps": np.array(steps)}
+    return control_arrays if dt is None else {**control_arrays, "dt": np.array(dt, precision)}
 
 
 def _join_input(
@@ -87,7 +101,7 @@ def _join_input(
     entry: Input,
     later: Program,
     over_time: Collection[str],
-    swaps: dict[Value, Value],
+    substitutions: dict[Value, Value],
     steps: str,
 ) -> Input:
     """Return the input of the joined program for an input of one or both programs.
@@ -96,10 +110,14 @@ def _join_input(
     """
     if entry.value.name not in over_time:
         return entry
-    (rows,) = (e.value for e in later.inputs if e.value.name == entry.value.name)
+    (rows,) = (
+        program_input.value
+        for program_input in later.inputs
+        if program_input.value.name == entry.value.name
+    )
     rows = replace(rows, shape=(steps, *(rows.shape or (TIME_EXTENT,))[1:]))
     with b.at(entry.value.where, entry.value.name):
-        swaps[entry.value] = b.op("Gather", rows, scalar(b, 0, "int64"), axis=0)
+        substitutions[entry.value] = b.op("Gather", rows, scalar(b, 0, "int64"), axis=0)
     return replace(entry, value=rows)
 
 

@@ -62,7 +62,7 @@ class LoopStepper:
         self.session = session
         self.segment = segment
         self.around = dict(around or {})
-        self._captured = {value.name: values[value] for value in segment.captured}
+        self._captured = {value.name: values[value] for value in segment.captured_inputs}
         self._rows_of = tuple(np.asarray(values[scanned.rows]) for scanned in loop.scanned)
         self._first = 0 if loop.first is None else int(values[loop.first])
         self._limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
@@ -139,7 +139,11 @@ class LoopStepper:
         rows = {r.stack.name: outputs[r.stack.name] for r in self.segment.loop.recorded}
         self._check_row_shapes(outputs)
         segment, state = self.segment, self._state
-        iterations = np.array(most) if segment.count is None else outputs[segment.count.name]
+        iterations = (
+            np.array(most)
+            if segment.iteration_count is None
+            else outputs[segment.iteration_count.name]
+        )
         last_condition = segment.last_condition
         self._previous_state = state
         self._state = self._make_next_state(
@@ -150,7 +154,7 @@ class LoopStepper:
                 np.asarray(state.counts + iterations),
             )
         )
-        watched = {name: outputs[value.name] for name, value in segment.watched.items()}
+        watched = {name: outputs[value.name] for name, value in segment.watched_values.items()}
         return Block(range(state.done, self.done), rows, watched)
 
     def _run_iterations(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
@@ -176,10 +180,12 @@ class LoopStepper:
     def _feeds(self, most: int, state: LoopState, captured: Mapping[str, Data]) -> dict[str, Data]:
         segment = self.segment
         feeds = {**captured, segment.max_iterations.name: np.array(most, np.int64)}
-        feeds |= {v.name: data for v, data in zip(segment.carried, state.carried, strict=True)}
+        feeds |= {
+            v.name: data for v, data in zip(segment.carried_inputs, state.carried, strict=True)
+        }
         if segment.first_iteration is not None:
             feeds[segment.first_iteration.name] = np.array(self._first + state.done, np.int64)
-        scanning = zip(segment.loop.scanned, segment.rows, self._rows_of, strict=True)
+        scanning = zip(segment.loop.scanned, segment.row_inputs, self._rows_of, strict=True)
         for scanned, value, rows in scanning:
             feeds[value.name] = _slice_scanned_rows(rows, scanned, state.done, most)
         if segment.condition is not None:

@@ -85,11 +85,11 @@ class ShrinkingMembersStepper(MembersStepper):
         feeds = self._feeds(most, state, state.captured)
         if state.stopped is None:
             return self.session.run(feeds, stopping)
-        for value in segment.rows:
+        for value in segment.row_inputs:
             feeds[value.name] = self._select_members(value, feeds[value.name], state.rows)
         outputs = dict(self.session.run(feeds, stopping))
         stacks = (recorded.stack for recorded in segment.loop.recorded)
-        for value in (*stacks, *segment.watched.values()):
+        for value in (*stacks, *segment.watched_values.values()):
             outputs[value.name] = self._scatter_members(value, ((state.rows, outputs[value.name]),))
         return outputs
 
@@ -121,12 +121,12 @@ class ShrinkingMembersStepper(MembersStepper):
             condition, counts, rows = condition[running], counts[running], rows[running]
             captured = {
                 v.name: self._select_members(v, captured[v.name], running)
-                for v in self.segment.captured
+                for v in self.segment.captured_inputs
             }
         return _RunningMembers(state.done, carried, condition, counts, rows, captured, stopped)
 
     def _select_carried(self, carried: tuple[Data, ...], rows: Array) -> tuple[Data, ...]:
-        values = zip(self.segment.carried, carried, strict=True)
+        values = zip(self.segment.carried_inputs, carried, strict=True)
         return tuple(self._select_members(value, data, rows) for value, data in values)
 
     def _select_members(self, value: Value, data: Data, rows: Array) -> Data:
@@ -145,7 +145,7 @@ class ShrinkingMembersStepper(MembersStepper):
             stopped = stopped.earlier
         carried = (
             self._scatter_members(value, [(rows, piece[k]) for rows, piece, _ in groups])
-            for k, value in enumerate(self.segment.carried)
+            for k, value in enumerate(self.segment.carried_inputs)
         )
         condition, counts = np.zeros(self._members, np.bool_), np.zeros(self._members, np.int64)
         condition[state.rows] = True

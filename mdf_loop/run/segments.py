@@ -162,7 +162,7 @@ class Segments:
         members = segment.loop.members
         if members is None:
             return False
-        return member_aggregates(self.program, members).isdisjoint(segment.captured)
+        return member_aggregates(self.program, members).isdisjoint(segment.captured_inputs)
 
     def load_part(self, part: Program) -> Runnable:
         """Load a part of the program, such as a segment, into a new session."""

@@ -67,7 +67,7 @@ def test_the_condition_is_an_input_and_an_output() -> None:
     assert isinstance(segment, LoopSegment)
     assert "  loop %i < %most while %condition_before" in text(segment.program)
     assert segment.first_iteration is None
-    assert segment.count is not None
+    assert segment.iteration_count is not None
     assert segment.last_condition is not None
     assert [output.name for output in segment.program.outputs][-2:] == ["count", "last_condition"]
 
@@ -220,7 +220,7 @@ def test_scanned_rows_are_passed_chunk_by_chunk() -> None:
     (segment,) = split_into_segments(s.program(rows, trace=loop.recorded[0].stack)) or ()
     assert isinstance(segment, LoopSegment)
     assert segment.first_iteration is None
-    assert segment.captured == ()
+    assert segment.captured_inputs == ()
     assert text(segment.program)[2:5] == [
         "  loop %i < %most",
         "    carry %x: float64[2] from %x_before to %Add giving %final",

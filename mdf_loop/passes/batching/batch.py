@@ -81,7 +81,7 @@ def batch(program: Program, names: Collection[str], size: str = "batch") -> Prog
         UnsupportedError: Some operations cannot be computed for all runs at once. The error lists these
             operations.
     """
-    input_names = [entry.value.name for entry in program.inputs]
+    input_names = [program_input.value.name for program_input in program.inputs]
     for name in (name for name in names if name not in input_names):
         input_hint = f"its inputs are {', '.join(input_names)}"
         raise UnknownNameError(f"the program has no input '{name}'", hint=input_hint)
@@ -96,7 +96,9 @@ class _Batcher:
         self.b = Builder.resume(old)
         self.findings = Findings()
         self.run_axis = self.b.name(size)
-        self.varying = {entry.value for entry in old.inputs if entry.value.name in names}
+        self.varying = {
+            program_input.value for program_input in old.inputs if program_input.value.name in names
+        }
         self.replacements: dict[Value, Value] = {}
         """Replacements of values that changed."""
         self.read_values = {value for op in walk(old.ops) for value in values_read(op)}
@@ -113,7 +115,9 @@ class _Batcher:
     def program(self) -> Program:
         """Return the program for all runs."""
         inputs = tuple(map(self._batch_input, self.original.inputs))
-        self._record_builder_of(self.lane, (entry.value for entry in self.original.inputs))
+        self._record_builder_of(
+            self.lane, (program_input.value for program_input in self.original.inputs)
+        )
         self._batch_scope(self.lane, self.original.ops)
         self.findings.raise_any()
         outputs = (*map(self._batch_output, self.original.outputs), *self._length_outputs())
@@ -124,8 +128,8 @@ class _Batcher:
         for output in self.original.outputs:
             loop = self.ragged_values.get(output.value)
             if loop is not None and loop.count is not None:
-                count, name = self.replacements[loop.count], f"length of {output.name}"
-                yield Output(name, count, OutputRole.LENGTH, output.name, members=0)
+                row_count, length_name = self.replacements[loop.count], f"length of {output.name}"
+                yield Output(length_name, row_count, OutputRole.LENGTH, output.name, members=0)
 
     def _batch_output(self, output: Output) -> Output:
         """Return the batched output, with the position of its run axis."""
@@ -146,7 +150,9 @@ class _Batcher:
         """Return the number of runs as an array of one element, from the shape of the first batched input."""
         if self._known_count is None:
             first_batched_input = next(
-                e.value for e in self.original.inputs if e.value in self.varying
+                program_input.value
+                for program_input in self.original.inputs
+                if program_input.value in self.varying
             )
             self._known_count = self.b.op(
                 "Shape", self.replacements[first_batched_input], start=0, end=1
@@ -228,11 +234,11 @@ class _Batcher:
             self._batch_choice(lane, operation)
 
     def _batch_op(self, lane: BatchScope, op: Op) -> None:
-        operands = [None if v is None else self._operand(v) for v in op.inputs]
-        is_batched = any(x is not None and x.batched for x in operands)
+        operands = [None if value is None else self._operand(value) for value in op.inputs]
+        is_batched = any(operand is not None and operand.batched for operand in operands)
         operation_row = row_of(op.op_type)
         if not is_batched:
-            inputs = tuple(None if x is None else x.value for x in operands)
+            inputs = tuple(None if operand is None else operand.value for operand in operands)
             lane.b.ops.append(op if inputs == op.inputs else replace(op, inputs=inputs))
             return
         if operation_row.batched is None:
@@ -246,10 +252,10 @@ class _Batcher:
         """Batch a guard. If the condition is false for one run, the guard fails for all runs."""
         output, value = guard.output, self._readable_replacement(guard.value)
         with lane.b.at(guard.where, output.name):
-            ok = all_true(lane.b, self._replacement(guard.ok))
+            condition = all_true(lane.b, self._replacement(guard.ok))
         if output in self.varying:
             output = self._add_batched_value(output)
-        lane.b.append(replace(guard, value=value, ok=ok, output=output))
+        lane.b.append(replace(guard, value=value, ok=condition, output=output))
 
     def _rename_results(
         self, b: Builder, old_op_count: int, old: Sequence[Value], new_values: Sequence[Value]
@@ -259,16 +265,16 @@ class _Batcher:
             operation for operation in b.ops[old_op_count:] if not isinstance(operation, Constant)
         ]
         computed_values = {value for operation in new_operations for value in results(operation)}
-        renamed: dict[Value, Value] = {}
+        renamed_values: dict[Value, Value] = {}
         for value, new_value in zip(old, new_values, strict=True):
-            if new_value in computed_values and new_value not in renamed:
-                renamed[new_value] = (
+            if new_value in computed_values and new_value not in renamed_values:
+                renamed_values[new_value] = (
                     self._add_batched_value(value) if value in self.varying else value
                 )
             else:
-                self.replacements[value] = renamed.get(new_value, new_value)
+                self.replacements[value] = renamed_values.get(new_value, new_value)
         b.ops[old_op_count:] = [
-            substitute(operation, renamed) for operation in b.ops[old_op_count:]
+            substitute(operation, renamed_values) for operation in b.ops[old_op_count:]
         ]
 
     # --- loops ---------------------------------------------------------------------------------
@@ -314,21 +320,21 @@ class _Batcher:
     def _normalize_exit(self, lane: BatchScope, loop: Loop) -> Loop:
         """Return the loop prepared for batching, with a condition if members exit at different iterations."""
         refuse_varying_first_iteration(loop, self.varying)
-        operations_before: Sequence[Operation] = ()
+        ops_before_loop: Sequence[Operation] = ()
         if loop.trip_count in self.varying:
-            operations_before, loop = trip_count_to_condition(lane.b, loop)
+            ops_before_loop, loop = trip_count_to_condition(lane.b, loop)
         elif loop.condition is None and loop.condition_out in self.varying:
             loop = carry_last_condition(lane.b, loop)
         if loop.condition is None and loop.last_condition is None:
             loop = replace(loop, condition_out=None)
-        propagate_varying((*operations_before, loop), self.varying)
+        propagate_varying((*ops_before_loop, loop), self.varying)
         if has_per_member_exit(loop, self.varying):
             refuse_changing_shapes(loop)
             if loop.recorded and loop.count is None:
                 loop = replace(loop, count=lane.b.new("int64", (), f"{loop.name} iterations"))
             loop = replace(loop, condition_out=loop.condition_out or loop.condition_in)
             propagate_varying((loop,), self.varying)
-        self._batch_scope(lane, operations_before)
+        self._batch_scope(lane, ops_before_loop)
         for value in (loop.count, loop.last_condition):
             if value in self.varying:
                 self._add_batched_value(value)
@@ -338,9 +344,12 @@ class _Batcher:
         self, outer_lane: BatchScope, body_lane: BatchScope, carried: Carried
     ) -> Carried:
         if carried.enter not in self.varying:
-            initial, leave = self._replacement(carried.initial), self._replacement(carried.leave)
-            return replace(carried, initial=initial, leave=leave)
-        if len({rank(v) for v in (carried.initial, carried.enter, carried.leave)}) > 1:
+            initial_value, outgoing_value = (
+                self._replacement(carried.initial),
+                self._replacement(carried.leave),
+            )
+            return replace(carried, initial=initial_value, leave=outgoing_value)
+        if len({rank(value) for value in (carried.initial, carried.enter, carried.leave)}) > 1:
             raise CarryShapeError(
                 f"'{carried.name or carried.enter.name}' changes its number of axes, "
                 "so it cannot be computed for many values at once",
@@ -360,8 +369,8 @@ class _Batcher:
         """Return the batched recording, in which the run axis follows the iteration axis."""
         if recorded.stack not in self.varying:
             return replace(recorded, row=self._replacement(recorded.row))
-        iterations, *row_extents = recorded.stack.shape or ("iterations",)
-        shape = (iterations, self.run_axis, *row_extents)
+        iteration_extent, *row_extents = recorded.stack.shape or ("iterations",)
+        shape = (iteration_extent, self.run_axis, *row_extents)
         stack = outer_lane.b.new(recorded.stack.dtype, shape, recorded.stack.name)
         return replace(recorded, row=self._with_run_axis(body_lane, recorded.row), stack=stack)
 
@@ -375,10 +384,10 @@ class _Batcher:
         """Transpose stacked rows to [runs, iterations, ...]; keep the run axis if there are no iterations."""
         b, old_op_count = lane.b, len(lane.b.ops)
         with b.at(b.where, old.name):
-            transposed = b.op("Transpose", rows, perm=(1, 0, *range(2, rank(rows))))
-            shape = b.op("Concat", lane.count(), b.op("Shape", transposed, start=1), axis=0)
-            reshaped = b.op("Reshape", transposed, shape, allowzero=1)
-        self._rename_results(b, old_op_count, (old,), (reshaped,))
+            transposed_rows = b.op("Transpose", rows, perm=(1, 0, *range(2, rank(rows))))
+            shape = b.op("Concat", lane.count(), b.op("Shape", transposed_rows, start=1), axis=0)
+            reshaped_rows = b.op("Reshape", transposed_rows, shape, allowzero=1)
+        self._rename_results(b, old_op_count, (old,), (reshaped_rows,))
 
     # --- choices -------------------------------------------------------------------------------
 
@@ -408,17 +417,17 @@ class _Batcher:
 
     def _batch_both_branches(self, lane: BatchScope, choice: If) -> None:
         """Batch a choice with a varying condition: compute both branches, then select for each run."""
-        false = Op("Not", (choice.condition,), (lane.b.new("bool", (), f"not {choice.name}"),))
-        pairs = zip(
+        negation = Op("Not", (choice.condition,), (lane.b.new("bool", (), f"not {choice.name}"),))
+        outputs_and_leaves = zip(
             choice.outputs,
             self._branch_leaves(lane, choice, choice.then, ()),
-            self._branch_leaves(lane, choice, choice.otherwise, (false,)),
+            self._branch_leaves(lane, choice, choice.otherwise, (negation,)),
             strict=True,
         )
-        for output, then, otherwise in pairs:
-            refuse_two_shapes(choice, output, then, otherwise)
+        for output, then_leaf, else_leaf in outputs_and_leaves:
+            refuse_two_shapes(choice, output, then_leaf, else_leaf)
             selection = Op(
-                "Where", (choice.condition, then, otherwise), (output,), where=choice.where
+                "Where", (choice.condition, then_leaf, else_leaf), (output,), where=choice.where
             )
             self._batch_op(lane, selection)
 

@@ -56,9 +56,9 @@ def branch_as_loop(
 
 def _carry_leaf(b: Builder, body_builder: Builder, leaf: Value) -> Carried:
     fill_value = "" if leaf.dtype == "string" else 0
-    initial = b.constant(np.full(leaf.shape or (), fill_value, numpy_dtype(leaf.dtype)))
-    enter = body_builder.new(leaf.dtype, leaf.shape, f"no {leaf.name}")
-    return Carried(initial, enter, leaf, b.new(leaf.dtype, leaf.shape, leaf.name))
+    initial_value = b.constant(np.full(leaf.shape or (), fill_value, numpy_dtype(leaf.dtype)))
+    incoming_value = body_builder.new(leaf.dtype, leaf.shape, f"no {leaf.name}")
+    return Carried(initial_value, incoming_value, leaf, b.new(leaf.dtype, leaf.shape, leaf.name))
 
 
 def refuse_two_shapes(choice: If, output: Value, then: Value, otherwise: Value) -> None:

@@ -29,15 +29,15 @@ def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation]
     """Return the operations before the loop, and the loop with a condition in place of its trip count."""
     assert loop.trip_count is not None
     loop = carry_last_condition(b, loop)
-    before_loop, body_builder = b.body(), b.body()
-    with before_loop.at(loop.where, loop.name), body_builder.at(loop.where, loop.name):
+    outer_builder, body_builder = b.body(), b.body()
+    with outer_builder.at(loop.where, loop.name), body_builder.at(loop.where, loop.name):
         next_iteration = body_builder.op("Add", loop.iteration, scalar(body_builder, 1, "int64"))
-        initial_condition = before_loop.op(
-            "Greater", loop.trip_count, scalar(before_loop, 0, "int64")
+        initial_condition = outer_builder.op(
+            "Greater", loop.trip_count, scalar(outer_builder, 0, "int64")
         )
         next_condition = body_builder.op("Less", next_iteration, loop.trip_count)
         if loop.condition is not None:
-            initial_condition = before_loop.op("And", initial_condition, loop.condition)
+            initial_condition = outer_builder.op("And", initial_condition, loop.condition)
             next_condition = body_builder.op(
                 "And", next_condition, loop.condition_out or loop.condition_in
             )
@@ -45,7 +45,7 @@ def trip_count_to_condition(b: Builder, loop: Loop) -> tuple[Sequence[Operation]
     conditional_loop = replace(
         loop, trip_count=None, condition=initial_condition, condition_out=next_condition, ops=ops
     )
-    return before_loop.ops, conditional_loop
+    return outer_builder.ops, conditional_loop
 
 
 def carry_last_condition(b: Builder, loop: Loop) -> Loop:
@@ -54,9 +54,11 @@ def carry_last_condition(b: Builder, loop: Loop) -> Loop:
         return loop
     initial_condition = loop.condition or scalar(b, True, "bool")
     with b.at(loop.where, loop.name):
-        enter = b.new("bool", (), "last condition")
-    leave = loop.condition_out or enter
-    carried = Carried(initial_condition, enter, leave, loop.last_condition, "last condition")
+        incoming_value = b.new("bool", (), "last condition")
+    outgoing_value = loop.condition_out or incoming_value
+    carried = Carried(
+        initial_condition, incoming_value, outgoing_value, loop.last_condition, "last condition"
+    )
     return replace(loop, carried=(*loop.carried, carried), last_condition=None)
 
 

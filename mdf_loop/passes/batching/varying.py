@@ -35,12 +35,12 @@ def _propagate_in_loop(loop: Loop, varying: set[Value]) -> None:
     varying.update(s.row for s in loop.scanned if s.rows in varying)
     while True:
         propagate_varying(loop.ops, varying)
-        newly_varying = {c.enter for c in loop.carried if c.leave in varying}
+        new_varying_values = {c.enter for c in loop.carried if c.leave in varying}
         if has_per_member_exit(loop, varying):
-            newly_varying |= {loop.condition_in, *(c.enter for c in loop.carried)}
-        if newly_varying <= varying:
+            new_varying_values |= {loop.condition_in, *(c.enter for c in loop.carried)}
+        if new_varying_values <= varying:
             break
-        varying.update(newly_varying)
+        varying.update(new_varying_values)
     varying.update(c.final for c in loop.carried if c.enter in varying)
     varying.update(r.stack for r in loop.recorded if r.row in varying)
     conditions = {loop.condition, loop.condition_out}
@@ -55,9 +55,11 @@ def _propagate_in_loop(loop: Loop, varying: set[Value]) -> None:
 def _propagate_in_choice(choice: If, varying: set[Value]) -> None:
     for branch in (choice.then, choice.otherwise):
         propagate_varying(branch.ops, varying)
-    leaves = zip(choice.outputs, choice.then.leaves, choice.otherwise.leaves, strict=True)
+    leaves_by_output = zip(choice.outputs, choice.then.leaves, choice.otherwise.leaves, strict=True)
     varying.update(
-        output for output, *pair in leaves if not varying.isdisjoint((choice.condition, *pair))
+        output
+        for output, *branch_leaves in leaves_by_output
+        if not varying.isdisjoint((choice.condition, *branch_leaves))
     )
 
 

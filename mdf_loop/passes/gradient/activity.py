@@ -9,36 +9,38 @@ from mdf_loop.ir import If, Loop, Op, Operation, Value, reads, results
 
 def selected_values(ops: Iterable[Operation]) -> set[Value]:
     """Return all values that one side of a `Where` depends on, also in bodies at any depth."""
-    selected: set[Value] = set()
-    selected_count = -1
+    discardable_values: set[Value] = set()
+    old_count = -1
     all_ops = tuple(ops)
-    while selected_count < len(selected):
-        selected_count = len(selected)
-        _add_selected(all_ops, selected)
-    return selected
+    while old_count < len(discardable_values):
+        old_count = len(discardable_values)
+        _add_selected(all_ops, discardable_values)
+    return discardable_values
 
 
-def _add_selected(ops: tuple[Operation, ...], selected: set[Value]) -> None:
+def _add_selected(ops: tuple[Operation, ...], discardable_values: set[Value]) -> None:
     """Add all values that selected values depend on to the set `selected`."""
     for operation in reversed(ops):
         if isinstance(operation, Op) and operation.op_type == "Where":
-            selected.update(value for value in operation.inputs[1:] if value is not None)
+            discardable_values.update(value for value in operation.inputs[1:] if value is not None)
         elif isinstance(operation, Loop):
-            _add_selected_of_loop(operation, selected)
+            _add_selected_of_loop(operation, discardable_values)
         elif isinstance(operation, If):
             for branch in (operation.then, operation.otherwise):
-                pairs = zip(branch.leaves, operation.outputs, strict=True)
-                selected.update(leaf for leaf, output in pairs if output in selected)
-                _add_selected(branch.ops, selected)
-        elif not selected.isdisjoint(results(operation)):
-            selected.update(reads(operation))
+                leaves_and_outputs = zip(branch.leaves, operation.outputs, strict=True)
+                discardable_values.update(
+                    leaf for leaf, output in leaves_and_outputs if output in discardable_values
+                )
+                _add_selected(branch.ops, discardable_values)
+        elif not discardable_values.isdisjoint(results(operation)):
+            discardable_values.update(reads(operation))
 
 
-def _add_selected_of_loop(loop: Loop, selected: set[Value]) -> None:
+def _add_selected_of_loop(loop: Loop, discardable_values: set[Value]) -> None:
     for c in loop.carried:
-        if selected & {c.final, c.enter}:
-            selected.add(c.leave)
-    selected.update(r.row for r in loop.recorded if r.stack in selected)
-    _add_selected(loop.ops, selected)
-    selected.update(c.initial for c in loop.carried if c.enter in selected)
-    selected.update(s.rows for s in loop.scanned if s.row in selected)
+        if discardable_values & {c.final, c.enter}:
+            discardable_values.add(c.leave)
+    discardable_values.update(r.row for r in loop.recorded if r.stack in discardable_values)
+    _add_selected(loop.ops, discardable_values)
+    discardable_values.update(c.initial for c in loop.carried if c.enter in discardable_values)
+    discardable_values.update(s.rows for s in loop.scanned if s.row in discardable_values)

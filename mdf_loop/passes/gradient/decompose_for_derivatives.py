@@ -19,8 +19,10 @@ from mdf_loop.passes.rewrite import rewrite
 
 def decompose_for_derivatives(program: Program, names: frozenset[str]) -> Program:
     """Return the program with active operations decomposed if their derivative is defined by the decomposition."""
-    while (rewritten := rewrite(program, _ActiveDecomposition(program, names).rule)) is not program:
-        program = rewritten
+    while (
+        rewritten_program := rewrite(program, _ActiveDecomposition(program, names).rule)
+    ) is not program:
+        program = rewritten_program
     return program
 
 
@@ -28,7 +30,11 @@ class _ActiveDecomposition:
     """Rewrite rule that tracks which values depend on the inputs, and which are read."""
 
     def __init__(self, program: Program, names: frozenset[str]) -> None:
-        self._active_values = {entry.value for entry in program.inputs if entry.value.name in names}
+        self._active_values = {
+            program_input.value
+            for program_input in program.inputs
+            if program_input.value.name in names
+        }
         propagate_varying(program.ops, self._active_values)
         self._read_values = {value for op in walk(program.ops) for value in values_read(op)}
         self._read_values |= {output.value for output in program.outputs}

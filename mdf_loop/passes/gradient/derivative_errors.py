@@ -29,17 +29,18 @@ def report_all_underivable(program: Program, active: Collection[Value]) -> Itera
 
 
 def _missing_derivatives(program: Program, active: Collection[Value]) -> Iterator[Finding]:
-    reported: set[tuple[str, str]] = set()
+    reported_ops: set[tuple[str, str]] = set()
     for op in walk(program.ops):
-        if not isinstance(op, Op) or (op.op_type, op.where) in reported:
+        if not isinstance(op, Op) or (op.op_type, op.where) in reported_ops:
             continue
         is_active = [
-            any(is_float(v) and v in active for v in values) for values in (op.inputs, op.outputs)
+            any(is_float(value) and value in active for value in values)
+            for values in (op.inputs, op.outputs)
         ]
         if not all(is_active):
             continue
         try:
             rule_of(op)
         except LoopError as error:
-            reported.add((op.op_type, op.where))
+            reported_ops.add((op.op_type, op.where))
             yield from error.findings

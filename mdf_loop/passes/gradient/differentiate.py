@@ -37,7 +37,7 @@ def differentiate(
     number: str | None,
     wrt: Collection[str],
     of: Collection[str] = (),
-    through_loop: LoopBackward = loop_backward,
+    loop_rule: LoopBackward = loop_backward,
     last_iterations: int | None = None,
 ) -> Program:
     """Return the program that also computes the gradient of a scalar objective.
@@ -48,7 +48,7 @@ def differentiate(
         wrt: Inputs to differentiate by. Each gradient becomes an output of the new program.
         of: Outputs that the rest of the objective depends on. Each cotangent becomes an input of the new
             program.
-        through_loop: The rule that differentiates loops.
+        loop_rule: The rule that differentiates loops.
         last_iterations: The number of last iterations of outermost loops to differentiate through; None: all
             of them.
 
@@ -58,27 +58,29 @@ def differentiate(
     """
     program = decompose_for_derivatives(program, frozenset(wrt))
     b = Builder.resume(program)
-    inputs = {entry.value.name: entry.value for entry in program.inputs}
-    outputs = {output.name: output for output in program.outputs}
-    active = {inputs[name] for name in wrt}
-    propagate_varying(program.ops, active)
-    reverse = Reverse(active, selected_values(program.ops), through_loop, last_iterations)
+    inputs_by_name = {
+        program_input.value.name: program_input.value for program_input in program.inputs
+    }
+    outputs_by_name = {output.name: output for output in program.outputs}
+    active_values = {inputs_by_name[name] for name in wrt}
+    propagate_varying(program.ops, active_values)
+    reverse = Reverse(active_values, selected_values(program.ops), loop_rule, last_iterations)
     ops = reverse.append_forward(b, program.ops)
     sweep = reverse.new_sweep(b, {})
     cotangent_inputs = []
     if number is not None:
-        sweep.add(outputs[number].value, scalar(b, 1, outputs[number].value.dtype))
+        sweep.add(outputs_by_name[number].value, scalar(b, 1, outputs_by_name[number].value.dtype))
     for name in of:
-        value = outputs[name].value
+        value = outputs_by_name[name].value
         cotangent = b.new(value.dtype, value.shape, change_of(name))
         cotangent_inputs.append(Input(cotangent, role=InputRole.CHANGE, of=name))
         sweep.add(value, cotangent)
-    with report_all_underivable(program, active.copy()):
+    with report_all_underivable(program, active_values.copy()):
         reverse.propagate_backward(sweep, ops)
     gradients = [
         Output(
             change_of(name),
-            sweep.cotangents.get(inputs[name]) or zeros(b, inputs[name]),
+            sweep.cotangents.get(inputs_by_name[name]) or zeros(b, inputs_by_name[name]),
             OutputRole.CHANGE,
             name,
         )

@@ -28,24 +28,24 @@ class ExecutedLoop(Struct, frozen=True):
 
     Attributes:
         loop: The loop.
-        count: Number of differentiated iterations.
-        skipped: Number of iterations before the differentiated ones; None if all iterations are
+        iteration_count: Number of differentiated iterations.
+        skipped_count: Number of iterations before the differentiated ones; None if all iterations are
             differentiated.
         tape: Recordings of the values that entered each differentiated iteration.
-        extent: Name of the extent of the rows.
-        cuts: Operations that slice the scanned rows from the arrays.
+        row_extent: Name of the extent of the rows.
+        slice_ops: Operations that slice the scanned rows from the arrays.
     """
 
     loop: Loop
-    count: Value
-    skipped: Value | None
+    iteration_count: Value
+    skipped_count: Value | None
     tape: Tape
-    extent: str
-    cuts: Sequence[Op]
+    row_extent: str
+    slice_ops: Sequence[Op]
 
-    def propagate_through_cuts(self, reverse: Reverse, outer_sweep: Sweep) -> None:
+    def propagate_through_slices(self, reverse: Reverse, outer_sweep: Sweep) -> None:
         """Propagate the cotangents of the sliced rows to the scanned arrays."""
-        reverse.propagate_backward(outer_sweep, self.cuts)
+        reverse.propagate_backward(outer_sweep, self.slice_ops)
 
     def append_backward(
         self,
@@ -60,7 +60,7 @@ class ExecutedLoop(Struct, frozen=True):
         b.append(
             Loop(
                 name=b.name(f"{self.loop.name} backward"),
-                trip_count=self.count,
+                trip_count=self.iteration_count,
                 condition=None,
                 iteration=iteration or b.new("int64", (), "iteration backward"),
                 condition_in=b.new("bool", (), "go"),
@@ -75,14 +75,16 @@ class ExecutedLoop(Struct, frozen=True):
 
     def recording_cotangents(self, outer_sweep: Sweep, recorded: Recorded) -> Value:
         """Return the cotangents of the rows that a loop has recorded."""
-        return _rows_after(outer_sweep.b, outer_sweep.cotangents[recorded.stack], self.skipped)
+        return _rows_after(
+            outer_sweep.b, outer_sweep.cotangents[recorded.stack], self.skipped_count
+        )
 
     def add_initial_cotangent(self, outer_sweep: Sweep, carried: Carried, cotangent: Value) -> None:
         """Add the cotangent of an initial carried value (zero if earlier iterations are skipped)."""
         b = outer_sweep.b
-        if self.skipped is not None:
-            is_first = b.op("Equal", self.skipped, scalar(b, 0, "int64"))
-            cotangent = b.op("Where", is_first, cotangent, zeros(b, cotangent))
+        if self.skipped_count is not None:
+            is_first_iteration = b.op("Equal", self.skipped_count, scalar(b, 0, "int64"))
+            cotangent = b.op("Where", is_first_iteration, cotangent, zeros(b, cotangent))
         outer_sweep.add(carried.initial, cotangent)
 
 
@@ -91,24 +93,26 @@ def executed_loop(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> ExecutedL
     assert loop.count is not None
     b, tape = outer_sweep.b, reverse.tapes[loop]
     row_extents = [stack.shape[0] for stack in tape.values() if stack.shape]
-    extent = str(row_extents[0]) if row_extents else b.name("tape")
-    count, skipped = loop.count, None
+    row_extent = str(row_extents[0]) if row_extents else b.name("tape")
+    iteration_count, skipped_count = loop.count, None
     if reverse.last_iterations is not None and b.parent is None:
-        count = b.op("Min", loop.count, scalar(b, reverse.last_iterations, "int64"))
-        skipped = b.op("Sub", loop.count, count)
-        tape = {value: _rows_after(b, stack, skipped) for value, stack in tape.items()}
+        iteration_count = b.op("Min", loop.count, scalar(b, reverse.last_iterations, "int64"))
+        skipped_count = b.op("Sub", loop.count, iteration_count)
+        tape = {value: _rows_after(b, stack, skipped_count) for value, stack in tape.items()}
     old_op_count = len(b.ops)
-    executed = executed_rows(b, loop, skipped, reverse.active)
-    if skipped is not None:
-        first_iteration = skipped if loop.first is None else b.op("Add", loop.first, skipped)
-        executed = replace(executed, first=first_iteration)
-    cuts = [op for op in b.ops[old_op_count:] if isinstance(op, Op)]
-    return ExecutedLoop(executed, count, skipped, tape, extent, cuts)
+    sliced_loop = executed_rows(b, loop, skipped_count, reverse.active_values)
+    if skipped_count is not None:
+        first_iteration = (
+            skipped_count if loop.first is None else b.op("Add", loop.first, skipped_count)
+        )
+        sliced_loop = replace(sliced_loop, first=first_iteration)
+    slice_ops = [op for op in b.ops[old_op_count:] if isinstance(op, Op)]
+    return ExecutedLoop(sliced_loop, iteration_count, skipped_count, tape, row_extent, slice_ops)
 
 
-def _rows_after(b: Builder, rows: Value, skipped: Value | None) -> Value:
+def _rows_after(b: Builder, rows: Value, skipped_count: Value | None) -> Value:
     """Return the rows of a recording after the rows of the skipped iterations."""
-    if skipped is None:
+    if skipped_count is None:
         return rows
-    first_row = b.op("Reshape", skipped, ints(b, 1))
+    first_row = b.op("Reshape", skipped_count, ints(b, 1))
     return b.op("Slice", rows, first_row, ints(b, _MAX_INT64), ints(b, 0))

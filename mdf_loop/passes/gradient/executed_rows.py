@@ -11,7 +11,7 @@ from mdf_loop.ops.build_helpers import ints, rank
 from mdf_loop.ops.derivatives.shapes import shape_of
 
 
-def executed_rows(b: Builder, loop: Loop, skipped: Value | None, active: set[Value]) -> Loop:
+def executed_rows(b: Builder, loop: Loop, skipped_count: Value | None, active: set[Value]) -> Loop:
     """Return the loop that scans exactly the executed rows, also in place of indexing operations.
 
     The cotangent of an indexing operation is a whole array in each iteration, while the cotangent of a scan
@@ -19,16 +19,14 @@ def executed_rows(b: Builder, loop: Loop, skipped: Value | None, active: set[Val
     """
     assert loop.count is not None
     end_row = b.op("Reshape", loop.count, ints(b, 1))
-    first_row = ints(b, 0) if skipped is None else b.op("Reshape", skipped, ints(b, 1))
+    first_row = ints(b, 0) if skipped_count is None else b.op("Reshape", skipped_count, ints(b, 1))
     indexing_scans = {
-        op: s for op in loop.ops if (s := _scan_of_indexing(loop, op, active)) is not None
+        op: scan for op in loop.ops if (scan := _scan_of_indexing(loop, op, active)) is not None
     }
-    scanned = [_cut_scan(b, s, first_row, end_row, active) for s in loop.scanned]
-    scanned += [
-        _cut_indexed(b, loop, s, first_row, end_row, active) for s in indexing_scans.values()
-    ]
+    scans = [_cut_scan(b, s, first_row, end_row, active) for s in loop.scanned]
+    scans += [_cut_indexed(b, loop, s, first_row, end_row, active) for s in indexing_scans.values()]
     ops = tuple(op for op in loop.ops if op not in indexing_scans)
-    return replace(loop, ops=ops, scanned=tuple(scanned))
+    return replace(loop, ops=ops, scanned=tuple(scans))
 
 
 def _scan_of_indexing(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:
@@ -47,16 +45,18 @@ def _cut_indexed(
     """Return the scan of an indexed array, whose rows begin at the first iteration number."""
     if loop.first is None:
         return _cut_scan(b, s, begin, end, active)
-    first = b.op("Reshape", loop.first, ints(b, 1))
-    return _slice_rows(b, s, b.op("Add", first, begin), b.op("Add", first, end), active)
+    first_iteration = b.op("Reshape", loop.first, ints(b, 1))
+    return _slice_rows(
+        b, s, b.op("Add", first_iteration, begin), b.op("Add", first_iteration, end), active
+    )
 
 
 def _cut_scan(b: Builder, s: Scanned, begin: Value, end: Value, active: set[Value]) -> Scanned:
     """Return the scan of the rows `begin` to `end`; a backward scan counts rows from the end."""
     if not s.backward:
         return _slice_rows(b, s, begin, end, active)
-    extent = b.op("Shape", s.rows, start=s.axis, end=s.axis + 1)
-    return _slice_rows(b, s, b.op("Sub", extent, end), b.op("Sub", extent, begin), active)
+    row_count = b.op("Shape", s.rows, start=s.axis, end=s.axis + 1)
+    return _slice_rows(b, s, b.op("Sub", row_count, end), b.op("Sub", row_count, begin), active)
 
 
 def _slice_rows(b: Builder, s: Scanned, first: Value, end: Value, active: set[Value]) -> Scanned:

@@ -74,22 +74,30 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
     """
     program = decompose_for_derivatives(program, frozenset(wrt))
     b = Builder.resume(program)
-    inputs = {entry.value.name: entry.value for entry in program.inputs}
-    outputs = {output.name: output.value for output in program.outputs}
+    inputs_by_name = {
+        program_input.value.name: program_input.value for program_input in program.inputs
+    }
+    outputs_by_name = {output.name: output.value for output in program.outputs}
     for name, value in (
-        *((name, inputs[name]) for name in wrt),
-        *((name, outputs[name]) for name in of),
+        *((name, inputs_by_name[name]) for name in wrt),
+        *((name, outputs_by_name[name]) for name in of),
     ):
         _refuse_non_float(name, value)
-    input_tangents = {inputs[name]: _new_tangent(b, inputs[name], tangent_of(name)) for name in wrt}
-    active = set(input_tangents)
-    propagate_varying(program.ops, active)
-    builder = _TangentBuilder(active, dict(input_tangents))
-    with report_all_underivable(program, active):
+    input_tangents = {
+        inputs_by_name[name]: _new_tangent(b, inputs_by_name[name], tangent_of(name))
+        for name in wrt
+    }
+    active_values = set(input_tangents)
+    propagate_varying(program.ops, active_values)
+    builder = _TangentBuilder(active_values, dict(input_tangents))
+    with report_all_underivable(program, active_values):
         builder.append_scope(b, program.ops)
     output_tangents = [
         Output(
-            tangent_of(name), builder.tangent_or_zeros(b, outputs[name]), OutputRole.CHANGE, name
+            tangent_of(name),
+            builder.tangent_or_zeros(b, outputs_by_name[name]),
+            OutputRole.CHANGE,
+            name,
         )
         for name in of
     ]
@@ -98,8 +106,8 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
         inputs=(
             *program.inputs,
             *(
-                Input(t, role=InputRole.CHANGE, of=value.name)
-                for value, t in input_tangents.items()
+                Input(tangent, role=InputRole.CHANGE, of=value.name)
+                for value, tangent in input_tangents.items()
             ),
         ),
         ops=tuple(b.ops),
@@ -181,41 +189,56 @@ class _TangentBuilder:
             None if value is None else self._tangents.get(value) for value in op.inputs
         ]
         output_tangents = rule_of(op).tangents(b, op, input_tangents)
-        pairs = zip(op.outputs, output_tangents, strict=True)
-        self._tangents.update((value, t) for value, t in pairs if t is not None)
+        output_pairs = zip(op.outputs, output_tangents, strict=True)
+        self._tangents.update(
+            (value, tangent) for value, tangent in output_pairs if tangent is not None
+        )
 
     def _append_loop(self, b: Builder, loop: Loop) -> None:
-        body = b.body()
-        scanned = [self._scan_tangents(b, s) for s in loop.scanned if s.rows in self._tangents]
+        body_builder = b.body()
+        tangent_scans = [
+            self._scan_tangents(b, s) for s in loop.scanned if s.rows in self._tangents
+        ]
         carried_with_tangents = [c for c in loop.carried if self._may_have_tangent(c.enter)]
         for c in carried_with_tangents:
             refuse_sequence(loop, c.enter, c.name)
             self._tangents[c.enter] = _new_tangent(b, c.enter)
-        self.append_scope(body, loop.ops)
-        carried = [self._carry_tangent(b, body, c) for c in carried_with_tangents]
-        recorded = [self._record_tangent(b, r) for r in loop.recorded if r.row in self._tangents]
+        self.append_scope(body_builder, loop.ops)
+        carried_tangents = [self._carry_tangent(b, body_builder, c) for c in carried_with_tangents]
+        tangent_recordings = [
+            self._record_tangent(b, r) for r in loop.recorded if r.row in self._tangents
+        ]
         b.append(
             replace(
                 loop,
-                carried=(*loop.carried, *carried),
-                recorded=(*loop.recorded, *recorded),
-                scanned=(*loop.scanned, *scanned),
-                ops=tuple(body.ops),
+                carried=(*loop.carried, *carried_tangents),
+                recorded=(*loop.recorded, *tangent_recordings),
+                scanned=(*loop.scanned, *tangent_scans),
+                ops=tuple(body_builder.ops),
             )
         )
 
     def _scan_tangents(self, b: Builder, s: Scanned) -> Scanned:
-        row = self._tangents[s.row] = _new_tangent(b, s.row)
-        return replace(s, rows=self._tangents[s.rows], row=row)
+        row_tangent = self._tangents[s.row] = _new_tangent(b, s.row)
+        return replace(s, rows=self._tangents[s.rows], row=row_tangent)
 
     def _carry_tangent(self, b: Builder, body: Builder, c: Carried) -> Carried:
-        initial, leave = self.tangent_or_zeros(b, c.initial), self.tangent_or_zeros(body, c.leave)
-        final = self._tangents[c.final] = _new_tangent(b, c.final)
-        return Carried(initial, self._tangents[c.enter], leave, final, final.name)
+        initial_tangent, outgoing_tangent = (
+            self.tangent_or_zeros(b, c.initial),
+            self.tangent_or_zeros(body, c.leave),
+        )
+        final_tangent = self._tangents[c.final] = _new_tangent(b, c.final)
+        return Carried(
+            initial_tangent,
+            self._tangents[c.enter],
+            outgoing_tangent,
+            final_tangent,
+            final_tangent.name,
+        )
 
     def _record_tangent(self, b: Builder, r: Recorded) -> Recorded:
-        stack = self._tangents[r.stack] = _new_tangent(b, r.stack)
-        return Recorded(self._tangents[r.row], stack, stack.name)
+        stack_tangent = self._tangents[r.stack] = _new_tangent(b, r.stack)
+        return Recorded(self._tangents[r.row], stack_tangent, stack_tangent.name)
 
     def _append_choice(self, b: Builder, choice: If) -> None:
         """Append a choice whose branches also return tangents."""
@@ -223,13 +246,13 @@ class _TangentBuilder:
         branch_builders = [b.body() for _ in branches]
         for branch_builder, branch in zip(branch_builders, branches, strict=True):
             self.append_scope(branch_builder, branch.ops)
-        leaves = zip(choice.outputs, *(branch.leaves for branch in branches), strict=True)
+        leaves_by_output = zip(choice.outputs, *(branch.leaves for branch in branches), strict=True)
         outputs_with_tangents = [
             (k, output)
-            for k, (output, *branch_leaves) in enumerate(leaves)
+            for k, (output, *branch_leaves) in enumerate(leaves_by_output)
             if not self._tangents.keys().isdisjoint(branch_leaves)
         ]
-        then, otherwise = (
+        then_branch, else_branch = (
             Branch(
                 tuple(branch_builder.ops),
                 (
@@ -244,7 +267,7 @@ class _TangentBuilder:
         )
         output_tangents = {output: _new_tangent(b, output) for _, output in outputs_with_tangents}
         outputs = (*choice.outputs, *output_tangents.values())
-        b.append(replace(choice, then=then, otherwise=otherwise, outputs=outputs))
+        b.append(replace(choice, then=then_branch, otherwise=else_branch, outputs=outputs))
         self._tangents.update(output_tangents)
 
 

@@ -43,7 +43,7 @@ def has_small_state(reverse: Reverse, loop: Loop) -> bool:
 
 
 def _extents(value: Value) -> tuple[int, ...]:
-    return tuple(e for e in value.shape or () if isinstance(e, int))
+    return tuple(extent for extent in value.shape or () if isinstance(extent, int))
 
 
 def _size(value: Value) -> int:
@@ -58,140 +58,164 @@ def jacobian_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
     Raises:
         UnsupportedError: An operation cannot be computed for all iterations at once.
     """
-    executed = executed_loop(reverse, outer_sweep, loop)
-    matrices = _append_jacobians(
-        outer_sweep, executed, transpose_body(reverse, outer_sweep, executed.loop, rows=())
+    forward_loop = executed_loop(reverse, outer_sweep, loop)
+    jacobians = _append_jacobians(
+        outer_sweep,
+        forward_loop,
+        transpose_body(reverse, outer_sweep, forward_loop.loop, recordings=()),
     )
-    transposed_body = transpose_body(reverse, outer_sweep, executed.loop)
+    transposed_body = transpose_body(reverse, outer_sweep, forward_loop.loop)
     offsets = None
-    if transposed_body.rows:
+    if transposed_body.row_cotangents:
         offsets = _append_offsets(
             outer_sweep,
-            executed,
-            transpose_body(reverse, outer_sweep, executed.loop, leaving=()),
-            transposed_body.leaving,
+            forward_loop,
+            transpose_body(reverse, outer_sweep, forward_loop.loop, carried_values=()),
+            transposed_body.outgoing_cotangents,
         )
-    adjoints = _append_recursion(outer_sweep, executed, transposed_body, matrices, offsets)
-    SplitBody(outer_sweep, executed, transposed_body).add_cotangents(outer_sweep, adjoints)
-    executed.propagate_through_cuts(reverse, outer_sweep)
+    adjoints = _append_recursion(outer_sweep, forward_loop, transposed_body, jacobians, offsets)
+    SplitBody(outer_sweep, forward_loop, transposed_body).add_cotangents(outer_sweep, adjoints)
+    forward_loop.propagate_through_slices(reverse, outer_sweep)
 
 
-def _append_jacobians(outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody) -> Value:
+def _append_jacobians(
+    outer_sweep: Sweep, forward_loop: ExecutedLoop, body: TransposedBody
+) -> Value:
     """Return the Jacobian `J[i]` of the leaving by the entering carried numbers of each iteration."""
     b, body_builder = outer_sweep.b, body.b
-    leaving_cotangents = list(body.leaving.values())
-    size = count_elements(leaving_cotangents)
+    outgoing_cotangents = list(body.outgoing_cotangents.values())
+    total_size = count_elements(outgoing_cotangents)
     unit_cotangents = dict(
-        zip(leaving_cotangents, _unit_cotangents(b, leaving_cotangents, size), strict=True)
+        zip(outgoing_cotangents, _unit_cotangents(b, outgoing_cotangents, total_size), strict=True)
     )
-    cotangents = [body.cotangent_of(c.enter) for c in body.leaving]
-    nonzero_cotangents = [value for value in cotangents if value is not None]
+    incoming_cotangents = [body.cotangent_of(c.enter) for c in body.outgoing_cotangents]
+    nonzero_cotangents = [cotangent for cotangent in incoming_cotangents if cotangent is not None]
     stacked_builder = b.body()
-    values_of_iterations, stacked = vectorize_iterations(
+    vectorized_values, stacked_values = vectorize_iterations(
         stacked_builder, body_builder.ops, nonzero_cotangents, unit_cotangents, b.name("unit")
     )
     columns = []
-    for leaving_cotangent, value in zip(leaving_cotangents, cotangents, strict=True):
-        if value not in stacked:  # linear in the cotangents, so a constant value is 0
+    for outgoing_cotangent, incoming_cotangent in zip(
+        outgoing_cotangents, incoming_cotangents, strict=True
+    ):
+        # The cotangent is linear in the unit cotangents, so a constant value is 0.
+        if incoming_cotangent not in stacked_values:
             columns.append(
-                b.constant(np.zeros((size, _size(leaving_cotangent)), leaving_cotangent.dtype))
+                b.constant(
+                    np.zeros((total_size, _size(outgoing_cotangent)), outgoing_cotangent.dtype)
+                )
             )
         else:
-            assert value is not None
-            shape = ints(b, size, _size(leaving_cotangent))
+            assert incoming_cotangent is not None
+            shape = ints(b, total_size, _size(outgoing_cotangent))
             columns.append(
-                stacked_builder.op("Reshape", values_of_iterations[value], shape, allowzero=1)
+                stacked_builder.op(
+                    "Reshape", vectorized_values[incoming_cotangent], shape, allowzero=1
+                )
             )
-    matrix = stacked_builder.op("Concat", *columns, axis=1)
-    matrices, varying = vectorize_iterations(
+    jacobian = stacked_builder.op("Concat", *columns, axis=1)
+    jacobians, varying_values = vectorize_iterations(
         b,
         stacked_builder.ops,
-        (matrix,),
-        iteration_rows(outer_sweep, executed, body),
-        executed.extent,
+        (jacobian,),
+        iteration_rows(outer_sweep, forward_loop, body),
+        forward_loop.row_extent,
     )
     return (
-        matrices[matrix] if matrix in varying else repeat_rows(b, matrices[matrix], executed.count)
+        jacobians[jacobian]
+        if jacobian in varying_values
+        else repeat_rows(b, jacobians[jacobian], forward_loop.iteration_count)
     )
 
 
 def _unit_cotangents(b: Builder, values: Sequence[Value], size: int) -> list[Value]:
     """Return the rows of an identity matrix as stacked cotangents of the values."""
-    cotangents, offset = [], 0
-    for change in values:
-        columns = np.eye(size, dtype=change.dtype)[:, offset : offset + _size(change)]
-        cotangents.append(b.constant(columns.reshape(size, *(change.shape or ()))))
-        offset += _size(change)
+    cotangents, column_offset = [], 0
+    for value in values:
+        columns = np.eye(size, dtype=value.dtype)[:, column_offset : column_offset + _size(value)]
+        cotangents.append(b.constant(columns.reshape(size, *(value.shape or ()))))
+        column_offset += _size(value)
     return cotangents
 
 
 def _append_offsets(
-    outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody, changing: Iterable[Carried]
+    outer_sweep: Sweep,
+    forward_loop: ExecutedLoop,
+    body: TransposedBody,
+    changing: Iterable[Carried],
 ) -> Value:
     """Return `h[i]`: the part of the cotangents of entering carried numbers that recordings contribute."""
     b = outer_sweep.b
     row_builder = b.body()
     row_builder.ops += body.ops
     flat_cotangents = []
-    for c in changing:
-        value = body.cotangent_of(c.enter) or zeros(b, c.enter)
+    for carried in changing:
+        incoming_cotangent = body.cotangent_of(carried.enter) or zeros(b, carried.enter)
         flat_cotangents.append(
-            row_builder.op("Reshape", value, ints(b, _size(c.enter)), allowzero=1)
+            row_builder.op(
+                "Reshape", incoming_cotangent, ints(b, _size(carried.enter)), allowzero=1
+            )
         )
     offset_row = row_builder.op("Concat", *flat_cotangents, axis=0)
-    offsets, varying = vectorize_iterations(
+    offsets, varying_values = vectorize_iterations(
         b,
         row_builder.ops,
         (offset_row,),
-        iteration_rows(outer_sweep, executed, body),
-        executed.extent,
+        iteration_rows(outer_sweep, forward_loop, body),
+        forward_loop.row_extent,
     )
     return (
         offsets[offset_row]
-        if offset_row in varying
-        else repeat_rows(b, offsets[offset_row], executed.count)
+        if offset_row in varying_values
+        else repeat_rows(b, offsets[offset_row], forward_loop.iteration_count)
     )
 
 
 def _append_recursion(
     outer_sweep: Sweep,
-    executed: ExecutedLoop,
+    forward_loop: ExecutedLoop,
     body: TransposedBody,
-    matrices: Value,
+    jacobians: Value,
     offsets: Value | None,
 ) -> Mapping[Value, Value]:
     """Append the loop, and return the adjoints of all iterations in forward order."""
     b = outer_sweep.b
-    leaving_cotangents = list(body.leaving.items())
-    sizes = [_size(change) for _, change in leaving_cotangents]
-    size, dtype = sum(sizes), matrices.dtype
+    outgoing_cotangents = list(body.outgoing_cotangents.items())
+    sizes = [_size(cotangent) for _, cotangent in outgoing_cotangents]
+    total_size, dtype = sum(sizes), jacobians.dtype
     final_adjoint = _concatenate(
-        b, [outer_sweep.cotangents.get(c.final) or zeros(b, c.enter) for c, _ in leaving_cotangents]
+        b,
+        [outer_sweep.cotangents.get(c.final) or zeros(b, c.enter) for c, _ in outgoing_cotangents],
     )
     body_builder = b.body()
-    adjoint, matrix = b.new(dtype, (size,), "adjoint"), b.new(dtype, (size, size), "J")
-    scanned = [Scanned(matrices, matrix, 0, True)]
-    next_adjoint = body_builder.op("MatMul", adjoint, matrix)
+    adjoint, jacobian = (
+        b.new(dtype, (total_size,), "adjoint"),
+        b.new(dtype, (total_size, total_size), "J"),
+    )
+    scans = [Scanned(jacobians, jacobian, 0, True)]
+    next_adjoint = body_builder.op("MatMul", adjoint, jacobian)
     if offsets is not None:
-        row = b.new(dtype, (size,), "h")
-        scanned.append(Scanned(offsets, row, 0, True))
-        next_adjoint = body_builder.op("Add", next_adjoint, row)
-    initial_adjoint = b.new(dtype, (size,), "first adjoint")
-    stacked_adjoints = b.new(dtype, (executed.extent, size), "adjoints")
-    carried = Carried(final_adjoint, adjoint, next_adjoint, initial_adjoint, "adjoint")
-    executed.append_backward(
-        b, (carried,), (Recorded(adjoint, stacked_adjoints),), body_builder.ops, scanned
+        offset = b.new(dtype, (total_size,), "h")
+        scans.append(Scanned(offsets, offset, 0, True))
+        next_adjoint = body_builder.op("Add", next_adjoint, offset)
+    initial_adjoint = b.new(dtype, (total_size,), "first adjoint")
+    stacked_adjoints = b.new(dtype, (forward_loop.row_extent, total_size), "adjoints")
+    carried_adjoint = Carried(final_adjoint, adjoint, next_adjoint, initial_adjoint, "adjoint")
+    forward_loop.append_backward(
+        b, (carried_adjoint,), (Recorded(adjoint, stacked_adjoints),), body_builder.ops, scans
     )
     initial_cotangents = _split_parts(b, initial_adjoint, sizes, 0)
-    for (c, _), initial_cotangent in zip(leaving_cotangents, initial_cotangents, strict=True):
-        carried_shape = ints(b, *_extents(c.enter))
-        executed.add_initial_cotangent(
-            outer_sweep, c, b.op("Reshape", initial_cotangent, carried_shape, allowzero=1)
+    for (carried, _), initial_cotangent in zip(
+        outgoing_cotangents, initial_cotangents, strict=True
+    ):
+        carried_shape = ints(b, *_extents(carried.enter))
+        forward_loop.add_initial_cotangent(
+            outer_sweep, carried, b.op("Reshape", initial_cotangent, carried_shape, allowzero=1)
         )
-    rows = _split_parts(b, reverse_rows(b, stacked_adjoints), sizes, 1)
+    adjoint_rows = _split_parts(b, reverse_rows(b, stacked_adjoints), sizes, 1)
     return {
-        change: _reshape_rows(b, initial_cotangent, change)
-        for (_, change), initial_cotangent in zip(leaving_cotangents, rows, strict=True)
+        cotangent: _reshape_rows(b, rows, cotangent)
+        for (_, cotangent), rows in zip(outgoing_cotangents, adjoint_rows, strict=True)
     }
 
 
@@ -202,9 +226,9 @@ def _reshape_rows(b: Builder, rows: Value, change: Value) -> Value:
     return b.op("Reshape", rows, shape, allowzero=1)
 
 
-def _concatenate(b: Builder, parts: Sequence[Value]) -> Value:
-    flat_parts = (b.op("Reshape", part, ints(b, _size(part)), allowzero=1) for part in parts)
-    return b.op("Concat", *flat_parts, axis=0)
+def _concatenate(b: Builder, values: Sequence[Value]) -> Value:
+    flat_values = (b.op("Reshape", value, ints(b, _size(value)), allowzero=1) for value in values)
+    return b.op("Concat", *flat_values, axis=0)
 
 
 def _split_parts(b: Builder, value: Value, sizes: Sequence[int], axis: int) -> Sequence[Value]:

@@ -26,85 +26,105 @@ from mdf_loop.passes.gradient.transpose_body import TransposedBody, transpose_bo
 
 def loop_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
     """Append one loop that computes all cotangents, from the last iteration to the first."""
-    executed = executed_loop(reverse, outer_sweep, loop)
-    body = transpose_body(reverse, outer_sweep, executed.loop)
-    _BackwardLoop(outer_sweep, executed, body).append()
-    executed.propagate_through_cuts(reverse, outer_sweep)
+    forward_loop = executed_loop(reverse, outer_sweep, loop)
+    body = transpose_body(reverse, outer_sweep, forward_loop.loop)
+    _BackwardLoop(outer_sweep, forward_loop, body).append()
+    forward_loop.propagate_through_slices(reverse, outer_sweep)
 
 
 class _BackwardLoop:
     """Builder of the loop that computes cotangents for the iterations of a loop in reverse order."""
 
-    def __init__(self, outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody) -> None:
+    def __init__(
+        self, outer_sweep: Sweep, forward_loop: ExecutedLoop, body: TransposedBody
+    ) -> None:
         self.b = outer_sweep.b
         self.outer_sweep = outer_sweep
-        self.executed = executed
+        self.forward_loop = forward_loop
         self.body = body
 
     def append(self) -> None:
         """Append the loop, and add the cotangents that the loop computes."""
-        b, body, loop = self.b, self.body, self.executed.loop
+        b, body, loop = self.b, self.body, self.forward_loop.loop
         backward_iteration = b.new("int64", (), "iteration backward")
-        carried = [*map(self._carry_adjoint, body.leaving), *map(self._carry_sum, body.captured)]
-        recorded = [self._record_row_cotangent(scanned) for scanned in loop.scanned]
-        row_recordings = [record for record in recorded if record is not None]
+        carried_cotangents = [
+            *map(self._carry_adjoint, body.outgoing_cotangents),
+            *map(self._carry_sum, body.captured_values),
+        ]
+        optional_recordings = [self._record_row_cotangent(scanned) for scanned in loop.scanned]
+        row_recordings = [recording for recording in optional_recordings if recording is not None]
         ops = (*self._iteration_number(backward_iteration), *body.ops)
-        self.executed.append_backward(
-            b, carried, row_recordings, ops, self._scan_backward(), backward_iteration
+        self.forward_loop.append_backward(
+            b, carried_cotangents, row_recordings, ops, self._scan_backward(), backward_iteration
         )
-        for c, carried_cotangent in zip(body.leaving, carried, strict=False):
-            self.executed.add_initial_cotangent(self.outer_sweep, c, carried_cotangent.final)
-        carried_sums = carried[len(body.leaving) :]
-        for value, carried_cotangent in zip(body.captured, carried_sums, strict=True):
+        for carried, carried_cotangent in zip(
+            body.outgoing_cotangents, carried_cotangents, strict=False
+        ):
+            self.forward_loop.add_initial_cotangent(
+                self.outer_sweep, carried, carried_cotangent.final
+            )
+        carried_sums = carried_cotangents[len(body.outgoing_cotangents) :]
+        for value, carried_cotangent in zip(body.captured_values, carried_sums, strict=True):
             self.outer_sweep.add(value, carried_cotangent.final)
-        for scanned, stack in zip(loop.scanned, recorded, strict=True):
-            if stack is not None:
+        for scanned, row_recording in zip(loop.scanned, optional_recordings, strict=True):
+            if row_recording is not None:
                 self.outer_sweep.add(
-                    scanned.rows, restore_scan_axis(b, reverse_rows(b, stack.stack), scanned)
+                    scanned.rows,
+                    restore_scan_axis(b, reverse_rows(b, row_recording.stack), scanned),
                 )
 
     def _carry_adjoint(self, carried: Carried) -> Carried:
         """Return the carried cotangent of a carried value, from its final value back to its initial value."""
-        enter = self.body.leaving[carried]
+        outgoing_cotangent = self.body.outgoing_cotangents[carried]
         final_cotangent = self.outer_sweep.cotangents.get(carried.final) or zeros(
             self.b, carried.final
         )
-        leave = self.body.cotangent_of(carried.enter) or zeros(self.body.b, enter)
-        final = self.b.new(enter.dtype, carried.initial.shape, f"{carried.enter.name} change")
-        return Carried(final_cotangent, enter, leave, final, enter.name)
+        incoming_cotangent = self.body.cotangent_of(carried.enter) or zeros(
+            self.body.b, outgoing_cotangent
+        )
+        initial_cotangent = self.b.new(
+            outgoing_cotangent.dtype, carried.initial.shape, f"{carried.enter.name} change"
+        )
+        return Carried(
+            final_cotangent,
+            outgoing_cotangent,
+            incoming_cotangent,
+            initial_cotangent,
+            outgoing_cotangent.name,
+        )
 
     def _carry_sum(self, value: Value) -> Carried:
         """Return the carried sum of the cotangents of a captured value over all iterations."""
         b, cotangent = self.b, self.body.cotangent_of(value)
         assert cotangent is not None
-        enter = b.new(value.dtype, value.shape, f"{value.name} sum")
-        leave = self.body.b.op("Add", enter, cotangent)
-        final = b.new(value.dtype, value.shape, f"{value.name} change")
-        return Carried(zeros(b, value), enter, leave, final, enter.name)
+        partial_sum = b.new(value.dtype, value.shape, f"{value.name} sum")
+        next_sum = self.body.b.op("Add", partial_sum, cotangent)
+        final_sum = b.new(value.dtype, value.shape, f"{value.name} change")
+        return Carried(zeros(b, value), partial_sum, next_sum, final_sum, partial_sum.name)
 
     def _record_row_cotangent(self, scanned: Scanned) -> Recorded | None:
         """Return the recording of the cotangents of a scanned row, or None if the row has none."""
         cotangent = self.body.cotangent_of(scanned.row)
         if cotangent is None:
             return None
-        shape = (self.executed.extent, *(scanned.row.shape or ()))
+        shape = (self.forward_loop.row_extent, *(scanned.row.shape or ()))
         stack = self.b.new(scanned.row.dtype, shape, f"{scanned.row.name} change")
         return Recorded(cotangent, stack)
 
     def _scan_backward(self) -> tuple[Scanned, ...]:
         """Return scans, last row first, of the tape, the scanned rows, and the cotangents of recordings."""
-        copies_by_value, loop = self.body.inside, self.executed.loop
+        copies_by_value, loop = self.body.copies_by_value, self.forward_loop.loop
         scans = [
-            Scanned(self.executed.tape[c.enter], copies_by_value[c.enter], 0, True)
+            Scanned(self.forward_loop.tape[c.enter], copies_by_value[c.enter], 0, True)
             for c in loop.carried
         ]
         scans += [
             Scanned(s.rows, copies_by_value[s.row], s.axis, not s.backward) for s in loop.scanned
         ]
-        recording_cotangents = self.body.rows.items()
+        recording_cotangents = self.body.row_cotangents.items()
         scans += [
             Scanned(
-                self.executed.recording_cotangents(self.outer_sweep, recording),
+                self.forward_loop.recording_cotangents(self.outer_sweep, recording),
                 cotangent_row,
                 0,
                 True,
@@ -115,12 +135,14 @@ class _BackwardLoop:
 
     def _iteration_number(self, number: Value) -> list[Operation]:
         """Return operations that compute the number of the iteration in the forward loop."""
-        body_builder, loop = self.b.body(), self.executed.loop
-        last_iteration = self.b.op("Sub", self.executed.count, scalar(self.b, 1, "int64"))
+        body_builder, loop = self.b.body(), self.forward_loop.loop
+        last_iteration = self.b.op(
+            "Sub", self.forward_loop.iteration_count, scalar(self.b, 1, "int64")
+        )
         if loop.first is not None:
             last_iteration = self.b.op("Add", last_iteration, loop.first)
-        forward_number = body_builder.op("Sub", last_iteration, number)
+        forward_iteration = body_builder.op("Sub", last_iteration, number)
         return [
-            substitute(op, {forward_number: self.body.inside[loop.iteration]})
+            substitute(op, {forward_iteration: self.body.copies_by_value[loop.iteration]})
             for op in body_builder.ops
         ]

@@ -30,23 +30,23 @@ OBJECTIVE_OUTPUT = "value"
 
 
 class Term(Struct, frozen=True):
-    """A term of the objective: a sum over an output, of the kind `word`.
+    """A term of the objective: a sum over an output, of the kind `term_kind`.
 
-    A `scaled` term has a factor. `number` distinguishes terms of the same kind and output.
-    The data of an `alike` term are a single number for all elements.
+    A term has a factor if `is_scaled` is True. `term_index` distinguishes terms of the same kind and output.
+    If `has_scalar_data` is True, the data of the term are a single number for all elements.
     """
 
     output: str
-    word: str
-    scaled: bool = False
-    number: int = 0
-    alike: bool = False
+    term_kind: str
+    is_scaled: bool = False
+    term_index: int = 0
+    has_scalar_data: bool = False
 
     @property
     def data(self) -> str | None:
         """Name of the program input for the data or the factor of the term, or None."""
-        has_data = self.scaled or self.word in TERMS_WITH_DATA
-        return f"{self.word} {self.number} of {self.output}" if has_data else None
+        has_data = self.is_scaled or self.term_kind in TERMS_WITH_DATA
+        return f"{self.term_kind} {self.term_index} of {self.output}" if has_data else None
 
 
 def add_objective(program: Program, terms: Sequence[Term]) -> Program:
@@ -55,36 +55,38 @@ def add_objective(program: Program, terms: Sequence[Term]) -> Program:
     Raises:
         UnsupportedError: An output is not differentiable: it has integers, or is not an array.
     """
-    outputs = {output.name: output.value for output in program.outputs}
-    raise_findings(_findings(outputs, terms))
+    outputs_by_name = {output.name: output.value for output in program.outputs}
+    raise_findings(_findings(outputs_by_name, terms))
     b = Builder.continued(program)
-    inputs: dict[str, Input] = {}
+    inputs_by_name: dict[str, Input] = {}
     total: Value | None = None
     for term in terms:
-        y = outputs[term.output]
-        data = None
+        y = outputs_by_name[term.output]
+        term_data = None
         if term.data is not None:
-            data = b.new(y.dtype, () if term.scaled or term.alike else y.shape, term.data)
-            inputs[term.data] = Input(data, role=InputRole.DATA, of=term.data)
+            term_data = b.new(
+                y.dtype, () if term.is_scaled or term.has_scalar_data else y.shape, term.data
+            )
+            inputs_by_name[term.data] = Input(term_data, role=InputRole.DATA, of=term.data)
         with b.at(y.where, OBJECTIVE_OUTPUT):
-            term_value = _term_value(b, term, y, data)
+            term_value = _term_value(b, term, y, term_data)
             total = term_value if total is None else b.op("Add", total, term_value)
-    value = b.constant(np.zeros(())) if total is None else total
+    objective = b.constant(np.zeros(())) if total is None else total
     return replace(
         program,
-        inputs=(*program.inputs, *inputs.values()),
+        inputs=(*program.inputs, *inputs_by_name.values()),
         ops=tuple(b.ops),
-        outputs=(*program.outputs, Output(OBJECTIVE_OUTPUT, value)),
+        outputs=(*program.outputs, Output(OBJECTIVE_OUTPUT, objective)),
     )
 
 
 def _findings(outputs: Mapping[str, Value], terms: Sequence[Term]) -> Iterator[Finding]:
     for y in dict.fromkeys(outputs[term.output] for term in terms):
-        name = next(term.output for term in terms if outputs[term.output] is y)
+        output_name = next(term.output for term in terms if outputs[term.output] is y)
         if not is_float(y) or not is_tensor(y.dtype):
             yield Finding(
                 "UnsupportedError",
-                f"'{name}' is {y.type}, which does not change a little with anything: "
+                f"'{output_name}' is {y.type}, which does not change a little with anything: "
                 "only numbers with a point have derivatives",
                 y.where,
                 "differentiate an output of float64",
@@ -92,13 +94,12 @@ def _findings(outputs: Mapping[str, Value], terms: Sequence[Term]) -> Iterator[F
 
 
 def _term_value(b: Builder, term: Term, y: Value, data: Value | None) -> Value:
-    word = term.word
-    if word == "mean":
+    if term.term_kind == "mean":
         mean = mean_of(b, y)
         return mean if data is None else b.op("Mul", mean, data)
     if data is None:
-        return _sum_of_elements(b, _last_row(b, y) if word == "last" else y)
-    if word == "weighted":
+        return _sum_of_elements(b, _last_row(b, y) if term.term_kind == "last" else y)
+    if term.term_kind == "weighted":
         return _sum_of_elements(b, b.op("Mul", y, data))
     residual = b.op("Sub", y, data)
     return _sum_of_elements(b, b.op("Mul", residual, residual))

@@ -48,42 +48,44 @@ class Reverse(Struct):
     """State of the differentiation of a program.
 
     Attributes:
-        active: Values that depend on the inputs to differentiate by, and copies of these values.
-        selected: Values that a selection (`Where`) may discard.
-        through_loop: Rule that differentiates loops.
+        active_values: Values that depend on the inputs to differentiate by, and copies of these values.
+        discardable_values: Values that a selection (`Where`) may discard.
+        loop_rule: Rule that differentiates loops.
         last_iterations: Number of last iterations of outermost loops to differentiate through; None: all of
             them.
         tapes: Recordings of each differentiated loop.
     """
 
-    active: set[Value]
-    selected: set[Value]
-    through_loop: LoopBackward
+    active_values: set[Value]
+    discardable_values: set[Value]
+    loop_rule: LoopBackward
     last_iterations: int | None = None
     tapes: dict[Loop, Tape] = field(default_factory=dict)
 
     def copy_operations(
-        self, b: Builder, ops: Iterable[Operation], swaps: Mapping[Value, Value]
+        self, b: Builder, ops: Iterable[Operation], substitutions: Mapping[Value, Value]
     ) -> tuple[list[Operation], dict[Value, Value]]:
         """Copy operations without their guards.
 
         The copies of active and selected values are active and selected, too.
         """
-        unguarded, guarded_values = without_guards(ops)
-        copies, copies_by_value = copy_operations(b, unguarded, swaps)
+        unguarded_ops, guarded_values = without_guards(ops)
+        copies, copies_by_value = copy_operations(b, unguarded_ops, substitutions)
         copies_by_value |= {
             guarded_value: copies_by_value.get(value, value)
             for guarded_value, value in guarded_values.items()
         }
-        self.active.update(copy for value, copy in copies_by_value.items() if value in self.active)
-        self.selected.update(
-            copy for value, copy in copies_by_value.items() if value in self.selected
+        self.active_values.update(
+            copy for value, copy in copies_by_value.items() if value in self.active_values
+        )
+        self.discardable_values.update(
+            copy for value, copy in copies_by_value.items() if value in self.discardable_values
         )
         return copies, copies_by_value
 
     def is_active_float(self, value: Value) -> bool:
         """Return True if a value is a float that depends on the inputs to differentiate by."""
-        return is_float(value) and value in self.active
+        return is_float(value) and value in self.active_values
 
     # --- forward --------------------------------------------------------------------------------
 
@@ -92,26 +94,34 @@ class Reverse(Struct):
 
         Return the appended operations except constants.
         """
-        appended: list[Operation] = []
+        appended_ops: list[Operation] = []
         for operation in ops:
             if isinstance(operation, Constant):
                 b.adopt(operation)
                 continue
-            if isinstance(operation, Loop) and not self.active.isdisjoint(results(operation)):
+            if isinstance(operation, Loop) and not self.active_values.isdisjoint(
+                results(operation)
+            ):
                 operation = self._record_carried_values(b, operation)
             b.ops.append(operation)
-            appended.append(operation)
-        return appended
+            appended_ops.append(operation)
+        return appended_ops
 
     def _record_carried_values(self, b: Builder, loop: Loop) -> Loop:
-        records, extent = [], b.name("tape")
+        tape_recordings, tape_extent = [], b.name("tape")
         for c in loop.carried:
             _refuse_changing_shape(loop, c)
-            stack = b.new(c.enter.dtype, (extent, *(c.enter.shape or ())), f"{c.enter.name} tape")
-            records.append(Recorded(c.enter, stack))
-        count = loop.count or b.new("int64", (), f"{loop.name} iterations")
-        recording_loop = replace(loop, recorded=(*loop.recorded, *records), count=count)
-        self.tapes[recording_loop] = {record.row: record.stack for record in records}
+            stack = b.new(
+                c.enter.dtype, (tape_extent, *(c.enter.shape or ())), f"{c.enter.name} tape"
+            )
+            tape_recordings.append(Recorded(c.enter, stack))
+        iteration_count = loop.count or b.new("int64", (), f"{loop.name} iterations")
+        recording_loop = replace(
+            loop, recorded=(*loop.recorded, *tape_recordings), count=iteration_count
+        )
+        self.tapes[recording_loop] = {
+            recording.row: recording.stack for recording in tape_recordings
+        }
         return recording_loop
 
     # --- backward -------------------------------------------------------------------------------
@@ -125,7 +135,7 @@ class Reverse(Struct):
 
     def new_sweep(self, b: Builder, initial_cotangents: Mapping[Value, Value]) -> Sweep:
         """Create the accumulator of the cotangents of a scope, with some initial cotangents."""
-        sweep = Sweep(b, self.active, self.selected)
+        sweep = Sweep(b, self.active_values, self.discardable_values)
         for value, cotangent in initial_cotangents.items():
             sweep.add(value, cotangent)
         return sweep
@@ -138,7 +148,7 @@ class Reverse(Struct):
         elif isinstance(operation, If):
             self._propagate_choice(sweep, operation)
         elif isinstance(operation, Loop):
-            self.through_loop(self, sweep, operation)
+            self.loop_rule(self, sweep, operation)
 
     def _propagate_choice(self, sweep: Sweep, choice: If) -> None:
         """Append a choice that returns cotangents: zeros for values that only the other branch reads."""
@@ -147,7 +157,9 @@ class Reverse(Struct):
         if not active_captures:
             return
         output_cotangents = {
-            o: sweep.cotangents[o] for o in choice.outputs if o in sweep.cotangents
+            output: sweep.cotangents[output]
+            for output in choice.outputs
+            if output in sweep.cotangents
         }
         then_branch, else_branch = (
             self._backward_branch(b, branch, choice, output_cotangents, active_captures)
@@ -156,8 +168,8 @@ class Reverse(Struct):
         outputs = tuple(
             b.new(value.dtype, value.shape, f"{value.name} change") for value in active_captures
         )
-        name = b.name(f"{choice.name} backward")
-        b.append(If(name, choice.condition, then_branch, else_branch, outputs, choice.where))
+        choice_name = b.name(f"{choice.name} backward")
+        b.append(If(choice_name, choice.condition, then_branch, else_branch, outputs, choice.where))
         for value, cotangent in zip(active_captures, outputs, strict=True):
             sweep.add(value, cotangent)
 

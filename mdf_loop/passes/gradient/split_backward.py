@@ -39,12 +39,12 @@ def split_backward(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> None:
     Raises:
         UnsupportedError: An operation cannot be computed for all iterations at once.
     """
-    executed = executed_loop(reverse, outer_sweep, loop)
-    body = transpose_body(reverse, outer_sweep, executed.loop)
-    parts = SplitBody(outer_sweep, executed, body)
-    adjoints = _append_recursion(outer_sweep, executed, body, parts)
-    parts.add_cotangents(outer_sweep, adjoints)
-    executed.propagate_through_cuts(reverse, outer_sweep)
+    forward_loop = executed_loop(reverse, outer_sweep, loop)
+    body = transpose_body(reverse, outer_sweep, forward_loop.loop)
+    split_body = SplitBody(outer_sweep, forward_loop, body)
+    adjoints = _append_recursion(outer_sweep, forward_loop, body, split_body)
+    split_body.add_cotangents(outer_sweep, adjoints)
+    forward_loop.propagate_through_slices(reverse, outer_sweep)
 
 
 class SplitBody:
@@ -58,41 +58,43 @@ class SplitBody:
         recursion_ops: Operations of the recursion.
     """
 
-    def __init__(self, outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody) -> None:
+    def __init__(
+        self, outer_sweep: Sweep, forward_loop: ExecutedLoop, body: TransposedBody
+    ) -> None:
         self.b = outer_sweep.b
-        self.executed = executed
+        self.forward_loop = forward_loop
         self.body = body
-        self.rows = iteration_rows(outer_sweep, executed, body)
-        adjoint_values = _dependent_values(body.ops, body.leaving.values())
+        self.rows = iteration_rows(outer_sweep, forward_loop, body)
+        adjoint_values = _dependent_values(body.ops, body.outgoing_cotangents.values())
         ops_before_recursion = [op for op in body.ops if adjoint_values.isdisjoint(results(op))]
         self._adjoint_ops = [op for op in body.ops if not adjoint_values.isdisjoint(results(op))]
-        entering_cotangents = [body.cotangent_of(c.enter) for c in body.leaving]
-        cotangents = [
+        incoming_cotangents = [body.cotangent_of(c.enter) for c in body.outgoing_cotangents]
+        outer_cotangents = [
             body.cotangent_of(value)
-            for value in (*body.captured, *(s.row for s in executed.loop.scanned))
+            for value in (*body.captured_values, *(s.row for s in forward_loop.loop.scanned))
         ]
-        self.recursion_ops = _producers_of(self._adjoint_ops, entering_cotangents)
-        self._ops_after_recursion = _producers_of(self._adjoint_ops, cotangents)
+        self.recursion_ops = _producers_of(self._adjoint_ops, incoming_cotangents)
+        self._ops_after_recursion = _producers_of(self._adjoint_ops, outer_cotangents)
         values_before_recursion = {value for op in ops_before_recursion for value in results(op)}
-        values = [
-            v
+        values_to_vectorize = [
+            value
             for op in (*self.recursion_ops, *self._ops_after_recursion)
-            for v in reads(op)
-            if v in values_before_recursion
+            for value in reads(op)
+            if value in values_before_recursion
         ]
-        values += [
-            v
-            for v in (*entering_cotangents, *cotangents)
-            if v is not None and v in values_before_recursion
+        values_to_vectorize += [
+            value
+            for value in (*incoming_cotangents, *outer_cotangents)
+            if value is not None and value in values_before_recursion
         ]
-        vectorized_values, stacked = vectorize_iterations(
-            self.b, ops_before_recursion, values, self.rows, executed.extent
+        vectorized_values, stacked_values = vectorize_iterations(
+            self.b, ops_before_recursion, values_to_vectorize, self.rows, forward_loop.row_extent
         )
-        self.rows |= {value: vectorized_values[value] for value in stacked}
+        self.rows |= {value: vectorized_values[value] for value in stacked_values}
         self.invariant_values = {
-            value: invariant
-            for value, invariant in vectorized_values.items()
-            if value not in stacked
+            value: invariant_value
+            for value, invariant_value in vectorized_values.items()
+            if value not in stacked_values
         }
         self.recursion_ops = [substitute(op, self.invariant_values) for op in self.recursion_ops]
         self._ops_after_recursion = [
@@ -102,25 +104,37 @@ class SplitBody:
     def add_cotangents(self, outer_sweep: Sweep, adjoints: Mapping[Value, Value]) -> None:
         """Add the cotangents of captured values and scanned rows, from the adjoints of all iterations."""
         rows, b = {**self.rows, **adjoints}, self.b
-        captured_cotangents = {value: self._cotangent_of(value) for value in self.body.captured}
-        count, extent = self.executed.count, self.executed.extent
+        captured_cotangents = {
+            value: self._cotangent_of(value) for value in self.body.captured_values
+        }
+        iteration_count, row_extent = (
+            self.forward_loop.iteration_count,
+            self.forward_loop.row_extent,
+        )
         sums = sum_over_iterations(
-            b, self._ops_after_recursion, captured_cotangents.values(), rows, count, extent
+            b,
+            self._ops_after_recursion,
+            captured_cotangents.values(),
+            rows,
+            iteration_count,
+            row_extent,
         )
         for value, cotangent in captured_cotangents.items():
             outer_sweep.add(value, sums[cotangent])
-        scanned = [
-            s for s in self.executed.loop.scanned if self.body.cotangent_of(s.row) is not None
+        active_scans = [
+            scan
+            for scan in self.forward_loop.loop.scanned
+            if self.body.cotangent_of(scan.row) is not None
         ]
-        row_cotangents = [self._cotangent_of(s.row) for s in scanned]
-        vectorized_values, stacked = vectorize_iterations(
-            b, self._ops_after_recursion, row_cotangents, rows, extent
+        row_cotangents = [self._cotangent_of(scan.row) for scan in active_scans]
+        vectorized_values, stacked_values = vectorize_iterations(
+            b, self._ops_after_recursion, row_cotangents, rows, row_extent
         )
-        for scan, cotangent in zip(scanned, row_cotangents, strict=True):
+        for scan, cotangent in zip(active_scans, row_cotangents, strict=True):
             stack = (
                 vectorized_values[cotangent]
-                if cotangent in stacked
-                else repeat_rows(b, vectorized_values[cotangent], count)
+                if cotangent in stacked_values
+                else repeat_rows(b, vectorized_values[cotangent], iteration_count)
             )
             outer_sweep.add(scan.rows, restore_scan_axis(b, stack, scan))
 
@@ -132,51 +146,68 @@ class SplitBody:
 
 
 def iteration_rows(
-    outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody
+    outer_sweep: Sweep, forward_loop: ExecutedLoop, body: TransposedBody
 ) -> dict[Value, Value]:
     """Return the values that an iteration reads, stacked over all iterations along the first axis."""
-    b, loop, copies_by_value = outer_sweep.b, executed.loop, body.inside
+    b, loop, copies_by_value = outer_sweep.b, forward_loop.loop, body.copies_by_value
     zero, one = scalar(b, 0, "int64"), scalar(b, 1, "int64")
-    iteration_numbers = b.op("Range", zero, executed.count, one)
+    iteration_numbers = b.op("Range", zero, forward_loop.iteration_count, one)
     if loop.first is not None:
         iteration_numbers = b.op("Add", iteration_numbers, loop.first)
     rows = {copies_by_value[loop.iteration]: iteration_numbers}
-    rows |= {copies_by_value[c.enter]: executed.tape[c.enter] for c in loop.carried}
-    rows |= {copies_by_value[s.row]: rows_along_first_axis(b, s) for s in loop.scanned}
+    rows |= {copies_by_value[c.enter]: forward_loop.tape[c.enter] for c in loop.carried}
+    rows |= {copies_by_value[scan.row]: rows_along_first_axis(b, scan) for scan in loop.scanned}
     return rows | {
-        change: executed.recording_cotangents(outer_sweep, r) for r, change in body.rows.items()
+        cotangent: forward_loop.recording_cotangents(outer_sweep, recording)
+        for recording, cotangent in body.row_cotangents.items()
     }
 
 
 def _append_recursion(
-    outer_sweep: Sweep, executed: ExecutedLoop, body: TransposedBody, parts: SplitBody
+    outer_sweep: Sweep, forward_loop: ExecutedLoop, body: TransposedBody, split_body: SplitBody
 ) -> dict[Value, Value]:
     """Append the loop of adjoints, and return the adjoints of all iterations in forward order."""
     b = outer_sweep.b
-    read_values = {value for op in parts.recursion_ops for value in reads(op)}
-    carried, recorded = [], []
-    for c, change in body.leaving.items():
-        cotangent = body.cotangent_of(c.enter)
-        read_values.update({cotangent} if cotangent is not None else ())
+    read_values = {value for op in split_body.recursion_ops for value in reads(op)}
+    carried_adjoints, adjoint_recordings = [], []
+    for carried, outgoing_cotangent in body.outgoing_cotangents.items():
+        incoming_cotangent = body.cotangent_of(carried.enter)
+        read_values.update({incoming_cotangent} if incoming_cotangent is not None else ())
         next_adjoint = (
-            zeros(b, change)
-            if cotangent is None
-            else parts.invariant_values.get(cotangent, cotangent)
+            zeros(b, outgoing_cotangent)
+            if incoming_cotangent is None
+            else split_body.invariant_values.get(incoming_cotangent, incoming_cotangent)
         )
-        final_cotangent = outer_sweep.cotangents.get(c.final) or zeros(b, c.final)
-        initial_cotangent = b.new(change.dtype, c.initial.shape, f"{c.enter.name} change")
-        carried.append(
-            Carried(final_cotangent, change, next_adjoint, initial_cotangent, change.name)
+        final_cotangent = outer_sweep.cotangents.get(carried.final) or zeros(b, carried.final)
+        initial_cotangent = b.new(
+            outgoing_cotangent.dtype, carried.initial.shape, f"{carried.enter.name} change"
         )
-        stack = b.new(change.dtype, (executed.extent, *(change.shape or ())), f"{change.name} rows")
-        recorded.append(Recorded(change, stack))
-    scanned = [
-        Scanned(rows, value, 0, True) for value, rows in parts.rows.items() if value in read_values
+        carried_adjoints.append(
+            Carried(
+                final_cotangent,
+                outgoing_cotangent,
+                next_adjoint,
+                initial_cotangent,
+                outgoing_cotangent.name,
+            )
+        )
+        stack = b.new(
+            outgoing_cotangent.dtype,
+            (forward_loop.row_extent, *(outgoing_cotangent.shape or ())),
+            f"{outgoing_cotangent.name} rows",
+        )
+        adjoint_recordings.append(Recorded(outgoing_cotangent, stack))
+    scans = [
+        Scanned(rows, value, 0, True)
+        for value, rows in split_body.rows.items()
+        if value in read_values
     ]
-    executed.append_backward(b, carried, recorded, parts.recursion_ops, scanned)
-    for c, carried_adjoint in zip(body.leaving, carried, strict=True):
-        executed.add_initial_cotangent(outer_sweep, c, carried_adjoint.final)
-    return {record.row: reverse_rows(b, record.stack) for record in recorded}
+    forward_loop.append_backward(
+        b, carried_adjoints, adjoint_recordings, split_body.recursion_ops, scans
+    )
+    for carried, carried_adjoint in zip(body.outgoing_cotangents, carried_adjoints, strict=True):
+        forward_loop.add_initial_cotangent(outer_sweep, carried, carried_adjoint.final)
+    return {recording.row: reverse_rows(b, recording.stack) for recording in adjoint_recordings}
 
 
 def _dependent_values(ops: Iterable[Operation], values: Iterable[Value]) -> set[Value]:

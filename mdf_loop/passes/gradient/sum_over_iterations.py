@@ -38,10 +38,12 @@ def sum_over_iterations(
         extent: The name of the extent for the number of iterations.
     """
     producers = {op.outputs[0]: op for op in ops if isinstance(op, Op)}
-    sums, values = _Sums(b, producers, count), tuple(values)
-    leaves = [leaf for value in values for leaf in sums.leaves(value)]
-    sums.computed, sums.stacked = vectorize_iterations(b, ops, leaves, rows, extent)
-    return {value: sums.sum_of_value(value) for value in values}
+    sum_builder, values = _Sums(b, producers, count), tuple(values)
+    leaves = [leaf for value in values for leaf in sum_builder.leaves(value)]
+    sum_builder.computed_values, sum_builder.stacked_values = vectorize_iterations(
+        b, ops, leaves, rows, extent
+    )
+    return {value: sum_builder.sum_of_value(value) for value in values}
 
 
 class _Sums(Struct):
@@ -49,9 +51,9 @@ class _Sums(Struct):
 
     b: Builder
     producers: Mapping[Value, Op]
-    count: Value
-    computed: Mapping[Value, Value] = field(default_factory=dict)
-    stacked: set[Value] = field(default_factory=set)
+    iteration_count: Value
+    computed_values: Mapping[Value, Value] = field(default_factory=dict)
+    stacked_values: set[Value] = field(default_factory=set)
 
     def leaves(self, value: Value) -> Iterator[Value]:
         """Yield the values that must be computed for all iterations."""
@@ -66,21 +68,23 @@ class _Sums(Struct):
 
     def sum_of_value(self, value: Value) -> Value:
         """Return the sum of a value over all iterations."""
-        b, factors, parts = self.b, self._factors(value), self._linear_operands(value)
+        b, factors, linear_operands = self.b, self._factors(value), self._linear_operands(value)
         if factors is not None:
             return self._sum_of_products(*factors)
-        if parts is None:
+        if linear_operands is None:
             return self._sum_of_rows(value)
         op = self.producers[value]
-        return b.op(op.op_type, *map(self.sum_of_value, parts), **op.attributes)
+        return b.op(op.op_type, *map(self.sum_of_value, linear_operands), **op.attributes)
 
     def _linear_operands(self, value: Value) -> Sequence[Value] | None:
         """Return the operands of a linear operation, which can be summed before it, or None."""
         op = self.producers.get(value)
         if op is None or op.op_type not in ("Add", "Transpose"):
             return None
-        operands = [x for x in op.inputs if x is not None]
-        is_linear = op.op_type == "Transpose" or all(x.shape == value.shape for x in operands)
+        operands = [operand for operand in op.inputs if operand is not None]
+        is_linear = op.op_type == "Transpose" or all(
+            operand.shape == value.shape for operand in operands
+        )
         return operands if is_linear and is_fixed(value.shape) else None
 
     def _factors(self, value: Value) -> tuple[Value, Value] | None:
@@ -106,20 +110,22 @@ class _Sums(Struct):
     def _sum_of_products(self, left: Value, right: Value) -> Value:
         b = self.b
         (n, k), m = left.shape or (0, 0), (right.shape or (0,))[-1]
-        wide_matrix, deep_matrix = self.computed[left], self.computed[right]
-        if left in self.stacked and right in self.stacked:
+        wide_matrix, deep_matrix = self.computed_values[left], self.computed_values[right]
+        if left in self.stacked_values and right in self.stacked_values:
             wide_matrix = b.op(
                 "Reshape", b.op("Transpose", wide_matrix, perm=(1, 0, 2)), ints(b, int(n), -1)
             )
             return b.op("MatMul", wide_matrix, b.op("Reshape", deep_matrix, ints(b, -1, int(m))))
-        is_right_invariant = left in self.stacked and right not in self.stacked
-        deep_matrix = self.computed[right] if is_right_invariant else self._sum_of_rows(right)
-        wide_matrix = self._sum_of_rows(left) if is_right_invariant else self.computed[left]
+        is_right_invariant = left in self.stacked_values and right not in self.stacked_values
+        deep_matrix = (
+            self.computed_values[right] if is_right_invariant else self._sum_of_rows(right)
+        )
+        wide_matrix = self._sum_of_rows(left) if is_right_invariant else self.computed_values[left]
         return b.op("MatMul", wide_matrix, b.op("Reshape", deep_matrix, ints(b, int(k), int(m))))
 
     def _sum_of_rows(self, value: Value) -> Value:
         """Return the sum over the rows, or the product with the count for a loop-invariant value."""
-        b, rows = self.b, self.computed[value]
-        if value in self.stacked:
+        b, rows = self.b, self.computed_values[value]
+        if value in self.stacked_values:
             return sum_of(b, rows, (0,))
-        return b.op("Mul", rows, cast(b, self.count, rows.dtype))
+        return b.op("Mul", rows, cast(b, self.iteration_count, rows.dtype))

@@ -18,17 +18,17 @@ class TransposedBody(Struct, frozen=True):
     """Backward iteration of a loop: copies of the body's values, and their cotangents.
 
     Attributes:
-        inside: Copies of the values of the body.
-        leaving: Cotangents of the carried values that leave the iteration.
-        rows: Cotangents of the rows that the iteration records.
-        captured: Values from outside that the iteration adds cotangents to.
+        copies_by_value: Copies of the values of the body.
+        outgoing_cotangents: Cotangents of the carried values that leave the iteration.
+        row_cotangents: Cotangents of the rows that the iteration records.
+        captured_values: Values from outside that the iteration adds cotangents to.
         sweep: Cotangents that the iteration computes, with the builder of their operations.
     """
 
-    inside: Mapping[Value, Value]
-    leaving: Mapping[Carried, Value]
-    rows: Mapping[Recorded, Value]
-    captured: tuple[Value, ...]
+    copies_by_value: Mapping[Value, Value]
+    outgoing_cotangents: Mapping[Carried, Value]
+    row_cotangents: Mapping[Recorded, Value]
+    captured_values: tuple[Value, ...]
     sweep: Sweep
 
     @property
@@ -43,7 +43,7 @@ class TransposedBody(Struct, frozen=True):
 
     def cotangent_of(self, value: Value) -> Value | None:
         """Return the cotangent of a value that the body reads, or None."""
-        return self.sweep.cotangents.get(self.inside.get(value, value))
+        return self.sweep.cotangents.get(self.copies_by_value.get(value, value))
 
 
 def transpose_body(
@@ -51,8 +51,8 @@ def transpose_body(
     outer_sweep: Sweep,
     loop: Loop,
     *,
-    leaving: Iterable[Carried] | None = None,
-    rows: Iterable[Recorded] | None = None,
+    carried_values: Iterable[Carried] | None = None,
+    recordings: Iterable[Recorded] | None = None,
 ) -> TransposedBody:
     """Return the transposed body of a loop.
 
@@ -60,32 +60,34 @@ def transpose_body(
         reverse: The state of the differentiation.
         outer_sweep: The cotangents of the results of the loop.
         loop: The executed loop.
-        leaving: Carried values with a cotangent at the end of an iteration; by default, all active carried
+        carried_values: Carried values with a cotangent at the end of an iteration; by default, all active carried
             values.
-        rows: Recordings with cotangents; by default, the recordings that have a cotangent outside of the
+        recordings: Recordings with cotangents; by default, the recordings that have a cotangent outside of the
             loop.
     """
     b = outer_sweep.b
-    body = b.body()
+    body_builder = b.body()
     replacements = {loop.condition_in: b.constant(np.array(True))}
     for value in (loop.iteration, *(c.enter for c in loop.carried), *(s.row for s in loop.scanned)):
         replacements[value] = replace(value, name=b.name(value.name))
-    ops, copies = reverse.copy_operations(b, loop.ops, replacements)
-    ops = reverse.append_forward(body, ops)
-    if leaving is None:
-        leaving = (c for c in loop.carried if reverse.is_active_float(c.enter))
-    if rows is None:
-        rows = (r for r in loop.recorded if r.stack in outer_sweep.cotangents)
-    leaving_cotangents = {c: _new_cotangent(b, c.enter) for c in leaving}
-    row_cotangents = {r: _new_cotangent(b, r.row) for r in rows}
-    sweep = reverse.new_sweep(body, {})
-    for c, cotangent in leaving_cotangents.items():
-        sweep.add(copies.get(c.leave, c.leave), cotangent)
+    ops, copies_by_value = reverse.copy_operations(b, loop.ops, replacements)
+    ops = reverse.append_forward(body_builder, ops)
+    if carried_values is None:
+        carried_values = (c for c in loop.carried if reverse.is_active_float(c.enter))
+    if recordings is None:
+        recordings = (r for r in loop.recorded if r.stack in outer_sweep.cotangents)
+    outgoing_cotangents = {c: _new_cotangent(b, c.enter) for c in carried_values}
+    row_cotangents = {r: _new_cotangent(b, r.row) for r in recordings}
+    sweep = reverse.new_sweep(body_builder, {})
+    for c, cotangent in outgoing_cotangents.items():
+        sweep.add(copies_by_value.get(c.leave, c.leave), cotangent)
     for r, cotangent in row_cotangents.items():
-        sweep.add(copies.get(r.row, r.row), cotangent)
+        sweep.add(copies_by_value.get(r.row, r.row), cotangent)
     reverse.propagate_backward(sweep, ops)
-    captured = tuple(v for v in captures(loop) if v in sweep.cotangents)
-    return TransposedBody(copies, leaving_cotangents, row_cotangents, captured, sweep)
+    captured_values = tuple(value for value in captures(loop) if value in sweep.cotangents)
+    return TransposedBody(
+        copies_by_value, outgoing_cotangents, row_cotangents, captured_values, sweep
+    )
 
 
 def _new_cotangent(b: Builder, value: Value) -> Value:

@@ -40,7 +40,9 @@ def vectorize_iterations(
     """
     values = tuple(dict.fromkeys(values))
     program = _body_program(b, ops, values)
-    stacked_input_names = [e.value.name for e in program.inputs if e.value in rows]
+    stacked_input_names = [
+        program_input.value.name for program_input in program.inputs if program_input.value in rows
+    ]
     batched_program = batch(program, stacked_input_names, extent)
     if len(batched_program.outputs) > len(values):
         raise UnsupportedError(
@@ -57,19 +59,19 @@ def vectorize_iterations(
         for scalar_input, batched_input in input_pairs
         if scalar_input.value in rows
     }
-    batched_ops, copies = copy_operations(
+    batched_ops, copies_by_value = copy_operations(
         b, batched_program.ops, replacements, dict.fromkeys(axis_names, extent)
     )
     b.ops += batched_ops
-    computed: dict[Value, Value] = {}
-    stacked: set[Value] = set()
+    computed_values: dict[Value, Value] = {}
+    stacked_values: set[Value] = set()
     for value, output in zip(values, batched_program.outputs, strict=True):
-        copy = copies.get(output.value) or replacements.get(output.value, output.value)
+        copy = copies_by_value.get(output.value) or replacements.get(output.value, output.value)
         if output.members == 1:
             copy = _iteration_axis_first(b, copy, next(iter(rows.values())))
-        computed[value] = copy
-        stacked.update({value} if output.members is not None else ())
-    return computed, stacked
+        computed_values[value] = copy
+        stacked_values.update({value} if output.members is not None else ())
+    return computed_values, stacked_values
 
 
 def _iteration_axis_first(b: Builder, recorded: Value, like: Value) -> Value:
@@ -77,10 +79,10 @@ def _iteration_axis_first(b: Builder, recorded: Value, like: Value) -> Value:
 
     An inner loop of no iterations records no rows, but the outer loop has iterations.
     """
-    transposed = b.op("Transpose", recorded, perm=(1, 0, *range(2, rank(recorded))))
-    inner_shape = b.op("Shape", transposed, start=1)
+    transposed_rows = b.op("Transpose", recorded, perm=(1, 0, *range(2, rank(recorded))))
+    inner_shape = b.op("Shape", transposed_rows, start=1)
     shape = b.op("Concat", b.op("Shape", like, start=0, end=1), inner_shape, axis=0)
-    return b.op("Reshape", transposed, shape, allowzero=1)
+    return b.op("Reshape", transposed_rows, shape, allowzero=1)
 
 
 def _body_program(b: Builder, ops: Sequence[Operation], values: Sequence[Value]) -> Program:
@@ -90,7 +92,9 @@ def _body_program(b: Builder, ops: Sequence[Operation], values: Sequence[Value])
         v for operation in ops for v in reads(operation) if v not in computed_values
     )
     outer_values |= dict.fromkeys(v for v in values if v not in computed_values)
-    constant_arrays = {v: array for v in outer_values if (array := b.constant_of(v)) is not None}
+    constant_arrays = {
+        value: array for value in outer_values if (array := b.constant_of(value)) is not None
+    }
     constants = [Constant(value, array) for value, array in constant_arrays.items()]
     inputs = tuple(Input(value) for value in outer_values if value not in constant_arrays)
     outputs = tuple(Output(f"wanted {k}", value) for k, value in enumerate(values))

@@ -23,12 +23,12 @@ def cast_bfloat16_io(program: Program) -> Program:
     output_casts: list[Op] = []
     inputs: list[Input] = []
     outputs: list[Output] = []
-    for entry in program.inputs:
-        if entry.value.dtype == _BFLOAT16:
-            float32_input = replace(entry.value, dtype="float32")
-            input_casts.append(_cast(float32_input, entry.value))
-            entry = replace(entry, value=float32_input)
-        inputs.append(entry)
+    for program_input in program.inputs:
+        if program_input.value.dtype == _BFLOAT16:
+            float32_input = replace(program_input.value, dtype="float32")
+            input_casts.append(_cast(float32_input, program_input.value))
+            program_input = replace(program_input, value=float32_input)
+        inputs.append(program_input)
     for output in program.outputs:
         value = output.value
         if value.dtype == _BFLOAT16:

@@ -34,7 +34,7 @@ def _decompose_op(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         return None
 
     def build(b: Builder, op: Op) -> tuple[Value | None, ...]:
-        results = decomposition(b, op)
-        return results if isinstance(results, tuple) else (results,)
+        outputs = decomposition(b, op)
+        return outputs if isinstance(outputs, tuple) else (outputs,)
 
     return build_or_evaluate(b, op, build)

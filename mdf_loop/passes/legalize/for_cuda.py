@@ -53,18 +53,18 @@ def for_cuda(program: Program) -> Program:
 
 
 def _rewrite_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
-    ops_before_loop, identity_ops = b.body(), b.body()
+    check_builder, identity_builder = b.body(), b.body()
     for scan in loop.scanned:
-        with b.at(loop.where, scan.row.name), ops_before_loop.at(loop.where, scan.row.name):
-            loop = _check_scan_length(b, ops_before_loop, loop, scan, find_constant)
+        with b.at(loop.where, scan.row.name), check_builder.at(loop.where, scan.row.name):
+            loop = _check_scan_length(b, check_builder, loop, scan, find_constant)
     copies = {
-        value: identity_ops.op("Identity", value) for value in _unchanged_carried_values(loop)
+        value: identity_builder.op("Identity", value) for value in _unchanged_carried_values(loop)
     }
     return replace(
         loop,
         carried=tuple(replace(c, leave=copies.get(c.leave, c.leave)) for c in loop.carried),
         recorded=tuple(replace(r, row=copies.get(r.row, r.row)) for r in loop.recorded),
-        ops=(*ops_before_loop.ops, *loop.ops, *identity_ops.ops),
+        ops=(*check_builder.ops, *loop.ops, *identity_builder.ops),
     )
 
 
@@ -78,11 +78,11 @@ def _check_scan_length(
 ) -> Loop:
     """Check the number of scanned rows before the loop, or in each iteration if the loop has a condition."""
     constant_trip_count, shape = find_constant(loop.trip_count), scan.rows.shape
-    extent = None if shape is None else shape[scan.axis]
+    constant_row_count = None if shape is None else shape[scan.axis]
     if (
-        isinstance(extent, int)
+        isinstance(constant_row_count, int)
         and constant_trip_count is not None
-        and constant_trip_count <= extent
+        and constant_trip_count <= constant_row_count
     ):
         return loop
     row_count = extent_of(b, scan.rows, scan.axis)
@@ -92,14 +92,17 @@ def _check_scan_length(
     iteration = loop.iteration
     if loop.first is not None:
         iteration = body_builder.op("Sub", iteration, loop.first)
-    unchecked = b.new(scan.row.dtype, scan.row.shape, scan.row.name)
+    unchecked_row = b.new(scan.row.dtype, scan.row.shape, scan.row.name)
     guard = Guard(
-        unchecked,
+        unchecked_row,
         body_builder.op("Less", iteration, row_count),
         scan.row,
         INDEX_OUTSIDE,
         loop.where,
     )
     body_builder.append(guard)
-    scanned = tuple(replace(s, row=unchecked) if s is scan else s for s in loop.scanned)
-    return replace(loop, scanned=scanned)
+    checked_scans = tuple(
+        replace(other_scan, row=unchecked_row) if other_scan is scan else other_scan
+        for other_scan in loop.scanned
+    )
+    return replace(loop, scanned=checked_scans)

@@ -73,14 +73,14 @@ def _build_guarded_division(b: Builder, op: Op) -> Value:
 class _DivisionFacts(Struct):
     """Sets of values that are never -1, and of values that are never the smallest integer."""
 
-    never_minus_one: set[Value] = field(default_factory=set)
-    never_smallest: set[Value] = field(default_factory=set)
-    _minus_one: set[Value] = field(default_factory=set)
+    non_minus_one_values: set[Value] = field(default_factory=set)
+    non_minimum_values: set[Value] = field(default_factory=set)
+    _minus_one_constants: set[Value] = field(default_factory=set)
     _minus_one_tests: set[tuple[Value, Value | None]] = field(default_factory=set)
 
     def excludes_overflow(self, op: Op) -> bool:
         """Return True if a division can never divide the smallest number by -1."""
-        return op.inputs[0] in self.never_smallest or op.inputs[1] in self.never_minus_one
+        return op.inputs[0] in self.non_minimum_values or op.inputs[1] in self.non_minus_one_values
 
     def learn_facts(self, operations: Iterable[Operation]) -> None:
         """Derive facts about values from operations, in which operands come before results."""
@@ -94,7 +94,7 @@ class _DivisionFacts(Struct):
                 self._learn_op(operation)
 
     def _exclude_both(self, values: Iterable[Value | None]) -> None:
-        for excluded_values in (self.never_minus_one, self.never_smallest):
+        for excluded_values in (self.non_minus_one_values, self.non_minimum_values):
             excluded_values.update(value for value in values if value is not None)
 
     def _learn_constant(self, constant: Constant) -> None:
@@ -102,40 +102,41 @@ class _DivisionFacts(Struct):
         if kind_of(value.dtype) != "i":
             return
         if not np.any(array == -1):
-            self.never_minus_one.add(value)
+            self.non_minus_one_values.add(value)
         if not np.any(array == np.iinfo(array.dtype).min):
-            self.never_smallest.add(value)
+            self.non_minimum_values.add(value)
         if array.ndim == 0 and array == -1:
-            self._minus_one.add(value)
+            self._minus_one_constants.add(value)
 
     def _learn_op(self, op: Op) -> None:
-        row = row_of(op.op_type)
-        if row.never_negative(op):
+        operation_row = row_of(op.op_type)
+        if operation_row.never_negative(op):
             self._exclude_both(op.outputs)
         elif op.op_type == "Cast":
             self._learn_cast(op)
-        elif row.moves is not None:
-            self._learn_selection(op, [op.inputs[k] for k in row.moves(op)])
-        elif op.op_type == "Equal" and op.inputs[1] in self._minus_one:
+        elif operation_row.moves is not None:
+            self._learn_selection(op, [op.inputs[k] for k in operation_row.moves(op)])
+        elif op.op_type == "Equal" and op.inputs[1] in self._minus_one_constants:
             self._minus_one_tests.add((op.outputs[0], op.inputs[0]))
 
     def _learn_cast(self, op: Op) -> None:
         """Derive facts about a cast to a wider integer dtype."""
         (source,), (target,) = op.inputs, op.outputs
-        kind = kind_of(source.dtype) if source is not None else ""
-        if source is None or kind not in "biu" or kind_of(target.dtype) != "i":
+        dtype_kind = kind_of(source.dtype) if source is not None else ""
+        if source is None or dtype_kind not in "biu" or kind_of(target.dtype) != "i":
             return
         if np.dtype(target.dtype).itemsize <= np.dtype(source.dtype).itemsize:
             return
-        self.never_smallest.add(target)
-        if kind != "i" or source in self.never_minus_one:
-            self.never_minus_one.add(target)
+        self.non_minimum_values.add(target)
+        if dtype_kind != "i" or source in self.non_minus_one_values:
+            self.non_minus_one_values.add(target)
 
-    def _learn_selection(self, op: Op, parts: Iterable[Value | None]) -> None:
-        """Derive facts about a result that holds only elements of the operands `parts`."""
-        if self.never_smallest.issuperset(parts):
-            self.never_smallest.update(op.outputs)
+    def _learn_selection(self, op: Op, selectable_operands: Iterable[Value | None]) -> None:
+        """Derive facts about a result that holds only elements of the operands `selectable_operands`."""
+        if self.non_minimum_values.issuperset(selectable_operands):
+            self.non_minimum_values.update(op.outputs)
         if op.op_type == "Where" and (op.inputs[0], op.inputs[2]) in self._minus_one_tests:
-            parts = op.inputs[1:2]  # the other operand is selected only where it is not -1
-        if self.never_minus_one.issuperset(parts):
-            self.never_minus_one.update(op.outputs)
+            # The other operand is selected only where it is not -1.
+            selectable_operands = op.inputs[1:2]
+        if self.non_minus_one_values.issuperset(selectable_operands):
+            self.non_minus_one_values.update(op.outputs)

@@ -74,11 +74,15 @@ def _guard_empty_division(
 
 def _is_guarded(producers: Mapping[Value, Op], divisor: Value, dividend: Value) -> bool:
     """Return True if the divisor is already replaced by 1 for an empty dividend."""
-    selection = producers.get(divisor)
-    if selection is None or selection.op_type != "Where":
+    selection_op = producers.get(divisor)
+    if selection_op is None or selection_op.op_type != "Where":
         return False
-    test = producers.get(operand(selection))
-    size_op = producers.get(operand(test)) if test is not None and test.op_type == "Equal" else None
+    equality_op = producers.get(operand(selection_op))
+    size_op = (
+        producers.get(operand(equality_op))
+        if equality_op is not None and equality_op.op_type == "Equal"
+        else None
+    )
     if size_op is not None and size_op.op_type == "Size" and operand(size_op) is dividend:
         return True
-    return _is_guarded(producers, operand(selection, 2), dividend)
+    return _is_guarded(producers, operand(selection_op, 2), dividend)

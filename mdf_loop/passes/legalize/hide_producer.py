@@ -42,11 +42,11 @@ def hide_producer(
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
         producers[op.outputs[0]] = op
-        position = position_of(op)
-        if position is None or not is_produced(b, operand(op, position)):
+        hidden_position = position_of(op)
+        if hidden_position is None or not is_produced(b, operand(op, hidden_position)):
             return None
         inputs = list(op.inputs)
-        inputs[position] = b.op("Max", operand(op, position))
+        inputs[hidden_position] = b.op("Max", operand(op, hidden_position))
         return (b.op(op.op_type, *inputs, **op.attributes),)
 
     return rewrite(program, rule)

@@ -59,16 +59,16 @@ class _CastSeparator:
         ops_from_cast = self._path_from_cast(b, operand(op))
         if ops_from_cast is None:
             return None
-        *moves, first_cast = ops_from_cast
+        *move_ops, first_cast = ops_from_cast
         source, middle_dtype = operand(first_cast), first_cast.outputs[0].dtype
-        is_moved_only = all(move_op.op_type in NOOP_MOVES for move_op in moves)
+        is_only_moved = all(move_op.op_type in NOOP_MOVES for move_op in move_ops)
         if (
-            is_moved_only
+            is_only_moved
             and source.dtype == op.outputs[0].dtype
             and _is_lossless(source.dtype, middle_dtype)
         ):
-            if all(_has_kernel_for(move, source) for move in moves):
-                return (_apply_moves(b, source, moves),)
+            if all(_has_kernel_for(move, source) for move in move_ops):
+                return (_apply_moves(b, source, move_ops),)
             return None
         if middle_dtype not in _REMOVED_DTYPES or _is_one_cast_equal(
             source.dtype, middle_dtype, op.outputs[0].dtype
@@ -81,11 +81,11 @@ class _CastSeparator:
 
         None means that no cast precedes the value, or that an operation between them changes numbers.
         """
-        path: list[Op] = []
+        path_ops: list[Op] = []
         while (op := self.producers.get(value)) is not None:
-            path.append(op)
+            path_ops.append(op)
             if op.op_type == "Cast":
-                return path
+                return path_ops
             source = removable_operand(op, b.constant_of)
             if source is None:
                 return None

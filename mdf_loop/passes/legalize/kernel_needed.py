@@ -21,11 +21,11 @@ def lacks_kernel(op: Op) -> bool:
 
 def is_decomposed(op: Op) -> bool:
     """Return True if an operation without a kernel is decomposed in its own dtype."""
-    row = row_of(op.op_type)
+    operation_row = row_of(op.op_type)
     return (
-        row.decomposition is not None
+        operation_row.decomposition is not None
         and main_dtype(op) not in _HALF_DTYPES
-        and row.can_decompose(op)
+        and operation_row.can_decompose(op)
     )
 
 
@@ -48,12 +48,12 @@ def main_inputs(op: Op) -> list[int]:
     schema = onnx_schema.schema_of(op)
     if not schema.inputs:
         return []
-    last_formal = len(schema.inputs) - 1
-    type_variables = [schema.inputs[min(k, last_formal)].type_str for k in range(len(op.inputs))]
+    last_parameter = len(schema.inputs) - 1
+    type_variables = [schema.inputs[min(k, last_parameter)].type_str for k in range(len(op.inputs))]
     output_type = schema.outputs[0].type_str
     main_variable = output_type if output_type in type_variables else type_variables[0]
     return [
         k
-        for k, group in enumerate(type_variables)
-        if group == main_variable and op.inputs[k] is not None
+        for k, type_variable in enumerate(type_variables)
+        if type_variable == main_variable and op.inputs[k] is not None
     ]

@@ -59,10 +59,10 @@ def mask_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
     with b.at(loop.where, loop.name), body_builder.at(loop.where, loop.name):
         is_active = loop.condition_in
         is_still_active = body_builder.op("And", is_active, loop.condition_out)
-        carried = [
-            _mask_carried(body_builder, carried_value, is_active) for carried_value in loop.carried
+        carried_values = [
+            _mask_carried(body_builder, carried, is_active) for carried in loop.carried
         ]
-        carried.append(
+        carried_values.append(
             Carried(
                 loop.condition,
                 is_active,
@@ -72,14 +72,16 @@ def mask_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
         )
         is_any_active = _append_any_true(body_builder, is_still_active)
         if loop.count is not None:
-            carried.append(_carry_counts(b, body_builder, loop.condition, is_active, loop.count))
+            carried_values.append(
+                _carry_counts(b, body_builder, loop.condition, is_active, loop.count)
+            )
         ops = _feed_active_members(b, loop) if _may_body_fail(loop, find_constant) else loop.ops
         return replace(
             loop,
             condition=_append_any_true(b, loop.condition),
             condition_in=b.new("bool", (), "any going"),
             condition_out=is_any_active,
-            carried=tuple(carried),
+            carried=tuple(carried_values),
             ops=(*ops, *body_builder.ops),
             count=None,
             last_condition=None,
@@ -104,17 +106,20 @@ def _carry_counts(
     b: Builder, body_builder: Builder, initial_condition: Value, is_active: Value, count: Value
 ) -> Carried:
     """Return the carried iteration count of each member."""
-    zeros = b.op("Mul", cast(b, initial_condition, "int64"), scalar(b, 0, "int64"))
-    enter = body_builder.new("int64", count.shape, "iterations")
+    zero_counts = b.op("Mul", cast(b, initial_condition, "int64"), scalar(b, 0, "int64"))
+    counts = body_builder.new("int64", count.shape, "iterations")
     return Carried(
-        zeros, enter, body_builder.op("Add", enter, cast(body_builder, is_active, "int64")), count
+        zero_counts,
+        counts,
+        body_builder.op("Add", counts, cast(body_builder, is_active, "int64")),
+        count,
     )
 
 
 def _mask_carried(b: Builder, carried: Carried, is_active: Value) -> Carried:
     """Return the carried value with finished members unchanged."""
-    leave = carried.leave
-    return replace(carried, leave=_select_active(b, is_active, leave, carried.enter, 0))
+    outgoing_value = carried.leave
+    return replace(carried, leave=_select_active(b, is_active, outgoing_value, carried.enter, 0))
 
 
 def _select_active(b: Builder, is_active: Value, then: Value, otherwise: Value, axis: int) -> Value:
@@ -134,22 +139,24 @@ def _select_active(b: Builder, is_active: Value, then: Value, otherwise: Value, 
         finished_values = b.op("And", b.op("Not", mask), otherwise)
         return b.op("Or", b.op("And", mask, then), finished_values)
     wide_dtype = dtype if dtype in SELECT_DTYPES else _WIDE_DTYPES.get(kind_of(dtype), dtype)
-    selected = b.op("Where", mask, cast(b, then, wide_dtype), cast(b, otherwise, wide_dtype))
-    return cast(b, selected, dtype)
+    selected_values = b.op("Where", mask, cast(b, then, wide_dtype), cast(b, otherwise, wide_dtype))
+    return cast(b, selected_values, dtype)
 
 
 # --- bodies that may fail -------------------------------------------------------------------------
 
 
 def _may_body_fail(loop: Loop, find_constant: KnownArrays) -> bool:
-    has_loops = any(isinstance(each, Loop) for each in walk(loop.ops))
+    has_loops = any(isinstance(operation, Loop) for operation in walk(loop.ops))
     return has_loops or first_that_may_fail(loop.ops, find_constant) is not None
 
 
 def _feed_active_members(b: Builder, loop: Loop) -> tuple[Operation, ...]:
     """Return the body in which finished members read the values of the first active member."""
-    selection, is_active = b.body(), loop.condition_in
-    first_active = selection.op("ArgMax", cast(selection, is_active, "int32"), axis=0, keepdims=1)
+    selection_builder, is_active = b.body(), loop.condition_in
+    first_active_member = selection_builder.op(
+        "ArgMax", cast(selection_builder, is_active, "int32"), axis=0, keepdims=1
+    )
     replacements: dict[Value, Value] = {}
     for value in (
         *captures(loop),
@@ -158,8 +165,13 @@ def _feed_active_members(b: Builder, loop: Loop) -> tuple[Operation, ...]:
     ):
         if loop.members in (value.shape or ()):
             axis = (value.shape or ()).index(loop.members)
-            active_member_value = selection.op("Gather", value, first_active, axis=axis)
-            replacements[value] = _select_active(
-                selection, is_active, value, active_member_value, axis
+            active_member_value = selection_builder.op(
+                "Gather", value, first_active_member, axis=axis
             )
-    return (*selection.ops, *(substitute(operation, replacements) for operation in loop.ops))
+            replacements[value] = _select_active(
+                selection_builder, is_active, value, active_member_value, axis
+            )
+    return (
+        *selection_builder.ops,
+        *(substitute(operation, replacements) for operation in loop.ops),
+    )

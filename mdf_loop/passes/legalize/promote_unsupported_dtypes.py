@@ -74,8 +74,8 @@ def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
         raise _no_kernel_error(op)
     main_positions = set(main_inputs(op))
     inputs = [
-        cast(b, v, wide_dtype) if v is not None and k in main_positions else v
-        for k, v in enumerate(op.inputs)
+        cast(b, value, wide_dtype) if value is not None and k in main_positions else value
+        for k, value in enumerate(op.inputs)
     ]
     wide_outputs = b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **op.attributes)
     output_pairs = zip(wide_outputs, op.outputs, strict=True)
@@ -85,11 +85,11 @@ def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
 
 
 def _wider_dtypes(op: Op) -> tuple[str, ...]:
-    row = row_of(op.op_type)
-    if row.needs_narrow_dtype:
+    operation_row = row_of(op.op_type)
+    if operation_row.needs_narrow_dtype:
         return ()
     if main_dtype(op) == "uint64":
-        return ("int64",) if row.uint64_as_int64 else ()
+        return ("int64",) if operation_row.uint64_as_int64 else ()
     return _WIDER_DTYPES.get(main_dtype(op), ())
 
 
@@ -97,19 +97,19 @@ def _with_main_dtype(op: Op, dtype: str) -> Op | None:
     """Return the operation with another main dtype, or None if ONNX does not define the operator for it."""
     schema = onnx_schema.schema_of(op)
     main_positions = set(main_inputs(op))
-    formal = schema.inputs[min(main_positions)]
-    if onnx_type_text(dtype) not in formal.types:
+    main_parameter = schema.inputs[min(main_positions)]
+    if onnx_type_text(dtype) not in main_parameter.types:
         return None
     inputs = tuple(
-        replace(v, dtype=dtype) if v is not None and k in main_positions else v
-        for k, v in enumerate(op.inputs)
+        replace(value, dtype=dtype) if value is not None and k in main_positions else value
+        for k, value in enumerate(op.inputs)
     )
     last_output = len(schema.outputs) - 1
     outputs = tuple(
-        replace(v, dtype=dtype)
-        if schema.outputs[min(k, last_output)].type_str == formal.type_str
-        else v
-        for k, v in enumerate(op.outputs)
+        replace(value, dtype=dtype)
+        if schema.outputs[min(k, last_output)].type_str == main_parameter.type_str
+        else value
+        for k, value in enumerate(op.outputs)
     )
     return replace(op, inputs=inputs, outputs=outputs)
 

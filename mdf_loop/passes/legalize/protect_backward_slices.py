@@ -55,26 +55,26 @@ def _is_capped(
     b: Builder, producers: Mapping[Value, Op], ends: Value, constant_steps: Array | None
 ) -> bool:
     """Return True if a `Min` already keeps the ends of backward slices below the special values."""
-    minimum = producers.get(ends)
-    if minimum is None or minimum.op_type != "Min" or len(minimum.inputs) != 2:
+    min_op = producers.get(ends)
+    if min_op is None or min_op.op_type != "Min" or len(min_op.inputs) != 2:
         return False
-    limits = operand(minimum, 1)
+    limits = operand(min_op, 1)
     if constant_steps is not None:
         constant_limits = b.constant_of(limits)
         return constant_limits is not None and bool(
             np.all((constant_limits <= _MAX_END) | (constant_steps > 0))
         )
-    selection = producers.get(limits)
-    if selection is None or selection.op_type != "Where":
+    selection_op = producers.get(limits)
+    if selection_op is None or selection_op.op_type != "Where":
         return False
-    backward_limits = b.constant_of(operand(selection, 1))
+    backward_limits = b.constant_of(operand(selection_op, 1))
     return backward_limits is not None and bool(np.all(backward_limits == _MAX_END))
 
 
 def _max_ends(b: Builder, ends: Value, steps: Value, constant_steps: Array | None) -> Value:
     """Return the largest end that ONNX Runtime treats as a position; a forward slice has no such limit."""
     max_backward_end, max_forward_end = (
-        np.array(k, ends.dtype) for k in (_MAX_END, np.iinfo(ends.dtype).max)
+        np.array(end, ends.dtype) for end in (_MAX_END, np.iinfo(ends.dtype).max)
     )
     if constant_steps is not None:
         return b.constant(np.where(constant_steps < 0, max_backward_end, max_forward_end))

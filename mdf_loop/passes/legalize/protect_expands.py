@@ -43,8 +43,8 @@ def _may_become_empty(source_shape: tuple[int | str, ...], target_shape: Shape) 
     """Return True if an extent may be 0 in `target_shape` but not in `source_shape`, of equal rank."""
     if target_shape is None:
         return True
-    pairs = zip(source_shape, target_shape, strict=True)
+    extent_pairs = zip(source_shape, target_shape, strict=True)
     return any(
         target_extent != source_extent and (target_extent == 0 or isinstance(target_extent, str))
-        for source_extent, target_extent in pairs
+        for source_extent, target_extent in extent_pairs
     )

@@ -27,19 +27,23 @@ def protect_identities(program: Program) -> Program:
 
 
 def _protect_op(b: Builder, op: Op) -> tuple[Value, ...] | None:
-    is_scaled, is_sum = op.op_type in ("Mul", "Div"), op.op_type in ("Add", "Sub")
-    if not (is_scaled or is_sum) or op.outputs[0].dtype != "float64":
+    is_product, is_sum = op.op_type in ("Mul", "Div"), op.op_type in ("Add", "Sub")
+    if not (is_product or is_sum) or op.outputs[0].dtype != "float64":
         return None
-    x, y = operand(op, 0), operand(op, 1)
-    operand_orders = [(x, y), (y, x)] if op.op_type in ("Mul", "Add") else [(x, y)]
-    for variable, constant in operand_orders:
-        array = b.constant_of(constant)
+    left_operand, right_operand = operand(op, 0), operand(op, 1)
+    operand_orders = (
+        [(left_operand, right_operand), (right_operand, left_operand)]
+        if op.op_type in ("Mul", "Add")
+        else [(left_operand, right_operand)]
+    )
+    for variable_operand, constant_operand in operand_orders:
+        array = b.constant_of(constant_operand)
         if (
             array is not None
             and array.size == 1
-            and _rounds_to_neutral(array.item(), float(is_scaled))
+            and _rounds_to_neutral(array.item(), float(is_product))
         ):
-            return (_rewrite_with_negation(b, op.op_type, variable, array),)
+            return (_rewrite_with_negation(b, op.op_type, variable_operand, array),)
     return None
 
 

@@ -68,15 +68,15 @@ def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> 
     ]
     if not candidates:
         return program
-    known = constant_lookup(program.ops)
-    selected = {loop for loop in candidates if _has_harmless_positions(loop, known)}
-    if not selected:
+    find_constant = constant_lookup(program.ops)
+    selected_loops = {loop for loop in candidates if _has_harmless_positions(loop, find_constant)}
+    if not selected_loops:
         return program
     b = Builder.resume(program)
     for operation in program.ops:
         if isinstance(operation, Constant):
             b.adopt(operation)
-        elif operation in selected:
+        elif operation in selected_loops:
             assert isinstance(operation, Loop)
             _append_both_loops(b, operation)
         else:
@@ -86,8 +86,8 @@ def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> 
 
 def _is_candidate(loop: Loop) -> bool:
     """Return True for a loop that computes positions, draws nothing, and ends by its trip count alone."""
-    controls = (loop.condition, loop.last_condition, loop.members)
-    if loop.trip_count is None or controls != (None, None, None):
+    control_values = (loop.condition, loop.last_condition, loop.members)
+    if loop.trip_count is None or control_values != (None, None, None):
         return False
     if not any(map(_is_position, loop.ops)):
         return False
@@ -96,16 +96,16 @@ def _is_candidate(loop: Loop) -> bool:
 
 def _has_harmless_positions(loop: Loop, known: KnownArrays) -> bool:
     """Return True if a wrong position in a loop causes no error in the same iteration."""
-    dependents: set[Value] = set()
+    dependent_values: set[Value] = set()
     for operation in loop.ops:
         if _is_position(operation):
-            dependents.update(results(operation))
-        elif not dependents.isdisjoint({*operands(operation), *captures(operation)}):
+            dependent_values.update(results(operation))
+        elif not dependent_values.isdisjoint({*operands(operation), *captures(operation)}):
             if not can_execute_speculatively(operation, known):
                 return False
             if not all(is_fixed(value.shape) for value in results(operation)):
                 return False  # the shape may depend on the position
-            dependents.update(results(operation))
+            dependent_values.update(results(operation))
     return True
 
 
@@ -118,18 +118,18 @@ def _is_position(operation: Operation) -> TypeGuard[Op]:
 
 def _append_both_loops(b: Builder, loop: Loop) -> None:
     """Append the loop that ends at nan, and the choice between its results and those of the old loop."""
-    fast = _loop_until_nan(b, loop)
+    fast_loop = _loop_until_nan(b, loop)
     final_values = tuple(results(loop))
     slow_values = {value: b.new(value.dtype, value.shape, value.name) for value in final_values}
-    slow = substitute(loop, slow_values)
-    *fast_values, is_complete = results(fast)
-    b.append(fast)
+    slow_loop = substitute(loop, slow_values)
+    *fast_values, is_complete = results(fast_loop)
+    b.append(fast_loop)
     b.append(
         If(
             loop.name,
             is_complete,
             Branch((), tuple(fast_values)),
-            Branch((slow,), tuple(slow_values.values())),
+            Branch((slow_loop,), tuple(slow_values.values())),
             final_values,
             loop.where,
         )
@@ -138,26 +138,30 @@ def _append_both_loops(b: Builder, loop: Loop) -> None:
 
 def _loop_until_nan(b: Builder, loop: Loop) -> Loop:
     """Return a copy of a loop that ends at nan. Its last result is False if nan has ended the loop."""
-    (fast,), _ = copy_operations(b, (loop,), {})
-    assert isinstance(fast, Loop)
+    (fast_loop,), _ = copy_operations(b, (loop,), {})
+    assert isinstance(fast_loop, Loop)
     body = b.body()
     is_number: Value | None = None
-    for operation in fast.ops:
+    for operation in fast_loop.ops:
         if not _is_position(operation):
             body.ops.append(operation)
             continue
         body.ops.append(replace(operation, op_type=NAN_UNAWARE_KERNELS[operation.op_type]))
         with body.at(operation.where, operation.outputs[0].name):
-            total = body.op("ReduceSum", operand(operation), keepdims=0)
-            equal = body.op("Equal", total, total)
-            is_number = equal if is_number is None else body.op("And", is_number, equal)
+            operand_sum = body.op("ReduceSum", operand(operation), keepdims=0)
+            is_operand_number = body.op("Equal", operand_sum, operand_sum)
+            is_number = (
+                is_operand_number
+                if is_number is None
+                else body.op("And", is_number, is_operand_number)
+            )
     return replace(
-        fast,
+        fast_loop,
         ops=tuple(body.ops),
         condition=b.constant(np.array(True)),
         condition_out=is_number,
         last_condition=b.new("bool", (), f"{loop.name}.is_number"),
-        recorded=tuple(_with_unknown_count(b, recorded) for recorded in fast.recorded),
+        recorded=tuple(_with_unknown_count(b, recorded) for recorded in fast_loop.recorded),
     )
 
 

@@ -45,30 +45,30 @@ class LoopSegment(Struct, frozen=True, eq=False):
     Attributes:
         loop: The loop of the whole program.
         program: The program with only this loop. Its outputs are final values, stacks, and the values below.
-        captured: Inputs with the same value in every run of the segment.
+        captured_inputs: Inputs with the same value in every run of the segment.
         max_iterations: Input for the maximum number of iterations.
         first_iteration: Input for the number of the first iteration; None if no iteration reads its number.
         condition: Input for the condition of each member after earlier runs; None for a loop without a
             condition.
-        carried: Inputs for the carried values, in the order of `loop.carried`.
-        rows: Inputs for the scanned rows, in the order of `loop.scanned`.
-        count: Number of iterations that ran; None for a loop without a condition, which runs
+        carried_inputs: Inputs for the carried values, in the order of `loop.carried`.
+        row_inputs: Inputs for the scanned rows, in the order of `loop.scanned`.
+        iteration_count: Number of iterations that ran; None for a loop without a condition, which runs
             `max_iterations`.
         last_condition: Condition after the last iteration; None if it cannot change or is not needed.
-        watched: Floats of every iteration, in the order in which they are computed.
+        watched_values: Floats of every iteration, in the order in which they are computed.
     """
 
     loop: Loop
     program: Program
-    captured: tuple[Value, ...]
+    captured_inputs: tuple[Value, ...]
     max_iterations: Value
     first_iteration: Value | None
     condition: Value | None
-    carried: tuple[Value, ...]
-    rows: tuple[Value, ...]
-    count: Value | None
+    carried_inputs: tuple[Value, ...]
+    row_inputs: tuple[Value, ...]
+    iteration_count: Value | None
     last_condition: Value | None
-    watched: Mapping[str, Value]
+    watched_values: Mapping[str, Value]
 
 
 def loop_segment(b: Builder, program: Program, loop: Loop, watch: bool) -> LoopSegment:
@@ -87,26 +87,26 @@ class _SegmentBuilder:
         self.max_iterations = b.new("int64", (), "most")
         member_shape = () if loop.members is None else (loop.members,)
         self.condition = b.new("bool", member_shape, "condition_before") if loop.condition else None
-        self.carried = tuple(_carried_input(b, carried) for carried in loop.carried)
-        self.rows = tuple(_rows_input(b, scanned) for scanned in loop.scanned)
+        self.carried_inputs = tuple(_carried_input(b, carried) for carried in loop.carried)
+        self.row_inputs = tuple(_rows_input(b, scanned) for scanned in loop.scanned)
         self.first_iteration = b.new("int64", (), "done") if _reads_iteration_number(loop) else None
-        self.count = (
+        self.iteration_count = (
             (loop.count or b.new("int64", member_shape, "count")) if loop.condition else None
         )
         self.last_condition = self._last_condition(member_shape)
-        self.watched: dict[str, Value] = {}
+        self.watched_values: dict[str, Value] = {}
         self.extra_recordings: list[Recorded] = []
         if watch:
             self._record_watched()
 
     def build_segment(self, program: Program) -> LoopSegment:
-        captured = program.inputs
+        captured_inputs = program.inputs
         segment_inputs = (
             self.max_iterations,
             self.first_iteration,
             self.condition,
-            *self.carried,
-            *self.rows,
+            *self.carried_inputs,
+            *self.row_inputs,
         )
         loop = self._segment_loop()
         outputs = dict.fromkeys(results(loop))
@@ -115,21 +115,21 @@ class _SegmentBuilder:
             replace(
                 program,
                 inputs=(
-                    *captured,
+                    *captured_inputs,
                     *(Input(value) for value in segment_inputs if value is not None),
                 ),
                 ops=(*program.ops, *self._new_constants(), loop),
                 outputs=tuple(Output(value.name, value) for value in outputs),
             ),
-            tuple(entry.value for entry in captured),
+            tuple(program_input.value for program_input in captured_inputs),
             self.max_iterations,
             self.first_iteration,
             self.condition,
-            self.carried,
-            self.rows,
-            self.count,
+            self.carried_inputs,
+            self.row_inputs,
+            self.iteration_count,
             self.last_condition,
-            self.watched,
+            self.watched_values,
         )
 
     def _new_constants(self) -> list[Operation]:
@@ -138,20 +138,20 @@ class _SegmentBuilder:
         return [constant for constant in constants if constant.value in read_values]
 
     def _segment_loop(self) -> Loop:
-        loop = self.loop
-        carried_inputs = zip(loop.carried, self.carried, strict=True)
-        scanned_inputs = zip(loop.scanned, self.rows, strict=True)
+        original_loop = self.loop
+        carried_and_inputs = zip(original_loop.carried, self.carried_inputs, strict=True)
+        scans_and_inputs = zip(original_loop.scanned, self.row_inputs, strict=True)
         return replace(
-            loop,
+            original_loop,
             trip_count=self.max_iterations,
             bound=None,
             condition=self.condition,
             first=self.first_iteration,
-            carried=tuple(replace(carried, initial=value) for carried, value in carried_inputs),
-            recorded=(*loop.recorded, *self.extra_recordings),
-            scanned=tuple(replace(carried, rows=value) for carried, value in scanned_inputs),
-            ops=(*loop.ops, *self.b.ops),
-            count=self.count,
+            carried=tuple(replace(carried, initial=value) for carried, value in carried_and_inputs),
+            recorded=(*original_loop.recorded, *self.extra_recordings),
+            scanned=tuple(replace(carried, rows=value) for carried, value in scans_and_inputs),
+            ops=(*original_loop.ops, *self.b.ops),
+            count=self.iteration_count,
             last_condition=self.last_condition,
         )
 
@@ -165,18 +165,20 @@ class _SegmentBuilder:
 
     def _record_watched(self) -> None:
         """Record every float value that iterations carry or record, without duplicates."""
-        stacks = {recorded.row: recorded.stack for recorded in self.loop.recorded}
+        stacks = {recording.row: recording.stack for recording in self.loop.recorded}
         computed_values = [value for operation in self.loop.ops for value in results(operation)]
         positions = {value: position for position, value in enumerate(computed_values)}
-        names = {r.row: r.name or r.row.name for r in self.loop.recorded}
-        names |= {c.leave: c.name or c.leave.name for c in self.loop.carried}
+        names_by_value = {r.row: r.name or r.row.name for r in self.loop.recorded}
+        names_by_value |= {c.leave: c.name or c.leave.name for c in self.loop.carried}
         float_values = [
-            value for value in names if kind_of(value.dtype) == "f" and value in positions
+            value for value in names_by_value if kind_of(value.dtype) == "f" and value in positions
         ]
         for value in sorted(float_values, key=positions.__getitem__):
             stack = (None if self.loop.members else stacks.get(value)) or self._record_stack(value)
-            label = f"{self.loop.name}.{names[value]}"
-            self.watched[label if label not in self.watched else value.name] = stack
+            watched_name = f"{self.loop.name}.{names_by_value[value]}"
+            self.watched_values[
+                watched_name if watched_name not in self.watched_values else value.name
+            ] = stack
 
     def _record_stack(self, value: Value) -> Value:
         """Record the value of every iteration, or a finiteness mark if its shape may change."""
@@ -211,11 +213,11 @@ class _SegmentBuilder:
     def _finiteness_mark(self, value: Value) -> Value:
         """Return 0.0, or NaN if an element is not finite: `sum(0.0 * value)`."""
         with self.b.at(value.where, value.name):
-            wide_dtype = "float64" if value.dtype == "float64" else "float32"
-            if value.dtype != wide_dtype:
-                value = self.b.op("Cast", value, to=element_type(wide_dtype))
-            zeros = self.b.op("Mul", value, self.b.constant(np.array(0.0, wide_dtype)))
-            return self.b.op("ReduceSum", zeros, keepdims=0)
+            float_dtype = "float64" if value.dtype == "float64" else "float32"
+            if value.dtype != float_dtype:
+                value = self.b.op("Cast", value, to=element_type(float_dtype))
+            zero_products = self.b.op("Mul", value, self.b.constant(np.array(0.0, float_dtype)))
+            return self.b.op("ReduceSum", zero_products, keepdims=0)
 
 
 def _reads_iteration_number(loop: Loop) -> bool:
@@ -228,8 +230,8 @@ def _rows_input(b: Builder, scanned: Scanned) -> Value:
     """Return the segment input for the scanned rows of the iterations to run."""
     rows, shape = scanned.rows, scanned.rows.shape
     if shape is not None:
-        extent = b.name("iterations")
-        shape = (*shape[: scanned.axis], extent, *shape[scanned.axis + 1 :])
+        row_extent = b.name("iterations")
+        shape = (*shape[: scanned.axis], row_extent, *shape[scanned.axis + 1 :])
     return b.new(rows.dtype, shape, f"{rows.name}_of_chunk")
 
 

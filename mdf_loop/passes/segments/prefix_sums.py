@@ -25,21 +25,21 @@ class PrefixSum(Struct, frozen=True, eq=False):
     """Carried value with its addend: stacked rows, or one loop-invariant value."""
 
     carried: Carried
-    rows: Value | None
-    invariant: Value | None
+    addend_rows: Value | None
+    invariant_addend: Value | None
 
 
 def find_prefix_sums(loop: Loop) -> tuple[PrefixSum, ...]:
     """Return the prefix sums of a counted loop, or an empty tuple if the loop also has other operations."""
-    sums = tuple(_find_prefix_sum(loop, carried) for carried in loop.carried)
-    carried_values = {value for c in loop.carried for value in (c.enter, c.leave)}
-    has_no_other_work = len(loop.ops) == len(sums) and all(
-        each.row in carried_values for each in loop.recorded
+    optional_sums = tuple(_find_prefix_sum(loop, carried) for carried in loop.carried)
+    carried_values = {value for carried in loop.carried for value in (carried.enter, carried.leave)}
+    has_only_sums = len(loop.ops) == len(optional_sums) and all(
+        recorded.row in carried_values for recorded in loop.recorded
     )
-    complete_sums = tuple(each for each in sums if each is not None)
+    complete_sums = tuple(prefix_sum for prefix_sum in optional_sums if prefix_sum is not None)
     return (
         complete_sums
-        if loop.kind == "for" and has_no_other_work and len(complete_sums) == len(sums)
+        if loop.kind == "for" and has_only_sums and len(complete_sums) == len(optional_sums)
         else ()
     )
 
@@ -68,22 +68,22 @@ def prefix_sums(b: Builder, loop: Loop, sums: Iterable[PrefixSum]) -> dict[Value
     The loop has at least one iteration, and one row for each.
     """
     assert loop.trip_count is not None
-    recorded_rows = {each.row for each in loop.recorded}
+    recorded_rows = {recorded.row for recorded in loop.recorded}
     first_axis, zero = ints(b, 0), scalar(b, 0, "int64")
-    count = b.op("Unsqueeze", loop.trip_count, first_axis)
+    row_count = b.op("Unsqueeze", loop.trip_count, first_axis)
     stacks = {}
-    for each in sums:
-        initial, rows = each.carried.initial, each.rows
+    for prefix_sum in sums:
+        initial_value, rows = prefix_sum.carried.initial, prefix_sum.addend_rows
         if rows is None:
-            shape = b.op("Concat", count, b.op("Shape", initial), axis=0)
-            rows = b.op("Expand", each.invariant, shape)
-        first_sum = b.op("Add", initial, b.op("Gather", rows, zero, axis=0))
+            shape = b.op("Concat", row_count, b.op("Shape", initial_value), axis=0)
+            rows = b.op("Expand", prefix_sum.invariant_addend, shape)
+        first_sum = b.op("Add", initial_value, b.op("Gather", rows, zero, axis=0))
         addends = b.op(
             "ScatterND", rows, b.constant([[0]]), b.op("Unsqueeze", first_sum, first_axis)
         )
-        stacks[each.carried.leave] = stack = b.op("CumSum", addends, zero)
-        if each.carried.enter in recorded_rows:
-            initial_row, last_position = b.op("Unsqueeze", initial, first_axis), ints(b, -1)
+        stacks[prefix_sum.carried.leave] = stack = b.op("CumSum", addends, zero)
+        if prefix_sum.carried.enter in recorded_rows:
+            initial_row, last_position = b.op("Unsqueeze", initial_value, first_axis), ints(b, -1)
             earlier_sums = b.op("Slice", stack, first_axis, last_position, first_axis)
-            stacks[each.carried.enter] = b.op("Concat", initial_row, earlier_sums, axis=0)
+            stacks[prefix_sum.carried.enter] = b.op("Concat", initial_row, earlier_sums, axis=0)
     return stacks

@@ -69,9 +69,9 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
         rows = _build_moved_operations(b, loop, max_iterations, counter_steps, moved_ops)
     remaining_ops = [op for op in loop.ops if op not in moved_ops]
     removable_counters = [
-        c
-        for c in loop.carried
-        if c.enter in counter_steps and _is_used_only_to_count(c, loop, remaining_ops)
+        carried
+        for carried in loop.carried
+        if carried.enter in counter_steps and _is_used_only_to_count(carried, loop, remaining_ops)
     ]
     remaining_ops = [
         op for op in remaining_ops if not {*results(op)} & {c.leave for c in removable_counters}
@@ -84,17 +84,17 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
     read_values = {value for op in remaining_ops for value in reads(op)} | {
         *body_outputs(loop_without_counters)
     }
-    scanned = [
+    row_scans = [
         Scanned(rows[op.outputs[0]], op.outputs[0])
         for op in moved_ops
         if op.outputs[0] in read_values
     ]
-    scanning_loop = replace(loop_without_counters, scanned=(*loop.scanned, *scanned))
-    count = max_iterations if loop.count is None else loop.count
+    scanning_loop = replace(loop_without_counters, scanned=(*loop.scanned, *row_scans))
+    iteration_count = max_iterations if loop.count is None else loop.count
     final_counter_ops = [
         op
         for c in removable_counters
-        for op in _final_counter(b, loop, c, count, counter_steps[c.enter])
+        for op in _final_counter(b, loop, c, iteration_count, counter_steps[c.enter])
     ]
     return replace(program, ops=(*ops_before_loop, *b.ops, scanning_loop, *final_counter_ops))
 
@@ -102,16 +102,21 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
 def _is_used_only_to_count(carried: Carried, loop: Loop, inside: Sequence[Operation]) -> bool:
     """Return True if only the increment of a counter reads the counter in an iteration."""
     (increment,) = (op for op in inside if carried.leave in results(op))
-    other_reads = (value for op in inside if op is not increment for value in reads(op))
-    leaving_values = [
+    values_read_elsewhere = (value for op in inside if op is not increment for value in reads(op))
+    body_output_values = [
         value for value in body_outputs(loop) if value in (carried.enter, carried.leave)
     ]
-    return not {carried.enter, carried.leave} & {*other_reads} and len(leaving_values) == 1
+    return (
+        not {carried.enter, carried.leave} & {*values_read_elsewhere}
+        and len(body_output_values) == 1
+    )
 
 
 def pregenerated_rows(program: Program, rewritten: Program) -> tuple[Value, ...]:
     """Return the row values that only the loop of the rewritten program scans."""
-    original_rows, rewritten_rows = ({*_scanned_rows(each)} for each in (program, rewritten))
+    original_rows, rewritten_rows = (
+        {*_scanned_rows(scanning_program)} for scanning_program in (program, rewritten)
+    )
     return tuple(rewritten_rows - original_rows)
 
 
@@ -123,7 +128,10 @@ def _scanned_rows(program: Program) -> list[Value]:
 def total_elements(rows: Iterable[Value], members: int) -> int:
     """Return the total number of elements of rows with `members` members."""
     shapes = (row.shape or () for row in rows)
-    return sum(math.prod(e if isinstance(e, int) else members for e in shape) for shape in shapes)
+    return sum(
+        math.prod(extent if isinstance(extent, int) else members for extent in shape)
+        for shape in shapes
+    )
 
 
 def _final_counter(
@@ -142,14 +150,19 @@ def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
     producers = {op.outputs[0]: op for op in loop.ops if isinstance(op, Op)}
     counter_steps = {}
     for carried in loop.carried:
-        producer, enter = producers.get(carried.leave), carried.enter
-        if producer is None or producer.op_type != "Add" or enter.dtype != "int64":
+        producer, incoming_value = producers.get(carried.leave), carried.enter
+        if producer is None or producer.op_type != "Add" or incoming_value.dtype != "int64":
             continue
-        if enter.shape != _member_shape(loop):
+        if incoming_value.shape != _member_shape(loop):
             continue
-        first, step = producer.inputs
-        if first is enter and step in constants and step is not None and step.shape in ((), (1,)):
-            counter_steps[enter] = step
+        left_operand, right_operand = producer.inputs
+        if (
+            left_operand is incoming_value
+            and right_operand in constants
+            and right_operand is not None
+            and right_operand.shape in ((), (1,))
+        ):
+            counter_steps[incoming_value] = right_operand
     return counter_steps
 
 
@@ -169,7 +182,8 @@ def _operations_to_move(loop: Loop, counter_steps: Mapping[Value, Value]) -> lis
             continue
         operands = [value for value in op.inputs if value is not None]
         is_movable = all(
-            v in movable_values or (v not in body_values and v.shape is not None) for v in operands
+            value in movable_values or (value not in body_values and value.shape is not None)
+            for value in operands
         )
         if (
             is_movable
@@ -193,17 +207,24 @@ def _build_moved_operations(
     Return the stacked results by the value of one iteration.
     """
     iteration_numbers = b.op("Range", scalar(b, 0, "int64"), max_iterations, scalar(b, 1, "int64"))
-    column = insert_axes(b, iteration_numbers, 0, len(_member_shape(loop)))
+    iteration_column = insert_axes(b, iteration_numbers, 0, len(_member_shape(loop)))
     rows = {}
     for carried in loop.carried:
         if carried.enter not in counter_steps:
             continue
-        initial, growth = carried.initial, b.op("Mul", column, counter_steps[carried.enter])
-        casts = [op for op in moved_ops if op.inputs == (carried.enter,) and _is_cast_to_words(op)]
-        for op in casts:  # Cast the few addends instead of all sums.
-            rows[op.outputs[0]] = b.op("Add", cast(b, initial, "uint64"), cast(b, growth, "uint64"))
-        if any(carried.enter in op.inputs for op in moved_ops if op not in casts):
-            rows[carried.enter] = b.op("Add", initial, growth)
+        initial_value, growth = (
+            carried.initial,
+            b.op("Mul", iteration_column, counter_steps[carried.enter]),
+        )
+        cast_ops = [
+            op for op in moved_ops if op.inputs == (carried.enter,) and _is_cast_to_words(op)
+        ]
+        for op in cast_ops:  # Cast the few addends instead of all sums.
+            rows[op.outputs[0]] = b.op(
+                "Add", cast(b, initial_value, "uint64"), cast(b, growth, "uint64")
+            )
+        if any(carried.enter in op.inputs for op in moved_ops if op not in cast_ops):
+            rows[carried.enter] = b.op("Add", initial_value, growth)
     return vectorize_elementwise(b, [op for op in moved_ops if op.outputs[0] not in rows], rows)
 
 

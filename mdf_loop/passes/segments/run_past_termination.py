@@ -65,11 +65,13 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
     (loop,) = (op for op in program.ops if isinstance(op, Loop))
     if not _can_run_past_termination(program, loop):
         return program
-    position = program.ops.index(loop)
+    loop_position = program.ops.index(loop)
     b = Builder.resume(program)
     with b.at(loop.where, loop.name):
         trip_count = b.op("Max", max_iterations, scalar(b, 1, "int64"))
-        b.ops += (substitute(op, {max_iterations: trip_count}) for op in program.ops[:position])
+        b.ops += (
+            substitute(op, {max_iterations: trip_count}) for op in program.ops[:loop_position]
+        )
         loop_ops = _operations_in_loop(loop)
         condition_ops = [op for op in loop.ops if isinstance(op, Op) and op not in loop_ops]
         stacks = _stacks_to_record(b, loop, loop_ops, condition_ops)
@@ -84,7 +86,7 @@ def run_past_termination(program: Program, max_iterations: Value) -> Program:
             max_iterations,
             vectorize_elementwise(b, condition_ops, {**stacks, **_scanned_arrays(loop)}),
         )
-    return replace(program, ops=(*b.ops, *program.ops[position + 1 :]))
+    return replace(program, ops=(*b.ops, *program.ops[loop_position + 1 :]))
 
 
 # --- supported loops ------------------------------------------------------------------------------
@@ -94,7 +96,7 @@ def _can_run_past_termination(program: Program, loop: Loop) -> bool:
     """Return True if computing finished members can neither fail nor cost much memory."""
     computed_values = {value for op in loop.ops for value in results(op)}
     read_values = {value for op in loop.ops for value in reads(op)}
-    inputs = {entry.value for entry in program.inputs}
+    input_values = {program_input.value for program_input in program.inputs}
     return (
         loop.members is not None
         and loop.condition_out in computed_values
@@ -102,7 +104,7 @@ def _can_run_past_termination(program: Program, loop: Loop) -> bool:
         and loop.condition_in not in read_values
         and all(isinstance(op, Op) for op in loop.ops)
         and first_that_may_fail(loop.ops, constant_lookup(program.ops)) is None
-        and not any(s.rows in inputs or s.axis or s.backward for s in loop.scanned)
+        and not any(s.rows in input_values or s.axis or s.backward for s in loop.scanned)
         and all(_has_fixed_member_shape(carried, loop.members) for carried in loop.carried)
         and sum(math.prod(_member_shape(carried)) for carried in loop.carried)
         <= MAX_CARRIED_ELEMENTS
@@ -112,8 +114,8 @@ def _can_run_past_termination(program: Program, loop: Loop) -> bool:
 def _has_fixed_member_shape(carried: Carried, members: str) -> bool:
     """Return True if each member carries a known number of elements."""
     shape = carried.enter.shape or ()
-    is_known = shape[:1] == (members,) and is_fixed(shape[1:])
-    return is_known and carried.keeps_shape and carried.enter.dtype in SELECT_DTYPES
+    has_fixed_shape = shape[:1] == (members,) and is_fixed(shape[1:])
+    return has_fixed_shape and carried.keeps_shape and carried.enter.dtype in SELECT_DTYPES
 
 
 def _member_shape(carried: Carried) -> tuple[int, ...]:
@@ -131,10 +133,10 @@ def _operations_in_loop(loop: Loop) -> set[Operation]:
     needed_values = {carried.leave for carried in loop.carried}
     loop_ops: set[Operation] = set()
     for op in reversed(loop.ops):
-        can_wait = (
+        can_defer = (
             isinstance(op, Op) and is_exact_elementwise(op) and op.outputs[0].shape is not None
         )
-        if not can_wait or not needed_values.isdisjoint(results(op)):
+        if not can_defer or not needed_values.isdisjoint(results(op)):
             loop_ops.add(op)
             needed_values.update(reads(op))
     return loop_ops
@@ -154,9 +156,12 @@ def _stacks_to_record(
     loop_values.update(value for op in loop_ops for value in results(op))
     needed_values = [*(carried.leave for carried in loop.carried), loop.condition_out]
     needed_values += [value for op in condition_ops for value in reads(op)]
-    extent = next((s.rows.shape[0] for s in loop.scanned if s.rows.shape), b.name("iterations"))
+    row_extent = next(
+        (scanned.rows.shape[0] for scanned in loop.scanned if scanned.rows.shape),
+        b.name("iterations"),
+    )
     return {
-        value: b.new(value.dtype, (extent, *(value.shape or ())), f"{value.name} of all")
+        value: b.new(value.dtype, (row_extent, *(value.shape or ())), f"{value.name} of all")
         for value in dict.fromkeys(needed_values)
         if value in loop_values
     }
@@ -177,8 +182,13 @@ def _loop_without_condition(
         condition_in=b.new("bool", (), "condition"),
         condition_out=None,
         carried=tuple(
-            replace(c, final=b.new(c.final.dtype, c.final.shape, f"{c.final.name} at the end"))
-            for c in loop.carried
+            replace(
+                carried,
+                final=b.new(
+                    carried.final.dtype, carried.final.shape, f"{carried.final.name} at the end"
+                ),
+            )
+            for carried in loop.carried
         ),
         recorded=tuple(Recorded(value, stack) for value, stack in stacks.items()),
         ops=tuple(op for op in loop.ops if op in loop_ops),
@@ -207,29 +217,34 @@ def _select_last_values(
         axis=0,
     )
     first_false_row = b.op("ArgMin", cast(b, conditions, "uint8"), axis=0, keepdims=0)
-    count = b.op("Min", first_false_row, max_iterations)
+    iteration_count = b.op("Min", first_false_row, max_iterations)
     final_ops = (
         [Op("Greater", (first_false_row, max_iterations), (loop.last_condition,))]
         if loop.last_condition
         else []
     )
     if loop.count is not None:
-        final_ops.append(Op("Identity", (count,), (loop.count,)))
-    last_row = b.op("Max", b.op("Sub", count, scalar(b, 1, "int64")), scalar(b, 0, "int64"))
-    has_run = b.op("Greater", count, scalar(b, 0, "int64"))
+        final_ops.append(Op("Identity", (iteration_count,), (loop.count,)))
+    last_row = b.op(
+        "Max", b.op("Sub", iteration_count, scalar(b, 1, "int64")), scalar(b, 0, "int64")
+    )
+    has_iterations = b.op("Greater", iteration_count, scalar(b, 0, "int64"))
     for carried in loop.carried:
         member_axes = range(1, 1 + len(_member_shape(carried)))
-        position, has_run_broadcast = (
+        row_positions, has_iterations_mask = (
             b.op("Unsqueeze", value, ints(b, *member_axes)) if member_axes else value
-            for value in (last_row, has_run)
+            for value in (last_row, has_iterations)
         )
         if member_axes:
-            position = b.op("Expand", position, b.op("Shape", carried.initial))
+            row_positions = b.op("Expand", row_positions, b.op("Shape", carried.initial))
         last_values = b.op(
-            "GatherElements", rows[carried.leave], b.op("Unsqueeze", position, first_axis), axis=0
+            "GatherElements",
+            rows[carried.leave],
+            b.op("Unsqueeze", row_positions, first_axis),
+            axis=0,
         )
         selection_operands = (
-            has_run_broadcast,
+            has_iterations_mask,
             b.op("Squeeze", last_values, first_axis),
             carried.initial,
         )

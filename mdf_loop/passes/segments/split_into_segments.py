@@ -65,10 +65,10 @@ def split_into_segments(program: Program, watch: bool = False) -> tuple[Segment,
     """
     separable_loops = tuple(loop for loop in loops(program) if _can_be_cut(loop))
     while separable_loops:
-        parts = _assign_parts(program, separable_loops)
-        split_loops = _loops_without_crossings(program, separable_loops, parts)
+        part_numbers = _assign_parts(program, separable_loops)
+        split_loops = _loops_without_crossings(program, separable_loops, part_numbers)
         if split_loops == separable_loops:
-            return _ProgramSplitter(program, separable_loops, parts, watch).build_segments()
+            return _ProgramSplitter(program, separable_loops, part_numbers, watch).build_segments()
         separable_loops = split_loops
     return None
 
@@ -87,51 +87,61 @@ def _assign_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Operation
     Loop k follows part k. An operation is in the part of its first reader.
     The outputs of the program are computed as early as possible.
     """
-    earliest_parts = _earliest_parts(program, cuts)
-    outputs = [output.value for output in program.outputs if is_tensor(output.value.dtype)]
-    latest_part = {value: earliest_parts.get(value, 0) for value in outputs}
-    parts: dict[Operation, int] = {}
+    earliest_part_numbers = _earliest_parts(program, cuts)
+    output_values = [output.value for output in program.outputs if is_tensor(output.value.dtype)]
+    latest_part_numbers = {value: earliest_part_numbers.get(value, 0) for value in output_values}
+    part_numbers: dict[Operation, int] = {}
     for operation in reversed(program.ops):
         if isinstance(operation, Loop) and operation in cuts:
-            part = cuts.index(operation)
+            part_number = cuts.index(operation)
         else:
-            reader_parts = (latest_part.get(value, len(cuts)) for value in results(operation))
-            part = min(reader_parts, default=len(cuts))
-        parts[operation] = part
+            reader_part_numbers = (
+                latest_part_numbers.get(value, len(cuts)) for value in results(operation)
+            )
+            part_number = min(reader_part_numbers, default=len(cuts))
+        part_numbers[operation] = part_number
         for value in reads(operation):
-            latest_part[value] = min(part, latest_part.get(value, part))
-    return parts
+            latest_part_numbers[value] = min(
+                part_number, latest_part_numbers.get(value, part_number)
+            )
+    return part_numbers
 
 
 def _earliest_parts(program: Program, cuts: tuple[Loop, ...]) -> Mapping[Value, int]:
     """Return the first part in which each value can be computed."""
-    earliest_parts: dict[Value, int] = {}
+    earliest_part_numbers: dict[Value, int] = {}
     for operation in program.ops:
         if isinstance(operation, Loop) and operation in cuts:
-            part = cuts.index(operation) + 1
+            part_number = cuts.index(operation) + 1
         else:
-            part = max((earliest_parts.get(value, 0) for value in reads(operation)), default=0)
-        earliest_parts |= dict.fromkeys(results(operation), part)
-    return earliest_parts
+            part_number = max(
+                (earliest_part_numbers.get(value, 0) for value in reads(operation)), default=0
+            )
+        earliest_part_numbers |= dict.fromkeys(results(operation), part_number)
+    return earliest_part_numbers
 
 
 def _loops_without_crossings(
     program: Program, cuts: tuple[Loop, ...], parts: Mapping[Operation, int]
 ) -> tuple[Loop, ...]:
     """Return the loops across which only arrays pass to later operations."""
-    producers = {v: operation for operation in program.ops for v in results(operation)}
-    last_read = {output.value: len(cuts) for output in program.outputs}
+    producers = {value: operation for operation in program.ops for value in results(operation)}
+    last_reading_parts = {output.value: len(cuts) for output in program.outputs}
     for operation in program.ops:
         part_offset = 1 if operation in cuts else 0  # A loop reads values after its part.
         for value in reads(operation):
-            last_read[value] = max(last_read.get(value, 0), parts[operation] + part_offset)
-    crossed_parts = [
+            last_reading_parts[value] = max(
+                last_reading_parts.get(value, 0), parts[operation] + part_offset
+            )
+    crossed_part_ranges = [
         range(parts[producers[value]], last_part)
-        for value, last_part in last_read.items()
+        for value, last_part in last_reading_parts.items()
         if value in producers and not is_tensor(value.dtype)
     ]
     return tuple(
-        loop for k, loop in enumerate(cuts) if not any(k in span for span in crossed_parts)
+        loop
+        for k, loop in enumerate(cuts)
+        if not any(k in part_range for part_range in crossed_part_ranges)
     )
 
 
@@ -154,7 +164,7 @@ class _ProgramSplitter:
         self.watch = watch
         self.b = Builder.resume(program)
         self.constants = {op.value: op for op in program.ops if isinstance(op, Constant)}
-        self.entries = {entry.value: entry for entry in program.inputs}
+        self.entries = {program_input.value: program_input for program_input in program.inputs}
 
     def build_segments(self) -> tuple[Segment, ...]:
         available_values = self.entries.keys() | self.constants.keys()
@@ -163,16 +173,16 @@ class _ProgramSplitter:
         segments: list[Segment | None] = []
         # The last part copies these values.
         part_outputs = [value for value in outputs if value in available_values]
-        for part in reversed(self._parts()):
-            if isinstance(part, Loop):
-                segments.append(self._loop_segment(part))
-                needed_values.update(reads(part))
+        for program_part in reversed(self._parts()):
+            if isinstance(program_part, Loop):
+                segments.append(self._loop_segment(program_part))
+                needed_values.update(reads(program_part))
                 continue
             part_outputs += [
-                v for operation in part for v in results(operation) if v in needed_values
+                v for operation in program_part for v in results(operation) if v in needed_values
             ]
-            segments.append(self._straight_segment(part, part_outputs))
-            needed_values.update(value for operation in part for value in reads(operation))
+            segments.append(self._straight_segment(program_part, part_outputs))
+            needed_values.update(value for operation in program_part for value in reads(operation))
             part_outputs = []
         return tuple(segment for segment in reversed(segments) if segment is not None)
 
@@ -181,10 +191,10 @@ class _ProgramSplitter:
         for operation in self.program.ops:
             if operation not in self.cuts and not isinstance(operation, Constant):
                 straight_parts[self.parts[operation]].append(operation)
-        parts: list[Loop | list[Operation]] = [straight_parts[0]]
-        for loop, next_part in zip(self.cuts, straight_parts[1:], strict=True):
-            parts += [loop, next_part]
-        return parts
+        program_parts: list[Loop | list[Operation]] = [straight_parts[0]]
+        for loop, next_straight_part in zip(self.cuts, straight_parts[1:], strict=True):
+            program_parts += [loop, next_straight_part]
+        return program_parts
 
     def _loop_segment(self, loop: Loop) -> LoopSegment:
         return loop_segment(self.b, self._inputs_and_constants(captures(loop)), loop, self.watch)
@@ -196,12 +206,12 @@ class _ProgramSplitter:
             return None
         computed_values = {value for operation in ops for value in results(operation)}
         read_values = (*(value for operation in ops for value in reads(operation)), *part_outputs)
-        program_start = self._inputs_and_constants(
+        input_program = self._inputs_and_constants(
             value for value in read_values if value not in computed_values
         )
         outputs = tuple(Output(value.name, value) for value in part_outputs)
         return StraightSegment(
-            replace(program_start, ops=(*program_start.ops, *ops), outputs=outputs)
+            replace(input_program, ops=(*input_program.ops, *ops), outputs=outputs)
         )
 
     def _inputs_and_constants(self, read: Iterable[Value]) -> Program:

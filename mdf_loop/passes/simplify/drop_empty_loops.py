@@ -36,32 +36,35 @@ from mdf_loop.ir.types import is_tensor, numpy_dtype
 def drop_empty_loops(program: Program) -> Program:
     """Return the program without loops that have zero iterations."""
     constant_arrays = {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
-    swaps: dict[Value, Value] = {}
-    ops = _replace_empty_loops(program.ops, constant_arrays, swaps)
+    substitutions: dict[Value, Value] = {}
+    ops = _replace_empty_loops(program.ops, constant_arrays, substitutions)
     if ops == program.ops:
         return program
-    outputs = substitute(program.outputs, swaps)
+    outputs = substitute(program.outputs, substitutions)
     return replace(program, ops=ops, outputs=outputs)
 
 
 def _replace_empty_loops(
-    ops: Iterable[Operation], constant_arrays: Mapping[Value, Array], swaps: dict[Value, Value]
+    ops: Iterable[Operation],
+    constant_arrays: Mapping[Value, Array],
+    substitutions: dict[Value, Value],
 ) -> tuple[Operation, ...]:
-    """Replace empty loops by constants, and map final carried values to initial values in `swaps`."""
+    """Replace empty loops by constants, and map final carried values to initial values in `substitutions`."""
     new_ops: list[Operation] = []
-    for operation in (substitute(operation, swaps) for operation in ops):
+    for operation in (substitute(operation, substitutions) for operation in ops):
         if (
             isinstance(operation, Loop)
             and _is_empty(operation, constant_arrays)
             and _has_known_results(operation)
         ):
-            swaps |= {carried.final: carried.initial for carried in operation.carried}
-            new_ops += _results_of_empty_loop(operation, swaps)
+            substitutions |= {carried.final: carried.initial for carried in operation.carried}
+            new_ops += _results_of_empty_loop(operation, substitutions)
             continue
         inner_ops = [
-            _replace_empty_loops(body.ops, constant_arrays, swaps) for body in bodies(operation)
+            _replace_empty_loops(body.ops, constant_arrays, substitutions)
+            for body in bodies(operation)
         ]
-        new_ops.append(with_bodies(substitute(operation, swaps), inner_ops))
+        new_ops.append(with_bodies(substitute(operation, substitutions), inner_ops))
     return tuple(new_ops)
 
 
@@ -93,7 +96,7 @@ def _row_shape(stack: Value) -> tuple[int, ...] | None:
     return extents if len(extents) == len(stack.shape) - 1 else None
 
 
-def _results_of_empty_loop(loop: Loop, swaps: dict[Value, Value]) -> Iterable[Constant]:
+def _results_of_empty_loop(loop: Loop, substitutions: dict[Value, Value]) -> Iterable[Constant]:
     """Yield the empty recordings, the count 0, and the last condition, which is the initial one."""
     for recorded in loop.recorded:
         dtype = numpy_dtype(recorded.stack.dtype)
@@ -101,6 +104,6 @@ def _results_of_empty_loop(loop: Loop, swaps: dict[Value, Value]) -> Iterable[Co
     if loop.count is not None:
         yield Constant(loop.count, np.array(0, np.int64))
     if loop.last_condition is not None and loop.condition is not None:
-        swaps[loop.last_condition] = loop.condition
+        substitutions[loop.last_condition] = loop.condition
     elif loop.last_condition is not None:
         yield Constant(loop.last_condition, np.array(True))

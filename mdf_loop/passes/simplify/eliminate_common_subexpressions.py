@@ -24,48 +24,51 @@ _ResultsByKey: TypeAlias = MutableMapping[Hashable, tuple[Value, ...]]
 
 def eliminate_common_subexpressions(program: Program) -> Program:
     """Return the program with equal operations merged into the first of them."""
-    swaps: dict[Value, Value] = {}
-    ops = _merge_scope(program.ops, ChainMap(), swaps)
+    substitutions: dict[Value, Value] = {}
+    ops = _merge_scope(program.ops, ChainMap(), substitutions)
     if ops == program.ops:
         return program
-    outputs = substitute(program.outputs, swaps)
+    outputs = substitute(program.outputs, substitutions)
     return replace(program, ops=ops, outputs=outputs)
 
 
 def _merge_scope(
     ops: tuple[Operation, ...],
     results_by_key: ChainMap[Hashable, tuple[Value, ...]],
-    swaps: dict[Value, Value],
+    substitutions: dict[Value, Value],
 ) -> tuple[Operation, ...]:
     new_ops: list[Operation] = []
     for operation in ops:
         if isinstance(operation, Op):
-            operation = substitute(operation, swaps)
-            if _merge_if_repeated(operation, results_by_key, swaps):
+            operation = substitute(operation, substitutions)
+            if _merge_if_repeated(operation, results_by_key, substitutions):
                 continue
         elif isinstance(operation, Guard):
-            operation = substitute(operation, swaps)
+            operation = substitute(operation, substitutions)
             earlier_results = results_by_key.setdefault(
                 (operation.value, operation.ok), (operation.output,)
             )
             if earlier_results != (operation.output,):
-                swaps[operation.output] = earlier_results[0]
+                substitutions[operation.output] = earlier_results[0]
                 continue
         inner_ops = [
-            _merge_scope(body.ops, results_by_key.new_child(), swaps) for body in bodies(operation)
+            _merge_scope(body.ops, results_by_key.new_child(), substitutions)
+            for body in bodies(operation)
         ]
         new_ops.append(
-            substitute(with_bodies(operation, inner_ops), swaps) if inner_ops else operation
+            substitute(with_bodies(operation, inner_ops), substitutions) if inner_ops else operation
         )
     return tuple(new_ops)
 
 
-def _merge_if_repeated(op: Op, results_by_key: _ResultsByKey, swaps: dict[Value, Value]) -> bool:
-    """Return True if an equal operation is in scope, and add its results to `swaps`."""
+def _merge_if_repeated(
+    op: Op, results_by_key: _ResultsByKey, substitutions: dict[Value, Value]
+) -> bool:
+    """Return True if an equal operation is in scope, and add its results to `substitutions`."""
     earlier_results = results_by_key.setdefault(_operation_key(op), op.outputs)
     if earlier_results is op.outputs:
         return False
-    swaps.update(zip(op.outputs, earlier_results, strict=True))
+    substitutions.update(zip(op.outputs, earlier_results, strict=True))
     return True
 
 

@@ -50,27 +50,29 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
     """Return the loop with only the results that are read outside, and the operations that they need."""
     last_condition = loop.last_condition if loop.last_condition in live else None
     keeps_condition = loop.condition is not None or last_condition is not None
-    recorded = tuple(r for r in loop.recorded if r.stack in live)
-    recorded_rows = {r.row for r in recorded}
+    live_recordings = tuple(r for r in loop.recorded if r.stack in live)
+    recorded_rows = {recording.row for recording in live_recordings}
     if keeps_condition and loop.condition_out is not None:
         recorded_rows.add(loop.condition_out)
-    carried = {c for c in loop.carried if c.final in live}
+    live_carried_values = {c for c in loop.carried if c.final in live}
     while True:
-        ops = _live_ops(loop.ops, recorded_rows | {c.leave for c in carried})
+        ops = _live_ops(loop.ops, recorded_rows | {c.leave for c in live_carried_values})
         read_values = (
             {value for op in ops for value in reads(op)}
             | recorded_rows
-            | {c.leave for c in carried}
+            | {c.leave for c in live_carried_values}
         )
-        newly_needed = {c for c in loop.carried if c.enter in read_values} - carried
-        if not newly_needed:
+        newly_live_values = {
+            c for c in loop.carried if c.enter in read_values
+        } - live_carried_values
+        if not newly_live_values:
             break
-        carried |= newly_needed
+        live_carried_values |= newly_live_values
     live_loop = replace(
         loop,
         ops=ops,
-        carried=tuple(c for c in loop.carried if c in carried),
-        recorded=recorded,
+        carried=tuple(c for c in loop.carried if c in live_carried_values),
+        recorded=live_recordings,
         first=loop.first if loop.iteration in read_values else None,
         scanned=tuple(s for s in loop.scanned if s.row in read_values),
         condition_out=loop.condition_out if keeps_condition else None,
@@ -82,26 +84,28 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
 
 def _live_choice(choice: If, live: set[Value]) -> If:
     """Return the choice with only the outputs that are read outside, and the operations that they need."""
-    positions = [k for k, output in enumerate(choice.outputs) if output in live]
+    live_positions = [k for k, output in enumerate(choice.outputs) if output in live]
 
     def reduce_branch(branch: Branch) -> Branch:
-        leaves = tuple(branch.leaves[k] for k in positions)
+        leaves = tuple(branch.leaves[k] for k in live_positions)
         return Branch(_live_ops(branch.ops, leaves), leaves)
 
-    then, otherwise = reduce_branch(choice.then), reduce_branch(choice.otherwise)
-    has_fewer_outputs = len(positions) < len(choice.outputs)
-    if not has_fewer_outputs and (then.ops, otherwise.ops) == (
+    then_branch, else_branch = reduce_branch(choice.then), reduce_branch(choice.otherwise)
+    has_fewer_outputs = len(live_positions) < len(choice.outputs)
+    if not has_fewer_outputs and (then_branch.ops, else_branch.ops) == (
         choice.then.ops,
         choice.otherwise.ops,
     ):
         return choice
-    outputs = tuple(choice.outputs[k] for k in positions)
-    return replace(choice, then=then, otherwise=otherwise, outputs=outputs)
+    outputs = tuple(choice.outputs[k] for k in live_positions)
+    return replace(choice, then=then_branch, otherwise=else_branch, outputs=outputs)
 
 
 def _is_same_loop(left: Loop, right: Loop) -> bool:
-    fields = (
+    field_names = (
         *("ops", "carried", "recorded", "scanned", "first"),
         *("condition_out", "count", "last_condition"),
     )
-    return all(getattr(left, name) == getattr(right, name) for name in fields)
+    return all(
+        getattr(left, field_name) == getattr(right, field_name) for field_name in field_names
+    )

@@ -37,14 +37,18 @@ def _fast_product(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         return None
     if vector.shape is None or len(vector.shape) != 1:
         return None
-    rows, length = matrix.shape or (0, 0)
+    row_count, column_count = matrix.shape or (0, 0)
     constant_matrix = b.constant_of(matrix)
-    if constant_matrix is not None and isinstance(length, int) and length <= MAX_UNBLOCKED_LENGTH:
+    if (
+        constant_matrix is not None
+        and isinstance(column_count, int)
+        and column_count <= MAX_UNBLOCKED_LENGTH
+    ):
         transposed_matrix = b.constant(
             np.ascontiguousarray(constant_matrix.T), name=f"{matrix.name}.T"
         )
         return (b.op("MatMul", vector, transposed_matrix),)
-    if not isinstance(rows, int) or rows < MIN_ROWS:
+    if not isinstance(row_count, int) or row_count < MIN_ROWS:
         return None
     last_axis = b.constant(np.array([-1]))
     column = b.op("Unsqueeze", vector, last_axis)

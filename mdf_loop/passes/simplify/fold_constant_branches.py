@@ -29,19 +29,19 @@ def fold_constant_branches(program: Program) -> Program:
     find_condition = _constant_conditions(program.ops)
     if not any(_is_known(operation, find_condition) for operation in walk(program.ops)):
         return program
-    swaps: dict[Value, Value] = {}
-    ops = tuple(_fold_scope(program.ops, find_condition, swaps))
-    return replace(program, ops=ops, outputs=substitute(program.outputs, swaps))
+    substitutions: dict[Value, Value] = {}
+    ops = tuple(_fold_scope(program.ops, find_condition, substitutions))
+    return replace(program, ops=ops, outputs=substitute(program.outputs, substitutions))
 
 
 def _constant_conditions(ops: Iterable[Operation]) -> KnownArrays:
     """Return a lookup of constants, including the incoming condition of loops without a condition."""
-    constants = constant_lookup(ops)
+    find_constant = constant_lookup(ops)
     loops = (operation for operation in walk(ops) if isinstance(operation, Loop))
     true_conditions = {loop.condition_in for loop in loops if loop.condition is None}
 
     def find_condition(value: Value | None) -> Array | None:
-        return np.array(True) if value in true_conditions else constants(value)
+        return np.array(True) if value in true_conditions else find_constant(value)
 
     return find_condition
 
@@ -51,20 +51,21 @@ def _is_known(operation: Operation, find_condition: KnownArrays) -> bool:
 
 
 def _fold_scope(
-    ops: Iterable[Operation], find_condition: KnownArrays, swaps: dict[Value, Value]
+    ops: Iterable[Operation], find_condition: KnownArrays, substitutions: dict[Value, Value]
 ) -> Iterator[Operation]:
-    """Yield the operations with choices replaced by branches, and map outputs to leaves in `swaps`."""
+    """Yield the operations with choices replaced by branches, and map outputs to leaves in `substitutions`."""
     for operation in ops:
         if (
             isinstance(operation, If)
-            and (condition := find_condition(operation.condition)) is not None
+            and (constant_condition := find_condition(operation.condition)) is not None
         ):
-            branch = operation.then if condition.item() else operation.otherwise
-            yield from _fold_scope(branch.ops, find_condition, swaps)
-            leaves = substitute(branch.leaves, swaps)
-            swaps.update(zip(operation.outputs, leaves, strict=True))
+            branch = operation.then if constant_condition.item() else operation.otherwise
+            yield from _fold_scope(branch.ops, find_condition, substitutions)
+            leaves = substitute(branch.leaves, substitutions)
+            substitutions.update(zip(operation.outputs, leaves, strict=True))
             continue
         inner_ops = [
-            tuple(_fold_scope(body.ops, find_condition, swaps)) for body in bodies(operation)
+            tuple(_fold_scope(body.ops, find_condition, substitutions))
+            for body in bodies(operation)
         ]
-        yield substitute(with_bodies(operation, inner_ops), swaps)
+        yield substitute(with_bodies(operation, inner_ops), substitutions)

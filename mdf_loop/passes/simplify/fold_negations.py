@@ -25,10 +25,10 @@ _FLOAT_DTYPES = ("float64", "float32")
 def fold_negations(program: Program) -> Program:
     """Return the program with as few negations as possible."""
     while True:
-        rewritten = rewrite(program, _NegationFolder(program).rule)
-        if rewritten is program:
+        rewritten_program = rewrite(program, _NegationFolder(program).rule)
+        if rewritten_program is program:
             return program
-        program = rewritten
+        program = rewritten_program
 
 
 class _NegationFolder:
@@ -84,12 +84,12 @@ class _NegationFolder:
         return None
 
     def _fold_sum(self, b: Builder, op: Op) -> tuple[Value] | None:
-        left, right = _operand(op, 0), _operand(op, 1)
-        negated_operand = self._negated_value(b, right)
+        left_operand, right_operand = _operand(op, 0), _operand(op, 1)
+        negated_operand = self._negated_value(b, right_operand)
         if negated_operand is not None:
-            return (b.op("Sub" if op.op_type == "Add" else "Add", left, negated_operand),)
-        negated_operand = self._negated_value(b, left) if op.op_type == "Add" else None
-        return None if negated_operand is None else (b.op("Sub", right, negated_operand),)
+            return (b.op("Sub" if op.op_type == "Add" else "Add", left_operand, negated_operand),)
+        negated_operand = self._negated_value(b, left_operand) if op.op_type == "Add" else None
+        return None if negated_operand is None else (b.op("Sub", right_operand, negated_operand),)
 
     def _has_negated_value(self, value: Value) -> bool:
         return value in self.negations or (

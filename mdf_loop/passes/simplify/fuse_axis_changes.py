@@ -76,8 +76,10 @@ def _fuse_changes(first: _AxisChange, second: _AxisChange) -> _AxisChange:
     The axes of a change are positions in the array of higher rank. An insertion therefore shifts the axes
     of the insertion before it, and a removal shifts the axes of the removal after it.
     """
-    shifting, shifted = (second, first) if first.op_type == "Unsqueeze" else (first, second)
-    rank = len(shifting.axes) + max((*shifting.axes, *shifted.axes)) + 1
-    other_axes = [axis for axis in range(rank) if axis not in shifting.axes]
-    axes = sorted((*shifting.axes, *(other_axes[axis] for axis in shifted.axes)))
+    shifting_change, shifted_change = (
+        (second, first) if first.op_type == "Unsqueeze" else (first, second)
+    )
+    rank = len(shifting_change.axes) + max((*shifting_change.axes, *shifted_change.axes)) + 1
+    other_axes = [axis for axis in range(rank) if axis not in shifting_change.axes]
+    axes = sorted((*shifting_change.axes, *(other_axes[axis] for axis in shifted_change.axes)))
     return _AxisChange(first.op_type, first.source, axes)

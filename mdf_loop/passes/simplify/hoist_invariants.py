@@ -49,16 +49,16 @@ def _hoist_scope(ops: tuple[Operation, ...], find_constant: KnownArrays) -> tupl
 
 def _split_invariants(loop: Loop, find_constant: KnownArrays) -> tuple[list[Operation], Loop]:
     """Return the operations that can move before the loop, and the loop without them."""
-    varying: set[Value] = set(body_inputs(loop))
+    varying_values: set[Value] = set(body_inputs(loop))
     ops_before_loop: list[Operation] = []
     remaining_ops: list[Operation] = []
     for operation in loop.ops:
-        is_invariant = isinstance(operation, Constant | Op) and varying.isdisjoint(
+        is_invariant = isinstance(operation, Constant | Op) and varying_values.isdisjoint(
             operands(operation)
         )
         if is_invariant and can_execute_speculatively(operation, find_constant):
             ops_before_loop.append(operation)
         else:
             remaining_ops.append(operation)
-            varying.update(results(operation))
+            varying_values.update(results(operation))
     return ops_before_loop, replace(loop, ops=tuple(remaining_ops)) if ops_before_loop else loop

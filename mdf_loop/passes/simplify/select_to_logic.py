@@ -32,11 +32,13 @@ class _BooleanSelections:
             self.element_of[output] = source
         if op.op_type != "Where" or output.dtype != "bool":
             return None
-        condition, left, right = (value for value in op.inputs if value is not None)
-        equal_values = (condition, self.element_of.get(condition))
-        if right in equal_values:
-            return (b.op("And", left, right),)
-        return (b.op("Or", left, right),) if left in equal_values else None
+        condition, then_operand, else_operand = (value for value in op.inputs if value is not None)
+        condition_values = (condition, self.element_of.get(condition))
+        if else_operand in condition_values:
+            return (b.op("And", then_operand, else_operand),)
+        return (
+            (b.op("Or", then_operand, else_operand),) if then_operand in condition_values else None
+        )
 
 
 def _is_scalar_of(source: Value, element: Value) -> bool:

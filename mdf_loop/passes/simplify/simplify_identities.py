@@ -37,17 +37,20 @@ class _IdentityFinder:
 
     def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         """Return the operand that the operation returns unchanged, or None to keep the operation."""
-        operand = self._unchanged_operand(b, op)
-        if operand is None:
+        unchanged_operand = self._unchanged_operand(b, op)
+        if unchanged_operand is None:
             if self._never_returns_negative_zero(b, op):
                 self.never_negative_zero_values.add(op.outputs[0])
             return None
         output = op.outputs[0]
-        has_same_type = output.shape is not None and (operand.dtype, operand.shape) == (
+        has_same_type = output.shape is not None and (
+            unchanged_operand.dtype,
+            unchanged_operand.shape,
+        ) == (
             output.dtype,
             output.shape,
         )
-        return (operand,) if has_same_type else None
+        return (unchanged_operand,) if has_same_type else None
 
     def _unchanged_operand(self, b: Builder, op: Op) -> Value | None:
         if op.op_type == "Where":
@@ -56,17 +59,19 @@ class _IdentityFinder:
             return op.inputs[0]
         if len(op.inputs) != 2 or op.outputs[0].dtype not in _NUMBER_DTYPES:
             return None
-        left, right = op.inputs
-        if left is None or right is None:
+        left_operand, right_operand = op.inputs
+        if left_operand is None or right_operand is None:
             return None
-        if op.op_type in ("Mul", "Div") and _is_constant_of(b, right, 1):
-            return left
-        if op.op_type == "Mul" and _is_constant_of(b, left, 1):
-            return right
-        if op.op_type in ("Add", "Sub") and self._is_neutral_term(b, right, left, op.op_type):
-            return left
-        if op.op_type == "Add" and self._is_neutral_term(b, left, right, "Add"):
-            return right
+        if op.op_type in ("Mul", "Div") and _is_constant_of(b, right_operand, 1):
+            return left_operand
+        if op.op_type == "Mul" and _is_constant_of(b, left_operand, 1):
+            return right_operand
+        if op.op_type in ("Add", "Sub") and self._is_neutral_term(
+            b, right_operand, left_operand, op.op_type
+        ):
+            return left_operand
+        if op.op_type == "Add" and self._is_neutral_term(b, left_operand, right_operand, "Add"):
+            return right_operand
         return None
 
     def _is_neutral_term(self, b: Builder, zero: Value, other: Value, op_type: str) -> bool:
@@ -87,28 +92,28 @@ class _IdentityFinder:
 
     def _never_returns_negative_zero(self, b: Builder, op: Op) -> bool:
         """Return True if no element of the operation's result can be -0.0, with rounding to nearest."""
-        never_negative_zero = [
+        are_never_negative_zero = [
             value is not None and self._is_never_negative_zero(b, value) for value in op.inputs
         ]
         match op.op_type:
             case "Add":
-                return any(never_negative_zero)  # only the sum of two -0.0 is -0.0
+                return any(are_never_negative_zero)  # only the sum of two -0.0 is -0.0
             case "Sub":
-                return never_negative_zero[0]  # only -0.0 - 0.0 is -0.0
+                return are_never_negative_zero[0]  # only -0.0 - 0.0 is -0.0
             case "Mul":
                 return op.inputs[0] is op.inputs[1]
             case "Cast":
                 return op.inputs[0] is not None and op.inputs[0].dtype in ("int64", "int32", "bool")
             case "Where":
-                return all(never_negative_zero[1:])
+                return all(are_never_negative_zero[1:])
         return row_of(op.op_type).never_negative(op)
 
 
 def _only_selected_operand(b: Builder, op: Op) -> Value | None:
     """Return the operand that a `Where` always returns, or None if both are possible."""
-    condition, left, right = op.inputs
-    if left is right:
-        return left
+    condition, then_operand, else_operand = op.inputs
+    if then_operand is else_operand:
+        return then_operand
     constant_condition = b.constant_of(condition)
     if (
         constant_condition is None
@@ -116,7 +121,7 @@ def _only_selected_operand(b: Builder, op: Op) -> Value | None:
         or constant_condition.min() != constant_condition.max()
     ):
         return None
-    return left if constant_condition.min() else right
+    return then_operand if constant_condition.min() else else_operand
 
 
 def _is_constant_of(b: Builder, value: Value, number: int) -> bool:

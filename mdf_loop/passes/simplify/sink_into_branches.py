@@ -62,18 +62,21 @@ def _sink_in_scope(
     b: Builder, ops: tuple[Operation, ...], leaves: Iterable[Value]
 ) -> tuple[Operation, ...]:
     """Return the operations of one scope with selections sunk into branches; `leaves` are read after them."""
-    read_after = set(leaves)
+    values_read_after = set(leaves)
     while True:
-        rewritten = next(
+        rewritten_ops = next(
             filter(
                 None,
-                (_sink_group(b, ops, group, read_after) for group in _groups_by_condition(ops)),
+                (
+                    _sink_group(b, ops, group, values_read_after)
+                    for group in _groups_by_condition(ops)
+                ),
             ),
             None,
         )
-        if rewritten is None:
+        if rewritten_ops is None:
             break
-        ops = rewritten
+        ops = rewritten_ops
     return tuple(
         with_bodies(op, [_sink_in_scope(b, body.ops, body.outputs) for body in bodies(op)])
         for op in ops
@@ -97,12 +100,12 @@ def _is_scalar_selection(op: Op) -> bool:
     """Return True for a `Where` with a scalar condition and two operands of the result's shape."""
     if op.op_type != "Where":
         return False
-    condition, then, otherwise = op.inputs
+    condition, then_operand, else_operand = op.inputs
     assert condition is not None
-    assert then is not None
-    assert otherwise is not None
+    assert then_operand is not None
+    assert else_operand is not None
     shape = op.outputs[0].shape
-    have_same_shape = shape is not None and then.shape == shape == otherwise.shape
+    have_same_shape = shape is not None and then_operand.shape == shape == else_operand.shape
     return have_same_shape and condition.shape == ()
 
 
@@ -114,10 +117,13 @@ class _Side(Struct, frozen=True):
 
 
 def _sink_group(
-    b: Builder, ops: tuple[Operation, ...], group: Sequence[int], read_after: set[Value]
+    b: Builder, ops: tuple[Operation, ...], group: Sequence[int], values_read_after: set[Value]
 ) -> tuple[Operation, ...] | None:
     """Return the operations with one `If` for the selections, or None if an `If` would not save time."""
-    sides = [_find_side(b, ops, group, operand_position, read_after) for operand_position in (1, 2)]
+    sides = [
+        _find_side(b, ops, group, operand_position, values_read_after)
+        for operand_position in (1, 2)
+    ]
     sunk_positions = {k for side in sides for k in side.positions}
     if all(
         estimate_cost(b, (ops[k] for k in side.positions)) < MIN_SUNK_MICROSECONDS for side in sides
@@ -137,9 +143,11 @@ def _sink_group(
     assert isinstance(last_selection, Op)
     condition = last_selection.inputs[0]
     assert condition is not None
-    then, otherwise = (Branch(tuple(ops[k] for k in s.positions), s.leaves) for s in sides)
+    then_branch, else_branch = (
+        Branch(tuple(ops[k] for k in side.positions), side.leaves) for side in sides
+    )
     outputs = tuple(ops[k].outputs[0] for k in group if isinstance(ops[k], Op))  # type: ignore[union-attr]
-    choice = If(outputs[0].name, condition, then, otherwise, outputs, last_selection.where)
+    choice = If(outputs[0].name, condition, then_branch, else_branch, outputs, last_selection.where)
     replacements = {group[-1]: choice}
     removed_positions = sunk_positions | set(group)
     return tuple(
@@ -154,31 +162,35 @@ def _find_side(
     ops: Sequence[Operation],
     group: Sequence[int],
     operand_position: int,
-    read_after: set[Value],
+    values_read_after: set[Value],
 ) -> _Side:
     """Return one operand of each selection, with the operations that only these operands need."""
     leaves = []
-    other_reads = set(read_after)
+    values_read_elsewhere = set(values_read_after)
     for k in group:
         op = ops[k]
         assert isinstance(op, Op)
         leaf = op.inputs[operand_position]
         assert leaf is not None
         leaves.append(leaf)
-        other_reads.update(
-            v for n, v in enumerate(op.inputs) if n != operand_position and v is not None
+        values_read_elsewhere.update(
+            value
+            for position, value in enumerate(op.inputs)
+            if position != operand_position and value is not None
         )
     positions: list[int] = []
     for k in reversed(range(len(ops))):
         if k in group:
             continue
         can_sink = (
-            k < group[-1] and other_reads.isdisjoint(results(ops[k])) and _is_movable(b, ops[k])
+            k < group[-1]
+            and values_read_elsewhere.isdisjoint(results(ops[k]))
+            and _is_movable(b, ops[k])
         )
         if can_sink and _is_needed(ops, k, leaves, positions):
             positions.append(k)
         else:
-            other_reads.update(reads(ops[k]))
+            values_read_elsewhere.update(reads(ops[k]))
     return _Side(tuple(leaves), tuple(reversed(positions)))
 
 
@@ -186,7 +198,7 @@ def _is_needed(
     ops: Sequence[Operation], k: int, leaves: Sequence[Value], positions: Sequence[int]
 ) -> bool:
     """Return True if the leaves or the operations at `positions` read a result of operation `k`."""
-    read_values = {*leaves, *(value for p in positions for value in reads(ops[p]))}
+    read_values = {*leaves, *(value for position in positions for value in reads(ops[position]))}
     return not read_values.isdisjoint(results(ops[k]))
 
 

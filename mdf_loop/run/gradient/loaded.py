@@ -39,7 +39,7 @@ class Differentiation(Struct, frozen=True):
     @property
     def without_last_terms(self) -> Differentiation:
         """Differentiation for chunks before the last one, without `last` terms."""
-        return replace(self, terms=tuple(term for term in self.terms if term.word != "last"))
+        return replace(self, terms=tuple(term for term in self.terms if term.term_kind != "last"))
 
     def program(
         self,

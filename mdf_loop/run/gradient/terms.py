@@ -18,12 +18,12 @@ from mdf_loop.passes.gradient.objective import Term
 def make_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
     """Return the objective terms of losses. The term of a mean has a factor."""
     terms = make_unscaled_terms(losses, names)
-    return tuple(replace(term, scaled=term.word == "mean") for term in terms)
+    return tuple(replace(term, is_scaled=term.term_kind == "mean") for term in terms)
 
 
 def make_unscaled_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
     """Return the objective terms of losses, without factors, for one program that computes all rows."""
-    return tuple(Term(names[loss.output], loss.word, number=k) for k, loss in enumerate(losses))
+    return tuple(Term(names[loss.output], loss.word, term_index=k) for k, loss in enumerate(losses))
 
 
 class Data(Struct, frozen=True):
@@ -50,7 +50,7 @@ class Data(Struct, frozen=True):
         """
         values = {output.name: output.value for output in program.outputs}
         arrays = {
-            term.data: _convert_data(loss, values[term.output], steps, alike=term.alike)
+            term.data: _convert_data(loss, values[term.output], steps, alike=term.has_scalar_data)
             for loss, term in zip(losses, terms, strict=True)
             if loss.data is not None and term.data is not None
         }
@@ -69,7 +69,7 @@ class Data(Struct, frozen=True):
     def _factors(self, share: float) -> dict[str, Array]:
         """Return the factors of mean terms, so that the sum over all chunks and trials is the mean."""
         factor = np.array(share / self.trials)
-        return {t.data: factor for t in self.terms if t.scaled and t.data is not None}
+        return {t.data: factor for t in self.terms if t.is_scaled and t.data is not None}
 
 
 def _convert_data(loss: Loss, value: Value, steps: int | None, *, alike: bool) -> Array:

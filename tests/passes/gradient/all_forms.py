@@ -55,7 +55,7 @@ FORMS: Mapping[str, LoopBackward] = {
 def slopes_of(
     program: Program, arrays: Arrays, wrt: Collection[str], form: LoopBackward
 ) -> dict[str, np.ndarray]:
-    gradient = differentiate(program, VALUE, wrt, through_loop=form)
+    gradient = differentiate(program, VALUE, wrt, loop_rule=form)
     assert check(gradient) == ()
     return slopes_in(interpret(gradient, arrays), wrt)
 
@@ -121,6 +121,6 @@ def assert_on_runtime(
         (backward_for_native, NATIVE),
         *forms,
     ):
-        gradient = differentiate(program, VALUE, wrt, through_loop=form)
+        gradient = differentiate(program, VALUE, wrt, loop_rule=form)
         outputs = Session(prepare(gradient, ONNXRUNTIME), placement).run(arrays)
         assert_same(slopes_in(outputs, wrt), expected, 1e-9, f"{form.__name__} {placement.native}")

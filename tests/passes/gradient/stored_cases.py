@@ -61,7 +61,7 @@ def program_of(case: dict[str, Any]) -> tuple[Program, dict[str, np.ndarray], di
     terms, data = [], {}
     for k, entry in enumerate(case["of"]):
         parameters = entry.get("target", entry.get("weights"))
-        terms.append(Term(entry["output"], entry["reduce"], number=k))
+        terms.append(Term(entry["output"], entry["reduce"], term_index=k))
         if (name := terms[-1].data) is not None:
             data[name] = np.asarray(parameters, float)
     program = add_objective(program, terms)
