@@ -181,7 +181,7 @@ class Differentiated:
         """Raise an error if differences between runs cannot reproduce the derivatives."""
         if bound.members:
             raise InputError("a sweep cannot be checked", hint="check one of its members")
-        if self._most is not None or self.named.options.stops:
+        if self._most is not None or self.named.options.constant_ports:
             raise InputError(
                 "derivatives with stop or truncate cannot be checked: they leave out what changes",
                 hint="check without them",

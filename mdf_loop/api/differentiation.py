@@ -45,7 +45,7 @@ class DifferentiatedNames:
         stop: Sequence[str] = (),
     ) -> None:
         self.prepared = prepared
-        self.options = replace(prepared.options, stops=frozenset(stop))
+        self.options = replace(prepared.options, constant_ports=frozenset(stop))
         self.wrt = tuple(wrt)
         self._specification = specification
         document = prepared.document
@@ -59,14 +59,18 @@ class DifferentiatedNames:
     def by(self, name: str) -> DifferentiatedNames:
         """Return a copy in which the outputs are differentiated with respect to one name only."""
         return DifferentiatedNames(
-            self.prepared, (*self.outputs,), (name,), self._specification, (*self.options.stops,)
+            self.prepared,
+            (*self.outputs,),
+            (name,),
+            self._specification,
+            (*self.options.constant_ports,),
         )
 
     @property
     def key(self) -> Hashable:
         """Hashable key of everything that determines the derivatives, except parameter and input values."""
         run = self._specification
-        of = (tuple(self.outputs.items()), self.wrt, self.options.stops)
+        of = (tuple(self.outputs.items()), self.wrt, self.options.constant_ports)
         return *of, run.steps, run.dt, run.values.draws
 
     def _refuse_unknown(self, outputs: Sequence[str]) -> None:
@@ -147,7 +151,7 @@ class DifferentiatedNames:
             for op in walk(program.ops)
             if isinstance(op, Op) and op.op_type == STOP_GRADIENT
         ]
-        for name in sorted(self.options.stops):
+        for name in sorted(self.options.constant_ports):
             node, _, port = name.rpartition(".")
             end = f".nodes['{node}'].output_ports['{port}']"
             if not any(where.endswith(end) for where in stopped):

@@ -48,40 +48,40 @@ DTYPES: Mapping[str, str] = {
 
 def known_array(b: ModelBuilder, argument: Argument) -> Array:
     """Return the array of an argument that must be known at compile time."""
-    array = b.evaluated(_read_tensor(b, argument))
-    if array is None:
+    constant_array = b.evaluated(_read_tensor(b, argument))
+    if constant_array is None:
         raise OperandError(
             "must be known when the model is compiled",
             hint="write a number, or the name of a parameter with a fixed value",
         )
-    return array
+    return constant_array
 
 
 def _known_scalar_reader(
     kinds: str, description: str, convert: Callable[[Any], Any]
 ) -> Callable[..., Any]:
     def read(b: ModelBuilder, argument: Argument) -> Any:
-        array = known_array(b, argument)
-        if array.shape != () or array.dtype.kind not in kinds:
+        constant_array = known_array(b, argument)
+        if constant_array.shape != () or constant_array.dtype.kind not in kinds:
             raise OperandError(f"must be {description}, not {_argument_text(argument)}")
-        return convert(array.item())
+        return convert(constant_array.item())
 
     return read
 
 
 def _read_axes(b: ModelBuilder, argument: Argument) -> Axes:
-    array = known_array(b, argument)
-    if array.dtype.kind not in "iu" or array.ndim > 1:
+    axis_numbers = known_array(b, argument)
+    if axis_numbers.dtype.kind not in "iu" or axis_numbers.ndim > 1:
         raise OperandError(f"must be one whole number or several, not {_argument_text(argument)}")
-    return int(array) if array.ndim == 0 else tuple(array.tolist())
+    return int(axis_numbers) if axis_numbers.ndim == 0 else tuple(axis_numbers.tolist())
 
 
 def _read_extents(b: ModelBuilder, argument: Argument) -> Value:
-    value = ints(b) if argument == () else _read_tensor(b, argument)
-    if value.dtype not in ("int64", "int32") or value.shape is None or len(value.shape) > 1:
-        raise OperandError(f"must be whole numbers, not {value.type}")
-    value = value if value.dtype == "int64" else b.op("Cast", value, to=7)
-    return b.op("Reshape", value, ints(b, 1)) if value.shape == () else value
+    extents = ints(b) if argument == () else _read_tensor(b, argument)
+    if extents.dtype not in ("int64", "int32") or extents.shape is None or len(extents.shape) > 1:
+        raise OperandError(f"must be whole numbers, not {extents.type}")
+    extents = extents if extents.dtype == "int64" else b.op("Cast", extents, to=7)
+    return b.op("Reshape", extents, ints(b, 1)) if extents.shape == () else extents
 
 
 def _read_dtype(b: ModelBuilder, argument: Argument) -> Dtype:
@@ -112,11 +112,12 @@ def _read_terms(b: ModelBuilder, argument: Argument) -> tuple[Term, ...]:
     """Return the members of a tuple, or the rows of a tensor."""
     if isinstance(argument, tuple):
         return argument
-    value = _read_tensor(b, argument)
-    if not value.shape or not isinstance(value.shape[0], int):
-        raise OperandError(f"must be a list of arrays, not {value.type}")
+    stacked_rows = _read_tensor(b, argument)
+    if not stacked_rows.shape or not isinstance(stacked_rows.shape[0], int):
+        raise OperandError(f"must be a list of arrays, not {stacked_rows.type}")
     return tuple(
-        b.op("Gather", value, scalar(b, k, "int64"), axis=0) for k in range(value.shape[0])
+        b.op("Gather", stacked_rows, scalar(b, k, "int64"), axis=0)
+        for k in range(stacked_rows.shape[0])
     )
 
 
@@ -151,14 +152,21 @@ class Parameters:
         parameters = list(signature.parameters.values())[1:]
         self.name = name
         self.parameters = signature.replace(parameters=parameters)
-        self.readers = {p.name: _READERS[_annotation_name(p.annotation)] for p in parameters}
-        self.optional = {p.name for p in parameters if p.default is None or "None" in p.annotation}
+        self.readers = {
+            parameter.name: _READERS[_annotation_name(parameter.annotation)]
+            for parameter in parameters
+        }
+        self.optional = {
+            parameter.name
+            for parameter in parameters
+            if parameter.default is None or "None" in parameter.annotation
+        }
 
     def __str__(self) -> str:
         """Return the signature as text, `numpy.clip(a, a_min=None, a_max=None)`."""
         untyped_parameters = [
-            p.replace(annotation=inspect.Parameter.empty)
-            for p in self.parameters.parameters.values()
+            parameter.replace(annotation=inspect.Parameter.empty)
+            for parameter in self.parameters.parameters.values()
         ]
         untyped_signature = self.parameters.replace(
             parameters=untyped_parameters, return_annotation=inspect.Signature.empty
@@ -182,7 +190,7 @@ class Parameters:
             raise ExpressionError(f"{self.name}: {error}", hint=f"write {self}") from None
         for name, argument in bound_arguments.arguments.items():
             if self.parameters.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                members = tuple(self._convert_argument(b, name, part) for part in argument)
+                members = tuple(self._convert_argument(b, name, member) for member in argument)
                 bound_arguments.arguments[name] = members
             else:
                 bound_arguments.arguments[name] = self._convert_argument(b, name, argument)

@@ -133,7 +133,8 @@ def arange(
     )
     typed_arguments = promote(b, start_value, stop_value, *(() if step is None else (step,)))
     constant_arguments = [
-        b.constant_of(part) if kind(part) == "i" else b.evaluated(part) for part in typed_arguments
+        b.constant_of(argument) if kind(argument) == "i" else b.evaluated(argument)
+        for argument in typed_arguments
     ]
     if all(array is not None for array in constant_arguments):
         range_arguments = [array.item() for array in constant_arguments if array is not None]

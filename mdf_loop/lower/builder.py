@@ -24,47 +24,47 @@ from mdf_loop.ir import Array, Shape, Value
 
 
 class Options(Struct, frozen=True):
-    """Compilation options of the caller. Derivatives treat the ports in `stops` as constants."""
+    """Compilation options of the caller. Derivatives treat the ports in `constant_ports` as constants."""
 
     precision: str = "float64"
     shapes: str = "strict"
     max_iterations: int | None = None
     unroll: int | None = None
-    stops: frozenset[str] = frozenset()
+    constant_ports: frozenset[str] = frozenset()
 
 
 class SitePlace(Struct, frozen=True):
     """Current place in the model, from which streams of random numbers get their names.
 
     Attributes:
-        graph: Path of the graph.
-        item: Path of an item in the graph, such as a parameter of a node.
-        call: Number of a call in its expression.
-        turn: Number of earlier passes or unrolled iterations in one iteration of the enclosing loop.
-        turns: Total number of such passes or iterations, or a lower bound of the total number.
+        graph_path: Path of the graph.
+        item_path: Path of an item in the graph, such as a parameter of a node.
+        call_index: Number of a call in its expression.
+        pass_index: Number of earlier passes or unrolled iterations in one iteration of the enclosing loop.
+        pass_count: Total number of such passes or iterations, or a lower bound of the total number.
     """
 
-    graph: str = ""
-    item: str = ""
-    call: int = 0
-    turn: int = 0
-    turns: int = 1
+    graph_path: str = ""
+    item_path: str = ""
+    call_index: int = 0
+    pass_index: int = 0
+    pass_count: int = 1
 
     @property
     def site(self) -> str:
         """Name of the site, `graph.node.item#k`."""
-        return f"{self.graph}.{self.item}#{self.call}"
+        return f"{self.graph_path}.{self.item_path}#{self.call_index}"
 
 
 class _SharedState(ProgramState):
     """State that all builders of one model share."""
 
     options: Options = field(default_factory=Options)
-    weak: set[Value] = field(default_factory=set)
-    late: set[Value] = field(default_factory=set)
-    measured: set[Value] = field(default_factory=set)
+    weak_values: set[Value] = field(default_factory=set)
+    late_values: set[Value] = field(default_factory=set)
+    measured_values: set[Value] = field(default_factory=set)
     shape_queries: dict[Value, str] = field(default_factory=dict)
-    types: dict[str, Any] = field(default_factory=dict)
+    values_by_path: dict[str, Any] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
     spread_sources: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
     stated_shapes: dict[Value, Shape] = field(default_factory=dict)
@@ -101,12 +101,12 @@ class ModelBuilder(Builder):
 
     def part(self, name: str) -> AbstractContextManager[None]:
         """Append a name, if it is not empty, to the path of the current item inside a `with` block."""
-        return self.at_place(item=f"{self.place.item}.{name}") if name else nullcontext()
+        return self.at_place(item_path=f"{self.place.item_path}.{name}") if name else nullcontext()
 
     def loop_body(self) -> Self:
-        """Return a builder for a loop body inside this scope, with the turn number reset to 0."""
+        """Return a builder for a loop body inside this scope, with the pass index reset to 0."""
         body = self.body()
-        body.place = replace(body.place, turn=0, turns=1)
+        body.place = replace(body.place, pass_index=0, pass_count=1)
         body.in_loop = True
         return body
 
@@ -137,9 +137,9 @@ class ModelBuilder(Builder):
         self._known.notes[Finding("Note", remark, where)] = None
 
     @property
-    def types(self) -> dict[str, Any]:
+    def values_by_path(self) -> dict[str, Any]:
         """Program value, or tuple of values, for each MDF path of the document."""
-        return self._known.types
+        return self._known.values_by_path
 
     @property
     def stated_shapes(self) -> dict[Value, Shape]:
@@ -160,7 +160,7 @@ class ModelBuilder(Builder):
 
     def is_weak(self, value: Value) -> bool:
         """Return True if the value is weakly typed: a Python number of the document."""
-        return value in self._known.weak
+        return value in self._known.weak_values
 
     def mark_weak(self, value: Value) -> Value:
         """Mark a value as weakly typed, like a Python number."""
@@ -169,7 +169,7 @@ class ModelBuilder(Builder):
             return self.constant(
                 constant_array, weak=True, late=True, measured=self.is_measured(value)
             )
-        self._known.weak.add(value)
+        self._known.weak_values.add(value)
         return value
 
     # --- constants ----------------------------------------------------------------------------------
@@ -186,16 +186,16 @@ class ModelBuilder(Builder):
         """Return a constant of the whole program. Equal constants with equal flags share one value."""
         flags = {"weak": weak, "late": late, "measured": measured}
         pooled_constant = self._pooled(
-            array, name, tuple(word for word, is_set in flags.items() if is_set)
+            array, name, tuple(flag_name for flag_name, is_set in flags.items() if is_set)
         )
         shared_state = self._known
-        for is_set, values in (
-            (weak, shared_state.weak),
-            (late, shared_state.late),
-            (measured, shared_state.measured),
+        for is_set, marked_values in (
+            (weak, shared_state.weak_values),
+            (late, shared_state.late_values),
+            (measured, shared_state.measured_values),
         ):
             if is_set:
-                values.add(pooled_constant)
+                marked_values.add(pooled_constant)
         return pooled_constant
 
     def late(self, array: Array) -> Value:
@@ -204,7 +204,7 @@ class ModelBuilder(Builder):
 
     def is_late(self, value: Value | None) -> bool:
         """Return True if the value is known only because a loop is unrolled."""
-        return value in self._known.late
+        return value in self._known.late_values
 
     def measured(self, value: Value, extents: Array) -> Value:
         """Return `extents`, which depend on the shapes of inputs, as a constant for the shape of `value`."""
@@ -213,7 +213,7 @@ class ModelBuilder(Builder):
 
     def is_measured(self, value: Value | None) -> bool:
         """Return True if a constant is known only because the shapes of inputs are known."""
-        return value in self._known.measured
+        return value in self._known.measured_values
 
     def mark_late_if(self, selector: Value, value: Value) -> Value:
         """Return `value`, marked as late if `value` is a constant and the constant `selector` is late."""

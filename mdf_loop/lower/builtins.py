@@ -38,7 +38,7 @@ def power(b: ModelBuilder, base: Value, exp: Value, /) -> Value:
 def _list_elements(b: ModelBuilder, name: str, term: Term) -> list[Value]:
     """Return the numbers of a list as separate values."""
     if isinstance(term, tuple):
-        return [tensor(b, part) for part in term]
+        return [tensor(b, element) for element in term]
     extent = term.shape[0] if term.shape is not None and len(term.shape) == 1 else None
     if not isinstance(extent, int):
         raise OperandError(
@@ -56,23 +56,26 @@ def _has_one_element(value: Value) -> bool:
 def _register_extreme(name: str, better: Callable[[ModelBuilder, Value, Value], Value]) -> None:
     @names(name)
     def call(b: ModelBuilder, /, *terms: Term) -> Value:
-        parts = [tensor(b, term) for term in terms]
+        operands = [tensor(b, term) for term in terms]
         if len(terms) == 1:
-            parts = _list_elements(b, name, terms[0])
-        if not parts:
+            operands = _list_elements(b, name, terms[0])
+        if not operands:
             raise OperandError(f"'{name}' needs at least one number")
-        for part in parts:
-            if not _has_one_element(part):
+        for operand in operands:
+            if not _has_one_element(operand):
                 raise OperandError(
-                    f"'{name}' compares numbers, not {part.type}",
+                    f"'{name}' compares numbers, not {operand.type}",
                     hint=f"write numpy.{name}imum(a, b)",
                 )
-        axes = max(rank(part) for part in parts)
-        extremum, *further_numbers = (
-            b.op("Reshape", p, ints(b, *[1] * axes)) if rank(p) < axes else p for p in parts
+        max_rank = max(rank(operand) for operand in operands)
+        extremum, *further_operands = (
+            b.op("Reshape", operand, ints(b, *[1] * max_rank))
+            if rank(operand) < max_rank
+            else operand
+            for operand in operands
         )
-        for number in further_numbers:
-            extremum = ops.select(b, better(b, number, extremum), number, extremum)
+        for operand in further_operands:
+            extremum = ops.select(b, better(b, operand, extremum), operand, extremum)
         return extremum
 
     call.__doc__ = (

@@ -26,7 +26,7 @@ from mdf_loop.lower.terms import common_dtype, fits_dtype
 from mdf_loop.ops.build_helpers import cast, ints
 
 BranchLowering: TypeAlias = Callable[[ModelBuilder], Sequence[Value]]
-"""Function that appends the operations of one branch and returns the leaves of the branch."""
+"""Function that appends the operations of one branch and returns the outputs of the branch."""
 
 ShapeJoin: TypeAlias = Callable[[Shape, Shape], Shape]
 """Function that returns the common shape of two shapes (`mdf_loop.ir.shape_join`)."""
@@ -35,19 +35,19 @@ ShapeJoin: TypeAlias = Callable[[Shape, Shape], Shape]
 class BranchNames(Struct, frozen=True):
     """Names of the two branches and of each value in error messages (None: all values have one name)."""
 
-    sides: tuple[str, str] = ("the then branch", "the else branch")
-    value: Callable[[int], str] | None = None
+    branches: tuple[str, str] = ("the then branch", "the else branch")
+    value_name: Callable[[int], str] | None = None
 
 
 class _BranchBuilder(Struct, frozen=True):
-    """Builder of one branch of a conditional operation, with the leaves of the branch."""
+    """Builder of one branch of a conditional operation, with the outputs of the branch."""
 
     b: ModelBuilder
-    leaves: list[Value]
+    outputs: list[Value]
 
     def branch(self) -> Branch:
         """Return the complete branch."""
-        return Branch(tuple(self.b.ops), tuple(self.leaves))
+        return Branch(tuple(self.b.ops), tuple(self.outputs))
 
 
 def choose(
@@ -76,22 +76,29 @@ def choose(
     if constant_condition is not None and condition.type == "bool[]":
         return tuple((then if constant_condition else otherwise)(b))
     names = names or BranchNames()
-    then_side, else_side = _read_side(b, then), _read_side(b, otherwise)
-    if then_side is None or else_side is None:
+    then_builder, else_builder = _read_side(b, then), _read_side(b, otherwise)
+    if then_builder is None or else_builder is None:
         raise Poisoned
-    if len(then_side.leaves) != len(else_side.leaves):
+    if len(then_builder.outputs) != len(else_builder.outputs):
         raise ArityError(
             f"both branches of '{name}' must give the same number of values, but "
-            f"{names.sides[0]} gives {len(then_side.leaves)}, {names.sides[1]} {len(else_side.leaves)}"
+            f"{names.branches[0]} gives {len(then_builder.outputs)}, {names.branches[1]} {len(else_builder.outputs)}"
         )
-    outputs = tuple(
+    joined_outputs = tuple(
         _join_values(
-            b, (then_side, else_side), k, names.value(k) if names.value else name, names, join
+            b,
+            (then_builder, else_builder),
+            k,
+            names.value_name(k) if names.value_name else name,
+            names,
+            join,
         )
-        for k in range(len(then_side.leaves))
+        for k in range(len(then_builder.outputs))
     )
-    b.append(If(name, condition, then_side.branch(), else_side.branch(), outputs, b.where))
-    return outputs
+    b.append(
+        If(name, condition, then_builder.branch(), else_builder.branch(), joined_outputs, b.where)
+    )
+    return joined_outputs
 
 
 def select_value(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value:
@@ -108,8 +115,12 @@ def select_value(b: ModelBuilder, test: Value, then: Value, otherwise: Value) ->
 
 def add_leading_axes(b: ModelBuilder, value: Value, rank: int) -> Value:
     """Return a value with leading axes of extent 1 inserted, so that the value has `rank` axes."""
-    missing_axes = rank - len(value.shape or ())
-    return b.op("Unsqueeze", value, ints(b, *range(missing_axes))) if missing_axes > 0 else value
+    missing_axis_count = rank - len(value.shape or ())
+    return (
+        b.op("Unsqueeze", value, ints(b, *range(missing_axis_count)))
+        if missing_axis_count > 0
+        else value
+    )
 
 
 def _read_side(b: ModelBuilder, read: BranchLowering) -> _BranchBuilder | None:
@@ -122,31 +133,35 @@ def _read_side(b: ModelBuilder, read: BranchLowering) -> _BranchBuilder | None:
 
 def _join_values(
     b: ModelBuilder,
-    sides: tuple[_BranchBuilder, _BranchBuilder],
+    branch_builders: tuple[_BranchBuilder, _BranchBuilder],
     k: int,
     name: str,
     names: BranchNames,
     join: ShapeJoin,
 ) -> Value:
-    """Return output k of the choice. Each branch casts its leaf k to the type of the output."""
-    branch_leaves = sides[0].leaves[k], sides[1].leaves[k]
-    place = (
-        f"Cannot join the values of '{name}' from {names.sides[0]} ({branch_leaves[0].type}) "
-        f"and {names.sides[1]} ({branch_leaves[1].type})"
+    """Return joined output k of the choice. Each branch casts its output k to the type of the output."""
+    branch_outputs = branch_builders[0].outputs[k], branch_builders[1].outputs[k]
+    message_prefix = (
+        f"Cannot join the values of '{name}' from {names.branches[0]} ({branch_outputs[0].type}) "
+        f"and {names.branches[1]} ({branch_outputs[1].type})"
     )
-    dtype = _join_dtypes(b, *branch_leaves, place)
-    shape = _join_shapes(branch_leaves[0].shape, branch_leaves[1].shape, place, join)
-    for side, value in zip(sides, branch_leaves, strict=True):
-        cast_leaf = cast(side.b, value, dtype)
-        side.leaves[k] = (
-            _to_vector(side.b, cast_leaf) if shape == (1,) and cast_leaf.shape == () else cast_leaf
+    dtype = _join_dtypes(b, *branch_outputs, message_prefix)
+    shape = _join_shapes(branch_outputs[0].shape, branch_outputs[1].shape, message_prefix, join)
+    for branch_builder, value in zip(branch_builders, branch_outputs, strict=True):
+        cast_output = cast(branch_builder.b, value, dtype)
+        branch_builder.outputs[k] = (
+            _to_vector(branch_builder.b, cast_output)
+            if shape == (1,) and cast_output.shape == ()
+            else cast_output
         )
-    shape_names = shape and tuple(b.name("d") if str(d).startswith("?") else d for d in shape)
-    output = b.new(dtype, shape_names, name)
-    return b.mark_weak(output) if all(map(b.is_weak, branch_leaves)) else output
+    joined_shape = shape and tuple(
+        b.name("d") if str(extent).startswith("?") else extent for extent in shape
+    )
+    joined_output = b.new(dtype, joined_shape, name)
+    return b.mark_weak(joined_output) if all(map(b.is_weak, branch_outputs)) else joined_output
 
 
-def _join_dtypes(b: ModelBuilder, then: Value, otherwise: Value, place: str) -> str:
+def _join_dtypes(b: ModelBuilder, then: Value, otherwise: Value, message_prefix: str) -> str:
     """Return the common dtype of a value in both branches.
 
     A weakly typed number in range takes the dtype of the other branch.
@@ -165,17 +180,17 @@ def _join_dtypes(b: ModelBuilder, then: Value, otherwise: Value, place: str) -> 
         ):
             return dtype
     raise JoinError(
-        f"{place}: {dtype_sentence(then.dtype, otherwise.dtype)}",
+        f"{message_prefix}: {dtype_sentence(then.dtype, otherwise.dtype)}",
         hint="make both whole numbers, or give both a point (6.0)",
     )
 
 
-def _join_shapes(then: Shape, otherwise: Shape, place: str, join: ShapeJoin) -> Shape:
+def _join_shapes(then: Shape, otherwise: Shape, message_prefix: str, join: ShapeJoin) -> Shape:
     try:
         return join(then, otherwise)
     except JoinError as error:
         raise JoinError(
-            f"{place}: {error.findings[0].what}",
+            f"{message_prefix}: {error.findings[0].what}",
             hint="give both one shape, or allow the difference: metadata: {shapes: dynamic} in a "
             "branch, shapes='dynamic' or --shapes dynamic",
         ) from None

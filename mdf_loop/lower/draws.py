@@ -140,34 +140,41 @@ _TWO_TO_32 = 1 << 32
 @names("numpy.random.randint", "numpy.random.integers")
 def randint(b: ModelBuilder, low: Value, high: Value | None = None, size: Axes = None) -> Value:
     """Return integers from `low` to `high - 1`; without `high` from 0 to `low - 1`."""
-    lowest, end = (literal(b, 0), low) if high is None else (low, high)
-    return _draw_integers(b, lowest, end, size_of(size, lowest, end))
+    start, stop = (literal(b, 0), low) if high is None else (low, high)
+    return _draw_integers(b, start, stop, size_of(size, start, stop))
 
 
 @names("random.randint")
 def randint_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
     """Return an integer from a to b, both included."""
-    end = ops.add(b, b_, literal(b, 1))
-    return _draw_integers(b, a, end, size_of(None, a, end))
+    stop = ops.add(b, b_, literal(b, 1))
+    return _draw_integers(b, a, stop, size_of(None, a, stop))
 
 
-def _draw_integers(b: ModelBuilder, first: Value, end: Value, shape: Size) -> Value:
-    """Return `first + floor(word * count / 2**64)`, exactly, by 32-bit halves of the words."""
-    first, end = (cast(b, _check_integers(value), "int64") for value in (first, end))
-    count = b.op("Sub", end, first)
+def _draw_integers(b: ModelBuilder, start: Value, stop: Value, shape: Size) -> Value:
+    """Return `start + floor(word * count / 2**64)`, exactly, by 32-bit halves of the words."""
+    start, stop = (cast(b, _check_integers(value), "int64") for value in (start, stop))
+    integer_count = b.op("Sub", stop, start)
     is_in_range = b.op(
         "And",
-        b.op("Less", scalar(b, 0, "int64"), count),
-        b.op("LessOrEqual", count, scalar(b, _TWO_TO_32 - 1, "int64")),
+        b.op("Less", scalar(b, 0, "int64"), integer_count),
+        b.op("LessOrEqual", integer_count, scalar(b, _TWO_TO_32 - 1, "int64")),
     )
-    count = ops.check_value(b, count, is_in_range, OperandError(parameter_rules.INTEGER_RANGE_RULE))
-    word, unsigned_count = draw_numbers(b, "RandomWord", shape), cast(b, count, "uint64")
-    high = _high_word(b, word)
-    low = b.op("Sub", word, b.op("Mul", high, scalar(b, _TWO_TO_32, "uint64")))
+    integer_count = ops.check_value(
+        b, integer_count, is_in_range, OperandError(parameter_rules.INTEGER_RANGE_RULE)
+    )
+    random_word, unsigned_count = (
+        draw_numbers(b, "RandomWord", shape),
+        cast(b, integer_count, "uint64"),
+    )
+    high_half = _high_word(b, random_word)
+    low_half = b.op("Sub", random_word, b.op("Mul", high_half, scalar(b, _TWO_TO_32, "uint64")))
     high_product = b.op(
-        "Add", b.op("Mul", high, unsigned_count), _high_word(b, b.op("Mul", low, unsigned_count))
+        "Add",
+        b.op("Mul", high_half, unsigned_count),
+        _high_word(b, b.op("Mul", low_half, unsigned_count)),
     )
-    return b.op("Add", first, cast(b, _high_word(b, high_product), "int64"))
+    return b.op("Add", start, cast(b, _high_word(b, high_product), "int64"))
 
 
 def _check_integers(value: Value) -> Value:
@@ -190,8 +197,8 @@ def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
         raise OperandError(f"the attempts must be 0 to {MAX_BINOMIAL_TRIALS}, not {n}")
     p = probability(b, as_float(b, p), parameter_rules.BINOMIAL_PROBABILITY)
     u = draw_floats(b, "Uniform", (n, *size_of(size, p)))
-    hits = cast(b, b.op("Less", u, p), "int64")
-    return b.op("ReduceSum", hits, ints(b, 0), keepdims=0)
+    success_flags = cast(b, b.op("Less", u, p), "int64")
+    return b.op("ReduceSum", success_flags, ints(b, 0), keepdims=0)
 
 
 MAX_BINOMIAL_TRIALS = 1024
@@ -205,12 +212,12 @@ def choice(
     """Return random elements of a list, or random integers from 0 to `a - 1`, with probabilities `p`."""
     if not replace:
         raise OperandError("what was chosen can be chosen again: replace=False is not supported")
-    count = _choice_count(b, a)
+    element_count = _choice_count(b, a)
     if p is None:
-        index = _draw_integers(b, literal(b, 0), literal(b, count), size_of(size))
+        indices = _draw_integers(b, literal(b, 0), literal(b, element_count), size_of(size))
     else:
-        index = _draw_weighted(b, as_float(b, p), count, size_of(size))
-    return index if a.shape == () else b.op("Gather", a, index, axis=0)
+        indices = _draw_weighted(b, as_float(b, p), element_count, size_of(size))
+    return indices if a.shape == () else b.op("Gather", a, indices, axis=0)
 
 
 def _choice_count(b: ModelBuilder, a: Value) -> int:
@@ -231,22 +238,22 @@ def _choice_count(b: ModelBuilder, a: Value) -> int:
     return a.shape[0]
 
 
-def _draw_weighted(b: ModelBuilder, p: Value, count: int, shape: Size) -> Value:
+def _draw_weighted(b: ModelBuilder, p: Value, element_count: int, shape: Size) -> Value:
     """Return random indices with probabilities `p`: the number of partial sums that are at most u."""
-    if p.shape != (count,):
-        raise OperandError(f"there are {count} elements to choose from, but p is {p.type}")
+    if p.shape != (element_count,):
+        raise OperandError(f"there are {element_count} elements to choose from, but p is {p.type}")
     probability_sum = Symbolic(b, b.op("ReduceSum", p, keepdims=0))
     tolerance = parameter_rules.sum_tolerance(p.dtype)
     p = parameter_rules.check_probabilities(
         DrawSite(b), Symbolic(b, p), probability_sum, tolerance
     ).value
-    return choose_index(b, p, draw_floats(b, "Uniform", shape), count)
+    return choose_index(b, p, draw_floats(b, "Uniform", shape), element_count)
 
 
-def choose_index(b: ModelBuilder, p: Value, u: Value, count: int) -> Value:
+def choose_index(b: ModelBuilder, p: Value, u: Value, weight_count: int) -> Value:
     """Return the index that a uniform number `u` selects by the weights along the last axis of `p`."""
     index, partial_sum = cast(b, b.op("Less", u, u), "int64"), None
-    for k in range(count - 1):
+    for k in range(weight_count - 1):
         weight = b.op(
             "Gather", p, ints(b, k) if len(p.shape or ()) > 1 else scalar(b, k, "int64"), axis=-1
         )
@@ -303,17 +310,19 @@ def laplace(
 def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = None) -> Value:
     """Return normal vectors along the last axis; `mean` and `cov` must be known at compile time."""
     means, cholesky_factor = _means_and_cholesky(b, mean, cov)
-    count = len(means)
-    z = draw_numbers(b, "Normal", (*(() if size is None else size_of(size)), count))
-    normals = [b.op("Gather", z, ints(b, k), axis=-1) for k in range(count)]
+    dimension = len(means)
+    z = draw_numbers(b, "Normal", (*(() if size is None else size_of(size)), dimension))
+    independent_normals = [b.op("Gather", z, ints(b, k), axis=-1) for k in range(dimension)]
     components = []
-    for j in range(count):
-        value = scalar(b, float(means[j]), "float64")
+    for j in range(dimension):
+        component = scalar(b, float(means[j]), "float64")
         for k in range(j + 1):
-            summand = b.op("Mul", scalar(b, float(cholesky_factor[j, k]), "float64"), normals[k])
-            value = b.op("Add", value, summand)
-        components.append(value)
-    vectors = components[0] if count == 1 else b.op("Concat", *components, axis=-1)
+            summand = b.op(
+                "Mul", scalar(b, float(cholesky_factor[j, k]), "float64"), independent_normals[k]
+            )
+            component = b.op("Add", component, summand)
+        components.append(component)
+    vectors = components[0] if dimension == 1 else b.op("Concat", *components, axis=-1)
     return cast(b, vectors, b.float_dtype)
 
 

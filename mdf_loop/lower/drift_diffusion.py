@@ -37,16 +37,19 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
     noise = not_negative(b, noise, "the noise of drift_diffusion_integrator")
     step_deviation = ops.multiply(b, noise, b.op("Sqrt", dt))
     name, body = b.label, b.loop_body()
-    graph = f"{b.place.graph}.{b.place.item}.body"
-    with body.at_place(graph=graph, item="particle", call=0), body.at(b.where, name):
-        particle = body.new(start_value.dtype, (), f"{name}.particle")
-        t = body.new("int64", (), f"{name}.t")
+    graph_path = f"{b.place.graph_path}.{b.place.item_path}.body"
+    with (
+        body.at_place(graph_path=graph_path, item_path="particle", call_index=0),
+        body.at(b.where, name),
+    ):
+        position = body.new(start_value.dtype, (), f"{name}.particle")
+        step_number = body.new("int64", (), f"{name}.t")
         z = draw_floats(body, "Normal", ())
-        next_particle = ops.add(
-            body, particle, ops.add(body, step_mean, ops.multiply(body, step_deviation, z))
+        next_position = ops.add(
+            body, position, ops.add(body, step_mean, ops.multiply(body, step_deviation, z))
         )
-        next_t = body.op("Add", t, scalar(body, 1, "int64"))
-        continues = body.op("Less", body.op("Abs", next_particle), threshold)
+        next_step_number = body.op("Add", step_number, scalar(body, 1, "int64"))
+        is_undecided = body.op("Less", body.op("Abs", next_position), threshold)
     zero = scalar(b, 0, "int64")
     loop = b.append(
         Loop(
@@ -55,16 +58,16 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
             condition=b.op("Less", b.op("Abs", start_value), threshold),
             iteration=body.new("int64", (), f"{name}.i"),
             condition_in=body.new("bool", (), f"{name}.go"),
-            condition_out=continues,
+            condition_out=is_undecided,
             carried=(
                 Carried(
                     start_value,
-                    particle,
-                    next_particle,
+                    position,
+                    next_position,
                     b.new(start_value.dtype, (), name),
                     "particle",
                 ),
-                Carried(zero, t, next_t, b.new("int64", (), f"{name}.t"), "t"),
+                Carried(zero, step_number, next_step_number, b.new("int64", (), f"{name}.t"), "t"),
             ),
             recorded=(),
             ops=tuple(body.ops),
@@ -74,13 +77,13 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
             where=b.where,
         )
     )
-    final_particle, steps = (carried.final for carried in loop.carried)
-    elapsed = ops.multiply(b, as_float(b, steps), dt)
-    lower_threshold_time = ops.subtract(b, ops.negative(b, non_decision_time), elapsed)
+    final_position, step_count = (carried.final for carried in loop.carried)
+    elapsed_time = ops.multiply(b, as_float(b, step_count), dt)
+    lower_threshold_time = ops.subtract(b, ops.negative(b, non_decision_time), elapsed_time)
     return b.op(
         "Where",
-        b.op("Less", threshold, final_particle),
-        ops.add(b, non_decision_time, elapsed),
+        b.op("Less", threshold, final_position),
+        ops.add(b, non_decision_time, elapsed_time),
         lower_threshold_time,
     )
 
@@ -92,11 +95,11 @@ def _number_argument(b: ModelBuilder, name: str, arguments: Mapping[str, Term]) 
             f"the function 'drift_diffusion_integrator' needs the argument '{name}'",
             hint=f"add '{name}' to the args of the function",
         )
-    value = tensor(b, arguments[name]) if name in arguments else literal(b, default)
-    scalar_value = ops.one_element(b, value)
+    argument = tensor(b, arguments[name]) if name in arguments else literal(b, default)
+    scalar_value = ops.one_element(b, argument)
     if scalar_value is None or scalar_value.dtype == "string":
         raise OperandError(
-            f"'{name}' of the function 'drift_diffusion_integrator' must be one number, not {value.type}",
+            f"'{name}' of the function 'drift_diffusion_integrator' must be one number, not {argument.type}",
             hint="integrate one decision in each node; many trials are run at once by trials=1000",
         )
     constant_array = b.constant_of(scalar_value)

@@ -175,12 +175,16 @@ def float_power(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
 def hypot(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """Return `sqrt(x1**2 + x2**2)` without overflow: the larger magnitude times `sqrt(1 + ratio**2)`."""
     magnitudes = [b.op("Abs", x) for x in floats(b, x1, x2)]
-    larger, smaller = b.op("Max", *magnitudes), b.op("Min", *magnitudes)
-    zero, one, infinity = (_constant_like(b, n, larger) for n in (0, 1, math.inf))
-    ratio = b.op("Div", smaller, b.op("Where", b.op("Equal", larger, zero), one, larger))
+    larger_magnitude, smaller_magnitude = b.op("Max", *magnitudes), b.op("Min", *magnitudes)
+    zero, one, infinity = (_constant_like(b, n, larger_magnitude) for n in (0, 1, math.inf))
+    ratio = b.op(
+        "Div",
+        smaller_magnitude,
+        b.op("Where", b.op("Equal", larger_magnitude, zero), one, larger_magnitude),
+    )
     root = b.op("Sqrt", b.op("Add", one, b.op("Mul", ratio, ratio)))
-    is_infinite = b.op("Or", *(b.op("Equal", size, infinity) for size in magnitudes))
-    return b.op("Where", is_infinite, infinity, b.op("Mul", larger, root))
+    is_infinite = b.op("Or", *(b.op("Equal", magnitude, infinity) for magnitude in magnitudes))
+    return b.op("Where", is_infinite, infinity, b.op("Mul", larger_magnitude, root))
 
 
 # --- angles ------------------------------------------------------------------------------------

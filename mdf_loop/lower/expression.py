@@ -114,7 +114,7 @@ def _lower(b: ModelBuilder, expression: Any, scope: Scope) -> Term:
     if isinstance(expression, str):
         return _lower_text(b, expression, scope)
     if isinstance(expression, list | tuple) and _contains_text(expression):
-        return tuple(_lower_member(b, k, part, scope) for k, part in enumerate(expression))
+        return tuple(_lower_member(b, k, member, scope) for k, member in enumerate(expression))
     if expression is None or isinstance(expression, dict):
         raise ExpressionError(
             "there is no value here" if expression is None else "a dict is not a value",
@@ -128,9 +128,10 @@ def _lower_member(b: ModelBuilder, k: int, expression: Any, scope: Scope) -> Ter
         return _lower(b, expression, scope)
 
 
-def _contains_text(parts: Any) -> bool:
-    return not contains_only_numbers(parts) and any(
-        isinstance(p, str) or (isinstance(p, list | tuple) and _contains_text(p)) for p in parts
+def _contains_text(members: Any) -> bool:
+    return not contains_only_numbers(members) and any(
+        isinstance(member, str) or (isinstance(member, list | tuple) and _contains_text(member))
+        for member in members
     )
 
 
@@ -143,9 +144,9 @@ def _lower_text(b: ModelBuilder, text: str, scope: Scope) -> Term:
     number = parse_number(text)
     if number is not None:
         return literal(b, number)
-    tree = parse(text)
+    syntax_tree = parse(text)
     try:
-        return _Lowering(b, scope, drawing_calls(tree)).visit(tree.body)
+        return _Lowering(b, scope, drawing_calls(syntax_tree)).visit(syntax_tree.body)
     except LoopError as error:
         raise _with_expression(error, text) from None
 
@@ -153,8 +154,10 @@ def _lower_text(b: ModelBuilder, text: str, scope: Scope) -> Term:
 def _with_expression(error: LoopError, text: str) -> LoopError:
     suffix = f" (in '{shorten(text)}')"
     error.findings = tuple(
-        f if f.where or suffix in f.what else replace(f, what=f.what + suffix)
-        for f in error.findings
+        finding
+        if finding.where or suffix in finding.what
+        else replace(finding, what=finding.what + suffix)
+        for finding in error.findings
     )
     return error
 
@@ -221,17 +224,19 @@ class _Lowering:
     # --- operators -------------------------------------------------------------------------------
 
     def visit_BinOp(self, node: ast.BinOp) -> Term:
-        chain = [node]
-        while isinstance(chain[-1].left, ast.BinOp):  # no recursion for long sums
-            chain.append(chain[-1].left)
-        result = self.value(chain[-1].left)
-        for part in reversed(chain):
-            right_operand = self.value(part.right)
-            _refuse_list(part, result, right_operand)
-            if isinstance(part.op, _FAILING_OPERATORS):
+        nested_operations = [node]
+        while isinstance(nested_operations[-1].left, ast.BinOp):  # no recursion for long sums
+            nested_operations.append(nested_operations[-1].left)
+        partial_result = self.value(nested_operations[-1].left)
+        for operation in reversed(nested_operations):
+            right_operand = self.value(operation.right)
+            _refuse_list(operation, partial_result, right_operand)
+            if isinstance(operation.op, _FAILING_OPERATORS):
                 right_operand = self._replace_if_not_evaluated(right_operand, 1)
-            result = _BINARY_OPERATORS[type(part.op)](self.b, result, right_operand)
-        return result
+            partial_result = _BINARY_OPERATORS[type(operation.op)](
+                self.b, partial_result, right_operand
+            )
+        return partial_result
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Term:
         return _UNARY_OPERATORS[type(node.op)](self.b, self.value(node.operand))
@@ -240,27 +245,33 @@ class _Lowering:
         """Lower `and` and `or`, which return one operand. A skipped operand is not evaluated."""
         is_and = isinstance(node.op, ast.And)
         combine = ops.both if is_and else ops.either
-        result = self.value(node.values[0])
-        for part in node.values[1:]:
-            constant_truth = self.b.constant_of(ops.truth(self.b, result))
+        partial_result = self.value(node.values[0])
+        for operand_node in node.values[1:]:
+            constant_truth = self.b.constant_of(ops.truth(self.b, partial_result))
             if constant_truth is None:
-                result = combine(self.b, result, self._lower_if_evaluated(result, is_and, part))
+                partial_result = combine(
+                    self.b,
+                    partial_result,
+                    self._lower_if_evaluated(partial_result, is_and, operand_node),
+                )
             elif bool(constant_truth) == is_and:
-                result = self.b.mark_late_if(result, self.value(part))
-        return result
+                partial_result = self.b.mark_late_if(partial_result, self.value(operand_node))
+        return partial_result
 
     def visit_Compare(self, node: ast.Compare) -> Term:
         left_operand = self.value(node.left)
-        result: Value | None = None
+        conjunction: Value | None = None
         for operator, right_node in zip(node.ops, node.comparators, strict=True):
             if type(operator) not in _COMPARISONS:
                 raise _refused_node_error(operator, node)
             right_operand = self.value(right_node)
             comparison = _COMPARISONS[type(operator)](self.b, left_operand, right_operand)
-            result = comparison if result is None else ops.both(self.b, result, comparison)
+            conjunction = (
+                comparison if conjunction is None else ops.both(self.b, conjunction, comparison)
+            )
             left_operand = right_operand
-        assert result is not None
-        return result
+        assert conjunction is not None
+        return conjunction
 
     def visit_IfExp(self, node: ast.IfExp) -> Term:
         test = ops.truth(self.b, self.value(node.test))
@@ -305,19 +316,21 @@ class _Lowering:
     # --- lists, subscripts, calls ----------------------------------------------------------------
 
     def visit_Tuple(self, node: ast.Tuple) -> Term:
-        return tuple(self.visit(part) for part in node.elts)
+        return tuple(self.visit(element_node) for element_node in node.elts)
 
     def visit_List(self, node: ast.List) -> Term:
         try:
             numbers = ast.literal_eval(node)
         except (ValueError, TypeError):
-            return tuple(self.visit(part) for part in node.elts)
+            return tuple(self.visit(element_node) for element_node in node.elts)
         return literal(self.b, numbers)
 
     def visit_Subscript(self, node: ast.Subscript) -> Term:
         index_nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         return subscript(
-            self.b, self.visit(node.value), tuple(self._lower_index(p) for p in index_nodes)
+            self.b,
+            self.visit(node.value),
+            tuple(self._lower_index(index_node) for index_node in index_nodes),
         )
 
     def _lower_index(self, node: ast.expr) -> Index:
@@ -328,7 +341,9 @@ class _Lowering:
         if not isinstance(node, ast.Slice):
             return self._replace_if_not_evaluated(self.value(node), 0)
         slice_nodes = (node.lower, node.upper, node.step)
-        return SliceIndex(*(None if end is None else self.value(end) for end in slice_nodes))
+        return SliceIndex(
+            *(None if slice_node is None else self.value(slice_node) for slice_node in slice_nodes)
+        )
 
     def visit_Call(self, node: ast.Call) -> Term:
         name = dotted_name(node.func)
@@ -342,16 +357,16 @@ class _Lowering:
                 f"'{shorten(name)}' is a value, not a function",
                 hint=_method_call_hint(node.func),
             )
-        call = function(name)
+        called_function = function(name)
         arguments = [self._lower_argument(argument) for argument in node.args]
         keywords: dict[str, Argument] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise ExpressionError("'**' is not allowed in a call")
             keywords[keyword.arg] = self._lower_argument(keyword.value)
-        draw_number = self.drawing_calls.index(node) if node in self.drawing_calls else 0
-        with self.b.at_place(call=draw_number):
-            return call(self.b, arguments, keywords)
+        draw_index = self.drawing_calls.index(node) if node in self.drawing_calls else 0
+        with self.b.at_place(call_index=draw_index):
+            return called_function(self.b, arguments, keywords)
 
     def _lower_argument(self, node: ast.expr) -> Argument:
         if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):
@@ -364,10 +379,12 @@ class _Lowering:
 
 def _refuse_list(node: ast.BinOp, left: Value, right: Value) -> None:
     """Raise an error for an operator by which Python would join or repeat a list."""
-    is_list = [isinstance(side, ast.List | ast.Tuple) for side in (node.left, node.right)]
-    if any(is_list) and all(
-        is_listed or is_scalar(value)
-        for is_listed, value in zip(is_list, (left, right), strict=True)
+    list_flags = [
+        isinstance(operand_node, ast.List | ast.Tuple) for operand_node in (node.left, node.right)
+    ]
+    if any(list_flags) and all(
+        is_list or is_scalar(operand)
+        for is_list, operand in zip(list_flags, (left, right), strict=True)
     ):
         raise ExpressionError(
             "Python would join or repeat the list here instead of calculating",
@@ -379,10 +396,10 @@ def _method_call_hint(node: ast.expr) -> str:
     """Return a hint to call a function: `x.sum()` -> `write numpy.sum(x)`."""
     if not isinstance(node, ast.Attribute):
         return ""
-    attribute = {"flatten": "ravel", "astype": "array"}.get(node.attr, node.attr)
-    qualified_name_hint = qualified_hint(f"numpy.{attribute}")
+    function_name = {"flatten": "ravel", "astype": "array"}.get(node.attr, node.attr)
+    qualified_name_hint = qualified_hint(f"numpy.{function_name}")
     return (
-        f"write 'numpy.{attribute}({shorten(ast.unparse(node.value))})'"
+        f"write 'numpy.{function_name}({shorten(ast.unparse(node.value))})'"
         if qualified_name_hint
         else ""
     )

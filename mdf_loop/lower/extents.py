@@ -20,13 +20,14 @@ def static_extents(
     b: ModelBuilder, op_type: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> Value | None:
     """Return the result of Shape or Size as a constant, or None for other operators or unknown extents."""
-    value = inputs[0] if inputs and op_type in ("Shape", "Size") else None
-    if value is None or value.shape is None:
+    operand = inputs[0] if inputs and op_type in ("Shape", "Size") else None
+    if operand is None or operand.shape is None:
         return None
-    selected_extents = value.shape[attributes.get("start", 0) : attributes.get("end")]
-    extents = [extent for extent in selected_extents if isinstance(extent, int)]
-    if len(extents) < len(selected_extents):
+    selected_extents = operand.shape[attributes.get("start", 0) : attributes.get("end")]
+    known_extents = [extent for extent in selected_extents if isinstance(extent, int)]
+    if len(known_extents) < len(selected_extents):
         return None
     return b.measured(
-        value, np.array(math.prod(extents) if op_type == "Size" else extents, np.int64)
+        operand,
+        np.array(math.prod(known_extents) if op_type == "Size" else known_extents, np.int64),
     )

@@ -114,9 +114,9 @@ def function(name: str) -> Function:
 def _suggest_function(name: str) -> str:
     """Return a hint for an unknown function: the name with its missing module, or the nearest name."""
     unprefixed_name = name.removeprefix("np.")
-    for qualified in (unprefixed_name, f"numpy.{unprefixed_name}", f"math.{unprefixed_name}"):
-        if qualified in FUNCTIONS or qualified in constants:
-            return f"write '{qualified}'"
+    for qualified_name in (unprefixed_name, f"numpy.{unprefixed_name}", f"math.{unprefixed_name}"):
+        if qualified_name in FUNCTIONS or qualified_name in constants:
+            return f"write '{qualified_name}'"
     similar_names = difflib.get_close_matches(name, FUNCTIONS, n=1)
     return f"did you mean '{similar_names[0]}'?" if similar_names else ""
 

@@ -89,9 +89,9 @@ def _axes_to_reduce(
 
 
 def _deterministic_reduction(
-    word: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int
+    op_type: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int
 ) -> Value:
-    return b.op(word, x, **({} if axes is None else {"axes": axes}), keepdims=keepdims)
+    return b.op(op_type, x, **({} if axes is None else {"axes": axes}), keepdims=keepdims)
 
 
 def _ordered_sum(b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
@@ -103,12 +103,12 @@ def _ordered_mean(b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Valu
 
 
 def _decomposed_reduction(
-    word: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int
+    op_type: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int
 ) -> Value:
-    compose = row_of(word).decomposition
-    assert compose is not None
+    decompose = row_of(op_type).decomposition
+    assert decompose is not None
     attributes = {"keepdims": keepdims} if axes is None else {"axes": axes, "keepdims": keepdims}
-    replacement = compose(b, Op(word, (x,), (x,), attributes, b.where))
+    replacement = decompose(b, Op(op_type, (x,), (x,), attributes, b.where))
     assert isinstance(replacement, Value)
     return replacement
 
@@ -119,8 +119,14 @@ _REDUCTIONS: Mapping[str, _Reduction] = {
     "ReduceSum": _ordered_sum,
     "ReduceMean": _ordered_mean,
     **{
-        word: partial(_decomposed_reduction, word)
-        for word in ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
+        op_type: partial(_decomposed_reduction, op_type)
+        for op_type in (
+            "ReduceL1",
+            "ReduceL2",
+            "ReduceSumSquare",
+            "ReduceLogSum",
+            "ReduceLogSumExp",
+        )
     },
 }
 _ARG_REDUCTIONS = {kernel: op_type for op_type, kernel in NAN_UNAWARE_KERNELS.items()}

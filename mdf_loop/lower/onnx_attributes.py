@@ -25,7 +25,7 @@ def attributes_of(
 ) -> dict[str, Any]:
     """Return the attributes in a function's arguments, converted to the types of ONNX's schema."""
     attributes: dict[str, Any] = {}
-    for name, formal in schema.attributes.items():
+    for name, attribute_schema in schema.attributes.items():
         if name in args:
             expression = args[name]
         elif scope.is_in_node(name):
@@ -33,38 +33,38 @@ def attributes_of(
         else:
             continue
         if expression is not None:
-            attributes[name] = _read_attribute(b, schema, formal, expression, scope)
+            attributes[name] = _read_attribute(b, schema, attribute_schema, expression, scope)
     return attributes
 
 
 def _read_attribute(
     b: ModelBuilder,
     schema: defs.OpSchema,
-    formal: defs.OpSchema.Attribute,
+    attribute_schema: defs.OpSchema.Attribute,
     expression: Any,
     scope: Scope,
 ) -> Any:
     attribute_types = defs.OpSchema.AttrType
-    if formal.type == attribute_types.TYPE_PROTO:
-        return _type_attribute(schema, formal, expression)
+    if attribute_schema.type == attribute_types.TYPE_PROTO:
+        return _type_attribute(schema, attribute_schema, expression)
     if (
         isinstance(expression, str)
-        and formal.name in _DTYPE_ATTRIBUTES
+        and attribute_schema.name in _DTYPE_ATTRIBUTES
         and expression in tensor_dtypes()
     ):
         return element_type(expression)
-    if formal.type in (attribute_types.STRING, attribute_types.STRINGS):
-        return _text_attribute(b, schema, formal, expression, scope)
+    if attribute_schema.type in (attribute_types.STRING, attribute_types.STRINGS):
+        return _text_attribute(b, schema, attribute_schema, expression, scope)
     constant_array = _known_array(b, expression, scope)
     if constant_array is None or constant_array.dtype.kind not in "biuf":
         raise OperandError(
-            f"the attribute '{formal.name}' of onnx::{schema.name} must be known when the model "
+            f"the attribute '{attribute_schema.name}' of onnx::{schema.name} must be known when the model "
             f"is compiled, not {expression!r}",
             hint="give it as a number or a parameter with a fixed value",
         )
-    if formal.type == attribute_types.TENSOR:
+    if attribute_schema.type == attribute_types.TENSOR:
         return np.atleast_1d(constant_array) if schema.name == "ConstantOfShape" else constant_array
-    return _plain_attribute(schema, formal, constant_array)
+    return _plain_attribute(schema, attribute_schema, constant_array)
 
 
 def is_known(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> bool:
@@ -82,11 +82,11 @@ def _known_array(b: ModelBuilder, expression: Any, scope: Scope) -> Array | None
 
 
 def _type_attribute(
-    schema: defs.OpSchema, formal: defs.OpSchema.Attribute, expression: Any
+    schema: defs.OpSchema, attribute_schema: defs.OpSchema.Attribute, expression: Any
 ) -> TypeAttribute:
     if not isinstance(expression, str) or not is_dtype(expression):
         raise OperandError(
-            f"the attribute '{formal.name}' of onnx::{schema.name} is a type, not {expression!r}",
+            f"the attribute '{attribute_schema.name}' of onnx::{schema.name} is a type, not {expression!r}",
             hint="e.g. float32 or sequence(float32)",
         )
     return TypeAttribute(expression)
@@ -95,61 +95,67 @@ def _type_attribute(
 def _text_attribute(
     b: ModelBuilder,
     schema: defs.OpSchema,
-    formal: defs.OpSchema.Attribute,
+    attribute_schema: defs.OpSchema.Attribute,
     expression: Any,
     scope: Scope,
 ) -> Any:
     """Return a text attribute, written with or without quotes or as the name of a parameter."""
     if isinstance(expression, str):
-        expression = _named_text(b, expression, scope, formal.name)
-    is_list = formal.type == defs.OpSchema.AttrType.STRINGS
+        expression = _named_text(b, expression, scope, attribute_schema.name)
+    is_list = attribute_schema.type == defs.OpSchema.AttrType.STRINGS
     if is_list and isinstance(expression, str):
         expression = expression.strip("[]() ").split(",")
     texts = expression if is_list and isinstance(expression, list | tuple) else [expression]
     if not all(isinstance(text, str) for text in texts):
         raise OperandError(
-            f"the attribute '{formal.name}' of onnx::{schema.name} is a text, not {expression!r}"
+            f"the attribute '{attribute_schema.name}' of onnx::{schema.name} is a text, not {expression!r}"
         )
     unquoted_texts = tuple(text.strip("'\" ") for text in texts)
     return unquoted_texts if is_list else unquoted_texts[0]
 
 
-def _named_text(b: ModelBuilder, name: str, scope: Scope, attribute: str) -> Any:
+def _named_text(b: ModelBuilder, name: str, scope: Scope, attribute_name: str) -> Any:
     """Return the text of the node's parameter with this name, or the name itself without such a parameter.
 
     The value of a parameter `mode: {value: constant}` is the text `constant`, not an expression.
     """
     try:
-        term = scope.find_in_node(name)
+        parameter_term = scope.find_in_node(name)
     except (LoopError, Poisoned):
         text = scope.text_in_node(name)
         if text is None:
             raise
         return text
-    constant_array = b.constant_of(term) if isinstance(term, Value) else None
+    constant_array = b.constant_of(parameter_term) if isinstance(parameter_term, Value) else None
     if constant_array is not None and constant_array.dtype.kind in "UO":
         return constant_array.tolist()
-    text = scope.text_in_node(name) if name == attribute else None
+    text = scope.text_in_node(name) if name == attribute_name else None
     return name if text is None else text
 
 
 def _plain_attribute(
-    schema: defs.OpSchema, formal: defs.OpSchema.Attribute, known: np.ndarray[Any, Any]
+    schema: defs.OpSchema,
+    attribute_schema: defs.OpSchema.Attribute,
+    constant_array: np.ndarray[Any, Any],
 ) -> Any:
     attribute_types = defs.OpSchema.AttrType
-    if formal.type in (attribute_types.INT, attribute_types.INTS):
-        rounded_integers = known.astype(np.int64)
-        if not np.array_equal(rounded_integers, known):
+    if attribute_schema.type in (attribute_types.INT, attribute_types.INTS):
+        rounded_integers = constant_array.astype(np.int64)
+        if not np.array_equal(rounded_integers, constant_array):
             raise OperandError(
-                f"the attribute '{formal.name}' of onnx::{schema.name} is a whole number, not {known}"
+                f"the attribute '{attribute_schema.name}' of onnx::{schema.name} is a whole number, not {constant_array}"
             )
-        known = rounded_integers
-    elif formal.type in (attribute_types.FLOAT, attribute_types.FLOATS):
-        known = known.astype(np.float64)
-    if formal.type in (attribute_types.INT, attribute_types.FLOAT, attribute_types.STRING):
-        if known.size != 1:
+        constant_array = rounded_integers
+    elif attribute_schema.type in (attribute_types.FLOAT, attribute_types.FLOATS):
+        constant_array = constant_array.astype(np.float64)
+    if attribute_schema.type in (
+        attribute_types.INT,
+        attribute_types.FLOAT,
+        attribute_types.STRING,
+    ):
+        if constant_array.size != 1:
             raise OperandError(
-                f"the attribute '{formal.name}' of onnx::{schema.name} is one number"
+                f"the attribute '{attribute_schema.name}' of onnx::{schema.name} is one number"
             )
-        return known.reshape(()).item()
-    return tuple(np.atleast_1d(known).tolist())
+        return constant_array.reshape(()).item()
+    return tuple(np.atleast_1d(constant_array).tolist())

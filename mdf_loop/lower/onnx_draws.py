@@ -49,7 +49,7 @@ def _draw_uniform(
     b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[Value, ...]:
     low, high = float(attributes.get("low", 0.0)), float(attributes.get("high", 1.0))
-    interval_ends = (Symbolic(b, scalar(b, end, "float64")) for end in (low, high))
+    interval_ends = (Symbolic(b, scalar(b, bound, "float64")) for bound in (low, high))
     parameter_rules.check_width(DrawSite(b), *interval_ends)
     sample_attributes = {**attributes, "low": low, "width": high - low}
     return _scaled_sample(b, "Uniform", inputs, sample_attributes, ("low", 0.0), ("width", 1.0))
@@ -60,13 +60,14 @@ def _scaled_sample(
     kind: str,
     inputs: Sequence[Value],
     attributes: Attributes,
-    first: tuple[str, float],
-    times: tuple[str, float],
+    offset_parameter: tuple[str, float],
+    scale_parameter: tuple[str, float],
 ) -> tuple[Value, ...]:
-    """Return `first + times * number`, computed in float64, then cast to the requested dtype."""
+    """Return `offset + scale * number`, computed in float64, then cast to the requested dtype."""
     shape = size_of(None, *inputs) if inputs else tuple(map(int, attributes["shape"]))
     offset, scale = (
-        scalar(b, attributes.get(*parameter), "float64") for parameter in (first, times)
+        scalar(b, attributes.get(*parameter), "float64")
+        for parameter in (offset_parameter, scale_parameter)
     )
     sample = b.op("Add", offset, b.op("Mul", scale, draw_numbers(b, kind, shape)))
     default_dtype = inputs[0].dtype if inputs else "float32"
@@ -92,9 +93,9 @@ def _draw_multinomial(
     (logits,) = inputs
     row_count, class_count = size_of(None, logits)
     class_probabilities = Symbolic(b, b.op("Softmax", cast(b, logits, "float64"), axis=1))
-    sentence = "the logits of onnx::Multinomial must not be nan, and no row only -inf"
+    message = "the logits of onnx::Multinomial must not be nan, and no row only -inf"
     weights: Value = (
-        DrawSite(b).ensured(class_probabilities, class_probabilities >= 0.0, sentence).value
+        DrawSite(b).ensured(class_probabilities, class_probabilities >= 0.0, message).value
     )
     u = draw_numbers(b, "Uniform", (row_count, int(attributes.get("sample_size", 1))))
     return (
@@ -116,12 +117,12 @@ def drop_elements(
     with _seed_part(b, attributes):
         u = draw_numbers(b, "Uniform", size_of(None, data))
     rate = scalar(b, 0.5, "float64") if ratio is None else cast(b, ratio, "float64")
-    zero, one = (scalar(b, end, "float64") for end in (0.0, 1.0))
+    zero, one = (scalar(b, number, "float64") for number in (0.0, 1.0))
     is_valid_rate = b.op("And", b.op("GreaterOrEqual", rate, zero), b.op("Less", rate, one))
     if training is not None:
         is_valid_rate = b.op("Or", is_valid_rate, b.op("Not", training))
-    sentence = "the ratio of onnx::Dropout must be from 0 to below 1"
-    rate = check_value(b, rate, is_valid_rate, OperandError(sentence))
+    message = "the ratio of onnx::Dropout must be from 0 to below 1"
+    rate = check_value(b, rate, is_valid_rate, OperandError(message))
     mask = b.op("GreaterOrEqual", u, rate)
     kept_fraction = cast(b, b.op("Sub", scalar(b, 1.0, "float64"), rate), data.dtype)
     return b.op("Where", mask, b.op("Div", data, kept_fraction), scalar(b, 0.0, data.dtype)), mask

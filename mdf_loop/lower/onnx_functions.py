@@ -56,15 +56,15 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
         inputs = cast_new_member(b, inputs)
     if op_type == "Equal" and all(value is not None and kind(value) == "U" for value in inputs):
         return equal_texts(b, *(value for value in inputs if value is not None))
-    static_member = known_sequence_member(b, inputs) if op_type == "SequenceAt" else None
+    static_result = known_sequence_member(b, inputs) if op_type == "SequenceAt" else None
     if op_type in STATIC_RESULTS:
-        static_member = STATIC_RESULTS[op_type](b, inputs)
-    if static_member is not None:
-        return static_member
+        static_result = STATIC_RESULTS[op_type](b, inputs)
+    if static_result is not None:
+        return static_result
     attributes = attributes_of(b, schema, args, scope)
-    static_member = static_extents(b, op_type, inputs, attributes)
-    if static_member is not None:
-        return static_member
+    static_result = static_extents(b, op_type, inputs, attributes)
+    if static_result is not None:
+        return static_result
     if op_type == "RoiAlign":  # the default changed between MDF's opset and OPSET
         attributes.setdefault("coordinate_transformation_mode", "output_half_pixel")
     output_count = part_count or _output_count(schema, inputs, attributes)
@@ -85,12 +85,12 @@ def _constant_argument(
     b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> Term:
     """Return the argument of MDF's `onnx::Constant`, or the value `value` of the node."""
-    value_names = list(args.values())
-    if not value_names:
-        value_names = [name for name in schema.attributes if scope.find_in_node(name) is not None]
-    if len(value_names) != 1:
-        raise OperandError(f"onnx::Constant takes one value, got {len(value_names)}")
-    return lower_expression(b, value_names[0], scope)
+    expressions = list(args.values())
+    if not expressions:
+        expressions = [name for name in schema.attributes if scope.find_in_node(name) is not None]
+    if len(expressions) != 1:
+        raise OperandError(f"onnx::Constant takes one value, got {len(expressions)}")
+    return lower_expression(b, expressions[0], scope)
 
 
 def _schema_version(
@@ -109,13 +109,14 @@ def _schema_version(
 
 
 def _refuse_unknown(op_type: str, schema: defs.OpSchema, args: Mapping[str, Any]) -> None:
-    known_names = [formal.name for formal in schema.inputs] + list(schema.attributes)
-    if any(formal.option == VARIADIC for formal in schema.inputs):
+    known_names = [parameter.name for parameter in schema.inputs] + list(schema.attributes)
+    if any(parameter.option == VARIADIC for parameter in schema.inputs):
         return
-    for key in args:
-        if key not in known_names:
+    for argument_name in args:
+        if argument_name not in known_names:
             raise OperandError(
-                f"onnx::{op_type} has no argument '{key}'", hint=suggest(key, known_names)
+                f"onnx::{op_type} has no argument '{argument_name}'",
+                hint=suggest(argument_name, known_names),
             )
 
 
@@ -125,15 +126,17 @@ def _read_part_count(
     """Return the value of `num_outputs` (Split of opset 18; 0 if absent), and the other arguments."""
     if op_type != "Split" or args.get("num_outputs") is None:
         return 0, args
-    constant_count = b.evaluated(tensor(b, lower_expression(b, args["num_outputs"], scope)))
+    constant_part_count = b.evaluated(tensor(b, lower_expression(b, args["num_outputs"], scope)))
     if (
-        constant_count is None
-        or constant_count.size != 1
-        or constant_count.dtype.kind not in "iu"
-        or constant_count < 1
+        constant_part_count is None
+        or constant_part_count.size != 1
+        or constant_part_count.dtype.kind not in "iu"
+        or constant_part_count < 1
     ):
         raise OperandError(f"onnx::Split cannot make {args['num_outputs']} parts")
-    return int(constant_count), {key: value for key, value in args.items() if key != "num_outputs"}
+    return int(constant_part_count), {
+        key: value for key, value in args.items() if key != "num_outputs"
+    }
 
 
 def _output_count(
@@ -148,10 +151,10 @@ def _output_count(
     return len(schema.outputs)
 
 
-def _part_count(parts: Value) -> int:
-    if not parts.shape or not isinstance(parts.shape[0], int):
-        raise OperandError(f"how many parts onnx::Split makes must be known, not {parts.type}")
-    return parts.shape[0]
+def _part_count(part_sizes: Value) -> int:
+    if not part_sizes.shape or not isinstance(part_sizes.shape[0], int):
+        raise OperandError(f"how many parts onnx::Split makes must be known, not {part_sizes.type}")
+    return part_sizes.shape[0]
 
 
 def _as_term(schema: defs.OpSchema, outputs: tuple[Value, ...]) -> Term:

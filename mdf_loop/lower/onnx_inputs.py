@@ -42,53 +42,57 @@ def inputs_of(
 ) -> list[Value | None]:
     """Return the operands of a function, in the order and the dtypes of its schema."""
     inputs: list[Value | None] = []
-    groups: list[str] = []
-    for formal in schema.inputs:
-        if formal.option == VARIADIC:
-            values = _variadic_inputs(b, schema, args, scope)
-            groups += [formal.type_str] * len(values)
-            inputs += values
+    type_groups: list[str] = []
+    for parameter in schema.inputs:
+        if parameter.option == VARIADIC:
+            variadic_values = _variadic_inputs(b, schema, args, scope)
+            type_groups += [parameter.type_str] * len(variadic_values)
+            inputs += variadic_values
             continue
-        term = _read_argument(b, formal, args, scope)
-        if term is None and formal.option != _OPTIONAL and schema.name != "OptionalHasElement":
+        term = _read_argument(b, parameter, args, scope)
+        if term is None and parameter.option != _OPTIONAL and schema.name != "OptionalHasElement":
             raise OperandError(
-                f"onnx::{schema.name} needs the argument '{formal.name}'",
-                hint=f"add '{formal.name}' to the args of the function",
+                f"onnx::{schema.name} needs the argument '{parameter.name}'",
+                hint=f"add '{parameter.name}' to the args of the function",
             )
-        inputs.append(_to_input(b, schema, formal, term))
-        groups.append(formal.type_str)
+        inputs.append(_to_input(b, schema, parameter, term))
+        type_groups.append(parameter.type_str)
     while inputs and inputs[-1] is None:
         inputs.pop()
     if schema.name not in STATIC_RESULTS:
         onnx_schema.refuse_wrong_kinds(schema.name, inputs)
-    return _unify_group_dtypes(b, schema, inputs, groups)
+    return _unify_group_dtypes(b, schema, inputs, type_groups)
 
 
 def _read_argument(
-    b: ModelBuilder, formal: defs.OpSchema.FormalParameter, args: Mapping[str, Any], scope: Scope
+    b: ModelBuilder, parameter: defs.OpSchema.FormalParameter, args: Mapping[str, Any], scope: Scope
 ) -> Term | None:
-    if formal.name in args:
-        expression = args[formal.name]
+    if parameter.name in args:
+        expression = args[parameter.name]
         return (
-            None if is_omitted(expression) else lower_expression(b, expression, scope, formal.name)
+            None
+            if is_omitted(expression)
+            else lower_expression(b, expression, scope, parameter.name)
         )
-    return scope.find_in_node(formal.name)
+    return scope.find_in_node(parameter.name)
 
 
 def _to_input(
     b: ModelBuilder,
     schema: defs.OpSchema,
-    formal: defs.OpSchema.FormalParameter,
+    parameter: defs.OpSchema.FormalParameter,
     term: Term | None,
 ) -> Value | None:
     if term is None:
         return None
-    if all(word.startswith("seq(") for word in formal.types):
+    if all(type_name.startswith("seq(") for type_name in parameter.types):
         return as_sequence(b, term)
     value = tensor(b, term)
     if not is_tensor(value.dtype):
         return value
-    is_vector = formal.name in _VECTOR_INPUTS or f"{schema.name}.{formal.name}" in _VECTOR_INPUTS
+    is_vector = (
+        parameter.name in _VECTOR_INPUTS or f"{schema.name}.{parameter.name}" in _VECTOR_INPUTS
+    )
     # One number for SplitToSequence is the length of each part.
     is_vector = is_vector and schema.name != "SplitToSequence"
     if is_vector and value.shape is not None and len(value.shape) != 1:
@@ -96,7 +100,7 @@ def _to_input(
     # Exporters write this shape, and every runtime accepts it.
     if schema.name == "Range" and value.shape == (1,):
         value = b.op("Reshape", value, ints(b))
-    allowed_types = formal.types
+    allowed_types = parameter.types
     return (
         value
         if onnx_type_text(value.dtype) in allowed_types
@@ -130,19 +134,21 @@ def _variadic_inputs(
 
     The operands are all arguments that are neither attributes nor other inputs.
     """
-    other_names = {f.name for f in schema.inputs if f.option != VARIADIC} | set(schema.attributes)
-    values: list[Value] = []
-    for key, expression in args.items():
-        if key in other_names:
+    other_names = {
+        parameter.name for parameter in schema.inputs if parameter.option != VARIADIC
+    } | set(schema.attributes)
+    operands: list[Value] = []
+    for argument_name, expression in args.items():
+        if argument_name in other_names:
             continue
-        term = lower_expression(b, _parse_name_list(expression), scope, key)
+        term = lower_expression(b, _parse_name_list(expression), scope, argument_name)
         terms = (
             term if isinstance(term, tuple) and not isinstance(term, OperatorResults) else (term,)
         )
-        values += [tensor(b, part) for part in terms]
-    if not values:
+        operands += [tensor(b, operand_term) for operand_term in terms]
+    if not operands:
         raise OperandError(f"onnx::{schema.name} needs at least one argument")
-    return values
+    return operands
 
 
 def _parse_name_list(expression: Any) -> Any:
@@ -158,49 +164,55 @@ def _quoted_texts(expression: str) -> list[str] | None:
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
     is_text_list = isinstance(parsed_list, list | tuple) and all(
-        isinstance(part, str) for part in parsed_list
+        isinstance(member, str) for member in parsed_list
     )
     return list(parsed_list) if is_text_list and parsed_list else None
 
 
 def _unify_group_dtypes(
-    b: ModelBuilder, schema: defs.OpSchema, inputs: list[Value | None], groups: list[str]
+    b: ModelBuilder, schema: defs.OpSchema, inputs: list[Value | None], type_groups: list[str]
 ) -> list[Value | None]:
     """Cast inputs that must share a dtype. Numbers of the document adapt, and floats are widened."""
-    for group in dict.fromkeys(groups):
-        group_positions = [k for k, v in enumerate(inputs) if v is not None and groups[k] == group]
-        group_values = [v for k in group_positions if (v := inputs[k]) is not None]
-        if len({v.dtype for v in group_values}) <= 1 or any(
-            v.dtype == "string" for v in group_values
+    for type_group in dict.fromkeys(type_groups):
+        group_indices = [
+            k
+            for k, operand in enumerate(inputs)
+            if operand is not None and type_groups[k] == type_group
+        ]
+        group_values = [operand for k in group_indices if (operand := inputs[k]) is not None]
+        if len({operand.dtype for operand in group_values}) <= 1 or any(
+            operand.dtype == "string" for operand in group_values
         ):
             continue
         dtype = _group_dtype(b, group_values)
         if dtype is None:
-            type_names = ", ".join(v.type for v in group_values)
+            type_names = ", ".join(operand.type for operand in group_values)
             raise OperandError(
                 f"onnx::{schema.name} needs values of one dtype, got {type_names}",
                 hint="use onnx::Cast, or write whole numbers with a point (2.0)",
             )
-        for k in group_positions:
+        for k in group_indices:
             value = inputs[k]
             assert value is not None
             inputs[k] = cast(b, value, dtype)
     return inputs
 
 
-def _group_dtype(b: ModelBuilder, members: list[Value]) -> str | None:
-    typed_values = [v for v in members if b.constant_of(v) is None and not b.is_weak(v)]
-    typed_kinds = {kind(v) for v in typed_values}
+def _group_dtype(b: ModelBuilder, group_values: list[Value]) -> str | None:
+    typed_values = [
+        value for value in group_values if b.constant_of(value) is None and not b.is_weak(value)
+    ]
+    typed_kinds = {kind(value) for value in typed_values}
     if len(typed_kinds) > 1:
         return None
-    dtype = common_dtype(b, typed_values or members)
-    for value in members:
+    dtype = common_dtype(b, typed_values or group_values)
+    for value in group_values:
         constant_array = b.constant_of(value)
         if constant_array is None:
             continue
         is_float = kind(value) == "f"
-        round_trip = constant_array.astype(numpy_dtype(dtype)).astype(constant_array.dtype)
-        is_exact = np.array_equal(round_trip, constant_array, equal_nan=is_float)
+        round_trip_array = constant_array.astype(numpy_dtype(dtype)).astype(constant_array.dtype)
+        is_exact = np.array_equal(round_trip_array, constant_array, equal_nan=is_float)
         if not is_exact and not (is_float and kind_of(dtype) == "f"):
             return None
     return dtype

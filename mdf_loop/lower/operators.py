@@ -47,11 +47,11 @@ def _fold_python_numbers(compute: Callable[..., Any]) -> Callable[[_L], _L]:
     def decorate(lower: _L) -> _L:
         @functools.wraps(lower)
         def apply(b: ModelBuilder, *values: Value) -> Value:
-            plain = plain_result(b, compute, values)
-            if plain is not None:
-                return plain
-            result = lower(b, *values)
-            return b.mark_weak(result) if all(map(b.is_weak, values)) else result
+            folded_constant = plain_result(b, compute, values)
+            if folded_constant is not None:
+                return folded_constant
+            lowered_value = lower(b, *values)
+            return b.mark_weak(lowered_value) if all(map(b.is_weak, values)) else lowered_value
 
         return typed(_L, apply)
 
@@ -64,7 +64,7 @@ def _fold_python_numbers(compute: Callable[..., Any]) -> Callable[[_L], _L]:
 def _arithmetic(
     symbol: str, op_type: str, compute: Callable[..., Any]
 ) -> Callable[[ModelBuilder, Value, Value], Value]:
-    logic = {"+": "Or", "*": "And"}.get(symbol)
+    bool_op_type = {"+": "Or", "*": "And"}.get(symbol)
 
     def apply(b: ModelBuilder, left: Value, right: Value) -> Value:
         is_random_product = symbol == "*" and (_is_random(b, left) or _is_random(b, right))
@@ -72,15 +72,19 @@ def _arithmetic(
         if left.dtype == "bool":
             if is_scalar(left) and is_scalar(right):  # Python's True + True is 2
                 left, right = cast(b, left, "int64"), cast(b, right, "int64")
-            elif logic is not None:
-                return b.op(logic, left, right)
+            elif bool_op_type is not None:
+                return b.op(bool_op_type, left, right)
             else:
                 raise OperandError(
                     f"'{symbol}' has no meaning for truth values",
                     hint="use 'and', 'or', 'not' or make them numbers first, e.g. 1*(x > 0)",
                 )
-        product = b.op(op_type, left, right)
-        return _zero_if_factor_is_zero(b, product, left, right) if is_random_product else product
+        computed_value = b.op(op_type, left, right)
+        return (
+            _zero_if_factor_is_zero(b, computed_value, left, right)
+            if is_random_product
+            else computed_value
+        )
 
     apply.__doc__ = f"Return `left {symbol} right` with numpy's promotion."
     return _fold_python_numbers(compute)(apply)
@@ -345,18 +349,18 @@ def negation(b: ModelBuilder, value: Value) -> Value:
 
 def both(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left and right`: the operand that decides, as in Python."""
-    test = truth(b, left)
+    left_truth = truth(b, left)
     if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
         return b.op("And", left, right)
-    return select(b, test, right, left)
+    return select(b, left_truth, right, left)
 
 
 def either(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left or right`: the operand that decides, as in Python."""
-    test = truth(b, left)
+    left_truth = truth(b, left)
     if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
         return b.op("Or", left, right)
-    return select(b, test, left, right)
+    return select(b, left_truth, left, right)
 
 
 def as_scalar(b: ModelBuilder, value: Value) -> Value:
@@ -406,6 +410,6 @@ def _may_be_equal(left: Value, right: Value) -> bool:
     if len(left.shape) != len(right.shape):
         return False
     return all(
-        p == q or isinstance(p, str) or isinstance(q, str)
-        for p, q in zip(left.shape, right.shape, strict=True)
+        left_extent == right_extent or isinstance(left_extent, str) or isinstance(right_extent, str)
+        for left_extent, right_extent in zip(left.shape, right.shape, strict=True)
     )

@@ -78,14 +78,18 @@ def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     if not isinstance(element_count, int) or element_count == 0:
         raise OperandError(f"numpy.median needs a known number of elements, not {a.type}")
     sorted_values = sort(b, a, axis)
-    lower_middle, upper_middle = (
+    lower_middle_element, upper_middle_element = (
         b.op("Gather", sorted_values, b.constant(np.array(k)), axis=axis)
         for k in ((element_count - 1) // 2, element_count // 2)
     )
-    middle = lower_middle
+    middle_element = lower_middle_element
     if element_count % 2 == 0:
-        middle = b.op("Mul", b.op("Add", lower_middle, upper_middle), scalar(b, 0.5, a.dtype))
-    return b.op("Where", any_(b, b.op("IsNaN", a), axis), scalar(b, np.nan, a.dtype), middle)
+        middle_element = b.op(
+            "Mul", b.op("Add", lower_middle_element, upper_middle_element), scalar(b, 0.5, a.dtype)
+        )
+    return b.op(
+        "Where", any_(b, b.op("IsNaN", a), axis), scalar(b, np.nan, a.dtype), middle_element
+    )
 
 
 @names("numpy.searchsorted")

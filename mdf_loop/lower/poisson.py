@@ -44,27 +44,29 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
     is_small = b.op("LessOrEqual", rate, largest_summed_rate)
     if constant_rate is not None and bool(np.all(constant_rate <= poisson.MAX_SUMMED_RATE)):
         return _looped_count(b, u, rate)
-    count = _looped_count(b, u, b.op("Where", is_small, rate, scalar(b, 0.0, "float64")))
+    event_count = _looped_count(b, u, b.op("Where", is_small, rate, scalar(b, 0.0, "float64")))
 
     def with_large(b: ModelBuilder) -> list[Value]:
         z = Symbolic(b, streams.normal(Symbolic(b, u)).value)
         large_rate = Symbolic(b, b.op("Where", is_small, largest_summed_rate, rate))
         large_count = cast(b, poisson.poisson_quantile(z, large_rate).value, "int64")
-        return [b.op("Where", is_small, count, large_count)]
+        return [b.op("Where", is_small, event_count, large_count)]
 
-    return choose(b, all_true(b, is_small), lambda _: [count], with_large, "poisson")[0]
+    return choose(b, all_true(b, is_small), lambda _: [event_count], with_large, "poisson")[0]
 
 
 def _unrolled_count(b: ModelBuilder, u: Value, rate: Value, events: int) -> Value:
     """Return the Poisson number for the uniform number `u`, by unrolled partial sums of probabilities."""
     u = b.op("Min", u, scalar(b, poisson.MAX_UNIFORM, "float64"))
     probability = streams.exp(-Symbolic(b, rate)).value
-    partial_sum, count = probability, cast(b, b.op("GreaterOrEqual", u, probability), "int64")
+    partial_sum, event_count = probability, cast(b, b.op("GreaterOrEqual", u, probability), "int64")
     for k in range(1, events):
         probability = b.op("Div", b.op("Mul", probability, rate), scalar(b, k, "float64"))
         partial_sum = b.op("Add", partial_sum, probability)
-        count = b.op("Add", count, cast(b, b.op("GreaterOrEqual", u, partial_sum), "int64"))
-    return count
+        event_count = b.op(
+            "Add", event_count, cast(b, b.op("GreaterOrEqual", u, partial_sum), "int64")
+        )
+    return event_count
 
 
 def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
@@ -85,23 +87,25 @@ def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
         )
     body, name = b.loop_body(), f"{b.label}.poisson"
     with body.at(b.where, name):
-        term, partial_sum = (
+        probability_term, partial_sum = (
             body.new("float64", is_counting_initially.shape, f"{name}.{label}")
             for label in ("part", "sum")
         )
         is_counting = body.new("bool", is_counting_initially.shape, f"{name}.goes")
-        count = body.new("int64", is_counting_initially.shape, f"{name}.count")
+        event_count = body.new("int64", is_counting_initially.shape, f"{name}.count")
         k = body.new("int64", (), f"{name}.k")
         event_number = body.op("Add", k, scalar(body, 1, "int64"))
-        next_term = body.op("Div", body.op("Mul", term, rate), cast(body, event_number, "float64"))
-        next_sum = body.op("Add", partial_sum, next_term)
-        next_count = body.op("Add", count, cast(body, is_counting, "int64"))
-        sum_grows = body.op("Less", partial_sum, next_sum)
-        is_below = body.op("And", sum_grows, body.op("GreaterOrEqual", u, next_sum))
-        is_counting_next = body.op("And", is_counting, is_below)
-        continues = _any_true(body, is_counting_next)
+        next_probability_term = body.op(
+            "Div", body.op("Mul", probability_term, rate), cast(body, event_number, "float64")
+        )
+        next_sum = body.op("Add", partial_sum, next_probability_term)
+        next_count = body.op("Add", event_count, cast(body, is_counting, "int64"))
+        is_sum_growing = body.op("Less", partial_sum, next_sum)
+        is_sum_below = body.op("And", is_sum_growing, body.op("GreaterOrEqual", u, next_sum))
+        is_counting_next = body.op("And", is_counting, is_sum_below)
+        is_any_counting = _any_true(body, is_counting_next)
     initial_counts = cast(b, b.op("Less", u, u), "int64")
-    carried = tuple(
+    carried_values = tuple(
         Carried(
             initial,
             enter,
@@ -110,10 +114,10 @@ def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
             label,
         )
         for label, initial, enter, leave in (
-            ("part", initial_probability, term, next_term),
+            ("part", initial_probability, probability_term, next_probability_term),
             ("sum", initial_probability, partial_sum, next_sum),
             ("goes", is_counting_initially, is_counting, is_counting_next),
-            ("count", initial_counts, count, next_count),
+            ("count", initial_counts, event_count, next_count),
         )
     )
     loop = b.append(
@@ -123,8 +127,8 @@ def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
             condition=_any_true(b, is_counting_initially),
             iteration=k,
             condition_in=body.new("bool", (), f"{name}.go"),
-            condition_out=continues,
-            carried=carried,
+            condition_out=is_any_counting,
+            carried=carried_values,
             recorded=(),
             ops=tuple(body.ops),
             where=b.where,

@@ -67,29 +67,34 @@ def einsum(b: ModelBuilder, subscripts: str, /, *operands: Value) -> Value:
 def einstein_sum(b: ModelBuilder, equation: str, operands: Sequence[Value]) -> Value:
     """Return Einstein's sum. Letters that only one operand has are summed first, in a fixed order.
 
-    ONNX Runtime's kernel sums over such letters in an order that depends on the memory address.
+    ONNX Runtime's kernel sums over such axis_letters in an order that depends on the memory address.
     """
-    operand_letters, arrow, result_letters = equation.partition("->")
+    operand_letters, arrow_text, result_letters = equation.partition("->")
     letters_by_operand = operand_letters.split(",")
     ranks_match = len(letters_by_operand) == len(operands) and all(
-        len(letters) == len(x.shape or ())
-        for letters, x in zip(letters_by_operand, operands, strict=False)
+        len(axis_letters) == len(x.shape or ())
+        for axis_letters, x in zip(letters_by_operand, operands, strict=False)
     )
-    if not arrow or "." in equation or not ranks_match or any(kind(x) != "f" for x in operands):
+    if (
+        not arrow_text
+        or "." in equation
+        or not ranks_match
+        or any(kind(x) != "f" for x in operands)
+    ):
         return b.op("Einsum", *operands, equation=equation)
     summed_operands = []
-    for k, (letters, x) in enumerate(zip(letters_by_operand, operands, strict=True)):
+    for k, (axis_letters, x) in enumerate(zip(letters_by_operand, operands, strict=True)):
         other_letters = "".join(
             (result_letters, *letters_by_operand[:k], *letters_by_operand[k + 1 :])
         )
         lone_axes = [
             axis
-            for axis, c in enumerate(letters)
-            if c not in other_letters and letters.count(c) == 1
+            for axis, letter in enumerate(axis_letters)
+            if letter not in other_letters and axis_letters.count(letter) == 1
         ]
         summed_operands.append(sum_of(b, x, lone_axes) if lone_axes else x)
         letters_by_operand[k] = "".join(
-            c for axis, c in enumerate(letters) if axis not in lone_axes
+            letter for axis, letter in enumerate(axis_letters) if axis not in lone_axes
         )
     if letters_by_operand == [result_letters]:
         return summed_operands[0]
@@ -112,8 +117,8 @@ def _register_triangle(upper: int, name: str) -> Callable[..., Value]:
     def call(b: ModelBuilder, m: Value, /, k: int = 0) -> Value:
         return b.op("Trilu", m, b.constant(np.array(k)), upper=upper)
 
-    side = "upper" if upper else "lower"
-    call.__doc__ = f"Return the {side} triangle up to the k-th diagonal, and 0 elsewhere."
+    triangle_name = "upper" if upper else "lower"
+    call.__doc__ = f"Return the {triangle_name} triangle up to the k-th diagonal, and 0 elsewhere."
     return call
 
 

@@ -18,14 +18,14 @@ from msgspec import Struct, field
 class Formula(Struct, frozen=True):
     """Formula of a PsyNeuLink function, with its arguments and the options for which it is valid.
 
-    `parts` are named expressions that later parts and the expression `text` can read.
+    `subexpressions` are named expressions that later subexpressions and `expression` can read.
     """
 
     name: str
     arguments: tuple[str, ...]
-    text: str
+    expression: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    parts: Mapping[str, str] = field(default_factory=dict)
+    subexpressions: Mapping[str, str] = field(default_factory=dict)
 
 
 _VARIABLE = UNREAD_ARGUMENT = "variable0"
@@ -69,9 +69,9 @@ _DECISION_TIMES = {
     "bound": "numpy.clip(d * threshold / noise ** 2, -100, 100)",
     "Z": "numpy.where(numpy.abs(bound) < 0.0001, 0.0001, bound)",
     **{
-        f"{part}_{suffix}": text.replace("?", suffix).replace("$", argument)
+        f"{expression_name}_{suffix}": expression.replace("?", suffix).replace("$", argument)
         for suffix, argument in (("all", "2 * Z"), ("up", "Z + X"), ("down", "Z - X"))
-        for part, text in (
+        for expression_name, expression in (
             ("never", "($) == 0"),
             ("w", "numpy.where(never_?, 1.0, $)"),
             ("c", "w_? / numpy.tanh(w_?)"),
@@ -79,9 +79,9 @@ _DECISION_TIMES = {
         )
     },
     **{
-        f"{part}_{suffix}": text.replace("?", suffix)
+        f"{expression_name}_{suffix}": expression.replace("?", suffix)
         for suffix in ("up", "down")
-        for part, text in (
+        for expression_name, expression in (
             ("first", "noise ** 2 / d ** 2 * (c_all - c_?) + non_decision_time"),
             ("mean", "numpy.where(never_?, numpy.nan, first_?)"),
             ("second", "noise ** 4 / d ** 4 * ((s_all - s_?) + (c_all - c_?))"),
@@ -112,7 +112,7 @@ FORMULAS = (
         "driftdiffusionanalytical",
         (_VARIABLE, "drift_rate", "starting_value", "threshold", "noise", "non_decision_time"),
         "numpy.stack((rt, er, mean_up, var_up, skew_up, mean_down, var_down, skew_down))",
-        parts=_DECISION_TIMES,
+        subexpressions=_DECISION_TIMES,
     ),
     Formula("identity", (_VARIABLE,), _VARIABLE),
     Formula("exponentialdist", ("beta", "shape"), "numpy.random.exponential(beta, shape)"),
@@ -146,10 +146,10 @@ FORMULAS = (
         Formula(
             "linearcombination",
             (_VARIABLE, *_SCALE_ARGUMENTS),
-            f"scale * numpy.{function}({_VARIABLE}, axis=0) + offset",
-            {"operation": operation, **_UNWEIGHTED_OPTIONS},
+            f"scale * numpy.{numpy_name}({_VARIABLE}, axis=0) + offset",
+            {"operation": operation_name, **_UNWEIGHTED_OPTIONS},
         )
-        for operation, function in (("sum", "sum"), ("product", "prod"))
+        for operation_name, numpy_name in (("sum", "sum"), ("product", "prod"))
     ),
 )
 

@@ -44,10 +44,10 @@ def _single_floats(b: ModelBuilder, name: str, values: tuple[Value, ...]) -> lis
     """Convert single numbers to floats of the compilation's precision."""
     for value in values:
         if not is_scalar(value):
-            instead = f"numpy.{name}"
+            numpy_name = f"numpy.{name}"
             raise OperandError(
                 f"'math.{name}' takes one number, not {value.type}",
-                hint=f"write {instead}" if _is_in_math(instead) else "",
+                hint=f"write {numpy_name}" if _is_in_math(numpy_name) else "",
             )
     return [cast(b, value, b.float_dtype) for value in values]
 
@@ -61,14 +61,14 @@ def _is_in_math(name: str) -> bool:
 
 
 def _register_numpy_function(name: str, numpy_name: str) -> None:
-    lower: Callable[..., Value] = function(f"numpy.{numpy_name}").lower  # type: ignore[assignment]
+    lower_numpy_function: Callable[..., Value] = function(f"numpy.{numpy_name}").lower  # type: ignore[assignment]
     python_function = getattr(math, name)
 
     def apply(b: ModelBuilder, *values: Value) -> Value:
-        plain = plain_result(b, python_function, values)
-        if plain is not None:
-            return plain
-        return mark_plain(b, lower(b, *_single_floats(b, name, values)))
+        folded_constant = plain_result(b, python_function, values)
+        if folded_constant is not None:
+            return folded_constant
+        return mark_plain(b, lower_numpy_function(b, *_single_floats(b, name, values)))
 
     def one(b: ModelBuilder, x: Value, /) -> Value:
         return apply(b, x)
@@ -76,7 +76,7 @@ def _register_numpy_function(name: str, numpy_name: str) -> None:
     def two(b: ModelBuilder, x: Value, y: Value, /) -> Value:
         return apply(b, x, y)
 
-    call_with_arity = one if len(inspect.signature(lower).parameters) == 2 else two
+    call_with_arity = one if len(inspect.signature(lower_numpy_function).parameters) == 2 else two
     call_with_arity.__doc__ = f"Return `math.{name}`."
     names(f"math.{name}")(call_with_arity)
 
@@ -88,13 +88,13 @@ for _name, _numpy_name in _NUMPY_EQUIVALENTS.items():
 def _register_integer_function(name: str, lower: Callable[[ModelBuilder, Value], Value]) -> None:
     @names(f"math.{name}")
     def call(b: ModelBuilder, x: Value, /) -> Value:
-        plain = plain_result(b, getattr(math, name), (x,))
-        if plain is not None:
-            return plain
-        (real,) = _single_floats(b, name, (x,))
+        folded_constant = plain_result(b, getattr(math, name), (x,))
+        if folded_constant is not None:
+            return folded_constant
+        (float_argument,) = _single_floats(b, name, (x,))
         if kind(x) in "iub":
             return as_plain(b, x, "int64")
-        return as_plain(b, check_fits_int64(b, lower(b, real), f"math.{name}"), "int64")
+        return as_plain(b, check_fits_int64(b, lower(b, float_argument), f"math.{name}"), "int64")
 
     call.__doc__ = f"Return `math.{name}(x)`, an integer."
 
@@ -112,15 +112,15 @@ def _limit_arguments(name: str) -> Callable[..., Any]:
     return compute
 
 
-def _register_plain_function(name: str, count: int) -> None:
+def _register_plain_function(name: str, argument_count: int) -> None:
     def apply(b: ModelBuilder, *values: Value) -> Value:
-        plain = plain_result(b, _limit_arguments(name), values)
-        if plain is None:
+        folded_constant = plain_result(b, _limit_arguments(name), values)
+        if folded_constant is None:
             raise UnsupportedError(
                 f"'math.{name}' can only be compiled for numbers known when the model is compiled",
                 hint="give it plain numbers, or compute it outside and give it as an input",
             )
-        return plain
+        return folded_constant
 
     def one(b: ModelBuilder, x: Value, /) -> Value:
         return apply(b, x)
@@ -128,11 +128,11 @@ def _register_plain_function(name: str, count: int) -> None:
     def two(b: ModelBuilder, x: Value, y: Value, /) -> Value:
         return apply(b, x, y)
 
-    names(f"math.{name}")(one if count == 1 else two)
+    names(f"math.{name}")(one if argument_count == 1 else two)
 
 
-for _name, _count in _COMPILE_TIME_FUNCTIONS.items():
-    _register_plain_function(_name, _count)
+for _name, _argument_count in _COMPILE_TIME_FUNCTIONS.items():
+    _register_plain_function(_name, _argument_count)
 
 
 @names("math.log")
@@ -195,16 +195,16 @@ def isclose(
 @names("math.prod")
 def product(b: ModelBuilder, iterable: Terms, /, *, start: Value | None = None) -> Value:
     """Return `start * first * second * ...`, from left to right."""
-    result = literal(b, 1) if start is None else start
-    for part in iterable:
-        result = ops.multiply(b, result, tensor(b, part))
-    return result
+    running_product = literal(b, 1) if start is None else start
+    for factor in iterable:
+        running_product = ops.multiply(b, running_product, tensor(b, factor))
+    return running_product
 
 
 @names("math.fsum")
 def exact_sum(b: ModelBuilder, seq: Terms, /) -> Value:
     """Return `math.fsum(seq)`, a sum that is rounded once, for numbers known at compile time."""
-    constant_arrays = [b.evaluated(tensor(b, part)) for part in seq]
+    constant_arrays = [b.evaluated(tensor(b, summand)) for summand in seq]
     if any(array is None for array in constant_arrays):
         raise UnsupportedError(
             "'math.fsum' rounds only once, which no operator of ONNX does",

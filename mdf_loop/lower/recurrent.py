@@ -40,5 +40,5 @@ def recurrent(
     )
     return (
         b.op("Transpose", step_outputs, perm=[2, 0, 1, 3]),
-        *(b.op("Transpose", final, perm=[1, 0, 2]) for final in final_states),
+        *(b.op("Transpose", final_state, perm=[1, 0, 2]) for final_state in final_states),
     )

@@ -34,7 +34,10 @@ def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
     """Return the axes of a reduction as non-negative integers. If `axis` is None, return all axes."""
     if axis is None:
         return tuple(range(len(extents(value))))
-    axes = tuple(axis_of(value, k) for k in (axis if isinstance(axis, tuple) else (axis,)))
+    axes = tuple(
+        axis_of(value, axis_number)
+        for axis_number in (axis if isinstance(axis, tuple) else (axis,))
+    )
     if len(set(axes)) < len(axes):
         raise OperandError(f"an axis is given twice in {axis}")
     return axes
@@ -57,7 +60,7 @@ def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
     """Return the number of elements per result of a reduction, as a Python int if it is known."""
     if axis is None and value.shape is None:
         return b.op("Size", value)
-    reduced_extents = [extents(value)[k] for k in axes_of(value, axis)]
+    reduced_extents = [extents(value)[axis_number] for axis_number in axes_of(value, axis)]
     known_extents = [extent for extent in reduced_extents if isinstance(extent, int)]
     if len(known_extents) == len(reduced_extents):
         return int(np.prod(known_extents, dtype=np.int64))
@@ -225,8 +228,8 @@ def _register_extreme(op_type: str, *spellings: str) -> Callable[..., Value]:
     def call(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
         a = _check_nonempty(b, spellings[0], a, axis)
         needs_int32 = kind(a) == "b" or a.dtype in ("int16", "uint16")
-        value = cast(b, a, "int32") if needs_int32 else a
-        extremes = cast(b, reduce_axes(b, op_type, value, axis, keepdims), a.dtype)
+        compared_values = cast(b, a, "int32") if needs_int32 else a
+        extremes = cast(b, reduce_axes(b, op_type, compared_values, axis, keepdims), a.dtype)
         if kind(a) != "f" or is_scalar(a):
             return extremes
         # ONNX Runtime's kernel ignores nan.
@@ -258,13 +261,20 @@ def _register_position(op_type: str, name: str) -> None:
                 raise OperandError(f"{name} with keepdims needs an axis")
             a, axis = b.op("Reshape", a, ints(b, -1)), 0
         a = _check_nonempty(b, name, a, axis)
-        place = {"axis": axis_of(a, axis), "keepdims": int(keepdims)}
-        position = b.op(op_type, cast(b, a, "int32") if a.dtype == "bool" else a, **place)
+        axis_attributes = {"axis": axis_of(a, axis), "keepdims": int(keepdims)}
+        extreme_position = b.op(
+            op_type, cast(b, a, "int32") if a.dtype == "bool" else a, **axis_attributes
+        )
         if kind(a) != "f":
-            return position
-        missing = b.op("IsNaN", a)
-        first = b.op("ArgMax", cast(b, missing, "int32"), **place)
-        return b.op("Where", any_(b, missing, axis, keepdims=keepdims), first, position)
+            return extreme_position
+        nan_flags = b.op("IsNaN", a)
+        first_nan_position = b.op("ArgMax", cast(b, nan_flags, "int32"), **axis_attributes)
+        return b.op(
+            "Where",
+            any_(b, nan_flags, axis, keepdims=keepdims),
+            first_nan_position,
+            extreme_position,
+        )
 
     call.__doc__ = f"Return `{name}(a)`: the first of equal elements, or the first nan."
 

@@ -150,7 +150,7 @@ def clip(
 ) -> Value:
     """Return `minimum(maximum(a, a_min), a_max)`, without the bounds that are None."""
     lower_limit, upper_limit = a_min or min, a_max or max
-    limits = [end for end in (lower_limit, upper_limit) if end is not None]
+    limits = [limit for limit in (lower_limit, upper_limit) if limit is not None]
     a, *limits = promote(b, a, *limits)
     if lower_limit is not None:
         a = maximum(b, a, limits.pop(0))
@@ -209,11 +209,13 @@ def nan_to_num(
     dtype_limits = np.finfo(x.dtype)
     positive_limit = float(dtype_limits.max) if posinf is None else posinf
     negative_limit = float(dtype_limits.min) if neginf is None else neginf
-    result = b.op("Where", b.op("IsNaN", x), scalar(b, nan, x.dtype), x)
-    for infinity, number in ((math.inf, positive_limit), (-math.inf, negative_limit)):
+    replaced_values = b.op("Where", b.op("IsNaN", x), scalar(b, nan, x.dtype), x)
+    for infinity, replacement in ((math.inf, positive_limit), (-math.inf, negative_limit)):
         is_infinity = b.op("Equal", x, scalar(b, infinity, x.dtype))
-        result = b.op("Where", is_infinity, scalar(b, number, x.dtype), result)
-    return result
+        replaced_values = b.op(
+            "Where", is_infinity, scalar(b, replacement, x.dtype), replaced_values
+        )
+    return replaced_values
 
 
 # --- quotient and remainder ----------------------------------------------------------------------

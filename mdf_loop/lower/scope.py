@@ -35,10 +35,10 @@ class Scope:
 
     def find(self, name: str) -> Term | None:
         """Return the term of a name in this scope or an enclosing scope, or None for an unknown name."""
-        entry = self._entries.get(name)
-        if entry is None:
+        definition = self._entries.get(name)
+        if definition is None:
             return self.parent.find(name) if self.parent else None
-        return entry() if callable(entry) else entry
+        return definition() if callable(definition) else definition
 
     def find_in_node(self, name: str) -> Term | None:
         """Return the term of a name inside the node, without enclosing scopes, or None."""
@@ -87,7 +87,9 @@ class Scope:
 def unknown_name(name: str, known_names: Iterable[str]) -> UnknownNameError:
     """Return the error for an unknown name, with a similar name or a list of known names."""
     known_names = list(known_names)
-    known_names_text = ", ".join(f"'{entry}'" for entry in known_names[:_MAX_LISTED_NAMES])
+    known_names_text = ", ".join(
+        f"'{known_name}'" for known_name in known_names[:_MAX_LISTED_NAMES]
+    )
     hint = suggest(name, known_names) or (
         f"known here: {known_names_text}, ..." if known_names else ""
     )

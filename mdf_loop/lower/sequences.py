@@ -37,7 +37,7 @@ def as_sequence(b: ModelBuilder, term: Term) -> Value:
         OperandError: The term is no sequence.
     """
     if isinstance(term, tuple) and term and not isinstance(term, OperatorResults):
-        return b.op("SequenceConstruct", *promote(b, *(tensor(b, part) for part in term)))
+        return b.op("SequenceConstruct", *promote(b, *(tensor(b, member) for member in term)))
     value = tensor(b, term)
     if not is_sequence(value.dtype):
         raise wrong_kind_error(value, kinds=("seq",))
@@ -65,7 +65,7 @@ def cast_new_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> list[Val
     Raises:
         OperandError: The member has another dtype.
     """
-    sequence, member, *position = inputs
+    sequence, member, *position_operands = inputs
     assert sequence is not None
     assert member is not None
     dtype = inner_dtype(sequence.dtype)
@@ -77,7 +77,7 @@ def cast_new_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> list[Val
         and kind_of(dtype) in kind_rank
         and kind_rank[kind(member)] <= kind_rank[kind_of(dtype)]
     ):
-        return [sequence, cast(b, member, dtype), *position]
+        return [sequence, cast(b, member, dtype), *position_operands]
     raise OperandError(
         f"'{sequence.name}' is {sequence.type}, but '{member.name}', which is put into it, is "
         f"{member.type}",
@@ -86,17 +86,17 @@ def cast_new_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> list[Val
 
 
 def _lower_has_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
-    value = inputs[0] if inputs else None
-    if value is not None and is_optional(value.dtype):
+    operand = inputs[0] if inputs else None
+    if operand is not None and is_optional(operand.dtype):
         return None
-    return b.constant(np.array(value is not None))
+    return b.constant(np.array(operand is not None))
 
 
 def _lower_get_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
-    value = inputs[0]
-    if value is None or not is_optional(value.dtype):
-        return value
-    optional_operands = _producer_operands(b, value, "Optional")
+    operand = inputs[0]
+    if operand is None or not is_optional(operand.dtype):
+        return operand
+    optional_operands = _producer_operands(b, operand, "Optional")
     return (
         optional_operands[0]
         if optional_operands is not None and len(optional_operands) == 1
@@ -111,8 +111,8 @@ def _producer_operands(
     producer = None if value is None else b.makers.get(value)
     if not isinstance(producer, Op) or producer.op_type != op_type:
         return None
-    operands = tuple(part for part in producer.inputs if part is not None)
-    return None if any(b.is_weak(part) for part in operands) else operands
+    operands = tuple(operand for operand in producer.inputs if operand is not None)
+    return None if any(b.is_weak(operand) for operand in operands) else operands
 
 
 def known_sequence_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
@@ -137,17 +137,17 @@ def known_sequence_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Va
     ):
         return None
     expanded_members = [b.op("Unsqueeze", member, ints(b, 0)) for member in members]
-    stacked = (
+    stacked_members = (
         expanded_members[0]
         if len(expanded_members) == 1
         else b.op("Concat", *expanded_members, axis=0)
     )
-    return b.op("Gather", stacked, position, axis=0)
+    return b.op("Gather", stacked_members, position, axis=0)
 
 
 def _lower_optional(_: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
-    value = inputs[0] if inputs else None
-    return value if value is not None and is_optional(value.dtype) else None
+    operand = inputs[0] if inputs else None
+    return operand if operand is not None and is_optional(operand.dtype) else None
 
 
 STATIC_RESULTS: Mapping[str, Callable[[ModelBuilder, Sequence[Value | None]], Value | None]] = {

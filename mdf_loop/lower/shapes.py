@@ -51,9 +51,11 @@ def reshape(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
             f"an extent of {constant_shape.tolist()} is undetermined: beside 0, -1 may stand for any number",
             hint="write the extent instead of -1",
         )
-    result = b.op("Reshape", a, shape, allowzero=int(constant_shape is None or 0 in constant_shape))
+    reshaped_value = b.op(
+        "Reshape", a, shape, allowzero=int(constant_shape is None or 0 in constant_shape)
+    )
     element_count, requested_count = (
-        None if v.shape is None else count_of(b, v, None) for v in (a, result)
+        None if value.shape is None else count_of(b, value, None) for value in (a, reshaped_value)
     )
     if (
         isinstance(element_count, int)
@@ -61,10 +63,10 @@ def reshape(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
         and element_count != requested_count
     ):
         raise OperandError(
-            f"{a.type} has {element_count} elements, which do not fill {result.type}",
+            f"{a.type} has {element_count} elements, which do not fill {reshaped_value.type}",
             hint="let one extent be -1 to have it computed",
         )
-    return result
+    return reshaped_value
 
 
 @names("numpy.ravel")
@@ -97,8 +99,10 @@ def expand_dims(b: ModelBuilder, a: Value, axis: Axes, /) -> Value:
 def _register_at_least(count: int) -> None:
     @names(f"numpy.atleast_{count}d")
     def call(b: ModelBuilder, a: Value, /) -> Value:
-        missing = max(count - rank(a), 0)
-        return b.op("Unsqueeze", a, ints(b, *range(missing))) if missing else a
+        missing_axis_count = max(count - rank(a), 0)
+        return (
+            b.op("Unsqueeze", a, ints(b, *range(missing_axis_count))) if missing_axis_count else a
+        )
 
     call.__doc__ = f"Return the array with leading axes added up to rank {count}."
 
@@ -142,54 +146,65 @@ def moveaxis(b: ModelBuilder, a: Value, source: int, destination: int, /) -> Val
 def _require_tensors(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
     if not arrays:
         raise OperandError("needs at least one array")
-    return promote(b, *(tensor(b, part) for part in arrays))
+    return promote(b, *(tensor(b, array) for array in arrays))
 
 
 @names("numpy.concatenate", "numpy.concat")
 def concatenate(b: ModelBuilder, arrays: Terms, /, axis: int | None = 0) -> Value:
     """Return the arrays joined along an axis, or all elements joined if the axis is None."""
-    parts = _require_tensors(b, arrays)
+    operands = _require_tensors(b, arrays)
     if axis is None:
-        parts, axis = tuple(ravel(b, part) for part in parts), 0
-    return b.op("Concat", *parts, axis=axis_of(parts[0], axis))
+        operands, axis = tuple(ravel(b, operand) for operand in operands), 0
+    return b.op("Concat", *operands, axis=axis_of(operands[0], axis))
 
 
 @names("numpy.stack")
 def stack(b: ModelBuilder, arrays: Terms, /, axis: int = 0) -> Value:
     """Return arrays of one shape joined along a new axis."""
-    parts = _require_tensors(b, arrays)
+    operands = _require_tensors(b, arrays)
     return b.op(
-        "Concat", *(expand_dims(b, p, axis) for p in parts), axis=axis_of(parts[0], axis, 1)
+        "Concat",
+        *(expand_dims(b, operand, axis) for operand in operands),
+        axis=axis_of(operands[0], axis, 1),
     )
 
 
 @names("numpy.hstack")
 def hstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined along axis 1, or along axis 0 for arrays with one axis."""
-    parts = [_add_leading_axes(b, part, 1) for part in _require_tensors(b, arrays)]
-    return b.op("Concat", *parts, axis=int(rank(parts[0]) > 1))
+    operands = [_add_leading_axes(b, operand, 1) for operand in _require_tensors(b, arrays)]
+    return b.op("Concat", *operands, axis=int(rank(operands[0]) > 1))
 
 
 @names("numpy.vstack")
 def vstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined as rows."""
     return b.op(
-        "Concat", *(_add_leading_axes(b, part, 2) for part in _require_tensors(b, arrays)), axis=0
+        "Concat",
+        *(_add_leading_axes(b, operand, 2) for operand in _require_tensors(b, arrays)),
+        axis=0,
     )
 
 
 @names("numpy.column_stack")
 def column_stack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Return the arrays joined as columns."""
-    parts = [_add_leading_axes(b, part, 1) for part in _require_tensors(b, arrays)]
-    columns = [b.op("Unsqueeze", p, ints(b, 1)) if rank(p) == 1 else p for p in parts]
+    operands = [_add_leading_axes(b, operand, 1) for operand in _require_tensors(b, arrays)]
+    columns = [
+        b.op("Unsqueeze", operand, ints(b, 1)) if rank(operand) == 1 else operand
+        for operand in operands
+    ]
     return b.op("Concat", *columns, axis=1)
 
 
-def _add_leading_axes(b: ModelBuilder, part: Value, axes: int) -> Value:
+def _add_leading_axes(b: ModelBuilder, operand: Value, axis_count: int) -> Value:
     """Return the array with leading axes of extent 1 added, so that it has `axes` axes."""
-    missing_axes = max(axes - rank(part), 0)
-    return b.op("Unsqueeze", part, ints(b, *range(missing_axes))) if missing_axes else part
+    missing_axis_count = max(axis_count - rank(operand), 0)
+    return (
+        b.op("Unsqueeze", operand, ints(b, *range(missing_axis_count)))
+        if missing_axis_count
+        else operand
+    )
 
 
 @names("numpy.append")
@@ -205,14 +220,14 @@ def append(b: ModelBuilder, arr: Value, values: Value, /, axis: int | None = Non
 def tile(b: ModelBuilder, a: Value, reps: Extents, /) -> Value:
     """Return the whole array repeated along its axes."""
     constant_reps = b.constant_of(reps)
-    repeated_axes = extents(reps)[0]
-    if not isinstance(repeated_axes, int) or (
+    repeated_axis_count = extents(reps)[0]
+    if not isinstance(repeated_axis_count, int) or (
         constant_reps is not None and np.any(constant_reps < 0)
     ):
         raise OperandError("numpy.tile needs one whole number of repetitions for each axis")
-    a = _add_leading_axes(b, a, repeated_axes)
-    missing_axes = rank(a) - repeated_axes
-    return b.op("Tile", a, b.op("Concat", ints(b, *(1,) * missing_axes), reps, axis=0))
+    a = _add_leading_axes(b, a, repeated_axis_count)
+    missing_axis_count = rank(a) - repeated_axis_count
+    return b.op("Tile", a, b.op("Concat", ints(b, *(1,) * missing_axis_count), reps, axis=0))
 
 
 @names("numpy.repeat")
@@ -222,7 +237,7 @@ def repeat(b: ModelBuilder, a: Value, repeats: int, /, axis: int | None = None) 
         raise OperandError(f"numpy.repeat cannot repeat {repeats} times")
     if axis is None:
         a, axis = ravel(b, a), 0
-    repeat_count, zero, one = (scalar(b, n, "int64") for n in (repeats, 0, 1))
+    repeat_count, zero, one = (scalar(b, number, "int64") for number in (repeats, 0, 1))
     result_extent = b.op("Mul", cast(b, size(b, a, axis_of(a, axis)), "int64"), repeat_count)
     source_indices = b.op(
         "Div", b.op("Range", zero, result_extent, one), b.op("Max", repeat_count, one)
@@ -236,8 +251,10 @@ def flip(b: ModelBuilder, m: Value, /, axis: Axes = None) -> Value:
     axes = axes_of(m, axis)
     if not axes:
         return m
-    starts, ends, steps = ((n,) * len(axes) for n in (_INT64.max, _INT64.min, -1))
-    return b.op("Slice", m, *(ints(b, *part) for part in (starts, ends, axes, steps)))
+    starts, ends, steps = ((number,) * len(axes) for number in (_INT64.max, _INT64.min, -1))
+    return b.op(
+        "Slice", m, *(ints(b, *slice_operand) for slice_operand in (starts, ends, axes, steps))
+    )
 
 
 @names("numpy.flipud")
@@ -268,7 +285,7 @@ def roll(b: ModelBuilder, a: Value, shift: Value, /, axis: int | None = None) ->
 def positions(b: ModelBuilder, value: Value, axis: int) -> Value:
     """Return the vector of positions 0, 1, 2, ... along an axis of `value`."""
     extent = cast(b, size(b, value, axis), "int64")
-    zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
+    zero, one = (b.constant(np.array(number, np.int64)) for number in (0, 1))
     return b.op("Range", zero, extent, one)
 
 

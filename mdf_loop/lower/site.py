@@ -20,9 +20,9 @@ def draw_numbers(b: ModelBuilder, kind: str, shape: Size) -> Value:
     place = b.place
     site_attributes = {
         "site": place.site,
-        "graph": place.graph,
-        "turn": place.turn,
-        "turns": place.turns,
+        "graph": place.graph_path,
+        "turn": place.pass_index,
+        "turns": place.pass_count,
     }
     return b.op("Draw", kind=kind, shape=shape, **site_attributes)
 

@@ -62,9 +62,13 @@ def _find_formula(name: str, metadata: Mapping[str, Any]) -> Formula:
         psyneulink_formula = known_formula(name, metadata)
         if psyneulink_formula is not None:
             return psyneulink_formula
-        known_names = [*(k for k in _mdf_registry() if "::" not in k), *GRAPH_ARGUMENTS]
+        known_names = [
+            *(function_name for function_name in _mdf_registry() if "::" not in function_name),
+            *GRAPH_ARGUMENTS,
+        ]
         known_names += [
-            qualified_name(op) for op in (*onnx_schema.operator_names(), *domain_operation_names())
+            qualified_name(op_type)
+            for op_type in (*onnx_schema.operator_names(), *domain_operation_names())
         ]
         hint = origin_hint(name, metadata) or _suggest_function(name, known_names)
         raise UnknownFunctionError(f"unknown function '{name}'", hint=hint)
@@ -77,11 +81,15 @@ def _find_formula(name: str, metadata: Mapping[str, Any]) -> Formula:
     return Formula(name, tuple(registry_entry["arguments"]), create_python_expression(expression))
 
 
-def _suggest_function(name: str, known: list[str]) -> str:
-    hint = suggest(name, known)
+def _suggest_function(name: str, known_names: list[str]) -> str:
+    hint = suggest(name, known_names)
     if hint:
         return hint
-    names_without_domain = [k for k in known if k.split("::")[-1].lower() == name.lower()]
+    names_without_domain = [
+        known_name
+        for known_name in known_names
+        if known_name.split("::")[-1].lower() == name.lower()
+    ]
     return f"did you mean '{names_without_domain[0]}'?" if names_without_domain else ""
 
 
@@ -122,19 +130,21 @@ def lower_function(
             f"the function '{name}' has no argument '{unused_arguments[0]}'",
             hint=suggest(unused_arguments[0], formula.arguments),
         )
-    variables = Scope()
+    formula_scope = Scope()
     with with_arguments(b, args, scope) as inner_scope:
-        for variable in formula.arguments:
-            term = inner_scope.find_in_node(variable)
+        for argument_name in formula.arguments:
+            term = inner_scope.find_in_node(argument_name)
             if term is None:
                 raise OperandError(
-                    f"the function '{name}' needs the argument '{variable}'",
-                    hint=f"add '{variable}' to the args of the function",
+                    f"the function '{name}' needs the argument '{argument_name}'",
+                    hint=f"add '{argument_name}' to the args of the function",
                 )
-            variables.define(variable, term)
-    for part_name, text in formula.parts.items():
-        variables.define(part_name, lower_expression(b, text, variables, part_name))
-    return lower_expression(b, formula.text, variables)
+            formula_scope.define(argument_name, term)
+    for expression_name, expression in formula.subexpressions.items():
+        formula_scope.define(
+            expression_name, lower_expression(b, expression, formula_scope, expression_name)
+        )
+    return lower_expression(b, formula.expression, formula_scope)
 
 
 def _lower_decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:
@@ -147,18 +157,27 @@ def _lower_decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: 
             hint=suggest(unused_arguments[0], argument_defaults),
         )
     with with_arguments(b, args, scope) as inner_scope:
-        terms = {key: inner_scope.find_in_node(key) for key in argument_defaults}
-        return lower_decision(b, {key: term for key, term in terms.items() if term is not None})
+        terms = {
+            argument_name: inner_scope.find_in_node(argument_name)
+            for argument_name in argument_defaults
+        }
+        return lower_decision(
+            b, {argument_name: term for argument_name, term in terms.items() if term is not None}
+        )
 
 
 _FOREIGN_ARGUMENTS = {"logistic": ("x_0", "scale")}
 """Arguments that a PsyNeuLink function has in addition to the MDF function of the same name."""
 
 
-def _unused_arguments(args: Mapping[str, Any], known: Collection[str]) -> list[str]:
+def _unused_arguments(args: Mapping[str, Any], known_arguments: Collection[str]) -> list[str]:
     """Return the unused arguments, which neither the function nor another argument reads."""
-    names = {word for expression in args.values() for word in names_in(expression)}
-    return [key for key in args if key not in known and key not in names]
+    read_names = {name for expression in args.values() for name in names_in(expression)}
+    return [
+        argument_name
+        for argument_name in args
+        if argument_name not in known_arguments and argument_name not in read_names
+    ]
 
 
 def function_draws(name: str | None) -> bool:
@@ -175,18 +194,24 @@ def with_arguments(b: ModelBuilder, args: Mapping[str, Any], scope: Scope) -> It
     """
     inner_scope = scope.inner()
     errors_by_argument: dict[str, LoopError] = {}
-    for key, expression in args.items():
+    for argument_name, expression in args.items():
         try:
-            inner_scope.define(key, lower_expression(b, expression, inner_scope, key))
+            inner_scope.define(
+                argument_name, lower_expression(b, expression, inner_scope, argument_name)
+            )
         except LoopError as error:
-            errors_by_argument[key] = add_place(error, b.where)
-            inner_scope.define(key, partial(_raise_argument_error, errors_by_argument, key))
+            errors_by_argument[argument_name] = add_place(error, b.where)
+            inner_scope.define(
+                argument_name, partial(_raise_argument_error, errors_by_argument, argument_name)
+            )
     yield inner_scope
-    for key, argument_error in errors_by_argument.items():
+    for argument_name, argument_error in errors_by_argument.items():
         for finding in argument_error.findings:
-            remark = f"nothing reads the argument '{key}', which has no value: {finding.what}"
+            remark = (
+                f"nothing reads the argument '{argument_name}', which has no value: {finding.what}"
+            )
             b.note(remark, finding.where)
 
 
-def _raise_argument_error(broken: Mapping[str, LoopError], key: str) -> Term:
-    raise broken[key]
+def _raise_argument_error(errors_by_argument: Mapping[str, LoopError], argument_name: str) -> Term:
+    raise errors_by_argument[argument_name]

@@ -43,26 +43,28 @@ def subscript(b: ModelBuilder, term: Term, indices: tuple[Index, ...]) -> Term:
             f"{term.type} has {rank(term)} axes, but {_consumed_axes(indices)} subscripts",
             hint="leave out subscripts, or give the value more axes",
         )
-    parts = _without_ellipsis(indices, rank(term))
-    arrays = [part for part in parts if isinstance(part, Value) and not is_scalar(part)]
-    if len(arrays) > 1:
-        return _gather_elements(b, term, parts)
-    if arrays:
-        _refuse_separated_indices(parts)
-    _check_parts(b, term, parts)
+    index_parts = _without_ellipsis(indices, rank(term))
+    index_arrays = [
+        index for index in index_parts if isinstance(index, Value) and not is_scalar(index)
+    ]
+    if len(index_arrays) > 1:
+        return _gather_elements(b, term, index_parts)
+    if index_arrays:
+        _refuse_separated_indices(index_parts)
+    _check_parts(b, term, index_parts)
     axis = 0
-    value = term
-    for index in parts:
-        value, axis = _apply_index(b, value, axis, index)
-    return value
+    selection = term
+    for index in index_parts:
+        selection, axis = _apply_index(b, selection, axis, index)
+    return selection
 
 
 def _sequence_member(b: ModelBuilder, sequence: Value, indices: tuple[Index, ...]) -> Value:
     """Return `sequence[k]`; negative positions count from the end."""
     if len(indices) == 1 and isinstance(indices[0], Value) and kind(indices[0]) in "iu":
-        inputs = (sequence, cast(b, indices[0], "int64"))
-        static_member = known_sequence_member(b, inputs)
-        return b.op("SequenceAt", *inputs) if static_member is None else static_member
+        operands = (sequence, cast(b, indices[0], "int64"))
+        static_member = known_sequence_member(b, operands)
+        return b.op("SequenceAt", *operands) if static_member is None else static_member
     raise OperandError(
         f"'{sequence.name}' is {sequence.type}: a subscript of it is one whole number",
         hint="take its members one by one, or join all with onnx::ConcatFromSequence",
@@ -84,23 +86,23 @@ def _apply_index(b: ModelBuilder, value: Value, axis: int, index: Index) -> tupl
 def _consumed_axes(indices: tuple[Index, ...]) -> int:
     """Return the number of axes of a value that the parts of a subscript index."""
     return sum(
-        max(rank(part), 1) if isinstance(part, Value) and part.dtype == "bool" else 1
-        for part in indices
-        if part is not None and part is not ...
+        max(rank(index), 1) if isinstance(index, Value) and index.dtype == "bool" else 1
+        for index in indices
+        if index is not None and index is not ...
     )
 
 
 def _without_ellipsis(indices: tuple[Index, ...], axes: int) -> tuple[Index, ...]:
     """Return the parts of the subscript with `...` replaced by full slices."""
-    ellipsis_positions = [k for k, part in enumerate(indices) if part is ...]
+    ellipsis_positions = [k for k, index in enumerate(indices) if index is ...]
     if not ellipsis_positions:
         return indices
     if len(ellipsis_positions) > 1:
         raise ExpressionError("a subscript has more than one '...'")
-    missing_axes = axes - _consumed_axes(indices)
+    missing_axis_count = axes - _consumed_axes(indices)
     return (
         *indices[: ellipsis_positions[0]],
-        *(SliceIndex(),) * missing_axes,
+        *(SliceIndex(),) * missing_axis_count,
         *indices[ellipsis_positions[0] + 1 :],
     )
 
@@ -120,7 +122,7 @@ def _tuple_element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index
     selected_term: Term
     if isinstance(index, SliceIndex):
         start, stop, step = (
-            _known_position(b, end) for end in (index.start, index.stop, index.step)
+            _known_position(b, bound) for bound in (index.start, index.stop, index.step)
         )
         if step == 0:
             raise ExpressionError("a slice cannot have the step 0")
@@ -141,14 +143,14 @@ def _tuple_element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index
     return subscript(b, selected_term, tuple(further_indices)) if further_indices else selected_term
 
 
-def _known_position(b: ModelBuilder, end: Value | None) -> int | None:
-    constant_end = b.evaluated(end)
-    if end is not None and (constant_end is None or constant_end.shape != ()):
+def _known_position(b: ModelBuilder, bound: Value | None) -> int | None:
+    constant_bound = b.evaluated(bound)
+    if bound is not None and (constant_bound is None or constant_bound.shape != ()):
         raise ExpressionError(
             "which results are meant must be known when the model is compiled",
             hint="take them one by one",
         )
-    return None if constant_end is None else _to_position(constant_end.item())
+    return None if constant_bound is None else _to_position(constant_bound.item())
 
 
 def _to_position(number: object) -> int:
@@ -160,13 +162,13 @@ def _to_position(number: object) -> int:
 # --- one axis ------------------------------------------------------------------------------------
 
 
-def _check_parts(b: ModelBuilder, value: Value, parts: tuple[Index, ...]) -> None:
+def _check_parts(b: ModelBuilder, value: Value, index_parts: tuple[Index, ...]) -> None:
     """Raise an error for a part of a subscript that is invalid for its axis."""
     axis = 0
-    for part in parts:
-        if isinstance(part, Value) and part.dtype != "bool":
-            _check_integer(b, value, axis, part)
-        axis += _consumed_axes((part,))
+    for index in index_parts:
+        if isinstance(index, Value) and index.dtype != "bool":
+            _check_integer(b, value, axis, index)
+        axis += _consumed_axes((index,))
 
 
 def _check_integer(b: ModelBuilder, value: Value, axis: int, index: Value) -> None:
@@ -178,10 +180,10 @@ def _check_integer(b: ModelBuilder, value: Value, axis: int, index: Value) -> No
     constant_index = b.constant_of(index)
     extent = extents(value)[axis]
     if constant_index is not None and isinstance(extent, int):
-        out_of_range = constant_index[(constant_index < -extent) | (constant_index >= extent)]
-        if out_of_range.size:
+        invalid_indices = constant_index[(constant_index < -extent) | (constant_index >= extent)]
+        if invalid_indices.size:
             raise OperandError(
-                f"subscript {out_of_range.flat[0]} is outside of axis {axis} of {value.type}",
+                f"subscript {invalid_indices.flat[0]} is outside of axis {axis} of {value.type}",
                 hint=f"subscripts go from {-extent} to {extent - 1}" if extent else "",
             )
 
@@ -206,19 +208,19 @@ def _select_by_mask(b: ModelBuilder, value: Value, axis: int, mask: Value) -> Va
     return b.op("Compress", value, mask, axis=axis)
 
 
-def _apply_slice(b: ModelBuilder, value: Value, axis: int, part: SliceIndex) -> Value:
-    if part == SliceIndex():
+def _apply_slice(b: ModelBuilder, value: Value, axis: int, slice_index: SliceIndex) -> Value:
+    if slice_index == SliceIndex():
         return value
-    step = 1 if part.step is None else _known_step(b, part.step)
+    step = 1 if slice_index.step is None else _known_step(b, slice_index.step)
     int64_limits = np.iinfo(np.int64)
     default_start, default_stop = (
         (0, int64_limits.max) if step > 0 else (int64_limits.max, int64_limits.min)
     )
     start, stop = (
-        _slice_bound(b, part.start, default_start),
-        _slice_bound(b, part.stop, default_stop),
+        _slice_bound(b, slice_index.start, default_start),
+        _slice_bound(b, slice_index.stop, default_stop),
     )
-    if step < 0 and part.start is not None:
+    if step < 0 and slice_index.start is not None:
         stop = _backward_slice_end(b, value, axis, start, stop)
     return b.op("Slice", value, start, stop, ints(b, axis), ints(b, step))
 
@@ -260,21 +262,21 @@ def _backward_slice_end(
     constant_start = b.constant_of(start)
     if constant_start is not None and constant_start >= -1:
         return stop
-    extent_count = count_of(b, value, axis)
-    extent = (
-        ints(b, extent_count)
-        if isinstance(extent_count, int)
-        else b.op("Reshape", extent_count, ints(b, 1))
+    axis_extent = count_of(b, value, axis)
+    extent_vector = (
+        ints(b, axis_extent)
+        if isinstance(axis_extent, int)
+        else b.op("Reshape", axis_extent, ints(b, 1))
     )
-    return b.op("Where", b.op("Less", start, b.op("Neg", extent)), extent, stop)
+    return b.op("Where", b.op("Less", start, b.op("Neg", extent_vector)), extent_vector, stop)
 
 
 # --- several index arrays ------------------------------------------------------------------------
 
 
-def _refuse_separated_indices(parts: tuple[Index, ...]) -> None:
+def _refuse_separated_indices(index_parts: tuple[Index, ...]) -> None:
     """Raise an error if a slice separates index arrays, because numpy then moves their axes to the front."""
-    index_positions = [k for k, part in enumerate(parts) if isinstance(part, Value)]
+    index_positions = [k for k, index in enumerate(index_parts) if isinstance(index, Value)]
     if index_positions[-1] - index_positions[0] >= len(index_positions):
         raise ExpressionError(
             "subscripts with numbers and index arrays on both sides of a slice are not supported",
@@ -282,11 +284,11 @@ def _refuse_separated_indices(parts: tuple[Index, ...]) -> None:
         )
 
 
-def _gather_elements(b: ModelBuilder, value: Value, parts: tuple[Index, ...]) -> Value:
+def _gather_elements(b: ModelBuilder, value: Value, index_parts: tuple[Index, ...]) -> Value:
     """Return `value[i, j]` of index arrays: the elements at (i[0], j[0]), (i[1], j[1]) ..."""
-    index_arrays = [part for part in parts if isinstance(part, Value)]
-    if parts[: len(index_arrays)] != tuple(index_arrays) or any(
-        part != SliceIndex() for part in parts[len(index_arrays) :]
+    index_arrays = [index for index in index_parts if isinstance(index, Value)]
+    if index_parts[: len(index_arrays)] != tuple(index_arrays) or any(
+        index != SliceIndex() for index in index_parts[len(index_arrays) :]
     ):
         raise ExpressionError(
             "several index arrays must stand first in a subscript",
@@ -294,7 +296,7 @@ def _gather_elements(b: ModelBuilder, value: Value, parts: tuple[Index, ...]) ->
         )
     if any(index.dtype == "bool" for index in index_arrays):
         raise ExpressionError("truth values cannot choose together with other index arrays")
-    _check_parts(b, value, parts)
+    _check_parts(b, value, index_parts)
     int_arrays = promote(b, *(cast(b, index, "int64") for index in index_arrays))
     zero = b.constant(np.array(0))
     broadcast_zeros = int_arrays[0]

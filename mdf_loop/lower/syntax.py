@@ -95,15 +95,17 @@ def _keyword_as_name(text: str) -> str:
     """
     if len(text) > _MAX_EXPLAINED_CHARACTERS:
         return ""
-    words = re.findall(r"[^\W\d]\w*", text)
-    keywords = [word for word in dict.fromkeys(words) if keyword.iskeyword(word)]
-    for renamed_words in (*([word] for word in keywords), keywords):
-        pattern = rf"(?<!\w)({'|'.join(renamed_words)})(?!\w)"
+    identifiers = re.findall(r"[^\W\d]\w*", text)
+    keywords = [
+        identifier for identifier in dict.fromkeys(identifiers) if keyword.iskeyword(identifier)
+    ]
+    for renamed_keywords in (*([keyword_name] for keyword_name in keywords), keywords):
+        pattern = rf"(?<!\w)({'|'.join(renamed_keywords)})(?!\w)"
         try:
             ast.parse(re.sub(pattern, r"\1_", text.strip()), mode="eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-        return next(iter(renamed_words), "")
+        return next(iter(renamed_keywords), "")
     return ""
 
 
@@ -111,15 +113,17 @@ def names_in(expression: Any) -> set[str]:
     """Return the names, also dotted names, that an expression reads, or the whole text if it is invalid."""
     if isinstance(expression, list | tuple):
         members = () if contains_only_numbers(expression) else expression
-        return set().union(*(names_in(part) for part in members))
+        return set().union(*(names_in(member) for member in members))
     if not isinstance(expression, str) or parse_number(expression) is not None:
         return set()
     try:
-        tree = parse(expression)
+        syntax_tree = parse(expression)
     except ExpressionError:
         return {expression.strip()}
-    dotted_names = {dotted_name(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    plain_names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    dotted_names = {
+        dotted_name(node) for node in ast.walk(syntax_tree) if isinstance(node, ast.Attribute)
+    }
+    plain_names = {node.id for node in ast.walk(syntax_tree) if isinstance(node, ast.Name)}
     return {expression.strip()} | plain_names | {name for name in dotted_names if name}
 
 
@@ -144,8 +148,10 @@ def draws_numbers(expression: Any) -> bool:
 
 def shorten(expression: Any) -> str:
     """Return the beginning of an expression for an error message."""
-    text = expression if isinstance(expression, str) else f"a {type(expression).__name__}"
-    return text if len(text) <= 80 else text[:77] + "..."
+    expression_text = (
+        expression if isinstance(expression, str) else f"a {type(expression).__name__}"
+    )
+    return expression_text if len(expression_text) <= 80 else expression_text[:77] + "..."
 
 
 def dotted_name(node: ast.expr) -> str:

@@ -102,24 +102,24 @@ def tensor(b: ModelBuilder, term: Term) -> Value:
         return tensor(b, term[0])
     if not term:
         return b.constant(np.zeros(0, b.float_dtype))
-    members = promote(b, *(tensor(b, part) for part in term))
+    members = promote(b, *(tensor(b, member) for member in term))
     _refuse_ragged(members)
     axis = ints(b, 0)
-    return b.op("Concat", *(b.op("Unsqueeze", part, axis) for part in members), axis=0)
+    return b.op("Concat", *(b.op("Unsqueeze", member, axis) for member in members), axis=0)
 
 
-def _refuse_ragged(parts: Sequence[Value]) -> None:
+def _refuse_ragged(members: Sequence[Value]) -> None:
     """Raise an error if parts of a list are known to differ in shape."""
-    for part in parts[1:]:
-        first_shape, part_shape = parts[0].shape, part.shape
-        if first_shape is None or part_shape is None:
+    for member in members[1:]:
+        first_shape, member_shape = members[0].shape, member.shape
+        if first_shape is None or member_shape is None:
             continue
-        extent_pairs = zip(first_shape, part_shape, strict=False)
-        if len(first_shape) != len(part_shape) or any(
+        extent_pairs = zip(first_shape, member_shape, strict=False)
+        if len(first_shape) != len(member_shape) or any(
             isinstance(m, int) and isinstance(n, int) and m != n for m, n in extent_pairs
         ):
             raise OperandError(
-                f"a list of {parts[0].type} and {part.type} is no array: its parts have different "
+                f"a list of {members[0].type} and {member.type} is no array: its parts have different "
                 "shapes",
                 hint="give all parts one shape, e.g. by numpy.ravel(x)",
             )
@@ -170,8 +170,8 @@ def common_dtype(b: ModelBuilder, values: Sequence[Value]) -> str:
     for value in values:
         if kind(value) == "U":
             raise OperandError("text cannot take part in arithmetic")
-    typed_dtypes = [v.dtype for v in values if not b.is_weak(v)]
-    weak_dtypes = [v.dtype for v in values if b.is_weak(v)]
+    typed_dtypes = [value.dtype for value in values if not b.is_weak(value)]
+    weak_dtypes = [value.dtype for value in values if b.is_weak(value)]
     dtype = promoted_dtype(typed_dtypes or weak_dtypes)
     for weak_dtype in weak_dtypes if typed_dtypes else ():
         if _KIND_RANK[kind_of(weak_dtype)] > _KIND_RANK[kind_of(dtype)]:
@@ -200,18 +200,20 @@ def promote(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
 
 def fits_dtype(b: ModelBuilder, value: Value, dtype: str) -> bool:
     """Return False if a weakly typed integer is out of the range of the dtype, else True."""
-    array = b.constant_of(value)
-    is_weak_int = array is not None and b.is_weak(value) and array.dtype.kind == "i"
-    if array is None or not is_weak_int or kind_of(dtype) not in "iu":
+    constant_array = b.constant_of(value)
+    is_weak_int = (
+        constant_array is not None and b.is_weak(value) and constant_array.dtype.kind == "i"
+    )
+    if constant_array is None or not is_weak_int or kind_of(dtype) not in "iu":
         return True
     target_dtype = np.dtype(dtype)
-    return bool(np.iinfo(target_dtype).min <= int(array) <= np.iinfo(target_dtype).max)
+    return bool(np.iinfo(target_dtype).min <= int(constant_array) <= np.iinfo(target_dtype).max)
 
 
 def promote_numbers(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
     """Return the values in their common dtype, with bools as integers."""
     values = promote(b, *values)
-    return tuple(cast(b, v, "int64") if v.dtype == "bool" else v for v in values)
+    return tuple(cast(b, value, "int64") if value.dtype == "bool" else value for value in values)
 
 
 # --- plain numbers ----------------------------------------------------------------------------
@@ -221,10 +223,10 @@ def plain_numbers(b: ModelBuilder, values: Sequence[Value]) -> list[Any] | None:
     """Return the Python numbers of values, or None if a value is not weakly typed or not known."""
     arrays: list[Array] = []
     for value in values:
-        array = b.constant_of(value)
-        if array is None or not b.is_weak(value) or b.is_late(value):
+        constant_array = b.constant_of(value)
+        if constant_array is None or not b.is_weak(value) or b.is_late(value):
             return None
-        arrays.append(array)
+        arrays.append(constant_array)
     return [array.item() for array in arrays]
 
 

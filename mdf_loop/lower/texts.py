@@ -16,13 +16,19 @@ from mdf_loop.ops.build_helpers import ints
 def equal_texts(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left == right`, element by element, with broadcasting."""
     flat_texts = [b.op("Reshape", value, ints(b, -1)) for value in (left, right)]
-    concatenated = b.op("Concat", *flat_texts, axis=0)
-    text_numbers = b.multi("Unique", concatenated, n_outputs=3)[2]
+    concatenated_texts = b.op("Concat", *flat_texts, axis=0)
+    text_numbers = b.multi("Unique", concatenated_texts, n_outputs=3)[2]
     left_count = b.op("Shape", flat_texts[0])
-    total_count = b.op("Shape", concatenated)
+    total_count = b.op("Shape", concatenated_texts)
     number_slices = (
         b.op("Slice", text_numbers, ints(b, 0), left_count, ints(b, 0)),
         b.op("Slice", text_numbers, left_count, total_count, ints(b, 0)),
     )
-    pairs = zip(number_slices, (left, right), strict=True)
-    return b.op("Equal", *(b.op("Reshape", part, b.op("Shape", value)) for part, value in pairs))
+    slices_with_operands = zip(number_slices, (left, right), strict=True)
+    return b.op(
+        "Equal",
+        *(
+            b.op("Reshape", number_slice, b.op("Shape", operand))
+            for number_slice, operand in slices_with_operands
+        ),
+    )

@@ -25,18 +25,20 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
         float64_parameters = [
             None if parameter is None else _to_float64(b, parameter) for parameter in parameters
         ]
-        values = [parameter.value for parameter in float64_parameters if parameter is not None]
-        shape = size_of(None, *values) if size is None or variate.rows else ()
+        parameter_values = [
+            parameter.value for parameter in float64_parameters if parameter is not None
+        ]
+        shape = size_of(None, *parameter_values) if size is None or variate.rows else ()
         shape = shape if size is None else (*size_of(size), *shape)
-        draws: Value = variate.formula(DrawSite(b), shape, *float64_parameters).value
-        return cast(b, draws, b.float_dtype) if draws.dtype == "float64" else draws
+        samples: Value = variate.formula(DrawSite(b), shape, *float64_parameters).value
+        return cast(b, samples, b.float_dtype) if samples.dtype == "float64" else samples
 
-    builder = inspect.Parameter("builder", inspect.Parameter.POSITIONAL_ONLY)
+    builder_parameter = inspect.Parameter("builder", inspect.Parameter.POSITIONAL_ONLY)
     parameters = (
         parameter.replace(annotation=_parameter_annotation(parameter))
         for parameter in variate.parameters
     )
-    draw.__signature__ = inspect.Signature([builder, *parameters])  # type: ignore[attr-defined]
+    draw.__signature__ = inspect.Signature([builder_parameter, *parameters])  # type: ignore[attr-defined]
     return draw
 
 
@@ -48,8 +50,8 @@ def _parameter_annotation(parameter: inspect.Parameter) -> str:
 
 
 def _to_float64(b: ModelBuilder, parameter: Value | float) -> Symbolic:
-    value = parameter if isinstance(parameter, Value) else literal(b, parameter)
-    return Symbolic(b, cast(b, as_float(b, value), "float64"))
+    parameter_value = parameter if isinstance(parameter, Value) else literal(b, parameter)
+    return Symbolic(b, cast(b, as_float(b, parameter_value), "float64"))
 
 
 for _name, _variate in VARIATES.items():

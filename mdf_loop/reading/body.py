@@ -151,7 +151,8 @@ def _create_body_builder(
     body_builder = b.body()
     body_builder.place = replace(
         body_builder.place,
-        turn=b.place.turn * unrolled_iteration.max_iterations + unrolled_iteration.number,
+        pass_index=b.place.pass_index * unrolled_iteration.max_iterations
+        + unrolled_iteration.number,
     )
     body_builder.in_loop = True
     return body_builder

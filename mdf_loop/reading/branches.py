@@ -232,7 +232,7 @@ class _Choice:
                     f"the condition of '{self.name}' must be a truth value: "
                     f"{error.findings[0].what}"
                 ) from None
-            self.b.types[path] = test
+            self.b.values_by_path[path] = test
             return test
 
     def lower_index(self) -> Value:
@@ -250,7 +250,7 @@ class _Choice:
             if constant is None and np.dtype(value.dtype).kind == "f":
                 round_trip = cast(b, integer, value.dtype)
                 integer = guard_value(b, integer, equal(b, round_trip, value), message)
-            b.types[path] = integer
+            b.values_by_path[path] = integer
             return integer
 
     # --- branches -------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class Executor:
         b = memory.b
         with b.findings.catch(), b.at(path, f"{node.id}.{port.id}"):
             term = self.ports.read_port(memory, node, port, path)
-            b.types[path] = term
+            b.values_by_path[path] = term
             return term
         return _raise_poisoned
 

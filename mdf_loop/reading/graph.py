@@ -102,7 +102,8 @@ class GraphReader:
         place = self.b.place
         for k, sets in enumerate(passes):
             with self.b.at_place(
-                turn=place.turn * len(passes) + k, turns=place.turns * len(passes)
+                pass_index=place.pass_index * len(passes) + k,
+                pass_count=place.pass_count * len(passes),
             ):
                 self._execute(sets)
         for key in schedule.persistent_keys:

@@ -50,7 +50,7 @@ class InnerGraph:
         self.strict = strict
         self._refuse_states()
         place = b.place
-        graph = f"{place.graph}.{place.item}.{owned.role.argument}"
+        graph = f"{place.graph_path}.{place.item_path}.{owned.role.argument}"
         context = Context(document, scope, graph)
         self.reader = GraphReader(
             self.graph, self.where, self._read_free_port, context, Memory(b)

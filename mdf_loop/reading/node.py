@@ -197,13 +197,13 @@ class NodeReader:
         item = f"{self.node.id}.{name}"
         if kind == "output_ports" and (name in self.parameters or name in self.functions):
             item = f"{self.node.id}.output_ports.{name}"  # a parameter or function of the node has the same name
-        place = self.b.at_place(graph=self.context.place, item=item, call=0)
+        place = self.b.at_place(graph_path=self.context.place, item_path=item, call_index=0)
         with self.b.at(where, f"{self.node.id}.{name}"), place:
             yield where
 
     def _record_value(self, where: str, term: Term) -> Term:
         """Record the value of a path in the document, and return the value."""
-        self.b.types[where] = term
+        self.b.values_by_path[where] = term
         return term
 
     # --- B: old values of parameters ------------------------------------------------------------
@@ -386,7 +386,7 @@ class NodeReader:
                 term = self._lower_expression(value, scope)
                 if port.id in ports_by_group and isinstance(term, tuple):
                     term = self._select_by_position(term, ports_by_group, port.id)
-                if f"{self.node.id}.{port.id}" in self.b.options.stops:
+                if f"{self.node.id}.{port.id}" in self.b.options.constant_ports:
                     term = self.b.op(STOP_GRADIENT, tensor(self.b, term))
                 results[port.id] = self._record_value(where, term)
         self._find_broken_parameters()

@@ -104,7 +104,7 @@ def read_over_time(
         (*states, *count_states),
         first.graph.schedule,
         plans,
-        later.b.types,
+        later.b.values_by_path,
     )
 
 

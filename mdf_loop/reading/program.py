@@ -95,7 +95,7 @@ def read_once(
     graph = reader.read_graph(reader.memory)
     outputs = reader.collect_outputs(graph)
     program = replace_draws(reader.build_program(outputs.values()))
-    reading = Reading(program, reader.b.types, reader.b.notes)
+    reading = Reading(program, reader.b.values_by_path, reader.b.notes)
     raise_findings(check(reading.program))
     raise_findings(widened_findings(reading.program, reader.b))
     return reading

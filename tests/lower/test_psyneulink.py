@@ -62,11 +62,11 @@ def test_psyneulink_functions_equal_their_formulas(name, metadata, formula):
 
 def test_all_psyneulink_functions_are_tested():
     options = [{k: v for k, v in metadata.items() if k != "type"} for _, metadata, _ in ROWS]
-    still = [formula for formula in FORMULAS if not draws_numbers(formula.text)]
-    elsewhere = [formula.name for formula in still if formula.parts]
+    still = [formula for formula in FORMULAS if not draws_numbers(formula.expression)]
+    elsewhere = [formula.name for formula in still if formula.subexpressions]
     assert elsewhere == ["driftdiffusionanalytical"]  # by tests/psyneulink
-    still = [formula for formula in still if not formula.parts]
-    drawing = {formula.name for formula in FORMULAS if draws_numbers(formula.text)}
+    still = [formula for formula in still if not formula.subexpressions]
+    drawing = {formula.name for formula in FORMULAS if draws_numbers(formula.expression)}
     assert drawing == {"exponentialdist", "ornsteinuhlenbeckintegrator"}  # by tests/psyneulink
     assert [(f.name, dict(f.options)) for f in still] == list(
         zip([row[0] for row in ROWS], options, strict=True)
