@@ -62,7 +62,7 @@ class LayoutRequest(Struct, frozen=True):
     level: int | str | None
     rankdir: str | None
     depth: int | None
-    bands: int | None
+    band_count: int | None
     view: View
     """Other options of the picture. The level of detail in this view is ignored."""
 
@@ -83,9 +83,11 @@ def draw_fitting(
 
 def _fits(extent: Extent, sideways: bool) -> bool:
     """Return True if a picture of this extent is small enough and not too wide or too high."""
-    ratio = MAX_WIDTH_RATIO if sideways else MAX_WIDTH_RATIO_DOWN
-    width_fits = extent.width <= PAGE_WIDTH or extent.width <= min(ratio * extent.height, MAX_WIDTH)
-    return width_fits and extent.height <= max(
+    max_ratio = MAX_WIDTH_RATIO if sideways else MAX_WIDTH_RATIO_DOWN
+    has_fitting_width = extent.width <= PAGE_WIDTH or extent.width <= min(
+        max_ratio * extent.height, MAX_WIDTH
+    )
+    return has_fitting_width and extent.height <= max(
         PAGE_WIDTH, min(MAX_HEIGHT, MAX_HEIGHT_RATIO * extent.width)
     )
 
@@ -94,7 +96,7 @@ def _candidate_forms(
     graph: GraphOutline, request: LayoutRequest, build_canvas: CanvasBuilder
 ) -> Iterator[PictureForm]:
     """Yield the forms of a picture to try, the most detailed first."""
-    node_count = sum(not n.is_input and n.constant is None for n in all_nodes(graph))
+    node_count = sum(not node.is_input and node.constant is None for node in all_nodes(graph))
     if (request.level is not None or node_count <= MAX_DETAILED_NODES) and not isinstance(
         request.level, str
     ):
@@ -157,8 +159,8 @@ def _operators_note(
     """Return a note about the number of operators, the direction and the bands."""
     folded_count = flow_of(graph).folded_count
     note = f"operators of {node_count} nodes, {_DIRECTION_TEXTS[form.rankdir]}"
-    if form.view.bands > 1:
-        note += f" in {form.view.bands} bands"
+    if form.view.band_count > 1:
+        note += f" in {form.view.band_count} bands"
     if request.level is None:
         note += ": chosen by its size"
     return note + (
@@ -173,27 +175,32 @@ def _choose_bands(
     build_canvas: CanvasBuilder,
 ) -> PictureForm:
     """Return the form with the number of bands whose aspect ratio is closest to `BANDS_ASPECT_RATIO`."""
-    if request.bands is not None:
-        return replace(form, view=replace(form.view, bands=request.bands))
-    deviations: dict[int, float] = {}
+    if request.band_count is not None:
+        return replace(form, view=replace(form.view, band_count=request.band_count))
+    ratio_deviations: dict[int, float] = {}
     band_count = max(1, round(math.sqrt(flow_length_of_graph / BAND_WIDTH / BANDS_ASPECT_RATIO)))
     for _ in range(_BAND_ATTEMPTS):
-        extent = build_canvas(replace(form, view=replace(form.view, bands=band_count))).extent()
+        extent = build_canvas(
+            replace(form, view=replace(form.view, band_count=band_count))
+        ).extent()
         flow_extent, cross_extent = extent.height, extent.width
         if form.rankdir == "LR":
             flow_extent, cross_extent = cross_extent, flow_extent
         desired_ratio = 1 / BANDS_ASPECT_RATIO if form.rankdir == "LR" else BANDS_ASPECT_RATIO
-        deviations[band_count] = abs(math.log(cross_extent / flow_extent / desired_ratio)) + max(
-            0.0, extent.width - MAX_BANDS_WIDTH
-        )
+        ratio_deviations[band_count] = abs(
+            math.log(cross_extent / flow_extent / desired_ratio)
+        ) + max(0.0, extent.width - MAX_BANDS_WIDTH)
         next_band_count = max(
             1, round(band_count * math.sqrt(desired_ratio * flow_extent / cross_extent))
         )
-        if next_band_count in deviations:
+        if next_band_count in ratio_deviations:
             break
         band_count = next_band_count
     return replace(
-        form, view=replace(form.view, bands=min(deviations, key=lambda b: deviations[b]))
+        form,
+        view=replace(
+            form.view, band_count=min(ratio_deviations, key=lambda b: ratio_deviations[b])
+        ),
     )
 
 

@@ -67,12 +67,12 @@ def _run_positions(flow: Flow, lengths: list[float]) -> list[float]:
     positions = [0.0] * len(lengths)
     run_order = flow.order
     for run in run_order:
-        ends_of_senders = (
+        sender_end_positions = (
             positions[sender_run] + lengths[sender_run] + BOX_GAP for sender_run in senders[run]
         )
-        positions[run] = max(ends_of_senders, default=0.0)
+        positions[run] = max(sender_end_positions, default=0.0)
     for run in reversed(run_order):
         if not senders[run] and readers[run]:
-            first_reader = min(positions[reader_run] for reader_run in readers[run])
-            positions[run] = max(first_reader - lengths[run] - BOX_GAP, 0.0)
+            first_reader_position = min(positions[reader_run] for reader_run in readers[run])
+            positions[run] = max(first_reader_position - lengths[run] - BOX_GAP, 0.0)
     return positions

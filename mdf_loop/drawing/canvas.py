@@ -47,7 +47,7 @@ class EdgeTarget(Struct, frozen=True):
     """Target of edges: the end, the stroke of the edges, and the expressions that read the values."""
 
     end: End
-    kind: str = "data"
+    stroke: str = "data"
     expressions: tuple[Any, ...] = ()
 
 
@@ -55,32 +55,32 @@ class NodeConnections(Struct):
     """Ends of edges at a drawn node.
 
     Attributes:
-        first: Name of the first drawn node.
-        last: Name of the last drawn node.
-        header: Port for values without their own port, or an empty text.
+        first_name: Name of the first drawn node.
+        last_name: Name of the last drawn node.
+        header_port: Port for values without their own port, or an empty text.
         inputs: Targets of edges, by input port.
         outputs: Ends of edges, by output port.
         targets_by_name: Targets by the name of an outer value that a formula reads.
-        unanchored: Names of drawn nodes beside the frames, whose position is not determined by edges.
+        unanchored_names: Names of drawn nodes beside the frames, whose position is not determined by edges.
     """
 
-    first: str
-    last: str
-    header: str = ""
+    first_name: str
+    last_name: str
+    header_port: str = ""
     inputs: dict[str, list[EdgeTarget]] = field(default_factory=dict)
     outputs: dict[str, End] = field(default_factory=dict)
     targets_by_name: dict[str, list[EdgeTarget]] = field(default_factory=dict)
-    unanchored: tuple[str, ...] = ()
+    unanchored_names: tuple[str, ...] = ()
 
     @property
     def node_input(self) -> End:
         """End of edges to a port that the drawn node does not show."""
-        return End(self.first, self.header, "w" if self.header else "")
+        return End(self.first_name, self.header_port, "w" if self.header_port else "")
 
     @property
     def node_output(self) -> End:
         """End of edges from a port that the drawn node does not show."""
-        return End(self.last, self.header, "e" if self.header else "")
+        return End(self.last_name, self.header_port, "e" if self.header_port else "")
 
 
 STRAIGHT_LINE_WEIGHT = 20
@@ -118,13 +118,13 @@ class Canvas:
         self.strokes: set[str] = set()
         self._names: set[str] = set()
         self._edges: _Edges = {}
-        self._placed: dict[str, UnplacedNode] = {}
-        self._ranking: list[tuple[str, str]] = []
-        self._frames = 0
-        self._band = 0
+        self._unplaced_nodes: dict[str, UnplacedNode] = {}
+        self._ranked_edges: list[tuple[str, str]] = []
+        self._open_frame_count = 0
+        self._band_number = 0
         self._graphviz = graphviz
         self._root = graphviz.Digraph(name=_to_identifier(title), comment="drawn by mdf_loop")
-        self._here = self._root
+        self._current_graph = self._root
         self._root.attr(
             "graph",
             rankdir=direction.rankdir,
@@ -160,10 +160,10 @@ class Canvas:
 
     def name(self, *ids: str) -> str:
         """Return an unused name for DOT and for ids in SVG, composed of ids of the model."""
-        base_name = "__".join(_to_identifier(part) for part in ids if part) or "x"
-        name, number = base_name, 2
+        base_name = "__".join(_to_identifier(model_id) for model_id in ids if model_id) or "x"
+        name, suffix_number = base_name, 2
         while name in self._names:
-            name, number = f"{base_name}_{number}", number + 1
+            name, suffix_number = f"{base_name}_{suffix_number}", suffix_number + 1
         self._names.add(name)
         return name
 
@@ -176,7 +176,7 @@ class Canvas:
     def node(self, name: str, label: str, kind: str, path: str, **attributes: str) -> None:
         """Draw a node with an HTML-like label."""
         self._store_label(name, label, attributes)
-        self._here.node(
+        self._current_graph.node(
             name,
             label=f"<{label}>",
             **{"id": name, "class": kind, "tooltip": self.text(path), **attributes},
@@ -185,41 +185,45 @@ class Canvas:
     def point(self, name: str, label: str, **attributes: str) -> None:
         """Draw an auxiliary shape that represents no part of the model."""
         self._store_label(name, label, attributes)
-        self._here.node(name, label=f"<{label}>", **attributes)
+        self._current_graph.node(name, label=f"<{label}>", **attributes)
 
     def _store_label(self, name: str, label: str, attributes: dict[str, str]) -> None:
         """Store the label and the minimum size of a node, for the estimate of the extent."""
-        box_size = None
+        min_box_size = None
         if "shape" in attributes:
-            box_size = (
+            min_box_size = (
                 72 * float(attributes.get("width", "0.75")),
                 72 * float(attributes.get("height", "0.5")),
             )
-        self._placed[name] = UnplacedNode(label, box_size, self._band, self._frames)
+        self._unplaced_nodes[name] = UnplacedNode(
+            label, min_box_size, self._band_number, self._open_frame_count
+        )
 
     def extent(self) -> Extent:
         """Return the estimated size of the picture."""
         spacing = DENSE_SPACING if self.dense else ROOMY_SPACING
-        return estimate_extent(self._placed, self._ranking, spacing, self.direction.is_sideways)
+        return estimate_extent(
+            self._unplaced_nodes, self._ranked_edges, spacing, self.direction.is_sideways
+        )
 
     @contextmanager
     def cluster(
         self, name: str, label: str, kind: str, path: str, **attributes: str
     ) -> Iterator[None]:
         """Draw a frame around all elements that are drawn inside the `with` block."""
-        outer_state = self._here, self._edges
+        outer_state = self._current_graph, self._edges
         svg_attributes = {"id": f"cluster_{name}", "class": kind, "tooltip": self.text(path)}
         with outer_state[0].subgraph(name=f"cluster_{name}") as frame:
             label_text = f"<{label}>" if label else ""
             frame.attr(
                 label=label_text, labelloc="t", labeljust="l", **svg_attributes, **attributes
             )
-            self._here, self._edges = frame, {}
-            self._frames += 1
+            self._current_graph, self._edges = frame, {}
+            self._open_frame_count += 1
             yield
-            self._frames -= 1
+            self._open_frame_count -= 1
             self._write_edges()
-            self._here, self._edges = outer_state
+            self._current_graph, self._edges = outer_state
 
     @contextmanager
     def band(self, count: int, label: str, path: str) -> Iterator[None]:
@@ -227,7 +231,7 @@ class Canvas:
         if count < 2:
             yield
             return
-        self._band += 1
+        self._band_number += 1
         with self.cluster(
             self.name("band"),
             label,
@@ -257,18 +261,18 @@ class Canvas:
 
     def has_edge(self, name: str) -> bool:
         """Return True if an edge of the frame under construction begins or ends at a node."""
-        ends = (end.partition(":")[0] for tail, head, _ in self._edges for end in (tail, head))
-        return name in ends
+        end_names = (end.partition(":")[0] for tail, head, _ in self._edges for end in (tail, head))
+        return name in end_names
 
     def add_invisible_edge(self, tail: str, head: str, weight: int = 1) -> None:
         """Add an invisible edge that places `head` after `tail`, on one line if `weight` is large."""
-        key = (tail, head, "hold")
-        old_weight = int(self._edges.get(key, {}).get("weight", "0"))
-        self._edges[key] = {"style": "invis", "weight": str(max(weight, old_weight))}
+        edge_key = (tail, head, "hold")
+        old_weight = int(self._edges.get(edge_key, {}).get("weight", "0"))
+        self._edges[edge_key] = {"style": "invis", "weight": str(max(weight, old_weight))}
 
     def keep_side_by_side(self, frames: Sequence[str]) -> None:
         """Place the first nodes of frames in one rank, in the given order if Graphviz supports it."""
-        with self._here.subgraph() as rank_subgraph:
+        with self._current_graph.subgraph() as rank_subgraph:
             rank_subgraph.attr(rank="same")
             for frame in frames:
                 rank_subgraph.node(frame)
@@ -281,9 +285,9 @@ class Canvas:
         Invisible edges are first, because Graphviz straightens the first parallel edge.
         """
         for (tail, head, _), attributes in sorted(self._edges.items(), key=_is_visible):
-            self._here.edge(tail, head, **attributes)
+            self._current_graph.edge(tail, head, **attributes)
             if attributes.get("constraint") != "false":
-                self._ranking.append((tail.partition(":")[0], head.partition(":")[0]))
+                self._ranked_edges.append((tail.partition(":")[0], head.partition(":")[0]))
 
     def finish(self, legend: str) -> str:
         """Write the edges and the legend, and return the DOT text."""
@@ -296,8 +300,8 @@ class Canvas:
 
 def _is_visible(edge: tuple[tuple[str, str, str], dict[str, str]]) -> bool:
     """Return True if an edge is visible."""
-    (_, _, kind), _ = edge
-    return kind != "hold"
+    (_, _, stroke), _ = edge
+    return stroke != "hold"
 
 
 def _to_identifier(text: str) -> str:

@@ -46,7 +46,7 @@ def draw_choice(
         penwidth="1.6",
         margin="12",
     ):
-        rows = choice_rows(choice, view.detail, view.captures)
+        rows = choice_rows(choice, view.detail, view.shows_captures)
         left_rail, right_rail = draw_rails(
             canvas, choice, rows, rail_title(choice, [block_name(choice)])
         )
@@ -68,10 +68,10 @@ def draw_choice(
         for k, capture in enumerate(choice.captures)
     ]
     return Frame(
-        first=left_rail.name,
-        last=right_rail.name,
+        first_name=left_rail.name,
+        last_name=right_rail.name,
         edge_targets=tuple(edge_targets),
-        results=tuple(right_rail.outer(f"r{k}") for k in range(len(choice.joins))),
+        result_ends=tuple(right_rail.outer(f"r{k}") for k in range(len(choice.joins))),
         report_ends={},
     )
 
@@ -140,10 +140,10 @@ def _draw_pass_through(
     pills: dict[str, str] = {}
     for output in branch.outputs:
         if output.node is None and output.port and output.port not in pills:
-            name = canvas.name(choice.owner, choice.id, branch.title, output.port)
-            pills[output.port] = name
+            pill_name = canvas.name(choice.owner, choice.id, branch.title, output.port)
+            pills[output.port] = pill_name
             canvas.node(
-                name,
+                pill_name,
                 stack_lines(style_text(output.port, tag="I"), small_text("passed through")),
                 "passed",
                 output.path,
@@ -167,8 +167,8 @@ def _wire_outputs(
     right_rail: Rail,
 ) -> None:
     """Draw edges from the outputs of a branch to the results in the right rail."""
-    for name in pills.values():
-        _keep_between_rails(canvas, left_rail, name, right_rail)
+    for pill_name in pills.values():
+        _keep_between_rails(canvas, left_rail, pill_name, right_rail)
     terminals = _terminals_by_name(choice)
     for k, output in enumerate(branch.outputs):
         if output.node in connections:
@@ -177,8 +177,8 @@ def _wire_outputs(
         elif output.port in pills:
             source_end = End(pills[output.port])
             if output.port in terminals:
-                terminal_key, kind = terminals[output.port]
-                canvas.edge(left_rail.inner(terminal_key), source_end, kind, output.path)
+                terminal_key, stroke = terminals[output.port]
+                canvas.edge(left_rail.inner(terminal_key), source_end, stroke, output.path)
         else:
             continue
         canvas.edge(source_end, right_rail.inner(f"r{k}"), "data", f"{output.path} {k}")

@@ -14,17 +14,21 @@ def draw_edge(
     canvas: Canvas, edge: EdgeOutline, connections: dict[str, NodeConnections], view: View
 ) -> None:
     """Draw an edge between the ports of two drawn nodes."""
-    sender, receiver = connections[edge.sender], connections[edge.receiver]
+    sender_ends, receiver_ends = connections[edge.sender], connections[edge.receiver]
     weight_label = weight_text(edge.weight)
     if edge.feedback:
         label_text = f"{edge.sender_port} → {edge.receiver_port} {weight_label}".strip()
         label = label_text if view.detail.shows_bodies else ""
-        canvas.edge(End(sender.first), End(receiver.last), "feedback", edge.path, label)
+        canvas.edge(
+            End(sender_ends.first_name), End(receiver_ends.last_name), "feedback", edge.path, label
+        )
         return
-    source_end = sender.outputs.get(edge.sender_port, End(sender.last))
-    for target in receiver.inputs.get(edge.receiver_port, [EdgeTarget(End(receiver.first))]):
+    source_end = sender_ends.outputs.get(edge.sender_port, End(sender_ends.last_name))
+    for target in receiver_ends.inputs.get(
+        edge.receiver_port, [EdgeTarget(End(receiver_ends.first_name))]
+    ):
         label = weight_label if view.detail.shows_bodies else ""
-        canvas.edge(source_end, target.end, target.kind, edge.path, label)
+        canvas.edge(source_end, target.end, target.stroke, edge.path, label)
 
 
 def draw_ends(
@@ -33,21 +37,23 @@ def draw_ends(
     """Draw inputs and outputs of the model as pills, for the nodes in `connections`."""
     if not view.detail.shows_bodies:
         return
-    drawn_inputs = {node.id for node in graph.nodes if node.id in connections and node.is_input}
+    drawn_input_ids = {node.id for node in graph.nodes if node.id in connections and node.is_input}
     for model_input in graph.inputs:
-        if model_input.node not in connections or model_input.node in drawn_inputs:
+        if model_input.node not in connections or model_input.node in drawn_input_ids:
             continue
         node_ends = connections[model_input.node]
-        targets = node_ends.inputs.get(model_input.port or "", [EdgeTarget(End(node_ends.first))])
-        if all(target.kind in canvas.hidden for target in targets):
+        targets = node_ends.inputs.get(
+            model_input.port or "", [EdgeTarget(End(node_ends.first_name))]
+        )
+        if all(target.stroke in canvas.hidden for target in targets):
             continue
-        name = canvas.name("input", model_input.name)
+        pill_name = canvas.name("input", model_input.name)
         default_text = (
             "" if model_input.default is None else f" = {value_text(model_input.default, 24)}"
         )
         draw_pill(
             canvas,
-            name,
+            pill_name,
             f"{model_input.name}{default_text}",
             model_input.type,
             model_input.path,
@@ -55,14 +61,14 @@ def draw_ends(
             view,
         )
         for target in targets:
-            canvas.edge(End(name), target.end, target.kind, model_input.path)
+            canvas.edge(End(pill_name), target.end, target.stroke, model_input.path)
     for output in graph.outputs:
         if output.node in connections:
-            name = canvas.name("output", output.node, output.name)
+            pill_name = canvas.name("output", output.node, output.name)
             observed_value = describe_value(view.observation, output.node, output.port)
             draw_pill(
                 canvas,
-                name,
+                pill_name,
                 output.name,
                 output.type,
                 output.path,
@@ -72,8 +78,8 @@ def draw_ends(
             )
             node_ends = connections[output.node]
             canvas.edge(
-                node_ends.outputs.get(output.port, End(node_ends.last)),
-                End(name),
+                node_ends.outputs.get(output.port, End(node_ends.last_name)),
+                End(pill_name),
                 "data",
                 output.path,
             )

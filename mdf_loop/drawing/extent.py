@@ -24,9 +24,9 @@ _BOX_PADDING = (16.0, 8.0)
 class Spacing(Struct, frozen=True):
     """Space in points between ranks, between nodes of one rank, and for an edge that passes a rank."""
 
-    between_ranks: float
-    between_nodes: float
-    for_passing_edge: float
+    rank_gap: float
+    node_gap: float
+    edge_gap: float
 
 
 ROOMY_SPACING, DENSE_SPACING = Spacing(44.0, 22.0, 9.0), Spacing(16.0, 11.0, 11.0)
@@ -56,7 +56,7 @@ class UnplacedNode(Struct, frozen=True):
 
     label: str
     min_size: tuple[float, float] | None
-    band: int
+    band_number: int
     frame_depth: int
 
 
@@ -67,31 +67,33 @@ def estimate_extent(
     sideways: bool,
 ) -> Extent:
     """Return the estimated extent of nodes and edges, for flow from left to right or from top to bottom."""
-    links = [(a, b) for a, b in dict.fromkeys(edges) if a != b and a in nodes and b in nodes]
+    links = [
+        (tail, head)
+        for tail, head in dict.fromkeys(edges)
+        if tail != head and tail in nodes and head in nodes
+    ]
     ranks = _node_ranks(list(nodes), links)
-    lengths_of_ranks: dict[int, float] = defaultdict(float)
-    breadths_of_ranks: dict[tuple[int, int], float] = defaultdict(float)
+    rank_lengths: dict[int, float] = defaultdict(float)
+    rank_breadths: dict[tuple[int, int], float] = defaultdict(float)
     for name, node in nodes.items():
         width, height = label_size(node.label, node.min_size)
-        length_of_node, breadth_of_node = (width, height) if sideways else (height, width)
-        lengths_of_ranks[ranks[name]] = max(lengths_of_ranks[ranks[name]], length_of_node)
-        breadths_of_ranks[node.band, ranks[name]] += breadth_of_node + spacing.between_nodes
+        node_length, node_breadth = (width, height) if sideways else (height, width)
+        rank_lengths[ranks[name]] = max(rank_lengths[ranks[name]], node_length)
+        rank_breadths[node.band_number, ranks[name]] += node_breadth + spacing.node_gap
     for tail, head in links:
         for rank in range(ranks[tail] + 1, ranks[head]):
-            breadths_of_ranks[nodes[tail].band, rank] += spacing.for_passing_edge
-    breadths_of_bands: dict[int, float] = defaultdict(float)
-    for (band, _), breadth_of_node in breadths_of_ranks.items():
-        breadths_of_bands[band] = max(breadths_of_bands[band], breadth_of_node)
+            rank_breadths[nodes[tail].band_number, rank] += spacing.edge_gap
+    band_breadths: dict[int, float] = defaultdict(float)
+    for (band, _), node_breadth in rank_breadths.items():
+        band_breadths[band] = max(band_breadths[band], node_breadth)
     frame_padding = _FRAME_PADDING * max((node.frame_depth for node in nodes.values()), default=0)
     length = (
-        sum(lengths_of_ranks.values())
-        + spacing.between_ranks * max(len(lengths_of_ranks) - 1, 0)
+        sum(rank_lengths.values())
+        + spacing.rank_gap * max(len(rank_lengths) - 1, 0)
         + frame_padding
     )
     breadth = (
-        sum(breadths_of_bands.values())
-        + frame_padding
-        + _FRAME_PADDING * (len(breadths_of_bands) - 1)
+        sum(band_breadths.values()) + frame_padding + _FRAME_PADDING * (len(band_breadths) - 1)
     )
     width, height = (length, breadth) if sideways else (breadth, length)
     return Extent(width + _PAGE_MARGIN, height + _TITLE_HEIGHT)
@@ -105,19 +107,19 @@ def _node_ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int
     In a cycle, the node that is visited first is the start of the path.
     """
     receivers: dict[str, list[str]] = defaultdict(list)
-    open_senders = dict.fromkeys(names, 0)
+    open_sender_counts = dict.fromkeys(names, 0)
     for tail, head in links:
         receivers[tail].append(head)
-        open_senders[head] += 1
+        open_sender_counts[head] += 1
     ranks = dict.fromkeys(names, 0)
-    sources = [name for name in names if not open_senders[name]]
-    unvisited_nodes = list(sources)
-    for name in unvisited_nodes:
+    sources = [name for name in names if not open_sender_counts[name]]
+    unvisited_names = list(sources)
+    for name in unvisited_names:
         for head in receivers[name]:
             ranks[head] = max(ranks[head], ranks[name] + 1)
-            open_senders[head] -= 1
-            if not open_senders[head]:
-                unvisited_nodes.append(head)
+            open_sender_counts[head] -= 1
+            if not open_sender_counts[head]:
+                unvisited_names.append(head)
     for name in sources:
         ranks[name] = max(min((ranks[head] for head in receivers[name]), default=1) - 1, 0)
     return ranks
@@ -148,9 +150,10 @@ def _content_size(element: ElementTree.Element, font: float) -> tuple[float, flo
             case _:
                 line_sizes[-1].append(_content_size(child, font * 1.06))
         line_sizes[-1].append(_text_size(child.tail, font))
-    width = max(sum(w for w, _ in line_size) for line_size in line_sizes)
+    width = max(sum(part_width for part_width, _ in line_size) for line_size in line_sizes)
     return width, sum(
-        max((h for _, h in line_size), default=font * _LINE_HEIGHT) for line_size in line_sizes
+        max((part_height for _, part_height in line_size), default=font * _LINE_HEIGHT)
+        for line_size in line_sizes
     )
 
 
@@ -162,19 +165,19 @@ def _text_size(text: str | None, font: float) -> tuple[float, float]:
 
 def _table_size(table: ElementTree.Element, font: float) -> tuple[float, float]:
     """Return the estimated size of a table from the sizes of its cells."""
-    padding, spacing = (float(table.get(f"CELL{key}", 0)) for key in ("PADDING", "SPACING"))
+    padding, spacing = (
+        float(table.get(f"CELL{property_name}", 0)) for property_name in ("PADDING", "SPACING")
+    )
     column_widths: dict[int, float] = defaultdict(float)
     height = spacing
     for row in table:
         row_height = 0.0
         for k, cell in enumerate(row):
             cell_width, cell_height = _content_size(cell, font)
-            padding_of_cell = 2 * float(cell.get("CELLPADDING", padding))
+            cell_padding = 2 * float(cell.get("CELLPADDING", padding))
             column_widths[k] = max(
-                column_widths[k], cell_width + padding_of_cell, float(cell.get("WIDTH", 0))
+                column_widths[k], cell_width + cell_padding, float(cell.get("WIDTH", 0))
             )
-            row_height = max(
-                row_height, cell_height + padding_of_cell, float(cell.get("HEIGHT", 0))
-            )
+            row_height = max(row_height, cell_height + cell_padding, float(cell.get("HEIGHT", 0)))
         height += row_height + spacing
     return sum(column_widths.values()) + spacing * (len(column_widths) + 1), height

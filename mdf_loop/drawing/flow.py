@@ -47,19 +47,27 @@ def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
     """Reduce a graph to a flow of runs. Nodes with an id in `alone` are never joined with other nodes."""
     live_ids = _live_node_ids(graph)
     nodes = {node.id: node for node in graph.nodes if node.id in live_ids}
-    pairs = _edge_pairs(graph, nodes, feedback=False)
-    chains = _chains(nodes, pairs, alone)
-    run_of_node = {node: k for k, chain in enumerate(chains) for node in chain}
+    edge_pairs = _edge_pairs(graph, nodes, feedback=False)
+    chains = _chains(nodes, edge_pairs, alone)
+    run_of_node = {node_id: k for k, chain in enumerate(chains) for node_id in chain}
 
     def between(
         node_pairs: Iterable[tuple[str, str]], *, allow_self: bool
     ) -> tuple[tuple[int, int], ...]:
-        run_pairs = ((run_of_node[a], run_of_node[b]) for a, b in node_pairs)
-        return tuple(dict.fromkeys((a, b) for a, b in run_pairs if allow_self or a != b))
+        run_pairs = (
+            (run_of_node[sender], run_of_node[receiver]) for sender, receiver in node_pairs
+        )
+        return tuple(
+            dict.fromkeys(
+                (sender_run, reader_run)
+                for sender_run, reader_run in run_pairs
+                if allow_self or sender_run != reader_run
+            )
+        )
 
     return Flow(
-        runs=tuple(tuple(nodes[node] for node in chain) for chain in chains),
-        links=between(pairs, allow_self=False),
+        runs=tuple(tuple(nodes[node_id] for node_id in chain) for chain in chains),
+        links=between(edge_pairs, allow_self=False),
         back_links=between(_edge_pairs(graph, nodes, feedback=True), allow_self=True),
         folded_count=len(graph.nodes) - len(nodes),
     )
@@ -70,17 +78,17 @@ def _edge_pairs(
 ) -> list[tuple[str, str]]:
     """Return the distinct pairs (sender, receiver) of the feedback edges or of all other edges."""
     node_ids = frozenset(nodes)
-    pairs = (
+    edge_pairs = (
         (edge.sender, edge.receiver)
         for edge in graph.edges
         if edge.feedback == feedback and edge.sender in node_ids and edge.receiver in node_ids
     )
-    return list(dict.fromkeys(pairs))
+    return list(dict.fromkeys(edge_pairs))
 
 
 def _live_node_ids(graph: GraphOutline) -> frozenset[str]:
     """Return the ids of nodes whose values may vary, and of nodes that provide outputs of the graph."""
-    input_nodes = {i.node for i in graph.inputs} | {
+    input_nodes = {model_input.node for model_input in graph.inputs} | {
         node.id for node in graph.nodes if node.is_input
     }
     varying_nodes = {node.id for node in graph.nodes if _varies_without_inputs(node)}
@@ -96,7 +104,9 @@ def _live_node_ids(graph: GraphOutline) -> frozenset[str]:
             if receiver not in live_ids:
                 live_ids.add(receiver)
                 unvisited_ids.append(receiver)
-    return frozenset(live_ids | {o.node for o in graph.outputs if o.node is not None})
+    return frozenset(
+        live_ids | {output.node for output in graph.outputs if output.node is not None}
+    )
 
 
 def _varies_without_inputs(node: NodeOutline) -> bool:
@@ -107,11 +117,11 @@ def _varies_without_inputs(node: NodeOutline) -> bool:
 
 
 def _chains(
-    nodes: dict[str, NodeOutline], pairs: list[tuple[str, str]], alone: frozenset[str]
+    nodes: dict[str, NodeOutline], edge_pairs: list[tuple[str, str]], alone: frozenset[str]
 ) -> list[list[str]]:
     """Return chains of nodes in which each node feeds only the next one and is its only sender."""
     receivers, senders = defaultdict(list), defaultdict(list)
-    for sender, receiver in pairs:
+    for sender, receiver in edge_pairs:
         receivers[sender].append(receiver)
         senders[receiver].append(sender)
 
@@ -123,7 +133,7 @@ def _chains(
 
     chains: list[list[str]] = []
     chained_ids: set[str] = set()
-    for first_node in topological_order(nodes, pairs):
+    for first_node in topological_order(nodes, edge_pairs):
         if first_node in chained_ids:
             continue
         chain = [first_node]
@@ -145,21 +155,21 @@ def _chains(
 def topological_order(nodes: Iterable[_T], links: Iterable[tuple[_T, _T]]) -> list[_T]:
     """Return the nodes in topological order. A cycle starts with its first node in the given order."""
     node_list = list(nodes)
-    receivers, open_senders = defaultdict(list), dict.fromkeys(node_list, 0)
+    receivers, open_sender_counts = defaultdict(list), dict.fromkeys(node_list, 0)
     for tail, head in links:
         receivers[tail].append(head)
-        open_senders[head] += 1
-    order: dict[_T, None] = {}
-    for start in _start_nodes(node_list, open_senders, order):
-        stack = [start]
-        while stack:
-            node = stack.pop()
-            order[node] = None
+        open_sender_counts[head] += 1
+    ordered_nodes: dict[_T, None] = {}
+    for start_node in _start_nodes(node_list, open_sender_counts, ordered_nodes):
+        unvisited_nodes = [start_node]
+        while unvisited_nodes:
+            node = unvisited_nodes.pop()
+            ordered_nodes[node] = None
             for head in reversed(receivers[node]):
-                open_senders[head] -= 1
-                if not open_senders[head] and head not in order:
-                    stack.append(head)
-    return list(order)
+                open_sender_counts[head] -= 1
+                if not open_sender_counts[head] and head not in ordered_nodes:
+                    unvisited_nodes.append(head)
+    return list(ordered_nodes)
 
 
 def _start_nodes(

@@ -19,34 +19,37 @@ def check_ids(graph: GraphOutline, ids: Iterable[str]) -> None:
         UnknownNameError: A node does not exist. The hint has the most similar id.
     """
     node_ids = [node.id for node in all_nodes(graph)]
-    for name in ids:
-        if name not in node_ids:
+    for node_id in ids:
+        if node_id not in node_ids:
             raise UnknownNameError(
-                f"the model has no node '{name}'", graph.path, suggest(name, node_ids)
+                f"the model has no node '{node_id}'", graph.path, suggest(node_id, node_ids)
             )
 
 
 def focus_graph(graph: GraphOutline, ids: frozenset[str]) -> GraphOutline:
     """Return the part of a graph with the given nodes, their neighbours, and the loops around them."""
     focus_ids = {node.id for node in graph.nodes if node.id in ids or _contains_ids(node, ids)}
-    neighbour_ids = {e.receiver for e in graph.edges if e.sender in focus_ids}
+    neighbour_ids = {edge.receiver for edge in graph.edges if edge.sender in focus_ids}
     neighbour_ids |= {e.sender for e in graph.edges if e.receiver in focus_ids}
     visible_ids = focus_ids | neighbour_ids
     return replace(
         graph,
-        nodes=tuple(_focus_bodies(n, ids) for n in graph.nodes if n.id in visible_ids),
+        nodes=tuple(_focus_bodies(node, ids) for node in graph.nodes if node.id in visible_ids),
         edges=tuple(e for e in graph.edges if {e.sender, e.receiver} <= visible_ids),
-        inputs=tuple(i for i in graph.inputs if i.node in visible_ids),
-        outputs=tuple(
-            o if o.node in visible_ids else replace(o, node=None, port="") for o in graph.outputs
+        inputs=tuple(
+            model_input for model_input in graph.inputs if model_input.node in visible_ids
         ),
-        cycles=tuple(group for group in graph.cycles if set(group) <= visible_ids),
+        outputs=tuple(
+            output if output.node in visible_ids else replace(output, node=None, port="")
+            for output in graph.outputs
+        ),
+        cycles=tuple(cycle for cycle in graph.cycles if set(cycle) <= visible_ids),
     )
 
 
 def _contains_ids(node: NodeOutline, ids: frozenset[str]) -> bool:
     """Return True if a body of the node contains a node with one of these ids."""
-    return any(inner.id in ids for body in node.bodies for inner in all_nodes(body))
+    return any(inner_node.id in ids for body in node.bodies for inner_node in all_nodes(body))
 
 
 def _focus_bodies(node: NodeOutline, ids: frozenset[str]) -> NodeOutline:

@@ -13,7 +13,7 @@ class OwnFormula(Struct, frozen=True):
     """Formula of a node that is computed outside the node's loops and choices."""
 
     id: str
-    texts: tuple[str, ...]
+    formula_texts: tuple[str, ...]
     item: ItemOutline
     expressions: tuple[object, ...]
     names_read: frozenset[str]
@@ -38,10 +38,10 @@ def own_formulas(node: NodeOutline) -> list[OwnFormula]:
     for port in node.outputs:
         if port.id not in result_port_ids:
             item = ItemOutline(port.id, port.path, value=port.value, type=port.type)
-            text = f"{port.id} = {value_text(port.value, 400)}"
+            formula_text = f"{port.id} = {value_text(port.value, 400)}"
             names_read = frozenset(names_in(port.value))
             formulas.append(
-                OwnFormula(port.id, (text,), item, (port.value,), names_read, is_port=True)
+                OwnFormula(port.id, (formula_text,), item, (port.value,), names_read, is_port=True)
             )
     return formulas
 
@@ -49,8 +49,8 @@ def own_formulas(node: NodeOutline) -> list[OwnFormula]:
 def _item_expressions(item: ItemOutline) -> tuple[object, ...]:
     """Return all expressions of a parameter or function."""
     arguments = tuple(value for _, value in item.arguments)
-    condition_texts = tuple(text for pair in item.conditions for text in pair)
-    return (item.value, item.initial, item.derivative, *arguments, *condition_texts)
+    condition_expressions = tuple(expression for case in item.conditions for expression in case)
+    return (item.value, item.initial, item.derivative, *arguments, *condition_expressions)
 
 
 def _is_name(value: object, node: NodeOutline) -> bool:

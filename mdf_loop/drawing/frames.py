@@ -39,22 +39,22 @@ GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, NodeConnections]]
 class Frame(Struct, frozen=True):
     """Drawn loop or choice: targets of the values that it reads, and ends of its results."""
 
-    first: str
-    last: str
+    first_name: str
+    last_name: str
     edge_targets: tuple[EdgeTarget, ...]
-    results: tuple[End, ...]
+    result_ends: tuple[End, ...]
     report_ends: dict[str, End]
 
 
 def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphDrawer) -> Frame:
     """Draw a loop with its body."""
-    name, title_lines = canvas.name(loop.owner, loop.id), [loop_title(loop)]
+    frame_name, title_lines = canvas.name(loop.owner, loop.id), [loop_title(loop)]
     if observation_text := describe_loop(view.observation, loop):
         title_lines.append(observation_text)
         canvas.kinds.update({"native"} if MARKS["native"].sign in observation_text else ())
-    fill_color = FRAME_FILL_COLORS[view.nesting % len(FRAME_FILL_COLORS)]
+    fill_color = FRAME_FILL_COLORS[view.nesting_depth % len(FRAME_FILL_COLORS)]
     with canvas.cluster(
-        name,
+        frame_name,
         frame_title(canvas, loop, title_lines),
         "loop",
         loop.path,
@@ -74,21 +74,21 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
                 connections = draw_graph(canvas, loop.body, view.inner())
             wire_inputs(canvas, _terminals_by_name(loop), loop.body, connections, left_rail)
             _wire_outputs(canvas, loop, loop.body, connections, left_rail, right_rail)
-            receivers_of = keep_body_between_rails(
+            receivers_by_node = keep_body_between_rails(
                 canvas, left_rail.name, right_rail.name, loop.body, connections
             )
-            chain_ends = longest_chain_ends(loop.body, receivers_of, connections)
+            chain_ends = longest_chain_ends(loop.body, receivers_by_node, connections)
             straighten(canvas, left_rail.name, right_rail.name, chain_ends)
         else:
-            name = draw_placeholder(canvas, loop, loop.body)
-            canvas.add_invisible_edge(left_rail.name, name, STRAIGHT_LINE_WEIGHT)
-            canvas.add_invisible_edge(name, right_rail.name, STRAIGHT_LINE_WEIGHT)
+            placeholder_name = draw_placeholder(canvas, loop, loop.body)
+            canvas.add_invisible_edge(left_rail.name, placeholder_name, STRAIGHT_LINE_WEIGHT)
+            canvas.add_invisible_edge(placeholder_name, right_rail.name, STRAIGHT_LINE_WEIGHT)
         _draw_back_edges(canvas, loop, left_rail, right_rail)
     return Frame(
-        first=left_rail.name,
-        last=right_rail.name,
+        first_name=left_rail.name,
+        last_name=right_rail.name,
         edge_targets=tuple(_edge_targets(loop, left_rail)),
-        results=tuple(
+        result_ends=tuple(
             right_rail.outer(key)
             for key in (
                 *(f"v{k}" for k in range(len(loop.carried))),
@@ -155,15 +155,15 @@ def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
     If the rail has headline and lines, the title has only the notes.
     """
     notes = [
-        style_text(f"⚠ {shorten(n, 110)}", size=SMALL_FONT_SIZE, color=WARNING_COLOR)
-        for n in block.notes
+        style_text(f"⚠ {shorten(note, 110)}", size=SMALL_FONT_SIZE, color=WARNING_COLOR)
+        for note in block.notes
     ]
-    own_lines = (
+    headline_lines = (
         [bold_text(headline(block), BIG_FONT_SIZE), *map(small_text, text_lines)]
         if canvas.direction.is_sideways
         else []
     )
-    return stack_lines(*own_lines, *notes, align="LEFT")
+    return stack_lines(*headline_lines, *notes, align="LEFT")
 
 
 def rail_title(block: Block, text_lines: list[str]) -> tuple[list[str], list[str]]:
@@ -176,9 +176,9 @@ def draw_placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) ->
     """Draw a placeholder for a body that is not shown, and return its name in the picture."""
     node_count = sum(1 for _ in all_nodes(body)) if body else 0
     label = "no body" if body is None else f"{node_count} node{'s' if node_count != 1 else ''}"
-    name = canvas.name(block.owner, block.id, "body")
-    canvas.point(name, small_text(f"… {label} …"))
-    return name
+    placeholder_name = canvas.name(block.owner, block.id, "body")
+    canvas.point(placeholder_name, small_text(f"… {label} …"))
+    return placeholder_name
 
 
 def _edge_targets(loop: LoopOutline, left_rail: Rail) -> list[EdgeTarget]:
@@ -188,8 +188,8 @@ def _edge_targets(loop: LoopOutline, left_rail: Rail) -> list[EdgeTarget]:
         edge_targets.append(EdgeTarget(left_rail.outer("N"), "data", (loop.trip_count.expression,)))
     if loop.start is not None:
         edge_targets.append(EdgeTarget(left_rail.outer("c"), "data", (loop.start.expression,)))
-    for k, carried in enumerate(loop.carried):
-        edge_targets.append(EdgeTarget(left_rail.outer(f"v{k}"), "data", (carried.initial,)))
+    for k, carried_value in enumerate(loop.carried):
+        edge_targets.append(EdgeTarget(left_rail.outer(f"v{k}"), "data", (carried_value.initial,)))
     for k, row_slice in enumerate(loop.slices):
         edge_targets.append(EdgeTarget(left_rail.outer(f"s{k}"), "data", (row_slice.source,)))
     for k, delay in enumerate(loop.delays):
@@ -207,7 +207,9 @@ def _edge_targets(loop: LoopOutline, left_rail: Rail) -> list[EdgeTarget]:
 def _terminals_by_name(loop: LoopOutline) -> dict[str, tuple[str, str]]:
     """Return the terminal key and the stroke of each name that enters the body."""
     terminals = {capture.name: (f"o{k}", "capture") for k, capture in enumerate(loop.captures)}
-    terminals.update({carried.enter: (f"v{k}", "data") for k, carried in enumerate(loop.carried)})
+    terminals.update(
+        {carried_value.enter: (f"v{k}", "data") for k, carried_value in enumerate(loop.carried)}
+    )
     terminals.update({row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)})
     terminals.update({delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)})
     terminals.update({loop.iteration: ("i", "data"), loop.condition_in: ("c", "data")})
@@ -224,7 +226,7 @@ def wire_inputs(
 ) -> None:
     """Draw edges from the terminals of the left rail to their readers in the body."""
     for body_input in body.inputs:
-        terminal_key, kind = terminals.get(body_input.name, ("", ""))
+        terminal_key, terminal_stroke = terminals.get(body_input.name, ("", ""))
         if not terminal_key:
             continue
         node_ends = connections[body_input.node]
@@ -232,7 +234,7 @@ def wire_inputs(
         for target in targets.get(
             body_input.port or body_input.name, [EdgeTarget(node_ends.node_input)]
         ):
-            stroke = "capture" if "capture" in (kind, target.kind) else "data"
+            stroke = "capture" if "capture" in (terminal_stroke, target.stroke) else "data"
             canvas.edge(
                 left_rail.inner(terminal_key),
                 target.end,
@@ -262,9 +264,9 @@ def _wire_outputs(
             source_end = node_ends.outputs.get(output.port, node_ends.node_output)
             canvas.edge(source_end, right_rail.inner(terminal_key), "data", output.path)
         elif output.port in terminals:
-            source_key, kind = terminals[output.port]
+            source_key, stroke = terminals[output.port]
             canvas.edge(
-                left_rail.inner(source_key), right_rail.inner(terminal_key), kind, output.path
+                left_rail.inner(source_key), right_rail.inner(terminal_key), stroke, output.path
             )
 
 
@@ -274,21 +276,21 @@ def _draw_back_edges(canvas: Canvas, loop: LoopOutline, left_rail: Rail, right_r
     Only the first edge has the label `t+1`, because it is above the other edges.
     """
     direction = canvas.direction
-    for k, carried in direction.stacking_order(list(enumerate(loop.carried))):
+    for k, carried_value in direction.stacking_order(list(enumerate(loop.carried))):
         canvas.edge(
-            right_rail.inner(f"v{k}", direction.back_from),
-            left_rail.inner(f"v{k}", direction.back_to),
+            right_rail.inner(f"v{k}", direction.back_start_side),
+            left_rail.inner(f"v{k}", direction.back_end_side),
             "back",
-            f"{loop.path} {carried.enter}",
+            f"{loop.path} {carried_value.enter}",
             "t+1" if k == 0 else "",
         )
-    keys_by_name = {carried.leave: f"v{k}" for k, carried in enumerate(loop.carried)}
+    keys_by_name = {carried_value.leave: f"v{k}" for k, carried_value in enumerate(loop.carried)}
     keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded)}
     for k, delay in enumerate(loop.delays):
         if delay.of in keys_by_name:
             canvas.edge(
-                right_rail.inner(keys_by_name[delay.of], direction.back_from),
-                left_rail.inner(f"d{k}", direction.back_to),
+                right_rail.inner(keys_by_name[delay.of], direction.back_start_side),
+                left_rail.inner(f"d{k}", direction.back_end_side),
                 "back",
                 f"{loop.path} {delay.name}",
                 f"t+{value_text(delay.back)}",
@@ -297,55 +299,67 @@ def _draw_back_edges(canvas: Canvas, loop: LoopOutline, left_rail: Rail, right_r
 
 def keep_body_between_rails(
     canvas: Canvas,
-    first: str,
-    last: str,
+    first_name: str,
+    last_name: str,
     graph: GraphOutline,
     connections: dict[str, NodeConnections],
 ) -> dict[str, list[str]]:
     """Draw invisible edges that keep the body between the rails. Return the receivers of each node."""
     drawn_ids = [node.id for node in graph.nodes if node.id in connections]
-    receivers_of: dict[str, list[str]] = {node: [] for node in drawn_ids}
+    receivers_by_node: dict[str, list[str]] = {node: [] for node in drawn_ids}
     for edge in graph.edges:
-        if not edge.feedback and edge.sender in receivers_of and edge.receiver in receivers_of:
-            receivers_of[edge.sender].append(edge.receiver)
-    fed_ids = {receiver for receivers in receivers_of.values() for receiver in receivers}
+        if (
+            not edge.feedback
+            and edge.sender in receivers_by_node
+            and edge.receiver in receivers_by_node
+        ):
+            receivers_by_node[edge.sender].append(edge.receiver)
+    fed_ids = {receiver for receivers in receivers_by_node.values() for receiver in receivers}
     for node in drawn_ids:
         if node not in fed_ids:
-            canvas.add_invisible_edge(first, connections[node].first)
-        if not receivers_of[node]:
-            canvas.add_invisible_edge(connections[node].last, last)
-        for name in connections[node].unanchored:
-            canvas.add_invisible_edge(first, name)
-            canvas.add_invisible_edge(name, last)
-    return receivers_of
+            canvas.add_invisible_edge(first_name, connections[node].first_name)
+        if not receivers_by_node[node]:
+            canvas.add_invisible_edge(connections[node].last_name, last_name)
+        for unanchored_name in connections[node].unanchored_names:
+            canvas.add_invisible_edge(first_name, unanchored_name)
+            canvas.add_invisible_edge(unanchored_name, last_name)
+    return receivers_by_node
 
 
 def longest_chain_ends(
-    graph: GraphOutline, receivers_of: dict[str, list[str]], connections: dict[str, NodeConnections]
+    graph: GraphOutline,
+    receivers_by_node: dict[str, list[str]],
+    connections: dict[str, NodeConnections],
 ) -> list[tuple[str, str]]:
     """Return the first and the last drawn node of each node in the longest chain."""
     return [
-        (connections[node].first, connections[node].last)
-        for node in _longest_chain(graph, receivers_of)
+        (connections[node].first_name, connections[node].last_name)
+        for node in _longest_chain(graph, receivers_by_node)
     ]
 
 
-def straighten(canvas: Canvas, first: str, last: str, chain_ends: list[tuple[str, str]]) -> None:
+def straighten(
+    canvas: Canvas, first_name: str, last_name: str, chain_ends: list[tuple[str, str]]
+) -> None:
     """Draw invisible edges that keep a chain of nodes and the rails on one line."""
-    edge_starts = [first, *(end for _, end in chain_ends)]
-    edge_ends = [*(begin for begin, _ in chain_ends), last]
+    edge_starts = [first_name, *(end_name for _, end_name in chain_ends)]
+    edge_ends = [*(begin_name for begin_name, _ in chain_ends), last_name]
     for edge_start, edge_end in zip(edge_starts, edge_ends, strict=True):
         canvas.add_invisible_edge(edge_start, edge_end, STRAIGHT_LINE_WEIGHT)
 
 
-def _longest_chain(graph: GraphOutline, receivers_of: dict[str, list[str]]) -> list[str]:
+def _longest_chain(graph: GraphOutline, receivers_by_node: dict[str, list[str]]) -> list[str]:
     """Return the longest path along edges. Among equal paths, return the first in document order."""
-    longest_chain_from: dict[str, list[str]] = {}
-    for node in (n.id for n in reversed(order_nodes(graph)) if n.id in receivers_of):
-        chains = [
-            longest_chain_from[receiver]
-            for receiver in receivers_of[node]
-            if receiver in longest_chain_from
+    longest_chain_by_start: dict[str, list[str]] = {}
+    for node in (
+        outline_node.id
+        for outline_node in reversed(order_nodes(graph))
+        if outline_node.id in receivers_by_node
+    ):
+        receiver_chains = [
+            longest_chain_by_start[receiver]
+            for receiver in receivers_by_node[node]
+            if receiver in longest_chain_by_start
         ]
-        longest_chain_from[node] = [node, *max(chains, key=len, default=[])]
-    return max((longest_chain_from[node] for node in receivers_of), key=len, default=[])
+        longest_chain_by_start[node] = [node, *max(receiver_chains, key=len, default=[])]
+    return max((longest_chain_by_start[node] for node in receivers_by_node), key=len, default=[])

@@ -20,17 +20,17 @@ from mdf_loop.outline import GraphOutline, NodeOutline
 def draw_graph(canvas: Canvas, graph: GraphOutline, view: View) -> dict[str, NodeConnections]:
     """Draw the nodes and edges of a graph, and return the connections of each node by id."""
     graph = merge_captured_constants(graph, view)
-    if view.detail.operators:
+    if view.detail.shows_only_operators:
         return draw_operators(canvas, graph, view, draw_graph)
     graph = inline_constants(graph, view)
     connections: dict[str, NodeConnections] = {}
     fed_ids = {edge.receiver for edge in graph.edges}
     for node in canvas.direction.stacking_order(graph.nodes):
-        small_node = None if node.id in fed_ids else draw_small(canvas, node, view)
-        if small_node is not None:
-            connections[node.id] = small_node
+        small_node_connections = None if node.id in fed_ids else draw_small(canvas, node, view)
+        if small_node_connections is not None:
+            connections[node.id] = small_node_connections
         elif node.id not in connections:
-            cycle_of_node = next((group for group in graph.cycles if node.id in group), None)
+            cycle_of_node = next((cycle for cycle in graph.cycles if node.id in cycle), None)
             connections |= (
                 _draw_cycle(canvas, graph, cycle_of_node, view)
                 if cycle_of_node

@@ -30,14 +30,14 @@ def escape_text(text: str) -> str:
     Raises:
         UnsupportedError: The text is longer than Graphviz can read.
     """
-    escaped = html.escape(escape_to_one_line(text), quote=True) or " "
-    if len(escaped.encode()) > MAX_TEXT_BYTES:
+    escaped_text = html.escape(escape_to_one_line(text), quote=True) or " "
+    if len(escaped_text.encode()) > MAX_TEXT_BYTES:
         raise UnsupportedError(
             f"a text of {len(text)} characters is too long for a picture: "
             f"'{shorten_middle(text, 100)}'",
             hint=f"a name or formula may have about {MAX_TEXT_BYTES} characters; shorten it",
         )
-    return escaped
+    return escaped_text
 
 
 def style_text(
@@ -83,7 +83,7 @@ def cell(content: str, **attributes: str | int) -> str:
 def badge(kind: str, size: int, width: int, height: int, **attributes: str | int) -> str:
     """Build a cell with the sign of a kind on its colour. A sign on white has a border."""
     mark = MARKS[kind]
-    border: dict[str, str | int] = (
+    border_attributes: dict[str, str | int] = (
         {"BORDER": 1, "COLOR": REMARK_COLOR} if mark.background == PAPER_COLOR else {}
     )
     return cell(
@@ -91,7 +91,7 @@ def badge(kind: str, size: int, width: int, height: int, **attributes: str | int
         BGCOLOR=mark.background,
         WIDTH=width,
         HEIGHT=height,
-        **border,
+        **border_attributes,
         **attributes,
     )
 

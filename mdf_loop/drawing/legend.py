@@ -12,15 +12,15 @@ ENTRIES_PER_ROW = 5
 def draw_legend(canvas: Canvas) -> str:
     """Build the legend of all drawn kinds, or return an empty text if nothing needs an explanation."""
     legend_entries = [
-        badge(kind, 9, 18, 16) + cell(small_text(mark.legend_text), ALIGN="LEFT")
-        for kind, mark in MARKS.items()
-        if kind in canvas.kinds
+        badge(mark_kind, 9, 18, 16) + cell(small_text(mark.legend_text), ALIGN="LEFT")
+        for mark_kind, mark in MARKS.items()
+        if mark_kind in canvas.kinds
     ]
     legend_entries += [
         cell(style_text(stroke.sample, color=stroke.attributes["color"], tag="B"))
         + cell(small_text(stroke.legend_text), ALIGN="LEFT")
-        for kind, stroke in STROKES.items()
-        if kind in canvas.strokes and stroke.legend_text
+        for stroke_kind, stroke in STROKES.items()
+        if stroke_kind in canvas.strokes and stroke.legend_text
     ]
     if not legend_entries:
         return ""

@@ -44,7 +44,7 @@ MAX_PORT_LENGTH = 24
 
 def draw_node(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
     """Draw a node without loops, as a box at low levels of detail, else as a table with ports and formulas."""
-    if not view.detail.shows_bodies or node.id in view.collapse:
+    if not view.detail.shows_bodies or node.id in view.collapsed_ids:
         return draw_box(canvas, node, ())
     return draw_table(canvas, node, view)
 
@@ -69,18 +69,24 @@ def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
 
 def draw_box(canvas: Canvas, node: NodeOutline, extra_lines: Iterable[str]) -> NodeConnections:
     """Draw a node as one box with its title and some lines. All edges end at the box."""
-    name = canvas.name(node.id)
+    box_name = canvas.name(node.id)
     content = stack_lines(*title_lines(node, canvas), *extra_lines)
-    kind = next((block.word for block in node.blocks), "node")
+    box_kind = next((block.word for block in node.blocks), "node")
     canvas.node(
-        name, content, kind, node.path, shape="box", style="rounded,filled", fillcolor=PAPER_COLOR
+        box_name,
+        content,
+        box_kind,
+        node.path,
+        shape="box",
+        style="rounded,filled",
+        fillcolor=PAPER_COLOR,
     )
-    box_targets = [EdgeTarget(End(name), expressions=tuple(_expressions(node)))]
+    box_targets = [EdgeTarget(End(box_name), expressions=tuple(_expressions(node)))]
     return NodeConnections(
-        first=name,
-        last=name,
+        first_name=box_name,
+        last_name=box_name,
         inputs={port.id: box_targets for port in node.inputs},
-        outputs={port.id: End(name) for port in node.outputs},
+        outputs={port.id: End(box_name) for port in node.outputs},
         targets_by_name=read_targets(node, box_targets),
     )
 
@@ -88,24 +94,30 @@ def draw_box(canvas: Canvas, node: NodeOutline, extra_lines: Iterable[str]) -> N
 def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
     """Draw a node as a table with its ports and formulas."""
     name = canvas.name(node.id)
-    inputs = {port.id: f"in{k}" for k, port in enumerate(node.inputs)}
-    outputs = {port.id: f"out{k}" for k, port in enumerate(node.outputs)}
+    input_dot_ports = {port.id: f"in{k}" for k, port in enumerate(node.inputs)}
+    output_dot_ports = {port.id: f"out{k}" for k, port in enumerate(node.outputs)}
     cells = _NodeCells(
-        header=cell(
+        header_cell=cell(
             stack_lines(*title_lines(node, canvas)),
             PORT="head",
             BGCOLOR=HEADER_COLOR,
             CELLPADDING=4,
         ),
-        inputs=[
-            cell(_input_text(p, view.detail), PORT=inputs[p.id], ALIGN="LEFT") for p in node.inputs
+        input_cells=[
+            cell(_input_text(port, view.detail), PORT=input_dot_ports[port.id], ALIGN="LEFT")
+            for port in node.inputs
         ],
-        formulas=_formula_cells(canvas, node, view.detail),
-        outputs=[
-            cell(_output_text(node, p, view), PORT=outputs[p.id], ALIGN="RIGHT", BALIGN="RIGHT")
-            for p in node.outputs
+        formula_cells=_formula_cells(canvas, node, view.detail),
+        output_cells=[
+            cell(
+                _output_text(node, port, view),
+                PORT=output_dot_ports[port.id],
+                ALIGN="RIGHT",
+                BALIGN="RIGHT",
+            )
+            for port in node.outputs
         ],
-        constants=_format_constants(node.items, view.detail),
+        constants_text=_format_constants(node.items, view.detail),
     )
     arrange_rows = _sideways_rows if canvas.direction.is_sideways else _downward_rows
     content = table(
@@ -116,13 +128,19 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
         CELLPADDING=0,
     )
     canvas.node(name, content, "node", node.path)
-    input_side, output_side = canvas.direction.enter, canvas.direction.leave
+    input_side, output_side = canvas.direction.enter_side, canvas.direction.leave_side
     connections = NodeConnections(
-        first=name,
-        last=name,
-        header="head" if canvas.direction.is_sideways else "",
-        inputs={i: [EdgeTarget(End(name, port, input_side))] for i, port in inputs.items()},
-        outputs={i: End(name, port, output_side) for i, port in outputs.items()},
+        first_name=name,
+        last_name=name,
+        header_port="head" if canvas.direction.is_sideways else "",
+        inputs={
+            port_id: [EdgeTarget(End(name, dot_port, input_side))]
+            for port_id, dot_port in input_dot_ports.items()
+        },
+        outputs={
+            port_id: End(name, dot_port, output_side)
+            for port_id, dot_port in output_dot_ports.items()
+        },
     )
     connections.targets_by_name = read_targets(node, [EdgeTarget(connections.node_input)])
     return connections
@@ -131,11 +149,11 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
 class _NodeCells(Struct, frozen=True):
     """Cells of a node's table: title, ports, formulas and constants."""
 
-    header: str
-    inputs: list[str]
-    formulas: list[str]
-    outputs: list[str]
-    constants: str
+    header_cell: str
+    input_cells: list[str]
+    formula_cells: list[str]
+    output_cells: list[str]
+    constants_text: str
 
 
 _COLUMN_LINE: dict[str, str | int] = {"BORDER": 1, "SIDES": "L", "COLOR": HEADER_COLOR}
@@ -144,31 +162,35 @@ _COLUMN_LINE: dict[str, str | int] = {"BORDER": 1, "SIDES": "L", "COLOR": HEADER
 
 def _sideways_rows(cells: _NodeCells) -> Iterator[str]:
     """Yield table rows with ports left and right of the formulas, where edges end."""
-    yield cells.header
+    yield cells.header_cell
     nonempty_columns = [
-        column for column in (cells.inputs, cells.formulas, cells.outputs) if column
+        column for column in (cells.input_cells, cells.formula_cells, cells.output_cells) if column
     ]
     columns = [
-        cell(table((row([c]) for c in column), CELLPADDING=4), **line)
-        for column, line in zip(nonempty_columns, ({}, *[_COLUMN_LINE] * 2), strict=False)
+        cell(
+            table((row([column_cell]) for column_cell in column), CELLPADDING=4), **line_attributes
+        )
+        for column, line_attributes in zip(
+            nonempty_columns, ({}, *[_COLUMN_LINE] * 2), strict=False
+        )
     ]
     if columns:
         yield cell(table([row(columns)], CELLPADDING=0))
-    if cells.constants:
-        yield cell(cells.constants, ALIGN="LEFT", CELLPADDING=5)
+    if cells.constants_text:
+        yield cell(cells.constants_text, ALIGN="LEFT", CELLPADDING=5)
 
 
 def _downward_rows(cells: _NodeCells) -> Iterator[str]:
     """Yield table rows with ports above and below the other cells."""
-    if cells.inputs:
-        yield cell(table([row(cells.inputs)], CELLPADDING=4))
-    yield cells.header
-    if cells.formulas:
-        yield cell(table((row([c]) for c in cells.formulas), CELLPADDING=4))
-    if cells.constants:
-        yield cell(cells.constants, ALIGN="LEFT", CELLPADDING=5)
-    if cells.outputs:
-        yield cell(table([row(cells.outputs)], CELLPADDING=4))
+    if cells.input_cells:
+        yield cell(table([row(cells.input_cells)], CELLPADDING=4))
+    yield cells.header_cell
+    if cells.formula_cells:
+        yield cell(table((row([cell_text]) for cell_text in cells.formula_cells), CELLPADDING=4))
+    if cells.constants_text:
+        yield cell(cells.constants_text, ALIGN="LEFT", CELLPADDING=5)
+    if cells.output_cells:
+        yield cell(table([row(cells.output_cells)], CELLPADDING=4))
 
 
 # --- texts ------------------------------------------------------------------------------------
@@ -218,16 +240,20 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
         if item.constant:
             continue
         type_text = "" if item.id in names_typed_at_port else item.type
-        sign = ""
+        state_sign = ""
         if item.stateful:
             canvas.kinds.add("state")
-            sign = f"{MARKS['state'].sign} "
-        formulas = list(formula_lines(item))
+            state_sign = f"{MARKS['state'].sign} "
+        formula_texts = list(formula_lines(item))
         if item.function and item.id == IMPORTED_FUNCTION_ID:
-            formulas = [_call_text(item)]
+            formula_texts = [_call_text(item)]
         cells += [
-            formula_cell(sign + formula, type_text if formula == formulas[-1] else "", detail)
-            for formula in formulas
+            formula_cell(
+                state_sign + formula_text,
+                type_text if formula_text == formula_texts[-1] else "",
+                detail,
+            )
+            for formula_text in formula_texts
         ]
     if len(cells) > detail.max_formulas:
         omitted_count = len(cells) - detail.max_formulas + 1
@@ -258,8 +284,10 @@ def formula_cell(formula: str, type_text: str, detail: Detail, port: str = "") -
 
 def _format_constants(items: Iterable[ItemOutline], detail: Detail) -> str:
     """Format the constants of a node in a small grey font: `a = 0.5, tau = 10`."""
-    texts = [f"{item.id} = {value_text(item.value, 28)}" for item in items if item.constant]
-    constant_lines = _join_texts(texts, detail.line_width)
+    constant_texts = [
+        f"{item.id} = {value_text(item.value, 28)}" for item in items if item.constant
+    ]
+    constant_lines = _join_texts(constant_texts, detail.line_width)
     if not detail.shows_types and len(constant_lines) > 2:
         constant_lines = [*constant_lines[:2], "…"]
     return stack_lines(
@@ -286,7 +314,12 @@ def _join_texts(texts: list[str], width: int) -> list[str]:
 def _expressions(node: NodeOutline) -> Iterator[object]:
     """Yield all expressions of a node."""
     for item in node.items:
-        yield from (item.value, item.initial, item.derivative, *(v for _, v in item.arguments))
+        yield from (
+            item.value,
+            item.initial,
+            item.derivative,
+            *(argument for _, argument in item.arguments),
+        )
         for condition, value in item.conditions:
             yield from (condition, value)
     yield from (port.value for port in node.outputs)
@@ -294,6 +327,6 @@ def _expressions(node: NodeOutline) -> Iterator[object]:
 
 def read_targets(node: NodeOutline, targets: list[EdgeTarget]) -> dict[str, list[EdgeTarget]]:
     """Return the edge targets of all names that the node's formulas and captures read."""
-    names_read = {name for text in _expressions(node) for name in names_in(text)}
+    names_read = {name for expression in _expressions(node) for name in names_in(expression)}
     names_read |= {capture.name for block in node.blocks for capture in block.captures}
     return dict.fromkeys(sorted(names_read), targets)

@@ -46,12 +46,12 @@ def describe_run(observation: Observation | None) -> list[str]:
     if observation is None:
         return []
     evaluation = observation.loop("")
-    duration = (
+    duration_text = (
         ""
         if evaluation is None or evaluation.seconds is None
         else _format_milliseconds(evaluation.seconds)
     )
-    descriptions = ["after a run", observation.member_text, observation.stopped_by, duration]
+    descriptions = ["after a run", observation.member_text, observation.stopped_by, duration_text]
     return [" · ".join(filter(None, descriptions))]
 
 
@@ -60,13 +60,15 @@ def describe_value(observation: Observation | None, node: str, port: str) -> str
     value_observation = None if observation is None else _find_value(observation, node, port)
     if value_observation is None:
         return ""
-    unit = f" {value_observation.unit}" if value_observation.unit else ""
+    unit_text = f" {value_observation.unit}" if value_observation.unit else ""
     trace = draw_trace(
         value_observation.last if value_observation.rows is None else value_observation.rows
     )
     if value_observation.rows is None and trace:
-        return trace + unit  # the trace shows the whole array, and the port shows its type
-    return f"= {value_text(value_observation.last, 24)}{unit}" + (f"  {trace}" if trace else "")
+        return trace + unit_text  # the trace shows the whole array, and the port shows its type
+    return f"= {value_text(value_observation.last, 24)}{unit_text}" + (
+        f"  {trace}" if trace else ""
+    )
 
 
 def describe_terminal(observation: Observation | None, loop: LoopOutline, port: str) -> str:
@@ -80,15 +82,19 @@ def describe_terminal(observation: Observation | None, loop: LoopOutline, port: 
 
 def _find_value(observation: Observation, node: str, port: str) -> ValueObservation | None:
     """Return the observation of a port. The name of a model result may consist of only the port."""
-    value = observation.value(node, port) or observation.values.get(port)
-    if value is None:
-        values_of_port = [
-            v for key, v in observation.values.items() if key.rpartition(".")[2] == port
+    value_observation = observation.value(node, port) or observation.values.get(port)
+    if value_observation is None:
+        port_observations = [
+            port_observation
+            for output_name, port_observation in observation.values.items()
+            if output_name.rpartition(".")[2] == port
         ]
-        value = (
-            values_of_port[0] if len(values_of_port) == 1 and node.endswith(" over time") else None
+        value_observation = (
+            port_observations[0]
+            if len(port_observations) == 1 and node.endswith(" over time")
+            else None
         )
-    return value
+    return value_observation
 
 
 def _format_milliseconds(seconds: float) -> str:
@@ -115,8 +121,10 @@ def draw_trace(rows: Array) -> str:
     finite_means = group_means[np.isfinite(group_means)]
     if not finite_means.size:
         return ""
-    lowest, highest = float(finite_means.min()), float(finite_means.max())
-    if lowest == highest:
+    lowest_mean, highest_mean = float(finite_means.min()), float(finite_means.max())
+    if lowest_mean == highest_mean:
         return TRACE_LETTERS[0] * len(group_means)
-    heights = (group_means - lowest) / (highest - lowest) * (len(TRACE_LETTERS) - 1)
-    return "".join(TRACE_LETTERS[round(float(h))] if np.isfinite(h) else "×" for h in heights)
+    heights = (group_means - lowest_mean) / (highest_mean - lowest_mean) * (len(TRACE_LETTERS) - 1)
+    return "".join(
+        TRACE_LETTERS[round(float(height))] if np.isfinite(height) else "×" for height in heights
+    )

@@ -44,7 +44,7 @@ def draw_operators(
 ) -> dict[str, NodeConnections]:
     """Draw a graph as boxes of joined operators. A whole model has bands, inputs and outputs."""
     flow = flow_of(graph)
-    bands = cut_into_bands(flow, view.bands if view.nesting == 0 else 1)
+    bands = cut_into_bands(flow, view.band_count if view.nesting_depth == 0 else 1)
     banded_graph = _build_banded_graph(graph, view, flow, bands)
     connections: dict[str, NodeConnections] = {}
     for band in range(bands.count):
@@ -56,7 +56,7 @@ def draw_operators(
         with canvas.band(bands.count, _band_label(band, runs), graph.path):
             band_connections = _draw_runs(canvas, runs, view, draw_graph)
             _draw_edges(canvas, banded_graph, band, band_connections)
-            if view.nesting == 0:
+            if view.nesting_depth == 0:
                 draw_ends(canvas, graph, band_connections, view)
         connections |= band_connections
     return connections
@@ -69,7 +69,7 @@ class _BandedGraph(Struct, frozen=True):
     view: View
     bands: Bands
     run_of_node: dict[str, int]
-    edges: dict[int, list[EdgeOutline]]
+    edges_by_band: dict[int, list[EdgeOutline]]
 
     def band(self, node: str) -> int:
         """Return the band of a node."""
@@ -79,22 +79,22 @@ class _BandedGraph(Struct, frozen=True):
 def _build_banded_graph(graph: GraphOutline, view: View, flow: Flow, bands: Bands) -> _BandedGraph:
     """Assign the nodes of a graph to runs, and its edges to bands."""
     run_of_node = {node.id: k for k, run in enumerate(flow.runs) for node in run}
-    edges: dict[int, list[EdgeOutline]] = defaultdict(list)
+    edges_by_band: dict[int, list[EdgeOutline]] = defaultdict(list)
     for edge in graph.edges:
         if edge.sender in run_of_node and edge.receiver in run_of_node:
-            both_bands = (
+            end_bands = (
                 bands.band_of_run[run_of_node[edge.sender]],
                 bands.band_of_run[run_of_node[edge.receiver]],
             )
-            for band in dict.fromkeys(both_bands):
-                edges[band].append(edge)
-    return _BandedGraph(graph, view, bands, run_of_node, edges)
+            for band in dict.fromkeys(end_bands):
+                edges_by_band[band].append(edge)
+    return _BandedGraph(graph, view, bands, run_of_node, edges_by_band)
 
 
 def _band_label(band: int, runs: Sequence[tuple[NodeOutline, ...]]) -> str:
     """Return the label of a band: its number and the name of its first node."""
-    first_name = next((run[0].id for run in runs if not run[0].is_input), "")
-    return small_text(f"{band + 1}  {shorten_name(first_name, 30)}")
+    first_node_id = next((run[0].id for run in runs if not run[0].is_input), "")
+    return small_text(f"{band + 1}  {shorten_name(first_node_id, 30)}")
 
 
 def _draw_runs(
@@ -107,9 +107,9 @@ def _draw_runs(
     connections: dict[str, NodeConnections] = {}
     for run in canvas.direction.stacking_order(runs):
         (first_node, *following_nodes) = run
-        pill = draw_small(canvas, first_node, view) if first_node.is_input else None
-        if pill is not None:
-            connections[first_node.id] = pill
+        pill_connections = draw_small(canvas, first_node, view) if first_node.is_input else None
+        if pill_connections is not None:
+            connections[first_node.id] = pill_connections
         elif first_node.blocks and not following_nodes:
             connections[first_node.id] = draw_owner(canvas, first_node, view, draw_graph)
         else:
@@ -121,10 +121,10 @@ def _draw_run(
     canvas: Canvas, run: tuple[NodeOutline, ...], view: View
 ) -> dict[str, NodeConnections]:
     """Draw a box with a line for each node of a run. A tooltip has the names of the nodes."""
-    name = canvas.name(run[0].id)
+    box_name = canvas.name(run[0].id)
     operator_lines = [style_text(operator_name(node), size=SMALL_FONT_SIZE) for node in run]
     canvas.node(
-        name,
+        box_name,
         stack_lines(*operator_lines),
         "node",
         " · ".join(node.id for node in run),
@@ -136,14 +136,14 @@ def _draw_run(
         width="0.3",
         height="0.2",
     )
-    targets = [EdgeTarget(End(name))]
-    is_body = view.nesting > 0
+    targets = [EdgeTarget(End(box_name))]
+    is_body = view.nesting_depth > 0
     return {
         node.id: NodeConnections(
-            first=name,
-            last=name,
+            first_name=box_name,
+            last_name=box_name,
             inputs={port.id: targets for port in node.inputs},
-            outputs={port.id: End(name) for port in node.outputs},
+            outputs={port.id: End(box_name) for port in node.outputs},
             targets_by_name=read_targets(node, targets) if is_body else {},
         )
         for node in run
@@ -154,8 +154,8 @@ def _draw_edges(
     canvas: Canvas, banded_graph: _BandedGraph, band: int, connections: dict[str, NodeConnections]
 ) -> None:
     """Draw the edges of a band, with numbered stubs for edges to or from other bands."""
-    stubs: dict[tuple[int, str], str] = {}
-    for edge in banded_graph.edges[band]:
+    stub_names: dict[tuple[int, str], str] = {}
+    for edge in banded_graph.edges_by_band[band]:
         sender_band, receiver_band = (
             banded_graph.band(edge.sender),
             banded_graph.band(edge.receiver),
@@ -167,33 +167,33 @@ def _draw_edges(
             ):
                 draw_edge(canvas, edge, connections, banded_graph.view)
             continue
-        run = banded_graph.run_of_node[edge.sender]
-        number = banded_graph.bands.stub_of_run[run]
-        side = "leaves" if sender_band == band else "arrives"
-        if (run, side) not in stubs:
-            stubs[run, side] = _draw_stub(canvas, number, side)
-            if side == "leaves":
+        sender_run = banded_graph.run_of_node[edge.sender]
+        stub_number = banded_graph.bands.stub_of_run[sender_run]
+        stub_side = "leaves" if sender_band == band else "arrives"
+        if (sender_run, stub_side) not in stub_names:
+            stub_names[sender_run, stub_side] = _draw_stub(canvas, stub_number, stub_side)
+            if stub_side == "leaves":
                 sender_ends = connections[edge.sender]
-                source_end = sender_ends.outputs.get(edge.sender_port, End(sender_ends.last))
-                canvas.edge(source_end, End(stubs[run, side]), "cut")
-        if side == "arrives":
+                source_end = sender_ends.outputs.get(edge.sender_port, End(sender_ends.last_name))
+                canvas.edge(source_end, End(stub_names[sender_run, stub_side]), "cut")
+        if stub_side == "arrives":
             receiver_ends = connections[edge.receiver]
             for target in receiver_ends.inputs.get(
-                edge.receiver_port, [EdgeTarget(End(receiver_ends.first))]
+                edge.receiver_port, [EdgeTarget(End(receiver_ends.first_name))]
             ):
-                canvas.edge(End(stubs[run, side]), target.end, "cut", edge.path)
+                canvas.edge(End(stub_names[sender_run, stub_side]), target.end, "cut", edge.path)
 
 
 def _draw_stub(canvas: Canvas, number: int, side: str) -> str:
     """Draw the numbered stub of a cut edge, and return the name of the stub."""
-    name = canvas.name(f"cut {number} {side}")
+    stub_name = canvas.name(f"cut {number} {side}")
     label = f"{number} ▸" if side == "leaves" else f"▸ {number}"
     canvas.point(
-        name,
+        stub_name,
         style_text(label, size=SMALL_FONT_SIZE, color=STROKES["cut"].attributes["color"], tag="B"),
         shape="plaintext",
         margin="0.02,0.0",
         width="0.1",
         height="0.15",
     )
-    return name
+    return stub_name

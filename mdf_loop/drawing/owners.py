@@ -34,9 +34,9 @@ def draw_owner(
     formulas = own_formulas(node)
     if len(node.blocks) == 1 and not formulas and not node.condition:
         return _draw_frames_and_formulas(canvas, node, formulas, view, draw_graph)
-    name = canvas.name(node.id)
+    cluster_name = canvas.name(node.id)
     with canvas.cluster(
-        name,
+        cluster_name,
         stack_lines(*title_lines(node, canvas), align="LEFT"),
         "node",
         node.path,
@@ -49,8 +49,8 @@ def draw_owner(
 
 def _closed_block_lines(block: Block) -> str:
     """Describe a closed block in two lines: `for i in range(M=10)` and `(b) → (b_final, values)`."""
-    source_text = ", ".join(value_text(name, 24) for name in block.source_expressions)
-    result_text = ", ".join(port for ports in block.result_ports for port in ports)
+    source_text = ", ".join(value_text(expression, 24) for expression in block.source_expressions)
+    result_text = ", ".join(port for result_ports in block.result_ports for port in result_ports)
     return stack_lines(
         style_text(closed_headline(block), size=NORMAL_FONT_SIZE),
         style_text(shorten(f"({source_text}) → ({result_text})", 80)),
@@ -72,23 +72,25 @@ def _draw_frames_and_formulas(
         block.id: BLOCK_DRAWERS[type(block)](canvas, block, view, draw_graph)
         for block in node.blocks
     }
-    ends, targets = _draw_formulas(canvas, node, formulas, view)
-    formula_table_names = tuple(dict.fromkeys(end.name for end in ends.values()))
-    first_names = [frame.first for frame in frames.values()]
-    last_names = [frame.last for frame in frames.values()]
+    formula_ends, formula_targets = _draw_formulas(canvas, node, formulas, view)
+    formula_table_names = tuple(dict.fromkeys(end.name for end in formula_ends.values()))
+    first_names = [frame.first_name for frame in frames.values()]
+    last_names = [frame.last_name for frame in frames.values()]
     connections = NodeConnections(
-        first=first_names[0], last=last_names[-1], unanchored=formula_table_names
+        first_name=first_names[0], last_name=last_names[-1], unanchored_names=formula_table_names
     )
-    input_names = {part.id for part in node.inputs}
+    input_names = {port.id for port in node.inputs}
     for target in (
         *(frame_target for frame in frames.values() for frame_target in frame.edge_targets),
-        *targets,
+        *formula_targets,
     ):
-        for name in sorted({n for text in target.expressions for n in names_in(text)}):
+        for name in sorted(
+            {read_name for expression in target.expressions for read_name in names_in(expression)}
+        ):
             if name in input_names:
                 connections.inputs.setdefault(name, []).append(target)
-            elif name in ends:
-                canvas.edge(ends[name], target.end, target.kind, node.path)
+            elif name in formula_ends:
+                canvas.edge(formula_ends[name], target.end, target.stroke, node.path)
             elif name not in frames:
                 connections.targets_by_name.setdefault(name, []).append(target)
         _wire_results(canvas, node, target, frames)
@@ -98,7 +100,7 @@ def _draw_frames_and_formulas(
         if not canvas.has_edge(name):
             canvas.add_invisible_edge(first_names[0], name)
             canvas.add_invisible_edge(name, last_names[-1])
-    connections.outputs = _source_ends(node, formulas, frames, ends, connections)
+    connections.outputs = _source_ends(node, formulas, frames, formula_ends, connections)
     return connections
 
 
@@ -107,11 +109,11 @@ def _wire_results(
 ) -> None:
     """Draw edges from the results of frames that an expression reads."""
     for block_id, frame in frames.items():
-        for text in target.expressions:
-            for k in result_positions(text, block_id):
-                results = frame.results if k is None else frame.results[k : k + 1]
-                for end in results:
-                    canvas.edge(end, target.end, target.kind, node.path)
+        for expression in target.expressions:
+            for k in result_positions(expression, block_id):
+                result_ends = frame.result_ends if k is None else frame.result_ends[k : k + 1]
+                for end in result_ends:
+                    canvas.edge(end, target.end, target.stroke, node.path)
 
 
 def _draw_formulas(
@@ -119,21 +121,25 @@ def _draw_formulas(
 ) -> tuple[dict[str, End], list[EdgeTarget]]:
     """Draw a small table for the formulas of each stage. Frames run between two stages."""
     stages = _formula_stages(node, formulas)
-    input_side, output_side = canvas.direction.enter, canvas.direction.leave
+    input_side, output_side = canvas.direction.enter_side, canvas.direction.leave_side
     ends: dict[str, End] = {}
     targets: list[EdgeTarget] = []
     for stage in sorted(set(stages.values())):
-        name = canvas.name(node.id, "formulas")
+        table_name = canvas.name(node.id, "formulas")
         rows = [row([cell(style_text(node.id), BGCOLOR=HEADER_COLOR)])]
-        for k, formula in enumerate(f for f in formulas if stages[f.id] == stage):
+        for k, formula in enumerate(
+            stage_formula for stage_formula in formulas if stages[stage_formula.id] == stage
+        ):
             rows += [
                 row([formula_cell(text, formula.item.type, view.detail, f"f{k}")])
-                for text in formula.texts
+                for text in formula.formula_texts
             ]
-            ends[formula.id] = End(name, f"f{k}", output_side)
-            targets.append(EdgeTarget(End(name, f"f{k}", input_side), "data", formula.expressions))
+            ends[formula.id] = End(table_name, f"f{k}", output_side)
+            targets.append(
+                EdgeTarget(End(table_name, f"f{k}", input_side), "data", formula.expressions)
+            )
         canvas.node(
-            name,
+            table_name,
             table(rows, BORDER=1, COLOR=LINE_COLOR, BGCOLOR=PAPER_COLOR, CELLPADDING=4),
             "node",
             node.path,
@@ -145,32 +151,37 @@ def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, 
     """Return the stage of each formula: the largest number of frames on a path to the formula."""
     formulas_by_id = {formula.id: formula for formula in formulas}
     blocks = {block.id: block for block in node.blocks}
-    stages: dict[str, int] = {}
+    stages_by_name: dict[str, int] = {}
 
     def stage(name: str, visiting: frozenset[str]) -> int:
         if name in visiting:
             return 0
-        if name not in stages:
+        if name not in stages_by_name:
             visited_names = visiting | {name}
             if name in blocks:
-                stages[name] = 1 + max(
-                    (stage(n, visited_names) for n in _names_read(blocks[name])), default=0
+                stages_by_name[name] = 1 + max(
+                    (stage(read_name, visited_names) for read_name in _names_read(blocks[name])),
+                    default=0,
                 )
             elif name in formulas_by_id:
-                stages[name] = max(
-                    (stage(n, visited_names) for n in formulas_by_id[name].names_read), default=0
+                stages_by_name[name] = max(
+                    (
+                        stage(read_name, visited_names)
+                        for read_name in formulas_by_id[name].names_read
+                    ),
+                    default=0,
                 )
             else:
                 return 0
-        return stages[name]
+        return stages_by_name[name]
 
     return {formula.id: stage(formula.id, frozenset()) for formula in formulas}
 
 
 def _names_read(block: Block) -> set[str]:
     """Return the names that a block reads in its expressions or captures from its node."""
-    texts = [*block.expressions, *(capture.name for capture in block.captures)]
-    return {name for text in texts for name in names_in(text)}
+    expressions = [*block.expressions, *(capture.name for capture in block.captures)]
+    return {name for expression in expressions for name in names_in(expression)}
 
 
 def _source_ends(
@@ -181,14 +192,20 @@ def _source_ends(
     connections: NodeConnections,
 ) -> dict[str, End]:
     """Return the source end of edges for each output port of the node."""
-    outputs = {f.id: ends[f.id] for f in formulas if f.is_port}
+    source_ends = {formula.id: ends[formula.id] for formula in formulas if formula.is_port}
     for block in node.blocks:
-        for end, ports in zip(frames[block.id].results, block.result_ports, strict=True):
-            outputs.update(dict.fromkeys(ports, end))
+        for end, ports in zip(frames[block.id].result_ends, block.result_ports, strict=True):
+            source_ends.update(dict.fromkeys(ports, end))
     for loop in node.loops:
         for report in loop.results:
-            outputs.update(dict.fromkeys(report.ports, frames[loop.id].report_ends[report.name]))
+            source_ends.update(
+                dict.fromkeys(report.ports, frames[loop.id].report_ends[report.name])
+            )
     for port in node.outputs:
-        if port.id not in outputs and isinstance(port.value, str) and port.value.strip() in ends:
-            outputs[port.id] = ends[port.value.strip()]
-    return outputs
+        if (
+            port.id not in source_ends
+            and isinstance(port.value, str)
+            and port.value.strip() in ends
+        ):
+            source_ends[port.id] = ends[port.value.strip()]
+    return source_ends

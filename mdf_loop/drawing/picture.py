@@ -142,16 +142,16 @@ def draw(
         level=_check_level(level, bands),
         rankdir=_check_rankdir(rankdir),
         depth=_check_depth(depth),
-        bands=_check_bands(bands),
+        band_count=_check_bands(bands),
         view=View(
             detail=OPERATORS_DETAIL,
-            captures=shows_all_constants or flag(captures, "captures"),
-            collapse=collapse_ids,
+            shows_captures=shows_all_constants or flag(captures, "captures"),
+            collapsed_ids=collapse_ids,
             draws_all_constants=shows_all_constants,
             observation=observation,
         ),
     )
-    page = Page(graph, request.depth, request.view.captures, collapse_ids, observation)
+    page = Page(graph, request.depth, request.view.shows_captures, collapse_ids, observation)
     drawing = Drawing(_draw_dot(graph, request), page, frozenset(read_files))
     if target is not None:
         drawing.save(target)
@@ -167,12 +167,14 @@ def _draw_dot(graph: GraphOutline, request: LayoutRequest) -> str:
 def _draw_canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
     """Draw a graph at the level and in the direction of a form, and return the canvas."""
     view = form.view
-    hidden_kinds = frozenset() if view.captures else frozenset({"capture"})
-    canvas = Canvas(graph.id, DIRECTIONS[form.rankdir], hidden_kinds, dense=view.detail.operators)
+    hidden_kinds = frozenset() if view.shows_captures else frozenset({"capture"})
+    canvas = Canvas(
+        graph.id, DIRECTIONS[form.rankdir], hidden_kinds, dense=view.detail.shows_only_operators
+    )
     title = _picture_title(graph, [*describe_run(view.observation), form.note])
     with canvas.cluster("model", title, "model", graph.path, pencolor="none", margin="8"):
         connections = draw_graph(canvas, graph, view)
-        if not view.detail.operators:
+        if not view.detail.shows_only_operators:
             draw_ends(canvas, graph, connections, view)
     return canvas
 

@@ -46,9 +46,9 @@ from mdf_loop.outline.words import delay_text, slice_text
 
 
 class Terminal(Struct, frozen=True):
-    """Row of a rail: kind, key of its ports, name, and a remark below the name."""
+    """Row of a rail: kind of mark, key of its ports, name, and a remark below the name."""
 
-    kind: str
+    mark_kind: str
     key: str
     name: str
     remark: str = ""
@@ -68,7 +68,7 @@ def rail_rows(loop: LoopOutline, view: View) -> Rows:
 
     The order is trip count, iteration number, condition, carried values, then captures with recorded values.
     """
-    detail, captures, observation = view.detail, view.captures, view.observation
+    detail, shows_captures, observation = view.detail, view.shows_captures, view.observation
     rows: list[tuple[Terminal | None, Terminal | None]] = []
     if loop.trip_count is not None:
         trip_count_text = argument_text(loop.trip_count)
@@ -83,13 +83,15 @@ def rail_rows(loop: LoopOutline, view: View) -> Rows:
         for k in range(len(loop.carried))
     ]
     left_terminals = [*_slice_terminals(loop), *_delay_terminals(loop)]
-    left_terminals += _capture_terminals(loop.captures, detail) if captures else []
+    left_terminals += _capture_terminals(loop.captures, detail) if shows_captures else []
     right_terminals = [
         *_recording_terminals(loop, detail, observation),
         *_report_terminals(loop, observation),
     ]
     rows += zip_longest(left_terminals, right_terminals)
-    return tuple(pair for pair in rows if pair != (None, None)) or ((None, None),)
+    return tuple(terminal_pair for terminal_pair in rows if terminal_pair != (None, None)) or (
+        (None, None),
+    )
 
 
 def choice_rows(choice: ChoiceOutline, detail: Detail, captures: bool) -> Rows:
@@ -138,7 +140,9 @@ def _start_terminal(loop: LoopOutline) -> Terminal | None:
     if loop.start is not None:
         remark = f"← {argument_text(loop.start)}"
         return Terminal("start", "c", loop.condition_in or "condition", remark)
-    is_read = loop.body is not None and any(i.source == "condition" for i in loop.body.inputs)
+    is_read = loop.body is not None and any(
+        body_input.source == "condition" for body_input in loop.body.inputs
+    )
     return Terminal("start", "c", loop.condition_in, "always true") if is_read else None
 
 
@@ -152,13 +156,15 @@ def _stop_terminal(loop: LoopOutline) -> Terminal | None:
 
 def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
     """Return the left terminal of the `k`-th carried value."""
-    carried = loop.carried[k]
-    initial_value = "?" if carried.initial is None else _initial_text(carried.initial)
-    if detail.shows_types and carried.initial is not None:
-        initial_value = argument_text(ArgumentOutline(carried.initial, carried.initial_value))
-    type_text = f" · {carried.type}" if detail.shows_types and carried.type else ""
+    carried_value = loop.carried[k]
+    initial_text = "?" if carried_value.initial is None else _initial_text(carried_value.initial)
+    if detail.shows_types and carried_value.initial is not None:
+        initial_text = argument_text(
+            ArgumentOutline(carried_value.initial, carried_value.initial_value)
+        )
+    type_text = f" · {carried_value.type}" if detail.shows_types and carried_value.type else ""
     return Terminal(
-        "enter", f"v{k}", carried.enter or f"carried {k}", f"← {initial_value}{type_text}"
+        "enter", f"v{k}", carried_value.enter or f"carried {k}", f"← {initial_text}{type_text}"
     )
 
 
@@ -173,23 +179,23 @@ def _leave_terminal(
     loop: LoopOutline, k: int, detail: Detail, observation: Observation | None
 ) -> Terminal:
     """Return the right terminal of the `k`-th carried value."""
-    carried = loop.carried[k]
-    type_text = carried.type if detail.shows_types else ""
+    carried_value = loop.carried[k]
+    type_text = carried_value.type if detail.shows_types else ""
     remark = _ports_text(
-        carried.ports, type_text, _observed_value(observation, loop, carried.ports)
+        carried_value.ports, type_text, _observed_value(observation, loop, carried_value.ports)
     )
-    return Terminal("leave", f"v{k}", carried.leave or f"carried {k}", remark)
+    return Terminal("leave", f"v{k}", carried_value.leave or f"carried {k}", remark)
 
 
 def _recording_terminals(
     loop: LoopOutline, detail: Detail, observation: Observation | None
 ) -> Iterable[Terminal]:
     """Yield the terminals of recorded values."""
-    for k, recorded in enumerate(loop.recorded):
-        type_text = recorded.type if detail.shows_types else ""
-        observed_value = _observed_value(observation, loop, recorded.ports)
-        remark = _ports_text(recorded.ports, recorded.remark, type_text, observed_value)
-        yield Terminal("recorded", f"r{k}", recorded.name, remark)
+    for k, recorded_value in enumerate(loop.recorded):
+        type_text = recorded_value.type if detail.shows_types else ""
+        observed_value = _observed_value(observation, loop, recorded_value.ports)
+        remark = _ports_text(recorded_value.ports, recorded_value.remark, type_text, observed_value)
+        yield Terminal("recorded", f"r{k}", recorded_value.name, remark)
 
 
 def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Iterable[Terminal]:
@@ -208,7 +214,7 @@ def _observed_value(
 
 def _ports_text(ports: tuple[str, ...], *remarks: str) -> str:
     """Format the output ports of a result, followed by remarks."""
-    return " · ".join(part for part in (f"→ {', '.join(ports)}" if ports else "", *remarks) if part)
+    return " · ".join(text for text in (f"→ {', '.join(ports)}" if ports else "", *remarks) if text)
 
 
 def _slice_terminals(loop: LoopOutline) -> Iterable[Terminal]:
@@ -263,22 +269,31 @@ def draw_rails(
     title in the corner of the frame.
     """
     direction = canvas.direction
-    canvas.kinds.update(t.kind for pair in rows for t in pair if t is not None)
+    canvas.kinds.update(
+        terminal.mark_kind
+        for terminal_pair in rows
+        for terminal in terminal_pair
+        if terminal is not None
+    )
     rails = []
-    for side, suffix in enumerate(("in", "out")):
-        name = canvas.name(block.owner, block.id, suffix)
-        terminals = [pair[side] for pair in rows]
+    for side_index, name_suffix in enumerate(("in", "out")):
+        name = canvas.name(block.owner, block.id, name_suffix)
+        terminals = [terminal_pair[side_index] for terminal_pair in rows]
         if direction.is_sideways:
-            table_rows = list(_vertical_rail(terminals, side))
+            table_rows = list(_vertical_rail(terminals, side_index))
         else:
             table_rows = _prepend_title(
-                list(_horizontal_rail(terminals, side, _column_widths(rows))), side, *title
+                list(_horizontal_rail(terminals, side_index, _column_widths(rows))),
+                side_index,
+                *title,
             )
         content = table((row(cells) for cells in table_rows), CELLSPACING=3)
         canvas.node(name, content, "terminals", block.path)
-        enter_side, leave_side = direction.enter, direction.leave
+        enter_side, leave_side = direction.enter_side, direction.leave_side
         rails.append(
-            Rail(name, enter_side, leave_side) if side == 0 else Rail(name, leave_side, enter_side)
+            Rail(name, enter_side, leave_side)
+            if side_index == 0
+            else Rail(name, leave_side, enter_side)
         )
     return rails[0], rails[1]
 
@@ -291,9 +306,9 @@ def _vertical_rail(terminals: list[Terminal | None], side: int) -> Iterable[list
                 :: 1 - 2 * side
             ]
             continue
-        align = "RIGHT" if side == 0 else "LEFT"
-        name_cell = _name_cell(terminal, align, HEIGHT=ROW_HEIGHT)
-        sign_cell = badge(terminal.kind, 12, BADGE_SIZE, ROW_HEIGHT, PORT=f"{terminal.key}_i")
+        alignment = "RIGHT" if side == 0 else "LEFT"
+        name_cell = _name_cell(terminal, alignment, HEIGHT=ROW_HEIGHT)
+        sign_cell = badge(terminal.mark_kind, 12, BADGE_SIZE, ROW_HEIGHT, PORT=f"{terminal.key}_i")
         yield [name_cell, sign_cell][:: 1 - 2 * side]
 
 
@@ -308,7 +323,9 @@ def _horizontal_rail(
             sign_cells.append(cell("", HEIGHT=BADGE_SIZE))
             continue
         name_cells.append(_name_cell(terminal, "CENTER", WIDTH=width, HEIGHT=ROW_HEIGHT))
-        sign_cells.append(badge(terminal.kind, 12, width, BADGE_SIZE, PORT=f"{terminal.key}_i"))
+        sign_cells.append(
+            badge(terminal.mark_kind, 12, width, BADGE_SIZE, PORT=f"{terminal.key}_i")
+        )
     return [name_cells, sign_cells][:: 1 - 2 * side]
 
 
@@ -316,10 +333,10 @@ def _prepend_title(
     table_rows: list[list[str]], side: int, headline_lines: list[str], lines_below: list[str]
 ) -> list[list[str]]:
     """Prepend a title cell to the left rail, or an empty cell of equal width to the right rail."""
-    widths = [_LETTER_WIDTH * len(line) for line in headline_lines] + [
+    line_widths = [_LETTER_WIDTH * len(line) for line in headline_lines] + [
         5.0 * len(line) for line in lines_below
     ]
-    if not widths:
+    if not line_widths:
         return table_rows
     title_content = (
         stack_lines(*map(bold_text, headline_lines), *map(small_text, lines_below), align="LEFT")
@@ -327,7 +344,7 @@ def _prepend_title(
         else ""
     )
     title_cell = cell(
-        title_content, ROWSPAN=2, WIDTH=int(max(widths)) + 12, ALIGN="LEFT", BALIGN="LEFT"
+        title_content, ROWSPAN=2, WIDTH=int(max(line_widths)) + 12, ALIGN="LEFT", BALIGN="LEFT"
     )
     return [[title_cell, *table_rows[0]], *table_rows[1:]]
 
@@ -366,4 +383,7 @@ def _column_widths(rows: Rows) -> list[int]:
             + 14
         )
 
-    return [max(needed_width(left), needed_width(right)) for left, right in rows]
+    return [
+        max(needed_width(left_terminal), needed_width(right_terminal))
+        for left_terminal, right_terminal in rows
+    ]

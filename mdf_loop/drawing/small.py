@@ -30,11 +30,11 @@ def inline_constants(graph: GraphOutline, view: View) -> GraphOutline:
     constants = {node.id: node.constant for node in graph.nodes if node.constant is not None}
     nodes_without_blocks = {node.id for node in graph.nodes if not node.blocks}
     reader_counts = Counter(edge.sender for edge in graph.edges)
-    nodes_to_draw = {output.node for output in graph.outputs} | view.collapse
+    nodes_to_draw = {output.node for output in graph.outputs} | view.collapsed_ids
     nodes_to_draw |= {
-        e.sender
-        for e in graph.edges
-        if e.receiver not in nodes_without_blocks or e.weight is not None
+        edge.sender
+        for edge in graph.edges
+        if edge.receiver not in nodes_without_blocks or edge.weight is not None
     }
     nodes_to_draw |= {
         node_id
@@ -52,7 +52,9 @@ def inline_constants(graph: GraphOutline, view: View) -> GraphOutline:
     return replace(
         graph,
         nodes=tuple(
-            _with_defaults(n, port_values) for n in graph.nodes if n.id not in inlined_nodes
+            _with_defaults(node, port_values)
+            for node in graph.nodes
+            if node.id not in inlined_nodes
         ),
         edges=tuple(edge for edge in graph.edges if edge.sender not in inlined_nodes),
     )
@@ -93,8 +95,8 @@ def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
         )
     node_end = End(name)
     return NodeConnections(
-        first=name,
-        last=name,
+        first_name=name,
+        last_name=name,
         inputs={port.id: [EdgeTarget(node_end)] for port in node.inputs},
         outputs={port.id: node_end for port in node.outputs},
     )

@@ -116,10 +116,10 @@ class Direction(Struct, frozen=True):
     """Direction of flow, with the sides of nodes at which edges start and end."""
 
     rankdir: str
-    enter: str
-    leave: str
-    back_from: str
-    back_to: str
+    enter_side: str
+    leave_side: str
+    back_start_side: str
+    back_end_side: str
 
     @property
     def is_sideways(self) -> bool:
@@ -135,15 +135,15 @@ class Direction(Struct, frozen=True):
 
 
 DIRECTIONS = {
-    "LR": Direction("LR", enter="w", leave="e", back_from="w", back_to="e"),
-    "TB": Direction("TB", enter="n", leave="s", back_from="n", back_to="s"),
+    "LR": Direction("LR", enter_side="w", leave_side="e", back_start_side="w", back_end_side="e"),
+    "TB": Direction("TB", enter_side="n", leave_side="s", back_start_side="n", back_end_side="s"),
 }
 
 
 class Detail(Struct, frozen=True):
     """Level of detail. `max_formulas` and `line_width` limit the formulas of a node.
 
-    With `operators`, nodes show only their operators, and chains of operators share a box.
+    With `shows_only_operators`, nodes show only their operators, and chains of operators share a box.
     """
 
     level: int | str
@@ -152,7 +152,7 @@ class Detail(Struct, frozen=True):
     shows_types: bool
     max_formulas: int
     line_width: int
-    operators: bool = False
+    shows_only_operators: bool = False
 
 
 LEVELS = (
@@ -176,7 +176,7 @@ OPERATORS_DETAIL = Detail(
     shows_types=False,
     max_formulas=0,
     line_width=32,
-    operators=True,
+    shows_only_operators=True,
 )
 """Level of detail for large graphs."""
 BAND_LINE_COLOR, BAND_FILL_COLOR = "#d8dee4", "#fbfcfd"

@@ -16,31 +16,31 @@ class View(Struct, frozen=True):
 
     Attributes:
         depth: Number of further nested frames to open. None means all.
-        captures: True if captured values are drawn.
-        nesting: Number of frames around the current graph.
-        bands: Number of bands for the operators of a large graph.
+        shows_captures: True if captured values are drawn.
+        nesting_depth: Number of frames around the current graph.
+        band_count: Number of bands for the operators of a large graph.
         draws_all_constants: True if each of many captured constants is drawn.
         observation: Observation of a run.
     """
 
     detail: Detail
     depth: int | None = None
-    captures: bool = True
-    collapse: frozenset[str] = frozenset()
-    nesting: int = 0
-    bands: int = 1
+    shows_captures: bool = True
+    collapsed_ids: frozenset[str] = frozenset()
+    nesting_depth: int = 0
+    band_count: int = 1
     draws_all_constants: bool = False
     observation: Observation | None = None
 
     def opens(self, node: NodeOutline) -> bool:
         """Return True if the loops and choices of a node are drawn as frames rather than as one box."""
-        depth_allows = self.depth is None or self.depth > 0
-        return self.detail.shows_frames and depth_allows and node.id not in self.collapse
+        is_depth_allowed = self.depth is None or self.depth > 0
+        return self.detail.shows_frames and is_depth_allowed and node.id not in self.collapsed_ids
 
     def inner(self) -> View:
         """Return the view of the graph inside a frame."""
         inner_depth = None if self.depth is None else self.depth - 1
-        return replace(self, depth=inner_depth, nesting=self.nesting + 1)
+        return replace(self, depth=inner_depth, nesting_depth=self.nesting_depth + 1)
 
 
 def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:

@@ -35,16 +35,18 @@ def merge_captured_constants(graph: GraphOutline, view: View) -> GraphOutline:
     if not merged_ports:
         return graph
     remaining_edges = tuple(
-        e for e in graph.edges if (e.receiver, e.receiver_port) not in merged_ports
+        edge for edge in graph.edges if (edge.receiver, edge.receiver_port) not in merged_ports
     )
     return replace(graph, nodes=tuple(merged_nodes), edges=remaining_edges)
 
 
 def _mergeable_names(node: NodeOutline, constant_names: set[str]) -> frozenset[str]:
     """Return the names of captured constants that only the node's bodies read, if there are many."""
-    captured_names = {c.name for block in node.blocks for c in block.captures} & constant_names
+    captured_names = {
+        capture.name for block in node.blocks for capture in block.captures
+    } & constant_names
     read_names = {name for item in node.items for name in item.reads}
-    read_names |= {str(text) for block in node.blocks for text in block.expressions}
+    read_names |= {str(expression) for block in node.blocks for expression in block.expressions}
     mergeable_names = frozenset(captured_names - read_names)
     return mergeable_names if len(mergeable_names) > MAX_SEPARATE_CONSTANTS else frozenset()
 
@@ -74,7 +76,11 @@ def _merge_in_body(body: GraphOutline, names: frozenset[str]) -> GraphOutline:
     """Remove the inputs and captures with these names from a body."""
     return replace(
         body,
-        inputs=tuple(i for i in body.inputs if i.source != "captured" or i.name not in names),
+        inputs=tuple(
+            body_input
+            for body_input in body.inputs
+            if body_input.source != "captured" or body_input.name not in names
+        ),
         nodes=tuple(
             replace(node, blocks=tuple(_merge_in_block(block, names) for block in node.blocks))
             for node in body.nodes

@@ -37,29 +37,29 @@ class NodeEnds(Struct):
 class Recording(Struct, frozen=True):
     """Right terminal of a recorded value: its number, its frame, its loop, and its output `node.port`."""
 
-    end: int
-    frame: int
-    loop: str
-    name: str
+    port_number: int
+    frame_number: int
+    loop_name: str
+    output_name: str
 
 
 class Numbering(Struct):
     """Generator of numbers for boxes and ports, with the ports that provide values of the model.
 
     Attributes:
-        level: Nesting depth of the graph whose values a run observes.
-        depth: Nesting depth of the graph under construction.
-        values: Ports of the observed graph, by `node.port`.
-        loops: Frames of the observed graph, by `node.function`.
+        observed_depth: Nesting depth of the graph whose values a run observes.
+        current_depth: Nesting depth of the graph under construction.
+        ports_by_output: Ports of the observed graph, by `node.port`.
+        frames_by_loop: Frames of the observed graph, by `node.function`.
         recordings: Recorded values of the loops in the observed graph.
         box_of_run: Box of a run of operators, by the box of each operator in the run.
     """
 
-    level: int = 1
-    depth: int = 0
+    observed_depth: int = 1
+    current_depth: int = 0
     counter: count[int] = field(default_factory=lambda: count(1))
-    values: dict[str, int] = field(default_factory=dict)
-    loops: dict[str, int] = field(default_factory=dict)
+    ports_by_output: dict[str, int] = field(default_factory=dict)
+    frames_by_loop: dict[str, int] = field(default_factory=dict)
     recordings: list[Recording] = field(default_factory=list)
     box_of_run: dict[int, int] = field(default_factory=dict)
 
@@ -69,7 +69,7 @@ class Numbering(Struct):
 
     def value_source(self, name: str) -> int:
         """Return the number of the port or box that provides the value `node.port`."""
-        return self.box_of_run.get(self.values[name], self.values[name])
+        return self.box_of_run.get(self.ports_by_output[name], self.ports_by_output[name])
 
 
 class BoxPorts:
@@ -85,15 +85,15 @@ class BoxPorts:
         """Return the port through which a value enters. Add wires from the port to the targets `ends`."""
         if name not in self.left:
             port_template = port or Port(0, name)
-            self.left[name] = replace(port_template, id=self.numbers.next(), passes=True)
-        stroke_kinds = {kind for _, kind in ends}
-        self.wires += [Wire(self.left[name].id, end, kind) for end, kind in ends]
-        return self.left[name].id, "capture" if stroke_kinds == {"capture"} else "data"
+            self.left[name] = replace(port_template, id=self.numbers.next(), passes_value=True)
+        strokes = {stroke for _, stroke in ends}
+        self.wires += [Wire(self.left[name].id, end, stroke) for end, stroke in ends]
+        return self.left[name].id, "capture" if strokes == {"capture"} else "data"
 
     def exit_port(self, name: str, source: int, port: Port | None = None) -> int:
         """Return the port through which a value leaves. Add a wire from `source` to the port."""
         if name not in self.right:
             port_template = port or Port(0, name)
-            self.right[name] = replace(port_template, id=self.numbers.next(), passes=True)
+            self.right[name] = replace(port_template, id=self.numbers.next(), passes_value=True)
             self.wires.append(Wire(source, self.right[name].id))
         return self.right[name].id

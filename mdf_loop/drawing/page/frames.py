@@ -40,8 +40,16 @@ class FrameBuilder:
         self.block = block
         self.numbers = numbers
         self.terminals = build_terminals(block)
-        self.left = {t.key: self._port(t) for t, _ in self.terminals.rows if t is not None}
-        self.right = {t.key: self._port(t) for _, t in self.terminals.rows if t is not None}
+        self.left = {
+            terminal.key: self._port(terminal)
+            for terminal, _ in self.terminals.rows
+            if terminal is not None
+        }
+        self.right = {
+            terminal.key: self._port(terminal)
+            for _, terminal in self.terminals.rows
+            if terminal is not None
+        }
 
     def _port(self, terminal: Terminal) -> Port:
         """Return a new port that represents a terminal."""
@@ -49,25 +57,35 @@ class FrameBuilder:
             self.numbers.next(),
             shorten_name(terminal.name, MAX_NAME_LENGTH),
             shorten(terminal.remark, MAX_REMARK_LENGTH),
-            terminal.kind,
-            passes=terminal.kind in ("captured", "join"),
+            terminal.mark_kind,
+            passes_value=terminal.mark_kind in ("captured", "join"),
         )
 
     def box(self, build_graph: GraphBuilder) -> Box:
         """Return the box of the loop or choice with its inner scene."""
-        number = self.numbers.next()
+        box_number = self.numbers.next()
         if isinstance(self.block, LoopOutline):
-            self._register_loop(self.block, number)
-        left_ports = {t.key: self.left[t.key] for t, _ in self.terminals.rows if t is not None}
+            self._register_loop(self.block, box_number)
+        left_ports = {
+            terminal.key: self.left[terminal.key]
+            for terminal, _ in self.terminals.rows
+            if terminal is not None
+        }
         return Box(
-            id=number,
+            id=box_number,
             kind=self.block.word,
             title=shorten(headline(self.block), MAX_TITLE_LENGTH),
             remark=block_name(self.block),
-            left=tuple(left_ports[t.key] if t else None for t, _ in self.terminals.rows),
-            right=tuple(self.right[t.key] if t else None for _, t in self.terminals.rows),
-            inner=self._inner_scene(build_graph),
-            back=tuple(self._back_wires()),
+            left=tuple(
+                left_ports[terminal.key] if terminal else None
+                for terminal, _ in self.terminals.rows
+            ),
+            right=tuple(
+                self.right[terminal.key] if terminal else None
+                for _, terminal in self.terminals.rows
+            ),
+            inner_scene=self._inner_scene(build_graph),
+            back_wires=tuple(self._back_wires()),
             details=tuple(self._details()),
             path=self.block.path,
         )
@@ -75,9 +93,9 @@ class FrameBuilder:
     def _register_loop(self, loop: LoopOutline, number: int) -> None:
         """Register a loop whose iterations and recorded values a run may observe."""
         if loop.kind == "over time":
-            self.numbers.loops[OVER_TIME] = number
-        elif self.numbers.depth == self.numbers.level:
-            self.numbers.loops[loop.full_name] = number
+            self.numbers.frames_by_loop[OVER_TIME] = number
+        elif self.numbers.current_depth == self.numbers.observed_depth:
+            self.numbers.frames_by_loop[loop.full_name] = number
             self.numbers.recordings += [
                 Recording(self.right[f"r{k}"].id, number, loop.full_name, f"{loop.owner}.{port}")
                 for k, row in enumerate(loop.recorded)
@@ -87,9 +105,9 @@ class FrameBuilder:
 
     def _back_wires(self) -> Iterator[Wire]:
         """Yield the wires that carry values to the next iteration."""
-        for source, target, label in self.terminals.back_edges:
-            if source in self.right and target in self.left:
-                yield Wire(self.right[source].id, self.left[target].id, "back", label)
+        for source_key, target_key, label in self.terminals.back_edges:
+            if source_key in self.right and target_key in self.left:
+                yield Wire(self.right[source_key].id, self.left[target_key].id, "back", label)
 
     def _details(self) -> Iterator[tuple[str, str]]:
         """Yield titles and texts of the box's details: id, notes, terminals and pseudo-code."""
@@ -99,9 +117,14 @@ class FrameBuilder:
             yield from (
                 ("schedule", terminal_text) for terminal_text in describe_schedule(self.block)
             )
-        for terminal in (t for pair in self.terminals.rows for t in pair if t is not None):
-            terminal_text = " ".join(part for part in (terminal.name, terminal.remark) if part)
-            yield MARKS[terminal.kind].legend_text, terminal_text
+        for terminal in (
+            row_terminal
+            for row in self.terminals.rows
+            for row_terminal in row
+            if row_terminal is not None
+        ):
+            terminal_text = " ".join(text for text in (terminal.name, terminal.remark) if text)
+            yield MARKS[terminal.mark_kind].legend_text, terminal_text
         yield "code", "\n".join(pseudocode(self.block))
 
     def _inner_scene(self, build_graph: GraphBuilder) -> Scene | None:
@@ -113,56 +136,61 @@ class FrameBuilder:
         if self.block.body is None:
             return None
         body = self.block.body
-        scene, ends = build_graph(body)
-        wires = (*self._input_wires(body, ends), *self._output_wires(body.outputs, ends))
+        scene, ends_by_node = build_graph(body)
+        wires = (
+            *self._input_wires(body, ends_by_node),
+            *self._output_wires(body.outputs, ends_by_node),
+        )
         return simplify_scene(Scene(scene.boxes, (*scene.wires, *wires)), self.numbers)
 
-    def _input_wires(self, body: GraphOutline, ends: dict[str, NodeEnds]) -> Iterator[Wire]:
+    def _input_wires(self, body: GraphOutline, ends_by_node: dict[str, NodeEnds]) -> Iterator[Wire]:
         """Yield wires from the terminals of the left rail to their readers in the body."""
         for body_input in body.inputs:
-            terminal_key, kind = self.terminals.key_of_name.get(body_input.name, ("", ""))
-            if terminal_key in self.left and body_input.node in ends:
-                for end, target_kind in ends[body_input.node].targets(
+            terminal_key, terminal_stroke = self.terminals.key_of_name.get(
+                body_input.name, ("", "")
+            )
+            if terminal_key in self.left and body_input.node in ends_by_node:
+                for end, target_stroke in ends_by_node[body_input.node].targets(
                     body_input.port, body_input.name
                 ):
-                    stroke = "capture" if "capture" in (kind, target_kind) else "data"
+                    stroke = "capture" if "capture" in (terminal_stroke, target_stroke) else "data"
                     yield Wire(self.left[terminal_key].id, end, stroke)
 
     def _output_wires(
-        self, outputs: tuple[OutputOutline, ...], ends: dict[str, NodeEnds]
+        self, outputs: tuple[OutputOutline, ...], ends_by_node: dict[str, NodeEnds]
     ) -> Iterator[Wire]:
         """Yield wires to the right rail from the body, or from the left rail for a passed-through value."""
         for terminal_key, output in zip(self.terminals.output_keys, outputs, strict=False):
             target_port = self.right.get(terminal_key)
             if target_port is None:
                 continue
-            if output.node in ends:
-                yield Wire(ends[output.node].source(output.port), target_port.id)
+            if output.node in ends_by_node:
+                yield Wire(ends_by_node[output.node].source(output.port), target_port.id)
             elif output.port in self.terminals.key_of_name:
-                source_key, kind = self.terminals.key_of_name[output.port]
+                source_key, stroke = self.terminals.key_of_name[output.port]
                 if source_key in self.left:
-                    yield Wire(self.left[source_key].id, target_port.id, kind)
+                    yield Wire(self.left[source_key].id, target_port.id, stroke)
 
     def _branch_scene(self, branch: BranchOutline, build_graph: GraphBuilder) -> Scene:
         """Return the scene of a branch: its box and the wires between the box and the rails."""
         box_ports = BoxPorts(self.numbers)
         scene: Scene = Scene((), ())
-        ends: dict[str, NodeEnds] = {}
+        ends_by_node: dict[str, NodeEnds] = {}
         if branch.body is not None:
-            scene, ends = build_graph(branch.body)
+            scene, ends_by_node = build_graph(branch.body)
         pass_through_boxes = self._pass_through_boxes(branch)
-        ends |= {
+        ends_by_node |= {
             f"passed {name}": NodeEnds(pass_through_box.id)
             for name, pass_through_box in pass_through_boxes.items()
         }
-        outer_wires = list(self._branch_input_wires(branch, ends, box_ports))
-        for key, output in zip(self.terminals.output_keys, branch.outputs, strict=False):
-            source_ends = ends.get(output.node or f"passed {output.port}")
-            if key in self.right and source_ends is not None:
-                leaving_port = box_ports.exit_port(
-                    f"{key} {output.port}", source_ends.source(output.port), Port(0)
+        outer_wires = list(self._branch_input_wires(branch, ends_by_node, box_ports))
+        for terminal_key, output in zip(self.terminals.output_keys, branch.outputs, strict=False):
+            source_ends = ends_by_node.get(output.node or f"passed {output.port}")
+            if terminal_key in self.right and source_ends is not None:
+                exit_port = box_ports.exit_port(
+                    f"{terminal_key} {output.port}", source_ends.source(output.port), Port(0)
                 )
-                outer_wires.append(Wire(leaving_port, self.right[key].id))
+                outer_wires.append(Wire(exit_port, self.right[terminal_key].id))
         inner_scene = Scene(
             (*scene.boxes, *pass_through_boxes.values()), (*scene.wires, *box_ports.wires)
         )
@@ -170,7 +198,7 @@ class FrameBuilder:
             id=self.numbers.next(),
             kind="branch",
             title=shorten(branch.title, MAX_TITLE_LENGTH),
-            inner=simplify_scene(inner_scene, self.numbers),
+            inner_scene=simplify_scene(inner_scene, self.numbers),
             details=(("id", branch.title), *(("note", note) for note in branch.notes)),
             path=self.block.path if branch.body is None else branch.body.path,
             left=tuple(box_ports.left.values()),
@@ -189,24 +217,24 @@ class FrameBuilder:
         }
 
     def _branch_input_wires(
-        self, branch: BranchOutline, ends: dict[str, NodeEnds], box_ports: BoxPorts
+        self, branch: BranchOutline, ends_by_node: dict[str, NodeEnds], box_ports: BoxPorts
     ) -> Iterator[Wire]:
         """Yield wires from the left rail to the box of a branch."""
         targets_by_name: dict[str, list[End]] = {}
         for body_input in branch.body.inputs if branch.body else ():
-            if body_input.node in ends:
+            if body_input.node in ends_by_node:
                 targets_by_name.setdefault(body_input.name, []).extend(
-                    ends[body_input.node].targets(body_input.port, body_input.name)
+                    ends_by_node[body_input.node].targets(body_input.port, body_input.name)
                 )
         for output in branch.outputs:
             if output.node is None and output.port:
-                pill_id = ends[f"passed {output.port}"].box_id
+                pill_id = ends_by_node[f"passed {output.port}"].box_id
                 targets_by_name.setdefault(output.port, []).append((pill_id, "data"))
         for name, targets in targets_by_name.items():
-            terminal_key, kind = self.terminals.key_of_name.get(name, ("", ""))
+            terminal_key, terminal_stroke = self.terminals.key_of_name.get(name, ("", ""))
             if terminal_key in self.left:
-                end, _ = box_ports.entry_port(name, list(dict.fromkeys(targets)), Port(0))
-                yield Wire(self.left[terminal_key].id, end, kind)
+                entry_end, _ = box_ports.entry_port(name, list(dict.fromkeys(targets)), Port(0))
+                yield Wire(self.left[terminal_key].id, entry_end, terminal_stroke)
 
 
 def _merge_scenes(scenes: list[Scene]) -> Scene:

@@ -30,25 +30,25 @@ In a simplified graph, imported operators are single words in runs, and constant
 
 def build_model_scene(graph: GraphOutline, numbers: Numbering) -> Scene:
     """Build the scene of the whole model."""
-    scene, ends = _SceneBuilder(numbers).build(graph)
+    scene, ends_by_node = _SceneBuilder(numbers).build(graph)
     boxes, wires = [*scene.boxes], [*scene.wires]
     input_node_ids = {node.id for node in graph.nodes if node.is_input}
     for model_input in graph.inputs:
-        if model_input.node in ends and model_input.node not in input_node_ids:
+        if model_input.node in ends_by_node and model_input.node not in input_node_ids:
             default_text = (
                 "" if model_input.default is None else f" = {value_text(model_input.default, 24)}"
             )
-            box = build_pill_box(
+            pill = build_pill_box(
                 numbers, "input", model_input.name, model_input.type, model_input.path, default_text
             )
-            boxes.append(box)
-            targets = ends[model_input.node].targets(model_input.port, model_input.name)
-            wires += [Wire(box.id, end, kind) for end, kind in targets]
+            boxes.append(pill)
+            targets = ends_by_node[model_input.node].targets(model_input.port, model_input.name)
+            wires += [Wire(pill.id, end, stroke) for end, stroke in targets]
     for output in graph.outputs:
-        if output.node in ends:
-            box = build_pill_box(numbers, "output", output.name, output.type, output.path)
-            boxes.append(box)
-            wires.append(Wire(ends[output.node].source(output.port), box.id))
+        if output.node in ends_by_node:
+            pill = build_pill_box(numbers, "output", output.name, output.type, output.path)
+            boxes.append(pill)
+            wires.append(Wire(ends_by_node[output.node].source(output.port), pill.id))
     return simplify_scene(Scene(tuple(boxes), tuple(wires)), numbers)
 
 
@@ -59,31 +59,33 @@ class _SceneBuilder(Struct, frozen=True):
 
     def build(self, graph: GraphOutline) -> tuple[Scene, dict[str, NodeEnds]]:
         """Build the scene of a graph. Return it with the ends of each node's wires by id."""
-        self.numbers.depth += 1
+        self.numbers.current_depth += 1
         graph = inline_constants(merge_captured_constants(graph, FULL_VIEW), FULL_VIEW)
         is_large = len(graph.nodes) > MAX_DETAILED_NODES
         fed_ids = {edge.receiver for edge in graph.edges}
         boxes: list[Box] = []
-        ends: dict[str, NodeEnds] = {}
+        ends_by_node: dict[str, NodeEnds] = {}
         for node in graph.nodes:
             if is_large and node.constant is not None:
                 continue
             if node.blocks:
-                outer_names = frozenset(i.name for i in graph.inputs if i.node == node.id)
+                outer_names = frozenset(
+                    model_input.name for model_input in graph.inputs if model_input.node == node.id
+                )
                 box, node_ends = build_owner_box(node, outer_names, self.numbers, self.build)
             else:
                 box, node_ends = self._node_box(node, node.id in fed_ids, is_large)
-            ends[node.id] = node_ends
+            ends_by_node[node.id] = node_ends
             boxes.append(box)
-        wires = tuple(_edge_wires(graph, ends))
-        if self.numbers.depth == self.numbers.level:
-            self.numbers.values |= {
-                f"{name}.{port}": end
-                for name, node_ends in ends.items()
-                for port, end in node_ends.outputs.items()
+        wires = tuple(_edge_wires(graph, ends_by_node))
+        if self.numbers.current_depth == self.numbers.observed_depth:
+            self.numbers.ports_by_output |= {
+                f"{name}.{port}": end_number
+                for name, node_ends in ends_by_node.items()
+                for port, end_number in node_ends.outputs.items()
             }
-        self.numbers.depth -= 1
-        return Scene(tuple(boxes), wires), ends
+        self.numbers.current_depth -= 1
+        return Scene(tuple(boxes), wires), ends_by_node
 
     def _node_box(self, node: NodeOutline, is_fed: bool, is_large: bool) -> tuple[Box, NodeEnds]:
         """Return the box of a node without loops and choices, and its ends."""
@@ -99,14 +101,14 @@ class _SceneBuilder(Struct, frozen=True):
         return build_node_box(node, self.numbers)
 
 
-def _edge_wires(graph: GraphOutline, ends: dict[str, NodeEnds]) -> list[Wire]:
+def _edge_wires(graph: GraphOutline, ends_by_node: dict[str, NodeEnds]) -> list[Wire]:
     """Return the wires for the edges of a graph."""
-    graph_wires = []
+    wires = []
     for edge in graph.edges:
-        if edge.sender in ends and edge.receiver in ends:
-            source = ends[edge.sender].source(edge.sender_port)
+        if edge.sender in ends_by_node and edge.receiver in ends_by_node:
+            source_end = ends_by_node[edge.sender].source(edge.sender_port)
             label = weight_text(edge.weight)
-            for end, kind in ends[edge.receiver].targets(edge.receiver_port, ""):
-                stroke = "feedback" if edge.feedback else kind
-                graph_wires.append(Wire(source, end, stroke, label))
-    return graph_wires
+            for end, target_stroke in ends_by_node[edge.receiver].targets(edge.receiver_port, ""):
+                stroke = "feedback" if edge.feedback else target_stroke
+                wires.append(Wire(source_end, end, stroke, label))
+    return wires

@@ -111,7 +111,7 @@ def _read_text(name: str) -> str:
 def _read_scripts() -> str:
     """Return the text of all script files in the order of their names. The scripts share one scope."""
     script_names = sorted(
-        f.name for f in _package_folder("app").iterdir() if f.name.endswith(".js")
+        file.name for file in _package_folder("app").iterdir() if file.name.endswith(".js")
     )
     return '(() => {\n"use strict";\n' + "\n".join(map(_read_text, script_names)) + "\n})();"
 

@@ -31,8 +31,8 @@ def operator_name(node: NodeOutline) -> str:
 
 def build_node_box(node: NodeOutline, numbers: Numbering) -> tuple[Box, NodeEnds]:
     """Build the box of a node with ports on both sides and formulas below them."""
-    left = {port.id: Port(numbers.next(), _input_text(port)) for port in node.inputs}
-    right = {
+    left_ports = {port.id: Port(numbers.next(), _input_text(port)) for port in node.inputs}
+    right_ports = {
         port.id: Port(numbers.next(), shorten_name(port.id, MAX_PORT_LENGTH))
         for port in node.outputs
     }
@@ -42,18 +42,18 @@ def build_node_box(node: NodeOutline, numbers: Numbering) -> tuple[Box, NodeEnds
         title=shorten_name(node.id, MAX_TITLE_LENGTH),
         remark=node_remarks(node),
         lines=tuple(_box_lines(node)),
-        left=tuple(left.values()),
-        right=tuple(right.values()),
+        left=tuple(left_ports.values()),
+        right=tuple(right_ports.values()),
         details=tuple(node_details(node)),
         path=node.path,
     )
-    ends = NodeEnds(
+    node_ends = NodeEnds(
         box.id,
-        inputs={name: [(port.id, "data")] for name, port in left.items()},
-        outputs={name: port.id for name, port in right.items()},
+        inputs={name: [(port.id, "data")] for name, port in left_ports.items()},
+        outputs={name: port.id for name, port in right_ports.items()},
         targets_by_name=_read_ends(node, [(box.id, "data")]),
     )
-    return box, ends
+    return box, node_ends
 
 
 def build_small_box(
@@ -68,13 +68,13 @@ def build_small_box(
         path=node.path,
     )
     box_ends: list[End] = [(box.id, "data")]
-    ends = NodeEnds(
+    node_ends = NodeEnds(
         box.id,
         inputs={port.id: box_ends for port in node.inputs},
         outputs={port.id: box.id for port in node.outputs},
         targets_by_name=_read_ends(node, box_ends),
     )
-    return box, ends
+    return box, node_ends
 
 
 def build_pill_box(
@@ -140,7 +140,9 @@ def _box_lines(node: NodeOutline) -> Iterator[str]:
     yield from formulas[:MAX_FORMULA_LINES]
     if len(formulas) > MAX_FORMULA_LINES:
         yield f"… {len(formulas) - MAX_FORMULA_LINES} more"
-    constants = [f"{i.id} = {value_text(i.value, 20)}" for i in node.items if i.constant]
+    constants = [
+        f"{item.id} = {value_text(item.value, 20)}" for item in node.items if item.constant
+    ]
     if constants:
         yield shorten(", ".join(constants), MAX_FORMULA_LENGTH)
 
@@ -157,8 +159,8 @@ def _read_ends(node: NodeOutline, box_ends: list[End]) -> dict[str, list[End]]:
     for item in node.items:
         expressions += [item.value, item.initial, item.derivative]
         expressions += [value for _, value in item.arguments]
-        expressions += [text for pair in item.conditions for text in pair]
-    names_read = {name for text in expressions for name in names_in(text)}
+        expressions += [expression for case in item.conditions for expression in case]
+    names_read = {name for expression in expressions for name in names_in(expression)}
     return dict.fromkeys(sorted(names_read), box_ends)
 
 

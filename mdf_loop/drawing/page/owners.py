@@ -38,12 +38,14 @@ def build_owner_box(
     `outer` are the names that the node reads from outside its graph.
     """
     formulas = own_formulas(node)
-    frames = {block.id: FrameBuilder(block, numbers) for block in node.blocks}
-    if len(frames) == 1 and not formulas and not node.condition:
-        (frame,) = frames.values()
+    frame_builders = {block.id: FrameBuilder(block, numbers) for block in node.blocks}
+    if len(frame_builders) == 1 and not formulas and not node.condition:
+        (frame,) = frame_builders.values()
         return _build_single_frame_box(node, frame, build_graph)
     known_names = outer | {port.id for port in node.inputs}
-    return _build_box_around_frames(node, frames, formulas, known_names, numbers, build_graph)
+    return _build_box_around_frames(
+        node, frame_builders, formulas, known_names, numbers, build_graph
+    )
 
 
 def _build_single_frame_box(
@@ -52,13 +54,13 @@ def _build_single_frame_box(
     """Build the frame of a node with one frame and no formulas."""
     box = frame.box(build_graph)
     box = replace(box, details=(*box.details, *_details_without_id(node)))
-    ends = NodeEnds(box.id, outputs=_port_ends(frame))
+    node_ends = NodeEnds(box.id, outputs=_port_ends(frame))
     input_names = {port.id for port in node.inputs}
-    for number, kind, expressions in _frame_readers(frame):
+    for reader_number, stroke, expressions in _frame_readers(frame):
         for name in _sorted_names(expressions):
-            ends_by_name = ends.inputs if name in input_names else ends.targets_by_name
-            ends_by_name.setdefault(name, []).append((number, kind))
-    return box, ends
+            ends_by_name = node_ends.inputs if name in input_names else node_ends.targets_by_name
+            ends_by_name.setdefault(name, []).append((reader_number, stroke))
+    return box, node_ends
 
 
 def _details_without_id(node: NodeOutline) -> Iterator[tuple[str, str]]:
@@ -82,30 +84,32 @@ def _build_box_around_frames(
     for frame in frames.values():
         readers += _frame_readers(frame)
     wires, outer_ends = _build_inner_wires(node, frames, boxes, readers)
-    box_ports, ends = BoxPorts(numbers), NodeEnds(numbers.next())
+    box_ports, node_ends = BoxPorts(numbers), NodeEnds(numbers.next())
     input_names = {port.id for port in node.inputs}
     for name in (name for name in outer_ends if name in known_names):
         entry_port = box_ports.entry_port(
             name, outer_ends[name], Port(0, shorten_name(name, MAX_PORT_LENGTH))
         )
-        (ends.inputs if name in input_names else ends.targets_by_name)[name] = [entry_port]
-    for port, source in _source_numbers(node, frames, formulas, boxes).items():
-        ends.outputs[port] = box_ports.exit_port(
-            port, source, Port(0, shorten_name(port, MAX_PORT_LENGTH))
+        (node_ends.inputs if name in input_names else node_ends.targets_by_name)[name] = [
+            entry_port
+        ]
+    for port, source_number in _source_numbers(node, frames, formulas, boxes).items():
+        node_ends.outputs[port] = box_ports.exit_port(
+            port, source_number, Port(0, shorten_name(port, MAX_PORT_LENGTH))
         )
     inner_boxes = (*boxes.values(), *(frame.box(build_graph) for frame in frames.values()))
     box = Box(
-        id=ends.box_id,
+        id=node_ends.box_id,
         kind="owner",
         title=shorten_name(node.id, MAX_TITLE_LENGTH),
         remark=node_remarks(node),
-        inner=Scene(inner_boxes, (*wires, *box_ports.wires)),
+        inner_scene=Scene(inner_boxes, (*wires, *box_ports.wires)),
         details=tuple(node_details(node)),
         path=node.path,
         left=tuple(box_ports.left.values()),
         right=tuple(box_ports.right.values()),
     )
-    return box, ends
+    return box, node_ends
 
 
 def _build_formula_box(formula: OwnFormula, numbers: Numbering) -> Box:
@@ -115,9 +119,9 @@ def _build_formula_box(formula: OwnFormula, numbers: Numbering) -> Box:
         id=numbers.next(),
         kind="formula",
         title=formula.id,
-        lines=tuple(shorten(text, MAX_FORMULA_LENGTH) for text in formula.texts),
+        lines=tuple(shorten(text, MAX_FORMULA_LENGTH) for text in formula.formula_texts),
         details=(
-            *(("", text) for text in formula.texts),
+            *(("", text) for text in formula.formula_texts),
             *((("type", type_text),) if type_text else ()),
         ),
         path=formula.item.path,
@@ -127,7 +131,7 @@ def _build_formula_box(formula: OwnFormula, numbers: Numbering) -> Box:
 def _frame_readers(frame: FrameBuilder) -> list[Reader]:
     """Return the left terminals of a frame with the expressions that they read."""
     return [
-        (frame.left[terminal.key].id, terminal.kind, terminal.expressions)
+        (frame.left[terminal.key].id, terminal.stroke, terminal.expressions)
         for terminal in frame.terminals.input_terminals
         if terminal.key in frame.left
     ]
@@ -135,7 +139,7 @@ def _frame_readers(frame: FrameBuilder) -> list[Reader]:
 
 def _sorted_names(expressions: tuple[Any, ...]) -> list[str]:
     """Return the names that some expressions read, in alphabetical order."""
-    return sorted({name for text in expressions for name in names_in(text)})
+    return sorted({name for expression in expressions for name in names_in(expression)})
 
 
 def _build_inner_wires(
@@ -148,26 +152,30 @@ def _build_inner_wires(
     wires: list[Wire] = []
     outer_ends: dict[str, list[End]] = {}
     input_names = {port.id for port in node.inputs}
-    for number, kind, expressions in readers:
+    for reader_number, stroke, expressions in readers:
         for name in _sorted_names(expressions):
-            if name in boxes and name not in input_names and boxes[name].id != number:
-                wires.append(Wire(boxes[name].id, number, kind))
+            if name in boxes and name not in input_names and boxes[name].id != reader_number:
+                wires.append(Wire(boxes[name].id, reader_number, stroke))
             elif name not in frames:
-                outer_ends.setdefault(name, []).append((number, kind))
-        for block, frame in frames.items():
-            positions = {k for text in expressions for k in result_positions(text, block)}
-            wires += [Wire(end, number, kind) for end in _result_ends(frame, positions)]
+                outer_ends.setdefault(name, []).append((reader_number, stroke))
+        for block_id, frame in frames.items():
+            positions = {
+                k for expression in expressions for k in result_positions(expression, block_id)
+            }
+            wires += [Wire(end, reader_number, stroke) for end in _result_ends(frame, positions)]
     return wires, outer_ends
 
 
 def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
     """Return the port numbers of a frame's results at these positions, or of all results for None."""
-    keys = frame.terminals.result_keys
+    result_keys = frame.terminals.result_keys
     selected_keys = (
-        keys if None in positions else [keys[k] for k in positions if k and k < len(keys)]
+        result_keys
+        if None in positions
+        else [result_keys[k] for k in positions if k and k < len(result_keys)]
     )
-    if None not in positions and 0 in positions and keys:
-        selected_keys = [keys[0], *selected_keys]
+    if None not in positions and 0 in positions and result_keys:
+        selected_keys = [result_keys[0], *selected_keys]
     return [frame.right[key].id for key in selected_keys if key in frame.right]
 
 
@@ -184,11 +192,11 @@ def _source_numbers(
     boxes: dict[str, Box],
 ) -> dict[str, int]:
     """Return the number of the port or box that provides each output port of the node."""
-    outputs = {formula.id: boxes[formula.id].id for formula in formulas if formula.is_port}
+    source_numbers = {formula.id: boxes[formula.id].id for formula in formulas if formula.is_port}
     for frame in frames.values():
-        outputs |= _port_ends(frame)
+        source_numbers |= _port_ends(frame)
     for port in node.outputs:
         expression = port.value.strip() if isinstance(port.value, str) else ""
-        if port.id not in outputs and expression in boxes:
-            outputs[port.id] = boxes[expression].id
-    return outputs
+        if port.id not in source_numbers and expression in boxes:
+            source_numbers[port.id] = boxes[expression].id
+    return source_numbers

@@ -25,15 +25,15 @@ class Page(Struct, frozen=True):
 
     Attributes:
         depth: Number of nested frames that are open at first.
-        captures: True if the wires of captured values are visible at first.
-        collapse: Nodes that are closed at first.
+        shows_captures: True if the wires of captured values are visible at first.
+        collapsed_ids: Nodes that are closed at first.
         observation: Observation of a run.
     """
 
     graph: GraphOutline
     depth: int | None = None
-    captures: bool = True
-    collapse: frozenset[str] = frozenset()
+    shows_captures: bool = True
+    collapsed_ids: frozenset[str] = frozenset()
     observation: Observation | None = None
 
     def html(self, svg: str = "") -> str:
@@ -46,24 +46,27 @@ class Page(Struct, frozen=True):
 
     def data(self) -> dict[str, Any]:
         """Return the content of the page as plain data, which can be written as JSON."""
-        numbers = Numbering(level=2 if _is_over_time(self.graph) else 1)
+        numbers = Numbering(observed_depth=2 if _is_over_time(self.graph) else 1)
         scene = build_model_scene(self.graph, numbers)
         graph = self.graph
-        source_text = [graph.source] if graph.source and graph.source != graph.id else []
+        source_lines = [graph.source] if graph.source and graph.source != graph.id else []
         strokes = {"data": _VALUE_LEGEND_TEXT} | {
-            k: s.legend_text for k, s in STROKES.items() if s.legend_text
+            stroke_kind: stroke.legend_text
+            for stroke_kind, stroke in STROKES.items()
+            if stroke.legend_text
         }
         run_content = pack_run(self.observation, numbers) if self.observation else None
         return {
             "run": run_content,
             "title": safe_text(graph.id),
-            "said": safe_text(" · ".join((*source_text, *graph.termination, *graph.notes))),
+            "said": safe_text(" · ".join((*source_lines, *graph.termination, *graph.notes))),
             "file": _file_name(graph.id),
             "g": pack_scene(scene),
-            "open": list(_boxes_open_at_first(scene, self.depth, self.collapse)),
-            "captures": self.captures,
+            "open": list(_boxes_open_at_first(scene, self.depth, self.collapsed_ids)),
+            "captures": self.shows_captures,
             "marks": {
-                k: [m.sign, m.background, m.text_color, m.legend_text] for k, m in MARKS.items()
+                mark_kind: [mark.sign, mark.background, mark.text_color, mark.legend_text]
+                for mark_kind, mark in MARKS.items()
             },
             "strokes": strokes,
         }
@@ -77,7 +80,10 @@ def _is_over_time(graph: GraphOutline) -> bool:
 
 def _file_name(name: str) -> str:
     """Return a file name for a saved picture, with only letters and digits of the model's name."""
-    return "".join(c if c.isalnum() and c.isascii() else "_" for c in name)[:60] or "model"
+    return (
+        "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)[:60]
+        or "model"
+    )
 
 
 def _boxes_open_at_first(
@@ -87,9 +93,9 @@ def _boxes_open_at_first(
     visible_count = len(scene.boxes)
     box_queue = [(box, 0) for box in scene.boxes]
     for box, level in box_queue:
-        if box.inner is None or box.kind == "group" or _node_id(box) in collapse:
+        if box.inner_scene is None or box.kind == "group" or _node_id(box) in collapse:
             continue
-        added_count = _visible_count(box.inner)
+        added_count = _visible_count(box.inner_scene)
         if visible_count + added_count > MAX_INITIAL_BOXES or (
             depth is not None and level >= depth
         ):
@@ -97,14 +103,20 @@ def _boxes_open_at_first(
         visible_count += added_count
         yield box.id
         inner_level = level + (box.kind != "owner")
-        for inner in box.inner.boxes:
-            inner_boxes = inner.inner.boxes if inner.kind == "branch" and inner.inner else (inner,)
-            box_queue += [(inner_box, inner_level) for inner_box in inner_boxes]
+        for nested_box in box.inner_scene.boxes:
+            visible_boxes = (
+                nested_box.inner_scene.boxes
+                if nested_box.kind == "branch" and nested_box.inner_scene
+                else (nested_box,)
+            )
+            box_queue += [(inner_box, inner_level) for inner_box in visible_boxes]
 
 
 def _visible_count(inner_scene: Scene) -> int:
     """Return the number of boxes that are shown if their box opens. Branches open with their choice."""
-    branches = (box.inner for box in inner_scene.boxes if box.kind == "branch" and box.inner)
+    branches = (
+        box.inner_scene for box in inner_scene.boxes if box.kind == "branch" and box.inner_scene
+    )
     return len(inner_scene.boxes) + sum(len(branch.boxes) for branch in branches)
 
 

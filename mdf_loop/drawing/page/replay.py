@@ -30,9 +30,11 @@ def pack_run(observation: Observation, numbers: Numbering) -> dict[str, Any]:
     loop_observations = {
         name: loop_observation
         for name, loop_observation in observation.loops.items()
-        if name in numbers.loops
+        if name in numbers.frames_by_loop
     }
-    values = {name: value for name, value in observation.values.items() if name in numbers.values}
+    observed_values = {
+        name: value for name, value in observation.values.items() if name in numbers.ports_by_output
+    }
     tapes = [*_time_tapes(observation, numbers), *_iteration_tapes(observation, numbers)]
     evaluation = observation.loop("")
     duration = (
@@ -40,11 +42,13 @@ def pack_run(observation: Observation, numbers: Numbering) -> dict[str, Any]:
         if evaluation is None or evaluation.seconds is None
         else _format_milliseconds(evaluation.seconds)
     )
-    loop_observation = (observation.stopped_by, observation.member_text, duration)
+    run_descriptions = (observation.stopped_by, observation.member_text, duration)
     return {
-        "said": safe_text(" · ".join(part for part in loop_observation if part)),
+        "said": safe_text(
+            " · ".join(description for description in run_descriptions if description)
+        ),
         "loops": [
-            [numbers.loops[name], safe_text(describe_loop(loop_observations[name]))]
+            [numbers.frames_by_loop[name], safe_text(describe_loop(loop_observations[name]))]
             for name in loop_observations
         ],
         "values": [
@@ -52,7 +56,7 @@ def pack_run(observation: Observation, numbers: Numbering) -> dict[str, Any]:
                 numbers.value_source(name),
                 safe_text(_append_unit(value_text(value.last, 120), value.unit)),
             ]
-            for name, value in values.items()
+            for name, value in observed_values.items()
         ],
         "tapes": tapes,
     }
@@ -83,12 +87,12 @@ def _time_tapes(observation: Observation, numbers: Numbering) -> Iterator[dict[s
     recorded_values = {
         name: value_observation
         for name, value_observation in observation.values.items()
-        if value_observation.rows is not None and name in numbers.values
+        if value_observation.rows is not None and name in numbers.ports_by_output
     }
     if recorded_values:
         yield {
             "label": observation.axis_name,
-            "frame": numbers.loops.get(OVER_TIME, 0),
+            "frame": numbers.frames_by_loop.get(OVER_TIME, 0),
             "unit": f" {safe_text(observation.unit)}" if observation.unit else "",
             "at": _json_numbers(observation.coordinates),
             "places": observation.row_numbers.tolist(),
@@ -106,14 +110,14 @@ def _iteration_tapes(observation: Observation, numbers: Numbering) -> Iterator[d
     """Yield a tape for each loop with recorded rows in one evaluation."""
     rows_by_frame: dict[int, list[tuple[Recording, Array, str]]] = {}
     for recording in numbers.recordings:
-        value_observation = observation.values.get(recording.name)
+        value_observation = observation.values.get(recording.output_name)
         if (
             value_observation is not None
             and value_observation.rows is None
             and np.ndim(value_observation.last) > 0
         ):
             recorded_row = (recording, np.asarray(value_observation.last), value_observation.unit)
-            rows_by_frame.setdefault(recording.frame, []).append(recorded_row)
+            rows_by_frame.setdefault(recording.frame_number, []).append(recorded_row)
     for frame, rows in rows_by_frame.items():
         common_row_count = min(len(array) for _, array, _ in rows)
         if common_row_count == 0:
@@ -124,13 +128,13 @@ def _iteration_tapes(observation: Observation, numbers: Numbering) -> Iterator[d
             .astype(np.int64)
         )
         yield {
-            "label": f"{rows[0][0].loop}, iteration",
+            "label": f"{rows[0][0].loop_name}, iteration",
             "frame": frame,
             "unit": "",
             "at": row_numbers.tolist(),
             "places": row_numbers.tolist(),
             "series": [
-                _tape_series(recording.end, recording.name, array[row_numbers], unit)
+                _tape_series(recording.port_number, recording.output_name, array[row_numbers], unit)
                 for recording, array, unit in rows
             ],
         }

@@ -30,74 +30,74 @@ class _Links:
         self.readers: dict[int, set[int]] = defaultdict(set)
         self.sources: dict[int, set[int]] = defaultdict(set)
         for wire in scene.wires:
-            source_box = self.box_of_end.get(wire.source, -wire.source)
-            target_box = self.box_of_end.get(wire.target, -wire.target)
-            self.readers[source_box].add(target_box)
-            self.sources[target_box].add(source_box)
+            source_id = self.box_of_end.get(wire.source, -wire.source)
+            target_id = self.box_of_end.get(wire.target, -wire.target)
+            self.readers[source_id].add(target_id)
+            self.sources[target_id].add(source_id)
 
 
 def _fold_constant_operators(scene: Scene) -> Scene:
     """Remove operators that depend on no input and have one reader. The reader's details describe them."""
     links = _Links(scene)
-    boxes = {box.id: box for box in scene.boxes}
-    unvisited_boxes = [
+    boxes_by_id = {box.id: box for box in scene.boxes}
+    unvisited_ids = [
         box.id for box in scene.boxes if box.kind == "operator" and not links.sources[box.id]
     ]
-    while unvisited_boxes:
-        number = unvisited_boxes.pop()
-        readers = links.readers[number]
-        (reader_id,) = readers if len(readers) == 1 else (0,)
-        if reader_id not in boxes or boxes[reader_id].kind != "operator":
+    while unvisited_ids:
+        box_id = unvisited_ids.pop()
+        reader_ids = links.readers[box_id]
+        (reader_id,) = reader_ids if len(reader_ids) == 1 else (0,)
+        if reader_id not in boxes_by_id or boxes_by_id[reader_id].kind != "operator":
             continue
-        folded_box = boxes.pop(number)
+        folded_box = boxes_by_id.pop(box_id)
         folded_details = (("from constants", folded_box.title), *folded_box.details)
-        boxes[reader_id] = replace(
-            boxes[reader_id], details=(*boxes[reader_id].details, *folded_details)
+        boxes_by_id[reader_id] = replace(
+            boxes_by_id[reader_id], details=(*boxes_by_id[reader_id].details, *folded_details)
         )
-        links.sources[reader_id].discard(number)
+        links.sources[reader_id].discard(box_id)
         if not links.sources[reader_id]:
-            unvisited_boxes.append(reader_id)
-    remaining_ends = {end for box in boxes.values() for end in box.ends}
+            unvisited_ids.append(reader_id)
+    remaining_ends = {end for box in boxes_by_id.values() for end in box.ends}
     removed_ends = {end for box in scene.boxes for end in box.ends} - remaining_ends
     wires = (wire for wire in scene.wires if not {wire.source, wire.target} & removed_ends)
-    return Scene(tuple(boxes.values()), tuple(wires))
+    return Scene(tuple(boxes_by_id.values()), tuple(wires))
 
 
 def _join_runs(scene: Scene, numbers: Numbering) -> Scene:
     """Join each linear run of operators into one box."""
     links = _Links(scene)
-    boxes = {box.id: box for box in scene.boxes}
-    first_of_run: dict[int, int] = {}
-    runs: dict[int, list[Box]] = {}
+    boxes_by_id = {box.id: box for box in scene.boxes}
+    run_start_by_box: dict[int, int] = {}
+    boxes_by_run: dict[int, list[Box]] = {}
     for box in _topological_order(scene, links):
         sender_id = next(iter(links.sources[box.id]), 0) if len(links.sources[box.id]) == 1 else 0
-        first_id = first_of_run.get(sender_id, 0)
-        extends_run = (
-            first_id
+        run_start = run_start_by_box.get(sender_id, 0)
+        is_run_extended = (
+            run_start
             and links.readers[sender_id] == {box.id}
-            and len(runs[first_id]) < MAX_RUN_LENGTH
+            and len(boxes_by_run[run_start]) < MAX_RUN_LENGTH
         )
-        if box.kind == "operator" and extends_run:
-            runs[first_id].append(box)
-            first_of_run[box.id] = first_id
+        if box.kind == "operator" and is_run_extended:
+            boxes_by_run[run_start].append(box)
+            run_start_by_box[box.id] = run_start
         elif box.kind == "operator":
-            first_of_run[box.id] = box.id
-            runs[box.id] = [box]
+            run_start_by_box[box.id] = box.id
+            boxes_by_run[box.id] = [box]
     joined_boxes = [
-        _build_run_box(runs[box_id]) if box_id in runs else boxes[box_id]
-        for box_id in boxes
-        if first_of_run.get(box_id, box_id) == box_id
+        _build_run_box(boxes_by_run[box_id]) if box_id in boxes_by_run else boxes_by_id[box_id]
+        for box_id in boxes_by_id
+        if run_start_by_box.get(box_id, box_id) == box_id
     ]
-    for number, first_id in first_of_run.items():
-        if number != first_id:
-            numbers.box_of_run[number] = first_id
+    for box_id, run_start in run_start_by_box.items():
+        if box_id != run_start:
+            numbers.box_of_run[box_id] = run_start
     moved_wires = (
         replace(
-            w,
-            source=first_of_run.get(w.source, w.source),
-            target=first_of_run.get(w.target, w.target),
+            wire,
+            source=run_start_by_box.get(wire.source, wire.source),
+            target=run_start_by_box.get(wire.target, wire.target),
         )
-        for w in scene.wires
+        for wire in scene.wires
     )
     wires = dict.fromkeys(wire for wire in moved_wires if wire.source != wire.target)
     return Scene(tuple(joined_boxes), tuple(wires))
@@ -105,20 +105,23 @@ def _join_runs(scene: Scene, numbers: Numbering) -> Scene:
 
 def _topological_order(scene: Scene, links: _Links) -> list[Box]:
     """Return the boxes in topological order. Boxes of cycles are last."""
-    boxes = {box.id: box for box in scene.boxes}
-    open_sources = {n: {s for s in links.sources[n] if s in boxes} for n in boxes}
-    visitable_ids = [n for n, sources in open_sources.items() if not sources]
-    order: list[Box] = []
-    for number in visitable_ids:
-        order.append(boxes[number])
-        for reader in links.readers[number]:
-            sources = open_sources.get(reader)
-            if sources and number in sources:
-                sources.discard(number)
-                if not sources:
-                    visitable_ids.append(reader)
-    ordered_ids = {box.id for box in order}
-    return order + [box for box in scene.boxes if box.id not in ordered_ids]
+    boxes_by_id = {box.id: box for box in scene.boxes}
+    open_source_ids = {
+        box_id: {source_id for source_id in links.sources[box_id] if source_id in boxes_by_id}
+        for box_id in boxes_by_id
+    }
+    visitable_ids = [box_id for box_id, source_ids in open_source_ids.items() if not source_ids]
+    ordered_boxes: list[Box] = []
+    for box_id in visitable_ids:
+        ordered_boxes.append(boxes_by_id[box_id])
+        for reader_id in links.readers[box_id]:
+            source_ids = open_source_ids.get(reader_id)
+            if source_ids and box_id in source_ids:
+                source_ids.discard(box_id)
+                if not source_ids:
+                    visitable_ids.append(reader_id)
+    ordered_ids = {box.id for box in ordered_boxes}
+    return ordered_boxes + [box for box in scene.boxes if box.id not in ordered_ids]
 
 
 def _build_run_box(boxes: list[Box]) -> Box:

@@ -20,31 +20,31 @@ MAX_TEXT_LENGTH = 4000
 
 
 class Port(Struct, frozen=True):
-    """Port at a side of a box. `passes` is True if the port passes a value on unchanged."""
+    """Port at a side of a box. `passes_value` is True if the port passes a value on unchanged."""
 
     id: int
     name: str = ""
     remark: str = ""
-    kind: str = ""
-    passes: bool = False
+    mark_kind: str = ""
+    passes_value: bool = False
 
 
 class Wire(Struct, frozen=True):
-    """Wire that carries a value. `kind` is the name of a stroke in the legend."""
+    """Wire that carries a value. `stroke` is the name of a stroke in the legend."""
 
     source: int
     target: int
-    kind: str = "data"
+    stroke: str = "data"
     label: str = ""
 
 
 class Box(Struct, frozen=True):
-    """Box of a node, or of a frame that contains other boxes (`inner`).
+    """Box of a node, or of a frame that contains other boxes (`inner_scene`).
 
     Attributes:
         left: Ports on the left. `left[k]` and `right[k]` are in one row.
         right: Ports on the right.
-        back: Wires from a right port to a left port inside the box.
+        back_wires: Wires from a right port to a left port inside the box.
         details: Titles and texts that are shown beside the picture.
     """
 
@@ -55,8 +55,8 @@ class Box(Struct, frozen=True):
     lines: tuple[str, ...] = ()
     left: tuple[Port | None, ...] = ()
     right: tuple[Port | None, ...] = ()
-    inner: Scene | None = None
-    back: tuple[Wire, ...] = ()
+    inner_scene: Scene | None = None
+    back_wires: tuple[Wire, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
     path: str = ""
 
@@ -81,7 +81,7 @@ class Scene(Struct, frozen=True):
     @property
     def count(self) -> int:
         """Number of boxes, including nested boxes."""
-        return sum(1 + (box.inner.count if box.inner else 0) for box in self.boxes)
+        return sum(1 + (box.inner_scene.count if box.inner_scene else 0) for box in self.boxes)
 
 
 # --- as JSON --------------------------------------------------------------------------------------
@@ -105,15 +105,15 @@ def _pack_box(box: Box) -> dict[str, Any]:
         "x": [safe_text(line) for line in box.lines],
         "L": [_pack_port(port) for port in box.left],
         "R": [_pack_port(port) for port in box.right],
-        "z": [_pack_wire(wire) for wire in box.back],
+        "z": [_pack_wire(wire) for wire in box.back_wires],
         "d": [
             [title, escape_control_characters(shorten(text, MAX_TEXT_LENGTH))]
             for title, text in box.details
         ],
         "p": safe_text(box.path),
     }
-    if box.inner is not None:
-        entries["g"] = pack_scene(box.inner)
+    if box.inner_scene is not None:
+        entries["g"] = pack_scene(box.inner_scene)
     return {key: value for key, value in entries.items() if value not in ("", [])}
 
 
@@ -121,12 +121,18 @@ def _pack_port(port: Port | None) -> list[Any] | int:
     """Convert a port to plain data for JSON. No port is 0."""
     if port is None:
         return 0
-    return [port.id, safe_text(port.name), safe_text(port.remark), port.kind, int(port.passes)]
+    return [
+        port.id,
+        safe_text(port.name),
+        safe_text(port.remark),
+        port.mark_kind,
+        int(port.passes_value),
+    ]
 
 
 def _pack_wire(wire: Wire) -> list[Any]:
     """Convert a wire to plain data for JSON."""
-    return [wire.source, wire.target, wire.kind, safe_text(wire.label)]
+    return [wire.source, wire.target, wire.stroke, safe_text(wire.label)]
 
 
 def safe_text(text: str) -> str:

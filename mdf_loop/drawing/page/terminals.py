@@ -32,7 +32,7 @@ class InputTerminal(Struct, frozen=True):
 
     key: str
     expressions: tuple[Any, ...]
-    kind: str = "data"
+    stroke: str = "data"
 
 
 class Terminals(Struct, frozen=True):
@@ -72,8 +72,8 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
     recorded_keys = tuple(f"r{k}" for k in range(len(loop.recorded)))
     arguments = (("N", loop.trip_count), ("c", loop.start))
     input_terminals = [
-        InputTerminal(key, (argument.expression,))
-        for key, argument in arguments
+        InputTerminal(terminal_key, (argument.expression,))
+        for terminal_key, argument in arguments
         if argument is not None
     ]
     input_terminals += [
@@ -125,7 +125,7 @@ def _build_choice_terminals(choice: ChoiceOutline) -> Terminals:
     """Return the terminals of a choice and their connections."""
     result_keys = tuple(f"r{k}" for k in range(len(choice.joins)))
     return Terminals(
-        rows=choice_rows(choice, FULL_VIEW.detail, FULL_VIEW.captures),
+        rows=choice_rows(choice, FULL_VIEW.detail, FULL_VIEW.shows_captures),
         input_terminals=(
             InputTerminal("c", tuple(choice.expressions)),
             *_capture_terminals(choice.captures),
@@ -151,4 +151,4 @@ def _capture_keys(captures: tuple[CaptureOutline, ...]) -> dict[str, tuple[str, 
 
 def _keys_by_port(pairs: Any) -> list[tuple[str, str]]:
     """Return a pair (output port, terminal key) for each port of each result."""
-    return [(port, key) for ports, key in pairs for port in ports]
+    return [(port, terminal_key) for ports, terminal_key in pairs for port in ports]

@@ -106,9 +106,9 @@ def test_scopes_become_groups_with_a_port_for_each_value():
     first, second = scene.boxes[:2]
     assert (len(first.left), len(first.right)) == (0, 1)
     assert (len(second.left), len(second.right)) == (1, 1)
-    assert all(isinstance(port, Port) and port.passes for port in second.ports)
+    assert all(isinstance(port, Port) and port.passes_value for port in second.ports)
     assert scene.wires[0] == Wire(first.right[0].id, second.left[0].id)
-    assert len(first.inner.boxes) == 10
+    assert len(first.inner_scene.boxes) == 10
     assert acyclic(scene)
 
 
@@ -149,4 +149,4 @@ def test_groups_of_many_boxes_are_nested():
     names = [f"/net/{'ab'[k // 600]}/part{k // 60}/Op_{k}" for k in range(1200)]
     scene = group_boxes(Scene(operators(*names), chain(1200)), high_numbering())
     assert [box.title for box in scene.boxes] == ["net/a", "net/b"]
-    assert all(inner.kind == "group" for box in scene.boxes for inner in box.inner.boxes)
+    assert all(inner.kind == "group" for box in scene.boxes for inner in box.inner_scene.boxes)

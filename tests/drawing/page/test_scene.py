@@ -29,7 +29,9 @@ def all_scenes(scene):
     while queue:
         around, inner_scene = queue.pop()
         yield around, inner_scene
-        queue += [(box, box.inner) for box in inner_scene.boxes if box.inner is not None]
+        queue += [
+            (box, box.inner_scene) for box in inner_scene.boxes if box.inner_scene is not None
+        ]
 
 
 def ends_of(scene):
@@ -49,7 +51,7 @@ def wired(scene, kind=None):
         (names[wire.source], names[wire.target])
         for _, inner_scene in all_scenes(scene)
         for wire in inner_scene.wires
-        if kind in (None, wire.kind)
+        if kind in (None, wire.stroke)
     }
 
 
@@ -67,7 +69,7 @@ def test_numbers_are_unique_and_wires_stay_within_frames(model):
             numbers.update(end for box in inner_scene.boxes for end in box.ends)
             if around is not None:
                 known_ends |= {port.id for port in around.ports}
-                back = {end for wire in around.back for end in (wire.source, wire.target)}
+                back = {end for wire in around.back_wires for end in (wire.source, wire.target)}
                 assert back <= {port.id for port in around.ports}
             assert {
                 end for wire in inner_scene.wires for end in (wire.source, wire.target)
@@ -78,10 +80,10 @@ def test_numbers_are_unique_and_wires_stay_within_frames(model):
 def test_a_loop_has_rails_and_back_edges():
     scene = scene_of(EXAMPLES / "nested_triangular" / "model.yaml")
     (loop,) = [box for box in scene.boxes if box.kind == "loop"]
-    rails = [[port.kind if port else "" for port in rail] for rail in (loop.left, loop.right)]
+    rails = [[port.mark_kind if port else "" for port in rail] for rail in (loop.left, loop.right)]
     assert rails == [["trip_count", "iteration", "enter", ""], ["", "", "leave", "recorded"]]
     names = ends_of(scene)
-    back_edges = [(names[w.source], names[w.target], w.label) for w in loop.back]
+    back_edges = [(names[w.source], names[w.target], w.label) for w in loop.back_wires]
     title = "for i in range(M=n)"
     assert back_edges == [(f"{title}.total_next", f"{title}.total", "t+1")]
     assert ("n = 5", f"{title}.n") in wired(scene)
@@ -135,22 +137,24 @@ def test_branches_stand_in_their_choice_and_join_at_its_results():
     }
     scene = scene_of(document)
     (choice,) = [box for box in scene.boxes if box.kind == "choice"]
-    assert [(box.kind, box.title) for box in choice.inner.boxes] == [
+    assert [(box.kind, box.title) for box in choice.inner_scene.boxes] == [
         ("branch", "if t < target"),
         ("branch", "else"),
     ]
-    assert [[box.kind for box in branch.inner.boxes] for branch in choice.inner.boxes] == [
+    assert [
+        [box.kind for box in branch.inner_scene.boxes] for branch in choice.inner_scene.boxes
+    ] == [
         ["node"],
         ["passed"],
     ]
     (join,) = [port for port in choice.right if port is not None]
-    assert [wire.target for wire in choice.inner.wires].count(join.id) == 2
+    assert [wire.target for wire in choice.inner_scene.wires].count(join.id) == 2
 
 
 def test_a_node_with_several_frames_is_a_box_around_them():
     scene = scene_of(MODELS / "workshop.yaml")
     (owner,) = [box for box in scene.boxes if box.kind == "owner"]
-    kinds = Counter(box.kind for box in owner.inner.boxes)
+    kinds = Counter(box.kind for box in owner.inner_scene.boxes)
     assert kinds["loop"] == 2
     assert kinds["formula"] >= 3
 
@@ -187,8 +191,8 @@ def test_frames_that_are_open_at_first():
     assert len(Page(graph).data()["open"]) == 3
     assert len(Page(graph, depth=1).data()["open"]) == 1
     assert Page(graph, depth=0).data()["open"] == []
-    assert Page(graph, collapse=frozenset({"adder"})).data()["open"] == []
-    assert len(Page(graph, collapse=frozenset({"row"})).data()["open"]) == 1
+    assert Page(graph, collapsed_ids=frozenset({"adder"})).data()["open"] == []
+    assert len(Page(graph, collapsed_ids=frozenset({"row"})).data()["open"]) == 1
 
 
 def test_data_has_no_empty_entries_and_shortened_texts():
