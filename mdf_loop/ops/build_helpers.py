@@ -78,8 +78,8 @@ def sum_of(
     """
     sorted_axes = None if axes is None else sorted({int(axis) for axis in axes})
     if kind(value) != "f" or (value.shape is None and not _are_adjacent(sorted_axes)):
-        operands = () if sorted_axes is None else (ints(b, *sorted_axes),)
-        return b.op("ReduceSum", value, *operands, keepdims=int(keepdims))
+        axes_operands = () if sorted_axes is None else (ints(b, *sorted_axes),)
+        return b.op("ReduceSum", value, *axes_operands, keepdims=int(keepdims))
     if value.shape is None:
         axes_attribute = {} if sorted_axes is None else {"axes": tuple(sorted_axes)}
         return b.op("OrderedSum", value, **axes_attribute, keepdims=int(keepdims))
@@ -98,8 +98,8 @@ def mean_of(
     b: Builder, value: Value, axes: Sequence[int] | None = None, *, keepdims: bool = False
 ) -> Value:
     """Build the mean of floats along constant axes (None: all axes) from a sum in a fixed order."""
-    count = cast(b, _count_elements(b, value, axes), value.dtype)
-    return b.op("Div", sum_of(b, value, axes, keepdims=keepdims), count)
+    element_count = cast(b, _count_elements(b, value, axes), value.dtype)
+    return b.op("Div", sum_of(b, value, axes, keepdims=keepdims), element_count)
 
 
 def _count_elements(b: Builder, value: Value, axes: Sequence[int] | None) -> Value:
@@ -158,7 +158,7 @@ def extents(value: Value) -> tuple[int | str, ...]:
 
 def shape_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:
     """Build the extents of the axes from `start` to `end` as int64[n], as a constant if all are known."""
-    known_extents = [d for d in (x.shape or ())[start:end] if isinstance(d, int)]
+    known_extents = [extent for extent in (x.shape or ())[start:end] if isinstance(extent, int)]
     if x.shape is not None and len(known_extents) == len(x.shape[start:end]):
         return ints(b, *known_extents)
     bounds = {"start": start, "end": end}

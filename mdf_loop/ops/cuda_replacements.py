@@ -89,10 +89,10 @@ def _are_inside(b: Builder, indices: Value, extents: Value) -> Value:
 
 def _build_guarded(b: Builder, op: Op, is_valid: Value, sentence: str) -> Value:
     """Build the operation with a guard that fails with `sentence` unless all elements of `is_valid` are True."""
-    first, second, *other_inputs = op.inputs
-    assert second is not None
-    guarded_operand = b.guard(second, all_true(b, is_valid), sentence)
-    return b.op(op.op_type, first, guarded_operand, *other_inputs, **op.attributes)
+    data, index, *other_inputs = op.inputs
+    assert index is not None
+    guarded_operand = b.guard(index, all_true(b, is_valid), sentence)
+    return b.op(op.op_type, data, guarded_operand, *other_inputs, **op.attributes)
 
 
 # --- operations with other results ---------------------------------------------------------------

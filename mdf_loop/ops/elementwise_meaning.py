@@ -24,8 +24,8 @@ def divide(x: Array, y: Array) -> Array:
     _refuse_zero_divisor(x, y)
     quotient: Array = np.floor_divide(x, y)
     is_rounded_down = (x - quotient * y != 0) & ((x < 0) != (y < 0))
-    truncated: Array = quotient + is_rounded_down.astype(quotient.dtype)
-    return truncated
+    truncated_quotient: Array = quotient + is_rounded_down.astype(quotient.dtype)
+    return truncated_quotient
 
 
 def remainder(x: Array, y: Array, fmod: int = 0) -> Array:
@@ -55,8 +55,8 @@ def power(x: Array, n: Array) -> Array:
         return np.asarray(np.power(x, n)).astype(x.dtype)
     if np.any(n < 0):
         raise RunError(NEGATIVE_POWER)
-    wrapped = np.power(x.astype(np.uint64), n.astype(np.uint64))
-    return np.asarray(wrapped).astype(x.dtype)
+    wrapped_power = np.power(x.astype(np.uint64), n.astype(np.uint64))
+    return np.asarray(wrapped_power).astype(x.dtype)
 
 
 def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
@@ -71,16 +71,16 @@ def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array
         if bound is not None and bound.shape not in ((), (1,)):
             raise RunError("the bounds of onnx::Clip must be single numbers")
     if kind_of(dtype_name(x)) in "iu":
-        lowest, highest = (
+        smallest_finite, largest_finite = (
             np.array(limit, x.dtype) for limit in (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
         )
     else:
-        highest = np.nextafter(np.array(np.inf, x.dtype), np.array(0, x.dtype))
-        lowest = -highest
-    low, high = lowest if low is None else low, highest if high is None else high
+        largest_finite = np.nextafter(np.array(np.inf, x.dtype), np.array(0, x.dtype))
+        smallest_finite = -largest_finite
+    low, high = smallest_finite if low is None else low, largest_finite if high is None else high
     low, high = low.reshape(()), high.reshape(())
-    bounded = np.where(x < low, low, x)
-    return np.where(bounded > high, high, bounded)
+    bounded_x = np.where(x < low, low, x)
+    return np.where(bounded_x > high, high, bounded_x)
 
 
 def relu(x: Array) -> Array:
@@ -96,19 +96,19 @@ def softsign(x: Array) -> Array:
 def hard_swish(x: Array) -> Array:
     """Return `x * clip(x / 6 + 0.5, 0, 1)`."""
     wide_x = np.asarray(x, np.float64 if x.dtype == np.float64 else np.float32)
-    activated: Array = wide_x * np.clip(np.add(np.divide(wide_x, 6), 0.5), 0, 1)
-    return activated.astype(x.dtype)
+    activations: Array = wide_x * np.clip(np.add(np.divide(wide_x, 6), 0.5), 0, 1)
+    return activations.astype(x.dtype)
 
 
 def gelu(x: Array, approximate: str = "none") -> Array:
     """Return `x` times the normal distribution function of `x`, or its tanh approximation."""
     wide_x = np.asarray(x, np.float64)
     if approximate == "tanh":
-        curve = np.tanh(math.sqrt(2 / math.pi) * (wide_x + 0.044715 * wide_x**3))
+        tanh_curve = np.tanh(math.sqrt(2 / math.pi) * (wide_x + 0.044715 * wide_x**3))
     else:
-        curve = erf(math.sqrt(0.5) * wide_x)
-    activated: Array = (0.5 * wide_x * (1 + curve)).astype(x.dtype)
-    return activated
+        tanh_curve = erf(math.sqrt(0.5) * wide_x)
+    activations: Array = (0.5 * wide_x * (1 + tanh_curve)).astype(x.dtype)
+    return activations
 
 
 def erf(x: Array) -> Array:

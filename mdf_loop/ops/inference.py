@@ -61,8 +61,14 @@ def _infer_types(
         return list(row.types(inputs, attributes, constants))
     opset = opset_of(op_type, inputs, attributes)
     all_attributes = {**default_attributes(op_type, opset), **attributes}
-    node = node_of(op_type, [entry is not None for entry in inputs], n_outputs, all_attributes)
-    types = {f"i{k}": type_proto(*entry) for k, entry in enumerate(inputs) if entry is not None}
+    node = node_of(
+        op_type, [input_type is not None for input_type in inputs], n_outputs, all_attributes
+    )
+    types = {
+        f"i{k}": type_proto(*input_type)
+        for k, input_type in enumerate(inputs)
+        if input_type is not None
+    }
     constant_tensors = {f"i{k}": numpy_helper.from_array(array) for k, array in constants.items()}
     try:
         protos = shape_inference.infer_node_outputs(
@@ -76,8 +82,8 @@ def _infer_types(
         )
     except Exception as error:  # noqa: BLE001 - onnx raises classes of its C++ part
         message = str(error).strip()
-        reason = message.splitlines()[-1].split("] ")[-1] if message else ""
-        raise _operand_error(op_type, inputs, attributes, reason) from None
+        last_line = message.splitlines()[-1].split("] ")[-1] if message else ""
+        raise _operand_error(op_type, inputs, attributes, last_line) from None
     return [_read_output_type(op_type, protos.get(f"o{k}")) for k in range(n_outputs)]
 
 
@@ -89,10 +95,10 @@ def _check_schema_dtypes(
 ) -> None:
     """Raise OperandError if an input has a dtype that the schema does not allow."""
     first_inputs: dict[str, tuple[str, str]] = {}
-    for k, entry in enumerate(inputs):
-        if entry is None:
+    for k, input_type in enumerate(inputs):
+        if input_type is None:
             continue
-        schema_input, dtype = schema_inputs[min(k, len(schema_inputs) - 1)], entry[0]
+        schema_input, dtype = schema_inputs[min(k, len(schema_inputs) - 1)], input_type[0]
         first_name, first_dtype = first_inputs.setdefault(
             schema_input.type_str, (schema_input.name, dtype)
         )
@@ -130,12 +136,14 @@ def _operand_error(
     reason: str,
 ) -> OperandError:
     schema_inputs = schema_at(op_type, opset_of(op_type, inputs, attributes)).inputs
-    operands = []
-    for k, entry in enumerate(inputs):
+    operand_texts = []
+    for k, input_type in enumerate(inputs):
         input_name = (
             schema_inputs[min(k, len(schema_inputs) - 1)].name if schema_inputs else f"input {k}"
         )
-        if entry is not None:
-            operands.append(f"{input_name}: {type_text(*entry)}")
-    operands += [f"{key}={value}" for key, value in attributes.items()]
-    return OperandError(f"{qualified_name(op_type)} cannot take ({', '.join(operands)}): {reason}")
+        if input_type is not None:
+            operand_texts.append(f"{input_name}: {type_text(*input_type)}")
+    operand_texts += [f"{key}={value}" for key, value in attributes.items()]
+    return OperandError(
+        f"{qualified_name(op_type)} cannot take ({', '.join(operand_texts)}): {reason}"
+    )

@@ -30,7 +30,7 @@ def has_kernel(op: Op) -> bool:
         return row.has_kernel(op)
     return row.has_kernel(op) or _can_load_kernel(
         op.op_type,
-        tuple(None if v is None else v.dtype for v in op.inputs),
+        tuple(None if operand is None else operand.dtype for operand in op.inputs),
         tuple(v.dtype for v in op.outputs),
         _HashableAttributes(op.attributes),
         opset_of_op(op),
@@ -99,5 +99,5 @@ def _serialize_model(
     graph = helper.make_graph([node], "probe", graph_inputs, [types[name] for name in output_names])
     imports = [helper.make_opsetid("", opset)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=ir_version(opset))
-    serialized: bytes = model.SerializeToString()
-    return serialized
+    serialized_model: bytes = model.SerializeToString()
+    return serialized_model

@@ -47,13 +47,13 @@ def _int_attribute(name: str, default: int) -> defs.OpSchema.Attribute:
 def _build_schema(
     name: str, *attributes: defs.OpSchema.Attribute, output: str = "T"
 ) -> defs.OpSchema:
-    parameter = defs.OpSchema.FormalParameter
+    make_parameter = defs.OpSchema.FormalParameter
     return defs.OpSchema(
         name,
         "mdf_loop.loops",
         1,
-        inputs=[parameter("data", "T")],
-        outputs=[parameter("reduced", output)],
+        inputs=[make_parameter("data", "T")],
+        outputs=[make_parameter("reduced", output)],
         type_constraints=[_FLOAT_CONSTRAINT],
         attributes=list(attributes),
     )
@@ -86,7 +86,12 @@ def _infer_types(
                 tuple(1 if k in reduced_axes else n for k, n in enumerate(shape)),
             )
         ]
-    return [(dtype or input_dtype, tuple(n for k, n in enumerate(shape) if k not in reduced_axes))]
+    return [
+        (
+            dtype or input_dtype,
+            tuple(extent for k, extent in enumerate(shape) if k not in reduced_axes),
+        )
+    ]
 
 
 def _compute_sum(x: Array, axes: Sequence[int] | None = None, keepdims: int = 1) -> Array:
@@ -96,9 +101,12 @@ def _compute_sum(x: Array, axes: Sequence[int] | None = None, keepdims: int = 1)
 def _compute_extreme(
     largest: bool, x: Array, axes: Sequence[int] | None = None, keepdims: int = 1
 ) -> Array:
-    reduce, initial = (np.max, -np.inf) if largest else (np.min, np.inf)
-    extremes = reduce(
-        x, axis=None if axes is None else tuple(axes), keepdims=bool(keepdims), initial=initial
+    reduce_extreme, initial_extreme = (np.max, -np.inf) if largest else (np.min, np.inf)
+    extremes = reduce_extreme(
+        x,
+        axis=None if axes is None else tuple(axes),
+        keepdims=bool(keepdims),
+        initial=initial_extreme,
     )
     return np.asarray(extremes, x.dtype)
 

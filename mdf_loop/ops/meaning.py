@@ -38,17 +38,24 @@ def evaluate(
             row_outputs = row_meaning(*arrays, **attributes)
             outputs = row_outputs if isinstance(row_outputs, tuple) else (row_outputs,)
             outputs = outputs[:n_outputs]
-            return [np.asarray(o) if isinstance(o, np.generic) else o for o in outputs]
+            return [
+                np.asarray(output) if isinstance(output, np.generic) else output
+                for output in outputs
+            ]
         if fault := row_of(op_type).operand_fault(arrays, attributes):
             raise OperandError(fault)
-        types = tuple(None if a is None else (dtype_name(a), np.shape(a)) for a in arrays)
+        types = tuple(
+            None if array is None else (dtype_name(array), np.shape(array)) for array in arrays
+        )
         opset = opset_of(op_type, types, attributes)
-        dtypes = tuple(None if entry is None else entry[0] for entry in types)
+        dtypes = tuple(None if operand_type is None else operand_type[0] for operand_type in types)
         serialized_node = (
             _serialize_node(op_type, dtypes, n_outputs, attributes) if attributes else b""
         )
         exact_attributes = exact_numbers(op_type, attributes) if attributes else ()
-        hashable_attributes = tuple((k, _to_hashable(v)) for k, v in exact_attributes)
+        hashable_attributes = tuple(
+            (name, _to_hashable(number)) for name, number in exact_attributes
+        )
         reference_outputs = _load_reference_function(
             op_type, dtypes, n_outputs, serialized_node, hashable_attributes, opset
         )(*arrays)
@@ -61,8 +68,8 @@ def _serialize_node(
 ) -> bytes:
     """Return the serialized ONNX node of an operation."""
     node = node_of(op_type, [dtype is not None for dtype in types], n_outputs, attributes)
-    serialized: bytes = node.SerializeToString(deterministic=True)
-    return serialized
+    serialized_node: bytes = node.SerializeToString(deterministic=True)
+    return serialized_node
 
 
 def _to_hashable(value: Any) -> Any:
@@ -103,5 +110,5 @@ def _load_reference_function(
     ).rt_nodes_
     for name, value in exact_attributes:
         setattr(reference_node, name, value)
-    run: Callable[..., Sequence[Data]] = reference_node.run
-    return run
+    run_reference: Callable[..., Sequence[Data]] = reference_node.run
+    return run_reference

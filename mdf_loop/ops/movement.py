@@ -49,11 +49,11 @@ def _one_hot(index: Array, depth: Array, values: Array, axis: int = -1) -> Array
     extent = int(np.ravel(depth)[0])
     indices = np.asarray(index).astype(np.int64)
     indices = np.where(indices < 0, indices + extent, indices)
-    off, on = values
+    off_value, on_value = values
     rank = indices.ndim + 1
     axis_positions = np.arange(extent).reshape(extent, *(1,) * (rank - 1 - axis % rank))
     is_on = np.expand_dims(indices, axis % rank) == axis_positions
-    return np.asarray(np.where(is_on, on, off), values.dtype)
+    return np.asarray(np.where(is_on, on_value, off_value), values.dtype)
 
 
 _copy_row = partial(Row, moves=_first_position, bits=Bits.FIXED)
@@ -76,13 +76,15 @@ def _pad(
     padded_axes = np.arange(x.ndim) if axes is None else np.asarray(axes) % max(1, x.ndim)
     axis_pads = np.zeros((x.ndim, 2), np.int64)
     axis_pads[padded_axes] = np.reshape(pads, (2, -1)).T
-    crops = zip(x.shape, *np.maximum(-axis_pads, 0).T.tolist(), strict=True)
-    cropped = x[tuple(slice(before, extent - after) for extent, before, after in crops)]
-    if mode == "reflect" and np.any(axis_pads >= np.maximum(cropped.shape, 1)[:, np.newaxis]):
+    axis_crops = zip(x.shape, *np.maximum(-axis_pads, 0).T.tolist(), strict=True)
+    cropped_x = x[
+        tuple(slice(first_crop, extent - last_crop) for extent, first_crop, last_crop in axis_crops)
+    ]
+    if mode == "reflect" and np.any(axis_pads >= np.maximum(cropped_x.shape, 1)[:, np.newaxis]):
         raise RunError("onnx::Pad reflects more elements than the axis has")
     fill_options = {} if mode != "constant" or value is None else {"constant_values": value.item()}
-    padded: Array = np.pad(cropped, np.maximum(axis_pads, 0).tolist(), mode, **fill_options)  # type: ignore[call-overload]
-    return padded
+    padded_x: Array = np.pad(cropped_x, np.maximum(axis_pads, 0).tolist(), mode, **fill_options)  # type: ignore[call-overload]
+    return padded_x
 
 
 def _slice(
@@ -94,37 +96,39 @@ def _slice(
 ) -> Array:
     """Return the elements that ONNX's Slice selects; the bounds of backward slices differ from Python's."""
     sliced_axes = range(len(starts)) if axes is None else axes.tolist()
-    strides = [1] * len(starts) if steps is None else steps.tolist()
+    axis_steps = [1] * len(starts) if steps is None else steps.tolist()
     axis_slices = [slice(None)] * x.ndim
     for axis, start, end, step in zip(
-        sliced_axes, np.ravel(starts).tolist(), np.ravel(ends).tolist(), strides, strict=True
+        sliced_axes, np.ravel(starts).tolist(), np.ravel(ends).tolist(), axis_steps, strict=True
     ):
         axis_slices[axis] = _axis_slice(x.shape[axis], start, end, step)
-    selected: Array = x[tuple(axis_slices)]
-    return selected
+    selected_elements: Array = x[tuple(axis_slices)]
+    return selected_elements
 
 
 def _axis_slice(extent: int, start: int, end: int, step: int) -> slice:
     """Return the Python slice of an axis for the bounds of an ONNX `Slice`, clipped to the axis."""
-    first, last = (end + extent if end < 0 else end for end in (start, end))
+    first_index, last_index = (bound + extent if bound < 0 else bound for bound in (start, end))
     if step >= 0:
-        return slice(min(max(first, 0), extent), min(max(last, 0), extent), step)
-    first = min(max(first, 0), extent - 1)
-    return slice(first, min(last, extent - 1) if last >= 0 else None, step)
+        return slice(min(max(first_index, 0), extent), min(max(last_index, 0), extent), step)
+    first_index = min(max(first_index, 0), extent - 1)
+    return slice(first_index, min(last_index, extent - 1) if last_index >= 0 else None, step)
 
 
 def _gather_nd(data: Array, indices: Array, batch_dims: int = 0) -> Array:
     """Return GatherND: `data[batch, *indices[batch, k]]`, with the correct shape even for an empty batch."""
-    batch, index_ones = indices.shape[:batch_dims], (1,) * (indices.ndim - 1 - batch_dims)
-    batch_indices = tuple(grid.reshape(*batch, *index_ones) for grid in np.indices(batch))
+    batch_shape, unit_extents = indices.shape[:batch_dims], (1,) * (indices.ndim - 1 - batch_dims)
+    batch_indices = tuple(
+        index_grid.reshape(*batch_shape, *unit_extents) for index_grid in np.indices(batch_shape)
+    )
     elements: Array = np.asarray(data)[(*batch_indices, *np.moveaxis(indices, -1, 0))]
     return elements
 
 
 def _check_indices(x: Array, indices: Array, axis: int) -> None:
-    count = x.shape[axis]
-    if indices.size and not -count <= indices.min() <= indices.max() < count:
-        raise IndexError(f"an index is not on axis {axis}, which has {count} elements")
+    extent = x.shape[axis]
+    if indices.size and not -extent <= indices.min() <= indices.max() < extent:
+        raise IndexError(f"an index is not on axis {axis}, which has {extent} elements")
 
 
 def _gather(x: Array, indices: Array, axis: int = 0) -> Array:

@@ -36,10 +36,10 @@ def _infer_same_type(
     inputs: Sequence[Type | None], attributes: Mapping[str, Any], known: Mapping[int, Array]
 ) -> Sequence[Type]:
     """Return the type of the first operand as the type of the result, which ONNX's inference does not infer."""
-    first = inputs[0]
-    if first is None or kind_of(first[0]) != "f":
+    first_type = inputs[0]
+    if first_type is None or kind_of(first_type[0]) != "f":
         raise OperandError("a normalization takes floats")
-    return [first]
+    return [first_type]
 
 
 WINDOWS = (

@@ -25,9 +25,13 @@ def removable_operand(op: Op, constant_of: Callable[[Value], Array | None]) -> V
         return operand(op)
     if op.op_type not in _NEUTRAL_OPERANDS:
         return None
-    left, right = operand(op, 0), operand(op, 1)
-    pairs = [(left, right), (right, left)] if op.op_type in ("Add", "Mul") else [(left, right)]
-    for kept_operand, constant in pairs:
+    left_operand, right_operand = operand(op, 0), operand(op, 1)
+    operand_pairs = (
+        [(left_operand, right_operand), (right_operand, left_operand)]
+        if op.op_type in ("Add", "Mul")
+        else [(left_operand, right_operand)]
+    )
+    for kept_operand, constant in operand_pairs:
         array = constant_of(constant)
         if array is not None and bool(np.all(array == _NEUTRAL_OPERANDS[op.op_type])):
             return kept_operand

@@ -21,14 +21,16 @@ from mdf_loop.ops.registry import qualified_name, row_of
 def are_exact_in_float32(op_type: str, attributes: Mapping[str, Any]) -> bool:
     """Return True if all float attributes are exact in float32, the dtype in which ONNX files store them."""
     numbers = [value for _, value in exact_numbers(op_type, attributes)]
-    return all(np.array_equal(np.float32(n), np.float64(n)) for n in numbers)
+    return all(np.array_equal(np.float32(number), np.float64(number)) for number in numbers)
 
 
 def exact_numbers(op_type: str, attributes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Return the float attributes of an operation in full precision; a serialized node rounds them to float32."""
-    kinds = (defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.FLOATS)
+    float_types = (defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.FLOATS)
     return tuple(
-        (k, v) for k, v in attributes.items() if _attribute_definition(op_type, k).type in kinds
+        (attribute_name, attribute_value)
+        for attribute_name, attribute_value in attributes.items()
+        if _attribute_definition(op_type, attribute_name).type in float_types
     )
 
 
@@ -48,8 +50,8 @@ def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs
     if not signatures:
         raise _unknown_operator_error(op_type)
     matching_schemas = (
-        s
-        for s, signature_names, max_inputs in signatures
+        candidate
+        for candidate, signature_names, max_inputs in signatures
         if n_inputs <= max_inputs and signature_names.issuperset(names)
     )
     return next(matching_schemas, signatures[0][0])
@@ -59,8 +61,17 @@ def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs
 def _signatures(op_type: str) -> Sequence[tuple[defs.OpSchema, frozenset[str], int]]:
     """Return all ONNX schemas of an operation, with names of inputs and attributes and maximum input counts."""
     return [
-        (s, frozenset([*(formal.name for formal in s.inputs), *s.attributes]), s.max_input)
-        for s in schemas_by_opset(op_type).values()
+        (
+            onnx_schema,
+            frozenset(
+                [
+                    *(schema_input.name for schema_input in onnx_schema.inputs),
+                    *onnx_schema.attributes,
+                ]
+            ),
+            onnx_schema.max_input,
+        )
+        for onnx_schema in schemas_by_opset(op_type).values()
     ]
 
 
@@ -69,7 +80,14 @@ def schema_with_input(op_type: str, name: str) -> defs.OpSchema | None:
     """Return the schema of the first supported opset in which an operation has an input of this name, or None."""
     row_schema = row_of(op_type).schema
     onnx_schemas = () if row_schema is not None else schemas_by_opset(op_type).values()
-    return next((s for s in onnx_schemas if name in {formal.name for formal in s.inputs}), None)
+    return next(
+        (
+            onnx_schema
+            for onnx_schema in onnx_schemas
+            if name in {schema_input.name for schema_input in onnx_schema.inputs}
+        ),
+        None,
+    )
 
 
 def schema_of(op: Op) -> defs.OpSchema:
@@ -80,9 +98,12 @@ def schema_of(op: Op) -> defs.OpSchema:
 def optional_outputs(op: Op) -> tuple[bool, ...]:
     """Return one bool for each output of an operation: True if the schema allows a node to omit the output."""
     schema_outputs = schema_of(op).outputs
-    optional = defs.OpSchema.FormalParameterOption.Optional
-    last = len(schema_outputs) - 1
-    return tuple(schema_outputs[min(k, last)].option == optional for k, _ in enumerate(op.outputs))
+    optional_option = defs.OpSchema.FormalParameterOption.Optional
+    last_position = len(schema_outputs) - 1
+    return tuple(
+        schema_outputs[min(k, last_position)].option == optional_option
+        for k, _ in enumerate(op.outputs)
+    )
 
 
 def schema_at(op_type: str, opset: int) -> defs.OpSchema:
@@ -93,7 +114,7 @@ def schema_at(op_type: str, opset: int) -> defs.OpSchema:
     schemas = schemas_by_opset(op_type)
     if not schemas:
         raise _unknown_operator_error(op_type)
-    return schemas[max((v for v in schemas if v <= opset), default=min(schemas))]
+    return schemas[max((version for version in schemas if version <= opset), default=min(schemas))]
 
 
 def _unknown_operator_error(op_type: str) -> UnknownFunctionError:
@@ -108,8 +129,12 @@ def _unknown_operator_error(op_type: str) -> UnknownFunctionError:
 @functools.cache
 def operator_names() -> tuple[str, ...]:
     """Return the names of all operators of the supported opsets, except deprecated operators."""
-    names = {s.name for s in defs.get_all_schemas_with_history() if s.domain == ""}
-    return tuple(name for name in sorted(names) if schemas_by_opset(name))
+    known_names = {
+        onnx_schema.name
+        for onnx_schema in defs.get_all_schemas_with_history()
+        if onnx_schema.domain == ""
+    }
+    return tuple(name for name in sorted(known_names) if schemas_by_opset(name))
 
 
 def _attribute_definition(op_type: str, name: str) -> defs.OpSchema.Attribute:
@@ -138,7 +163,9 @@ def default_attributes(op_type: str, opset: int) -> Mapping[str, Any]:
     """
     attribute_definitions = schema_at(op_type, opset).attributes.values()
     defaults = [
-        formal.default_value for formal in attribute_definitions if formal.default_value.name
+        definition.default_value
+        for definition in attribute_definitions
+        if definition.default_value.name
     ]
     return {default.name: helper.get_attribute_value(default) for default in defaults}
 
@@ -158,8 +185,8 @@ def node_of(
     op_type: str, present: Sequence[bool], n_outputs: int, attributes: Mapping[str, Any]
 ) -> onnx.NodeProto:
     """Return an ONNX node with inputs i0, i1, ... (except absent ones) and outputs o0, o1, ...."""
-    names = [f"i{k}" if is_present else "" for k, is_present in enumerate(present)]
-    node = helper.make_node(op_type, names, [f"o{k}" for k in range(n_outputs)])
+    input_names = [f"i{k}" if is_present else "" for k, is_present in enumerate(present)]
+    node = helper.make_node(op_type, input_names, [f"o{k}" for k in range(n_outputs)])
     onnx_attributes = {key: attribute_value(value) for key, value in attributes.items()}
     node.attribute.extend(attribute_protos(op_type, onnx_attributes))
     return node
@@ -169,19 +196,29 @@ def attribute_protos(op_type: str, attributes: Mapping[str, Any]) -> Iterator[on
     """Yield the attributes of a node as protos, with the type of an empty list from the operator's schema."""
     for key, value in attributes.items():
         is_empty = isinstance(value, list | tuple) and not value
-        kind = list_type(op_type, key) if is_empty else None
-        yield helper.make_attribute(key, value, attr_type=kind)
+        list_attribute_type = list_type(op_type, key) if is_empty else None
+        yield helper.make_attribute(key, value, attr_type=list_attribute_type)
 
 
 @functools.cache
 def list_type(op_type: str, name: str) -> int:
     """Return the ONNX type of a list attribute from the newest schema that has the attribute; default: integers."""
-    schemas = [s for s in defs.get_all_schemas_with_history() if s.name == op_type and not s.domain]
-    newest = max((s for s in schemas if name in s.attributes), key=_first_opset, default=None)
-    if newest is None:
+    schemas = [
+        onnx_schema
+        for onnx_schema in defs.get_all_schemas_with_history()
+        if onnx_schema.name == op_type and not onnx_schema.domain
+    ]
+    newest_schema = max(
+        (onnx_schema for onnx_schema in schemas if name in onnx_schema.attributes),
+        key=_first_opset,
+        default=None,
+    )
+    if newest_schema is None:
         return int(onnx.AttributeProto.INTS)
-    kind: Any = newest.attributes[name].type  # The stub of onnx lacks the enumeration type.
-    return int(kind.value)
+    attribute_type: Any = newest_schema.attributes[
+        name
+    ].type  # The stub of onnx lacks the enumeration type.
+    return int(attribute_type.value)
 
 
 def _first_opset(schema: defs.OpSchema) -> int:
@@ -194,15 +231,17 @@ def refuse_wrong_kinds(op_type: str, inputs: Sequence[Value | None]) -> None:
     Raises:
         OperandError: the message names the value and the hint suggests a conversion.
     """
-    kinds = _accepted_kinds(op_type, len(inputs))
+    kinds_by_input = _accepted_kinds(op_type, len(inputs))
     for k, value in enumerate(inputs):
-        if value is None or not kinds:
+        if value is None or not kinds_by_input:
             continue
-        accepted_kinds = kinds[min(k, len(kinds) - 1)]
+        accepted_kinds = kinds_by_input[min(k, len(kinds_by_input) - 1)]
         if onnx_type_text(value.dtype).partition("(")[0] not in accepted_kinds:
             schema_inputs = schema(op_type, n_inputs=len(inputs)).inputs
-            name = schema_inputs[min(k, len(schema_inputs) - 1)].name
-            raise wrong_kind_error(value, f"'{name}' of {qualified_name(op_type)}", accepted_kinds)
+            input_name = schema_inputs[min(k, len(schema_inputs) - 1)].name
+            raise wrong_kind_error(
+                value, f"'{input_name}' of {qualified_name(op_type)}", accepted_kinds
+            )
 
 
 def _accepted_kinds(op_type: str, n_inputs: int) -> tuple[frozenset[str], ...]:

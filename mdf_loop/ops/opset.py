@@ -57,7 +57,7 @@ def opset_of(op_type: str, inputs: Sequence[Type | None], attributes: Mapping[st
     row = row_of(op_type)
     if row.schema is not None:
         return OPSET
-    dtypes = tuple(None if entry is None else entry[0] for entry in inputs)
+    dtypes = tuple(None if input_type is None else input_type[0] for input_type in inputs)
     return _find_lowest_opset(op_type, dtypes, tuple(attributes), row.opset(inputs, attributes))
 
 

@@ -42,18 +42,22 @@ def ordered_sum(x: Array, axes: Sequence[int], *, keepdims: bool) -> Array:
         return x
     other_axes = [axis for axis in range(x.ndim) if axis not in reduced_axes]
     shape = [
-        1 if axis in reduced_axes else n
-        for axis, n in enumerate(x.shape)
+        1 if axis in reduced_axes else extent
+        for axis, extent in enumerate(x.shape)
         if keepdims or axis in other_axes
     ]
-    counts = [math.prod(x.shape[axis] for axis in axes) for axes in (reduced_axes, other_axes)]
-    rows = x.transpose(*reduced_axes, *other_axes).reshape(counts)
+    reduced_and_other_sizes = [
+        math.prod(x.shape[axis] for axis in axes) for axes in (reduced_axes, other_axes)
+    ]
+    rows = x.transpose(*reduced_axes, *other_axes).reshape(reduced_and_other_sizes)
     if len(rows) < MIN_TERMS_IN_PARTS:
         total = _sum_sequentially(rows)
     elif is_summed_in_parts(reduced_axes, x.ndim):
         total = _sum_in_parts(rows)
     else:  # ONNX Runtime starts from 0.0, which changes only a sum of -0.0.
-        total = _sum_sequentially(rows) + x.dtype.type(0 if counts[1] > 1 else -0.0)
+        total = _sum_sequentially(rows) + x.dtype.type(
+            0 if reduced_and_other_sizes[1] > 1 else -0.0
+        )
     return np.asarray(total.reshape(shape))
 
 
@@ -67,11 +71,11 @@ def _sum_sequentially(rows: Array) -> Array:
 
 
 def _sum_in_parts(rows: Array) -> Array:
-    parts = np.zeros((N_PARTS, *rows.shape[1:]), rows.dtype)
+    partial_sums = np.zeros((N_PARTS, *rows.shape[1:]), rows.dtype)
     for begin in range(0, len(rows), N_PARTS):
         block = rows[begin : begin + N_PARTS]
-        parts[: len(block)] += block
-    while len(parts) > 1:
-        half = len(parts) // 2
-        parts = parts[:half] + parts[half:]
-    return np.asarray(parts[0])
+        partial_sums[: len(block)] += block
+    while len(partial_sums) > 1:
+        half_size = len(partial_sums) // 2
+        partial_sums = partial_sums[:half_size] + partial_sums[half_size:]
+    return np.asarray(partial_sums[0])

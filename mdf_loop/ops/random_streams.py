@@ -39,8 +39,8 @@ def _compute_numbers(kind: str, counter: Array, key: Array) -> Array:
 
 def _decompose(kind: str, b: Builder, op: Op) -> Value:
     counter, key = (Symbolic(b, operand(op, position)) for position in range(2))
-    numbers: Symbolic = streams.KINDS[kind](streams.squares(counter, key))
-    return numbers.value
+    random_numbers: Symbolic = streams.KINDS[kind](streams.squares(counter, key))
+    return random_numbers.value
 
 
 STREAM_DTYPES = {
@@ -50,14 +50,17 @@ STREAM_DTYPES = {
 
 
 def _build_row(kind: str) -> Row:
-    parameter = defs.OpSchema.FormalParameter
+    make_parameter = defs.OpSchema.FormalParameter
     number_type = {"uint64": "tensor(uint64)", "float64": "tensor(double)"}[STREAM_DTYPES[kind]]
     schema = defs.OpSchema(
         kind,
         "mdf_loop.noise",
         1,
-        inputs=[parameter("counter", "tensor(uint64)"), parameter("key", "tensor(uint64)")],
-        outputs=[parameter("number", number_type)],
+        inputs=[
+            make_parameter("counter", "tensor(uint64)"),
+            make_parameter("key", "tensor(uint64)"),
+        ],
+        outputs=[make_parameter("number", number_type)],
     )
     return Row(
         name=kind,

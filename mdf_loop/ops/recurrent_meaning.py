@@ -61,13 +61,13 @@ def _gru_step(layer: _Layer, x: Array, hidden: Array) -> tuple[Array, ...]:
     update_sum, reset_sum, candidate_sum = np.split(
         x @ layer.weights.T + layer.input_bias, 3, axis=-1
     )
-    recurrent_weights, biases = np.split(layer.recurrent, 3), np.split(layer.recurrent_bias, 3)
-    update_gate = f(update_sum + hidden @ recurrent_weights[0].T + biases[0])
-    reset_gate = f(reset_sum + hidden @ recurrent_weights[1].T + biases[1])
+    recurrent_weights, gate_biases = np.split(layer.recurrent, 3), np.split(layer.recurrent_bias, 3)
+    update_gate = f(update_sum + hidden @ recurrent_weights[0].T + gate_biases[0])
+    reset_gate = f(reset_sum + hidden @ recurrent_weights[1].T + gate_biases[1])
     if layer.attributes.get("linear_before_reset"):
-        memory = reset_gate * (hidden @ recurrent_weights[2].T + biases[2])
+        memory = reset_gate * (hidden @ recurrent_weights[2].T + gate_biases[2])
     else:
-        memory = (reset_gate * hidden) @ recurrent_weights[2].T + biases[2]
+        memory = (reset_gate * hidden) @ recurrent_weights[2].T + gate_biases[2]
     return ((1 - update_gate) * g(candidate_sum + memory) + update_gate * hidden,)
 
 
@@ -111,25 +111,27 @@ def recurrent_meaning(op_type: str, *arrays: Array | None, **attributes: Any) ->
     operands = [*arrays, *[None] * (8 - len(arrays))]
     if attributes.get("layout"):
         operands = [
-            a if a is None or k not in (0, 5, 6) else a.swapaxes(0, 1)
-            for k, a in enumerate(operands)
+            array if array is None or k not in (0, 5, 6) else array.swapaxes(0, 1)
+            for k, array in enumerate(operands)
         ]
     directions = _IS_BACKWARD[_decode_text(attributes.get("direction", "forward"))]
     functions = _read_activations(op_type, attributes, len(directions))
     direction_results = [
-        _compute_direction(op_type, operands, functions[k], k, backwards, attributes)
-        for k, backwards in enumerate(directions)
+        _compute_direction(op_type, operands, functions[k], k, is_backward, attributes)
+        for k, is_backward in enumerate(directions)
     ]
     rows = np.stack([direction_result[0] for direction_result in direction_results], axis=1)
-    finals = [
+    final_states = [
         np.stack(states)
         for states in zip(
             *(direction_result[1] for direction_result in direction_results), strict=True
         )
     ]
     if attributes.get("layout"):
-        return rows.transpose(2, 0, 1, 3), *(final.swapaxes(0, 1) for final in finals)
-    return rows, *finals
+        return rows.transpose(2, 0, 1, 3), *(
+            final_state.swapaxes(0, 1) for final_state in final_states
+        )
+    return rows, *final_states
 
 
 def _decode_text(text: Any) -> str:
@@ -141,18 +143,18 @@ def _read_activations(
 ) -> list[list[Function]]:
     """Return the activation functions of each direction; `clip` bounds gate inputs, not the cell of an LSTM."""
     default_names = _CELLS[op_type][1]
-    names = [*(attributes.get("activations") or [*default_names] * directions)]
+    activation_names = [*(attributes.get("activations") or [*default_names] * directions)]
     remaining_parameters = [
         [*(attributes.get(f"activation_{key}") or ())] for key in ("alpha", "beta")
     ]
     functions = []
-    for position, name in enumerate(map(_decode_text, names)):
+    for position, name in enumerate(map(_decode_text, activation_names)):
         if name.lower() not in _ACTIVATIONS:
             raise UnsupportedError(f"onnx::{op_type} has no activation '{name}'")
         function, defaults = _ACTIVATIONS[name.lower()]
         parameters = [
-            values.pop(0) if values else d
-            for values, d in zip(remaining_parameters, defaults, strict=False)
+            explicit_parameters.pop(0) if explicit_parameters else default
+            for explicit_parameters, default in zip(remaining_parameters, defaults, strict=False)
         ]
         limit = attributes.get("clip") if position % len(default_names) < 2 else None
         functions.append(_bind_activation(function, parameters, limit))
@@ -181,29 +183,31 @@ def _compute_direction(
 ) -> tuple[Array, tuple[Array, ...]]:
     """Compute the hidden states and the final states of one direction; an ended sequence keeps its states."""
     x, weights, recurrent, biases, lengths, *initial, peepholes = operands
-    hidden = recurrent.shape[-1]
+    hidden_size = recurrent.shape[-1]
     direction_biases = np.zeros((2 * weights.shape[1],), x.dtype) if biases is None else biases[k]
-    direction_peepholes = np.zeros((3 * hidden,), x.dtype) if peepholes is None else peepholes[k]
+    direction_peepholes = (
+        np.zeros((3 * hidden_size,), x.dtype) if peepholes is None else peepholes[k]
+    )
     input_bias, recurrent_bias = np.split(direction_biases, 2)
     gate_peepholes = np.split(direction_peepholes, 3)
     layer = _Layer(
         functions, weights[k], recurrent[k], input_bias, recurrent_bias, gate_peepholes, attributes
     )
     n_times, batch_size = x.shape[:2]
-    counts = np.full(batch_size, n_times) if lengths is None else np.asarray(lengths)
+    run_lengths = np.full(batch_size, n_times) if lengths is None else np.asarray(lengths)
     states = tuple(
-        np.zeros((batch_size, hidden), x.dtype) if initial_state is None else initial_state[k]
+        np.zeros((batch_size, hidden_size), x.dtype) if initial_state is None else initial_state[k]
         for initial_state in initial[: 2 if op_type == "LSTM" else 1]
     )
-    rows = np.zeros((n_times, batch_size, hidden), x.dtype)
+    rows = np.zeros((n_times, batch_size, hidden_size), x.dtype)
     members = np.arange(batch_size)
     for time in range(n_times):
-        is_running = time < counts
-        time_indices = np.where(is_running, counts - 1 - time if backwards else time, 0)
+        is_running = time < run_lengths
+        time_indices = np.where(is_running, run_lengths - 1 - time if backwards else time, 0)
         next_states = _CELLS[op_type][0](layer, x[time_indices, members], *states)
         states = tuple(
-            np.where(is_running[:, None], after, before)
-            for after, before in zip(next_states, states, strict=True)
+            np.where(is_running[:, None], next_state, state)
+            for next_state, state in zip(next_states, states, strict=True)
         )
         rows[time_indices[is_running], members[is_running]] = states[0][is_running]
     return rows, states

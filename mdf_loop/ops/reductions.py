@@ -72,8 +72,10 @@ def _compute_extreme(largest: bool, x: Array, **options: Any) -> Array:
     Raises:
         RunError: a bool array is empty.
     """
-    reduce = np.max if largest else np.min
-    extremes = np.asarray(reduce(x, initial=_dtype_limit(x.dtype, lowest=largest), **options))
+    reduce_extreme = np.max if largest else np.min
+    extremes = np.asarray(
+        reduce_extreme(x, initial=_dtype_limit(x.dtype, lowest=largest), **options)
+    )
     if x.dtype.kind == "b" and extremes.size and not x.size:
         raise RunError("the truth values of an empty array have no extreme")
     return extremes
@@ -99,9 +101,9 @@ def _compute_log_sum_exp(x: Array, **options: Any) -> Array:
     """Return `log(sum(exp(x - m))) + m` with `m = max(x)`, or `m = 0` if the maximum is infinite."""
     x = _to_float(x)
     keepdims_options = {**options, "keepdims": True}
-    largest = np.max(x, initial=-np.inf, **keepdims_options)
-    largest = np.where(np.isinf(largest), 0, largest)
-    total = np.log(np.sum(np.exp(x - largest), **keepdims_options)) + largest
+    max_x = np.max(x, initial=-np.inf, **keepdims_options)
+    max_x = np.where(np.isinf(max_x), 0, max_x)
+    total = np.log(np.sum(np.exp(x - max_x), **keepdims_options)) + max_x
     return np.asarray(total if options["keepdims"] else np.squeeze(total, options["axis"]))
 
 
@@ -120,10 +122,10 @@ def arg_extreme_meaning(
 ) -> Array:
     """Return the positions of the maxima or minima along an axis (ArgMax, ArgMin)."""
     arg_reduce = np.argmax if largest else np.argmin
-    rows = np.flip(x, axis) if select_last_index else x
+    flipped_x = np.flip(x, axis) if select_last_index else x
     if 0 in np.delete(x.shape, axis):
         return np.asarray(np.any(x, axis, keepdims=bool(keepdims)), np.int64)
-    positions = np.asarray(arg_reduce(rows, axis=axis, keepdims=bool(keepdims)), np.int64)
+    positions = np.asarray(arg_reduce(flipped_x, axis=axis, keepdims=bool(keepdims)), np.int64)
     return x.shape[axis] - 1 - positions if select_last_index else positions
 
 

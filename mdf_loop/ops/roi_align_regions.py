@@ -17,9 +17,9 @@ def regions_fault(arrays: Sequence[Data], attributes: Mapping[str, Any]) -> str:
     """Return an error message for regions with too many samples or infinite extents, or an empty string."""
     regions = np.asarray(arrays[1], np.float64)
     height, width = (int(attributes.get(f"output_{side}", 1)) for side in ("height", "width"))
-    ratio = int(attributes.get("sampling_ratio", 0))
-    if ratio > 0:
-        n_samples = len(regions) * float(height) * width * ratio * ratio
+    sampling_ratio = int(attributes.get("sampling_ratio", 0))
+    if sampling_ratio > 0:
+        n_samples = len(regions) * float(height) * width * sampling_ratio * sampling_ratio
     else:
         extents = np.abs(regions[:, 2:] - regions[:, :2]) * attributes.get("spatial_scale", 1.0)
         n_samples = float(np.sum((extents[:, 0] + width + 1) * (extents[:, 1] + height + 1)))

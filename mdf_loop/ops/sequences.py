@@ -44,21 +44,21 @@ def _member_at(members: _Members, position: Array) -> Array:
 
 
 def _insert_member(members: _Members, member: Array, position: Array | None = None) -> _Members:
-    k = _resolve_position(members, position, len(members) + 1, len(members))
-    return [*members[:k], member, *members[k:]]
+    index = _resolve_position(members, position, len(members) + 1, len(members))
+    return [*members[:index], member, *members[index:]]
 
 
 def _erase_member(members: _Members, position: Array | None = None) -> _Members:
     if not members:
         raise RunError("nothing can be erased from an empty sequence")
-    k = _resolve_position(members, position, len(members), len(members) - 1)
-    return [*members[:k], *members[k + 1 :]]
+    index = _resolve_position(members, position, len(members), len(members) - 1)
+    return [*members[:index], *members[index + 1 :]]
 
 
 def _join_members(members: _Members, axis: int, new_axis: int = 0) -> Array:
-    join = np.stack if new_axis else np.concatenate
+    join_arrays = np.stack if new_axis else np.concatenate
     try:
-        return join(members, axis=axis)
+        return join_arrays(members, axis=axis)
     except ValueError as error:
         raise RunError(f"the members of the sequence cannot be joined: {error}") from None
 
@@ -71,12 +71,12 @@ def _split_array(
         parts = np.split(array, extent, axis) if extent else []
         return parts if keepdims else [part.squeeze(axis) for part in parts]
     if split.ndim == 0:
-        bounds = list(range(int(split), extent, int(split)))
+        part_bounds = list(range(int(split), extent, int(split)))
     else:
-        bounds = np.cumsum(split)[:-1].tolist()
+        part_bounds = np.cumsum(split)[:-1].tolist()
         if split.sum() != extent or (split < 0).any():
             raise RunError(f"parts of {split.tolist()} do not make up an axis of {extent}")
-    return np.split(array, bounds, axis)
+    return np.split(array, part_bounds, axis)
 
 
 def _require_present(value: Data) -> Data:

@@ -127,35 +127,39 @@ def ordered_sum_cost(op: Op) -> OperationCost:
 
 def _is_along_last(op: Op) -> bool:
     """Return True if a reduction includes the last axis."""
-    values = [value for value in op.inputs[:1] if value is not None]
-    operand_extent, result_extent = (_last_extent(value) for value in (*values, *op.outputs[:1]))
+    operands = [value for value in op.inputs[:1] if value is not None]
+    operand_extent, result_extent = (_last_extent(value) for value in (*operands, *op.outputs[:1]))
     return operand_extent == 1 or operand_extent != result_extent
 
 
 def product_cost(op: Op) -> OperationCost:
     """Return the cost of a matrix-matrix or vector-matrix product."""
-    count = count_multiplications(op)
+    multiplication_count = count_multiplications(op)
     left_factors = [value for value in op.inputs[:1] if value is not None]
-    if count_elements(left_factors) * count_elements(op.outputs) > count:
+    if count_elements(left_factors) * count_elements(op.outputs) > multiplication_count:
         n_right_elements = count_elements([value for value in op.inputs[1:] if value is not None])
         exceeds_fast_limits = (
             n_right_elements > _MAX_FAST_FACTOR_ELEMENTS
-            and count < _MIN_FAST_ROWS * n_right_elements
+            and multiplication_count < _MIN_FAST_ROWS * n_right_elements
         )
         figures = (0.12, 0.15, 0.06, 0.2) if exceeds_fast_limits else (0.05, 0.085, 0.03, 0.07)
-        return _scale_figures(op, figures, count)
-    fits_cache = count <= _MAX_CACHED_ELEMENTS
+        return _scale_figures(op, figures, multiplication_count)
+    fits_cache = multiplication_count <= _MAX_CACHED_ELEMENTS
     return _scale_figures(
-        op, (0.04, 0.12, 0.045, 0.3) if fits_cache else (0.08, 0.19, 0.05, 0.4), count
+        op,
+        (0.04, 0.12, 0.045, 0.3) if fits_cache else (0.08, 0.19, 0.05, 0.4),
+        multiplication_count,
     )
 
 
 def convolution_cost(op: Op) -> OperationCost:
     """Return the cost of a convolution, which is a matrix product of its windows."""
-    count = count_multiplications(op)
+    multiplication_count = count_multiplications(op)
     shape = (None if op.inputs[1] is None else op.inputs[1].shape) or (1,)
     channels = max(shape[0], 1) if isinstance(shape[0], int) else 1
-    return _scale_figures(op, (0.0, 0.0, 0.026 + 0.26 / channels, 0.08 + 0.5 / channels), count)
+    return _scale_figures(
+        op, (0.0, 0.0, 0.026 + 0.26 / channels, 0.08 + 0.5 / channels), multiplication_count
+    )
 
 
 def _last_extent(value: Value) -> int | str:

@@ -35,8 +35,11 @@ def elementwise(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value
 def _result_shape(operands: Sequence[Operand]) -> tuple[int | str, ...]:
     """Return the shape to which the operands of one run are broadcast."""
     rank = max(x.rank for x in operands)
-    padded = [(1,) * (rank - x.rank) + (x.member.shape or ()) for x in operands]
-    return tuple(next((d for d in dims if d != 1), 1) for dims in zip(*padded, strict=True))
+    padded_shapes = [(1,) * (rank - x.rank) + (x.member.shape or ()) for x in operands]
+    return tuple(
+        next((extent for extent in extents if extent != 1), 1)
+        for extents in zip(*padded_shapes, strict=True)
+    )
 
 
 def _broadcast_operand(scope: BatchScope, x: Operand, shape: tuple[int | str, ...]) -> Value:
@@ -68,17 +71,21 @@ def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     if not any(bound_operand.batched for bound_operand in present_operands(operands[1:])):
         return scope.apply(op, *operand_values(operands))
     shape = x.member.shape or ()
-    clipped = x.value
+    clipped_values = x.value
     for op_type, position, limit in (("Less", 1, "min"), ("Greater", 2, "max")):
         bound_operand = optional_operand(operands, position)
         if bound_operand is not None:
             bound = _broadcast_operand(scope, bound_operand, shape)
-        elif kind(clipped) == "f":
-            bound = constant_like(scope.b, getattr(np.finfo(clipped.dtype), limit), clipped)
+        elif kind(clipped_values) == "f":
+            bound = constant_like(
+                scope.b, getattr(np.finfo(clipped_values.dtype), limit), clipped_values
+            )
         else:
             continue
-        clipped = scope.b.op("Where", scope.b.op(op_type, clipped, bound), bound, clipped)
-    return (clipped,)
+        clipped_values = scope.b.op(
+            "Where", scope.b.op(op_type, clipped_values, bound), bound, clipped_values
+        )
+    return (clipped_values,)
 
 
 def prelu(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:

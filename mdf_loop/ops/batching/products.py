@@ -51,9 +51,9 @@ def _transpose_matrix(b: Builder, matrix: Value) -> Value:
 def _multiply_stacks(scope: BatchScope, a: Operand, c: Operand) -> Value:
     b = scope.b
     n_axes = max(a.rank, c.rank, 2)
-    left = _reshape_to_matrix(scope, a, n_axes, -2)
-    right = _reshape_to_matrix(scope, c, n_axes, -1)
-    product = b.op("MatMul", left, right)
+    left_matrix = _reshape_to_matrix(scope, a, n_axes, -2)
+    right_matrix = _reshape_to_matrix(scope, c, n_axes, -1)
+    product = b.op("MatMul", left_matrix, right_matrix)
     vector_axes = [axis for axis, x in ((-2, a), (-1, c)) if x.rank == 1]
     return b.op("Squeeze", product, ints(b, *vector_axes)) if vector_axes else product
 
@@ -104,7 +104,7 @@ def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
         letters = operand_terms.replace("...", "").replace(",", "")
         unrepeated_letters = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
         result_term = ("..." if "..." in operand_terms else "") + "".join(unrepeated_letters)
-    run_letter = next((c for c in string.ascii_letters if c not in equation), None)
+    run_letter = next((letter for letter in string.ascii_letters if letter not in equation), None)
     if run_letter is None:
         raise batching_error(op, "no letter is left for their axis")
     terms = [

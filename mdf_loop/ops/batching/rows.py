@@ -28,8 +28,8 @@ def apply_to_rows(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Val
     run_and_row_counts, row_shape = shape_between(b, x.value, 0, 2), shape_between(b, x.value, 2)
     known_row_shape = b.constant_of(row_shape)
     can_infer_count = known_row_shape is not None and 0 not in known_row_shape
-    count = ints(b, -1) if can_infer_count else size_between(b, x.value, 0, 2)
-    all_rows = b.op("Reshape", x.value, b.op("Concat", count, row_shape, axis=0), allowzero=1)
+    row_count = ints(b, -1) if can_infer_count else size_between(b, x.value, 0, 2)
+    all_rows = b.op("Reshape", x.value, b.op("Concat", row_count, row_shape, axis=0), allowzero=1)
     (row_results,) = scope.apply(op, all_rows, *operand_values(operands[1:]))
     shape = b.op("Concat", run_and_row_counts, shape_between(b, row_results, 1), axis=0)
     return (b.op("Reshape", row_results, shape, allowzero=1),)

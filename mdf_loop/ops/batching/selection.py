@@ -27,29 +27,33 @@ def gather(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     axis %= data.rank
     if data.batched:
         return (_gather_per_run(scope, data, indices, axis),)
-    gathered = scope.b.op("Gather", data.value, indices.value, axis=axis)
-    return (_move_axis(scope, gathered, axis, data.rank + indices.rank, 0),)
+    gathered_elements = scope.b.op("Gather", data.value, indices.value, axis=axis)
+    return (_move_axis(scope, gathered_elements, axis, data.rank + indices.rank, 0),)
 
 
 def _gather_per_run(scope: BatchScope, data: Operand, indices: Operand, axis: int) -> Value:
     """Build `data[run, ..., indices[run], ...]` by a GatherND along the first axis and a Transpose."""
     b = scope.b
-    axis_first = _move_axis(scope, data.value, axis + 1, data.rank + 1, 1)
+    data_along_axis = _move_axis(scope, data.value, axis + 1, data.rank + 1, 1)
     index_tuples = b.op("Unsqueeze", cast(b, indices.value, "int64"), ints(b, -1))
-    gathered = b.op(
-        "GatherND", axis_first, index_tuples, batch_dims=1
+    gathered_elements = b.op(
+        "GatherND", data_along_axis, index_tuples, batch_dims=1
     )  # [runs, *indices, *data without axis]
     rank, index_axes = data.rank + indices.rank, range(1, 1 + indices.rank)
     trailing_axes = range(1 + indices.rank, rank)
-    order = (0, *trailing_axes[:axis], *index_axes, *trailing_axes[axis:])
-    return gathered if order == tuple(range(rank)) else b.op("Transpose", gathered, perm=order)
+    axis_order = (0, *trailing_axes[:axis], *index_axes, *trailing_axes[axis:])
+    return (
+        gathered_elements
+        if axis_order == tuple(range(rank))
+        else b.op("Transpose", gathered_elements, perm=axis_order)
+    )
 
 
 def _move_axis(scope: BatchScope, x: Value, axis: int, rank: int, new_position: int) -> Value:
     """Move one axis of an array to another position."""
-    order = [k for k in range(rank) if k != axis]
-    order.insert(new_position, axis)
-    return x if axis == new_position else scope.b.op("Transpose", x, perm=tuple(order))
+    axis_order = [k for k in range(rank) if k != axis]
+    axis_order.insert(new_position, axis)
+    return x if axis == new_position else scope.b.op("Transpose", x, perm=tuple(axis_order))
 
 
 def gather_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -69,9 +73,9 @@ def scatter_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]
     b, trailing_ones = scope.b, (1,) * required_operand(operands, 1).rank
     count = b.op("Reshape", scope.count(), ints(b))
     run_numbers = b.op("Range", scalar(b, 0, "int64"), count, scalar(b, 1, "int64"))
-    column = b.op("Reshape", run_numbers, ints(b, -1, *trailing_ones))
+    run_number_column = b.op("Reshape", run_numbers, ints(b, -1, *trailing_ones))
     index_shape = b.op("Shape", indices, end=-1)
-    run_indices = b.op("Expand", column, b.op("Concat", index_shape, ints(b, 1), axis=0))
+    run_indices = b.op("Expand", run_number_column, b.op("Concat", index_shape, ints(b, 1), axis=0))
     return scope.apply(op, data, b.op("Concat", run_indices, indices, axis=-1), updates)
 
 

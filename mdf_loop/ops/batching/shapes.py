@@ -51,8 +51,8 @@ def size(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 def transpose(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Transpose each run in the order `perm`, or reverse the axes of each run."""
     x = required_operand(operands)
-    order = attribute(op, "perm") or tuple(reversed(range(x.rank)))
-    return scope.apply(op, x.value, perm=(0, *(axis + 1 for axis in order)))
+    axis_order = attribute(op, "perm") or tuple(reversed(range(x.rank)))
+    return scope.apply(op, x.value, perm=(0, *(axis + 1 for axis in axis_order)))
 
 
 def unsqueeze(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
@@ -150,8 +150,11 @@ def pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
             op, x.value, pads, *operand_values(operands[2:3]), _shift_axes(b, axes.tolist())
         )
     n_axes, n_pads, zero = ints(b, x.rank), ints(b, 2 * x.rank), ints(b, 0)
-    before, after = b.op("Slice", pads, zero, n_axes), b.op("Slice", pads, n_axes, n_pads)
-    shifted_pads = b.op("Concat", zero, before, zero, after, axis=0)
+    leading_pads, trailing_pads = (
+        b.op("Slice", pads, zero, n_axes),
+        b.op("Slice", pads, n_axes, n_pads),
+    )
+    shifted_pads = b.op("Concat", zero, leading_pads, zero, trailing_pads, axis=0)
     return scope.apply(op, x.value, shifted_pads, *operand_values(operands[2:]))
 
 
@@ -164,13 +167,13 @@ def _pad_per_run(scope: BatchScope, op: Op, operands: Operands, fill_value: Oper
         "Pad", zeros, *operand_values([pads]), scalar(b, 1, "int64"), *operand_values(axes)
     )
     zero_fill = Operand(fill_value.member, scalar(b, 0, fill_value.value.dtype), batched=False)
-    padded = (
+    padded_runs = (
         pad(scope, op, [x, pads, zero_fill, *axes])[0]
         if x.batched
         else _pad_shared(scope, op, operands)
     )
     run_fill_values = scope.align_rank(fill_value, x.rank)
-    return b.op("Where", cast(b, pad_mask, "bool"), run_fill_values, padded)
+    return b.op("Where", cast(b, pad_mask, "bool"), run_fill_values, padded_runs)
 
 
 def _pad_shared(scope: BatchScope, op: Op, operands: Operands) -> Value:

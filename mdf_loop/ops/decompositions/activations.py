@@ -49,12 +49,12 @@ def gelu(b: Builder, op: Op) -> Value:
     """
     x = operand(op)
     if attribute(op, "approximate") == "tanh":
-        cubed = b.op("Mul", x, b.op("Mul", x, x))
-        inner = b.op("Add", x, scale(b, cubed, 0.044715))
-        curve = b.op("Tanh", scale(b, inner, math.sqrt(2 / math.pi)))
+        cube = b.op("Mul", x, b.op("Mul", x, x))
+        tanh_argument = b.op("Add", x, scale(b, cube, 0.044715))
+        tanh_curve = b.op("Tanh", scale(b, tanh_argument, math.sqrt(2 / math.pi)))
     else:
-        curve = b.op("Erf", scale(b, x, math.sqrt(0.5)))
-    return b.op("Mul", scale(b, x, 0.5), shift(b, curve, 1))
+        tanh_curve = b.op("Erf", scale(b, x, math.sqrt(0.5)))
+    return b.op("Mul", scale(b, x, 0.5), shift(b, tanh_curve, 1))
 
 
 def leaky_relu(b: Builder, op: Op) -> Value:
@@ -149,5 +149,7 @@ def shrink(b: Builder, op: Op) -> Value:
             raise UnsupportedError(f"onnx::Shrink of whole numbers cannot have the bias {bias}")
         low, high = math.ceil(low), math.floor(high)
     zero = constant_like(b, 0, x)
-    below = b.op("Where", b.op("Less", x, constant_like(b, low, x)), shift(b, x, bias), zero)
-    return b.op("Where", b.op("Greater", x, constant_like(b, high, x)), shift(b, x, -bias), below)
+    lower_branch = b.op("Where", b.op("Less", x, constant_like(b, low, x)), shift(b, x, bias), zero)
+    return b.op(
+        "Where", b.op("Greater", x, constant_like(b, high, x)), shift(b, x, -bias), lower_branch
+    )

@@ -42,7 +42,7 @@ def extents(value: Value, purpose: str) -> tuple[int, ...]:
             f"{purpose} needs known extents, but got {value.type}",
             hint="give the input a fixed shape",
         )
-    return tuple(int(dim) for dim in shape)
+    return tuple(int(extent) for extent in shape)
 
 
 def rank(value: Value, purpose: str) -> int:
@@ -55,11 +55,11 @@ def rank(value: Value, purpose: str) -> int:
 
 def spatial_axes(op: Op) -> tuple[int, ...]:
     """Return the axes behind the instance and channel axes, or raise UnsupportedError if there are none."""
-    x, name = operand(op), f"onnx::{op.op_type}"
-    axes = tuple(range(2, rank(x, name)))
+    x, operator_name = operand(op), f"onnx::{op.op_type}"
+    axes = tuple(range(2, rank(x, operator_name)))
     if not axes:
         raise UnsupportedError(
-            f"{name} needs an array of three axes or more (instances, channels, and what lies "
+            f"{operator_name} needs an array of three axes or more (instances, channels, and what lies "
             f"behind), but got {x.type}",
             hint="reshape it, e.g. numpy.reshape(x, (1, 1, -1))",
         )

@@ -23,21 +23,30 @@ def columns_to_image(b: Builder, op: Op) -> Value:
 
     Source: ONNX operators, Col2Im-18.
     """
-    image, windows = _read_geometry(b, op)
+    image_extents, windows = _read_geometry(b, op)
     window_counts = [
-        (n + first + last - reach) // stride + 1
-        for n, first, last, reach, stride in zip(
-            image, windows.before, windows.after, windows.reach, windows.strides, strict=True
+        (image_extent + first_pad + last_pad - reach) // stride + 1
+        for image_extent, first_pad, last_pad, reach, stride in zip(
+            image_extents,
+            windows.before,
+            windows.after,
+            windows.reach,
+            windows.strides,
+            strict=True,
         )
     ]
-    positions = list(itertools.product(*map(range, windows.kernel)))
-    shape = ints(b, 0, -1, len(positions), *window_counts)
+    kernel_positions = list(itertools.product(*map(range, windows.kernel)))
+    shape = ints(b, 0, -1, len(kernel_positions), *window_counts)
     columns = b.op("Reshape", operand(op), shape)
     images = []
-    for position_index, position in enumerate(positions):
+    for position_index, kernel_position in enumerate(kernel_positions):
         window_elements = b.op("Gather", columns, ints(b, position_index), axis=2)
         window_elements = b.op("Squeeze", window_elements, ints(b, 2))
-        images.append(_place_in_image(b, window_elements, window_counts, position, image, windows))
+        images.append(
+            _place_in_image(
+                b, window_elements, window_counts, kernel_position, image_extents, windows
+            )
+        )
     sum_op_type = "Or" if images[0].dtype == "bool" else "Add"
     return functools.reduce(
         lambda total, window_elements: b.op(sum_op_type, total, window_elements), images
@@ -45,18 +54,20 @@ def columns_to_image(b: Builder, op: Op) -> Value:
 
 
 def _read_geometry(b: Builder, op: Op) -> tuple[tuple[int, ...], Windows]:
-    image, kernel = (b.constant_of(operand(op, k)) for k in (1, 2))
-    if image is None or kernel is None:
+    image_extents, kernel_extents = (b.constant_of(operand(op, k)) for k in (1, 2))
+    if image_extents is None or kernel_extents is None:
         raise UnsupportedError(
             f"onnx::Col2Im in {operand(op).dtype} needs image and window extents that are known"
         )
-    n_axes = kernel.size
+    n_axes = kernel_extents.size
     pads = tuple(op.attributes.get("pads") or (0,) * 2 * n_axes)
     strides, dilations = (
         tuple(op.attributes.get(name) or (1,) * n_axes) for name in ("strides", "dilations")
     )
-    windows = Windows(tuple(kernel.tolist()), strides, dilations, pads[:n_axes], pads[n_axes:])
-    return tuple(image.tolist()), windows
+    windows = Windows(
+        tuple(kernel_extents.tolist()), strides, dilations, pads[:n_axes], pads[n_axes:]
+    )
+    return tuple(image_extents.tolist()), windows
 
 
 def _place_in_image(
@@ -68,19 +79,21 @@ def _place_in_image(
     windows: Windows,
 ) -> Value:
     """Build an image with one element of each window at its position, and zeros elsewhere."""
-    extents = list(window_counts)
+    spread_extents = list(window_counts)
     for axis, stride in enumerate(windows.strides):
         if stride > 1:
             spread_elements = b.op("Unsqueeze", window_elements, ints(b, 3 + axis))
             spread_elements = pad_axes(b, spread_elements, [0], [stride - 1], first=3 + axis)
-            extents[axis] *= stride
-            window_elements = b.op("Reshape", spread_elements, ints(b, 0, 0, *extents))
-    before = [
-        k * d - first
-        for k, d, first in zip(position, windows.dilations, windows.before, strict=True)
+            spread_extents[axis] *= stride
+            window_elements = b.op("Reshape", spread_elements, ints(b, 0, 0, *spread_extents))
+    leading_pads = [
+        k * d - first_pad
+        for k, d, first_pad in zip(position, windows.dilations, windows.before, strict=True)
     ]
-    after = [
-        n - first - image_extent
-        for n, first, image_extent in zip(image, before, extents, strict=True)
+    trailing_pads = [
+        image_extent - leading_pad - spread_extent
+        for image_extent, leading_pad, spread_extent in zip(
+            image, leading_pads, spread_extents, strict=True
+        )
     ]
-    return pad_axes(b, window_elements, before, after)
+    return pad_axes(b, window_elements, leading_pads, trailing_pads)

@@ -37,9 +37,11 @@ def conv(b: Builder, op: Op) -> Value:
     windows = windows_of(op, x, kernel)
     kernel_size = math.prod(kernel)
     grouped_kernels = b.op("Reshape", w, ints(b, groups, n_maps // groups, n_channels, kernel_size))
-    position_first = b.op("Transpose", grouped_kernels, perm=(0, 1, 3, 2))
+    position_first_kernels = b.op("Transpose", grouped_kernels, perm=(0, 1, 3, 2))
     weights = b.op(
-        "Reshape", position_first, ints(b, groups, n_maps // groups, kernel_size * n_channels)
+        "Reshape",
+        position_first_kernels,
+        ints(b, groups, n_maps // groups, kernel_size * n_channels),
     )
     padded_x = pad_axes(b, x, windows.before, windows.after)
     slices = window_slices(b, padded_x, kernel, windows.strides, windows.dilations)
@@ -52,22 +54,26 @@ def _multiply_windows(
     """Build `weights[group, map, place * channel] @ slices` as `[n, map, spatial...]`, plus the bias."""
     groups, maps_per_group = extents(weights, f"onnx::{op.op_type}")[:2]
     n_spatial_axes = rank(slices[0], f"onnx::{op.op_type}") - 2
-    count, spatial = (
-        shape_between(b, slices[0], *ends) for ends in ((0, 1), (2, 2 + n_spatial_axes))
+    batch_size, spatial_shape = (
+        shape_between(b, slices[0], *axis_range) for axis_range in ((0, 1), (2, 2 + n_spatial_axes))
     )
     n_windows = size_between(b, slices[0], 2, 2 + n_spatial_axes)
-    grouped_shape = b.op("Concat", count, ints(b, int(groups), channels), n_windows, axis=0)
-    grouped_slices = [b.op("Reshape", part, grouped_shape, allowzero=1) for part in slices]
+    grouped_shape = b.op("Concat", batch_size, ints(b, int(groups), channels), n_windows, axis=0)
+    grouped_slices = [
+        b.op("Reshape", element_slice, grouped_shape, allowzero=1) for element_slice in slices
+    ]
     columns = (
         grouped_slices[0] if len(grouped_slices) == 1 else b.op("Concat", *grouped_slices, axis=2)
     )
     product = b.op("MatMul", weights, columns)
-    shape = b.op("Concat", count, ints(b, int(groups) * int(maps_per_group)), spatial, axis=0)
-    convolved = b.op("Reshape", product, shape, allowzero=1)
+    shape = b.op(
+        "Concat", batch_size, ints(b, int(groups) * int(maps_per_group)), spatial_shape, axis=0
+    )
+    feature_maps = b.op("Reshape", product, shape, allowzero=1)
     bias = optional_operand(op, 2)
     if bias is None:
-        return convolved
-    return b.op("Add", convolved, b.op("Reshape", bias, ints(b, -1, *[1] * n_spatial_axes)))
+        return feature_maps
+    return b.op("Add", feature_maps, b.op("Reshape", bias, ints(b, -1, *[1] * n_spatial_axes)))
 
 
 def conv_transpose(b: Builder, op: Op) -> Value:
@@ -81,12 +87,12 @@ def conv_transpose(b: Builder, op: Op) -> Value:
     n_channels, kernel_size = n_input_channels // groups, math.prod(kernel)
     strides, dilations, before, after = _equivalent_geometry(op, x, kernel)
     grouped_kernels = b.op("Reshape", w, ints(b, groups, n_channels, maps_per_group, kernel_size))
-    reversing_slice = [ints(b, k) for k in (-1, -kernel_size - 1, 3, -1)]
-    position_first = b.op(
-        "Transpose", b.op("Slice", grouped_kernels, *reversing_slice), perm=(0, 2, 3, 1)
+    reversing_operands = [ints(b, k) for k in (-1, -kernel_size - 1, 3, -1)]
+    position_first_kernels = b.op(
+        "Transpose", b.op("Slice", grouped_kernels, *reversing_operands), perm=(0, 2, 3, 1)
     )
     weights = b.op(
-        "Reshape", position_first, ints(b, groups, maps_per_group, kernel_size * n_channels)
+        "Reshape", position_first_kernels, ints(b, groups, maps_per_group, kernel_size * n_channels)
     )
     padded_x = pad_axes(b, _insert_zeros(b, op, x, strides), before, after)
     slices = window_slices(b, padded_x, kernel, [1] * len(kernel), dilations)
@@ -120,7 +126,10 @@ def _equivalent_geometry(
     strides = tuple(op.attributes.get("strides") or (1,) * n_axes)
     dilations = tuple(op.attributes.get("dilations") or (1,) * n_axes)
     output_padding = tuple(op.attributes.get("output_padding") or (0,) * n_axes)
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    reach = [
+        (kernel_extent - 1) * dilation + 1
+        for kernel_extent, dilation in zip(kernel, dilations, strict=True)
+    ]
     pads = tuple(op.attributes.get("pads") or (0,) * 2 * n_axes)
     output_shape, auto_pad = op.attributes.get("output_shape"), attribute(op, "auto_pad")
     is_same = auto_pad in ("SAME_UPPER", "SAME_LOWER")

@@ -61,8 +61,8 @@ def expm1(b: Builder, x: Value) -> Value:
     Within 4 ulp. Source: N. Higham, Accuracy and Stability of Numerical Algorithms, section 1.14.1.
     """
     u = b.op("Exp", x)
-    corrected = b.op("Mul", shift(b, u, -1.0), b.op("Div", x, b.op("Log", u)))
-    return b.op("Where", b.op("Equal", u, one_like(b, x)), x, corrected)
+    corrected_exponential = b.op("Mul", shift(b, u, -1.0), b.op("Div", x, b.op("Log", u)))
+    return b.op("Where", b.op("Equal", u, one_like(b, x)), x, corrected_exponential)
 
 
 # --- hyperbolic functions ---------------------------------------------------------------------
@@ -77,18 +77,22 @@ def _split_exp(b: Builder, a: Value) -> tuple[Value, Value, Value]:
 def cosh(b: Builder, op: Op) -> Value:
     """Build `(e + 1/e) / 2` with `e = exp(|x|)`, as two factors for |x| > 700. Within 2 ulp."""
     x = operand(op)
-    _, e, overflow_factor = _split_exp(b, b.op("Abs", x))
-    half = constant_like(b, 0.5, x)
-    return b.op("Add", b.op("Mul", b.op("Mul", half, e), overflow_factor), b.op("Div", half, e))
+    _, exponential, overflow_factor = _split_exp(b, b.op("Abs", x))
+    one_half = constant_like(b, 0.5, x)
+    return b.op(
+        "Add",
+        b.op("Mul", b.op("Mul", one_half, exponential), overflow_factor),
+        b.op("Div", one_half, exponential),
+    )
 
 
 def sinh(b: Builder, op: Op) -> Value:
     """Build `(t + t / (t + 1)) / 2` with `t = expm1(|x|)`, as two factors for |x| > 700. Within 4 ulp."""
     x = operand(op)
     a = b.op("Abs", x)
-    clipped_a, e, overflow_factor = _split_exp(b, a)
+    clipped_a, exponential, overflow_factor = _split_exp(b, a)
     t = expm1(b, clipped_a)
-    sum_of_terms = scale(b, b.op("Add", t, b.op("Div", t, e)), 0.5)
+    sum_of_terms = scale(b, b.op("Add", t, b.op("Div", t, exponential)), 0.5)
     return copy_sign(b, x, b.op("Mul", sum_of_terms, overflow_factor))
 
 

@@ -48,7 +48,7 @@ def arg_extreme(b: Builder, op: Op, op_type: str) -> Value:
     nan_body, ordinary_body = b.body(), b.body()
     nan_position = arg_extreme_with_nan(nan_body, op, op_type)
     ordinary_position = ordinary_body.op(op_type, x, **_arg_extreme_attributes(op))
-    choice = If(
+    nan_choice = If(
         "nan",
         b.op("IsNaN", b.op("ReduceSum", x, keepdims=0)),
         Branch(tuple(nan_body.ops), (nan_position,)),
@@ -56,7 +56,7 @@ def arg_extreme(b: Builder, op: Op, op_type: str) -> Value:
         (b.new("int64", ordinary_position.shape),),
         op.where,
     )
-    return b.append(choice).outputs[0]
+    return b.append(nan_choice).outputs[0]
 
 
 def arg_extreme_with_nan(b: Builder, op: Op, op_type: str) -> Value:

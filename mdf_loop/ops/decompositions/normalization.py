@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def _build_moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
     """Build the mean, the centered values `x - mean` and the variance along axes, keeping these axes."""
     mean = _build_mean(b, x, axes)
-    centred = b.op("Sub", x, mean)
-    return mean, centred, _build_mean(b, b.op("Mul", centred, centred), axes)
+    centred_x = b.op("Sub", x, mean)
+    return mean, centred_x, _build_mean(b, b.op("Mul", centred_x, centred_x), axes)
 
 
 def _build_mean(b: Builder, x: Value, axes: Sequence[int]) -> Value:
@@ -63,8 +63,8 @@ def batch_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
             for k in range(len(op.outputs) - 1)
         )
     deviation = b.op("Sqrt", shift(b, variance, attribute(op, "epsilon")))
-    normalized = b.op("Div", b.op("Sub", x, mean), deviation)
-    return b.op("Add", b.op("Mul", normalized, gain), bias), *running_moments
+    normalized_x = b.op("Div", b.op("Sub", x, mean), deviation)
+    return b.op("Add", b.op("Mul", normalized_x, gain), bias), *running_moments
 
 
 def _blend_moments(b: Builder, weight: float, running_moment: Value, batch_moment: Value) -> Value:
@@ -75,10 +75,12 @@ def instance_normalization(b: Builder, op: Op) -> Value:
     """Build `(x - mean) / sqrt(var + epsilon) * scale + bias` for each channel of each instance."""
     x = operand(op)
     axes = spatial_axes(op)
-    _, centred, variance = _build_moments(b, x, axes)
-    normalized = b.op("Div", centred, b.op("Sqrt", shift(b, variance, attribute(op, "epsilon"))))
+    _, centred_x, variance = _build_moments(b, x, axes)
+    normalized_x = b.op(
+        "Div", centred_x, b.op("Sqrt", shift(b, variance, attribute(op, "epsilon")))
+    )
     gain, bias = (_reshape_to_channels(b, operand(op, k), x) for k in (1, 2))
-    return b.op("Add", b.op("Mul", normalized, gain), bias)
+    return b.op("Add", b.op("Mul", normalized_x, gain), bias)
 
 
 def layer_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
@@ -87,27 +89,29 @@ def layer_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
     normalized_axes = (
         range(axis, 0) if axis < 0 else range(axis, rank(x, "onnx::LayerNormalization"))
     )
-    mean, centred, variance = _build_moments(b, x, normalized_axes)
+    mean, centred_x, variance = _build_moments(b, x, normalized_axes)
     deviation = b.op("Sqrt", shift(b, variance, attribute(op, "epsilon")))
-    scaled = b.op("Mul", b.op("Div", centred, deviation), operand(op, 1))
+    scaled_x = b.op("Mul", b.op("Div", centred_x, deviation), operand(op, 1))
     bias = optional_operand(op, 2)
     if bias is not None:
-        scaled = b.op("Add", scaled, bias)
-    outputs = (scaled, mean, b.op("Reciprocal", deviation))
-    return tuple(cast(b, new, old.dtype) for new, old in zip(outputs, op.outputs, strict=False))
+        scaled_x = b.op("Add", scaled_x, bias)
+    outputs = (scaled_x, mean, b.op("Reciprocal", deviation))
+    return tuple(
+        cast(b, result, output.dtype) for result, output in zip(outputs, op.outputs, strict=False)
+    )
 
 
 def mean_variance_normalization(b: Builder, op: Op) -> Value:
     """Build `(x - mean) / (sqrt(var) + 1e-9)` along the axes of the attribute `axes`."""
-    _, centred, variance = _build_moments(b, operand(op), attribute(op, "axes") or (0, 2, 3))
-    return b.op("Div", centred, shift(b, b.op("Sqrt", variance), 1e-9))
+    _, centred_x, variance = _build_moments(b, operand(op), attribute(op, "axes") or (0, 2, 3))
+    return b.op("Div", centred_x, shift(b, b.op("Sqrt", variance), 1e-9))
 
 
 def local_response_normalization(b: Builder, op: Op) -> Value:
     """Build `x / (bias + alpha / size * s) ** beta`, where `s` sums the squares of `size` adjacent channels."""
     x, size = operand(op), attribute(op, "size")
-    square = pad_axes(b, b.op("Mul", x, x), [(size - 1) // 2], [size // 2], first=1)
-    channel_slices = window_slices(b, square, (size,), (1,), (1,), first=1)
+    padded_squares = pad_axes(b, b.op("Mul", x, x), [(size - 1) // 2], [size // 2], first=1)
+    channel_slices = window_slices(b, padded_squares, (size,), (1,), (1,), first=1)
     scaled_sum = scale(b, b.op("Sum", *channel_slices), attribute(op, "alpha") / size)
     base = shift(b, scaled_sum, attribute(op, "bias"))
     power = constant_like(b, attribute(op, "beta"), x)

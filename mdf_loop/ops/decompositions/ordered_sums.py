@@ -38,8 +38,8 @@ def ordered_sum(b: Builder, op: Op) -> Value:
     shape, rank = extents(x), len(extents(x))
     axes = op.attributes.get("axes", range(rank))
     reduced_axes = sorted({int(axis) % rank for axis in axes})
-    count = _known_size([shape[axis] for axis in reduced_axes])
-    if count == 1:
+    term_count = _known_size([shape[axis] for axis in reduced_axes])
+    if term_count == 1:
         return x if attribute(op, "keepdims") else b.op("Squeeze", x, ints(b, *reduced_axes))
     if 0 in shape:  # There are no terms.
         return b.op("ReduceSum", x, ints(b, *reduced_axes), keepdims=attribute(op, "keepdims"))
@@ -48,7 +48,7 @@ def ordered_sum(b: Builder, op: Op) -> Value:
         other_axes = [axis for axis in range(rank) if axis not in reduced_axes]
         x = b.op("Transpose", x, perm=(*other_axes, *reduced_axes))
         adjacent_axes = [*range(len(other_axes), rank)]
-    total = _sum_adjacent_axes(b, x, adjacent_axes, count)
+    total = _sum_adjacent_axes(b, x, adjacent_axes, term_count)
     return b.op("Unsqueeze", total, ints(b, *reduced_axes)) if attribute(op, "keepdims") else total
 
 
@@ -116,11 +116,9 @@ def _sum_rows(b: Builder, x: Value, begin: int, end: int, count: int) -> Value:
     if len(shape) == 2:
         rows = b.op("Expand", x, ints(b, 1, *(int(extent) for extent in shape)))
         return b.op("ReduceSum", rows, ints(b, 0, 1), keepdims=0)
-    reduced_axes_first = (
-        b.op("Transpose", x, perm=(*range(begin, end), *other_axes)) if begin else x
-    )
+    permuted_rows = b.op("Transpose", x, perm=(*range(begin, end), *other_axes)) if begin else x
     sums = b.op(
-        "ReduceSum", b.op("Reshape", reduced_axes_first, ints(b, count, -1)), ints(b, 0), keepdims=0
+        "ReduceSum", b.op("Reshape", permuted_rows, ints(b, count, -1)), ints(b, 0), keepdims=0
     )
     return (
         sums
@@ -149,19 +147,19 @@ def _sum_in_parts(
         x = b.op("Reshape", x, ints(b, -1)) if n_padding and len(extents(x)) > 1 else x
         x = _pad_last_axis(b, x, n_padding)
         rows = b.op("Reshape", x, ints(b, (count + n_padding) // N_PARTS, N_PARTS))
-        parts = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
+        partial_sums = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
         # The runtime allocates these 64 bytes itself, which fixes their alignment.
-        total = b.op("ReduceSum", parts, keepdims=0)
+        total = b.op("ReduceSum", partial_sums, keepdims=0)
         return b.op("Reshape", total, ints(b, *(1,) * len(front_shape))) if front_shape else total
     table = (
         x
         if len(front_shape) == 1 == len(extents(x)) - 1
         else b.op("Reshape", x, ints(b, -1, count))
     )
-    terms_first = b.op("Transpose", _pad_last_axis(b, table, n_padding), perm=(1, 0))
-    rows = b.op("Reshape", terms_first, ints(b, (count + n_padding) // N_PARTS, -1))
-    parts = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
-    return _restore_front_axes(b, _sum_part_pairs(b, parts), x, front_shape)
+    transposed_table = b.op("Transpose", _pad_last_axis(b, table, n_padding), perm=(1, 0))
+    rows = b.op("Reshape", transposed_table, ints(b, (count + n_padding) // N_PARTS, -1))
+    partial_sums = b.op("ReduceSum", rows, ints(b, 0), keepdims=0)
+    return _restore_front_axes(b, _sum_part_pairs(b, partial_sums), x, front_shape)
 
 
 def _pad_last_axis(b: Builder, x: Value, n_padding: int) -> Value:
@@ -175,8 +173,8 @@ def _pad_last_axis(b: Builder, x: Value, n_padding: int) -> Value:
 def _sum_part_pairs(b: Builder, parts: Value) -> Value:
     """Build the sum of the eight partial sums of each vector by adding pairs."""
     for _ in range(N_PARTS.bit_length() - 1):
-        pairs = b.op("Reshape", parts, ints(b, 2, -1))
-        parts = b.op("ReduceSum", pairs, ints(b, 0), keepdims=0)
+        part_pairs = b.op("Reshape", parts, ints(b, 2, -1))
+        parts = b.op("ReduceSum", part_pairs, ints(b, 0), keepdims=0)
     return parts
 
 
@@ -199,40 +197,40 @@ def _sum_parts_of_unknown_length(b: Builder, x: Value, n_front_axes: int) -> Val
     one, zero, eight = (scalar(b, k, "int64") for k in (1, 0, N_PARTS))
     shape = b.op("Shape", x)
     term_shape = b.op("Slice", shape, ints(b, n_front_axes), ints(b, len(extents(x))))
-    count = b.op("ReduceProd", term_shape, keepdims=0)
+    term_count = b.op("ReduceProd", term_shape, keepdims=0)
     front_shape = b.op("Slice", shape, ints(b, 0), ints(b, n_front_axes))
     n_vectors = b.op("ReduceProd", front_shape, keepdims=0) if n_front_axes else one
     n_used_parts = b.op(
-        "Where", b.op("Less", count, scalar(b, MIN_TERMS_IN_PARTS, "int64")), one, eight
+        "Where", b.op("Less", term_count, scalar(b, MIN_TERMS_IN_PARTS, "int64")), one, eight
     )
-    n_rows = b.op("Div", b.op("Add", count, b.op("Sub", n_used_parts, one)), n_used_parts)
+    n_rows = b.op("Div", b.op("Add", term_count, b.op("Sub", n_used_parts, one)), n_used_parts)
     # A sum of one row would lose the sign of zeros.
     n_rows = b.op("Max", n_rows, scalar(b, 2, "int64"))
-    n_padding = b.op("Sub", b.op("Mul", n_rows, n_used_parts), count)
-    table = b.op("Reshape", x, _concatenate_extents(b, n_vectors, count), allowzero=1)
+    n_padding = b.op("Sub", b.op("Mul", n_rows, n_used_parts), term_count)
+    table = b.op("Reshape", x, _concatenate_extents(b, n_vectors, term_count), allowzero=1)
     padded_table = b.op(
         "Pad",
         table,
         _concatenate_extents(b, zero, zero, zero, n_padding),
-        _build_neutral_element(b, x, count),
+        _build_neutral_element(b, x, term_count),
     )
-    terms_first = b.op("Transpose", padded_table, perm=(1, 0))
-    split_terms = b.op(
+    transposed_table = b.op("Transpose", padded_table, perm=(1, 0))
+    terms_by_part = b.op(
         "Reshape",
-        terms_first,
+        transposed_table,
         _concatenate_extents(b, n_rows, n_used_parts, n_vectors),
         allowzero=1,
     )
     n_missing_parts = b.op("Sub", eight, n_used_parts)
-    all_parts = b.op(
+    padded_parts = b.op(
         "Pad",
-        split_terms,
+        terms_by_part,
         _concatenate_extents(b, zero, zero, zero, zero, n_missing_parts, zero),
         constant_like(b, -0.0, x),
     )
     flat_rows = b.op(
         "Reshape",
-        all_parts,
+        padded_parts,
         _concatenate_extents(b, n_rows, b.op("Mul", eight, n_vectors)),
         allowzero=1,
     )
@@ -245,25 +243,29 @@ def _sum_of_unknown_rank(b: Builder, op: Op) -> Value:
     axes, shape = op.attributes.get("axes"), b.op("Shape", x)
     if axes is None:
         total = _sum_in_parts(b, b.op("Reshape", x, ints(b, -1)), (), None)
-        kept_extents = b.op("ConstantOfShape", b.op("Shape", shape), value=np.array([1]))
-        return b.op("Reshape", total, kept_extents) if keepdims else total
+        kept_unit_extents = b.op("ConstantOfShape", b.op("Shape", shape), value=np.array([1]))
+        return b.op("Reshape", total, kept_unit_extents) if keepdims else total
     begin, end, max_int64 = min(axes), max(axes) + 1, int(np.iinfo(np.int64).max)
     front_shape = b.op("Slice", shape, ints(b, 0), ints(b, begin))
     reduced_shape = b.op("Slice", shape, ints(b, begin), ints(b, end or max_int64))
     tail_shape = b.op("Slice", shape, ints(b, end), ints(b, max_int64)) if end else ints(b)
     extents_of_table = [
-        b.op("ReduceProd", part, keepdims=1) for part in (front_shape, reduced_shape, tail_shape)
+        b.op("ReduceProd", shape_part, keepdims=1)
+        for shape_part in (front_shape, reduced_shape, tail_shape)
     ]
-    table = b.op(
+    sum_table = b.op(
         "Reshape", x, b.op("Concat", *extents_of_table[: 2 + bool(end)], axis=0), allowzero=1
     )
     if end:
-        total = _sum_sequentially(b, table, 1, 2, None)
+        total = _sum_sequentially(b, sum_table, 1, 2, None)
     else:  # The last axis is reduced.
-        total = _sum_in_parts(b, table, extents(table)[:1], None)
-    kept_extents = ints(b, *(1,) * len(axes)) if keepdims else ints(b)
+        total = _sum_in_parts(b, sum_table, extents(sum_table)[:1], None)
+    kept_unit_extents = ints(b, *(1,) * len(axes)) if keepdims else ints(b)
     return b.op(
-        "Reshape", total, b.op("Concat", front_shape, kept_extents, tail_shape, axis=0), allowzero=1
+        "Reshape",
+        total,
+        b.op("Concat", front_shape, kept_unit_extents, tail_shape, axis=0),
+        allowzero=1,
     )
 
 

@@ -53,29 +53,34 @@ def _count_elements(
         return _sum_windows(b, ones, windows, windows.before, end_pads)
     pads = [0, 0, *windows.before, 0, 0, *windows.after]
     ones = b.op("Pad", ones, ints(b, *pads), constant_like(b, 1, x))
-    ceil_mode_pads = tuple(e - a for e, a in zip(end_pads, windows.after, strict=True))
+    ceil_mode_pads = tuple(
+        end_pad - explicit_pad
+        for end_pad, explicit_pad in zip(end_pads, windows.after, strict=True)
+    )
     return _sum_windows(b, ones, windows, (0,) * n_axes, ceil_mode_pads)
 
 
 def _ceil_mode_pads(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
     """Return the pads at the end of each spatial axis that complete the last window in `ceil_mode`."""
-    pads = []
+    end_pads = []
     for axis, (reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
-        before, after = windows.before[axis], windows.after[axis]
+        first_pad, last_pad = windows.before[axis], windows.after[axis]
         length = known_length(op, x, axis)
-        last_window = -(-(length + before + after - reach) // stride)
-        if last_window * stride >= length + before:  # A window must begin inside of the axis.
-            last_window -= 1
-        pads.append(max(last_window * stride + reach - length - before, 0))
-    return tuple(pads)
+        last_window_index = -(-(length + first_pad + last_pad - reach) // stride)
+        if (
+            last_window_index * stride >= length + first_pad
+        ):  # A window must begin inside of the axis.
+            last_window_index -= 1
+        end_pads.append(max(last_window_index * stride + reach - length - first_pad, 0))
+    return tuple(end_pads)
 
 
 def max_pool(b: Builder, op: Op) -> Value:
     """Build the largest element of each window of floats, with pads of -inf."""
     x = operand(op)
     windows = windows_of(op, x, attribute(op, "kernel_shape"))
-    after = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
-    padded_x = pad_axes(b, x, windows.before, after, fill_value=-np.inf)
+    end_pads = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
+    padded_x = pad_axes(b, x, windows.before, end_pads, fill_value=-np.inf)
     return b.op(
         "Max", *window_slices(b, padded_x, windows.kernel, windows.strides, windows.dilations)
     )
@@ -114,8 +119,8 @@ def lp_power_sum(b: Builder, op: Op) -> Value:
     """Build the sum of |x| ** p of each window."""
     x, p = operand(op), attribute(op, "p")
     windows = windows_of(op, x, attribute(op, "kernel_shape"))
-    after = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
-    return _sum_windows(b, _build_abs_power(b, x, p), windows, windows.before, after)
+    end_pads = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
+    return _sum_windows(b, _build_abs_power(b, x, p), windows, windows.before, end_pads)
 
 
 def global_average_pool(b: Builder, op: Op) -> Value:

@@ -71,16 +71,17 @@ def _read_activations(op: Op, default: Sequence[str], directions: int) -> list[l
     The attributes list alphas and betas in the order of the activations that need them. `clip` bounds the inputs
     of the gates, but not the cell of an LSTM, as ONNX Runtime's float32 kernel does.
     """
-    names = list(op.attributes.get("activations") or [*default] * directions)
+    activation_names = list(op.attributes.get("activations") or [*default] * directions)
     parameters = [list(op.attributes.get(f"activation_{key}") or ()) for key in ("alpha", "beta")]
     limit = op.attributes.get("clip")
     activations, n_functions = [], len(default)
-    for position, name in enumerate(names):
+    for position, name in enumerate(activation_names):
         if name.lower() not in _ACTIVATIONS:
             raise UnsupportedError(f"onnx::{op.op_type} has no activation '{name}'")
         function, defaults = _ACTIVATIONS[name.lower()]
         bound_parameters = [
-            g.pop(0) if g else d for g, d in zip(parameters, defaults, strict=False)
+            explicit_parameters.pop(0) if explicit_parameters else default
+            for explicit_parameters, default in zip(parameters, defaults, strict=False)
         ]
         is_gate = (
             position % n_functions < 2
@@ -195,9 +196,9 @@ def recurrent(b: Builder, op: Op) -> tuple[Value, ...]:
 
     for each direction: state = cell(x[t] W' + biases, state) for t in time (from its end)
     """
-    batch_first = bool(attribute(op, "layout"))
+    is_batch_first = bool(attribute(op, "layout"))
     x = operand(op)
-    x = b.op("Transpose", x, perm=(1, 0, 2)) if batch_first else x
+    x = b.op("Transpose", x, perm=(1, 0, 2)) if is_batch_first else x
     directions = _IS_BACKWARD[attribute(op, "direction")]
     functions = _read_activations(op, _CELLS[op.op_type][1], len(directions))
     direction_results = [
@@ -211,14 +212,16 @@ def recurrent(b: Builder, op: Op) -> tuple[Value, ...]:
             b.op("Unsqueeze", direction_value, ints(b, axis))
             for direction_value in direction_values
         ]
-        joined = (
+        joined_result = (
             unsqueezed_values[0]
             if len(unsqueezed_values) == 1
             else b.op("Concat", *unsqueezed_values, axis=axis)
         )
-        if batch_first:
-            joined = b.op("Transpose", joined, perm=(2, 0, 1, 3) if position == 0 else (1, 0, 2))
-        joined_results.append(joined)
+        if is_batch_first:
+            joined_result = b.op(
+                "Transpose", joined_result, perm=(2, 0, 1, 3) if position == 0 else (1, 0, 2)
+            )
+        joined_results.append(joined_result)
     return tuple(joined_results[: len(op.outputs)])
 
 
@@ -230,8 +233,8 @@ def _build_direction(
     x = _reverse_time(b, x, lengths) if is_backward else x
     input_products, weights = _prepare_direction(b, op, x, k, functions)
     states = _initial_states(b, op, x, k, weights.hidden)
-    rows, *last = _build_time_loop(b, op, input_products, weights, states, lengths)
-    return [_reverse_time(b, rows, lengths) if is_backward else rows, *last]
+    rows, *final_states = _build_time_loop(b, op, input_products, weights, states, lengths)
+    return [_reverse_time(b, rows, lengths) if is_backward else rows, *final_states]
 
 
 def _reverse_time(b: Builder, x: Value, lengths: Value | None) -> Value:
@@ -251,9 +254,9 @@ def _prepare_direction(
     w, r = (b.op("Gather", operand(op, position), direction_index, axis=0) for position in (1, 2))
     input_products = b.op("MatMul", x, b.op("Transpose", w, perm=(1, 0)))
     recurrent_weights, hidden = b.op("Transpose", r, perm=(1, 0)), _hidden_size(op)
-    reset_first = op.op_type == "GRU" and not attribute(op, "linear_before_reset")
+    resets_before_product = op.op_type == "GRU" and not attribute(op, "linear_before_reset")
     candidate, late_bias = None, None
-    if reset_first:
+    if resets_before_product:
         split_sizes = ints(b, 2 * hidden, hidden)
         recurrent_weights, candidate = b.multi(
             "Split", recurrent_weights, split_sizes, n_outputs=2, axis=-1
@@ -263,7 +266,7 @@ def _prepare_direction(
         input_bias, late_bias = _split_last_axis(
             b, b.op("Gather", biases, direction_index, axis=0), 2
         )
-        if op.op_type != "GRU" or reset_first:
+        if op.op_type != "GRU" or resets_before_product:
             input_bias, late_bias = b.op("Add", input_bias, late_bias), None
         input_products = b.op("Add", input_products, input_bias)
     direction_peepholes = (
@@ -291,8 +294,10 @@ def _initial_states(b: Builder, op: Op, x: Value, k: int, hidden: int) -> list[V
     """Return the initial states of one direction, with zeros for omitted states."""
     axis = 1 if attribute(op, "layout") else 0
     batch_size = None if x.shape is None else x.shape[1]
-    batch = ints(b, batch_size) if isinstance(batch_size, int) else b.op("Shape", x, start=1, end=2)
-    shape = b.op("Concat", batch, ints(b, hidden), axis=0)
+    batch_extent = (
+        ints(b, batch_size) if isinstance(batch_size, int) else b.op("Shape", x, start=1, end=2)
+    )
+    shape = b.op("Concat", batch_extent, ints(b, hidden), axis=0)
     states = []
     for position in (5, 6) if op.op_type == "LSTM" else (5,):
         initial_states = optional_operand(op, position)
@@ -319,34 +324,40 @@ def _build_time_loop(
     else:
         trip_count = b.op("Squeeze", b.op("Shape", input_products, start=0, end=1), ints(b, 0))
     body = b.body()
-    iteration, condition = (
+    iteration, loop_condition = (
         body.new("int64", (), f"{b.label}:time"),
         body.new("bool", (), f"{b.label}:go"),
     )
-    initial_values = [body.new(s.dtype, s.shape, f"{b.label}:state") for s in states]
+    initial_values = [body.new(state.dtype, state.shape, f"{b.label}:state") for state in states]
     x = body.op("Gather", input_products, iteration, axis=0)
     final_values = cell(body, op, weights, x, initial_values)
-    row = final_values[0]
+    hidden_row = final_values[0]
     if lengths is not None:
         is_running = body.op("Less", iteration, cast(body, lengths, "int64"))
         is_running = body.op("Unsqueeze", is_running, ints(body, 1))
-        row = body.op("Where", is_running, row, constant_like(body, 0, row))
-        pairs = zip(final_values, initial_values, strict=True)
-        final_values = [body.op("Where", is_running, new, old) for new, old in pairs]
-    finals = [b.new(s.dtype, s.shape, f"{b.label}:last") for s in states]
-    stack_shape = None if row.shape is None else ((input_products.shape or ("?",))[0], *row.shape)
-    stack = b.new(row.dtype, stack_shape, f"{b.label}:states")
+        hidden_row = body.op("Where", is_running, hidden_row, constant_like(body, 0, hidden_row))
+        state_pairs = zip(final_values, initial_values, strict=True)
+        final_values = [
+            body.op("Where", is_running, final, initial) for final, initial in state_pairs
+        ]
+    final_outputs = [b.new(s.dtype, s.shape, f"{b.label}:last") for s in states]
+    stack_shape = (
+        None
+        if hidden_row.shape is None
+        else ((input_products.shape or ("?",))[0], *hidden_row.shape)
+    )
+    stacked_rows = b.new(hidden_row.dtype, stack_shape, f"{b.label}:states")
     loop = Loop(
         name=b.name(f"{b.label}:{op.op_type}"),
         trip_count=trip_count,
         condition=None,
         iteration=iteration,
-        condition_in=condition,
+        condition_in=loop_condition,
         condition_out=None,
-        carried=tuple(map(Carried, states, initial_values, final_values, finals)),
-        recorded=(Recorded(row, stack),),
+        carried=tuple(map(Carried, states, initial_values, final_values, final_outputs)),
+        recorded=(Recorded(hidden_row, stacked_rows),),
         ops=tuple(body.ops),
         where=b.where,
     )
     b.append(loop)
-    return [stack, *finals]
+    return [stacked_rows, *final_outputs]

@@ -178,8 +178,8 @@ def _multiply_along_runtime_axes(
         products = b.op(
             "Where", is_reduced, _multiply_along_axis(b, products, axis, size + 1), products
         )
-    ends = b.op("Where", reduced_mask, ints(b, *[1] * rank), ints(b, *shape))
-    x = b.op("Slice", products, ints(b, *[0] * rank), ends, ints(b, *range(rank)))
+    slice_ends = b.op("Where", reduced_mask, ints(b, *[1] * rank), ints(b, *shape))
+    x = b.op("Slice", products, ints(b, *[0] * rank), slice_ends, ints(b, *range(rank)))
     if attribute(op, "keepdims"):
         return x
     result_shape = b.op("Compress", b.op("Shape", x), b.op("Not", reduced_mask), axis=0)
@@ -191,15 +191,15 @@ def _multiply_along_axis(b: Builder, x: Value, axis: int, size: int) -> Value:
         return b.op("Slice", x, ints(b, start), ints(b, stop), ints(b, axis))
 
     if size == 0:
-        shape = [1 if k == axis else int(n) for k, n in enumerate(x.shape or ())]
+        shape = [1 if k == axis else int(extent) for k, extent in enumerate(x.shape or ())]
         return b.constant(np.ones(shape, x.dtype))
     while size > 1:
-        half = size // 2
-        half_products = b.op("Mul", rows(0, half), rows(half, 2 * half))
+        half_size = size // 2
+        half_products = b.op("Mul", rows(0, half_size), rows(half_size, 2 * half_size))
         x = (
-            b.op("Concat", half_products, rows(2 * half, size), axis=axis)
+            b.op("Concat", half_products, rows(2 * half_size, size), axis=axis)
             if size % 2
             else half_products
         )
-        size = half + size % 2
+        size = half_size + size % 2
     return x

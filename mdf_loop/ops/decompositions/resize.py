@@ -32,13 +32,18 @@ def resize(b: Builder, op: Op) -> Value:
                 f"onnx::Resize in float64 does not take '{name}'", hint="give the sizes of all axes"
             )
     scales, sizes = (b.constant_of(optional_operand(op, k)) for k in (2, 3))
-    factors = sizes if sizes is not None and sizes.size else scales
-    if factors is None:
+    sizes_or_scales = sizes if sizes is not None and sizes.size else scales
+    if sizes_or_scales is None:
         raise UnsupportedError("onnx::Resize in float64 needs scales or sizes that are known")
-    for axis, (length, factor) in enumerate(zip(extents(x, "onnx::Resize"), factors, strict=True)):
-        if factor != (length if factors is sizes else 1):
+    for axis, (length, size_or_scale) in enumerate(
+        zip(extents(x, "onnx::Resize"), sizes_or_scales, strict=True)
+    ):
+        if size_or_scale != (length if sizes_or_scales is sizes else 1):
             x = _resize_axis(
-                b, x, axis, _resize_weights(op, length, factor, by_size=factors is sizes)
+                b,
+                x,
+                axis,
+                _resize_weights(op, length, size_or_scale, by_size=sizes_or_scales is sizes),
             )
     return x
 
@@ -69,8 +74,8 @@ def _resize_axis(b: Builder, x: Value, axis: int, weights: Array) -> Value:
         if np.any(weight != 1):
             if np.dtype(x.dtype).kind != "f":
                 raise UnsupportedError(f"onnx::Resize in {x.dtype} can only copy elements")
-            column = weight.astype(x.dtype).reshape(-1, *[1] * n_trailing_axes)
-            term = b.op("Mul", term, b.constant(column))
+            weight_column = weight.astype(x.dtype).reshape(-1, *[1] * n_trailing_axes)
+            term = b.op("Mul", term, b.constant(weight_column))
         total = term if total is None else b.op("Add", total, term)
     assert total is not None
     return total
@@ -95,5 +100,5 @@ def grid_sample(b: Builder, op: Op) -> Value:
             f"ONNX Runtime has no {x.dtype} kernel for onnx::GridSample",
             hint="cast x to float64 before it",
         )
-    sampled = b.op("GridSample", cast(b, x, "float64"), cast(b, grid, "float64"), **attributes)
-    return cast(b, sampled, x.dtype)
+    samples = b.op("GridSample", cast(b, x, "float64"), cast(b, grid, "float64"), **attributes)
+    return cast(b, samples, x.dtype)

@@ -29,16 +29,16 @@ def split(b: Builder, op: Op) -> tuple[Value, ...]:
     x, axis = operand(op), attribute(op, "axis")
     sizes = optional_operand(op, 1)
     extent = extents(x, "onnx::Split")[axis]
-    counts = [extent // len(op.outputs)] * len(op.outputs)
+    part_sizes = [extent // len(op.outputs)] * len(op.outputs)
     if sizes is not None:
         constant_sizes = b.constant_of(sizes)
         if constant_sizes is None:
             raise UnsupportedError("onnx::Split is composed only where its parts are known")
-        counts = constant_sizes.tolist()
-    bounds = np.cumsum([0, *counts]).tolist()
+        part_sizes = constant_sizes.tolist()
+    part_bounds = np.cumsum([0, *part_sizes]).tolist()
     return tuple(
         b.op("Slice", x, ints(b, begin), ints(b, end), ints(b, axis))
-        for begin, end in pairwise(bounds)
+        for begin, end in pairwise(part_bounds)
     )
 
 
@@ -49,8 +49,8 @@ def nonzero(b: Builder, op: Op) -> Value:
 
 def eye_like(b: Builder, op: Op) -> Value:
     """Build EyeLike in float32, then cast the result."""
-    eye = b.op("EyeLike", cast(b, operand(op), "float32"), k=attribute(op, "k"))
-    return cast(b, eye, op.outputs[0].dtype)
+    identity_matrix = b.op("EyeLike", cast(b, operand(op), "float32"), k=attribute(op, "k"))
+    return cast(b, identity_matrix, op.outputs[0].dtype)
 
 
 def one_hot(b: Builder, op: Op) -> Value:
@@ -62,17 +62,17 @@ def one_hot(b: Builder, op: Op) -> Value:
     nonnegative_index = b.op("Where", b.op("Less", index, zero), b.op("Add", index, depth), index)
     positions = b.op("Range", zero, depth, b.constant(np.array(1)))
     is_index = b.op("Equal", b.op("Unsqueeze", nonnegative_index, ints(b, -1)), positions)
-    off, on = (b.op("Gather", values, b.constant(np.array(k)), axis=0) for k in (0, 1))
-    encoded = cast(b, b.op("Where", is_index, on, off), result_dtype)
+    off_value, on_value = (b.op("Gather", values, b.constant(np.array(k)), axis=0) for k in (0, 1))
+    encoding = cast(b, b.op("Where", is_index, on_value, off_value), result_dtype)
     axis = attribute(op, "axis")
-    return encoded if axis == -1 else _move_last_axis(b, encoded, axis)
+    return encoding if axis == -1 else _move_last_axis(b, encoding, axis)
 
 
 def _move_last_axis(b: Builder, x: Value, axis: int) -> Value:
-    last = rank(x, "onnx::OneHot") - 1
-    order = list(range(last))
-    order.insert(axis if axis >= 0 else axis + last + 1, last)
-    return b.op("Transpose", x, perm=tuple(order))
+    last_axis = rank(x, "onnx::OneHot") - 1
+    axis_order = list(range(last_axis))
+    axis_order.insert(axis if axis >= 0 else axis + last_axis + 1, last_axis)
+    return b.op("Transpose", x, perm=tuple(axis_order))
 
 
 def hardmax(b: Builder, op: Op) -> Value:
@@ -105,21 +105,35 @@ def _build_arg_maximum(b: Builder, x: Value, axis: int) -> Value:
 def depth_to_space(b: Builder, op: Op) -> Value:
     """Rearrange `[n, c*s*s, h, w]` to `[n, c, h*s, w*s]`: a reshape, a transpose, a reshape."""
     _, depth, height, width = extents(operand(op), "onnx::DepthToSpace")
-    s = attribute(op, "blocksize")
-    c = depth // (s * s)
-    column_first = attribute(op, "mode") == "CRD"
-    split_shape = (0, c, s, s, height, width) if column_first else (0, s, s, c, height, width)
-    order = (0, 1, 4, 2, 5, 3) if column_first else (0, 3, 4, 1, 5, 2)
-    return _regroup_axes(b, operand(op), split_shape, order, (0, c, height * s, width * s))
+    block_size = attribute(op, "blocksize")
+    channels = depth // (block_size * block_size)
+    is_column_first = attribute(op, "mode") == "CRD"
+    split_shape = (
+        (0, channels, block_size, block_size, height, width)
+        if is_column_first
+        else (0, block_size, block_size, channels, height, width)
+    )
+    axis_order = (0, 1, 4, 2, 5, 3) if is_column_first else (0, 3, 4, 1, 5, 2)
+    return _regroup_axes(
+        b,
+        operand(op),
+        split_shape,
+        axis_order,
+        (0, channels, height * block_size, width * block_size),
+    )
 
 
 def space_to_depth(b: Builder, op: Op) -> Value:
     """Rearrange `[n, c, h*s, w*s]` to `[n, s*s*c, h, w]`: a reshape, a transpose, a reshape."""
-    _, c, height, width = extents(operand(op), "onnx::SpaceToDepth")
-    s = attribute(op, "blocksize")
-    h, w = height // s, width // s
+    _, channels, height, width = extents(operand(op), "onnx::SpaceToDepth")
+    block_size = attribute(op, "blocksize")
+    block_rows, block_columns = height // block_size, width // block_size
     return _regroup_axes(
-        b, operand(op), (0, c, h, s, w, s), (0, 3, 5, 1, 2, 4), (0, c * s * s, h, w)
+        b,
+        operand(op),
+        (0, channels, block_rows, block_size, block_columns, block_size),
+        (0, 3, 5, 1, 2, 4),
+        (0, channels * block_size * block_size, block_rows, block_columns),
     )
 
 
@@ -142,11 +156,11 @@ def max_unpool(b: Builder, op: Op) -> Value:
     shape = extents(op.outputs[0], "onnx::MaxUnpool in float64")
     zeros = b.constant(np.zeros(math.prod(shape), x.dtype))
     flat_shape = ints(b, -1)
-    filled = b.op(
+    flat_output = b.op(
         "ScatterElements",
         zeros,
         b.op("Reshape", indices, flat_shape),
         b.op("Reshape", x, flat_shape),
         axis=0,
     )
-    return b.op("Reshape", filled, ints(b, *shape))
+    return b.op("Reshape", flat_output, ints(b, *shape))

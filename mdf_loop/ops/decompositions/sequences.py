@@ -26,27 +26,30 @@ def split_to_sequence(b: Builder, op: Op) -> Value:
     iteration = body.new("int64", (), "i")
     condition = body.new("bool", (), "go")
     dtype = sequence_of(x.dtype)
-    enter = body.new(dtype, None, "parts")
+    entering_parts = body.new(dtype, None, "parts")
     if optional_operand(op, 1) is None and not attribute(op, "keepdims"):
-        member = body.op("Gather", x, iteration, axis=axis)
+        part = body.op("Gather", x, iteration, axis=axis)
     else:
         start_position = body.op("Unsqueeze", iteration, ints(body, 0))
         end_position = body.op("Add", start_position, ints(body, 1))
-        start, end = (body.op("Gather", bounds, k, axis=0) for k in (start_position, end_position))
-        member = body.op("Slice", x, start, end, ints(body, axis))
-    leave = body.op("SequenceInsert", enter, member)
-    count = b.op("Sub", b.op("Size", bounds), b.constant(np.array(1)))
-    final = b.new(dtype, None, "parts")
-    empty = b.op("SequenceEmpty", dtype=element_type(x.dtype))
-    carried = (Carried(empty, enter, leave, final, "parts"),)
+        start, end = (
+            body.op("Gather", bounds, position, axis=0)
+            for position in (start_position, end_position)
+        )
+        part = body.op("Slice", x, start, end, ints(body, axis))
+    leaving_parts = body.op("SequenceInsert", entering_parts, part)
+    part_count = b.op("Sub", b.op("Size", bounds), b.constant(np.array(1)))
+    final_parts = b.new(dtype, None, "parts")
+    empty_sequence = b.op("SequenceEmpty", dtype=element_type(x.dtype))
+    carried_values = (Carried(empty_sequence, entering_parts, leaving_parts, final_parts, "parts"),)
     loop = Loop(
         b.label,
-        count,
+        part_count,
         None,
         iteration,
         condition,
         None,
-        carried,
+        carried_values,
         (),
         tuple(body.ops),
         where=op.where,

@@ -25,16 +25,16 @@ def gather(b: Builder, op: Op) -> Value:
         rank(indices, "onnx::Gather of text"),
     )
     axis = attribute(op, "axis") % data_rank
-    axis_first = (axis, *(k for k in range(data_rank) if k != axis))
-    result_order = (
+    axis_order = (axis, *(k for k in range(data_rank) if k != axis))
+    result_axis_order = (
         *range(index_rank, index_rank + axis),
         *range(index_rank),
         *range(index_rank + axis, index_rank + data_rank - 1),
     )
     rows = b.op(
-        "GatherND", b.op("Transpose", data, perm=axis_first) if axis else data, index_tuples
+        "GatherND", b.op("Transpose", data, perm=axis_order) if axis else data, index_tuples
     )
-    return b.op("Transpose", rows, perm=result_order) if axis else rows
+    return b.op("Transpose", rows, perm=result_axis_order) if axis else rows
 
 
 _LOCALE = "en-US" if os.name == "nt" else "C.UTF-8"

@@ -32,16 +32,19 @@ class Windows(Struct, frozen=True):
     @property
     def reach(self) -> tuple[int, ...]:
         """Extents that one window covers, including dilation."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+        return tuple(
+            (kernel_extent - 1) * dilation + 1
+            for kernel_extent, dilation in zip(self.kernel, self.dilations, strict=True)
+        )
 
 
 def windows_of(op: Op, x: Value, kernel: Sequence[int]) -> Windows:
     """Return the windows that the attributes of an operation describe, with pads for `auto_pad`."""
-    axes = len(kernel)
-    strides = tuple(op.attributes.get("strides") or (1,) * axes)
-    dilations = tuple(op.attributes.get("dilations") or (1,) * axes)
-    pads = tuple(op.attributes.get("pads") or (0,) * 2 * axes)
-    windows = Windows(tuple(kernel), strides, dilations, pads[:axes], pads[axes:])
+    axis_count = len(kernel)
+    strides = tuple(op.attributes.get("strides") or (1,) * axis_count)
+    dilations = tuple(op.attributes.get("dilations") or (1,) * axis_count)
+    pads = tuple(op.attributes.get("pads") or (0,) * 2 * axis_count)
+    windows = Windows(tuple(kernel), strides, dilations, pads[:axis_count], pads[axis_count:])
     if attribute(op, "auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
         return _resolve_auto_pad(op, x, windows)
     return windows
@@ -49,17 +52,23 @@ def windows_of(op: Op, x: Value, kernel: Sequence[int]) -> Windows:
 
 def _resolve_auto_pad(op: Op, x: Value, windows: Windows) -> Windows:
     """Return windows with the pads of `auto_pad`: there are `ceil(length / stride)` windows along each axis."""
-    before, after = [], []
+    leading_pads, trailing_pads = [], []
     for axis, (reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
-        total = reach - 1
+        total_padding = reach - 1
         if stride > 1:
             length = known_length(op, x, axis)
-            total = max((-(-length // stride) - 1) * stride + reach - length, 0)
-        shorter, longer = total // 2, total - total // 2
+            total_padding = max((-(-length // stride) - 1) * stride + reach - length, 0)
+        shorter_pad, longer_pad = total_padding // 2, total_padding - total_padding // 2
         is_upper = attribute(op, "auto_pad") == "SAME_UPPER"
-        before.append(shorter if is_upper else longer)
-        after.append(longer if is_upper else shorter)
-    return Windows(windows.kernel, windows.strides, windows.dilations, tuple(before), tuple(after))
+        leading_pads.append(shorter_pad if is_upper else longer_pad)
+        trailing_pads.append(longer_pad if is_upper else shorter_pad)
+    return Windows(
+        windows.kernel,
+        windows.strides,
+        windows.dilations,
+        tuple(leading_pads),
+        tuple(trailing_pads),
+    )
 
 
 def known_length(op: Op, x: Value, axis: int) -> int:
@@ -107,9 +116,13 @@ def window_slices(
     axes = ints(b, *range(first, first + len(kernel)))
     slices = []
     for position in itertools.product(*map(range, kernel)):
-        starts = [p * d for p, d in zip(position, dilations, strict=True)]
+        starts = [
+            position_index * dilation
+            for position_index, dilation in zip(position, dilations, strict=True)
+        ]
         remaining_lengths = [
-            (k - 1) * d - s for k, d, s in zip(kernel, dilations, starts, strict=True)
+            (kernel_extent - 1) * dilation - start
+            for kernel_extent, dilation, start in zip(kernel, dilations, starts, strict=True)
         ]
         stops = [
             -remaining_length if remaining_length else _MAX_INT64

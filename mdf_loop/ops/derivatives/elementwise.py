@@ -268,8 +268,8 @@ def _piecewise_slope(
     """
 
     def slope(b: Builder, op: Op, g: Value) -> Value:
-        number = _attribute(op, bound) if isinstance(bound, str) else bound
-        is_above = b.op(comparison, _operand(op), _build_constant(b, op, number))
+        bound_value = _attribute(op, bound) if isinstance(bound, str) else bound
+        is_above = b.op(comparison, _operand(op), _build_constant(b, op, bound_value))
         return b.op("Where", is_above, slope_above(b, op, g), slope_below(b, op, g))
 
     return _multiply_by_slope(slope)

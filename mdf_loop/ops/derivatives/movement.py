@@ -41,8 +41,8 @@ def _reshape_cotangent(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _transpose_cotangent(b: Builder, op: Op, g: Value) -> Value:
-    order = attribute(op, "perm") or tuple(reversed(range(rank(operand(op)))))
-    return b.op("Transpose", g, perm=tuple(int(k) for k in np.argsort(order)))
+    axis_order = attribute(op, "perm") or tuple(reversed(range(rank(operand(op)))))
+    return b.op("Transpose", g, perm=tuple(int(k) for k in np.argsort(axis_order)))
 
 
 def _expand_cotangent(b: Builder, op: Op, g: Value) -> Value:
@@ -110,14 +110,14 @@ def _slice_cotangent(b: Builder, op: Op, g: Value) -> Value:
     if steps is None or (constant_steps is not None and np.all(constant_steps == 1)):
         return _pad_slice(b, x, g, starts, axes)
     for k, axis in enumerate(axes):
-        count = extent(b, x, axis)
-        all_indices = b.op("Range", scalar(b, 0, "int64"), count, scalar(b, 1, "int64"))
+        extent_along_axis = extent(b, x, axis)
+        all_indices = b.op("Range", scalar(b, 0, "int64"), extent_along_axis, scalar(b, 1, "int64"))
         start, end, step = (
             cast(b, slice_list(b, operand(op, operand_position), k, k + 1), "int64")
             for operand_position in (1, 2, 4)
         )
         sliced_indices = b.op("Slice", all_indices, start, end, ints(b, 0), step)
-        g = scatter_add_rows(b, g, sliced_indices, count, axis)
+        g = scatter_add_rows(b, g, sliced_indices, extent_along_axis, axis)
     return g
 
 
@@ -143,9 +143,9 @@ def _pad_slice(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]) -
     )
     if constant_starts is None or np.any(constant_starts < 0):
         starts = b.op("Where", b.op("Less", starts, zero), b.op("Add", starts, x_extents), starts)
-    before = b.op("Min", b.op("Max", starts, zero), x_extents)
-    after = b.op("Sub", b.op("Sub", x_extents, before), g_extents)
-    return b.op("Pad", g, _build_all_axis_pads(b, (before, after), axes, rank(x)))
+    leading_pads = b.op("Min", b.op("Max", starts, zero), x_extents)
+    trailing_pads = b.op("Sub", b.op("Sub", x_extents, leading_pads), g_extents)
+    return b.op("Pad", g, _build_all_axis_pads(b, (leading_pads, trailing_pads), axes, rank(x)))
 
 
 def _build_all_axis_pads(
@@ -153,13 +153,13 @@ def _build_all_axis_pads(
 ) -> Value:
     """Build the `pads` operand of ONNX's Pad from the pads of some axes."""
     listed_pads = b.op("Concat", *start_and_end_pads, ints(b, 0), axis=0)
-    positions = {axis: k for k, axis in enumerate(axes)}
-    gather_order = [
-        positions[axis] + side * len(axes) if axis in positions else 2 * len(axes)
+    position_by_axis = {axis: k for k, axis in enumerate(axes)}
+    pad_positions = [
+        position_by_axis[axis] + side * len(axes) if axis in position_by_axis else 2 * len(axes)
         for side in (0, 1)
         for axis in range(rank)
     ]
-    return b.op("Gather", listed_pads, ints(b, *gather_order), axis=0)
+    return b.op("Gather", listed_pads, ints(b, *pad_positions), axis=0)
 
 
 SLICE = linear(first_operand_cotangent(_slice_cotangent))
@@ -184,7 +184,7 @@ def _pad_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None
 def _fill_value_cotangent(b: Builder, op: Op, g: Value) -> Value | None:
     if attribute(op, "mode") != "constant":
         return None
-    zero, one = (scalar(b, truth, "int64") for truth in (0, 1))
+    zero, one = (scalar(b, k, "int64") for k in (0, 1))
     zeros_like_x = b.op("Expand", zero, shape_of(b, operand(op)))
     is_padding = cast(b, b.op("Pad", zeros_like_x, operand(op, 1), one, *op.inputs[3:]), "bool")
     return reshape_like(
@@ -209,10 +209,10 @@ def _mirrored_pad_cotangent(b: Builder, op: Op, g: Value) -> Value:
         constant_pads = b.constant_of(axis_pads)
         if constant_pads is not None and not constant_pads.any():
             continue
-        count = extent(b, x, axis)
-        all_indices = b.op("Range", scalar(b, 0, "int64"), count, scalar(b, 1, "int64"))
+        extent_along_axis = extent(b, x, axis)
+        all_indices = b.op("Range", scalar(b, 0, "int64"), extent_along_axis, scalar(b, 1, "int64"))
         source_indices = b.op("Pad", all_indices, axis_pads, mode=attribute(op, "mode"))
-        g = scatter_add_rows(b, g, source_indices, count, axis)
+        g = scatter_add_rows(b, g, source_indices, extent_along_axis, axis)
     return g
 
 
@@ -251,7 +251,7 @@ def _range_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
     step_tangents = None if delta is None else b.op("Mul", delta, _build_range_indices(b, y))
     if start is not None:
         start = broadcast_like(b, start, y)
-    terms = [t for t in (start, step_tangents) if t is not None]
+    terms = [tangent for tangent in (start, step_tangents) if tangent is not None]
     return (with_type_of(b, sum_values(b, terms), y) if terms else None,)
 
 

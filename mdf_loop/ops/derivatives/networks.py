@@ -56,9 +56,9 @@ def _norm_derivative(power_sum: Decomposition) -> DecomposedDerivative:
         if p == 1:
             return total
         is_zero = b.op("Equal", total, constant_like(b, 0, total))
-        positive = b.op("Where", is_zero, constant_like(b, 1, total), total)
+        nonzero_total = b.op("Where", is_zero, constant_like(b, 1, total), total)
         exponent = () if p == 2 else (constant_like(b, 1 / p, total),)
-        root = b.op("Pow" if exponent else "Sqrt", positive, *exponent)
+        root = b.op("Pow" if exponent else "Sqrt", nonzero_total, *exponent)
         return b.op("Where", is_zero, constant_like(b, 0, total), root)
 
     return DecomposedDerivative(build_root)
@@ -81,12 +81,12 @@ def _decompose_mean_variance(b: Builder, op: Op) -> Value:
     axes = [
         axis % rank(x, qualified_name(op.op_type)) for axis in attribute(op, "axes") or (0, 2, 3)
     ]
-    centred = b.op("Sub", x, mean_of(b, x, axes, keepdims=True))
+    centred_x = b.op("Sub", x, mean_of(b, x, axes, keepdims=True))
     lengths = b.op("Gather", shape_of(b, x), ints(b, *axes), axis=0)
-    count = cast(b, b.op("ReduceProd", lengths, keepdims=0), x.dtype)
-    norm = b.op("ReduceL2", centred, axes=tuple(axes), keepdims=1)
-    deviation = b.op("Div", norm, b.op("Sqrt", count))
-    return b.op("Div", centred, shift(b, deviation, 1e-9))
+    element_count = cast(b, b.op("ReduceProd", lengths, keepdims=0), x.dtype)
+    norm = b.op("ReduceL2", centred_x, axes=tuple(axes), keepdims=1)
+    deviation = b.op("Div", norm, b.op("Sqrt", element_count))
+    return b.op("Div", centred_x, shift(b, deviation, 1e-9))
 
 
 def _decompose_group_normalization(b: Builder, op: Op) -> Value:
@@ -97,15 +97,15 @@ def _decompose_group_normalization(b: Builder, op: Op) -> Value:
     x, shape = operand(op), shape_of(b, operand(op))
     groups = ints(b, attribute(op, "num_groups"))
     group_size = b.op("Div", size_between(b, x, 1), groups)
-    grouped = b.op("Concat", shape_between(b, x, 0, 1), groups, group_size, axis=0)
-    grouped = b.op("Reshape", x, grouped, allowzero=1)
-    centred = b.op("Sub", grouped, mean_of(b, grouped, (2,), keepdims=True))
-    variance = mean_of(b, b.op("Mul", centred, centred), (2,), keepdims=True)
+    grouped_x = b.op("Concat", shape_between(b, x, 0, 1), groups, group_size, axis=0)
+    grouped_x = b.op("Reshape", x, grouped_x, allowzero=1)
+    centred_x = b.op("Sub", grouped_x, mean_of(b, grouped_x, (2,), keepdims=True))
+    variance = mean_of(b, b.op("Mul", centred_x, centred_x), (2,), keepdims=True)
     deviation = b.op("Sqrt", shift(b, variance, attribute(op, "epsilon")))
-    normalized = b.op("Reshape", b.op("Div", centred, deviation), shape, allowzero=1)
-    ones = (1,) * (rank(x, qualified_name(op.op_type)) - 2)
-    scale, bias = (b.op("Reshape", operand(op, k), ints(b, -1, *ones)) for k in (1, 2))
-    return b.op("Add", b.op("Mul", normalized, scale), bias)
+    normalized_x = b.op("Reshape", b.op("Div", centred_x, deviation), shape, allowzero=1)
+    unit_extents = (1,) * (rank(x, qualified_name(op.op_type)) - 2)
+    scale, bias = (b.op("Reshape", operand(op, k), ints(b, -1, *unit_extents)) for k in (1, 2))
+    return b.op("Add", b.op("Mul", normalized_x, scale), bias)
 
 
 MEAN_VARIANCE = DecomposedDerivative(_decompose_mean_variance)
@@ -134,7 +134,7 @@ def _build_loss(b: Builder, op: Op, likelihood: Value) -> Value:
     loss = b.op("Neg", b.op("Mul", weight, b.op("Squeeze", target_likelihood, ints(b, 1))))
     weight = b.op("Expand", weight, shape_of(b, loss))
     if is_ignored is not None:
-        loss, weight = (b.op("Where", is_ignored, zero, v) for v in (loss, weight))
+        loss, weight = (b.op("Where", is_ignored, zero, term) for term in (loss, weight))
     reduction = attribute(op, "reduction")
     if reduction == "none":
         return loss

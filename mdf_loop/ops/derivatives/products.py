@@ -48,8 +48,10 @@ def _matmul_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
             b.op("Mul", g, c) if rank(c) == 1 else b.op("MatMul", g, _transpose_matrices(b, c))
         )
     else:
-        left = b.op("Unsqueeze", a, ints(b, -1)) if rank(a) == 1 else _transpose_matrices(b, a)
-        product = b.op("MatMul", left, g)
+        left_factor = (
+            b.op("Unsqueeze", a, ints(b, -1)) if rank(a) == 1 else _transpose_matrices(b, a)
+        )
+        product = b.op("MatMul", left_factor, g)
     if rank(x) > 1:
         return sum_to_shape(b, product, x)
     vector = b.op("Squeeze", product, ints(b, -2 if k == 0 else -1))
@@ -65,8 +67,8 @@ def _vector_cotangent(b: Builder, other_factor: Value, g: Value, k: int) -> Valu
 
 def _transpose_matrices(b: Builder, x: Value) -> Value:
     """Transpose the last two axes of a value."""
-    last = rank(x) - 1
-    return b.op("Transpose", x, perm=(*range(last - 1), last, last - 1))
+    last_axis = rank(x) - 1
+    return b.op("Transpose", x, perm=(*range(last_axis - 1), last_axis, last_axis - 1))
 
 
 MATMUL = bilinear(_matmul_cotangent)
@@ -103,17 +105,19 @@ def _gemm_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | Non
 def _build_gemm_product(
     b: Builder, left_factor: tuple[Value, bool], right_factor: tuple[Value, bool], alpha: float
 ) -> Value:
-    flags = {"transA": int(left_factor[1]), "transB": int(right_factor[1])}
-    return b.op("Gemm", left_factor[0], right_factor[0], alpha=alpha, **flags)
+    transpose_flags = {"transA": int(left_factor[1]), "transB": int(right_factor[1])}
+    return b.op("Gemm", left_factor[0], right_factor[0], alpha=alpha, **transpose_flags)
 
 
 def _gemm_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
     factors = [operand(op), operand(op, 1)]
-    product_attributes = {name: v for name, v in op.attributes.items() if name != "beta"}
+    product_attributes = {
+        name: attribute_value for name, attribute_value in op.attributes.items() if name != "beta"
+    }
     terms = [
-        b.op("Gemm", *factors[:k], t, *factors[k + 1 :], **product_attributes)
-        for k, t in enumerate(changes[:2])
-        if t is not None
+        b.op("Gemm", *factors[:k], tangent, *factors[k + 1 :], **product_attributes)
+        for k, tangent in enumerate(changes[:2])
+        if tangent is not None
     ]
     if len(changes) > 2 and changes[2] is not None:
         term = _scale(b, changes[2], attribute(op, "beta"))
@@ -140,15 +144,15 @@ def _parse_einsum_terms(op: Op) -> tuple[list[str], str]:
         letters = "".join(listed_terms).replace(".", "")
         unrepeated_letters = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
         result_term = ("..." if "..." in operand_terms else "") + "".join(unrepeated_letters)
-    n_hidden = [
+    hidden_axis_counts = [
         rank(operand(op, k)) - len(term.replace(".", "")) if "." in term else 0
         for k, term in enumerate(listed_terms)
     ]
     unused_letters = [letter for letter in string.ascii_letters if letter not in equation]
-    hidden_letters = "".join(unused_letters[: max(n_hidden)])
+    hidden_letters = "".join(unused_letters[: max(hidden_axis_counts)])
     terms = [
-        term.replace("...", hidden_letters[len(hidden_letters) - n :])
-        for term, n in zip(listed_terms, n_hidden, strict=True)
+        term.replace("...", hidden_letters[len(hidden_letters) - hidden_axis_count :])
+        for term, hidden_axis_count in zip(listed_terms, hidden_axis_counts, strict=True)
     ]
     return terms, result_term.replace("...", hidden_letters)
 
@@ -165,9 +169,9 @@ def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
     term, other_operands = terms[k], [v for position, v in enumerate(op.inputs) if position != k]
     other_terms = [term for position, term in enumerate(terms) if position != k]
     kept_letters = [
-        c
-        for c in dict.fromkeys(term)
-        if any(c in letters for letters in (result_term, *other_terms))
+        letter
+        for letter in dict.fromkeys(term)
+        if any(letter in letters for letters in (result_term, *other_terms))
     ]
     if result_term:
         other_operands, other_terms = [g, *other_operands], [result_term, *other_terms]
@@ -178,9 +182,11 @@ def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
         if other_terms
         else g
     )
-    repeated_axes = [axis for axis, c in enumerate(term) if term.index(c) < axis]
+    repeated_axes = [axis for axis, letter in enumerate(term) if term.index(letter) < axis]
     summed_axes = [
-        axis for axis, c in enumerate(term) if c not in kept_letters or axis in repeated_axes
+        axis
+        for axis, letter in enumerate(term)
+        if letter not in kept_letters or axis in repeated_axes
     ]
     if summed_axes:
         factor = b.op("Unsqueeze", factor, ints(b, *summed_axes))
@@ -206,9 +212,9 @@ def _keep_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
 
 def _einsum_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
     terms = [
-        b.op("Einsum", *op.inputs[:k], t, *op.inputs[k + 1 :], **op.attributes)
-        for k, t in enumerate(changes)
-        if t is not None
+        b.op("Einsum", *op.inputs[:k], tangent, *op.inputs[k + 1 :], **op.attributes)
+        for k, tangent in enumerate(changes)
+        if tangent is not None
     ]
     return (with_type_of(b, sum_values(b, terms), op.outputs[0]) if terms else None,)
 
@@ -235,14 +241,14 @@ def _build_cofactors(b: Builder, op: Op) -> Value:
     if n < 2:
         return scalar(b, 1, x.dtype)
     remaining_indices = b.constant(
-        np.array([[k for k in range(n) if k != skipped] for skipped in range(n)])
+        np.array([[k for k in range(n) if k != skipped_index] for skipped_index in range(n)])
     )
     axis = rank(x) - 2
     rows = b.op("Gather", x, remaining_indices, axis=axis)
     minors = b.op("Gather", rows, remaining_indices, axis=axis + 2)
-    order = (*range(axis + 1), axis + 2, axis + 1, axis + 3)
+    axis_order = (*range(axis + 1), axis + 2, axis + 1, axis + 3)
     signs = b.constant((1 - 2 * (np.add.outer(np.arange(n), np.arange(n)) % 2)).astype(x.dtype))
-    return b.op("Mul", b.op("Det", b.op("Transpose", minors, perm=order)), signs)
+    return b.op("Mul", b.op("Det", b.op("Transpose", minors, perm=axis_order)), signs)
 
 
 def _det_tangents(b: Builder, op: Op, changes: Changes) -> Changes:

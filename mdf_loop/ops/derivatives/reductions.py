@@ -108,8 +108,8 @@ def _mean_cotangent(b: Builder, op: Op, g: Value) -> Value:
     if axes is None:
         return g
     lengths = b.op("Gather", shape_of(b, x), axes, axis=0)
-    count = cast(b, b.op("ReduceProd", lengths, keepdims=0), g.dtype)
-    return broadcast_like(b, _restore_reduced_axes(b, op, b.op("Div", g, count)), x)
+    element_count = cast(b, b.op("ReduceProd", lengths, keepdims=0), g.dtype)
+    return broadcast_like(b, _restore_reduced_axes(b, op, b.op("Div", g, element_count)), x)
 
 
 def _extreme_weight(b: Builder, op: Op) -> Value:
@@ -189,12 +189,14 @@ def _build_exclusive_product(b: Builder, x: Value, axis: int) -> Value:
         return _exclusive_product_of_unknown_length(b, x, axis)
     side_products = []
     for direction in (1, -1):
-        side_product, reach = _shift_along_axis(b, x, axis, direction), 1
-        while reach < n - 1:
+        side_product, shift_distance = _shift_along_axis(b, x, axis, direction), 1
+        while shift_distance < n - 1:
             side_product = b.op(
-                "Mul", side_product, _shift_along_axis(b, side_product, axis, direction * reach)
+                "Mul",
+                side_product,
+                _shift_along_axis(b, side_product, axis, direction * shift_distance),
             )
-            reach *= 2
+            shift_distance *= 2
         side_products.append(side_product)
     return b.op("Mul", *side_products)
 
@@ -214,12 +216,13 @@ def _exclusive_product_of_unknown_length(b: Builder, x: Value, axis: int) -> Val
     zero, one = (scalar(b, k, "int64") for k in (0, 1))
     indices = b.op("Range", zero, extent(b, x, axis), one)
     n_trailing_axes = rank(x) - axis - 1
-    column, row = (
-        b.op("Reshape", indices, ints(b, *s, *(1,) * n_trailing_axes)) for s in ((-1, 1), (1, -1))
+    column_indices, row_indices = (
+        b.op("Reshape", indices, ints(b, *extents, *(1,) * n_trailing_axes))
+        for extents in ((-1, 1), (1, -1))
     )
-    is_omitted = b.op("Equal", column, row)
-    copies = b.op("Unsqueeze", x, ints(b, axis))
-    factors = b.op("Where", is_omitted, scalar(b, 1, x.dtype), copies)
+    is_omitted = b.op("Equal", column_indices, row_indices)
+    unsqueezed_x = b.op("Unsqueeze", x, ints(b, axis))
+    factors = b.op("Where", is_omitted, scalar(b, 1, x.dtype), unsqueezed_x)
     return b.op("ReduceProd", factors, axes=(axis + 1,), keepdims=0)
 
 

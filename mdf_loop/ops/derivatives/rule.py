@@ -47,11 +47,11 @@ class Pointwise(Struct, frozen=True):
 
     def tangents(self, b: Builder, op: Op, changes: Changes) -> Changes:
         """Build the tangent of the result from the tangents of the operands."""
-        pairs = zip(self.operand_derivatives(op), changes, strict=False)
+        derivative_tangent_pairs = zip(self.operand_derivatives(op), changes, strict=False)
         terms = [
-            derivative(b, op, t)
-            for derivative, t in pairs
-            if derivative is not None and t is not None
+            derivative(b, op, tangent)
+            for derivative, tangent in derivative_tangent_pairs
+            if derivative is not None and tangent is not None
         ]
         return (broadcast_like(b, sum_values(b, terms), op.outputs[0]) if terms else None,)
 

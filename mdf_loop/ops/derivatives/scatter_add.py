@@ -39,10 +39,10 @@ def _place_distinct_rows(b: Builder, g: Value, indices: Array, extent: int, axis
     first_index = int(indices[0]) if indices.size else 0
     if np.array_equal(indices, np.arange(first_index, first_index + indices.size)):
         return pad_with_zeros(b, g, axis, first_index, extent - first_index - indices.size)
-    sources = np.full(extent, indices.size)
-    sources[indices] = np.arange(indices.size)
-    padded = g if indices.size == extent else pad_with_zeros(b, g, axis, 0, 1)
-    return b.op("Gather", padded, b.constant(sources), axis=axis)
+    source_indices = np.full(extent, indices.size)
+    source_indices[indices] = np.arange(indices.size)
+    padded_g = g if indices.size == extent else pad_with_zeros(b, g, axis, 0, 1)
+    return b.op("Gather", padded_g, b.constant(source_indices), axis=axis)
 
 
 def pad_with_zeros(b: Builder, g: Value, axis: int, before: int, after: int) -> Value:
@@ -56,10 +56,10 @@ def pad_with_zeros(b: Builder, g: Value, axis: int, before: int, after: int) -> 
 
 def _build_shape_with_extent(b: Builder, g: Value, count: Value, axis: int) -> Value:
     """Build the shape of a value with the extent `count` along an axis."""
-    n = b.constant_of(count)
-    if n is not None and is_fixed(g.shape):
+    constant_extent = b.constant_of(count)
+    if constant_extent is not None and is_fixed(g.shape):
         shape = [*extents(g)]
-        shape[axis] = int(n)
+        shape[axis] = int(constant_extent)
         return b.constant(np.array(shape, np.int64))
     g_shape = shape_of(b, g)
     extent_lists = (

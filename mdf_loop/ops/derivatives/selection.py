@@ -35,11 +35,11 @@ def _gather_cotangent(b: Builder, op: Op, g: Value) -> Value:
         g = b.op("Unsqueeze", g, ints(b, axis))
     elif rank(indices) > 1:
         x_shape = shape_of(b, x)
-        count = b.op("Reshape", b.op("Size", indices), ints(b, 1))
+        index_count = b.op("Reshape", b.op("Size", indices), ints(b, 1))
         shape = b.op(
             "Concat",
             slice_list(b, x_shape, 0, axis),
-            count,
+            index_count,
             slice_list(b, x_shape, axis + 1),
             axis=0,
         )
@@ -100,13 +100,13 @@ def _gather_nd_cotangent(b: Builder, op: Op, g: Value) -> Value:
     flat_index = scalar(b, 0, "int64")
     for k in range(n_indexed_axes):
         length, axis_index = (
-            b.op("Gather", v, scalar(b, k, "int64"), axis=axis)
-            for v, axis in ((indexed_extents, 0), (indices, -1))
+            b.op("Gather", extents_or_indices, scalar(b, k, "int64"), axis=axis)
+            for extents_or_indices, axis in ((indexed_extents, 0), (indices, -1))
         )
         flat_index = b.op("Add", b.op("Mul", flat_index, length), b.op("Mod", axis_index, length))
     merged_extents = [
-        b.op("ReduceProd", numbers, keepdims=1)
-        for numbers in (
+        b.op("ReduceProd", axis_extents, keepdims=1)
+        for axis_extents in (
             slice_list(b, x_shape, 0, n_batch_axes),
             indexed_extents,
             slice_list(b, x_shape, n_batch_axes + n_indexed_axes),
@@ -140,16 +140,16 @@ def _scatter_derivative(gather: str) -> ExplicitDerivative:
     """Return the derivative of a scatter operation, which is linear in data and updates."""
 
     def transposed(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
-        (g,), kind = changes, _read_scatter_reduction(op)
+        (g,), reduction = changes, _read_scatter_reduction(op)
         if g is None or k == 1:
             return None
         indices, updates = operand(op, 1), operand(op, 2)
-        axis = {"axis": attribute(op, "axis")} if "axis" in op.attributes else {}
+        axis_attribute = {"axis": attribute(op, "axis")} if "axis" in op.attributes else {}
         if k == 2:
-            return b.op(gather, g, indices, **axis)
-        if kind == "add":
+            return b.op(gather, g, indices, **axis_attribute)
+        if reduction == "add":
             return g
-        return b.op(op.op_type, g, indices, zeros(b, updates), **axis)
+        return b.op(op.op_type, g, indices, zeros(b, updates), **axis_attribute)
 
     def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
         _read_scatter_reduction(op)

@@ -92,16 +92,16 @@ def sum_to_shape(b: Builder, change: Value, like: Value) -> Value:
 
 def _sum_to_runtime_shape(b: Builder, change: Value, like: Value) -> Value:
     """Sum a cotangent over the axes of `like` that are found to be broadcast only at run time."""
-    ones = ints(b, *(1,) * (len(extents(change)) - len(extents(like))))
-    like_shape = b.op("Concat", ones, b.op("Shape", like), axis=0)
+    leading_ones = ints(b, *(1,) * (len(extents(change)) - len(extents(like))))
+    like_shape = b.op("Concat", leading_ones, b.op("Shape", like), axis=0)
     positive_shape = b.op("Max", like_shape, scalar(b, 1, "int64"))
-    copies = b.op("Div", b.op("Shape", change), positive_shape)
-    return reshape_like(b, sum_copies(b, change, copies, like_shape), like)
+    copy_counts = b.op("Div", b.op("Shape", change), positive_shape)
+    return reshape_like(b, sum_copies(b, change, copy_counts, like_shape), like)
 
 
 def sum_copies(b: Builder, change: Value, copies: Value, like_shape: Value) -> Value:
     """Sum over repetitions: reshape `[c0 * n0, c1 * n1, ...]` to `[c0, n0, c1, n1, ...]` and sum over the axes c."""
-    pairs = [b.op("Unsqueeze", numbers, ints(b, 1)) for numbers in (copies, like_shape)]
-    shape = b.op("Reshape", b.op("Concat", *pairs, axis=1), ints(b, -1))
+    column_pair = [b.op("Unsqueeze", counts, ints(b, 1)) for counts in (copies, like_shape)]
+    shape = b.op("Reshape", b.op("Concat", *column_pair, axis=1), ints(b, -1))
     split_change = b.op("Reshape", change, shape, allowzero=1)
     return sum_of(b, split_change, range(0, 2 * len(extents(change)), 2))

@@ -70,9 +70,11 @@ class Sweep:
         if value is None or change is None or not self.needs_cotangent(value):
             return
         change = with_type_of(self.b, change, value)
-        accumulated = self.cotangents.get(value)
+        accumulated_cotangent = self.cotangents.get(value)
         self.cotangents[value] = (
-            change if accumulated is None else self.b.op("Add", accumulated, change)
+            change
+            if accumulated_cotangent is None
+            else self.b.op("Add", accumulated_cotangent, change)
         )
 
     def needs_cotangent(self, value: Value | None) -> bool:
@@ -85,17 +87,19 @@ class Sweep:
 
     def propagate(self, op: Op) -> None:
         """Add the contributions of an operation to the cotangents of its operands."""
-        positions = [k for k, x in enumerate(op.inputs) if self.needs_cotangent(x)]
-        if not positions and not any(contains_floats(x) and x in self._targets for x in op.inputs):
+        operand_positions = [k for k, x in enumerate(op.inputs) if self.needs_cotangent(x)]
+        if not operand_positions and not any(
+            contains_floats(x) and x in self._targets for x in op.inputs
+        ):
             return
         rule = rule_of(op)
-        changes = [self.cotangents.get(output) for output in op.outputs]
+        result_cotangents = [self.cotangents.get(output) for output in op.outputs]
         is_chosen = not set(op.outputs).isdisjoint(self._chosen)
-        for k in positions:
+        for k in operand_positions:
             if is_chosen and isinstance(rule, Pointwise):
-                self.add(op.inputs[k], rule.chosen_cotangent(self.b, op, changes, k))
+                self.add(op.inputs[k], rule.chosen_cotangent(self.b, op, result_cotangents, k))
             else:
-                self.add(op.inputs[k], rule.cotangent(self.b, op, changes, k))
+                self.add(op.inputs[k], rule.cotangent(self.b, op, result_cotangents, k))
 
 
 def by_transposing(transposed: CotangentFunction) -> ExplicitDerivative:
@@ -106,26 +110,26 @@ def by_transposing(transposed: CotangentFunction) -> ExplicitDerivative:
     """
 
     def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
-        scratch = b.body()
+        scratch_builder = b.body()
         result_cotangents = [
             b.new(output.dtype, output.shape) if is_float(output) else None for output in op.outputs
         ]
         dependent_values = {g for g in result_cotangents if g is not None}
-        pairs = [
-            (transposed(scratch, op, result_cotangents, k), t)
-            for k, t in enumerate(changes)
-            if t is not None and op.inputs[k] is not None
+        contribution_pairs = [
+            (transposed(scratch_builder, op, result_cotangents, k), tangent)
+            for k, tangent in enumerate(changes)
+            if tangent is not None and op.inputs[k] is not None
         ]
         ops = [
             _require_op(operation)
-            for operation in scratch.ops
+            for operation in scratch_builder.ops
             if not isinstance(operation, Constant)
         ]
-        b.ops += [o for o in scratch.ops if isinstance(o, Constant)]
+        b.ops += [operation for operation in scratch_builder.ops if isinstance(operation, Constant)]
         b.ops += _operations_without(ops, dependent_values)
         sweep = Sweep(b, dependent_values)
-        for contribution, t in pairs:
-            sweep.add(contribution, t)
+        for contribution, tangent in contribution_pairs:
+            sweep.add(contribution, tangent)
         for operation in reversed(ops):
             if sweep.has_result_cotangent(operation):
                 sweep.propagate(operation)
@@ -147,10 +151,10 @@ def _operations_without(ops: Iterable[Op], dependent_values: set[Value]) -> Sequ
 
     The results of all other operations are added to `dependent_values`.
     """
-    independent = []
+    independent_ops = []
     for op in ops:
         if dependent_values.isdisjoint(op.inputs):
-            independent.append(op)
+            independent_ops.append(op)
         else:
             dependent_values.update(op.outputs)
-    return independent
+    return independent_ops
