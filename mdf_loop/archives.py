@@ -42,8 +42,10 @@ class Archive:
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self._archive = archive
         self._name = name
-        entries = (entry for entry in archive.namelist() if entry.endswith(".npy"))
-        self.names = tuple(dict.fromkeys(entry.removesuffix(".npy") for entry in entries))
+        file_names = (file_name for file_name in archive.namelist() if file_name.endswith(".npy"))
+        self.names = tuple(
+            dict.fromkeys(file_name.removesuffix(".npy") for file_name in file_names)
+        )
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse arrays whose total size exceeds the memory limit, before any array is read.
@@ -51,10 +53,10 @@ class Archive:
         Raises:
             MemoryLimitError: The arrays would exceed the memory limit.
         """
-        expected = tuple(names)
-        size = sum(self._size(name) for name in expected)
-        plural = "arrays" if len(expected) > 1 else f"array '{''.join(expected)}'"
-        check(size, f"the {plural} of '{self._name}'"[:300])
+        array_names = tuple(names)
+        total_size = sum(self._size(name) for name in array_names)
+        array_text = "arrays" if len(array_names) > 1 else f"array '{''.join(array_names)}'"
+        check(total_size, f"the {array_text} of '{self._name}'"[:300])
 
     def array(self, name: str) -> Array:
         """Return an array in the byte order of the file.
@@ -71,20 +73,20 @@ class Archive:
 
     def _size(self, name: str) -> int:
         """Return the number of bytes of an array in memory."""
-        entry = self._archive.getinfo(f"{name}.npy")
-        with self._archive.open(entry) as stream:
+        entry_info = self._archive.getinfo(f"{name}.npy")
+        with self._archive.open(entry_info) as stream:
             shape, dtype = _read_header(stream)
-            begins = stream.tell()
+            data_offset = stream.tell()
         if not all(type(extent) is int and extent >= 0 for extent in shape) or dtype.hasobject:
             raise ValueError(f"'{name}' is no array of numbers or texts")
-        count = math.prod(shape)
-        if begins + count * dtype.itemsize != entry.file_size:
+        element_count = math.prod(shape)
+        if data_offset + element_count * dtype.itemsize != entry_info.file_size:
             raise ValueError(
-                f"'{name}' has {entry.file_size - begins} bytes, not those of {dtype}{list(shape)}"[
+                f"'{name}' has {entry_info.file_size - data_offset} bytes, not those of {dtype}{list(shape)}"[
                     :200
                 ]
             )
-        return count * (
+        return element_count * (
             dtype.itemsize if dtype.kind in "biufc" else max(dtype.itemsize, _MIN_TEXT_BYTES)
         )
 
@@ -92,13 +94,13 @@ class Archive:
 def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and dtype from the header of an array in NumPy's file format."""
     version = np.lib.format.read_magic(stream)
-    read = {
+    read_header = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
     }.get(version)
-    if read is None:
+    if read_header is None:
         raise ValueError(f"version {version} of numpy's format holds no plain arrays")
-    shape, _, dtype = read(stream)
+    shape, _, dtype = read_header(stream)
     return shape, dtype
 
 

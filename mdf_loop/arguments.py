@@ -31,9 +31,9 @@ def mapping(argument: Any, what: str, example: str) -> dict[str, Any]:
     if type(argument) is not dict and not isinstance(argument, Mapping):
         raise _type_error(what, "no mapping of names to values", argument, example)
     if not _TEXT.issuperset(map(type, argument)):
-        for name in argument:
-            if not isinstance(name, str):
-                raise _type_error(what, "a mapping in which a name is no text", name, example)
+        for key in argument:
+            if not isinstance(key, str):
+                raise _type_error(what, "a mapping in which a name is no text", key, example)
     return dict(argument)
 
 
@@ -58,10 +58,12 @@ def names(argument: Any, what: str) -> tuple[str, ...]:
     """
     if type(argument) is tuple and not argument:
         return ()
-    items = (argument,) if isinstance(argument, str) else argument
-    if not isinstance(items, Iterable) or not all(isinstance(name, str) for name in (*items,)):
+    name_list = (argument,) if isinstance(argument, str) else argument
+    if not isinstance(name_list, Iterable) or not all(
+        isinstance(name, str) for name in (*name_list,)
+    ):
         raise _type_error(what, "no list of names", argument, f"{what}=['node.port']")
-    return tuple(items)
+    return tuple(name_list)
 
 
 def text(argument: Any, what: str, example: str) -> str:

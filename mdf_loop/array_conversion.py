@@ -78,8 +78,8 @@ def in_native_byte_order(
 
 def is_too_wide(array: Array) -> bool:
     """Return True if the numbers are wider than the numbers that models support."""
-    size = array.dtype.itemsize
-    return size > _WIDEST.get(array.dtype.kind, size)
+    element_size = array.dtype.itemsize
+    return element_size > _WIDEST.get(array.dtype.kind, element_size)
 
 
 def _is_special(value: Any) -> bool:
@@ -91,4 +91,4 @@ def _is_masked(value: Any, depth: int = 0) -> bool:
     """Return True for a masked array, or for a list that contains a masked array."""
     if not isinstance(value, list | tuple) or depth == MAX_AXES or contains_only_numbers(value):
         return _is_special(value) and isinstance(value, np.ma.MaskedArray)
-    return any(_is_masked(part, depth + 1) for part in value)
+    return any(_is_masked(element, depth + 1) for element in value)

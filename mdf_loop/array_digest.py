@@ -20,5 +20,5 @@ def array_digest(array: Array) -> bytes:
     """
     if array.nbytes <= _MAX_UNHASHED_BYTES:
         return array.tobytes()
-    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return hashlib.blake2b(flat.data).digest()
+    flat_bytes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return hashlib.blake2b(flat_bytes.data).digest()

@@ -46,7 +46,7 @@ FOLD_LIMIT = 1 << 16
 """Largest number of elements of constants that are folded at compile time."""
 
 
-_Words: TypeAlias = tuple[str, ...]
+_ConstantLabels: TypeAlias = tuple[str, ...]
 """Labels of a constant besides its array. Equal arrays with different labels are different constants."""
 
 
@@ -55,19 +55,21 @@ class ProgramState(Struct):
 
     Attributes:
         names: Names of all values and symbolic extents.
-        numbers: Least number that may be unused as a suffix of a name, by name.
+        next_suffixes: Least number that may be unused as a suffix of a name, by name.
         constants: Array of each constant.
-        pool: Constant of each array, by a key of its content.
-        adopted: Constants of the old program whose keys are not computed yet, by dtype and shape.
-        makers: Operation that defines each value.
+        constant_by_key: Constant of each array, by a key of its content.
+        adopted_constants: Constants of the old program whose keys are not computed yet, by dtype and shape.
+        producers: Operation that defines each value.
     """
 
     names: set[str] = field(default_factory=set)
-    numbers: dict[str, int] = field(default_factory=dict)
+    next_suffixes: dict[str, int] = field(default_factory=dict)
     constants: dict[Value, Array] = field(default_factory=dict)
-    pool: dict[tuple[_PoolKey, _Words], Value] = field(default_factory=dict)
-    adopted: dict[tuple[str, tuple[int, ...]], list[Constant]] = field(default_factory=dict)
-    makers: dict[Value, Op | Guard] = field(default_factory=dict)
+    constant_by_key: dict[tuple[_PoolKey, _ConstantLabels], Value] = field(default_factory=dict)
+    adopted_constants: dict[tuple[str, tuple[int, ...]], list[Constant]] = field(
+        default_factory=dict
+    )
+    producers: dict[Value, Op | Guard] = field(default_factory=dict)
 
 
 class PlaceContext:
@@ -117,13 +119,15 @@ class Builder:
     def resume(cls, program: Program) -> Builder:
         """Return an empty builder that uses no name of a program, for a changed version of this program."""
         b = cls()
-        values = [entry.value for entry in program.inputs]
+        values = [program_input.value for program_input in program.inputs]
         for operation in walk(program.ops):
             values += results(operation)
             values += [value for body in bodies(operation) for value in body.inputs]
         names = b._shared.names
         names.update(value.name for value in values)
-        names.update(d for value in values for d in value.shape or () if isinstance(d, str))
+        names.update(
+            extent for value in values for extent in value.shape or () if isinstance(extent, str)
+        )
         return b
 
     @classmethod
@@ -140,9 +144,9 @@ class Builder:
     # --- context -------------------------------------------------------------------------------
 
     @property
-    def makers(self) -> Mapping[Value, Op | Guard]:
+    def producers(self) -> Mapping[Value, Op | Guard]:
         """Operation that defines each value. Results of loops and choices are not included."""
-        return self._shared.makers
+        return self._shared.producers
 
     def body(self) -> Self:
         """Return a builder for the body of a loop or of a branch inside this scope."""
@@ -161,20 +165,20 @@ class Builder:
 
     def name(self, stem: str) -> str:
         """Return an unused name: `stem`, or `stem` followed by a number."""
-        names, numbers = self._shared.names, self._shared.numbers
-        k = numbers.get(stem, 1)
-        while (name := stem if k == 1 else f"{stem}_{k}") in names:
-            k += 1
-        numbers[stem] = k
-        names.add(name)
+        used_names, next_suffixes = self._shared.names, self._shared.next_suffixes
+        suffix = next_suffixes.get(stem, 1)
+        while (name := stem if suffix == 1 else f"{stem}_{suffix}") in used_names:
+            suffix += 1
+        next_suffixes[stem] = suffix
+        used_names.add(name)
         return name
 
     def release(self, values: Iterable[Value]) -> None:
         """Make the names of discarded values available for new values."""
-        released = {value.name for value in values}
-        if released:
-            self._shared.names -= released
-            self._shared.numbers.clear()
+        released_names = {value.name for value in values}
+        if released_names:
+            self._shared.names -= released_names
+            self._shared.next_suffixes.clear()
 
     def discard(self, ops: Iterable[Operation]) -> None:
         """Release the names of all values that discarded operations and their bodies define."""
@@ -191,21 +195,21 @@ class Builder:
         """Return the constant with this array, and append it to the program if there is no equal constant."""
         return self._pooled(array, name)
 
-    def _pooled(self, array: Any, name: str = "", words: _Words = ()) -> Value:
+    def _pooled(self, array: Any, name: str = "", labels: _ConstantLabels = ()) -> Value:
         """Return the constant with this array and these labels from the pool, or create the constant."""
         array = np.asarray(array)
-        root = self
-        while root.parent is not None:
-            root = root.parent
-        key = (_pool_key(array), words)
+        root_builder = self
+        while root_builder.parent is not None:
+            root_builder = root_builder.parent
+        key = (_pool_key(array), labels)
         self._pool_adopted(array)
-        if key not in self._shared.pool:
-            label = name or (self.label if array.size > 1 else "") or "const"
-            value = Value(self.name(label), dtype_name(array), array.shape, self.where)
-            self._shared.pool[key] = value
+        if key not in self._shared.constant_by_key:
+            stem = name or (self.label if array.size > 1 else "") or "const"
+            value = Value(self.name(stem), dtype_name(array), array.shape, self.where)
+            self._shared.constant_by_key[key] = value
             self._shared.constants[value] = array
-            root.ops.append(Constant(value, array))
-        return self._shared.pool[key]
+            root_builder.ops.append(Constant(value, array))
+        return self._shared.constant_by_key[key]
 
     def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
         """Return a constant that is the result of an operation on other constants."""
@@ -215,7 +219,9 @@ class Builder:
         """Append a constant of the old program, whose value later equal constants reuse."""
         self._shared.constants[constant.value] = constant.array
         if self.parent is None:
-            self._shared.adopted.setdefault(_dtype_and_shape(constant.array), []).append(constant)
+            self._shared.adopted_constants.setdefault(_dtype_and_shape(constant.array), []).append(
+                constant
+            )
         self.ops.append(constant)
 
     def _pool_adopted(self, array: Array) -> None:
@@ -223,8 +229,8 @@ class Builder:
 
         The keys of adopted constants are computed only when needed, because the constants may be large.
         """
-        for constant in self._shared.adopted.pop(_dtype_and_shape(array), ()):
-            self._shared.pool.setdefault((_pool_key(constant.array), ()), constant.value)
+        for constant in self._shared.adopted_constants.pop(_dtype_and_shape(array), ()):
+            self._shared.constant_by_key.setdefault((_pool_key(constant.array), ()), constant.value)
 
     def constant_of(self, value: Value | None) -> Array | None:
         """Return the array of a constant, or None for other values."""
@@ -240,21 +246,23 @@ class Builder:
 
     def _evaluated(self, value: Value, results: dict[Value, Array | None]) -> Array | None:
         """Return the array of a value as `evaluated` does, with a cache of results."""
-        known = self.constant_of(value)
-        if known is not None or value in results:
-            return results.get(value) if known is None else known
+        known_array = self.constant_of(value)
+        if known_array is not None or value in results:
+            return results.get(value) if known_array is None else known_array
         results[value] = None
-        op = self.makers.get(value)
+        op = self.producers.get(value)
         if not isinstance(op, Op):
             return None
-        operands = [None if v is None else self._evaluated(v, results) for v in op.inputs]
-        results.update(zip(op.outputs, _compute_operation(op, operands) or (), strict=False))
+        operand_arrays = [
+            None if operand is None else self._evaluated(operand, results) for operand in op.inputs
+        ]
+        results.update(zip(op.outputs, _compute_operation(op, operand_arrays) or (), strict=False))
         return results[value]
 
     def computed(self, op: Op) -> tuple[Value, ...] | None:
         """Return the results of an operation on constants, computed by NumPy, or None."""
         arrays = _compute_operation(op, [self.constant_of(value) for value in op.inputs])
-        return None if arrays is None else tuple(self.derived(a, op.inputs) for a in arrays)
+        return None if arrays is None else tuple(self.derived(array, op.inputs) for array in arrays)
 
     # --- operations ----------------------------------------------------------------------------
 
@@ -271,29 +279,32 @@ class Builder:
             OperandError: The operator does not support these dtypes, shapes or attributes.
         """
         onnx_schema.refuse_wrong_kinds(op_type, inputs)
-        known = [self.constant_of(value) for value in inputs]
-        entries = [None if v is None else (v.dtype, v.shape) for v in inputs]
-        types = infer(op_type, entries, attributes, self.small(inputs), n_outputs)
-        if is_exact(op_type, known, types):
-            arrays = _compute_results(op_type, inputs, known, attributes, types)
+        known_operands = [self.constant_of(value) for value in inputs]
+        input_types = [
+            None if operand is None else (operand.dtype, operand.shape) for operand in inputs
+        ]
+        output_types = infer(op_type, input_types, attributes, self.small(inputs), n_outputs)
+        if is_exact(op_type, known_operands, output_types):
+            arrays = _compute_results(op_type, inputs, known_operands, attributes, output_types)
             if arrays is not None:
                 return tuple(self.derived(array, inputs) for array in arrays)
-        base = f"{self.label}:{op_type}" if self.label else op_type
+        name_stem = f"{self.label}:{op_type}" if self.label else op_type
         outputs = tuple(
-            Value(self.name(base), dtype, self._fresh(shape), self.where) for dtype, shape in types
+            Value(self.name(name_stem), dtype, self._fresh(shape), self.where)
+            for dtype, shape in output_types
         )
         op = Op(op_type, inputs, outputs, MappingProxyType(attributes), self.where)
         self.ops.append(op)
-        self._shared.makers.update(dict.fromkeys(outputs, op))
+        self._shared.producers.update(dict.fromkeys(outputs, op))
         return outputs
 
     def small(self, inputs: Iterable[Value | None]) -> dict[int, Array]:
         """Return the arrays of small numeric constant operands by position, for type inference."""
-        known = ((k, self.constant_of(value)) for k, value in enumerate(inputs))
+        known_operands = ((k, self.constant_of(value)) for k, value in enumerate(inputs))
         return {
-            k: a
-            for k, a in known
-            if a is not None and a.size <= FOLD_LIMIT and a.dtype.kind not in "OU"
+            k: array
+            for k, array in known_operands
+            if array is not None and array.size <= FOLD_LIMIT and array.dtype.kind not in "OU"
         }
 
     def guard(self, value: Value, ok: Value, sentence: str) -> Value:
@@ -306,14 +317,14 @@ class Builder:
             ok: The condition that must be true.
             sentence: The message of the error.
         """
-        known = self.constant_of(ok)
-        if known is not None and known.all():
+        known_condition = self.constant_of(ok)
+        if known_condition is not None and known_condition.all():
             return value
-        guarded = Value(self.name("guard"), value.dtype, value.shape, self.where)
-        guard = Guard(value, ok, guarded, sentence, self.where)
+        guarded_value = Value(self.name("guard"), value.dtype, value.shape, self.where)
+        guard = Guard(value, ok, guarded_value, sentence, self.where)
         self.ops.append(guard)
-        self._shared.makers[guarded] = guard
-        return guarded
+        self._shared.producers[guarded_value] = guard
+        return guarded_value
 
     def append(self, operation: _Owner) -> _Owner:
         """Append an existing operation to this scope."""
@@ -324,13 +335,13 @@ class Builder:
         """Return a shape in which each unknown extent has an unused name."""
         if shape is None:
             return None
-        return tuple(self.name("d") if str(dim).startswith("?") else dim for dim in shape)
+        return tuple(self.name("d") if str(extent).startswith("?") else extent for extent in shape)
 
 
 def _compute_operation(op: Op, operands: Sequence[Array | None]) -> list[Array] | None:
     """Return the arrays that an operation computes from constant operands; see `_compute_results`."""
-    types = [(value.dtype, value.shape) for value in op.outputs]
-    return _compute_results(op.op_type, op.inputs, operands, op.attributes, types)
+    result_types = [(value.dtype, value.shape) for value in op.outputs]
+    return _compute_results(op.op_type, op.inputs, operands, op.attributes, result_types)
 
 
 def _compute_results(
@@ -345,16 +356,19 @@ def _compute_results(
     The operation is not computed if it fails, is random, or has unknown operands. It must not read or
     return large arrays or objects other than tensors.
     """
-    if any(v is not None and a is None for v, a in zip(inputs, operands, strict=True)):
+    if any(
+        operand is not None and array is None
+        for operand, array in zip(inputs, operands, strict=True)
+    ):
         return None
-    sizes = [
-        math.prod(n for n in shape or () if isinstance(n, int))
+    element_counts = [
+        math.prod(extent for extent in shape or () if isinstance(extent, int))
         if is_tensor(dtype)
         else FOLD_LIMIT + 1
         for dtype, shape in types
     ]
-    sizes.append(sum(array.size for array in operands if array is not None))
-    if row_of(op_type).random or max(sizes) > FOLD_LIMIT:
+    element_counts.append(sum(array.size for array in operands if array is not None))
+    if row_of(op_type).is_random or max(element_counts) > FOLD_LIMIT:
         return None
     try:
         arrays = evaluate(op_type, operands, attributes, len(types))

@@ -25,6 +25,6 @@ class cached_property(functools.cached_property[_V]):  # noqa: N801 - a decorato
         if instance is None:
             return self
         assert self.attrname is not None
-        value: _V = self.func(instance)
-        vars(instance)[self.attrname] = value
-        return value
+        property_value: _V = self.func(instance)
+        vars(instance)[self.attrname] = property_value
+        return property_value

@@ -35,12 +35,12 @@ def changes(program: Program, order: Order) -> str:
     Raises:
         UnsupportedError: A pass refuses the program.
     """
-    lines = str(program).splitlines()
-    lines_of_changes = ["as read", *(f"  {line}" for line in lines)]
-    for name, after in run_passes_in_turn(program, order):
-        before, lines = lines, str(after).splitlines()
-        lines_of_changes += _format_diff(name, before, lines)
-    return "\n".join(lines_of_changes) + "\n"
+    program_lines = str(program).splitlines()
+    report_lines = ["as read", *(f"  {line}" for line in program_lines)]
+    for pass_name, program_after in run_passes_in_turn(program, order):
+        lines_before, program_lines = program_lines, str(program_after).splitlines()
+        report_lines += _format_diff(pass_name, lines_before, program_lines)
+    return "\n".join(report_lines) + "\n"
 
 
 def _format_diff(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
@@ -50,17 +50,17 @@ def _format_diff(name: str, before: Sequence[str], after: Sequence[str]) -> Iter
         return
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     yield f"after {name}: {_count_changes(matcher, before, after)}"
-    last_shown = 0
-    for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
-        if group[0][1] > last_shown:
+    shown_end = 0
+    for change_group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
+        if change_group[0][1] > shown_end:
             yield "    ..."
-        for tag, first, last, new_first, new_last in group:
-            mark = " " if tag == "equal" else "-"
-            yield from (f"  {mark} {line}" for line in before[first:last])
-            if tag != "equal":
-                yield from (f"  + {line}" for line in after[new_first:new_last])
-            last_shown = last
-    if last_shown < len(before):
+        for change_kind, old_start, old_end, new_start, new_end in change_group:
+            line_mark = " " if change_kind == "equal" else "-"
+            yield from (f"  {line_mark} {line}" for line in before[old_start:old_end])
+            if change_kind != "equal":
+                yield from (f"  + {line}" for line in after[new_start:new_end])
+            shown_end = old_end
+    if shown_end < len(before):
         yield "    ..."
 
 
@@ -68,18 +68,22 @@ def _count_changes(
     matcher: SequenceMatcher[str], before: Sequence[str], after: Sequence[str]
 ) -> str:
     """Return a text with the numbers of lines that were moved (also between bodies), removed and added."""
-    removed: Counter[str] = Counter()
-    new: Counter[str] = Counter()
-    for tag, first, last, new_first, new_last in matcher.get_opcodes():
-        if tag != "equal":
-            removed.update(line.strip() for line in before[first:last])
-            new.update(line.strip() for line in after[new_first:new_last])
-    moved = removed & new
-    counts = {
-        "moved": moved.total(),
-        "gone": (removed - moved).total(),
-        "new": (new - moved).total(),
+    removed_lines: Counter[str] = Counter()
+    new_lines: Counter[str] = Counter()
+    for change_kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        if change_kind != "equal":
+            removed_lines.update(line.strip() for line in before[old_start:old_end])
+            new_lines.update(line.strip() for line in after[new_start:new_end])
+    moved_lines = removed_lines & new_lines
+    line_counts = {
+        "moved": moved_lines.total(),
+        "gone": (removed_lines - moved_lines).total(),
+        "new": (new_lines - moved_lines).total(),
     }
-    phrases = [f"{many} {word}" for word, many in counts.items() if many]
+    phrases = [
+        f"{line_count} {change_word}"
+        for change_word, line_count in line_counts.items()
+        if line_count
+    ]
     noun = "line" if phrases[0].startswith("1 ") else "lines"
     return ", ".join(phrases).replace(" ", f" {noun} ", 1)

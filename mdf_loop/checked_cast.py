@@ -28,11 +28,11 @@ def cast_checked(
         narrow_array: Array = array.astype(numpy_dtype(dtype), copy=False)
     if kind_of(dtype) != "f" or array.dtype == narrow_array.dtype or array.dtype.kind not in "iuf":
         return narrow_array
-    lost = np.isinf(narrow_array) & np.isfinite(array)
-    if lost.any():
-        first = array[lost].flat[0]
+    overflow_mask = np.isinf(narrow_array) & np.isfinite(array)
+    if overflow_mask.any():
+        first_overflow = array[overflow_mask].flat[0]
         raise error(
-            f"{what} is too large for {dtype}: {first:g} would be infinite",
+            f"{what} is too large for {dtype}: {first_overflow:g} would be infinite",
             where,
             "give it in another unit, or compute in float64",
         )

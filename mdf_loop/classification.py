@@ -94,8 +94,10 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
     except LoopError:
         over_time = None
     if over_time is not None and over_time.states:
-        states = {state_name(state): _describe_state(state) for state in over_time.states}
-        return decisions(over_time.later, over_time.types, states)
+        state_descriptions = {
+            state_name(state): _describe_state(state) for state in over_time.states
+        }
+        return decisions(over_time.later, over_time.types, state_descriptions)
     reading = read_annotated(document, inputs, options=options)
     return decisions(reading.program, reading.types)
 
@@ -111,25 +113,35 @@ def decisions(
         states: Descriptions of the states that are inputs of the program.
     """
     sources = _Sources(program, states or {})
-    decided = [
+    found_decisions = [
         _classify_values(sources, path, [value])
         for path, value in types.items()
         if isinstance(value, Value) and _ROLES.get(path.rsplit(".", 1)[-1]) and ".args." in path
     ]
     for loop in sources.loops:
-        start, goes_on = loop.condition, loop.condition_out
+        start_condition, next_condition = loop.condition, loop.condition_out
         if loop.trip_count is not None:
-            decided.append(_classify_values(sources, f"{loop.where}.args.M", [loop.trip_count]))
-        if start is not None:
-            ends = sources.constants.get(start)
-            alone = (
-                goes_on is None or goes_on is loop.condition_in or (ends is not None and not ends)
+            found_decisions.append(
+                _classify_values(sources, f"{loop.where}.args.M", [loop.trip_count])
             )
-            both = [start] if alone or goes_on is None else [start, goes_on]
-            decided.append(_classify_values(sources, f"{loop.where}.args.cond", both))
-    unique = {decision.path: decision for decision in decided}
-    order = [path.rsplit(".args.", 1)[0] for path in types]
-    return tuple(sorted(unique.values(), key=lambda d: _sort_key(d.path, order)))
+        if start_condition is not None:
+            constant_start = sources.constants.get(start_condition)
+            depends_on_start_only = (
+                next_condition is None
+                or next_condition is loop.condition_in
+                or (constant_start is not None and not constant_start)
+            )
+            deciding_conditions = (
+                [start_condition]
+                if depends_on_start_only or next_condition is None
+                else [start_condition, next_condition]
+            )
+            found_decisions.append(
+                _classify_values(sources, f"{loop.where}.args.cond", deciding_conditions)
+            )
+    decision_by_path = {decision.path: decision for decision in found_decisions}
+    function_paths = [path.rsplit(".args.", 1)[0] for path in types]
+    return tuple(sorted(decision_by_path.values(), key=lambda d: _sort_key(d.path, function_paths)))
 
 
 _ROLES = {"M": "trip count", "cond": "condition", "index": "index"}
@@ -137,22 +149,28 @@ _ROLES = {"M": "trip count", "cond": "condition", "index": "index"}
 
 def _sort_key(path: str, order: Sequence[str]) -> tuple[int, str]:
     """Return the position of the outermost function that contains a path, and the path, for sorting."""
-    parts = re.match(r".*?\.(?:functions|parameters)\['[^']*'\]", path)
-    outermost = parts[0] if parts else path
-    return (order.index(outermost) if outermost in order else len(order), path)
+    outermost_match = re.match(r".*?\.(?:functions|parameters)\['[^']*'\]", path)
+    outermost_path = outermost_match[0] if outermost_match else path
+    return (order.index(outermost_path) if outermost_path in order else len(order), path)
 
 
 def _classify_values(sources: _Sources, path: str, values: Sequence[Value]) -> Decision:
     """Return the decision at a path, which is constant if its values depend on no input or state."""
-    reads = tuple(dict.fromkeys(name for value in values for name in sources.of(value)))
-    owners = re.findall(r"nodes\['([^']*)'\]\.(?:functions|parameters)\['([^']*)'\]", path)
-    known = sources.constants.get(values[0])
+    dependencies = tuple(
+        dict.fromkeys(dependency for value in values for dependency in sources.of(value))
+    )
+    node_and_function_names = re.findall(
+        r"nodes\['([^']*)'\]\.(?:functions|parameters)\['([^']*)'\]", path
+    )
+    constant_array = sources.constants.get(values[0])
     return Decision(
-        name=" > ".join(".".join(pair) for pair in owners),
+        name=" > ".join(".".join(names) for names in node_and_function_names),
         role=_ROLES[path.rsplit(".", 1)[-1]],
         path=path,
-        value=None if known is None or reads else known.reshape(-1).tolist()[0],
-        reads=reads,
+        value=None
+        if constant_array is None or dependencies
+        else constant_array.reshape(-1).tolist()[0],
+        reads=dependencies,
     )
 
 
@@ -164,7 +182,10 @@ class _Sources:
     """Inputs and states on which the values of a program depend."""
 
     def __init__(self, program: Program, states: Mapping[str, str]) -> None:
-        self.inputs = {entry.value: _describe_input(entry, states) for entry in program.inputs}
+        self.inputs = {
+            program_input.value: _describe_input(program_input, states)
+            for program_input in program.inputs
+        }
         self.states = {entry.value for entry in program.inputs if entry.role is InputRole.STATE}
         self.constants: dict[Value, Array] = {}
         self.loops: list[Loop] = []
@@ -186,12 +207,15 @@ class _Sources:
         self.turning[operation.iteration] = (f"the iteration of '{operation.name}'", ())
         self.turning[operation.condition_in] = (f"the condition of '{operation.name}'", ())
         for scanned in operation.scanned:
-            turning = f"the iteration of '{operation.name}'"
-            self.turning[scanned.row] = (turning, (scanned.rows,))
+            iteration_text = f"the iteration of '{operation.name}'"
+            self.turning[scanned.row] = (iteration_text, (scanned.rows,))
         for carried in operation.carried:
-            around = (carried.initial,) if carried.initial in self.states else ()
-            name = f"carried value '{carried.name}' of '{operation.name}'"
-            self.turning[carried.enter] = (name, around or (carried.initial, carried.leave))
+            initial_state = (carried.initial,) if carried.initial in self.states else ()
+            carried_text = f"carried value '{carried.name}' of '{operation.name}'"
+            self.turning[carried.enter] = (
+                carried_text,
+                initial_state or (carried.initial, carried.leave),
+            )
 
     def of(self, value: Value) -> tuple[str, ...]:
         """Return the inputs and states on which a value depends. Without any, return the loop variables.
@@ -200,20 +224,20 @@ class _Sources:
         """
         if value in self.constants:
             return ()
-        outside: dict[str, None] = {}
-        turning: dict[str, None] = {}
-        visited, left = {value}, [value]
-        while left:
-            now = left.pop(0)
-            if now in self.inputs:
-                outside[self.inputs[now]] = None
-            elif now in self.turning:
-                turning[self.turning[now][0]] = None
-            for other in self._behind(now):
-                if other not in visited and other not in self.constants:
-                    visited.add(other)
-                    left.append(other)
-        return tuple(outside or turning or ("what is computed in the run",))
+        input_names: dict[str, None] = {}
+        loop_variables: dict[str, None] = {}
+        visited_values, unvisited_values = {value}, [value]
+        while unvisited_values:
+            current_value = unvisited_values.pop(0)
+            if current_value in self.inputs:
+                input_names[self.inputs[current_value]] = None
+            elif current_value in self.turning:
+                loop_variables[self.turning[current_value][0]] = None
+            for source_value in self._behind(current_value):
+                if source_value not in visited_values and source_value not in self.constants:
+                    visited_values.add(source_value)
+                    unvisited_values.append(source_value)
+        return tuple(input_names or loop_variables or ("what is computed in the run",))
 
     def _behind(self, value: Value) -> Iterator[Value]:
         """Yield the values on which a value directly depends."""
@@ -221,9 +245,11 @@ class _Sources:
             yield from self.turning[value][1]
         operation = self.producers.get(value)
         if isinstance(operation, If):
-            k = operation.outputs.index(value)
+            output_index = operation.outputs.index(value)
             yield operation.condition
-            yield from (branch.leaves[k] for branch in (operation.then, operation.otherwise))
+            yield from (
+                branch.leaves[output_index] for branch in (operation.then, operation.otherwise)
+            )
         elif operation is not None:
             yield from operands(operation)
             yield from captures(operation)

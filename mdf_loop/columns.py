@@ -36,8 +36,8 @@ def read_columns(path: Path, steps: int | None = None, empty: str = "") -> dict[
         InputError: The file is no table of numbers, or its number of rows differs from `steps`.
     """
     header, *rows = _read_lines(path)
-    if twice := [name for k, name in enumerate(header) if name in header[:k]]:
-        raise InputError(f"'{path.name}' has the column '{twice[0]}' twice")
+    if repeated_names := [name for k, name in enumerate(header) if name in header[:k]]:
+        raise InputError(f"'{path.name}' has the column '{repeated_names[0]}' twice")
     if steps is not None and len(rows) != steps:
         raise InputError(
             f"'{path.name}' has {len(rows)} rows, but the run has {steps} steps",
@@ -58,20 +58,22 @@ def _read_lines(path: Path) -> list[list[str]]:
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            lines = [[cell.strip() for cell in line] for line in csv.reader(stream) if line]
+            rows_of_cells = [
+                [cell.strip() for cell in cells] for cells in csv.reader(stream) if cells
+            ]
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"'{path.name}' is not a csv file: {error}") from None
-    if len(lines) < 2:
+    if len(rows_of_cells) < 2:
         raise InputError(
             f"'{path.name}' has no rows", hint="the first line names the columns, numbers follow"
         )
-    for number, line in enumerate(lines[1:], 1):
-        if len(line) != len(lines[0]):
+    for row_number, row_cells in enumerate(rows_of_cells[1:], 1):
+        if len(row_cells) != len(rows_of_cells[0]):
             raise InputError(
-                f"row {number} of '{path.name}' has {len(line)} values, "
-                f"but there are {len(lines[0])} columns"
+                f"row {row_number} of '{path.name}' has {len(row_cells)} values, "
+                f"but there are {len(rows_of_cells[0])} columns"
             )
-    return lines
+    return rows_of_cells
 
 
 def _parse_column(path: Path, name: str, cells: list[str]) -> Array:
@@ -80,18 +82,20 @@ def _parse_column(path: Path, name: str, cells: list[str]) -> Array:
     Raises:
         InputError: A cell is no number, or exceeds 64 bits.
     """
-    place = f"of the column '{name}' in '{path.name}'"
-    words = [cell.lower() for cell in cells]
-    if set(words) <= {"true", "false"}:
-        return np.array([word == "true" for word in words])
+    column_text = f"of the column '{name}' in '{path.name}'"
+    lower_case_cells = [cell.lower() for cell in cells]
+    if set(lower_case_cells) <= {"true", "false"}:
+        return np.array([lower_case_cell == "true" for lower_case_cell in lower_case_cells])
     try:
         return np.array([int(cell) for cell in cells], np.int64)
     except OverflowError:
-        raise InputError(f"a number {place} does not fit into 64 bits") from None
+        raise InputError(f"a number {column_text} does not fit into 64 bits") from None
     except ValueError:
         pass
-    if wrong := [(row, cell) for row, cell in enumerate(cells, 1) if not _is_number(cell)]:
-        raise InputError(f"row {wrong[0][0]} {place} is no number: {wrong[0][1]!r}")
+    if invalid_cells := [(row, cell) for row, cell in enumerate(cells, 1) if not _is_number(cell)]:
+        raise InputError(
+            f"row {invalid_cells[0][0]} {column_text} is no number: {invalid_cells[0][1]!r}"
+        )
     return np.array([float(cell) for cell in cells])
 
 
@@ -109,26 +113,30 @@ def _join_elements(path: Path, columns: dict[str, Array]) -> dict[str, Array]:
     Raises:
         InputError: The elements of a column are incomplete or ambiguous.
     """
-    whole_columns: dict[str, Array] = {}
-    elements: dict[str, dict[tuple[int, ...], Array]] = {}
+    columns_by_name: dict[str, Array] = {}
+    element_columns: dict[str, dict[tuple[int, ...], Array]] = {}
     for name, column in columns.items():
-        if element := _ELEMENT.fullmatch(name):
-            index = tuple(map(int, element[2].split(",")))
-            elements.setdefault(element[1], {})[index] = column
+        if element_match := _ELEMENT.fullmatch(name):
+            index = tuple(map(int, element_match[2].split(",")))
+            element_columns.setdefault(element_match[1], {})[index] = column
         else:
-            whole_columns[name] = column
-    for name, parts in elements.items():
-        ranks = {len(index) for index in parts}
-        shape = tuple(max(extents) + 1 for extents in zip(*parts, strict=False))
-        if name in whole_columns or len(ranks) > 1 or set(parts) != set(np.ndindex(shape)):
+            columns_by_name[name] = column
+    for name, column_by_index in element_columns.items():
+        ranks = {len(index) for index in column_by_index}
+        shape = tuple(max(extents) + 1 for extents in zip(*column_by_index, strict=False))
+        if (
+            name in columns_by_name
+            or len(ranks) > 1
+            or set(column_by_index) != set(np.ndindex(shape))
+        ):
             raise InputError(
                 f"the columns '{name}[...]' in '{path.name}' are no array: "
-                f"{', '.join(f'{name}[{_format_index(index)}]' for index in parts)}",
+                f"{', '.join(f'{name}[{_format_index(index)}]' for index in column_by_index)}",
                 hint=f"give each element once, from '{name}[{_format_index((0,) * min(ranks))}]' on",
             )
-        stacked = [parts[index] for index in np.ndindex(shape)]
-        whole_columns[name] = np.stack(stacked, axis=1).reshape(-1, *shape)
-    return whole_columns
+        ordered_columns = [column_by_index[index] for index in np.ndindex(shape)]
+        columns_by_name[name] = np.stack(ordered_columns, axis=1).reshape(-1, *shape)
+    return columns_by_name
 
 
 def _format_index(index: tuple[int, ...]) -> str:

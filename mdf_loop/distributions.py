@@ -47,8 +47,8 @@ class SiteTurn(Struct, frozen=True):
 
     def part(self, name: str) -> SiteTurn:
         """Return an independent source of random numbers for a named part of this call."""
-        item, _, call = self.site.rpartition("#")
-        return replace(self, site=f"{item}.{name}#{call}")
+        item_path, _, call_number = self.site.rpartition("#")
+        return replace(self, site=f"{item_path}.{name}#{call_number}")
 
     def least(self, parameter: Any) -> float:
         """Return the smallest value of a parameter."""
@@ -62,10 +62,12 @@ class SiteTurn(Struct, frozen=True):
 
     def numbers(self, kind: str, shape: tuple[int, ...]) -> Any:
         """Return random numbers of a distribution in `streams.KINDS`. The shape () gives a scalar."""
-        count = math.prod(shape)
-        counters = np.arange(self.turn * count, (self.turn + 1) * count, dtype=np.uint64)
-        numbers = streams.KINDS[kind](streams.squares(counters.reshape(shape), self.key))
-        return np.asarray(numbers) if shape else numbers[()]
+        number_count = math.prod(shape)
+        counters = np.arange(
+            self.turn * number_count, (self.turn + 1) * number_count, dtype=np.uint64
+        )
+        random_numbers = streams.KINDS[kind](streams.squares(counters.reshape(shape), self.key))
+        return np.asarray(random_numbers) if shape else random_numbers[()]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -87,8 +89,8 @@ def _normal(site: SiteTurn, loc: Any = 0.0, scale: Any = 1.0, size: Size = None)
 
 
 def _uniform(site: SiteTurn, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Any:
-    wide = parameter_rules.check_width(site, low, high)
-    return low + wide * site.numbers("Uniform", _draw_shape(size, low, high))
+    width = parameter_rules.check_width(site, low, high)
+    return low + width * site.numbers("Uniform", _draw_shape(size, low, high))
 
 
 def _uniform_of_python(site: SiteTurn, a: Any, b: Any) -> Any:
@@ -121,15 +123,19 @@ def _make_shaped_draw(kind: str) -> Callable[..., Any]:
 
 
 def _integers(site: SiteTurn, low: Any, high: Any = None, size: Size = None) -> Any:
-    first, end = (0, low) if high is None else (low, high)
-    count = np.asarray(end) - np.asarray(first)
-    site.ensured(count, (count > 0) & (count < 1 << 32), parameter_rules.INTEGER_RANGE_RULE)
-    words = np.asarray(site.numbers("RandomWord", _draw_shape(size, first, end)))
-    half, many = np.uint64(32), np.asarray(end - np.asarray(first)).astype(np.uint64)
-    high_part = words >> half
-    low_part = words - (high_part << half)
-    index = (high_part * many + (low_part * many >> half)) >> half
-    return (first + index.astype(np.int64))[()]
+    start, end = (0, low) if high is None else (low, high)
+    integer_count = np.asarray(end) - np.asarray(start)
+    site.ensured(
+        integer_count,
+        (integer_count > 0) & (integer_count < 1 << 32),
+        parameter_rules.INTEGER_RANGE_RULE,
+    )
+    random_words = np.asarray(site.numbers("RandomWord", _draw_shape(size, start, end)))
+    half_bits, range_size = np.uint64(32), np.asarray(end - np.asarray(start)).astype(np.uint64)
+    high_half = random_words >> half_bits
+    low_half = random_words - (high_half << half_bits)
+    offset = (high_half * range_size + (low_half * range_size >> half_bits)) >> half_bits
+    return (start + offset.astype(np.int64))[()]
 
 
 def _randint(site: SiteTurn, a: int, b: int) -> Any:
@@ -138,8 +144,8 @@ def _randint(site: SiteTurn, a: int, b: int) -> Any:
 
 def _binomial(site: SiteTurn, n: int, p: Any, size: Size = None) -> Any:
     p = parameter_rules.check_range(site, p, 0.0, 1.0, parameter_rules.BINOMIAL_PROBABILITY)
-    hits = np.asarray(site.numbers("Uniform", (n, *_draw_shape(size, p))) < p)
-    return hits.astype(np.int64).sum(axis=0)[()]
+    is_hit = np.asarray(site.numbers("Uniform", (n, *_draw_shape(size, p))) < p)
+    return is_hit.astype(np.int64).sum(axis=0)[()]
 
 
 def _lognormal(site: SiteTurn, mean: Any = 0.0, sigma: Any = 1.0, size: Size = None) -> Any:
@@ -150,23 +156,25 @@ def _lognormal(site: SiteTurn, mean: Any = 0.0, sigma: Any = 1.0, size: Size = N
 def _laplace(site: SiteTurn, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
     scale = parameter_rules.check_not_negative(site, scale, "the scale of a Laplace distribution")
     shape = _draw_shape(size, loc, scale)
-    size_of = site.numbers("Exponential", shape)
-    below = site.part("sign").numbers("Uniform", shape) < 0.5
-    return (loc + scale * np.where(below, -size_of, size_of))[()]
+    magnitude = site.numbers("Exponential", shape)
+    is_negative = site.part("sign").numbers("Uniform", shape) < 0.5
+    return (loc + scale * np.where(is_negative, -magnitude, magnitude))[()]
 
 
 def _poisson(site: SiteTurn, lam: Any = 1.0, size: Size = None) -> Any:
     rate = np.asarray(lam, np.float64)
-    what = "the rate of a Poisson distribution"
-    rate = parameter_rules.check_range(site, rate, 0.0, poisson.LARGEST_RATE, what)
+    rate_name = "the rate of a Poisson distribution"
+    rate = parameter_rules.check_range(site, rate, 0.0, poisson.LARGEST_RATE, rate_name)
     u = np.asarray(site.numbers("Uniform", _draw_shape(size, lam)))
-    is_small = rate <= poisson.MAX_SUMMED_RATE
-    count = _count_by_sums(np.minimum(u, poisson.MAX_UNIFORM), np.where(is_small, rate, 0.0))
-    if not np.all(is_small):
-        large = np.where(is_small, poisson.MAX_SUMMED_RATE, rate)
-        counts = poisson.poisson_quantile(streams.normal(u), large).astype(np.int64)
-        count = np.where(is_small, count, counts)
-    return np.asarray(count)[()]
+    is_small_rate = rate <= poisson.MAX_SUMMED_RATE
+    event_count = _count_by_sums(
+        np.minimum(u, poisson.MAX_UNIFORM), np.where(is_small_rate, rate, 0.0)
+    )
+    if not np.all(is_small_rate):
+        large_rate = np.where(is_small_rate, poisson.MAX_SUMMED_RATE, rate)
+        large_counts = poisson.poisson_quantile(streams.normal(u), large_rate).astype(np.int64)
+        event_count = np.where(is_small_rate, event_count, large_counts)
+    return np.asarray(event_count)[()]
 
 
 def _count_by_sums(u: Any, rate: Any) -> Any:
@@ -174,25 +182,36 @@ def _count_by_sums(u: Any, rate: Any) -> Any:
 
     The sum ends where it no longer grows in float64.
     """
-    part = total = streams.exp(-rate)
-    is_pending, count, k = u >= total, np.zeros(np.shape(u), np.int64), 0
+    term = cumulative_probability = streams.exp(-rate)
+    is_pending, event_count, event_number = (
+        u >= cumulative_probability,
+        np.zeros(np.shape(u), np.int64),
+        0,
+    )
     while np.any(is_pending):
-        count, k = count + is_pending, k + 1
-        part = part * rate / k
-        total, before = total + part, total
-        is_pending = is_pending & (total > before) & (u >= total)
-    return count
+        event_count, event_number = event_count + is_pending, event_number + 1
+        term = term * rate / event_number
+        cumulative_probability, previous_probability = (
+            cumulative_probability + term,
+            cumulative_probability,
+        )
+        is_pending = (
+            is_pending
+            & (cumulative_probability > previous_probability)
+            & (u >= cumulative_probability)
+        )
+    return event_count
 
 
 def max_event_count(rate: Any) -> int:
     """Return the largest number of events that a Poisson draw by sums can return at these rates, plus one."""
-    largest = float(np.max(rate, initial=0.0))
-    part = total = float(streams.exp(-largest))
-    count = 1
-    while total <= poisson.MAX_UNIFORM and count < poisson.MAX_TERMS:
-        part = part * largest / count
-        total, count = total + part, count + 1
-    return count
+    largest_rate = float(np.max(rate, initial=0.0))
+    term = cumulative_probability = float(streams.exp(-largest_rate))
+    event_count = 1
+    while cumulative_probability <= poisson.MAX_UNIFORM and event_count < poisson.MAX_TERMS:
+        term = term * largest_rate / event_count
+        cumulative_probability, event_count = cumulative_probability + term, event_count + 1
+    return event_count
 
 
 def _make_formula_draw(variate: Variate) -> Callable[..., Any]:
@@ -200,12 +219,17 @@ def _make_formula_draw(variate: Variate) -> Callable[..., Any]:
 
     def draw(site: SiteTurn, /, *arguments: Any, **named: Any) -> Any:
         parameters, size = variate.read(*arguments, **named)
-        wide = [None if each is None else np.asarray(each, np.float64) for each in parameters]
-        values = [each for each in wide if each is not None]
-        shape = _draw_shape(None, *values) if size is None or variate.rows else ()
+        float64_parameters = [
+            None if parameter is None else np.asarray(parameter, np.float64)
+            for parameter in parameters
+        ]
+        present_parameters = [
+            parameter for parameter in float64_parameters if parameter is not None
+        ]
+        shape = _draw_shape(None, *present_parameters) if size is None or variate.rows else ()
         shape = shape if size is None else (*_draw_shape(size), *shape)
         with np.errstate(all="ignore"):
-            return np.asarray(variate.formula(site, shape, *wide))[()]
+            return np.asarray(variate.formula(site, shape, *float64_parameters))[()]
 
     return draw
 
@@ -225,29 +249,29 @@ def cholesky(square: Any) -> Any:
 
 
 def _multivariate_normal(site: SiteTurn, mean: Any, cov: Any, size: Size = None) -> Any:
-    middle, root = np.asarray(mean, np.float64), cholesky(np.asarray(cov, np.float64))
+    means, cholesky_factor = np.asarray(mean, np.float64), cholesky(np.asarray(cov, np.float64))
     shape = () if size is None else _draw_shape(size)
-    z = np.asarray(site.numbers("Normal", (*shape, len(middle))))
+    z = np.asarray(site.numbers("Normal", (*shape, len(means))))
     components = []
-    for j in range(len(middle)):
-        value = middle[j]
+    for j in range(len(means)):
+        component = means[j]
         for k in range(j + 1):
-            value = value + root[j, k] * z[..., k]
-        components.append(value)
+            component = component + cholesky_factor[j, k] * z[..., k]
+        components.append(component)
     return np.stack(np.broadcast_arrays(*components), axis=-1)
 
 
 def _choice(site: SiteTurn, a: Any, size: Size = None, replace: bool = True, p: Any = None) -> Any:
-    count = int(a) if np.ndim(a) == 0 else len(a)
+    choice_count = int(a) if np.ndim(a) == 0 else len(a)
     if p is None:
-        index = _integers(site, 0, count, _draw_shape(size))
+        choice_indices = _integers(site, 0, choice_count, _draw_shape(size))
     else:
         p = np.asarray(p)
-        near = parameter_rules.sum_tolerance(p.dtype if p.dtype.kind == "f" else float)
-        p = parameter_rules.check_probabilities(site, p, np.sum(p), near)
+        sum_tolerance = parameter_rules.sum_tolerance(p.dtype if p.dtype.kind == "f" else float)
+        p = parameter_rules.check_probabilities(site, p, np.sum(p), sum_tolerance)
         u = site.numbers("Uniform", _draw_shape(size))
-        index = np.searchsorted(np.cumsum(p)[:-1], u, side="right")
-    return index if np.ndim(a) == 0 else np.asarray(a)[index]
+        choice_indices = np.searchsorted(np.cumsum(p)[:-1], u, side="right")
+    return choice_indices if np.ndim(a) == 0 else np.asarray(a)[choice_indices]
 
 
 # --- ONNX's operators -----------------------------------------------------------------------------
@@ -266,8 +290,8 @@ def _onnx_normal(
 def _onnx_uniform(
     site: SiteTurn, shape: Any, low: float = 0.0, high: float = 1.0, dtype: int = _FLOAT
 ) -> Any:
-    wide = parameter_rules.check_width(site, low, high)
-    return _cast_to_code(low + wide * site.numbers("Uniform", _draw_shape(shape)), dtype)
+    width = parameter_rules.check_width(site, low, high)
+    return _cast_to_code(low + width * site.numbers("Uniform", _draw_shape(shape)), dtype)
 
 
 def _make_draw_like_input(draw: Callable[..., Any]) -> Callable[..., Any]:
@@ -285,8 +309,8 @@ def _make_draw_like_input(draw: Callable[..., Any]) -> Callable[..., Any]:
 def _bernoulli(site: SiteTurn, input: Any, dtype: int | None = None) -> Any:
     p = np.asarray(input, np.float64)
     p = parameter_rules.check_range(site, p, 0.0, 1.0, parameter_rules.BERNOULLI_PROBABILITY)
-    hit = np.asarray(site.numbers("Uniform", np.shape(input)) < p)
-    return hit.astype(np.asarray(input).dtype) if dtype is None else _cast_to_code(hit, dtype)
+    is_hit = np.asarray(site.numbers("Uniform", np.shape(input)) < p)
+    return is_hit.astype(np.asarray(input).dtype) if dtype is None else _cast_to_code(is_hit, dtype)
 
 
 def _cast_to_code(numbers: Any, dtype: int) -> Any:

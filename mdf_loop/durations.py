@@ -97,15 +97,23 @@ def as_text(length: float) -> str:
 
 def _format_two_units(count: int, per_larger: int, larger: str, smaller: str) -> str:
     """Return a count of smaller units as text in a larger and a smaller unit, such as `2 min 5 s`."""
-    whole, rest = divmod(count, per_larger)
-    return f"{whole} {larger} {rest} {smaller}" if rest else f"{whole} {larger}"
+    larger_count, smaller_count = divmod(count, per_larger)
+    return (
+        f"{larger_count} {larger} {smaller_count} {smaller}"
+        if smaller_count
+        else f"{larger_count} {larger}"
+    )
 
 
 def _parse_seconds(value: object) -> float | None:
     """Return the seconds of a number or a text, or None for other objects and invalid texts."""
     if isinstance(value, str):
-        text = value.strip()
-        return float(text) if _PLAIN_PATTERN.fullmatch(text) else _parse_units(text)
+        stripped_text = value.strip()
+        return (
+            float(stripped_text)
+            if _PLAIN_PATTERN.fullmatch(stripped_text)
+            else _parse_units(stripped_text)
+        )
     if isinstance(value, Real) and not isinstance(value, bool):
         try:
             return float(value)
@@ -116,11 +124,15 @@ def _parse_seconds(value: object) -> float | None:
 
 def _parse_units(text: str) -> float | None:
     """Return the seconds of a text with units, such as `2 h 30 min`, or None for other texts."""
-    match = _UNITS_PATTERN.fullmatch(text.strip())
-    if match is None or not any(match.groups()):
+    unit_match = _UNITS_PATTERN.fullmatch(text.strip())
+    if unit_match is None or not any(unit_match.groups()):
         return None
-    parts = zip(match.groups(), _SPELLINGS.values(), strict=True)
-    return math.fsum(float(number) * float(UNITS[unit]) for number, unit in parts if number)
+    numbers_with_units = zip(unit_match.groups(), _SPELLINGS.values(), strict=True)
+    return math.fsum(
+        float(number_text) * float(UNITS[unit])
+        for number_text, unit in numbers_with_units
+        if number_text
+    )
 
 
 # --- steps of a model ---------------------------------------------------------------------------
@@ -145,21 +157,21 @@ def convert_step(dt: Any, unit: str) -> Any:
     """
     if not isinstance(dt, str):
         return dt
-    written = _match_step(dt)
-    if written is None:
+    step_match = _match_step(dt)
+    if step_match is None:
         raise InputError(f"dt must be a length of time, not {dt[:60]!r}", hint=STEP_HINT)
-    number, of = _parse_decimal(written[1], dt), written[3]
-    if of is not None and of not in UNITS:
-        message = f"dt is {dt[:60]!r}, but '{of[:40]}' is no unit of time"
+    number, unit_name = _parse_decimal(step_match[1], dt), step_match[3]
+    if unit_name is not None and unit_name not in UNITS:
+        message = f"dt is {dt[:60]!r}, but '{unit_name[:40]}' is no unit of time"
         raise InputError(message, hint=UNIT_HINT)
-    exact = Fraction(number) * (UNITS[of] / UNITS[unit] if of is not None else 1)
-    return _round_exact(exact, dt)
+    exact_step = Fraction(number) * (UNITS[unit_name] / UNITS[unit] if unit_name is not None else 1)
+    return _round_exact(exact_step, dt)
 
 
 def unit_of_step(dt: str) -> str | None:
     """Return the unit in the text of a time step, or None if the text has no unit or is invalid."""
-    written = _match_step(dt)
-    return None if written is None else written[3]
+    step_match = _match_step(dt)
+    return None if step_match is None else step_match[3]
 
 
 def _match_step(text: str) -> re.Match[str] | None:
@@ -170,23 +182,23 @@ def _match_step(text: str) -> re.Match[str] | None:
 def _parse_decimal(text: str, dt: str) -> Decimal:
     """Return the number in a text, or raise an error if its exponent is too large."""
     try:
-        number = Decimal(text)
+        decimal_number = Decimal(text)
     except InvalidOperation:  # an exponent beyond all bounds
         raise _unrepresentable_error(dt) from None
-    if number and abs(number.adjusted()) > _LARGEST_EXPONENT:
+    if decimal_number and abs(decimal_number.adjusted()) > _LARGEST_EXPONENT:
         raise _unrepresentable_error(dt)
-    return number
+    return decimal_number
 
 
 def _round_exact(exact: Fraction, dt: str) -> float:
     """Return an exact number as a float, or raise an error if it overflows or underflows to 0."""
     try:
-        rounded = float(exact)
+        rounded_step = float(exact)
     except OverflowError:
         raise _unrepresentable_error(dt) from None
-    if exact and not rounded:
+    if exact and not rounded_step:
         raise _unrepresentable_error(dt)
-    return rounded
+    return rounded_step
 
 
 def _unrepresentable_error(dt: str) -> InputError:

@@ -35,11 +35,11 @@ class Finding(Struct, frozen=True):
     hint: str = ""
 
     def __post_init__(self) -> None:
-        for part in ("what", "where", "hint"):
-            text = escape_control_characters(
-                shorten_middle(getattr(self, part), MAX_MESSAGE_CHARACTERS)
+        for field_name in ("what", "where", "hint"):
+            escaped_text = escape_control_characters(
+                shorten_middle(getattr(self, field_name), MAX_MESSAGE_CHARACTERS)
             )
-            force_setattr(self, part, text)
+            force_setattr(self, field_name, escaped_text)
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.what}"]
@@ -172,21 +172,25 @@ class GradientError(LoopError, ArithmeticError):
 
 def _collect_classes(cls: type[LoopError]) -> dict[str, type[LoopError]]:
     """Return an error class and all of its subclasses, by name."""
-    kinds = {cls.__name__: cls}
-    for sub in cls.__subclasses__():
-        kinds.update(_collect_classes(sub))
-    return kinds
+    class_by_name = {cls.__name__: cls}
+    for subclass in cls.__subclasses__():
+        class_by_name.update(_collect_classes(subclass))
+    return class_by_name
 
 
 def raise_findings(findings: Iterable[Finding]) -> None:
     """Raise one error with all `findings`, of their common class or of `LoopError`. No findings, no error."""
-    unique = tuple(dict.fromkeys(findings))
-    if not unique:
+    unique_findings = tuple(dict.fromkeys(findings))
+    if not unique_findings:
         return
-    kinds = {finding.kind for finding in unique}
-    cls = _collect_classes(LoopError).get(kinds.pop(), LoopError) if len(kinds) == 1 else LoopError
-    error = cls.__new__(cls)
-    error.findings = unique
+    finding_kinds = {finding.kind for finding in unique_findings}
+    error_class = (
+        _collect_classes(LoopError).get(finding_kinds.pop(), LoopError)
+        if len(finding_kinds) == 1
+        else LoopError
+    )
+    error = error_class.__new__(error_class)
+    error.findings = unique_findings
     Exception.__init__(error, str(error))
     raise error
 

@@ -56,19 +56,25 @@ def explain(source: Source) -> str:
     """
     document = open_document(source)
     graph = outline(document)
-    (time,) = loops_of(wrap_in_time_loop(graph, document))
+    (time_loop,) = loops_of(wrap_in_time_loop(graph, document))
     blocks = (_describe_block(node, block) for node, block in find_blocks(graph))
-    has_loops = bool(time.carried) or any(node.loops for node in graph.nodes)
-    asks = _needs_program(graph) or bool(time.carried)
-    program = _read_program(document, over_time=bool(time.carried)) if asks else None
-    order = passes_over_time() if time.carried else evaluation()
-    drawn = _describe_draws(program) if program else ()
-    native = _describe_native(program, order) if program and has_loops else ()
-    sections = [_describe_graph(graph), _describe_time_loop(time, document), *blocks, drawn, native]
-    sections += [_describe_decisions(document)] if asks else []
+    has_loops = bool(time_loop.carried) or any(node.loops for node in graph.nodes)
+    needs_program = _needs_program(graph) or bool(time_loop.carried)
+    program = _read_program(document, over_time=bool(time_loop.carried)) if needs_program else None
+    pass_order = passes_over_time() if time_loop.carried else evaluation()
+    draw_lines = _describe_draws(program) if program else ()
+    native_lines = _describe_native(program, pass_order) if program and has_loops else ()
+    sections = [
+        _describe_graph(graph),
+        _describe_time_loop(time_loop, document),
+        *blocks,
+        draw_lines,
+        native_lines,
+    ]
+    sections += [_describe_decisions(document)] if needs_program else []
     shown_sections = ([*map(escape_to_one_line, lines)] for lines in sections)
-    text = "\n\n".join("\n".join(lines) for lines in shown_sections if lines)
-    return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"
+    explanation = "\n\n".join("\n".join(lines) for lines in shown_sections if lines)
+    return "\n".join(line.rstrip() for line in explanation.split("\n")) + "\n"
 
 
 def _needs_program(graph: GraphOutline) -> bool:
@@ -96,31 +102,33 @@ def find_blocks(graph: GraphOutline) -> Iterator[tuple[NodeOutline, Block]]:
 
 def _describe_graph(graph: GraphOutline) -> Iterator[str]:
     """Yield lines about a graph: its nodes in order, inputs, outputs, cycles and notes."""
-    source = f"  ({graph.source})" if graph.source and graph.source != graph.id else ""
-    yield f"{graph.id}{source}"
+    source_note = f"  ({graph.source})" if graph.source and graph.source != graph.id else ""
+    yield f"{graph.id}{source_note}"
     yield ""
     yield "The graph, in order"
-    width = max((len(node.id) for node in graph.nodes), default=0)
+    id_width = max((len(node.id) for node in graph.nodes), default=0)
     for node in order_nodes(graph):
         node_lines = [*_describe_node(node)] or ["passes its inputs on"]
-        yield f"  {node.id:<{width}}  {node_lines[0]}"
-        yield from (f"  {'':<{width}}  {line}" for line in node_lines[1:])
+        yield f"  {node.id:<{id_width}}  {node_lines[0]}"
+        yield from (f"  {'':<{id_width}}  {line}" for line in node_lines[1:])
     yield from _describe_connections(graph)
     yield from (f"  {sentence}" for sentence in graph.termination)
-    notes = {note for _, block in find_blocks(graph) for note in block.notes}
-    yield from (f"  note: {note}" for note in graph.notes if note not in notes)
+    block_notes = {note for _, block in find_blocks(graph) for note in block.notes}
+    yield from (f"  note: {note}" for note in graph.notes if note not in block_notes)
 
 
 def _describe_connections(graph: GraphOutline) -> Iterator[str]:
     """Yield lines about the inputs, outputs, cycles and feedback edges of a graph."""
-    input_names = ", ".join(dict.fromkeys(i.name for i in graph.inputs))
-    results = ", ".join(f"{o.node}.{o.port}" for o in graph.outputs)
+    input_names = ", ".join(dict.fromkeys(graph_input.name for graph_input in graph.inputs))
+    output_names = ", ".join(
+        f"{graph_output.node}.{graph_output.port}" for graph_output in graph.outputs
+    )
     if input_names:
         yield f"  inputs: {input_names}"
-    if results:
-        yield f"  outputs: {results}"
-    for group in graph.cycles:
-        yield f"  cycle: {' → '.join((*group, group[0]))}; once around in every pass"
+    if output_names:
+        yield f"  outputs: {output_names}"
+    for cycle_nodes in graph.cycles:
+        yield f"  cycle: {' → '.join((*cycle_nodes, cycle_nodes[0]))}; once around in every pass"
     for edge in graph.edges:
         if edge.feedback:
             yield (
@@ -133,8 +141,10 @@ def _describe_node(node: NodeOutline) -> Iterator[str]:
     """Yield lines about a node: its condition, loops, choices and formulas."""
     if node.condition:
         yield f"runs {node.condition}"
-    formulas = [text for item in node.items if not item.constant for text in formula_lines(item)]
-    constants = [text for item in node.items if item.constant for text in formula_lines(item)]
+    formulas = [
+        formula for item in node.items if not item.constant for formula in formula_lines(item)
+    ]
+    constants = [formula for item in node.items if item.constant for formula in formula_lines(item)]
     if not node.blocks:
         yield from (shorten(text, 100) for text in formulas)
         if constants:
@@ -150,10 +160,14 @@ def _describe_time_loop(time: LoopOutline, document: Document) -> Iterator[str]:
     if not time.carried:
         return
     yield "Over time, one evaluation for each step"
-    carried = _label_lines("carried", [_describe_start(pair) for pair in time.carried])
-    names = ", ".join(port for recorded in time.recorded for port in recorded.ports)
-    recorded = _label_lines("recorded", [names] if names else [])
-    yield from (f"  {line}" for line in (*carried, *recorded))
+    carried_lines = _label_lines(
+        "carried", [_describe_start(carried_outline) for carried_outline in time.carried]
+    )
+    recorded_ports = ", ".join(
+        port for recorded_outline in time.recorded for port in recorded_outline.ports
+    )
+    recorded_lines = _label_lines("recorded", [recorded_ports] if recorded_ports else [])
+    yield from (f"  {line}" for line in (*carried_lines, *recorded_lines))
     yield from (f"  note: {note.what}" for note in find_new_value_reads(document))
 
 
@@ -175,19 +189,23 @@ def _describe_draws(program: Program) -> Iterator[str]:
 def _describe_native(program: Program, order: Order) -> Iterator[str]:
     """Yield lines about the loops, which run as machine code or in ONNX Runtime in a long run."""
     try:
-        reports = predict_forms(prepare(program, ONNXRUNTIME, order))
+        form_by_loop = predict_forms(prepare(program, ONNXRUNTIME, order))
     except LoopError:
         return
     yield "Run for long, loops are machine code (native) or ONNX Runtime's own (standard)"
-    width = max(map(len, reports), default=0)
-    yield from (f"  {name:<{width}}  {text}" for name, text in reports.items())
+    name_width = max(map(len, form_by_loop), default=0)
+    yield from (
+        f"  {loop_name:<{name_width}}  {form_text}" for loop_name, form_text in form_by_loop.items()
+    )
 
 
 def _describe_start(pair: CarriedOutline) -> str:
     """Return a text about the initial value of a state."""
-    value = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
-    first = "?" if pair.initial is None else value_text(pair.initial)
-    return f"{pair.enter}, starts as {first}" + (f" = {value}" if value else "")
+    constant_text = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
+    start_text = "?" if pair.initial is None else value_text(pair.initial)
+    return f"{pair.enter}, starts as {start_text}" + (
+        f" = {constant_text}" if constant_text else ""
+    )
 
 
 def _describe_decisions(document: Document) -> Iterator[str]:
@@ -196,11 +214,11 @@ def _describe_decisions(document: Document) -> Iterator[str]:
         decisions = classify(document)
     except LoopError:
         return
-    width = max((len(decision.name) for decision in decisions), default=0)
+    name_width = max((len(decision.name) for decision in decisions), default=0)
     if decisions:
         yield "Constant and variable conditions"
-    for d in decisions:
-        yield f"  {d.name:<{width}}  {d.role:<10}  {d.kind}: {shorten(d.why, 100)}"
+    for decision in decisions:
+        yield f"  {decision.name:<{name_width}}  {decision.role:<10}  {decision.kind}: {shorten(decision.why, 100)}"
 
 
 # --- a loop or a choice -----------------------------------------------------------------------
@@ -209,19 +227,19 @@ def _describe_decisions(document: Document) -> Iterator[str]:
 def _describe_block(node: NodeOutline, block: Block, indent: str = "") -> Iterator[str]:
     """Yield lines about a loop or a choice, with pseudo-code, and about its inner loops and choices."""
     yield f"{indent}{block.word.capitalize()} {block.full_name}: {block.kind}"
-    inner = indent + "  "
-    sentences, facts = _describe_parts(block, [*_describe_result_uses(node, block)])
-    yield from (inner + line for line in sentences)
-    yield from (f"{inner}Not known: {note}" for note in block.notes)
+    inner_indent = indent + "  "
+    sentences, value_lines = _describe_parts(block, [*_describe_result_uses(node, block)])
+    yield from (inner_indent + line for line in sentences)
+    yield from (f"{inner_indent}Not known: {note}" for note in block.notes)
     if not indent:  # the code of the outermost block contains all inner blocks
         yield ""
-        yield from (f"{inner}    {line}" for line in pseudocode(block))
+        yield from (f"{inner_indent}    {line}" for line in pseudocode(block))
         yield ""
-    yield from (inner + line for line in facts)
+    yield from (inner_indent + line for line in value_lines)
     for body in block.bodies:
-        for owner, nested in find_blocks(body):
+        for owner_node, inner_block in find_blocks(body):
             yield ""
-            yield from _describe_block(owner, nested, inner)
+            yield from _describe_block(owner_node, inner_block, inner_indent)
 
 
 def _describe_parts(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[str]]:
@@ -236,29 +254,31 @@ def _describe_parts(block: Block, takers: Sequence[str]) -> tuple[Iterator[str],
 def _describe_result_uses(node: NodeOutline, block: Block) -> Iterator[str]:
     """Yield a text about the uses of each result: `x_final`, `read by choice`, or `(not used)`."""
     for k, ports in enumerate(block.result_ports):
-        computing = ", ".join(result_readers(node, block, k))
-        descriptions = (", ".join(ports), f"read by {computing}" if computing else "")
+        reading_names = ", ".join(result_readers(node, block, k))
+        descriptions = (", ".join(ports), f"read by {reading_names}" if reading_names else "")
         yield ", ".join(filter(None, descriptions)) or "(not used)"
 
 
 def _describe_choice(choice: ChoiceOutline) -> Iterator[str]:
     """Yield a sentence about the branches of a choice and their selection."""
-    selector = selector_text(choice)
+    selector_name = selector_text(choice)
     if choice.kind == "if":
-        yield f"Computes one of two graphs: the first if {selector} is true, else the second."
+        yield f"Computes one of two graphs: the first if {selector_name} is true, else the second."
         return
-    count = sum(branch.title != "else" for branch in choice.branches)
-    other = "the last one" if count < len(choice.branches) else "that is an error"
-    yield f"Computes the graph that {selector} names, from 0 to {count - 1}; for any other number {other}."
+    numbered_branch_count = sum(branch.title != "else" for branch in choice.branches)
+    other_case = (
+        "the last one" if numbered_branch_count < len(choice.branches) else "that is an error"
+    )
+    yield f"Computes the graph that {selector_name} names, from 0 to {numbered_branch_count - 1}; for any other number {other_case}."
 
 
 def _describe_choice_values(choice: ChoiceOutline, takers: Sequence[str]) -> Iterator[str]:
     """Yield lines about the results and the captured values of a choice."""
-    pairs = zip(choice.joins, takers, strict=True)
-    joined = [
-        _append_type(f"{join.name} → {branch_name}", join.type) for join, branch_name in pairs
+    joins_with_uses = zip(choice.joins, takers, strict=True)
+    result_lines = [
+        _append_type(f"{join.name} → {use_text}", join.type) for join, use_text in joins_with_uses
     ]
-    yield from _label_lines("results", joined)
+    yield from _label_lines("results", result_lines)
     yield from _label_lines(
         "captured", [_describe_captured(capture) for capture in choice.captures]
     )
@@ -266,31 +286,31 @@ def _describe_choice_values(choice: ChoiceOutline, takers: Sequence[str]) -> Ite
 
 def describe_mode(loop: LoopOutline) -> Iterator[str]:
     """Yield sentences about the mode of a loop: its number of iterations, and the reason of its end."""
-    stop = loop.continue_name or "its condition"
+    condition_name = loop.continue_name or "its condition"
     if loop.has_mid_exit:
-        often = "" if loop.trip_count is None else f", {_describe_trip_count(loop)} at most"
-        yield f"Runs as long as {stop} is true{often}. It is tested in the middle:"
+        limit_text = "" if loop.trip_count is None else f", {_describe_trip_count(loop)} at most"
+        yield f"Runs as long as {condition_name} is true{limit_text}. It is tested in the middle:"
         yield "what it needs runs once more than the rest."
         return
     match loop.kind:
         case "for":
-            why = "cond is left out, so no condition is looked at"
+            reason = "cond is left out, so no condition is looked at"
             if loop.start is not None:
-                why = "the condition is always true"
-            yield f"Runs {_describe_trip_count(loop)}: M is given; {why}."
+                reason = "the condition is always true"
+            yield f"Runs {_describe_trip_count(loop)}: M is given; {reason}."
         case "for-while":
-            yield f"Runs {_describe_trip_count(loop)} at most, and stops as soon as {stop} is false:"
+            yield f"Runs {_describe_trip_count(loop)} at most, and stops as soon as {condition_name} is false:"
             yield "M and cond are both given."
         case "do-while":
-            yield f"Runs once, and again as long as {stop} is true:"
+            yield f"Runs once, and again as long as {condition_name} is true:"
             yield "cond is true at the start; M is left out."
         case "while":
-            yield f"Runs as long as {stop} is true, perhaps not once:"
+            yield f"Runs as long as {condition_name} is true, perhaps not once:"
             yield "cond is given; M is left out."
         case "sliced":
             yield f"Runs once for each row of {slice_sources(loop)}; the shortest ends it."
         case "sliced-while":
-            yield f"Runs once for each row of {slice_sources(loop)}, as long as {stop} is true;"
+            yield f"Runs once for each row of {slice_sources(loop)}, as long as {condition_name} is true;"
             yield "the shortest ends it at the latest."
         case "scan":
             yield f"Runs once for each row of {slice_sources(loop)}."
@@ -304,9 +324,9 @@ def describe_mode(loop: LoopOutline) -> Iterator[str]:
 def _describe_trip_count(loop: LoopOutline) -> str:
     """Return the trip count of a loop as text, such as `n = 10 times`."""
     assert loop.trip_count is not None
-    value = fixed_text(loop.trip_count)
-    written = value_text(loop.trip_count.expression)
-    return f"{written} = {value} times" if value else f"{written} times"
+    count_value = fixed_text(loop.trip_count)
+    count_text = value_text(loop.trip_count.expression)
+    return f"{count_text} = {count_value} times" if count_value else f"{count_text} times"
 
 
 def _describe_constant_condition(loop: LoopOutline) -> Iterator[str]:
@@ -316,22 +336,25 @@ def _describe_constant_condition(loop: LoopOutline) -> Iterator[str]:
     if loop.start.value is False:
         yield "The start condition is false, so it does not run at all."
     elif loop.start.value is True and loop.condition_text.lower() == "true" and loop.kind != "for":
-        ends = "it runs all M times" if loop.kind == "for-while" else "it never ends by itself"
-        yield f"The condition is always true, so {ends}."
+        end_text = "it runs all M times" if loop.kind == "for-while" else "it never ends by itself"
+        yield f"The condition is always true, so {end_text}."
 
 
 def _describe_values(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
     """Yield lines about the carried, sliced, recorded and captured values of a loop, and its condition."""
-    finals, rows = takers[: len(loop.carried)], takers[len(loop.carried) :]
-    pairs = [*map(_describe_carried, loop.carried, finals)]
-    yield from _label_lines("carried", pairs or ([] if loop.kind == "map" else ["nothing"]))
-    sliced = (
-        f"{p.name or '?'} = {slice_text(p)}" + (f", {p.remark}" if p.remark else "")
-        for p in loop.slices
+    final_uses, row_uses = takers[: len(loop.carried)], takers[len(loop.carried) :]
+    carried_lines = [*map(_describe_carried, loop.carried, final_uses)]
+    yield from _label_lines("carried", carried_lines or ([] if loop.kind == "map" else ["nothing"]))
+    slice_lines = (
+        f"{slice_outline.name or '?'} = {slice_text(slice_outline)}"
+        + (f", {slice_outline.remark}" if slice_outline.remark else "")
+        for slice_outline in loop.slices
     )
-    yield from _label_lines("sliced", list(sliced))
-    yield from _label_lines("delayed", [f"{d.name} = {delay_text(d)}" for d in loop.delays])
-    yield from _label_lines("recorded", [*map(_describe_recorded, loop.recorded, rows)])
+    yield from _label_lines("sliced", list(slice_lines))
+    yield from _label_lines(
+        "delayed", [f"{delay.name} = {delay_text(delay)}" for delay in loop.delays]
+    )
+    yield from _label_lines("recorded", [*map(_describe_recorded, loop.recorded, row_uses)])
     yield from _label_lines(
         "captured",
         [_describe_captured(capture) for capture in loop.captures],
@@ -350,10 +373,12 @@ def _label_lines(word: str, lines: list[str]) -> Iterator[str]:
 
 def _describe_carried(pair: CarriedOutline, final: str) -> str:
     """Return a text about a loop-carried value: initial value, names in the body, and final value."""
-    start = "?" if pair.initial is None else value_text(pair.initial)
-    value = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
-    first = f"{start} = {value}" if value else start
-    return _append_type(f"{first} → {pair.enter or '?'} → {pair.leave or '?'} → {final}", pair.type)
+    start_text = "?" if pair.initial is None else value_text(pair.initial)
+    constant_text = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
+    initial_text = f"{start_text} = {constant_text}" if constant_text else start_text
+    return _append_type(
+        f"{initial_text} → {pair.enter or '?'} → {pair.leave or '?'} → {final}", pair.type
+    )
 
 
 def _describe_recorded(row: RecordedOutline, branch_name: str) -> str:
@@ -368,9 +393,9 @@ def _append_type(text: str, kind: str) -> str:
 
 def _describe_captured(capture: CaptureOutline) -> str:
     """Describe a captured value of a body: its name, value, kind, owner and type."""
-    value = "" if capture.value is None else f" = {value_text(capture.value)}"
-    owner = f" of {capture.owner}" if capture.owner else ""
-    return _append_type(f"{capture.name}{value}, {capture.kind}{owner}", capture.type)
+    value_suffix = "" if capture.value is None else f" = {value_text(capture.value)}"
+    owner_suffix = f" of {capture.owner}" if capture.owner else ""
+    return _append_type(f"{capture.name}{value_suffix}, {capture.kind}{owner_suffix}", capture.type)
 
 
 def _describe_condition(loop: LoopOutline) -> Iterator[str]:
@@ -379,8 +404,10 @@ def _describe_condition(loop: LoopOutline) -> Iterator[str]:
         if loop.has_mid_exit:
             yield f"{loop.continue_name or '?'} = {loop.condition_text}"
         return
-    value = fixed_text(loop.start)
-    first = value_text(loop.start.expression) + (f" = {value}" if value else "")
-    yield f"at the start {first}"
+    constant_text = fixed_text(loop.start)
+    start_text = value_text(loop.start.expression) + (
+        f" = {constant_text}" if constant_text else ""
+    )
+    yield f"at the start {start_text}"
     if loop.continue_name:
         yield f"then {loop.continue_name} = {loop.condition_text}"

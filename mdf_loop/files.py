@@ -43,10 +43,12 @@ def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Pa
     """
     target = path_of(path, f"the file for {what}")
     if target.suffix.lower() not in suffixes:
-        *others, last = suffixes
-        words = f"{', '.join(others)} or {last}" if others else last
+        *other_suffixes, last_suffix = suffixes
+        suffixes_text = (
+            f"{', '.join(other_suffixes)} or {last_suffix}" if other_suffixes else last_suffix
+        )
         raise InputError(
-            f"cannot save {what} as '{target.suffix or target.name}'", hint=f"use {words}"
+            f"cannot save {what} as '{target.suffix or target.name}'", hint=f"use {suffixes_text}"
         )
     _check_folder(target)
     return target
@@ -95,15 +97,15 @@ def write_atomically(target: Path, write: Callable[[BinaryIO], object]) -> None:
     Raises:
         InputError: The file cannot be written. A previous file is unchanged.
     """
-    place = real_place(target)
+    target_path = real_place(target)
     try:
-        with temporary_path(place) as part:
-            with part.open("x+b") as stream:
+        with temporary_path(target_path) as temporary_file:
+            with temporary_file.open("x+b") as stream:
                 write(stream)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(part, place)
-            sync(place.parent)
+            os.replace(temporary_file, target_path)
+            sync(target_path.parent)
     except OSError as error:
         raise write_error(target, error) from None
 
@@ -116,22 +118,22 @@ def sync(place: Path) -> None:
     is_folder = place.is_dir()
     if is_folder and os.name != "posix":
         return
-    file = os.open(place, os.O_RDONLY if is_folder else os.O_RDWR)
+    file_descriptor = os.open(place, os.O_RDONLY if is_folder else os.O_RDWR)
     try:
-        os.fsync(file)
+        os.fsync(file_descriptor)
     except OSError as error:
         if not is_folder or error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
-        os.close(file)
+        os.close(file_descriptor)
 
 
 def sync_all(folder: Path) -> None:
     """Force a folder and all of its content to the disk."""
-    for place, _, names in os.walk(folder):
-        for name in names:
-            sync(Path(place, name))
-        sync(Path(place))
+    for folder_path, _, file_names in os.walk(folder):
+        for file_name in file_names:
+            sync(Path(folder_path, file_name))
+        sync(Path(folder_path))
 
 
 @contextlib.contextmanager
@@ -141,14 +143,14 @@ def temporary_path(target: Path) -> Iterator[Path]:
     Each process and each call has another path. Temporary files of killed processes beside the target
     are removed, too.
     """
-    part = target.with_name(
+    temporary_file = target.with_name(
         f"{target.name}{_process_suffix(os.getpid())}{next(_FILE_NUMBERS)}.part"
     )
     remove_abandoned(target)
     try:
-        yield part
+        yield temporary_file
     finally:
-        _remove(part)
+        _remove(temporary_file)
 
 
 def _remove(part: Path) -> None:
@@ -162,8 +164,8 @@ def _remove(part: Path) -> None:
 
 def _remove_folder(folder: Path) -> None:
     """Remove a folder, with repetitions: threads of zarr may still write files after an error."""
-    for wait in (0.0, 0.01, 0.1, 0.5):
-        time.sleep(wait)
+    for wait_seconds in (0.0, 0.01, 0.1, 0.5):
+        time.sleep(wait_seconds)
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             return
@@ -175,8 +177,8 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 def write_error(target: Path, error: OSError) -> InputError:
     """Return the error about a file that could not be written."""
-    kind = DiskFullError if error.errno in NO_SPACE else InputError
-    return kind(f"cannot write '{target}': {error.strerror or error}")
+    error_class = DiskFullError if error.errno in NO_SPACE else InputError
+    return error_class(f"cannot write '{target}': {error.strerror or error}")
 
 
 _HOST_ID = f"{zlib.crc32(platform.node().encode()):08x}"
@@ -198,19 +200,21 @@ ABANDONED_SECONDS = 3600.0
 
 def remove_abandoned(target: Path) -> None:
     """Remove temporary files of ended processes beside the target."""
-    for part in target.parent.glob(f"{glob.escape(target.name)}.*.part"):
-        if (match := _PART_PATTERN.fullmatch(part.name[len(target.name) :])) is None:
+    for temporary_file in target.parent.glob(f"{glob.escape(target.name)}.*.part"):
+        if (part_match := _PART_PATTERN.fullmatch(temporary_file.name[len(target.name) :])) is None:
             continue
-        ours = part.name.startswith(target.name + _process_suffix(os.getpid()))
-        if not ours and (_has_ended(*match.groups()) or _is_stale(part)):
-            _remove(part)
+        is_own_file = temporary_file.name.startswith(target.name + _process_suffix(os.getpid()))
+        if not is_own_file and (_has_ended(*part_match.groups()) or _is_stale(temporary_file)):
+            _remove(temporary_file)
 
 
 def _has_ended(host: str, process: str) -> bool:
     """Return True if a process of this machine has ended. Processes of other machines count as running."""
-    number = int(process)
+    process_number = int(process)
     with contextlib.suppress(OverflowError):
-        return host == _HOST_ID and (number == os.getpid() or not is_running(number))
+        return host == _HOST_ID and (
+            process_number == os.getpid() or not is_running(process_number)
+        )
     return False
 
 
@@ -245,10 +249,10 @@ def iterate_blocks(rows: LazyArray, size: int = BLOCK_BYTES) -> Iterator[tuple[A
     if not rows.shape:
         yield (), np.asarray(rows[()])
         return
-    length = max(1, size // max(1, rows.dtype.itemsize * math.prod(rows.shape[1:])))
-    for start in range(0, rows.shape[0], length):
-        place = slice(start, start + length)
-        yield place, np.asarray(rows[place])
+    block_length = max(1, size // max(1, rows.dtype.itemsize * math.prod(rows.shape[1:])))
+    for start in range(0, rows.shape[0], block_length):
+        block_slice = slice(start, start + block_length)
+        yield block_slice, np.asarray(rows[block_slice])
 
 
 def write_arrays(
@@ -259,28 +263,30 @@ def write_arrays(
     Raises:
         InputError: A name contains a NUL character, at which zip would truncate the name.
     """
-    if cut := [name for name in arrays if "\0" in name]:
-        raise InputError(f"an npz file cannot hold the name '{cut[0]}', which has a character 0")
+    if invalid_names := [name for name in arrays if "\0" in name]:
+        raise InputError(
+            f"an npz file cannot hold the name '{invalid_names[0]}', which has a character 0"
+        )
     with zipfile.ZipFile(stream, "w", compression) as archive:
-        for name, array in arrays.items():
+        for array_name, array in arrays.items():
             # ZipInfo has a fixed date, so that equal arrays give equal files.
-            entry = zipfile.ZipInfo(f"{name}.npy")
-            entry.compress_type = compression
-            with archive.open(entry, "w", force_zip64=True) as file:
+            entry_info = zipfile.ZipInfo(f"{array_name}.npy")
+            entry_info.compress_type = compression
+            with archive.open(entry_info, "w", force_zip64=True) as entry_file:
                 if isinstance(array, np.ndarray):
-                    np.lib.format.write_array(file, array, allow_pickle=False)
+                    np.lib.format.write_array(entry_file, array, allow_pickle=False)
                 else:
-                    _write_rows(file, array)
+                    _write_rows(entry_file, array)
 
 
 def _write_rows(file: IO[bytes], rows: LazyArray) -> None:
     """Write a lazy array in NumPy's file format, a part of the rows at a time."""
-    about = {
+    header = {
         "descr": np.lib.format.dtype_to_descr(rows.dtype),
         "fortran_order": False,
         "shape": rows.shape,
     }
-    np.lib.format.write_array_header_1_0(file, about)
+    np.lib.format.write_array_header_1_0(file, header)
     for _, block in iterate_blocks(rows):
         file.write(block.tobytes())
 

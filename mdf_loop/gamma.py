@@ -92,6 +92,9 @@ POLYNOMIAL_COEFFICIENTS: tuple[tuple[float, ...], ...] = (
 
 def gamma_quantile(z: Any, a: Any) -> Any:
     """Return the gamma quantile for shape `a`, at least 6, at the probability of the normal number `z`."""
-    share = 1.0 / a
-    y = polynomial(z * np.sqrt(share), [polynomial(share, row) for row in POLYNOMIAL_COEFFICIENTS])
+    inverse_shape = 1.0 / a
+    y = polynomial(
+        z * np.sqrt(inverse_shape),
+        [polynomial(inverse_shape, coefficients) for coefficients in POLYNOMIAL_COEFFICIENTS],
+    )
     return a * (y * y * y)

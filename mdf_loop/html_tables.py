@@ -31,39 +31,43 @@ def limit_rows(rows: Rows, name_column: int = 0) -> list[tuple[str, ...]]:
     """
     kept_rows = [tuple(map(escape_control_characters, row)) for row in rows[:MAX_ROWS]]
     if len(rows) > MAX_ROWS:
-        remark = f"... and {len(rows) - MAX_ROWS} more"
-        kept_rows.append(tuple(remark if k == name_column else "" for k in range(len(rows[0]))))
+        omission_text = f"... and {len(rows) - MAX_ROWS} more"
+        kept_rows.append(
+            tuple(omission_text if k == name_column else "" for k in range(len(rows[0])))
+        )
     return kept_rows
 
 
 def html_table(caption: str, head: Sequence[str], rows: Rows, name_column: int = 0) -> str:
     """Return a self-contained table in HTML, without references to external files."""
-    titles = "".join(f"<th>{html.escape(title)}</th>" for title in head)
-    body = "".join(
+    header_cells = "".join(f"<th>{html.escape(title)}</th>" for title in head)
+    body_rows = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
         for row in limit_rows(rows, name_column)
     )
-    return f"<table><caption>{html.escape(escape_control_characters(caption))}</caption><tr>{titles}</tr>{body}</table>"
+    return f"<table><caption>{html.escape(escape_control_characters(caption))}</caption><tr>{header_cells}</tr>{body_rows}</table>"
 
 
 def table_cells(table: DataFrame) -> tuple[list[str], list[list[str]]]:
     """Return the column titles and the cells of a pandas table as texts. The index is the first column."""
-    columns = table.reset_index()
-    rows = [[number_text(cell) for cell in row] for row in columns.itertuples(index=False)]
-    return [str(title) for title in columns.columns], rows
+    table_columns = table.reset_index()
+    cell_rows = [
+        [number_text(cell) for cell in row] for row in table_columns.itertuples(index=False)
+    ]
+    return [str(column_title) for column_title in table_columns.columns], cell_rows
 
 
 def short_text(value: object) -> str:
     """Return a value as text of at most 40 characters, followed by `...` if the text was longer."""
-    text = "" if value is None else str(value)
-    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
+    value_text = "" if value is None else str(value)
+    return value_text if len(value_text) <= _MAX_TEXT else f"{value_text[:_MAX_TEXT]}..."
 
 
 def array_text(array: object) -> str:
     """Return the dtype and shape of an array, and its value if it is a single number."""
     numbers = np.asarray(array)
-    extents = ", ".join(map(str, numbers.shape))
-    type_text = f"{numbers.dtype}[{extents}]"
+    extents_text = ", ".join(map(str, numbers.shape))
+    type_text = f"{numbers.dtype}[{extents_text}]"
     return f"{type_text} {number_text(numbers[()])}" if numbers.ndim == 0 else type_text
 
 

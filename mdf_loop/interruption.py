@@ -54,11 +54,11 @@ def interruptible(
     if not signals.in_main_thread():
         return compute()
     is_nested = _depth > 0
-    before = signals.interrupt_count()
+    interrupt_count_before = signals.interrupt_count()
     _depth += 1
     try:
         results = compute()
-        if signals.interrupt_count() == before:
+        if signals.interrupt_count() == interrupt_count_before:
             return results
     except KeyboardInterrupt as interrupt:
         partial_results = None if _is_nested(interrupt) else getattr(interrupt, "results", None)
@@ -68,20 +68,20 @@ def interruptible(
         results = partial_results
     except LoopError as error:
         if (
-            signals.interrupt_count() == before
+            signals.interrupt_count() == interrupt_count_before
             or _choose_reaction(on_interrupt, is_nested) != "raise"
         ):
             raise
         raise attach_results(KeyboardInterrupt(), error.results) from error
     finally:
         _depth -= 1
-    choice = _choose_reaction(on_interrupt, is_nested)
-    if choice == "raise":
-        sentence = f"{describe(results)}; what was reached is in .results"
-        raise attach_results(KeyboardInterrupt(sentence), results, is_nested=is_nested)
-    if choice == "return":
-        sentence = f"interrupted, this is only what was reached: {describe(results)}"
-        warn_user(sentence)
+    reaction = _choose_reaction(on_interrupt, is_nested)
+    if reaction == "raise":
+        message = f"{describe(results)}; what was reached is in .results"
+        raise attach_results(KeyboardInterrupt(message), results, is_nested=is_nested)
+    if reaction == "return":
+        message = f"interrupted, this is only what was reached: {describe(results)}"
+        warn_user(message)
     return results
 
 
@@ -98,8 +98,8 @@ def _choose_reaction(on_interrupt: str | None, is_nested: bool) -> str:
 
 def is_interactive() -> bool:
     """Return True in an interactive session: a REPL, a notebook, or `python -i`."""
-    flags = sys.flags.interactive or sys.flags.inspect
-    return bool(flags) or hasattr(sys, "ps1") or hasattr(builtins, "get_ipython")
+    interactive_flags = sys.flags.interactive or sys.flags.inspect
+    return bool(interactive_flags) or hasattr(sys, "ps1") or hasattr(builtins, "get_ipython")
 
 
 def attach_results(interrupt: KeyboardInterrupt, results: Any, *, is_nested: bool = False) -> Any:

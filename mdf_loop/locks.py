@@ -49,11 +49,11 @@ class ForkSafeLock:
         If another thread holds the lock, return False at once if `blocking` is False, or after `timeout` seconds.
         A negative `timeout` is no limit.
         """
-        acquired = self._lock.acquire(blocking, timeout)
-        if acquired:
+        is_acquired = self._lock.acquire(blocking, timeout)
+        if is_acquired:
             self._owner = threading.get_ident()
             self._depth += 1
-        return acquired
+        return is_acquired
 
     def release(self) -> None:
         """Undo one `acquire`."""
@@ -134,10 +134,13 @@ def _is_importing_elsewhere() -> bool:
 
     Python has a lock for each module that is being imported. The lock stays locked in the child of a fork.
     """
-    bootstrap: Any = getattr(importlib, "_bootstrap", None)
-    locks = (reference() for reference in tuple(getattr(bootstrap, "_module_locks", {}).values()))
-    owners = {getattr(lock, "owner", None) for lock in locks}
-    return not owners <= {None, threading.get_ident()}
+    bootstrap_module: Any = getattr(importlib, "_bootstrap", None)
+    module_locks = (
+        lock_reference()
+        for lock_reference in tuple(getattr(bootstrap_module, "_module_locks", {}).values())
+    )
+    owner_threads = {getattr(module_lock, "owner", None) for module_lock in module_locks}
+    return not owner_threads <= {None, threading.get_ident()}
 
 
 if sys.platform != "win32":

@@ -47,20 +47,22 @@ def losses(of: Any) -> tuple[Loss, ...]:
     """
     if not isinstance(of, Mapping) or not of:
         raise InputError(f"of says what is differentiated, not {of!r}"[:200], hint=_HINT)
-    names = arguments.names(tuple(of), "of")
-    return tuple(loss for name in names for loss in _parse_terms(name, of[name]))
+    output_names = arguments.names(tuple(of), "of")
+    return tuple(
+        loss for output_name in output_names for loss in _parse_terms(output_name, of[output_name])
+    )
 
 
 def _parse_terms(name: str, terms: Any) -> Iterator[Loss]:
     """Yield the objective terms of one output."""
     if isinstance(terms, list | tuple):
-        for each in terms:
-            yield from _parse_terms(name, each)
+        for nested_term in terms:
+            yield from _parse_terms(name, nested_term)
     elif isinstance(terms, str) and terms in TERMS_WITHOUT_DATA:
         yield Loss(name, terms)
     elif isinstance(terms, Mapping) and len(terms) == 1 and next(iter(terms)) in TERMS_WITH_DATA:
-        ((word, data),) = terms.items()
-        yield Loss(name, str(word), _check_array(name, word, data))
+        ((term_kind, term_data),) = terms.items()
+        yield Loss(name, str(term_kind), _check_array(name, term_kind, term_data))
     else:
         raise InputError(f"'{name}' cannot be made a number by {terms!r}"[:200], hint=_HINT)
 
@@ -69,12 +71,12 @@ def _check_array(name: str, word: str, data: Any) -> Any:
     """Return the data or weights of a term as a float64 array, or raise InputError."""
     data = convert(data, NO_UNIT, f"the array for {word} of '{name}'")
     try:
-        array = np.asarray(data)
+        data_array = np.asarray(data)
     except (TypeError, ValueError):  # rows of different lengths
-        array = None
-    if array is None or array.dtype.kind not in "biuf":
+        data_array = None
+    if data_array is None or data_array.dtype.kind not in "biuf":
         raise InputError(f"the data of {word} of '{name}' are no array of numbers")
-    return array.astype(np.float64)
+    return data_array.astype(np.float64)
 
 
 def checked_names(wrt: Any) -> Sequence[str]:
@@ -83,12 +85,12 @@ def checked_names(wrt: Any) -> Sequence[str]:
     Raises:
         InputError: `wrt` contains no name, or an element that is no text.
     """
-    names = arguments.names([wrt] if isinstance(wrt, str) else wrt, "wrt")
-    if not names:
+    wrt_names = arguments.names([wrt] if isinstance(wrt, str) else wrt, "wrt")
+    if not wrt_names:
         raise InputError(
             "wrt names nothing", hint="name parameters (node.parameter) or inputs, as set does"
         )
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(wrt_names))
 
 
 def checked_truncation(truncate: Any) -> int | None:

@@ -32,9 +32,10 @@ class LRUCache(Generic[_V]):
 
     def get(self, key: Hashable) -> _V | None:
         """Return the value of a key, or None if the cache has no such key."""
-        last = self._last
-        if last is not None and last[0] == key:  # fast path: most calls repeat the last key
-            return last[1]
+        last_entry = self._last
+        # fast path: most calls repeat the last key
+        if last_entry is not None and last_entry[0] == key:
+            return last_entry[1]
         with self._lock:
             value = self._values.pop(key, None)
             if value is not None:

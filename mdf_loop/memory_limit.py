@@ -44,23 +44,23 @@ def checked_limit(argument: object) -> int | None:
     """
     if argument is None:
         return None
-    size = _parse_bytes(convert(argument, Unit("byte"), "the memory limit"))
-    if size is None or not math.isfinite(size):
+    limit_bytes = _parse_bytes(convert(argument, Unit("byte"), "the memory limit"))
+    if limit_bytes is None or not math.isfinite(limit_bytes):
         raise InputError(
             f"the memory limit is {argument!r}"[:200] + ", which is no size", hint=_HINT
         )
-    if size < 1:
+    if limit_bytes < 1:
         raise InputError(
             f"the memory limit is {argument!r}; it must be more than nothing", hint=_HINT
         )
-    return int(size)
+    return int(limit_bytes)
 
 
 def _parse_bytes(argument: object) -> float | None:
     """Return a memory size in bytes from a number or a text with a unit, or None for other objects."""
     if isinstance(argument, str):
-        match = _TEXT.fullmatch(argument.strip().lower())
-        return None if match is None else float(match[1]) * _UNITS[match[2]]
+        size_match = _TEXT.fullmatch(argument.strip().lower())
+        return None if size_match is None else float(size_match[1]) * _UNITS[size_match[2]]
     if isinstance(argument, bool) or not hasattr(argument, "__float__"):
         return None
     try:
@@ -71,9 +71,9 @@ def _parse_bytes(argument: object) -> float | None:
 
 def as_text(size: float) -> str:
     """Return a number of bytes as text: `512 B`, `3.2 MB`, `1.5 GB`."""
-    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}"
+    for unit_name, unit_bytes in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= unit_bytes:
+            return f"{size / unit_bytes:.3g} {unit_name}"
     return f"{int(size)} B"
 
 
@@ -86,18 +86,18 @@ _LIMIT: ContextVar[int | None] = ContextVar("mdf_loop memory limit", default=Non
 
 def limit() -> int:
     """Return the current memory limit in bytes."""
-    set_limit = _LIMIT.get()
-    return default_limit() if set_limit is None else set_limit
+    explicit_limit = _LIMIT.get()
+    return default_limit() if explicit_limit is None else explicit_limit
 
 
 @contextlib.contextmanager
 def limited(size: int | None) -> Iterator[None]:
     """Apply a memory limit inside this context. None keeps the current limit."""
-    token = _LIMIT.set(_LIMIT.get() if size is None else size)
+    context_token = _LIMIT.set(_LIMIT.get() if size is None else size)
     try:
         yield
     finally:
-        _LIMIT.reset(token)
+        _LIMIT.reset(context_token)
 
 
 def too_large(size: float, what: str, where: str = "") -> MemoryLimitError:
@@ -117,15 +117,15 @@ def check(size: float, what: str, where: str = "", hint: str = _REDUCE_HINT) -> 
     Raises:
         MemoryLimitError: The request would exceed the limit.
     """
-    most = limit()
-    there = measure_use(size, most)
-    if there + size > most:
-        raise _request_error(size, what, where, _describe_limit(most, there), hint)
+    limit_bytes = limit()
+    used_bytes = measure_use(size, limit_bytes)
+    if used_bytes + size > limit_bytes:
+        raise _request_error(size, what, where, _describe_limit(limit_bytes, used_bytes), hint)
 
 
-def _describe_limit(most: int, there: int) -> str:
+def _describe_limit(limit_bytes: int, used_bytes: int) -> str:
     """Return a text about the limit and the memory in use."""
-    return f"the limit allows: {as_text(most)}, of which {as_text(there)} are in use"
+    return f"the limit allows: {as_text(limit_bytes)}, of which {as_text(used_bytes)} are in use"
 
 
 def _request_error(
@@ -137,22 +137,22 @@ def _request_error(
     )
 
 
-def exceeded_error(most: int) -> MemoryLimitError:
+def exceeded_error(limit_bytes: int) -> MemoryLimitError:
     """Return the error about a run that exceeded the memory limit."""
     return MemoryLimitError(
-        f"the run took more memory than its limit of {as_text(most)}",
+        f"the run took more memory than its limit of {as_text(limit_bytes)}",
         hint="record less (only, every, reduce), stream rows to disk (output='run.zarr', --output "
         "run.zarr), or allow more: memory_limit (--memory-limit)",
     )
 
 
-def growth_error(size: float, there: int, most: int) -> MemoryLimitError:
+def growth_error(size: float, used_bytes: int, limit_bytes: int) -> MemoryLimitError:
     """Return the error about a run that is stopped before its growing values exceed the memory limit."""
     return _request_error(
         size,
         "what the run carries from step to step grows and",
         "",
-        _describe_limit(most, there),
+        _describe_limit(limit_bytes, used_bytes),
         "let it grow less, or allow more: memory_limit (--memory-limit)",
     )
 
@@ -160,17 +160,21 @@ def growth_error(size: float, there: int, most: int) -> MemoryLimitError:
 # --- queries to the operating system --------------------------------------------------------------
 
 
-def measure_use(more: float, most: int) -> int:
-    """Return the resident bytes of this process. Free the memory pool if `more` bytes would exceed `most`."""
-    there = resident_bytes()
-    return resident_bytes() if there + more > most and used_memory.free_pool() else there
+def measure_use(more: float, limit_bytes: int) -> int:
+    """Return the resident bytes of this process. Free the memory pool if `more` bytes would exceed `limit_bytes`."""
+    used_bytes = resident_bytes()
+    return (
+        resident_bytes()
+        if used_bytes + more > limit_bytes and used_memory.free_pool()
+        else used_bytes
+    )
 
 
 def resident_bytes() -> int:
     """Return the resident bytes of this process, or 0 where the system does not report them."""
     try:
-        with open("/proc/self/statm", "rb", buffering=0) as file:
-            return int(file.read(100).split()[1]) * _page_bytes()
+        with open("/proc/self/statm", "rb", buffering=0) as status_file:
+            return int(status_file.read(100).split()[1]) * _page_bytes()
     except (OSError, ValueError, IndexError):
         return 0
 
@@ -193,29 +197,31 @@ def read_machine_memory(root: Path) -> int:
     Args:
         root: Folder of the system's files, which is `/` except in tests.
     """
-    sizes = list(_read_group_limits(root))
+    memory_sizes = list(_read_group_limits(root))
     with contextlib.suppress(AttributeError, ValueError, OSError):  # unavailable on some systems
-        sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min((size for size in sizes if size > 0), default=sys.maxsize)
+        memory_sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(
+        (memory_size for memory_size in memory_sizes if memory_size > 0), default=sys.maxsize
+    )
 
 
 def _read_group_limits(root: Path) -> Iterator[int]:
     """Yield the memory limits of the control groups (cgroups, versions 1 and 2) of this process."""
-    groups = root / "sys/fs/cgroup"
-    for line in _read_text(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+    groups_folder = root / "sys/fs/cgroup"
+    for group_line in _read_text(root / "proc/self/cgroup").splitlines():
+        _, controllers, group_path = (*group_line.split(":", 2), "", "")[:3]
         if not controllers:
-            top, name = groups, "memory.max"
+            top_folder, limit_file_name = groups_folder, "memory.max"
         elif "memory" in controllers.split(","):
-            top, name = groups / "memory", "memory.limit_in_bytes"
+            top_folder, limit_file_name = groups_folder / "memory", "memory.limit_in_bytes"
         else:
             continue
-        inner = top / path.lstrip("/")
-        for folder in (inner, *inner.parents):  # outer groups limit inner groups
-            if not folder.is_relative_to(top):
+        group_folder = top_folder / group_path.lstrip("/")
+        for folder in (group_folder, *group_folder.parents):  # outer groups limit inner groups
+            if not folder.is_relative_to(top_folder):
                 break
-            if (text := _read_text(folder / name).strip()).isdecimal():
-                yield int(text)
+            if (limit_text := _read_text(folder / limit_file_name).strip()).isdecimal():
+                yield int(limit_text)
 
 
 def _read_text(path: Path) -> str:

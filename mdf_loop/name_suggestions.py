@@ -6,13 +6,13 @@ import difflib
 from collections.abc import Iterable
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known_names: Iterable[str]) -> str:
     """Return `did you mean 'x'?` for the closest known name, or else the list of at most 12 known names."""
-    known = list(dict.fromkeys(known))
-    close = [entry for entry in known if entry.lower() == name.lower()]
-    close = close or difflib.get_close_matches(name, known, n=1)
-    if close:
-        return f"did you mean '{close[0]}'?"
-    if 0 < len(known) <= 12:
-        return "known here: " + ", ".join(f"'{entry}'" for entry in known)
+    known_names = list(dict.fromkeys(known_names))
+    close_names = [known_name for known_name in known_names if known_name.lower() == name.lower()]
+    close_names = close_names or difflib.get_close_matches(name, known_names, n=1)
+    if close_names:
+        return f"did you mean '{close_names[0]}'?"
+    if 0 < len(known_names) <= 12:
+        return "known here: " + ", ".join(f"'{known_name}'" for known_name in known_names)
     return ""

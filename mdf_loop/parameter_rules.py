@@ -36,17 +36,19 @@ def check_positive(site: Checker, parameter: Any, what: str) -> Any:
 
 def check_range(site: Checker, parameter: Any, low: float, high: float, what: str) -> Any:
     """Return the parameter, or raise an error for nan or a value outside of an interval."""
-    fits = (parameter >= low) & (parameter <= high)
+    is_in_range = (parameter >= low) & (parameter <= high)
     return site.ensured(
-        parameter, fits, f"{what} must be from {_format_number(low)} to {_format_number(high)}"
+        parameter,
+        is_in_range,
+        f"{what} must be from {_format_number(low)} to {_format_number(high)}",
     )
 
 
 def check_width(site: Checker, low: Any, high: Any) -> Any:
     """Return the width of a uniform distribution, or raise an error for a negative or infinite width."""
-    wide = high - low
-    sentence = "the ends of a uniform distribution must be finite, and low not above high"
-    return site.ensured(wide, (wide >= 0.0) & (wide < np.inf), sentence)
+    width = high - low
+    message = "the ends of a uniform distribution must be finite, and low not above high"
+    return site.ensured(width, (width >= 0.0) & (width < np.inf), message)
 
 
 def check_probabilities(site: Checker, p: Any, total: Any, tolerance: float) -> Any:
@@ -59,8 +61,8 @@ def check_probabilities(site: Checker, p: Any, total: Any, tolerance: float) -> 
         tolerance: The largest allowed difference of the sum from 1.
     """
     p = site.ensured(p, p >= 0.0, "the probabilities p of a choice must not be negative or nan")
-    fits = (total >= 1.0 - tolerance) & (total <= 1.0 + tolerance)
-    return site.ensured(p, fits, "the probabilities p of a choice must sum to 1")
+    is_sum_one = (total >= 1.0 - tolerance) & (total <= 1.0 + tolerance)
+    return site.ensured(p, is_sum_one, "the probabilities p of a choice must sum to 1")
 
 
 def sum_tolerance(dtype: Any) -> float:

@@ -29,22 +29,22 @@ def path_of(argument: Any, what: str) -> Path:
     Raises:
         InputError: The argument is no path, or no file can have this name.
     """
-    text = os.fspath(argument) if isinstance(argument, os.PathLike) else argument
-    if not isinstance(text, str):
+    path_text = os.fspath(argument) if isinstance(argument, os.PathLike) else argument
+    if not isinstance(path_text, str):
         raise InputError(f"{what} is no path: {argument!r}"[:200], hint="give the name of a file")
-    if not text:
+    if not path_text:
         raise InputError(
             f"{what} has no name: the text that was given is empty",
             hint="give the name of a file; is a variable of the shell unset?",
         )
     try:
-        os.lstat(text)
+        os.lstat(path_text)
     except (ValueError, UnicodeError):  # a NUL character, or a lone surrogate
-        raise InputError(f"{what} '{text}': no file can be called so") from None
+        raise InputError(f"{what} '{path_text}': no file can be called so") from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            raise InputError(f"{what} '{text}': the name is too long for a file") from None
-    return Path(text)
+            raise InputError(f"{what} '{path_text}': the name is too long for a file") from None
+    return Path(path_text)
 
 
 def replace_suffix(path: Path, ending: str) -> Path:
@@ -68,18 +68,18 @@ _READ_FILES: ContextVar[tuple[set[Path], ...]] = ContextVar("noted", default=())
 @contextmanager
 def track_read_files(known: Iterable[Path] = ()) -> Iterator[set[Path]]:
     """Yield a set that contains the `known` files and all files that are read inside this context."""
-    files = set(known)
-    token = _READ_FILES.set((*_READ_FILES.get(), files))
+    read_files = set(known)
+    context_token = _READ_FILES.set((*_READ_FILES.get(), read_files))
     try:
-        yield files
+        yield read_files
     finally:
-        _READ_FILES.reset(token)
+        _READ_FILES.reset(context_token)
 
 
 def record_read_file(path: Path) -> Path:
     """Record a path as read in all active `track_read_files` contexts, and return the path."""
-    for files in _READ_FILES.get():
-        files.add(Path(os.path.abspath(path)))
+    for read_files in _READ_FILES.get():
+        read_files.add(Path(os.path.abspath(path)))
     return path
 
 
@@ -89,13 +89,15 @@ def refuse_overwriting(target: Path) -> None:
     Raises:
         InputError: The target would overwrite an input file.
     """
-    for files in _READ_FILES.get():
-        for file in sorted(files):
-            if _overlap(file, target):
-                is_it = Path(os.path.abspath(target)) == file
-                why = "" if is_it else f", for '{file}' is the same or lies in it"
+    for read_files in _READ_FILES.get():
+        for read_file in sorted(read_files):
+            if _overlap(read_file, target):
+                is_same_file = Path(os.path.abspath(target)) == read_file
+                explanation = (
+                    "" if is_same_file else f", for '{read_file}' is the same or lies in it"
+                )
                 raise InputError(
-                    f"cannot write '{target}': the model or what it is given is read from there{why}",
+                    f"cannot write '{target}': the model or what it is given is read from there{explanation}",
                     hint="give another name",
                 )
 
@@ -109,17 +111,27 @@ def refuse_overlapping_outputs(targets: Mapping[str, Path | None]) -> None:
     Raises:
         InputError: Two paths are equal, or one lies inside the other.
     """
-    named_paths = [(what, path) for what, path in targets.items() if path is not None]
-    for (what, path), (other, place) in combinations(named_paths, 2):
-        if _overlap(path, place):
-            both = f"'{path}'" if path == place else f"the same place, '{path}' and '{place}'"
-            raise InputError(f"{what} and {other} both name {both}", hint="give two names")
+    named_paths = [(output_name, path) for output_name, path in targets.items() if path is not None]
+    for (first_output, path), (other_output, other_path) in combinations(named_paths, 2):
+        if _overlap(path, other_path):
+            shared_path_text = (
+                f"'{path}'"
+                if path == other_path
+                else f"the same place, '{path}' and '{other_path}'"
+            )
+            raise InputError(
+                f"{first_output} and {other_output} both name {shared_path_text}",
+                hint="give two names",
+            )
 
 
 def _overlap(path: Path, other: Path) -> bool:
     """Return True if two paths lead to the same file or folder, or one path lies inside the other."""
-    first, second = (Path(os.path.normcase(os.path.realpath(p))) for p in (path, other))
-    if first.is_relative_to(second) or second.is_relative_to(first):
+    real_path, other_real_path = (
+        Path(os.path.normcase(os.path.realpath(path_to_resolve)))
+        for path_to_resolve in (path, other)
+    )
+    if real_path.is_relative_to(other_real_path) or other_real_path.is_relative_to(real_path):
         return True
     try:
         return os.path.samefile(path, other)  # hard links, or names that differ only in case

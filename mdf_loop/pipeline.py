@@ -70,23 +70,25 @@ def fixed_point(*passes: Pass) -> Pass:
 
     def apply(program: Program) -> Program:
         for _ in range(MAX_ROUNDS):
-            rewritten = prepare(program, passes)
-            if rewritten is program:
+            rewritten_program = prepare(program, passes)
+            if rewritten_program is program:
                 return program
-            before, program = program, rewritten
-        raise _endless_replacement_error(before, program)
+            previous_program, program = program, rewritten_program
+        raise _endless_replacement_error(previous_program, program)
 
-    apply.__name__ = ", ".join(each.__name__ for each in passes)
+    apply.__name__ = ", ".join(single_pass.__name__ for single_pass in passes)
     return apply
 
 
 def _endless_replacement_error(before: Program, after: Program) -> UnsupportedError:
     """Return the error about the first operation that the last round of passes has replaced."""
-    known = {id(op) for op in walk(before.ops)}
-    replaced = next(op for op in walk(after.ops) if isinstance(op, Op) and id(op) not in known)
+    previous_ids = {id(operation) for operation in walk(before.ops)}
+    replaced_op = next(
+        op for op in walk(after.ops) if isinstance(op, Op) and id(op) not in previous_ids
+    )
     return UnsupportedError(
-        f"ONNX Runtime has no {replaced.outputs[0].dtype} kernel for {qualified_name(replaced.op_type)}",
-        replaced.where,
+        f"ONNX Runtime has no {replaced_op.outputs[0].dtype} kernel for {qualified_name(replaced_op.op_type)}",
+        replaced_op.where,
         "use another dtype",
     )
 
@@ -134,8 +136,10 @@ def evaluation(swept: Collection[str] = ()) -> Order:
 
 def over_time(swept: Collection[str] = (), *, thinned: bool = False) -> Order:
     """Return the passes for a model over time. With `thinned`, only every k-th step is recorded."""
-    rows = (subsample_recordings,) if thinned else ()
-    return (*rows, *_make_batching_passes(swept), refuse_ragged_outputs) if swept else rows
+    row_passes = (subsample_recordings,) if thinned else ()
+    return (
+        (*row_passes, *_make_batching_passes(swept), refuse_ragged_outputs) if swept else row_passes
+    )
 
 
 def _make_batching_passes(swept: Collection[str]) -> Order:
@@ -194,13 +198,13 @@ def prepare(program: Program, order: Order, first: Order = ()) -> Program:
     Raises:
         UnsupportedError: The program cannot be prepared for the target. The message names the place.
     """
-    for apply in (*first, *order):
-        program = apply(program)
+    for apply_pass in (*first, *order):
+        program = apply_pass(program)
     return program
 
 
 def run_passes_in_turn(program: Program, order: Order) -> Iterator[tuple[str, Program]]:
     """Yield the name of each pass with the program that the pass returns."""
-    for apply in order:
-        program = apply(program)
-        yield apply.__name__, program
+    for apply_pass in order:
+        program = apply_pass(program)
+        yield apply_pass.__name__, program

@@ -39,9 +39,11 @@ def poisson_quantile(z: Any, rate: Any) -> Any:
     The rate is above 708. The error of the series is below 0.01 for all z, so the nearest whole number is
     the quantile or larger by one.
     """
-    root = np.sqrt(rate)
-    square = z * z
-    near = rate + root * z + (square + 2.0) / 6.0 - z * (square + 2.0) / (root * 72.0)
-    nearest = np.ceil(near - 0.5)
-    is_later = gamma.gamma_quantile(-z, nearest) > rate
-    return np.where(is_later, nearest - 1.0, nearest)
+    rate_root = np.sqrt(rate)
+    z_squared = z * z
+    approximate_quantile = (
+        rate + rate_root * z + (z_squared + 2.0) / 6.0 - z * (z_squared + 2.0) / (rate_root * 72.0)
+    )
+    rounded_quantile = np.ceil(approximate_quantile - 0.5)
+    is_too_large = gamma.gamma_quantile(-z, rounded_quantile) > rate
+    return np.where(is_too_large, rounded_quantile - 1.0, rounded_quantile)

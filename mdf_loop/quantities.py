@@ -69,19 +69,21 @@ def has_unit(value: Any, depth: int = 0) -> bool:
         value: Any value.
         depth: Number of lists and tables around the value.
     """
-    kind = type(value)
-    if kind in _PLAIN_TYPES or isinstance(value, np.generic):
+    value_type = type(value)
+    if value_type in _PLAIN_TYPES or isinstance(value, np.generic):
         return False
-    if kind is np.ndarray or isinstance(value, list | tuple):
-        if kind is np.ndarray and value.dtype.kind != "O":
+    if value_type is np.ndarray or isinstance(value, list | tuple):
+        if value_type is np.ndarray and value.dtype.kind != "O":
             return False
-        parts = value.ravel().tolist() if kind is np.ndarray else value
-        plain = depth == MAX_AXES or _PLAIN_TYPES.issuperset(map(type, parts))
-        return not plain and any(has_unit(part, depth + 1) for part in parts)
+        elements = value.ravel().tolist() if value_type is np.ndarray else value
+        contains_plain_numbers = depth == MAX_AXES or _PLAIN_TYPES.issuperset(map(type, elements))
+        return not contains_plain_numbers and any(
+            has_unit(element, depth + 1) for element in elements
+        )
     if _is_quantity(value) or _find_foreign_unit(value):
         return True
-    content = _find_elements_with_units(value)
-    return content is not None and has_unit(content, depth + 1)
+    inner_elements = _find_elements_with_units(value)
+    return inner_elements is not None and has_unit(inner_elements, depth + 1)
 
 
 def convert(
@@ -112,12 +114,14 @@ def short_form(value: Any) -> str:
 
     Any other value gives an empty text.
     """
-    number = value.magnitude if _is_quantity(value) else None
-    if isinstance(number, np.ndarray) and number.ndim == 0:
-        number = number.item()
-    if isinstance(number, float):
-        return f"{float(number)!r}{value.units:~D}"
-    return f"{number}{value.units:~D}" if isinstance(number, int | np.integer | Decimal) else ""
+    magnitude = value.magnitude if _is_quantity(value) else None
+    if isinstance(magnitude, np.ndarray) and magnitude.ndim == 0:
+        magnitude = magnitude.item()
+    if isinstance(magnitude, float):
+        return f"{float(magnitude)!r}{value.units:~D}"
+    return (
+        f"{magnitude}{value.units:~D}" if isinstance(magnitude, int | np.integer | Decimal) else ""
+    )
 
 
 class _Conversion(Struct, frozen=True):
@@ -138,23 +142,23 @@ class _Conversion(Struct, frozen=True):
             return self.apply(value.tolist()) if value.dtype.kind == "O" else value
         if _is_quantity(value):
             return self._magnitude(value)
-        if text := _find_foreign_unit(value):
-            raise self._foreign(value, text)
-        content = _find_elements_with_units(value)
-        return value if content is None else self.apply(content)
+        if foreign_unit := _find_foreign_unit(value):
+            raise self._foreign(value, foreign_unit)
+        inner_elements = _find_elements_with_units(value)
+        return value if inner_elements is None else self.apply(inner_elements)
 
     def _magnitude(self, quantity: Any) -> Any:
         """Return the number of a Quantity in the unit of the model."""
         if _full_unit_name(quantity.units) == "dimensionless":
             return _to_plain_number(quantity.magnitude)
-        target = self._target(quantity)
+        target_unit = self._target(quantity)
         if self.is_difference:
-            target = self._difference(quantity, target)
+            target_unit = self._difference(quantity, target_unit)
         try:
-            number = quantity.to(target).magnitude
+            magnitude = quantity.to(target_unit).magnitude
         except Exception as problem:  # noqa: BLE001 - a registry has errors of its own
             raise self._unlike(quantity, _error_message(problem)) from None
-        return _to_plain_number(number)
+        return _to_plain_number(magnitude)
 
     def _target(self, quantity: Any) -> Any:
         """Return the unit to which a Quantity is converted."""
@@ -163,10 +167,10 @@ class _Conversion(Struct, frozen=True):
                 return ""
             raise self._without_unit(quantity)
         try:
-            target = quantity._REGISTRY.parse_units(self.unit.text)
+            target_unit = quantity._REGISTRY.parse_units(self.unit.text)
         except Exception:  # noqa: BLE001 - its parser has errors of its own, AssertionError among them
             raise self._unknown(quantity) from None
-        return "" if quantity.units.dimensionless and not target.dimensionless else target
+        return "" if quantity.units.dimensionless and not target_unit.dimensionless else target_unit
 
     def _difference(self, quantity: Any, target: Any) -> Any:
         """Return the unit of differences between values in `target`.
@@ -177,79 +181,88 @@ class _Conversion(Struct, frozen=True):
         if isinstance(target, str):
             return target
         if _find_difference_unit(quantity._REGISTRY, quantity.units) != quantity.units:
-            problem = f"{_full_unit_name(quantity.units)} is a scale with a zero of its own"
-            raise self._unlike(quantity, f"it is a difference, and {problem}")
+            scale_problem = f"{_full_unit_name(quantity.units)} is a scale with a zero of its own"
+            raise self._unlike(quantity, f"it is a difference, and {scale_problem}")
         return _find_difference_unit(quantity._REGISTRY, target)
 
     # --- errors -----------------------------------------------------------------------------------
 
     def _without_unit(self, quantity: Any) -> LoopError:
         """Return the error about a Quantity for a value without a unit in the model."""
-        name, symbol = _full_unit_name(quantity.units), f"{quantity.units:~D}"
+        unit_name, unit_symbol = _full_unit_name(quantity.units), f"{quantity.units:~D}"
         if self.error is not InputError:  # raised where a document is read
             return self.error(
-                f"{self.what} is given in {name}, but values of a model are plain numbers",
+                f"{self.what} is given in {unit_name}, but values of a model are plain numbers",
                 self.unit.where,
-                f"write the number alone, and its unit in the metadata: {{units: {symbol}}}",
+                f"write the number alone, and its unit in the metadata: {{units: {unit_symbol}}}",
             )
         hint = "give a plain number"
         if self.unit.where:
-            hint += f", or state the unit in the model, e.g. metadata: {{units: {symbol}}}"
-        sentence = f"{self.what} is given in {name}, but has no unit in the model"
-        return self.error(sentence, self.unit.where, hint)
+            hint += f", or state the unit in the model, e.g. metadata: {{units: {unit_symbol}}}"
+        message = f"{self.what} is given in {unit_name}, but has no unit in the model"
+        return self.error(message, self.unit.where, hint)
 
     def _unlike(self, quantity: Any, problem: str) -> LoopError:
         """Return the error about a Quantity that cannot be converted to the unit of the model."""
-        name = _full_unit_name(quantity.units)
+        unit_name = _full_unit_name(quantity.units)
         return self.error(
-            f"{self.what} is given in {name}, but its unit is '{self.unit.text}': {problem}"[:400],
+            f"{self.what} is given in {unit_name}, but its unit is '{self.unit.text}': {problem}"[
+                :400
+            ],
             self.unit.where,
             f"give a Quantity that can be converted to '{self.unit.text}', or a plain number in it",
         )
 
     def _unknown(self, quantity: Any) -> LoopError:
         """Return the error about a unit of the model that pint does not know."""
-        text = self.unit.text
-        known = next(_find_known_spellings(quantity._REGISTRY, text), None)
-        better = f"write '{known}' there" if known else "write a unit that pint knows"
+        unit_text = self.unit.text
+        known_spelling = next(_find_known_spellings(quantity._REGISTRY, unit_text), None)
+        spelling_hint = (
+            f"write '{known_spelling}' there" if known_spelling else "write a unit that pint knows"
+        )
         return self.error(
-            f"{self.what} is given in {_full_unit_name(quantity.units)}, but its unit in the model, '{text}', "
+            f"{self.what} is given in {_full_unit_name(quantity.units)}, but its unit in the model, '{unit_text}', "
             "is none that pint knows",
             self.unit.where,
-            f"{better}, define '{text}' in the registry, or give a plain number",
+            f"{spelling_hint}, define '{unit_text}' in the registry, or give a plain number",
         )
 
     def _foreign(self, value: Any, text: str) -> LoopError:
         """Return the error about a quantity of another package than pint."""
-        package = type(value).__module__.partition(".")[0]
-        unit = f" in '{self.unit.text}'" if self.unit.text else ""
+        package_name = type(value).__module__.partition(".")[0]
+        unit_suffix = f" in '{self.unit.text}'" if self.unit.text else ""
         return self.error(
-            f"{self.what} is given in {text} as {type(value).__name__} of {package}: "
+            f"{self.what} is given in {text} as {type(value).__name__} of {package_name}: "
             "only Quantities of pint are converted",
             self.unit.where,
-            f"give plain numbers{unit}, e.g. what {package} converts to a numpy array",
+            f"give plain numbers{unit_suffix}, e.g. what {package_name} converts to a numpy array",
         )
 
 
 def _is_quantity(value: Any) -> bool:
     """Return True for a pint Quantity of any registry."""
-    kind = type(value)
-    return hasattr(kind, "magnitude") and hasattr(kind, "to") and hasattr(kind, "dimensionless")
+    value_type = type(value)
+    return (
+        hasattr(value_type, "magnitude")
+        and hasattr(value_type, "to")
+        and hasattr(value_type, "dimensionless")
+    )
 
 
 def _find_foreign_unit(value: Any) -> str:
     """Return the unit of a quantity of astropy, Brian2 and similar packages as text, or an empty text."""
     # Only arrays have a unit in the instance: such an attribute of a table may be a column.
-    where = value if isinstance(value, np.ndarray) else type(value)
-    for name in _FOREIGN_ATTRIBUTES:
-        if not hasattr(where, name):
+    attribute_owner = value if isinstance(value, np.ndarray) else type(value)
+    for attribute_name in _FOREIGN_ATTRIBUTES:
+        if not hasattr(attribute_owner, attribute_name):
             continue
-        unit = getattr(value, name, None)
-        if unit is None or isinstance(unit, str) or isroutine(unit):
+        foreign_unit = getattr(value, attribute_name, None)
+        if foreign_unit is None or isinstance(foreign_unit, str) or isroutine(foreign_unit):
             continue
-        text = str(unit).removeprefix("1.0 ")  # the package quantities writes this prefix
-        if text not in ("", "1") and not text.endswith("dimensionless"):
-            return text
+        # the package quantities writes this prefix
+        unit_text = str(foreign_unit).removeprefix("1.0 ")
+        if unit_text not in ("", "1") and not unit_text.endswith("dimensionless"):
+            return unit_text
     return ""
 
 
@@ -265,18 +278,18 @@ def _find_elements_with_units(value: Any) -> Any:
 def _find_difference_unit(registry: Any, unit: Any) -> Any:
     """Return the unit of a difference of two values in a unit, such as `delta_degC` for `degC`."""
     try:
-        one = registry.Quantity(1.0, unit)
-        difference = (one - one).units
+        unit_quantity = registry.Quantity(1.0, unit)
+        difference_unit = (unit_quantity - unit_quantity).units
     except Exception:  # noqa: BLE001 - logarithmic units, for example, have no difference
         return unit
-    return difference if _full_unit_name(difference).startswith("delta_") else unit
+    return difference_unit if _full_unit_name(difference_unit).startswith("delta_") else unit
 
 
 def _find_known_spellings(registry: Any, text: str) -> Iterator[str]:
     """Yield spellings of a unit that a registry knows, after replacement of common spellings."""
     spelling = text
-    for usual, known in _SPELLINGS:
-        spelling = usual.sub(known, spelling)
+    for usual_pattern, known_spelling in _SPELLINGS:
+        spelling = usual_pattern.sub(known_spelling, spelling)
         try:
             registry.parse_units(spelling)
         except Exception:  # noqa: BLE001 - an unknown spelling
@@ -290,7 +303,9 @@ def _to_plain_number(number: Any) -> Any:
         return float(number)
     if type(number) is not np.ndarray:
         return number
-    if number.dtype.kind == "O" and all(isinstance(each, Real | Decimal) for each in number.flat):
+    if number.dtype.kind == "O" and all(
+        isinstance(element, Real | Decimal) for element in number.flat
+    ):
         number = number.astype(float)
     return number[()] if number.ndim == 0 else number
 

@@ -44,12 +44,12 @@ def checked_sharing(cluster: Any, block: Any, retries: Any) -> Sharing | None:
         raise InputError(f"retries must be a whole number from 0 on, not {retries!r}"[:200])
     if cluster is not None:
         return Sharing(cluster, block, int(retries))
-    for what, is_given in (
+    for argument_text, is_given in (
         ("a block is", block is not None),
         ("retries are", retries != DEFAULT_RETRIES),
     ):
         if is_given:
-            raise InputError(f"{what} for a cluster", hint="give cluster (--cluster), too")
+            raise InputError(f"{argument_text} for a cluster", hint="give cluster (--cluster), too")
     return None
 
 

@@ -114,21 +114,21 @@ def in_main_thread() -> bool:
 
 def install_handlers(numbers: Iterable[int]) -> list[int]:
     """Install the handler for those signals that have their default handler, and return their numbers."""
-    numbers_taken = []
-    for number in numbers:
-        if _system.getsignal(number) == _DEFAULT_HANDLERS[number]:
-            _system.signal(number, _handle)
-            _HANDLED.add(number)
-            numbers_taken.append(number)
-    return numbers_taken
+    installed_numbers = []
+    for signal_number in numbers:
+        if _system.getsignal(signal_number) == _DEFAULT_HANDLERS[signal_number]:
+            _system.signal(signal_number, _handle)
+            _HANDLED.add(signal_number)
+            installed_numbers.append(signal_number)
+    return installed_numbers
 
 
 def remove_handlers(numbers: Iterable[int]) -> None:
     """Restore the default handlers of signals, except where a later handler has replaced that of `install_handlers`."""
-    for number in numbers:
-        if _system.getsignal(number) is _handle:
-            _system.signal(number, _DEFAULT_HANDLERS[number])
-        _HANDLED.discard(number)
+    for signal_number in numbers:
+        if _system.getsignal(signal_number) is _handle:
+            _system.signal(signal_number, _DEFAULT_HANDLERS[signal_number])
+        _HANDLED.discard(signal_number)
 
 
 def add_listener(listener: Listener) -> None:
@@ -167,19 +167,19 @@ def is_repetition(number: int, last: float | None, now: float) -> bool:
 def _handle(number: int, frame: FrameType | None) -> None:
     """Handle a signal in the main thread: call all listeners, or raise an exception."""
     global _interrupts
-    reason, now = REASONS[number], time.monotonic()
-    last = _LAST_TIMES.get(number)
-    _LAST_TIMES[number] = now
+    reason, current_time = REASONS[number], time.monotonic()
+    last_time = _LAST_TIMES.get(number)
+    _LAST_TIMES[number] = current_time
     if number in DEFERRED:
         DEFERRED.discard(number)
-    elif is_repetition(number, last, now):
+    elif is_repetition(number, last_time, current_time):
         return
     if _end_process is not None:
         _end_process(reason)
     if reason is StopReason.HUNG_UP:
         _redirect_terminal()
-    heard = {listener(reason) for listener in tuple(_LISTENERS)}  # call all of them
-    if True not in heard:
+    listener_answers = {listener(reason) for listener in tuple(_LISTENERS)}  # call all of them
+    if True not in listener_answers:
         if _can_defer and _is_importing(frame):
             DEFERRED.add(number)
             return
@@ -203,12 +203,12 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 def _redirect_terminal() -> None:
     """Redirect terminal output to the null device, since writing to a closed terminal is an error."""
-    for number in (1, 2):
+    for descriptor in (1, 2):
         with contextlib.suppress(OSError):
-            if stat.S_ISCHR(os.fstat(number).st_mode):
-                nothing = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nothing, number)
-                os.close(nothing)
+            if stat.S_ISCHR(os.fstat(descriptor).st_mode):
+                null_device = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null_device, descriptor)
+                os.close(null_device)
 
 
 @contextlib.contextmanager
@@ -224,8 +224,8 @@ def handling_signals(
             finalization, and ignored during it.
     """
     global _commands, _end_process
-    numbers = install_handlers(REASONS) if in_main_thread() else []
-    if numbers:
+    installed_numbers = install_handlers(REASONS) if in_main_thread() else []
+    if installed_numbers:
         _end_process = end_process
         if to_the_end:  # registered first, so that it is called last
             atexit.register(_ignore_handled)
@@ -236,7 +236,7 @@ def handling_signals(
         _commands -= 1
         if not to_the_end:
             _end_process = None
-            remove_handlers(numbers)
+            remove_handlers(installed_numbers)
 
 
 @contextlib.contextmanager
@@ -252,8 +252,8 @@ def raising_signals() -> Iterator[None]:
 
 def _ignore_handled() -> None:
     """Ignore the handled signals at exit, before Python restores their default handlers."""
-    for number in tuple(_HANDLED):
-        _system.signal(number, _system.SIG_IGN)
+    for signal_number in tuple(_HANDLED):
+        _system.signal(signal_number, _system.SIG_IGN)
 
 
 @contextlib.contextmanager
@@ -291,12 +291,13 @@ def has_abandoned_thread() -> bool:
 
 def ignore_repetitions() -> None:
     """Ignore repetitions of the signal that ended the program, which would change the exit code."""
-    for number in tuple(_HANDLED):
+    for signal_number in tuple(_HANDLED):
         if (
-            number != signal.SIGINT
-            and time.monotonic() < _LAST_TIMES.get(number, -REPETITION_SECONDS) + REPETITION_SECONDS
+            signal_number != signal.SIGINT
+            and time.monotonic()
+            < _LAST_TIMES.get(signal_number, -REPETITION_SECONDS) + REPETITION_SECONDS
         ):
-            _system.signal(number, _system.SIG_IGN)
+            _system.signal(signal_number, _system.SIG_IGN)
 
 
 @contextlib.contextmanager
@@ -320,15 +321,15 @@ def delaying_interrupt(*, heard: bool = False) -> Iterator[None]:
         yield
         return
     _finishing += 1
-    numbers: list[int] = []
+    installed_numbers: list[int] = []
     if not heard:
         add_listener(hears)
-        numbers = install_handlers((int(signal.SIGINT),))
+        installed_numbers = install_handlers((int(signal.SIGINT),))
     try:
         yield
     finally:
         _finishing -= 1
-        remove_handlers(numbers)
+        remove_handlers(installed_numbers)
         remove_listener(hears)
     if reasons:
         raise Signalled(reasons[0])
@@ -360,10 +361,10 @@ class WakeupSocket:
 
     def hang(self) -> bool:
         """Install the socket as wake-up descriptor, and return True if it was not installed before."""
-        before = signal.set_wakeup_fd(self._own, warn_on_full_buffer=False)
-        if before == self._own:
+        previous_descriptor = signal.set_wakeup_fd(self._own, warn_on_full_buffer=False)
+        if previous_descriptor == self._own:
             return False
-        self._before = before
+        self._before = previous_descriptor
         _INSTALLED_SOCKETS.append(self)
         return True
 
@@ -384,14 +385,14 @@ class WakeupSocket:
         descriptor.
         """
         try:
-            data = self.socket.recv(4096)
+            received_bytes = self.socket.recv(4096)
         except BlockingIOError:
             return None
-        numbers = data.replace(b"\0", b"")
-        if numbers and self._before != -1:
+        signal_bytes = received_bytes.replace(b"\0", b"")
+        if signal_bytes and self._before != -1:
             with contextlib.suppress(OSError):  # the descriptor is full or closed
-                os.write(self._before, numbers)
-        return data
+                os.write(self._before, signal_bytes)
+        return received_bytes
 
 
 _INSTALLED_SOCKETS: list[WakeupSocket] = []
@@ -399,17 +400,21 @@ _INSTALLED_SOCKETS: list[WakeupSocket] = []
 
 def _replace_wakeup_fd(own: int, other: int) -> None:
     """Replace the wake-up descriptor `own` by `other`. Keep any other current descriptor."""
-    now = signal.set_wakeup_fd(-1)
-    if now == own:
-        now = other
-    if now != -1:
+    current_descriptor = signal.set_wakeup_fd(-1)
+    if current_descriptor == own:
+        current_descriptor = other
+    if current_descriptor != -1:
         with contextlib.suppress(OSError, ValueError):  # the descriptor is closed
-            signal.set_wakeup_fd(now)
+            signal.set_wakeup_fd(current_descriptor)
 
 
 def reasons_in(data: bytes) -> set[StopReason]:
     """Return the stop reasons of received signal numbers. Omit signals that the program itself handles."""
-    return {REASONS[n] for n in data if n in REASONS and signal.getsignal(n) is _handle}
+    return {
+        REASONS[number]
+        for number in data
+        if number in REASONS and signal.getsignal(number) is _handle
+    }
 
 
 # --- a forked process -----------------------------------------------------------------------------
@@ -421,8 +426,8 @@ def _reset_in_child() -> None:
     _end_process, _can_defer = None, False
     DEFERRED.clear()
     remove_handlers(tuple(_HANDLED))
-    for bell in _INSTALLED_SOCKETS:
-        bell.leave()
+    for wakeup_socket in _INSTALLED_SOCKETS:
+        wakeup_socket.leave()
     _INSTALLED_SOCKETS.clear()
     _LISTENERS.clear()
 

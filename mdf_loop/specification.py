@@ -92,8 +92,8 @@ class Selection(Struct, frozen=True):
     @property
     def named(self) -> tuple[str, ...]:
         """Names that the run computes in addition to the outputs, or to the names in `only`."""
-        condition = () if self.when is None else (self.when,)
-        return (*self.record, *self.reduce, *condition)
+        condition_names = () if self.when is None else (self.when,)
+        return (*self.record, *self.reduce, *condition_names)
 
 
 class RunControls(Struct, frozen=True):
@@ -159,10 +159,10 @@ class RunSpecification(Struct, frozen=True):
     @property
     def reading(self) -> Hashable:
         """Hashable key of all options that, together with input types, determine the programs of this run."""
-        selection, time = self.selection, None
+        selection, time_key = self.selection, None
         if self.steps is not None:
-            time = (self.dt is not None, self.execution_list)
-        return selection.named, selection.only, self.controls.watches, time
+            time_key = (self.dt is not None, self.execution_list)
+        return selection.named, selection.only, self.controls.watches, time_key
 
     @property
     def begins(self) -> bool:
@@ -183,14 +183,14 @@ class RunSpecification(Struct, frozen=True):
     @property
     def streams(self) -> bool:
         """True if this process writes rows to a store while they are computed."""
-        time = self.store is not None and self.steps is not None and self.engine != "modeci"
-        return time and self.sharing is None
+        is_over_time = self.store is not None and self.steps is not None and self.engine != "modeci"
+        return is_over_time and self.sharing is None
 
     @property
     def shares_store(self) -> bool:
         """True if all processes that compute members write one store."""
-        statistics = self.selection.over_trials.statistics
-        return self.sharing is not None and self.store is not None and not statistics
+        trial_statistics = self.selection.over_trials.statistics
+        return self.sharing is not None and self.store is not None and not trial_statistics
 
 
 def specify(
@@ -230,8 +230,8 @@ def specify(
     Raises:
         InputError: An argument is invalid, or two arguments exclude each other.
     """
-    words: tuple[Any, ...] = (record, only, set, sweep, steps, dt, every, when, reduce)
-    words += (
+    all_arguments: tuple[Any, ...] = (record, only, set, sweep, steps, dt, every, when, reduce)
+    all_arguments += (
         over_trials,
         by,
         state,
@@ -245,8 +245,8 @@ def specify(
         output,
         overwrite,
     )
-    words += (checkpoint, checkpoint_every, resume, memory_limit, cluster, block, retries)
-    if all(map(is_, words, _DEFAULTS)):  # fast path: most calls give inputs only
+    all_arguments += (checkpoint, checkpoint_every, resume, memory_limit, cluster, block, retries)
+    if all(map(is_, all_arguments, _DEFAULTS)):  # fast path: most calls give inputs only
         return RunSpecification(Values(arguments.inputs(inputs)))
     values = Values(
         arguments.inputs(inputs),
@@ -287,12 +287,12 @@ _SWEEP = "sweep={'node.parameter': [0.1, 0.2]}"
 
 def _build_selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Selection:
     """Return the selection of recorded values from arguments of a run, after a check of their types."""
-    names = arguments.names(record, "record")
-    all_rows = type(every) is int and every == 1 and when is None and reduce is None
-    if all_rows and not names and only is None:
+    recorded_names = arguments.names(record, "record")
+    records_all_rows = type(every) is int and every == 1 and when is None and reduce is None
+    if records_all_rows and not recorded_names and only is None:
         return _DEFAULT_SELECTION
     return Selection(
-        names,
+        recorded_names,
         None if only is None else arguments.names(only, "only"),
         every,
         None if when is None else arguments.text(when, "when", "when='node.port'"),
@@ -302,17 +302,17 @@ def _build_selection(record: Any, only: Any, every: Any, when: Any, reduce: Any)
 
 def _parse_reductions(argument: Any) -> Mapping[str, tuple[str, ...]]:
     """Return the words of reductions by the names of outputs."""
-    mapping = arguments.mapping(argument, "reduce", "reduce={'node.port': 'mean'}")
+    words_by_output = arguments.mapping(argument, "reduce", "reduce={'node.port': 'mean'}")
     return {
-        name: _parse_reduction_words(words, f"reduce of '{name}'")
-        for name, words in mapping.items()
+        output_name: _parse_reduction_words(reduction_words, f"reduce of '{output_name}'")
+        for output_name, reduction_words in words_by_output.items()
     }
 
 
 def _parse_reduction_words(argument: Any, what: str) -> tuple[str, ...]:
     """Return the words of one reduction: `mean,max` are two words, as on the command line."""
-    words = (word.split(",") for word in arguments.names(argument, what))
-    return tuple(word.strip() for several in words for word in several)
+    word_lists = (word.split(",") for word in arguments.names(argument, what))
+    return tuple(word.strip() for word_list in word_lists for word in word_list)
 
 
 def _build_controls(
@@ -334,11 +334,13 @@ def _build_controls(
                 hint="give cluster, too; or the name of a checkpoint: resume='run.ckpt'",
             )
         resume = None
-    files = checkpoint is not None or resume is not None
-    limits = time_limit is not None or memory_limit is not None
-    if not (files or limits or checkpoint_every is not None or progress is not None):
+    has_checkpoint_file = checkpoint is not None or resume is not None
+    has_limit = time_limit is not None or memory_limit is not None
+    if not (
+        has_checkpoint_file or has_limit or checkpoint_every is not None or progress is not None
+    ):
         return _DEFAULT_CONTROLS if nan == _DEFAULT_CONTROLS.nan else RunControls(nan=nan)
-    if checkpoint_every is not None and not files:
+    if checkpoint_every is not None and not has_checkpoint_file:
         raise InputError(
             "a time between checkpoints needs a file for them",
             hint="give checkpoint (--checkpoint), too",
@@ -383,8 +385,8 @@ def _checked_time_step(dt: Any) -> float | None:
     """Return a time step as a Python float, or None without a time step."""
     if dt is None:
         return None
-    number = isinstance(dt, int | float | np.integer | np.floating) and not isinstance(dt, bool)
-    if not number or not abs(dt) <= np.finfo(np.float64).max:
+    is_number = isinstance(dt, int | float | np.integer | np.floating) and not isinstance(dt, bool)
+    if not is_number or not abs(dt) <= np.finfo(np.float64).max:
         raise InputError(f"dt must be a length of time, not {dt!r}"[:200], hint=STEP_HINT)
     if dt <= 0:
         raise InputError(f"dt must be longer than zero, but is {dt!r}", hint=STEP_HINT)
@@ -394,9 +396,15 @@ def _checked_time_step(dt: Any) -> float | None:
 def _refuse_without_steps(spec: RunSpecification) -> None:
     """Raise an error for arguments that are valid only with `steps`."""
     selection = spec.selection
-    dt, state, executed = spec.dt, spec.values.state, spec.execution_list
+    dt, state, has_execution_list = spec.dt, spec.values.state, spec.execution_list
     every, when, reduce = selection.every, selection.when, selection.reduce
-    if dt is None and state is None and every == 1 and when is None and not (reduce or executed):
+    if (
+        dt is None
+        and state is None
+        and every == 1
+        and when is None
+        and not (reduce or has_execution_list)
+    ):
         return
     over_time_arguments = {
         "dt": dt,
@@ -404,6 +412,10 @@ def _refuse_without_steps(spec: RunSpecification) -> None:
         "every": None if every == 1 else every,
         "when": when,
     }
-    over_time_arguments |= {"reduce": reduce or None, "execution_list": executed or None}
-    name = next(name for name, value in over_time_arguments.items() if value is not None)
+    over_time_arguments |= {"reduce": reduce or None, "execution_list": has_execution_list or None}
+    name = next(
+        argument_name
+        for argument_name, argument_value in over_time_arguments.items()
+        if argument_value is not None
+    )
     raise InputError(f"{name} needs steps: it is about a run over time", hint="give steps too")

@@ -44,9 +44,9 @@ def squares(counter: Any, key: Any) -> Any:
         x = _swap_halves(y * y + y)
         x = _swap_halves(x * x + z)
         x = _swap_halves(x * x + y)
-        rotated = x * x + z
-        x = _swap_halves(rotated)
-        return rotated + ((x * x + y) >> np.uint64(32))
+        rotated_words = x * x + z
+        x = _swap_halves(rotated_words)
+        return rotated_words + ((x * x + y) >> np.uint64(32))
 
 
 def _swap_halves(x: Any) -> Any:
@@ -108,19 +108,19 @@ def _normal(words: Any) -> Any:
 
 def _inverse(twice: Any) -> Any:
     """Return the inverse of the normal distribution at u, from `twice` = 2u. Then `twice` - 1 is 2q."""
-    s = (2.0 - twice) * twice
+    root = (2.0 - twice) * twice
     for _ in range(4):
-        s = np.sqrt(s)
-    w = s * SCALE + SHIFT
+        root = np.sqrt(root)
+    w = root * SCALE + SHIFT
     return (twice - 1.0) * (polynomial(w, HALF_NUMERATOR) / polynomial(w, DENOMINATOR))
 
 
 def polynomial(x: Any, coefficients: Iterable[Any]) -> Any:
     """Evaluate a polynomial by Horner's rule. The coefficients begin with the constant one."""
-    *rest, total = coefficients
-    for coefficient in reversed(rest):
-        total = x * total + coefficient
-    return total
+    *higher_coefficients, polynomial_sum = coefficients
+    for coefficient in reversed(higher_coefficients):
+        polynomial_sum = x * polynomial_sum + coefficient
+    return polynomial_sum
 
 
 SQUARE_ROOT_COUNT = 6
@@ -136,10 +136,10 @@ def exponential(uniforms: Any) -> Any:
     With s = u ** (1/64), by six square roots, and t = (1 - s) / (1 + s), -log(u) is 128 atanh(t). The series
     of atanh converges fast, since t is below 0.28.
     """
-    s = _cast(uniforms, np.float64)
+    root = _cast(uniforms, np.float64)
     for _ in range(SQUARE_ROOT_COUNT):
-        s = np.sqrt(s)
-    t = (1.0 - s) / (s + 1.0)
+        root = np.sqrt(root)
+    t = (1.0 - root) / (root + 1.0)
     return polynomial(t * t, ATANH_COEFFICIENTS) * (t * 2.0 ** (SQUARE_ROOT_COUNT + 1))
 
 
@@ -184,11 +184,11 @@ def expm1(x: Any) -> Any:
 
     The doubling of the argument maps `e` to `e * (e + 2)`, ten times.
     """
-    part = _scale_argument(x)
-    difference = part * polynomial(part, EXP_COEFFICIENTS[1:])
+    scaled_x = _scale_argument(x)
+    exp_minus_one = scaled_x * polynomial(scaled_x, EXP_COEFFICIENTS[1:])
     for _ in range(HALVINGS):
-        difference = difference * (difference + 2.0)
-    return difference
+        exp_minus_one = exp_minus_one * (exp_minus_one + 2.0)
+    return exp_minus_one
 
 
 def _scale_argument(x: Any) -> Any:
@@ -220,15 +220,17 @@ def keys(seed: Any, site: Any, trials: Any = 0) -> Words:
 
     Each half of a key has eight different nonzero hexadecimal digits, and the key is odd.
     """
-    seeds, sites, numbers = (np.asarray(each, np.uint64) for each in (seed, site, trials))
+    seeds, sites, numbers = (
+        np.asarray(trial_numbers, np.uint64) for trial_numbers in (seed, site, trials)
+    )
     with np.errstate(over="ignore"):
-        base = _mix(_mix(seeds) + sites)
-        mixed = _mix(base + numbers * _TRIAL_FACTOR)
-        flat = np.atleast_1d(mixed).ravel()
-        high = _draw_digits(_mix(flat + np.uint64(1)), odd=False)
-        low = _draw_digits(_mix(flat + np.uint64(2)), odd=True)
-        key_numbers = (high << np.uint64(32)) + low
-    return np.asarray(key_numbers.reshape(mixed.shape))
+        stream_base = _mix(_mix(seeds) + sites)
+        mixed_words = _mix(stream_base + numbers * _TRIAL_FACTOR)
+        flat_words = np.atleast_1d(mixed_words).ravel()
+        high_digits = _draw_digits(_mix(flat_words + np.uint64(1)), odd=False)
+        low_digits = _draw_digits(_mix(flat_words + np.uint64(2)), odd=True)
+        key_numbers = (high_digits << np.uint64(32)) + low_digits
+    return np.asarray(key_numbers.reshape(mixed_words.shape))
 
 
 def _mix(x: Any) -> Words:
@@ -249,26 +251,30 @@ def _draw_digits(choices: Words, *, odd: bool) -> Words:
         choices: Random words that determine the digits.
         odd: True if the last digit must be odd.
     """
-    left = np.tile(np.arange(1, _DIGIT_BASE, dtype=np.uint8), len(choices))
-    first = np.arange(len(choices)) * (_DIGIT_BASE - 1)
+    remaining_digits = np.tile(np.arange(1, _DIGIT_BASE, dtype=np.uint8), len(choices))
+    first_index = np.arange(len(choices)) * (_DIGIT_BASE - 1)
     digits = np.zeros(len(choices), np.uint64)
-    for place in range(8):
-        if odd and place == 7:
-            taken_digit, choices = _pick_odd(left, first + place, choices)
+    for digit_place in range(8):
+        if odd and digit_place == 7:
+            digit_index, choices = _pick_odd(remaining_digits, first_index + digit_place, choices)
         else:
-            count = np.uint64(_DIGIT_BASE - 1 - place)
-            rest = choices // count
-            taken_digit = first + place + (choices - rest * count).astype(np.int64)
-            choices = rest
-        digit = left[taken_digit]
-        left[taken_digit] = left[first + place]
-        digits = digits * np.uint64(_DIGIT_BASE) + digit
+            remaining_count = np.uint64(_DIGIT_BASE - 1 - digit_place)
+            next_choices = choices // remaining_count
+            digit_index = (
+                first_index
+                + digit_place
+                + (choices - next_choices * remaining_count).astype(np.int64)
+            )
+            choices = next_choices
+        drawn_digit = remaining_digits[digit_index]
+        remaining_digits[digit_index] = remaining_digits[first_index + digit_place]
+        digits = digits * np.uint64(_DIGIT_BASE) + drawn_digit
     return digits
 
 
 def _pick_odd(left: Any, first: Any, choices: Words) -> tuple[Any, Words]:
     """Return the position of a random odd digit among the remaining digits, and the rest of `choices`."""
-    rest = left[first[:, np.newaxis] + np.arange(8)] % 2 == 1
-    choices, position = np.divmod(choices, rest.sum(axis=1).astype(np.uint64))
-    later = np.cumsum(rest, axis=1) > position[:, np.newaxis].astype(np.int64)
-    return first + np.argmax(later, axis=1), choices
+    is_odd = left[first[:, np.newaxis] + np.arange(8)] % 2 == 1
+    choices, odd_digit_rank = np.divmod(choices, is_odd.sum(axis=1).astype(np.uint64))
+    is_beyond_rank = np.cumsum(is_odd, axis=1) > odd_digit_rank[:, np.newaxis].astype(np.int64)
+    return first + np.argmax(is_beyond_rank, axis=1), choices

@@ -86,14 +86,14 @@ class Grid(ComputedSweep):
 
     def part(self, first: int, last: int) -> dict[str, Array]:
         """Return the values of the members from `first` to `last - 1`, by name."""
-        places = np.unravel_index(np.arange(first, last), self.shape)
-        along = zip(self.along.items(), places, strict=True)
-        return {name: values[k] for (name, values), k in along}
+        index_arrays = np.unravel_index(np.arange(first, last), self.shape)
+        values_with_indices = zip(self.along.items(), index_arrays, strict=True)
+        return {name: values[indices] for (name, values), indices in values_with_indices}
 
     def convert(self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Grid:
         """Return the grid with the values of each name converted from their units."""
-        plain = conversion(self.along)
-        return self if plain is self.along else grid(plain)
+        unitless_values = conversion(self.along)
+        return self if unitless_values is self.along else grid(unitless_values)
 
     def _definition(self) -> dict[str, Array]:
         """Return the values of each swept name."""
@@ -130,19 +130,26 @@ class Sobol(ComputedSweep):
         """Return the values of the members from `first` to `last - 1`, by name."""
         points = generate_sobol_points(last, len(self._ends), self._seed, first)
         return {
-            name: low + points[:, k] * (high - low)
-            for k, (name, (low, high)) in enumerate(self._ends.items())
+            name: low + points[:, axis_index] * (high - low)
+            for axis_index, (name, (low, high)) in enumerate(self._ends.items())
         }
 
     def convert(self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Sobol:
         """Return the sweep between bounds that are converted from their units by a function."""
-        plain = conversion(self._ends)
-        return self if plain is self._ends else sobol(plain, self._count, self._seed)
+        unitless_bounds = conversion(self._ends)
+        return (
+            self
+            if unitless_bounds is self._ends
+            else sobol(unitless_bounds, self._count, self._seed)
+        )
 
     def _definition(self) -> dict[str, Array]:
         """Return the bounds of each swept name, followed by the count and the seed."""
-        of = (self._count, self._seed)
-        return {name: np.array([*ends, *of]) for name, ends in self._ends.items()}
+        count_and_seed = (self._count, self._seed)
+        return {
+            swept_name: np.array([*bounds, *count_and_seed])
+            for swept_name, bounds in self._ends.items()
+        }
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._ends)
@@ -165,7 +172,7 @@ def sweep_shape(sweep: Mapping[str, Any]) -> tuple[int, ...]:
     if isinstance(sweep, ComputedSweep):
         return sweep.shape
     refuse_uneven(sweep)
-    return tuple({_count_values(rows) for rows in sweep.values()})
+    return tuple({_count_values(member_values) for member_values in sweep.values()})
 
 
 def select_members(sweep: Mapping[str, Any], first: int, last: int) -> dict[str, Any]:
@@ -248,13 +255,18 @@ def sobol(bounds: Mapping[str, Any], count: int, seed: int = 0) -> Sobol:
     Raises:
         InputError: The bounds, the count or the seed are invalid.
     """
-    for what, number, least in (("count", count, 1), ("seed", seed, 0)):
-        if not is_whole(number) or number < least:
-            raise InputError(f"{what} must be a whole number from {least} on, not {number!r}"[:200])
-    ends = {
-        name: _parse_bounds(name, pair) for name, pair in _check_nonempty(bounds, "bounds").items()
+    for argument_name, argument_value, minimum in (("count", count, 1), ("seed", seed, 0)):
+        if not is_whole(argument_value) or argument_value < minimum:
+            raise InputError(
+                f"{argument_name} must be a whole number from {minimum} on, not {argument_value!r}"[
+                    :200
+                ]
+            )
+    bounds_by_name = {
+        name: _parse_bounds(name, bound_pair)
+        for name, bound_pair in _check_nonempty(bounds, "bounds").items()
     }
-    return Sobol(ends, int(count), int(seed))
+    return Sobol(bounds_by_name, int(count), int(seed))
 
 
 MAX_SOBOL_EXPONENT = 30
@@ -286,19 +298,19 @@ def generate_sobol_points(count: int, size: int, seed: int, first: int = 0) -> A
         )
     from scipy.stats import qmc
 
-    sequence = qmc.Sobol(size, rng=seed)
+    sobol_sequence = qmc.Sobol(size, rng=seed)
     if first:
-        return np.asarray(sequence.fast_forward(first).random(count - first))
-    points: Array = sequence.random_base2(exponent)[:count]
+        return np.asarray(sobol_sequence.fast_forward(first).random(count - first))
+    points: Array = sobol_sequence.random_base2(exponent)[:count]
     return points
 
 
 def _check_nonempty(values: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Return the argument of a sweep as a nonempty dict by name, or raise InputError."""
-    mapping = arguments.mapping(values, what, "{'node.parameter': [0.1, 0.2]}")
-    if not mapping:
+    values_by_name = arguments.mapping(values, what, "{'node.parameter': [0.1, 0.2]}")
+    if not values_by_name:
         raise InputError(f"{what} of nothing make no sweep", hint="name a parameter or an input")
-    return mapping
+    return values_by_name
 
 
 def _to_rows(name: str, values: Any) -> Array:
@@ -314,11 +326,11 @@ def _to_rows(name: str, values: Any) -> Array:
         rows = list(values)
     except TypeError:  # a single value
         rows = []
-    objects = np.empty(len(rows), object)
+    object_rows = np.empty(len(rows), object)
     for k, row in enumerate(rows):  # numpy would strip the units of a whole list
-        objects[k] = row
-    if not rows or has_unit(objects):
-        return objects
+        object_rows[k] = row
+    if not rows or has_unit(object_rows):
+        return object_rows
     return np.asarray(convert(values, NO_UNIT, f"the sweep of '{name}'"))
 
 

@@ -38,5 +38,5 @@ def shorten_middle(text: str, limit: int) -> str:
     """Return the text, or its beginning and end with ` ... ` between if it exceeds a number of characters."""
     if len(text) <= limit:
         return text
-    end = (limit - 5) // 3
-    return f"{text[: limit - 5 - end]} ... {text[len(text) - end :]}"
+    end_length = (limit - 5) // 3
+    return f"{text[: limit - 5 - end_length]} ... {text[len(text) - end_length :]}"

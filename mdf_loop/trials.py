@@ -89,31 +89,33 @@ def _parse_trials(argument: Any) -> tuple[int, ...] | range:
     """Return the numbers of trials from a count or a list of numbers, or raise InputError."""
     if is_whole(argument) and 1 <= argument <= MAX_TRIALS:
         return range(int(argument))
-    numbers = argument if isinstance(argument, range) else _list_integers(argument)
-    is_range = isinstance(numbers, range)  # may be long, and has no duplicates
-    some = (numbers[0], numbers[-1]) if is_range and numbers else numbers
-    ends = (min(some, default=-1), max(some, default=-1))
-    repeats = not is_range and len(set(numbers)) < len(numbers)
-    if ends[0] < 0 or ends[1] > MAX_TRIALS or repeats:
+    trial_numbers = argument if isinstance(argument, range) else _list_integers(argument)
+    is_range = isinstance(trial_numbers, range)  # may be long, and has no duplicates
+    checked_numbers = (
+        (trial_numbers[0], trial_numbers[-1]) if is_range and trial_numbers else trial_numbers
+    )
+    extreme_numbers = (min(checked_numbers, default=-1), max(checked_numbers, default=-1))
+    has_repetitions = not is_range and len(set(trial_numbers)) < len(trial_numbers)
+    if extreme_numbers[0] < 0 or extreme_numbers[1] > MAX_TRIALS or has_repetitions:
         raise InputError(
             f"trials must be how many there are, or their numbers, each once: not {argument!r}"[
                 :200
             ],
             hint="give trials=1000, trials=[2041], or trials=range(100, 200)",
         )
-    return numbers
+    return trial_numbers
 
 
 def _list_integers(argument: Any) -> tuple[int, ...]:
     """Return the integers of a list, or an empty tuple for other objects."""
     if isinstance(argument, np.ndarray):
         argument = argument.tolist() if argument.ndim == 1 else ()
-    whole = (
+    is_integer_list = (
         isinstance(argument, Sequence)
         and not isinstance(argument, str)
         and all(map(is_whole, argument))
     )
-    return tuple(map(int, argument)) if whole else ()
+    return tuple(map(int, argument)) if is_integer_list else ()
 
 
 _EXAMPLE = "over_trials={'ddm.rt': ['mean', {'quantiles': [0.1, 0.5, 0.9]}]}, by='ddm.choice'"
@@ -125,26 +127,39 @@ def over_trials(argument: Any, by: Any, trials: Any) -> OverTrials:
     Raises:
         InputError: An argument is invalid, or the run has no trials.
     """
-    mapping = arguments.mapping(argument, "over_trials", _EXAMPLE)
-    if trials is None or not mapping:
-        missing = "trials" if mapping else "over_trials"
+    words_by_output = arguments.mapping(argument, "over_trials", _EXAMPLE)
+    if trials is None or not words_by_output:
+        missing_argument = "trials" if words_by_output else "over_trials"
         raise InputError(
-            f"{'over_trials' if mapping else 'by'} needs {missing}: it is about what trials share",
+            f"{'over_trials' if words_by_output else 'by'} needs {missing_argument}: it is about what trials share",
             hint=f"e.g. trials=10_000, {_EXAMPLE}",
         )
-    statistics = {name: tuple(_parse_statistics(name, words)) for name, words in mapping.items()}
+    statistics = {
+        output_name: tuple(_parse_statistics(output_name, statistic_words))
+        for output_name, statistic_words in words_by_output.items()
+    }
     return OverTrials(statistics, None if by is None else arguments.text(by, "by", "by='a.choice'"))
 
 
 def _parse_statistics(name: str, argument: Any) -> Iterator[Statistic]:
     """Yield the statistics of one output."""
-    for word in [argument] if isinstance(argument, str | Mapping) else argument:
-        if isinstance(word, str):
-            yield Statistic(word)
+    for statistic_word in [argument] if isinstance(argument, str | Mapping) else argument:
+        if isinstance(statistic_word, str):
+            yield Statistic(statistic_word)
             continue
-        for key, numbers in arguments.mapping(word, f"over_trials of '{name}'", _EXAMPLE).items():
-            numbers = convert(numbers, NO_UNIT, f"{key} over trials of '{name}'")
-            array = np.asarray(numbers, dtype=object).ravel()
-            if not array.size or not all(isinstance(n, int | float | np.number) for n in array):
-                raise InputError(f"{key} over trials of '{name}' are no numbers: {numbers!r}"[:200])
-            yield Statistic(key, tuple(map(float, array)))
+        for statistic_name, statistic_numbers in arguments.mapping(
+            statistic_word, f"over_trials of '{name}'", _EXAMPLE
+        ).items():
+            statistic_numbers = convert(
+                statistic_numbers, NO_UNIT, f"{statistic_name} over trials of '{name}'"
+            )
+            number_array = np.asarray(statistic_numbers, dtype=object).ravel()
+            if not number_array.size or not all(
+                isinstance(number, int | float | np.number) for number in number_array
+            ):
+                raise InputError(
+                    f"{statistic_name} over trials of '{name}' are no numbers: {statistic_numbers!r}"[
+                        :200
+                    ]
+                )
+            yield Statistic(statistic_name, tuple(map(float, number_array)))

@@ -34,8 +34,8 @@ class _PooledMemory:
 
     def __init__(self, memory: npt.NDArray[np.uint8], size: int) -> None:
         self._memory = memory
-        begin = -memory.ctypes.data % _CACHE_LINE_BYTES
-        self.__array_interface__ = memory[begin : begin + size].__array_interface__
+        aligned_begin = -memory.ctypes.data % _CACHE_LINE_BYTES
+        self.__array_interface__ = memory[aligned_begin : aligned_begin + size].__array_interface__
 
     def __del__(self, pool: deque[npt.NDArray[np.uint8]] = _POOL) -> None:
         memory = self._memory

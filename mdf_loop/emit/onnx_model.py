@@ -273,7 +273,7 @@ def _write_operation(scope: OnnxScope, operation: Op | Constant) -> None:
         name = writer.free_name(operation.value)
         writer.values[operation.value] = writer.constant(operation.array, name)
         return
-    decomposition = row_of(operation.op_type).onnx_form
+    decomposition = row_of(operation.op_type).onnx_decomposition
     if decomposition is not None:
         _write_replacement(scope, _build_replacement(writer.builder, operation, decomposition))
         return

@@ -54,7 +54,7 @@ from mdf_loop.ir import (
 )
 from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.onnx_writer import oir
-from mdf_loop.ops.registry import Bits, row_of
+from mdf_loop.ops.registry import Reproducibility, row_of
 
 MAX_SCAN_ITERATIONS = 10_000_000
 """Maximum number of iterations of a Scan, for which the array of iteration numbers takes 80 MB."""
@@ -242,7 +242,9 @@ def _has_address_independent_readers(loop: Loop, row: Value) -> bool:
 def _has_address_independent_bits(op: Op) -> bool:
     """Return True if the bits of the results of an operation are independent of memory addresses."""
     entry = row_of(op.op_type)
-    return entry.onnx_form is not None or (entry.elementwise and entry.bits is Bits.FIXED)
+    return entry.onnx_decomposition is not None or (
+        entry.is_elementwise and entry.reproducibility is Reproducibility.FIXED
+    )
 
 
 def _define_outputs(

@@ -92,8 +92,8 @@ def _arithmetic(
 
 def _is_random(b: ModelBuilder, value: Value) -> bool:
     """Return True if the value consists of random numbers, which are finite."""
-    producer = b.makers.get(value)
-    return isinstance(producer, Op) and row_of(producer.op_type).random
+    producer = b.producers.get(value)
+    return isinstance(producer, Op) and row_of(producer.op_type).is_random
 
 
 def _zero_if_factor_is_zero(b: ModelBuilder, product: Value, *factors: Value) -> Value:

@@ -108,7 +108,7 @@ def _producer_operands(
     b: ModelBuilder, value: Value | None, op_type: str
 ) -> tuple[Value, ...] | None:
     """Return the operands of the operation `op_type` that produced the value, or None for other producers."""
-    producer = None if value is None else b.makers.get(value)
+    producer = None if value is None else b.producers.get(value)
     if not isinstance(producer, Op) or producer.op_type != op_type:
         return None
     operands = tuple(operand for operand in producer.inputs if operand is not None)

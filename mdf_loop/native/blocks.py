@@ -249,11 +249,11 @@ class LaneBlocks(FunctionWriter):
             assert op.inputs[0] is not None
             cells[output] = self._broadcast_cell(output, self.cell(op.inputs[0], cells))
             return
-        assert row.native is not None
+        assert row.native_code is not None
         operands = [value for value in op.inputs if value is not None]
         if is_single(output):
             registers = [self.register(value, cells) for value in operands]
-            cells[output] = Cell((row.native(self.scalar, op, *registers),), True)
+            cells[output] = Cell((row.native_code(self.scalar, op, *registers),), True)
             return
         copies = range(self._block.copies)
         lane_registers = [

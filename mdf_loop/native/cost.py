@@ -46,9 +46,9 @@ def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> boo
     values = (value for operation in walk(native.ops) for value in results(operation))
     if not all(is_fixed(value.shape) for value in values):
         return False
-    native_cost = _estimate_ops(native.ops, known).native
+    native_cost = _estimate_ops(native.ops, known).native_nanoseconds
     return native_cost > MARGIN * (
-        ITERATION_NANOSECONDS + _estimate_ops(standard.ops, known).standard
+        ITERATION_NANOSECONDS + _estimate_ops(standard.ops, known).standard_nanoseconds
     )
 
 
@@ -60,7 +60,8 @@ def _estimate_ops(ops: Iterable[Operation], known: Mapping[Value, Array]) -> Ope
         if not isinstance(operation, Constant)
     ]
     return OperationCost(
-        sum(n.native for n in costs), sum(CALL_NANOSECONDS + n.standard for n in costs)
+        sum(n.native_nanoseconds for n in costs),
+        sum(CALL_NANOSECONDS + n.standard_nanoseconds for n in costs),
     )
 
 
@@ -89,6 +90,6 @@ def speed_of(op: Op) -> Speed:
         return row.speed
     if row.keeps_order or row.reads_only_shapes:
         return ZERO_COST
-    if row.elementwise:
+    if row.is_elementwise:
         return FUNCTION if row.work is transcendental_work else ARITHMETIC
-    return OTHER_OPERATION if row.moves is None else MOVED
+    return OTHER_OPERATION if row.moved_operands is None else MOVED

@@ -67,8 +67,8 @@ def decompose_loop(loop: Loop, known: Mapping[Value, Array]) -> DecomposedLoop:
 
 def _lacks_code(op: Op) -> bool:
     row = row_of(op.op_type)
-    moves = row.moves is not None and len(op.outputs) == 1
-    has_form = moves or row.native is not None or row.native_arrays is not None
+    moves = row.moved_operands is not None and len(op.outputs) == 1
+    has_form = moves or row.native_code is not None or row.native_array_code is not None
     return row.decomposition is not None and not has_form
 
 

@@ -154,15 +154,15 @@ class ElementwiseValues:
         """
         row = row_of(op.op_type)
         try:
-            if len(op.outputs) > 1 and (row.keeps_order or row.elementwise):
+            if len(op.outputs) > 1 and (row.keeps_order or row.is_elementwise):
                 raise NotNative(_unsupported_on_arrays(op))
             if row.keeps_order:
                 self._reshape_elements(op)
-            elif row.elementwise and row.native is not None:
+            elif row.is_elementwise and row.native_code is not None:
                 self._split_elementwise(op)
             elif op.op_type in JOINS:
                 self._split_reduction(op)
-            elif row.moves is not None:
+            elif row.moved_operands is not None:
                 self._move_elements(op)
             else:
                 raise NotNative(_unsupported_on_arrays(op))

@@ -23,7 +23,7 @@ from mdf_loop.native.support import KernelSignature, constants_in, signature_of
 from mdf_loop.ops import row_of
 from mdf_loop.ops.costs import CALL_MICROSECONDS
 from mdf_loop.ops.native.code import NotNative, is_float
-from mdf_loop.ops.registry import Bits
+from mdf_loop.ops.registry import Reproducibility
 
 if TYPE_CHECKING:
     from mdf_loop.emit.onnx_model import LoopWriter
@@ -341,7 +341,9 @@ def _extent_or_minimum(extent: int | str) -> int:
 
 def _has_open_bits(op: Op) -> bool:
     row = row_of(op.op_type)
-    return row.bits is Bits.OPEN and any(is_float(value.dtype) for value in op.outputs)
+    return row.reproducibility is Reproducibility.OPEN and any(
+        is_float(value.dtype) for value in op.outputs
+    )
 
 
 def has_same_bits(loop: Loop, *, many: bool) -> bool:
@@ -358,10 +360,10 @@ def has_same_bits(loop: Loop, *, many: bool) -> bool:
 
 
 def _has_same_bits(op: Op, *, many: bool) -> bool:
-    bits, dtype = row_of(op.op_type).bits, op.outputs[0].dtype
-    if bits is Bits.FIXED or not is_float(dtype):
+    bits, dtype = row_of(op.op_type).reproducibility, op.outputs[0].dtype
+    if bits is Reproducibility.FIXED or not is_float(dtype):
         return True
-    return not many and (bits is Bits.ONCE or dtype == "float64")
+    return not many and (bits is Reproducibility.ONCE or dtype == "float64")
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from msgspec import Struct
 from mdf_loop.ir import Loop, Op, Operation, Program, bodies
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import REGISTER_TYPES, is_float
-from mdf_loop.ops.registry import Bits
+from mdf_loop.ops.registry import Reproducibility
 
 
 class OutsideFunctions(Struct, frozen=True, eq=False):
@@ -67,5 +67,8 @@ def _has_open_bits(op: Op) -> bool:
     """Return True if the last bits of an operation depend on the library, and the operation may have machine code."""
     values = [*(value for value in op.inputs if value is not None), *op.outputs]
     has_code = all(value.dtype in REGISTER_TYPES and value.shape is not None for value in values)
-    is_open = row_of(op.op_type).bits is Bits.OPEN and not row_of(op.op_type).random
+    is_open = (
+        row_of(op.op_type).reproducibility is Reproducibility.OPEN
+        and not row_of(op.op_type).is_random
+    )
     return has_code and is_open and len(op.outputs) == 1 and is_float(op.outputs[0].dtype)

@@ -28,8 +28,8 @@ def compute_in_registers(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) ->
     """Write an operation on small arrays of integers in registers. Return None for other operations."""
     row, output = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
-    by_number = row.elementwise and row.native is not None
-    moves = (row.moves is not None or row.keeps_order) and has_known_positions(
+    by_number = row.is_elementwise and row.native_code is not None
+    moves = (row.moved_operands is not None or row.keeps_order) and has_known_positions(
         op, writer.constant_of
     )
     if output.dtype != "int64" or not is_fixed(output.shape) or not (by_number or moves):
@@ -41,13 +41,13 @@ def compute_in_registers(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) ->
             return None
         arrays[value] = np.array(registers, object).reshape(writer.shape(value))
     if by_number:
-        assert row.native is not None
+        assert row.native_code is not None
         broadcast_arrays = np.broadcast_arrays(*(arrays[value] for value in operands))
         operand_tuples = zip(*(np.ravel(array) for array in broadcast_arrays), strict=True)
         return cell_of(
             output,
             [
-                row.native(writer.scalar, op, *operand_registers)
+                row.native_code(writer.scalar, op, *operand_registers)
                 for operand_registers in operand_tuples
             ],
         )

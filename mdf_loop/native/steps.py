@@ -189,14 +189,14 @@ class KernelWriter(MemoryWriter):
         """Write an operation. Elementwise operations on arrays are deferred, so that they can be fused."""
         row, output = row_of(op.op_type), op.outputs[0]
         operands = [value for value in op.inputs if value is not None]
-        if row.elementwise and row.native is not None and is_single(output):
+        if row.is_elementwise and row.native_code is not None and is_single(output):
             if any(not is_single(value) for value in operands):  # an operand may be deferred
                 self.flush(cells)
             registers = [self.register(value, cells) for value in operands]
-            cells[output] = Cell((row.native(self.scalar, op, *registers),), True)
+            cells[output] = Cell((row.native_code(self.scalar, op, *registers),), True)
         elif (small_array := small_arrays.compute_in_registers(self, op, cells)) is not None:
             cells[output] = small_array
-        elif row.elementwise and row.native is not None:
+        elif row.is_elementwise and row.native_code is not None:
             self._fused.defer(op, cells)
         else:
             self.flush(cells)
@@ -204,9 +204,9 @@ class KernelWriter(MemoryWriter):
 
     def _write_whole_op(self, op: Op, cells: Cells) -> Cell:
         row = row_of(op.op_type)
-        if row.native_arrays is not None:
-            return row.native_arrays(self, op, cells)
-        if row.moves is None and not row.keeps_order:
+        if row.native_array_code is not None:
+            return row.native_array_code(self, op, cells)
+        if row.moved_operands is None and not row.keeps_order:
             raise NotNative(f"it has {qualified_name(op.op_type)}")
         return moves.write_move(self, op, cells)
 

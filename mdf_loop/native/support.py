@@ -186,7 +186,7 @@ def _has_rows(operation: Operation) -> bool:
 def _is_elementwise(op: Op) -> bool:
     """Return True for an elementwise operation."""
     row = row_of(op.op_type)
-    return row.keeps_order or (row.elementwise and row.native is not None)
+    return row.keeps_order or (row.is_elementwise and row.native_code is not None)
 
 
 # --- unsupported loops ----------------------------------------------------------------------------

@@ -166,10 +166,10 @@ class FunctionWriter(ArrayWriter):
     def vectors(self, code: Code, op: Op, operands: Sequence[Sequence[str]]) -> Sequence[str]:
         """Write an elementwise operation for several vectors."""
         row = row_of(op.op_type)
-        assert row.native is not None
-        if row.native_vectors is not None:
-            return row.native_vectors(code, op, *operands)
-        return [row.native(code, op, *each) for each in operands]
+        assert row.native_code is not None
+        if row.native_vector_code is not None:
+            return row.native_vector_code(code, op, *operands)
+        return [row.native_code(code, op, *each) for each in operands]
 
     def _write_guard(self, guard: Guard, cells: Cells) -> None:
         """Write a check that fails the run if the condition of a guard is False."""

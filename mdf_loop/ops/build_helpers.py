@@ -162,7 +162,7 @@ def shape_between(b: Builder, x: Value, start: int, end: int | None = None) -> V
     if x.shape is not None and len(known_extents) == len(x.shape[start:end]):
         return ints(b, *known_extents)
     bounds = {"start": start, "end": end}
-    return b.op("Shape", x, **{key: bound for key, bound in bounds.items() if bound})
+    return b.op("Shape", x, **{bound_name: bound for bound_name, bound in bounds.items() if bound})
 
 
 def size_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:

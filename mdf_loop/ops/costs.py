@@ -42,11 +42,15 @@ def convolution_work(op: Op) -> float:
 
 def einsum_work(op: Op) -> float:
     """Return the microseconds of an `Einsum`, with one multiplication for each combination of all indices."""
-    terms = str(op.attributes["equation"]).replace(" ", "").partition("->")[0].split(",")
+    operand_terms = str(op.attributes["equation"]).replace(" ", "").partition("->")[0].split(",")
     extents: dict[str, int] = {}
-    for term, value in zip(terms, op.inputs, strict=False):
-        if "." not in term and value is not None and len(value.shape or ()) == len(term):
-            extents |= {letter: _known_extent(value, k) for k, letter in enumerate(term)}
+    for operand_term, operand in zip(operand_terms, op.inputs, strict=False):
+        if (
+            "." not in operand_term
+            and operand is not None
+            and len(operand.shape or ()) == len(operand_term)
+        ):
+            extents |= {letter: _known_extent(operand, k) for k, letter in enumerate(operand_term)}
     return _MULTIPLICATION_MICROSECONDS * math.prod(extents.values())
 
 

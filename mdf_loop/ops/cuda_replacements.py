@@ -8,7 +8,7 @@
     y = Softmax(x)          CUDA: float64 is computed in float32
     y = Gelu(x)             CUDA: an error for a scalar
 
-`Row.for_cuda` refers to these functions. Each builds the replacement, or returns None if the CUDA kernel is right.
+`Row.cuda_replacement` refers to these functions. Each builds the replacement, or returns None if the CUDA kernel is right.
 
 Source: onnxruntime-gpu 1.31.1 on an H100 (tests/run/onnxruntime/test_cuda.py).
 """

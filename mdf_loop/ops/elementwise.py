@@ -24,17 +24,23 @@ from mdf_loop.ops.native import arithmetic as exact
 from mdf_loop.ops.native import conversions, functions
 from mdf_loop.ops.native.composed import write_decomposition
 from mdf_loop.ops.native.shaping import identity
-from mdf_loop.ops.registry import Bits, Row, always, never
+from mdf_loop.ops.registry import Reproducibility, Row, always, never
 
 pointwise_row = partial(
-    Row, elementwise=True, may_fail=never, types_ignore_values=True, batched=batching.elementwise
+    Row,
+    is_elementwise=True,
+    may_fail=never,
+    types_ignore_values=True,
+    batching_rule=batching.elementwise,
 )
 """Registry row of an elementwise operation `y[k] = f(a[k], b[k], ...)` that cannot fail."""
 
-_fixed_bits_row = partial(pointwise_row, bits=Bits.FIXED)
-_rounded_once_row = partial(pointwise_row, bits=Bits.ONCE, exact_integers=True)
+_fixed_bits_row = partial(pointwise_row, reproducibility=Reproducibility.FIXED)
+_rounded_once_row = partial(
+    pointwise_row, reproducibility=Reproducibility.ONCE, has_exact_integers=True
+)
 _transcendental_row = partial(pointwise_row, work=transcendental_work)
-_decomposed_row = partial(_transcendental_row, native=write_decomposition)
+_decomposed_row = partial(_transcendental_row, native_code=write_decomposition)
 _numeric_row = partial(_fixed_bits_row, has_kernel=known_kernels.all_operands_have(NUMBERS))
 _bool_row = partial(_fixed_bits_row, has_kernel=known_kernels.all_operands_have({"bool"}))
 
@@ -68,37 +74,40 @@ def _selects_numbers(op: Op) -> bool:
 
 
 ARITHMETIC = (
-    _numeric_row(name="Add", derivative=slopes.ADD, native=exact.binary("fadd", "add")),
-    _numeric_row(name="Sub", derivative=slopes.SUB, native=exact.binary("fsub", "sub")),
-    _numeric_row(name="Mul", derivative=slopes.MUL, native=exact.binary("fmul", "mul")),
+    _numeric_row(name="Add", derivative=slopes.ADD, native_code=exact.binary("fadd", "add")),
+    _numeric_row(name="Sub", derivative=slopes.SUB, native_code=exact.binary("fsub", "sub")),
+    _numeric_row(name="Mul", derivative=slopes.MUL, native_code=exact.binary("fmul", "mul")),
     _numeric_row(
         name="Div",
         derivative=slopes.DIV,
-        native=exact.divide,
-        native_vectors=exact.divide_vectors,
+        native_code=exact.divide,
+        native_vector_code=exact.divide_vectors,
         may_fail=may_divide_by_zero,
-        for_cuda=cuda_replacements.check_divisor,
+        cuda_replacement=cuda_replacements.check_divisor,
         meaning=meanings.divide,
     ),
-    _numeric_row(name="Neg", derivative=slopes.NEG, native=exact.neg),
+    _numeric_row(name="Neg", derivative=slopes.NEG, native_code=exact.neg),
     _numeric_row(
-        name="Abs", derivative=slopes.ABS, native=exact.absolute, never_negative=_has_float_result
+        name="Abs",
+        derivative=slopes.ABS,
+        native_code=exact.absolute,
+        never_negative=_has_float_result,
     ),
     _rounded_once_row(
         name="Mod",
         derivative=slopes.MOD,
-        native=exact.write_remainder,
+        native_code=exact.write_remainder,
         may_fail=may_divide_by_zero,
-        for_cuda=cuda_replacements.check_divisor,
+        cuda_replacement=cuda_replacements.check_divisor,
         wrong_kernel=_has_wrong_mod,
         decomposition=arithmetic.mod,
         meaning=meanings.remainder,
     ),
     pointwise_row(
         name="Pow",
-        exact_integers=True,
+        has_exact_integers=True,
         derivative=slopes.POW,
-        native=functions.power,
+        native_code=functions.power,
         may_fail=has_negative_power,
         work=transcendental_work,
         wrong_kernel=_has_wrong_power,
@@ -108,107 +117,115 @@ ARITHMETIC = (
     _fixed_bits_row(
         name="Sqrt",
         derivative=slopes.SQRT,
-        native=exact.unary_intrinsic("sqrt"),
+        native_code=exact.unary_intrinsic("sqrt"),
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _rounded_once_row(
         name="Reciprocal",
         derivative=slopes.RECIPROCAL,
-        native=exact.reciprocal,
+        native_code=exact.reciprocal,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _rounded_once_row(
         name="Max",
         derivative=slopes.EXTREME,
-        native=exact.extreme("gt"),
+        native_code=exact.extreme("gt"),
         has_kernel=known_kernels.all_operands_have(NUMBERS),
     ),
     _rounded_once_row(
         name="Min",
         derivative=slopes.EXTREME,
-        native=exact.extreme("lt"),
+        native_code=exact.extreme("lt"),
         has_kernel=known_kernels.all_operands_have(NUMBERS),
     ),
     # The kernel returns 0 for nan.
     _rounded_once_row(
         name="Sign",
         derivative=ZERO_DERIVATIVE,
-        native=exact.sign,
-        for_cuda=cuda_replacements.sign,
+        native_code=exact.sign,
+        cuda_replacement=cuda_replacements.sign,
         has_kernel=known_kernels.all_operands_have(NUMBERS),
         wrong_kernel=known_kernels.first_operand_has({"float16"}),
     ),
     pointwise_row(
         name="Sum",
-        exact_integers=True,
+        has_exact_integers=True,
         derivative=slopes.SUM,
-        native=exact.add_all,
+        native_code=exact.add_all,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     pointwise_row(
-        name="Mean", derivative=slopes.MEAN, native=exact.average, decomposition=arithmetic.mean
+        name="Mean",
+        derivative=slopes.MEAN,
+        native_code=exact.average,
+        decomposition=arithmetic.mean,
     ),
     _rounded_once_row(
         name="Clip",
         derivative=slopes.CLIP,
-        native=native.clip,
-        batched=batching.clip,
+        native_code=native.clip,
+        batching_rule=batching.clip,
         meaning=meanings.clip,
     ),
-    _fixed_bits_row(name="BitShift", native=exact.shift),
-    _fixed_bits_row(name="BitwiseAnd", native=exact.bitwise("and")),
-    _fixed_bits_row(name="BitwiseOr", native=exact.bitwise("or")),
-    _fixed_bits_row(name="BitwiseXor", native=exact.bitwise("xor")),
-    _fixed_bits_row(name="BitwiseNot", native=exact.complement),
-    _fixed_bits_row(name="BitCast", native=exact.bitcast),
+    _fixed_bits_row(name="BitShift", native_code=exact.shift),
+    _fixed_bits_row(name="BitwiseAnd", native_code=exact.bitwise("and")),
+    _fixed_bits_row(name="BitwiseOr", native_code=exact.bitwise("or")),
+    _fixed_bits_row(name="BitwiseXor", native_code=exact.bitwise("xor")),
+    _fixed_bits_row(name="BitwiseNot", native_code=exact.complement),
+    _fixed_bits_row(name="BitCast", native_code=exact.bitcast),
 )
 
 ROUNDING = (
     _fixed_bits_row(
         name="Ceil",
         derivative=ZERO_DERIVATIVE,
-        native=exact.unary_intrinsic("ceil"),
+        native_code=exact.unary_intrinsic("ceil"),
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _fixed_bits_row(
         name="Floor",
         derivative=ZERO_DERIVATIVE,
-        native=exact.unary_intrinsic("floor"),
+        native_code=exact.unary_intrinsic("floor"),
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _fixed_bits_row(
         name="Round",
         derivative=ZERO_DERIVATIVE,
-        native=exact.unary_intrinsic("roundeven"),
+        native_code=exact.unary_intrinsic("roundeven"),
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
 )
 
 LOGIC = (
-    *(_bool_row(name=name, native=exact.bitwise(name.lower())) for name in ("And", "Or", "Xor")),
-    _bool_row(name="Not", native=exact.complement),
-    _numeric_row(name="Greater", native=exact.comparison("gt")),
-    _numeric_row(name="GreaterOrEqual", native=exact.comparison("ge")),
-    _numeric_row(name="Less", native=exact.comparison("lt")),
-    _numeric_row(name="LessOrEqual", native=exact.comparison("le")),
+    *(
+        _bool_row(name=name, native_code=exact.bitwise(name.lower()))
+        for name in ("And", "Or", "Xor")
+    ),
+    _bool_row(name="Not", native_code=exact.complement),
+    _numeric_row(name="Greater", native_code=exact.comparison("gt")),
+    _numeric_row(name="GreaterOrEqual", native_code=exact.comparison("ge")),
+    _numeric_row(name="Less", native_code=exact.comparison("lt")),
+    _numeric_row(name="LessOrEqual", native_code=exact.comparison("le")),
     _fixed_bits_row(
         name="Equal",
-        native=exact.comparison("eq"),
+        native_code=exact.comparison("eq"),
         has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
     ),
     _fixed_bits_row(
-        name="IsInf", native=exact.is_infinite, has_kernel=known_kernels.all_operands_have(FLOATS)
+        name="IsInf",
+        native_code=exact.is_infinite,
+        has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _fixed_bits_row(
-        name="IsNaN", native=exact.is_nan, has_kernel=known_kernels.all_operands_have(FLOATS)
+        name="IsNaN", native_code=exact.is_nan, has_kernel=known_kernels.all_operands_have(FLOATS)
     ),
     _fixed_bits_row(
         name="Where",
         speed=speeds.CHOICE,
         derivative=slopes.WHERE,
-        native=exact.where,
-        moves=lambda op: (1, 2),
-        uint64_as_int64=True,
+        native_code=exact.where,
+        moved_operands=lambda op: (1, 2),
+        treats_uint64_as_int64=True,
         has_kernel=_selects_numbers,
     ),
 )
@@ -218,8 +235,8 @@ DTYPES = (
         name="Cast",
         converts_text=True,
         derivative=slopes.CAST,
-        native=conversions.cast,
-        for_cuda=cuda_replacements.cast_float_to_integer,
+        native_code=conversions.cast,
+        cuda_replacement=cuda_replacements.cast_float_to_integer,
         may_fail=is_text_without_number,
         has_kernel=lambda op: {first_dtype(op), op.outputs[0].dtype} <= NUMBERS_AND_BOOL,
     ),
@@ -228,16 +245,16 @@ DTYPES = (
         converts_text=True,
         derivative=slopes.CAST,
         may_fail=is_text_without_number,
-        bits=Bits.FIXED,
-        batched=batching.cast_like,
+        reproducibility=Reproducibility.FIXED,
+        batching_rule=batching.cast_like,
         decomposition=arithmetic.cast_like,
     ),
     _fixed_bits_row(
         name="Identity",
         derivative=slopes.IDENTITY,
         keeps_order=True,
-        native_arrays=identity,
-        moves=lambda op: (0,),
+        native_array_code=identity,
+        moved_operands=lambda op: (0,),
         has_kernel=known_kernels.all_operands_have(NUMBERS_AND_BOOL),
         meaning=lambda value: value,
     ),
@@ -248,26 +265,26 @@ ELEMENTARY = (
         name="Exp",
         speed=speeds.VECTORIZED,
         derivative=slopes.EXP,
-        native=functions.exp,
+        native_code=functions.exp,
         has_kernel=known_kernels.all_operands_have(FLOATS),
         never_negative=always,
     ),
     _transcendental_row(
         name="Log",
         derivative=slopes.LOG,
-        native=functions.log,
+        native_code=functions.log,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _transcendental_row(
         name="Sin",
         derivative=slopes.SIN,
-        native=functions.sin,
+        native_code=functions.sin,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _transcendental_row(
         name="Cos",
         derivative=slopes.COS,
-        native=functions.cos,
+        native_code=functions.cos,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _decomposed_row(name="Tan", derivative=slopes.TAN, decomposition=elementary.tan),
@@ -280,7 +297,7 @@ ELEMENTARY = (
         name="Tanh",
         speed=speeds.VECTORIZED,
         derivative=slopes.TANH,
-        native=functions.tanh,
+        native_code=functions.tanh,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _decomposed_row(name="Asinh", derivative=slopes.ASINH, decomposition=elementary.asinh),
@@ -300,7 +317,7 @@ ACTIVATIONS = (
         name="Sigmoid",
         speed=speeds.VECTORIZED,
         derivative=slopes.SIGMOID,
-        native=functions.sigmoid,
+        native_code=functions.sigmoid,
         has_kernel=known_kernels.all_operands_have(FLOATS),
         never_negative=always,
     ),
@@ -313,32 +330,32 @@ ACTIVATIONS = (
     _rounded_once_row(
         name="Relu",
         derivative=slopes.RELU,
-        native=native.relu,
+        native_code=native.relu,
         decomposition=activations.relu,
         meaning=meanings.relu,
     ),
     pointwise_row(
         name="LeakyRelu",
         derivative=slopes.LEAKY_RELU,
-        native=native.leaky_relu,
+        native_code=native.leaky_relu,
         wrong_kernel=_has_expanded_function,
         decomposition=activations.leaky_relu,
     ),
     pointwise_row(
         name="ThresholdedRelu",
         derivative=slopes.THRESHOLDED_RELU,
-        native=native.thresholded_relu,
+        native_code=native.thresholded_relu,
         decomposition=activations.thresholded_relu,
     ),
     pointwise_row(
         name="HardSigmoid",
         derivative=slopes.HARD_SIGMOID,
-        native=native.hard_sigmoid,
+        native_code=native.hard_sigmoid,
         decomposition=activations.hard_sigmoid,
     ),
     pointwise_row(
         name="HardSwish",
-        native=native.hard_swish,
+        native_code=native.hard_swish,
         decomposition=activations.hard_swish,
         meaning=meanings.hard_swish,
     ),
@@ -347,7 +364,7 @@ ACTIVATIONS = (
         name="Gelu",
         wrong_kernel=known_kernels.first_operand_has({"float64"}),
         decomposition=activations.gelu,
-        for_cuda=cuda_replacements.gelu,
+        cuda_replacement=cuda_replacements.gelu,
         meaning=meanings.gelu,
     ),
     _decomposed_row(
@@ -358,22 +375,22 @@ ACTIVATIONS = (
     ),
     pointwise_row(
         name="Softsign",
-        native=native.softsign,
+        native_code=native.softsign,
         decomposition=activations.softsign,
         meaning=meanings.softsign,
     ),
     # The kernel computes in float32: Shrink(1.9) = 1.89999998.
     pointwise_row(
         name="Shrink",
-        native=native.shrink,
+        native_code=native.shrink,
         wrong_kernel=known_kernels.first_operand_has({"float64", "int64", "int32"}),
         decomposition=activations.shrink,
     ),
     _rounded_once_row(
         name="PRelu",
-        native=native.prelu,
+        native_code=native.prelu,
         wrong_kernel=_has_expanded_function,
-        batched=batching.prelu,
+        batching_rule=batching.prelu,
         decomposition=activations.prelu,
     ),
 )

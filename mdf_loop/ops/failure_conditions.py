@@ -128,11 +128,11 @@ def _is_any_outside(indices: Array, extent: int) -> bool:
 
 def has_too_few_elements(op: Op, known: KnownArrays) -> bool:
     """Return True if the axis of TopK can have fewer than k elements."""
-    data, k = op.inputs[0], known(op.inputs[1])
-    if k is None or data is None or data.shape is None:
+    data, required_count = op.inputs[0], known(op.inputs[1])
+    if required_count is None or data is None or data.shape is None:
         return True
     extent = data.shape[op.attributes.get("axis", -1)]
-    return not isinstance(extent, int) or not 0 <= int(k.item()) <= extent
+    return not isinstance(extent, int) or not 0 <= int(required_count.item()) <= extent
 
 
 def has_axis_outside(op: Op, known: KnownArrays) -> bool:

@@ -57,8 +57,8 @@ def _infer_types(
         raise _operand_error(op_type, inputs, attributes, fault)
     if row.schema is not None:
         _check_schema_dtypes(op_type, row.schema.inputs, inputs, attributes)
-    if row.types is not None:
-        return list(row.types(inputs, attributes, constants))
+    if row.type_rule is not None:
+        return list(row.type_rule(inputs, attributes, constants))
     opset = opset_of(op_type, inputs, attributes)
     all_attributes = {**default_attributes(op_type, opset), **attributes}
     node = node_of(
@@ -143,7 +143,10 @@ def _operand_error(
         )
         if input_type is not None:
             operand_texts.append(f"{input_name}: {type_text(*input_type)}")
-    operand_texts += [f"{key}={value}" for key, value in attributes.items()]
+    operand_texts += [
+        f"{attribute_name}={attribute_value}"
+        for attribute_name, attribute_value in attributes.items()
+    ]
     return OperandError(
         f"{qualified_name(op_type)} cannot take ({', '.join(operand_texts)}): {reason}"
     )

@@ -31,7 +31,7 @@ def has_kernel(op: Op) -> bool:
     return row.has_kernel(op) or _can_load_kernel(
         op.op_type,
         tuple(None if operand is None else operand.dtype for operand in op.inputs),
-        tuple(v.dtype for v in op.outputs),
+        tuple(result.dtype for result in op.outputs),
         _HashableAttributes(op.attributes),
         opset_of_op(op),
     )

@@ -5,7 +5,7 @@
     ArgMaximum(x)            its position, or that of the first nan
 
 ONNX Runtime's kernels guarantee neither. Machine code computes these operations themselves. An ONNX model
-has several nodes for each of them (`onnx_form`).
+has several nodes for each of them (`onnx_decomposition`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
 from mdf_loop.ops.ordered_sum import ordered_sum
 from mdf_loop.ops.reductions import arg_extreme_meaning
-from mdf_loop.ops.registry import Bits, KnownArrays, Row, always, never
+from mdf_loop.ops.registry import KnownArrays, Reproducibility, Row, always, never
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -113,9 +113,9 @@ def _compute_extreme(
 
 _reduction_row = partial(
     Row,
-    types=_infer_types,
+    type_rule=_infer_types,
     may_fail=never,
-    batched=batching.reduce,
+    batching_rule=batching.reduce,
     has_kernel=known_kernels.all_operands_have(FLOATS),
 )
 _ARG_ATTRIBUTES = (_int_attribute("axis", 0), _KEEPDIMS, _int_attribute("select_last_index", 0))
@@ -130,17 +130,17 @@ def _arg_extreme_row(name: str, largest: bool, native_arrays: Callable[..., Any]
     return Row(
         name=name,
         schema=_build_schema(name, *_ARG_ATTRIBUTES, output="tensor(int64)"),
-        types=partial(_infer_types, dtype="int64"),
+        type_rule=partial(_infer_types, dtype="int64"),
         meaning=partial(arg_extreme_meaning, largest),
-        bits=Bits.ONCE,
+        reproducibility=Reproducibility.ONCE,
         may_fail=has_empty_axis,
         never_negative=always,
-        batched=batching.apply_along_axis,
+        batching_rule=batching.apply_along_axis,
         has_kernel=known_kernels.all_operands_have(FLOATS),
-        native_arrays=native_arrays,
+        native_array_code=native_arrays,
         speed=speeds.ARG_EXTREME,
-        for_cuda=without_branch,  # CUDA would copy the condition of a branch to the host.
-        onnx_form=partial(extremes.arg_extreme, op_type=op_type),
+        cuda_replacement=without_branch,  # CUDA would copy the condition of a branch to the host.
+        onnx_decomposition=partial(extremes.arg_extreme, op_type=op_type),
     )
 
 
@@ -150,30 +150,30 @@ ROWS = (
         schema=_build_schema("OrderedSum", _AXES, _KEEPDIMS),
         meaning=_compute_sum,
         derivative=slopes.SUM,
-        for_cuda=cuda_replacements.reduce_sum,
-        native_arrays=native.total,
+        cuda_replacement=cuda_replacements.reduce_sum,
+        native_array_code=native.total,
         speed=speeds.ordered_sum_cost,
-        onnx_form=ordered_sums.ordered_sum,
+        onnx_decomposition=ordered_sums.ordered_sum,
     ),
     _reduction_row(
         name="ReduceMaximum",
         schema=_build_schema("ReduceMaximum", _AXES, _KEEPDIMS),
         meaning=partial(_compute_extreme, True),
-        bits=Bits.ONCE,
+        reproducibility=Reproducibility.ONCE,
         derivative=slopes.EXTREME,
-        native_arrays=native.largest,
+        native_array_code=native.largest,
         speed=speeds.extreme_cost,
-        onnx_form=partial(extremes.extreme, op_type="ReduceMax"),
+        onnx_decomposition=partial(extremes.extreme, op_type="ReduceMax"),
     ),
     _reduction_row(
         name="ReduceMinimum",
         schema=_build_schema("ReduceMinimum", _AXES, _KEEPDIMS),
         meaning=partial(_compute_extreme, False),
-        bits=Bits.ONCE,
+        reproducibility=Reproducibility.ONCE,
         derivative=slopes.EXTREME,
-        native_arrays=native.smallest,
+        native_array_code=native.smallest,
         speed=speeds.extreme_cost,
-        onnx_form=partial(extremes.extreme, op_type="ReduceMin"),
+        onnx_decomposition=partial(extremes.extreme, op_type="ReduceMin"),
     ),
     _arg_extreme_row(
         "ArgMaximum", True, running.extreme_position_writer(largest=True, nan_wins=True)

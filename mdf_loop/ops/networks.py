@@ -25,10 +25,10 @@ from mdf_loop.ops.derivatives import networks as slopes
 from mdf_loop.ops.failure_conditions import may_mismatch_unknown_extent, unless_values_known
 from mdf_loop.ops.opset_changes import general_mode_names, opset_of_coordinates, opset_of_grid
 from mdf_loop.ops.recurrent_meaning import recurrent_meaning
-from mdf_loop.ops.registry import Bits, Row, Type
+from mdf_loop.ops.registry import Reproducibility, Row, Type
 from mdf_loop.ops.roi_align_regions import regions_fault
 
-_rowwise_row = partial(Row, may_fail=may_mismatch_unknown_extent, batched=rows.apply_to_rows)
+_rowwise_row = partial(Row, may_fail=may_mismatch_unknown_extent, batching_rule=rows.apply_to_rows)
 _quantized_row = partial(Row, needs_narrow_dtype=True)
 
 
@@ -52,11 +52,15 @@ WINDOWS = (
         wrong_kernel=known_kernels.first_operand_has({"float16"}),
     ),
     _rowwise_row(name="ConvTranspose", decomposition=convolution.conv_transpose),
-    _rowwise_row(name="MaxPool", derivative=slopes.MAX_POOL, bits=Bits.ONCE),
+    _rowwise_row(name="MaxPool", derivative=slopes.MAX_POOL, reproducibility=Reproducibility.ONCE),
     _rowwise_row(name="AveragePool", decomposition=pooling.average_pool),
     _rowwise_row(name="LpPool", derivative=slopes.LP_POOL, decomposition=pooling.lp_pool),
     _rowwise_row(name="GlobalAveragePool", decomposition=pooling.global_average_pool),
-    _rowwise_row(name="GlobalMaxPool", bits=Bits.ONCE, decomposition=pooling.global_max_pool),
+    _rowwise_row(
+        name="GlobalMaxPool",
+        reproducibility=Reproducibility.ONCE,
+        decomposition=pooling.global_max_pool,
+    ),
     _rowwise_row(
         name="GlobalLpPool", derivative=slopes.GLOBAL_LP_POOL, decomposition=pooling.global_lp_pool
     ),
@@ -78,16 +82,18 @@ NORMALIZATIONS = (
         name="LayerNormalization",
         speed=speeds.NORMALIZATION,
         may_fail=may_mismatch_unknown_extent,
-        batched=reductions.apply_along_axis,
+        batching_rule=reductions.apply_along_axis,
         decomposition=normalization.layer_normalization,
     ),
-    Row(name="GroupNormalization", derivative=slopes.GROUP_NORMALIZATION, types=_infer_same_type),
+    Row(
+        name="GroupNormalization", derivative=slopes.GROUP_NORMALIZATION, type_rule=_infer_same_type
+    ),
     Row(
         name="MeanVarianceNormalization",
         derivative=slopes.MEAN_VARIANCE,
         may_fail=may_mismatch_unknown_extent,
         decomposition=normalization.mean_variance_normalization,
-        types=_infer_same_type,
+        type_rule=_infer_same_type,
     ),
 )
 
@@ -120,11 +126,11 @@ IMAGES = (
         name="GridSample",
         derivative=slopes.GRID_SAMPLE,
         opset=opset_of_grid,
-        newer_forms=((20, general_mode_names),),
+        newer_encodings=((20, general_mode_names),),
         decomposition=resize.grid_sample,
     ),
     Row(name="AffineGrid"),
-    Row(name="MaxRoiPool", not_decomposed="regions of varying size have no composition"),
+    Row(name="MaxRoiPool", undecomposed_reason="regions of varying size have no composition"),
     Row(name="RoiAlign", operand_fault=regions_fault),
     Row(name="NonMaxSuppression"),
 )

@@ -194,10 +194,10 @@ def node_of(
 
 def attribute_protos(op_type: str, attributes: Mapping[str, Any]) -> Iterator[onnx.AttributeProto]:
     """Yield the attributes of a node as protos, with the type of an empty list from the operator's schema."""
-    for key, value in attributes.items():
-        is_empty = isinstance(value, list | tuple) and not value
-        list_attribute_type = list_type(op_type, key) if is_empty else None
-        yield helper.make_attribute(key, value, attr_type=list_attribute_type)
+    for attribute_name, attribute_value in attributes.items():
+        is_empty = isinstance(attribute_value, list | tuple) and not attribute_value
+        list_attribute_type = list_type(op_type, attribute_name) if is_empty else None
+        yield helper.make_attribute(attribute_name, attribute_value, attr_type=list_attribute_type)
 
 
 @functools.cache
@@ -232,15 +232,15 @@ def refuse_wrong_kinds(op_type: str, inputs: Sequence[Value | None]) -> None:
         OperandError: the message names the value and the hint suggests a conversion.
     """
     kinds_by_input = _accepted_kinds(op_type, len(inputs))
-    for k, value in enumerate(inputs):
-        if value is None or not kinds_by_input:
+    for k, input_value in enumerate(inputs):
+        if input_value is None or not kinds_by_input:
             continue
         accepted_kinds = kinds_by_input[min(k, len(kinds_by_input) - 1)]
-        if onnx_type_text(value.dtype).partition("(")[0] not in accepted_kinds:
+        if onnx_type_text(input_value.dtype).partition("(")[0] not in accepted_kinds:
             schema_inputs = schema(op_type, n_inputs=len(inputs)).inputs
             input_name = schema_inputs[min(k, len(schema_inputs) - 1)].name
             raise wrong_kind_error(
-                value, f"'{input_name}' of {qualified_name(op_type)}", accepted_kinds
+                input_value, f"'{input_name}' of {qualified_name(op_type)}", accepted_kinds
             )
 
 

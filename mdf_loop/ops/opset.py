@@ -6,7 +6,7 @@
     BitCast(x)                       26, the first opset with this operator
 
 A program has the highest opset of its operations. Operations whose encoding changed up to this opset are
-encoded anew on export (`newer_forms` of their rows).
+encoded anew on export (`newer_encodings` of their rows).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def opset_of_all(ops: Iterable[Operation]) -> int:
 
 def encode_at_opset(op: Op, opset: int) -> tuple[Sequence[Array | None], Mapping[str, Any]]:
     """Return the encoding of an operation at an opset: additional constant inputs, and attributes."""
-    newer_encodings = row_of(op.op_type).newer_forms
+    newer_encodings = row_of(op.op_type).newer_encodings
     lowest_opset = opset_of_op(op) if newer_encodings else opset
     encode = next(
         (encode for first_opset, encode in newer_encodings if lowest_opset < first_opset <= opset),

@@ -1,6 +1,6 @@
 """Encodings of operations that changed with an opset, and minimum opsets that ONNX's schemas do not state.
 
-    Row("ReduceMax", newer_forms=((18, axes_as_operand),))
+    Row("ReduceMax", newer_encodings=((18, axes_as_operand),))
     ReduceMax(x, axes=(1,))   ->   ReduceMax(x, [1])      in a program of opset 18 or later
 
 An encoding consists of additional constant inputs and of attributes. All encodings of an operation compute the

@@ -11,14 +11,14 @@ from mdf_loop.ops.registry import Row
 
 _random_row = partial(
     Row,
-    random=True,
-    not_batched="each of them would draw other random numbers than it draws alone",
+    is_random=True,
+    unbatched_reason="each of them would draw other random numbers than it draws alone",
 )
 
 ROWS = (
     _random_row(name="Bernoulli"),
     _random_row(name="Dropout"),
-    _random_row(name="Multinomial", not_decomposed="random draws have no composition"),
+    _random_row(name="Multinomial", undecomposed_reason="random draws have no composition"),
     _random_row(name="RandomNormal"),
     _random_row(name="RandomNormalLike"),
     _random_row(name="RandomUniform"),

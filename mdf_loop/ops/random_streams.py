@@ -15,7 +15,7 @@ from mdf_loop.ops.batching.elementwise import elementwise
 from mdf_loop.ops.costs import transcendental_work
 from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.ops.inference import infer
-from mdf_loop.ops.registry import Bits, Row, never
+from mdf_loop.ops.registry import Reproducibility, Row, never
 from mdf_loop.ops.symbolic import Symbolic
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ def _build_row(kind: str) -> Row:
     return Row(
         name=kind,
         schema=schema,
-        types=partial(_infer_types, STREAM_DTYPES[kind]),
-        elementwise=True,
-        bits=Bits.FIXED,
+        type_rule=partial(_infer_types, STREAM_DTYPES[kind]),
+        is_elementwise=True,
+        reproducibility=Reproducibility.FIXED,
         may_fail=never,
-        batched=elementwise,
+        batching_rule=elementwise,
         work=transcendental_work,
         meaning=partial(_compute_numbers, kind),
         decomposition=partial(_decompose, kind),
@@ -87,9 +87,9 @@ def _infer_draw_types(
 _DRAW = Row(
     name="Draw",
     schema=defs.OpSchema("Draw", "mdf_loop.noise", 1),
-    types=_infer_draw_types,
-    random=True,
-    not_decomposed="it is read as numbers of a stream",
+    type_rule=_infer_draw_types,
+    is_random=True,
+    undecomposed_reason="it is read as numbers of a stream",
 )
 """Row of `Draw`, the numbers of a site's next turn while a model is read; see `reading.draws`."""
 

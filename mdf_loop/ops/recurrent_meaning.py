@@ -42,9 +42,9 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
 class _Layer(Struct, frozen=True):
     """Weights and activation functions of one direction, with zeros for absent biases and peepholes."""
 
-    functions: Sequence[Function]
-    weights: Array
-    recurrent: Array
+    activations: Sequence[Function]
+    input_weights: Array
+    recurrent_weights: Array
     input_bias: Array
     recurrent_bias: Array
     peepholes: Sequence[Array]
@@ -52,16 +52,21 @@ class _Layer(Struct, frozen=True):
 
 
 def _rnn_step(layer: _Layer, x: Array, hidden: Array) -> tuple[Array, ...]:
-    input_sum = x @ layer.weights.T + layer.input_bias
-    return (layer.functions[0](input_sum + hidden @ layer.recurrent.T + layer.recurrent_bias),)
+    input_sum = x @ layer.input_weights.T + layer.input_bias
+    return (
+        layer.activations[0](input_sum + hidden @ layer.recurrent_weights.T + layer.recurrent_bias),
+    )
 
 
 def _gru_step(layer: _Layer, x: Array, hidden: Array) -> tuple[Array, ...]:
-    f, g = layer.functions
+    f, g = layer.activations
     update_sum, reset_sum, candidate_sum = np.split(
-        x @ layer.weights.T + layer.input_bias, 3, axis=-1
+        x @ layer.input_weights.T + layer.input_bias, 3, axis=-1
     )
-    recurrent_weights, gate_biases = np.split(layer.recurrent, 3), np.split(layer.recurrent_bias, 3)
+    recurrent_weights, gate_biases = (
+        np.split(layer.recurrent_weights, 3),
+        np.split(layer.recurrent_bias, 3),
+    )
     update_gate = f(update_sum + hidden @ recurrent_weights[0].T + gate_biases[0])
     reset_gate = f(reset_sum + hidden @ recurrent_weights[1].T + gate_biases[1])
     if layer.attributes.get("linear_before_reset"):
@@ -72,9 +77,9 @@ def _gru_step(layer: _Layer, x: Array, hidden: Array) -> tuple[Array, ...]:
 
 
 def _lstm_step(layer: _Layer, x: Array, hidden: Array, cell: Array) -> tuple[Array, ...]:
-    f, g, h = layer.functions
-    input_sum = x @ layer.weights.T + layer.input_bias
-    gates = input_sum + hidden @ layer.recurrent.T + layer.recurrent_bias
+    f, g, h = layer.activations
+    input_sum = x @ layer.input_weights.T + layer.input_bias
+    gates = input_sum + hidden @ layer.recurrent_weights.T + layer.recurrent_bias
     input_gate_sum, output_gate_sum, forget_gate_sum, candidate_sum = np.split(gates, 4, axis=-1)
     input_gate = f(input_gate_sum + layer.peepholes[0] * cell)
     forget_gate = 1 - input_gate
@@ -145,13 +150,14 @@ def _read_activations(
     default_names = _CELLS[op_type][1]
     activation_names = [*(attributes.get("activations") or [*default_names] * directions)]
     remaining_parameters = [
-        [*(attributes.get(f"activation_{key}") or ())] for key in ("alpha", "beta")
+        [*(attributes.get(f"activation_{parameter_name}") or ())]
+        for parameter_name in ("alpha", "beta")
     ]
     functions = []
-    for position, name in enumerate(map(_decode_text, activation_names)):
-        if name.lower() not in _ACTIVATIONS:
-            raise UnsupportedError(f"onnx::{op_type} has no activation '{name}'")
-        function, defaults = _ACTIVATIONS[name.lower()]
+    for position, activation_name in enumerate(map(_decode_text, activation_names)):
+        if activation_name.lower() not in _ACTIVATIONS:
+            raise UnsupportedError(f"onnx::{op_type} has no activation '{activation_name}'")
+        function, defaults = _ACTIVATIONS[activation_name.lower()]
         parameters = [
             explicit_parameters.pop(0) if explicit_parameters else default
             for explicit_parameters, default in zip(remaining_parameters, defaults, strict=False)

@@ -22,18 +22,18 @@ from mdf_loop.ops.known_kernels import FLOATS, NUMBERS
 from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
 from mdf_loop.ops.opset_changes import axes_as_operand
-from mdf_loop.ops.registry import Bits, Row, always, never
+from mdf_loop.ops.registry import Reproducibility, Row, always, never
 
 _INTEGERS = frozenset({"int64", "int32"})
 _reduction_row = partial(
     Row,
     may_fail=unless_values_known(1),
-    batched=batching.reduce,
+    batching_rule=batching.reduce,
     speed=speeds.reduction_cost,
-    newer_forms=((18, axes_as_operand),),
+    newer_encodings=((18, axes_as_operand),),
 )
 _sum_row = partial(
-    _reduction_row, exact_integers=True, wrong_kernel=known_kernels.first_operand_has(_INTEGERS)
+    _reduction_row, has_exact_integers=True, wrong_kernel=known_kernels.first_operand_has(_INTEGERS)
 )
 """Registry row of a reduction that ONNX Runtime computes in float64 for integers, which rounds 2 ** 53 + 1."""
 
@@ -103,8 +103,8 @@ def _compute_log_sum_exp(x: Array, **options: Any) -> Array:
     keepdims_options = {**options, "keepdims": True}
     max_x = np.max(x, initial=-np.inf, **keepdims_options)
     max_x = np.where(np.isinf(max_x), 0, max_x)
-    total = np.log(np.sum(np.exp(x - max_x), **keepdims_options)) + max_x
-    return np.asarray(total if options["keepdims"] else np.squeeze(total, options["axis"]))
+    log_sum = np.log(np.sum(np.exp(x - max_x), **keepdims_options)) + max_x
+    return np.asarray(log_sum if options["keepdims"] else np.squeeze(log_sum, options["axis"]))
 
 
 def _compute_log_softmax(x: Array, axis: int = -1) -> Array:
@@ -132,45 +132,45 @@ def arg_extreme_meaning(
 _MAX_MEANING = _reduction_meaning(partial(_compute_extreme, True))
 _MIN_MEANING = _reduction_meaning(partial(_compute_extreme, False))
 
-_axis_row = partial(Row, may_fail=never, batched=batching.apply_along_axis)
+_axis_row = partial(Row, may_fail=never, batching_rule=batching.apply_along_axis)
 
 ROWS = (
     _sum_row(
         name="ReduceSum",
         derivative=slopes.SUM,
-        native_arrays=native.total,
-        for_cuda=cuda_replacements.reduce_sum,
+        native_array_code=native.total,
+        cuda_replacement=cuda_replacements.reduce_sum,
         has_kernel=known_kernels.indexed_data_has(NUMBERS),
-        newer_forms=(),
-        batched=batching.reduce_sum,
+        newer_encodings=(),
+        batching_rule=batching.reduce_sum,
         decomposition=decomposing.integer_sum,
     ),
     _sum_row(
         name="ReduceProd",
         derivative=slopes.PROD,
-        native_arrays=native.product,
-        for_cuda=cuda_replacements.product,
+        native_array_code=native.product,
+        cuda_replacement=cuda_replacements.product,
         decomposition=decomposing.integer_product,
     ),
     _sum_row(
         name="ReduceL1",
         derivative=slopes.L1,
         decomposition=decomposing.integer_l1,
-        for_cuda=cuda_replacements.reduce_sum,
+        cuda_replacement=cuda_replacements.reduce_sum,
     ),
     _sum_row(
         name="ReduceSumSquare",
         derivative=slopes.SUM_SQUARE,
         meaning=_reduction_meaning(_compute_square_sum),
         decomposition=decomposing.integer_square_sum,
-        for_cuda=cuda_replacements.reduce_sum,
+        cuda_replacement=cuda_replacements.reduce_sum,
     ),
     _reduction_row(
         name="ReduceL2",
         derivative=slopes.L2,
         decomposition=decomposing.l2,
         can_decompose=_has_float_operand,
-        for_cuda=cuda_replacements.reduce_sum,
+        cuda_replacement=cuda_replacements.reduce_sum,
     ),
     _reduction_row(
         name="ReduceLogSum",
@@ -187,45 +187,45 @@ ROWS = (
         decomposition=decomposing.log_sum_exp,
         can_decompose=_has_float_operand,
     ),
-    _reduction_row(name="ReduceMean", derivative=slopes.MEAN, native_arrays=native.mean),
+    _reduction_row(name="ReduceMean", derivative=slopes.MEAN, native_array_code=native.mean),
     _reduction_row(
         name="ReduceMax",
         derivative=slopes.EXTREME,
-        native_arrays=native.largest,
-        bits=Bits.ONCE,
-        exact_integers=True,
+        native_array_code=native.largest,
+        reproducibility=Reproducibility.ONCE,
+        has_exact_integers=True,
         meaning=_MAX_MEANING,
     ),
     _reduction_row(
         name="ReduceMin",
         derivative=slopes.EXTREME,
-        native_arrays=native.smallest,
-        bits=Bits.ONCE,
-        exact_integers=True,
+        native_array_code=native.smallest,
+        reproducibility=Reproducibility.ONCE,
+        has_exact_integers=True,
         meaning=_MIN_MEANING,
     ),
     _axis_row(
         name="ArgMax",
         meaning=partial(arg_extreme_meaning, True),
-        native_arrays=running.argmax,
-        bits=Bits.ONCE,
-        exact_integers=True,
+        native_array_code=running.argmax,
+        reproducibility=Reproducibility.ONCE,
+        has_exact_integers=True,
         may_fail=has_empty_axis,
         never_negative=always,
     ),
     _axis_row(
         name="ArgMin",
         meaning=partial(arg_extreme_meaning, False),
-        native_arrays=running.argmin,
-        bits=Bits.ONCE,
-        exact_integers=True,
+        native_array_code=running.argmin,
+        reproducibility=Reproducibility.ONCE,
+        has_exact_integers=True,
         may_fail=has_empty_axis,
         never_negative=always,
     ),
     _axis_row(
         name="Hardmax",
         derivative=ZERO_DERIVATIVE,
-        bits=Bits.ONCE,
+        reproducibility=Reproducibility.ONCE,
         wrong_kernel=always,  # The kernel returns no 1 in a row with nan.
         decomposition=selection.hardmax,
     ),
@@ -235,7 +235,7 @@ ROWS = (
         derivative=slopes.SOFTMAX,
         work=transcendental_work,
         decomposition=decomposing.softmax,
-        for_cuda=cuda_replacements.softmax,
+        cuda_replacement=cuda_replacements.softmax,
         has_kernel=known_kernels.all_operands_have(FLOATS),
     ),
     _axis_row(
@@ -248,7 +248,7 @@ ROWS = (
         derivative=slopes.LOG_SOFTMAX,
         work=transcendental_work,
         decomposition=decomposing.log_softmax,
-        for_cuda=cuda_replacements.log_softmax,
+        cuda_replacement=cuda_replacements.log_softmax,
     ),
     _axis_row(
         name="LpNormalization",
@@ -257,12 +257,12 @@ ROWS = (
     ),
     Row(
         name="CumSum",
-        exact_integers=True,
+        has_exact_integers=True,
         derivative=slopes.CUM_SUM,
-        native_arrays=running.running_sum,
+        native_array_code=running.running_sum,
         may_fail=has_axis_outside,
-        uint64_as_int64=True,
+        treats_uint64_as_int64=True,
         has_kernel=known_kernels.indexed_data_has(NUMBERS),
-        batched=batching.cumulative_sum,
+        batching_rule=batching.cumulative_sum,
     ),
 )

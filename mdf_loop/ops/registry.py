@@ -1,6 +1,6 @@
 """Registry of operations; a row contains all properties of one operation.
 
-    Row("Gather", may_fail=has_index_outside, moves=first, bits=Bits.FIXED, batched=gather)
+    Row("Gather", may_fail=has_index_outside, moved_operands=first, batching_rule=gather)
 
 The rows are defined in the modules of their families (`elementwise`, `movement`, `reductions`, ...). The
 compiler reads properties of operations only from this table. A new operation needs a row and nothing else. An
@@ -40,14 +40,14 @@ OperandFault: TypeAlias = Callable[[Sequence[Data], Mapping[str, Any]], str]
 
 OperationTest: TypeAlias = Callable[[Op], bool]
 FailureRule: TypeAlias = Callable[[Op, KnownArrays], bool]
-ForCuda: TypeAlias = "Callable[[Builder, Op, KnownArrays], Value | None]"
+CudaReplacement: TypeAlias = "Callable[[Builder, Op, KnownArrays], Value | None]"
 """Function that builds a replacement from other operations, or returns None if the CUDA kernel is right."""
-Moves: TypeAlias = Callable[[Op], Sequence[int]]
+MovedOperands: TypeAlias = Callable[[Op], Sequence[int]]
 """Function that returns the positions of the operands that an operation moves."""
 
-Work: TypeAlias = Callable[[Op], float]
+WorkBound: TypeAlias = Callable[[Op], float]
 Type: TypeAlias = tuple[str, Shape]
-Types: TypeAlias = Callable[
+TypeRule: TypeAlias = Callable[
     [Sequence[Type | None], Mapping[str, Any], Mapping[int, Array]], Sequence[Type]
 ]
 """Function from types of inputs, attributes and known inputs by position to the type of each output."""
@@ -58,36 +58,36 @@ Meaning: TypeAlias = Callable[..., Data | tuple[Data, ...]]
 Decomposition: TypeAlias = "Callable[[Builder, Op], Value | tuple[Value | None, ...]]"
 """Function that builds the outputs of an operation from other operations."""
 
-Opset: TypeAlias = Callable[[Sequence[Type | None], Mapping[str, Any]], int]
+OpsetRule: TypeAlias = Callable[[Sequence[Type | None], Mapping[str, Any]], int]
 """Function that returns the lowest opset with these types of inputs and these attributes."""
 
 Encode: TypeAlias = Callable[[Op], tuple[Sequence[Array | None], Mapping[str, Any]]]
 """Function that encodes an operation as the constants for its inputs, and its attributes."""
 
-Batched: TypeAlias = "Callable[[BatchScope, Op, Operands], Sequence[Value]]"
+BatchingRule: TypeAlias = "Callable[[BatchScope, Op, Operands], Sequence[Value]]"
 """Function that builds the outputs of an operation for many runs at once.
 
 At least one operand has the run axis.
 """
 
 
-Native: TypeAlias = "Callable[..., str]"
+NativeCode: TypeAlias = "Callable[..., str]"
 """Function `form(code: Code, op, *registers)` that writes machine code for lanes.
 
 It returns the register of the result.
 """
 
-NativeVectors: TypeAlias = "Callable[..., Sequence[str]]"
+NativeVectorCode: TypeAlias = "Callable[..., Sequence[str]]"
 """Function `form(code: Code, op, *operands)` that writes machine code for several vectors.
 
 Each operand is a list of the registers of these vectors.
 """
 
-NativeArrays: TypeAlias = "Callable[[Arrays, Op, Mapping[Value, Cell]], Cell]"
+NativeArrayCode: TypeAlias = "Callable[[Arrays, Op, Mapping[Value, Cell]], Cell]"
 """Function that writes machine code for an operation on whole arrays, given their cells."""
 
 
-class Bits(Enum):
+class Reproducibility(Enum):
     """Reproducibility of the bits of a result in different runtimes."""
 
     FIXED = "every runtime gives the same: IEEE 754 fixes it, or numbers are only moved"
@@ -127,13 +127,13 @@ def element_work(op: Op) -> float:
 
 def count_elements(values: Sequence[Value]) -> int:
     """Return the total number of elements of several values, with unknown extents counted as 1."""
-    total = 0
+    element_count = 0
     for value in values:
         value_size = 1
         for extent in value.shape or ():
             value_size *= extent if isinstance(extent, int) else 1
-        total += value_size
-    return total
+        element_count += value_size
+    return element_count
 
 
 ELEMENT_MICROSECONDS = 0.0002
@@ -145,21 +145,21 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         name: name of the operation.
-        elementwise: True for `y[k] = f(a[k], b[k], ...)` with broadcast operands.
-        moves: positions of the operands whose elements, and zeros, are the only elements of the results;
+        is_elementwise: True for `y[k] = f(a[k], b[k], ...)` with broadcast operands.
+        moved_operands: positions of the operands whose elements, and zeros, are the only elements of the results;
             None if the operation does more than move elements.
         keeps_order: True if the result has the elements of the first operand in their order, repeated as often
             as they are broadcast.
-        bits: degree to which the bits of the result are defined.
+        reproducibility: degree to which the bits of the result are defined.
         converts_text: True if it converts numbers to text or text to numbers, which each runtime does in its
             own way.
-        exact_integers: True if the bits are defined for operands and results that are integers or bools.
+        has_exact_integers: True if the bits are defined for operands and results that are integers or bools.
         attribute_fault: returns an error text for attributes that onnx's shape inference cannot handle.
         operand_fault: returns an error text for operands that onnx's reference would compute without end.
         may_fail: True if the operation may fail for some values of valid operands.
-        for_cuda: builds a replacement where ONNX Runtime's CUDA kernel differs from the CPU kernel.
+        cuda_replacement: builds a replacement where ONNX Runtime's CUDA kernel differs from the CPU kernel.
         never_negative: True if no result is below 0 or -0.0.
-        random: True if each call draws other random numbers.
+        is_random: True if each call draws other random numbers.
         reads_only_shapes: True if it reads only the shapes of its operands.
         work: lower bound of its time without the call, in microseconds.
         speed: its cost in a loop as machine code and by ONNX Runtime; None for the usual cost of its
@@ -167,64 +167,64 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         has_kernel: True if ONNX Runtime is known to have a correct kernel; else the runtime is probed.
         wrong_kernel: True if ONNX Runtime's kernel loads, but fails or is wrong at run time.
         needs_narrow_dtype: True if a narrow dtype is the purpose, so that no wider dtype may replace it.
-        uint64_as_int64: True if its bits for uint64 are those for int64.
+        treats_uint64_as_int64: True if its bits for uint64 are those for int64.
         types_ignore_values: True if the types of its results do not depend on values of operands.
-        batched: builds the operation for many runs at once.
-        not_batched: reason why `batched` is missing, as the end of a sentence.
+        batching_rule: builds the operation for many runs at once.
+        unbatched_reason: reason why `batching_rule` is missing, as the end of a sentence.
         decomposition: builds the operation from other operations, where there is no kernel.
         can_decompose: True for operations that `decomposition` accepts; others get a wider dtype.
-        not_decomposed: reason why `decomposition` is missing, as the end of a sentence.
-        onnx_form: builds an operation that ONNX lacks for an ONNX model, after all passes. Machine code
+        undecomposed_reason: reason why `decomposition` is missing, as the end of a sentence.
+        onnx_decomposition: builds an operation that ONNX lacks for an ONNX model, after all passes. Machine code
             computes the operation itself.
         derivative: rule for tangents and cotangents; without one the decomposition is differentiated.
-        native: writes elementwise machine code for the dtypes in `ops.native.code`. Without it, ONNX Runtime
+        native_code: writes elementwise machine code for the dtypes in `ops.native.code`. Without it, ONNX Runtime
             runs loops with this operation.
-        native_vectors: writes machine code for several vectors side by side, where that is cheaper.
-        native_arrays: writes machine code for whole arrays.
+        native_vector_code: writes machine code for several vectors side by side, where that is cheaper.
+        native_array_code: writes machine code for whole arrays.
         opset: lowest opset that has the operation, if ONNX's schemas do not tell.
-        newer_forms: (opset, form) pairs, the encodings that changed with an opset.
-        schema, types, meaning: all three for an operation that ONNX lacks. For an ONNX operation only a meaning
+        newer_encodings: (opset, encoding) pairs, the encodings that changed with an opset.
+        schema, type_rule, meaning: all three for an operation that ONNX lacks. For an ONNX operation only a meaning
             that corrects the reference, or types that ONNX's inference does not tell. The schema's domain is
             `mdf_loop.` and a family, as in `mdf_loop.signals::Cube`, which models and errors use. The
-            schema's types are checked before `types` is called. An operation without a kernel has a
-            `decomposition` or a `not_decomposed`.
+            schema's types are checked before `type_rule` is called. An operation without a kernel has a
+            `decomposition` or an `undecomposed_reason`.
     """
 
     name: str
-    elementwise: bool = False
-    moves: Moves | None = None
+    is_elementwise: bool = False
+    moved_operands: MovedOperands | None = None
     keeps_order: bool = False
-    bits: Bits = Bits.OPEN
+    reproducibility: Reproducibility = Reproducibility.OPEN
     converts_text: bool = False
-    exact_integers: bool = False
+    has_exact_integers: bool = False
     attribute_fault: AttributeFault = no_attribute_fault
     operand_fault: OperandFault = no_operand_fault
     may_fail: FailureRule = always
-    for_cuda: ForCuda | None = None
+    cuda_replacement: CudaReplacement | None = None
     never_negative: OperationTest = never
-    random: bool = False
+    is_random: bool = False
     reads_only_shapes: bool = False
-    work: Work = element_work
+    work: WorkBound = element_work
     speed: Speed | None = None
     has_kernel: OperationTest = never
     wrong_kernel: OperationTest = never
     needs_narrow_dtype: bool = False
-    uint64_as_int64: bool = False
+    treats_uint64_as_int64: bool = False
     types_ignore_values: bool = False
-    batched: Batched | None = None
-    not_batched: str = "there is no rule for it yet"
+    batching_rule: BatchingRule | None = None
+    unbatched_reason: str = "there is no rule for it yet"
     decomposition: Decomposition | None = None
     can_decompose: OperationTest = always
-    not_decomposed: str = ""
-    onnx_form: Decomposition | None = None
+    undecomposed_reason: str = ""
+    onnx_decomposition: Decomposition | None = None
     derivative: Derivative | None = None
-    native: Native | None = None
-    native_vectors: NativeVectors | None = None
-    native_arrays: NativeArrays | None = None
-    opset: Opset = base_opset
-    newer_forms: Sequence[tuple[int, Encode]] = ()
+    native_code: NativeCode | None = None
+    native_vector_code: NativeVectorCode | None = None
+    native_array_code: NativeArrayCode | None = None
+    opset: OpsetRule = base_opset
+    newer_encodings: Sequence[tuple[int, Encode]] = ()
     schema: defs.OpSchema | None = None
-    types: Types | None = None
+    type_rule: TypeRule | None = None
     meaning: Meaning | None = None
 
 
@@ -267,7 +267,7 @@ def names() -> Collection[str]:
 
 def domain_operation_names() -> Collection[str]:
     """Return the names of the operations that ONNX lacks and that a model can call."""
-    return [row.name for row in rows() if row.schema is not None and not row.random]
+    return [row.name for row in rows() if row.schema is not None and not row.is_random]
 
 
 def rows() -> Collection[Row]:
@@ -280,6 +280,6 @@ def is_exact(op_type: str, operands: Iterable[Array | None], types: Iterable[Typ
     row = row_of(op_type)
     dtypes = (dtype_name(array) for array in operands if array is not None)
     all_dtypes = (*dtypes, *(dtype for dtype, _ in types))
-    if row.bits is Bits.FIXED:
+    if row.reproducibility is Reproducibility.FIXED:
         return not (row.converts_text and "string" in all_dtypes)
-    return row.exact_integers and all(kind_of(name) in "iub" for name in all_dtypes)
+    return row.has_exact_integers and all(kind_of(name) in "iub" for name in all_dtypes)

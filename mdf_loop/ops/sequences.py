@@ -18,7 +18,7 @@ from mdf_loop.errors import RunError
 from mdf_loop.ir import Array, Data
 from mdf_loop.ops.decompositions import sequences as decomposing
 from mdf_loop.ops.failure_conditions import unless_values_known
-from mdf_loop.ops.registry import Bits, Row, never
+from mdf_loop.ops.registry import Reproducibility, Row, never
 
 _Members = list[Array]
 
@@ -68,8 +68,8 @@ def _split_array(
 ) -> _Members:
     extent = array.shape[axis]
     if split is None:
-        parts = np.split(array, extent, axis) if extent else []
-        return parts if keepdims else [part.squeeze(axis) for part in parts]
+        unit_parts = np.split(array, extent, axis) if extent else []
+        return unit_parts if keepdims else [part.squeeze(axis) for part in unit_parts]
     if split.ndim == 0:
         part_bounds = list(range(int(split), extent, int(split)))
     else:
@@ -85,7 +85,7 @@ def _require_present(value: Data) -> Data:
     return value
 
 
-_sequence_row = partial(Row, bits=Bits.FIXED)
+_sequence_row = partial(Row, reproducibility=Reproducibility.FIXED)
 
 ROWS = (
     _sequence_row(name="SequenceConstruct", may_fail=never, meaning=lambda *members: list(members)),

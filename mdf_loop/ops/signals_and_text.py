@@ -7,14 +7,14 @@ from mdf_loop.ops.opset_changes import axis_as_operand
 from mdf_loop.ops.registry import Row, never
 
 ROWS = (
-    Row(name="DFT", newer_forms=((20, axis_as_operand),)),
+    Row(name="DFT", newer_encodings=((20, axis_as_operand),)),
     Row(name="STFT"),
     Row(name="BlackmanWindow"),
     Row(name="HammingWindow"),
     Row(name="HannWindow"),
     Row(
         name="MelWeightMatrix",
-        not_decomposed="give its arguments as constants, then it is computed when compiling",
+        undecomposed_reason="give its arguments as constants, then it is computed when compiling",
     ),
     Row(
         name="StringNormalizer",

@@ -47,12 +47,12 @@ class OperationCost(NamedTuple):
     """Nanoseconds of an operation without call overhead.
 
     Attributes:
-        native: nanoseconds as machine code.
-        standard: nanoseconds with ONNX Runtime's kernel.
+        native_nanoseconds: nanoseconds as machine code.
+        standard_nanoseconds: nanoseconds with ONNX Runtime's kernel.
     """
 
-    native: float
-    standard: float
+    native_nanoseconds: float
+    standard_nanoseconds: float
 
 
 Speed: TypeAlias = Callable[[Op], OperationCost]

@@ -11,7 +11,7 @@ from mdf_loop.ir import Array, Op, Value
 from mdf_loop.ops.batching.elementwise import elementwise
 from mdf_loop.ops.decompositions.build_helpers import operand
 from mdf_loop.ops.derivatives.rule import ZERO_DERIVATIVE
-from mdf_loop.ops.registry import Bits, Row, Type, never
+from mdf_loop.ops.registry import Reproducibility, Row, Type, never
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -45,11 +45,11 @@ ROWS = (
             outputs=[defs.OpSchema.FormalParameter("y", "T")],
             type_constraints=[("T", _FLOATS, "numbers with a point")],
         ),
-        types=_infer_types,
-        elementwise=True,
-        bits=Bits.FIXED,
+        type_rule=_infer_types,
+        is_elementwise=True,
+        reproducibility=Reproducibility.FIXED,
         may_fail=never,
-        batched=elementwise,
+        batching_rule=elementwise,
         meaning=lambda x: x,
         decomposition=_decompose,
         derivative=ZERO_DERIVATIVE,

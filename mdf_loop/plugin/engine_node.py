@@ -50,7 +50,9 @@ def accept_loops(engine: Any) -> Callable[..., None]:
     @functools.wraps(initialize)
     def initialize_with_loops(self: Any, node: Any, verbose: bool | None = False) -> None:
         loops = [
-            item for item in (*node.functions, *node.parameters) if graph_function(item.function)
+            node_item
+            for node_item in (*node.functions, *node.parameters)
+            if graph_function(node_item.function)
         ]
         if not loops:
             initialize(self, node, verbose)
@@ -77,9 +79,9 @@ def _insert_evaluable_loop(
     table: dict[str, Any], loop_id: str, loop: EvaluableLoop, substitute: StandIn
 ) -> None:
     """Replace a loop's constant by the loop, followed by the references to its results."""
-    entries = list(table.items())
+    evaluables = list(table.items())
     table.clear()
-    for name, evaluable in entries:
+    for name, evaluable in evaluables:
         reference = substitute.references.get(name)
         if name == loop_id:
             table[name] = loop
@@ -174,10 +176,14 @@ def _select_by_position(enode: Any, loops: set[str]) -> None:
     Importers write output ports in this form.
     """
     for loop in loops:
-        port_ids = [p.id for p in enode.node.output_ports if p.value == loop]
-        for position, port in enumerate(port_ids if len(port_ids) > 1 else ()):
-            output = enode.evaluable_outputs[port]
-            enode.evaluable_outputs[port] = _PortByPosition(output, position, len(port_ids))
+        port_ids = [
+            output_port.id for output_port in enode.node.output_ports if output_port.value == loop
+        ]
+        for position, port_id in enumerate(port_ids if len(port_ids) > 1 else ()):
+            evaluable_output = enode.evaluable_outputs[port_id]
+            enode.evaluable_outputs[port_id] = _PortByPosition(
+                evaluable_output, position, len(port_ids)
+            )
 
 
 class _PortByPosition:

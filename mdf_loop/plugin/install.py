@@ -36,7 +36,7 @@ def register() -> None:
             # import_module waits for an import in another thread.
             _patch(importlib.import_module(name))
     if _PATCHES.keys() - _patched_modules and not any(
-        isinstance(f, _Finder) for f in sys.meta_path
+        isinstance(meta_finder, _Finder) for meta_finder in sys.meta_path
     ):
         sys.meta_path.insert(0, _Finder())
 
@@ -68,12 +68,13 @@ class _Finder:
             return None
         loader = spec.loader
         execute_module = loader.exec_module
-        earlier_wrapper = vars(loader).get("exec_module")  # wrapper of another copy of this library
+        # wrapper of another copy of this library
+        earlier_exec_module = vars(loader).get("exec_module")
 
         def execute_and_patch(module: ModuleType) -> None:
             del loader.exec_module
-            if earlier_wrapper is not None:
-                loader.exec_module = earlier_wrapper  # type: ignore[method-assign]
+            if earlier_exec_module is not None:
+                loader.exec_module = earlier_exec_module  # type: ignore[method-assign]
             execute_module(module)
             if self in sys.meta_path:  # false after `unregister()`
                 _patch(module)

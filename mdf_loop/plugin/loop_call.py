@@ -96,11 +96,11 @@ class LoopCall:
             compiled = self._compile(values)
             self._compiled_loops.put(self._key(values), compiled)
         feeds: dict[str, Array] = {}
-        for entry in compiled.session.program.inputs:
-            feeds[entry.value.name] = self._feed(entry, compiled, values)
+        for program_input in compiled.session.program.inputs:
+            feeds[program_input.value.name] = self._feed(program_input, compiled, values)
         arrays = compiled.session.run(feeds)
         state_outputs = compiled.session.program.output_names(OutputRole.STATE)
-        self._counts |= {name: arrays[output] for name, output in state_outputs.items()}
+        self._counts |= {name: arrays[output_name] for name, output_name in state_outputs.items()}
         self.loop_reports = {name: arrays[name] for name in LOOP_RESULTS if name in arrays}
         results = tuple(arrays[f"result{k}"] for k in range(compiled.n_results))
         return results[0] if len(results) == 1 else results
@@ -112,9 +112,11 @@ class LoopCall:
                 return Streams(seeds.current_seed).keys_of_one_run(compiled.session.program.sites)
             case InputRole.STATE:
                 return self._counts.get(entry.of, np.array(0))
-        name, positions = compiled.sources[entry.value.name]
-        value = float(values[name]) if name in compiled.floats else values[name]
-        return to_array(select_part(value, positions), name)
+        source_name, positions = compiled.sources[entry.value.name]
+        value = (
+            float(values[source_name]) if source_name in compiled.floats else values[source_name]
+        )
+        return to_array(select_part(value, positions), source_name)
 
     def _key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the cache key of a call: the types of all values that the loop reads."""
@@ -145,7 +147,9 @@ class LoopCall:
             else loop_arguments.initial
         )
         names_read = {name for expression in initial_expressions for name in names_in(expression)}
-        literal_names = {p.id for p in self.node.parameters if is_python_int(p.value)}
+        literal_names = {
+            parameter.id for parameter in self.node.parameters if is_python_int(parameter.value)
+        }
         return frozenset(
             name for name in names_read - literal_names if is_python_int(values.get(name))
         )
@@ -165,7 +169,9 @@ class LoopCall:
         results_by_name = {f"result{k}": result for k, result in enumerate(results)}
         results_by_name |= {name: term() for name, term in reading.named.items()}
         outputs = tuple(
-            Output(name, v) for name, v in results_by_name.items() if isinstance(v, Value)
+            Output(name, result_value)
+            for name, result_value in results_by_name.items()
+            if isinstance(result_value, Value)
         )
         loop_program = Program(self.item.id, tuple(inputs.entries), tuple(b.ops), outputs)
         program = replace_draws_with_counts(loop_program)
@@ -219,11 +225,11 @@ class _Inputs:
                 for k, tuple_part in enumerate(value)
             )
         array = to_array(float(value) if name in self.floats else value, name)
-        label = name + "".join(f"[{k}]" for k in positions)
-        entry = self.b.new(str(array.dtype), array.shape, label)
-        self.entries.append(Input(entry))
-        self.sources[entry.name] = (name, positions)
-        return self.b.mark_weak(entry) if is_python_number(value) else entry
+        input_label = name + "".join(f"[{k}]" for k in positions)
+        input_value = self.b.new(str(array.dtype), array.shape, input_label)
+        self.entries.append(Input(input_value))
+        self.sources[input_value.name] = (name, positions)
+        return self.b.mark_weak(input_value) if is_python_number(value) else input_value
 
 
 # --- call from Python -------------------------------------------------------------------------
@@ -294,14 +300,16 @@ def _build_call(body: Any, n_carried: int, arguments: Collection[str]) -> LoopCa
         body = graph_of(convert_loop_body(body), "$.loop.args.body")
     else:
         body = copy.deepcopy(body)  # the caller may change the body before a call with other types
-    args = {
+    loop_arguments = {
         "M": _TRIP_COUNT_NAME if _TRIP_COUNT_NAME in arguments else None,
         "cond": _CONDITION_NAME if _CONDITION_NAME in arguments else None,
         "v_initial": [_INITIAL_NAME_FORMAT.format(k) for k in range(n_carried)],
         "body": body,
     }
-    item = SimpleNamespace(id="loop", function="onnx::Loop", args=args, value=None)
-    node = SimpleNamespace(
-        id="loop", input_ports=[], parameters=[], functions=[item], output_ports=[]
+    loop_function = SimpleNamespace(
+        id="loop", function="onnx::Loop", args=loop_arguments, value=None
     )
-    return LoopCall(item, node, "$.loop", Document(None, "$"))
+    node = SimpleNamespace(
+        id="loop", input_ports=[], parameters=[], functions=[loop_function], output_ports=[]
+    )
+    return LoopCall(loop_function, node, "$.loop", Document(None, "$"))

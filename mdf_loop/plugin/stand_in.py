@@ -52,8 +52,12 @@ def build_stand_in(node: Any, loops: Iterable[Any], document: Document) -> Stand
     loops = list(loops)
     body_parameters = {name for loop in loops for name in parameters_with_bodies(loop, node)}
     namer = _ReferenceNamer(node, loops)
-    functions = [_rename_in_item(f, namer) for f in sort_functions(node, document)]
-    parameters = [_rename_in_item(p, namer) for p in node.parameters if p.id not in body_parameters]
+    functions = [_rename_in_item(function, namer) for function in sort_functions(node, document)]
+    parameters = [
+        _rename_in_item(parameter, namer)
+        for parameter in node.parameters
+        if parameter.id not in body_parameters
+    ]
     substitute = replace_fields(
         node,
         output_ports=[_rename_in_item(port, namer) for port in node.output_ports],
@@ -71,8 +75,10 @@ def _replace_loops_by_constants(
         if all(item is not loop for loop in loops):
             yield item
             continue
-        names = (name for name, reference in references.items() if reference.loop == item.id)
-        for name in (item.id, *names):
+        reference_names = (
+            name for name, reference in references.items() if reference.loop == item.id
+        )
+        for name in (item.id, *reference_names):
             yield type(item)(id=name, value="0")
 
 
@@ -91,8 +97,13 @@ class _ReferenceNamer(ast.NodeTransformer):
     def __init__(self, node: Any, loops: Iterable[Any]) -> None:
         self.loops = {loop.id for loop in loops}
         self.used_names = {
-            part.id
-            for part in (*node.input_ports, *node.functions, *node.parameters, *node.output_ports)
+            node_item.id
+            for node_item in (
+                *node.input_ports,
+                *node.functions,
+                *node.parameters,
+                *node.output_ports,
+            )
         }
         self.references: dict[str, Reference] = {}
 
@@ -100,17 +111,21 @@ class _ReferenceNamer(ast.NodeTransformer):
         """Replace references to loop results in an expression by names."""
         if text in self.used_names:
             return text
-        match = _REFERENCE_PATTERN.fullmatch(text.strip())
-        if match and match["loop"] in self.loops:
-            key = match["key"] or int(match["position"])
-            if key == 0 or match["key"] or not match["loop"].isidentifier():
-                return self._name(match["loop"], key)
+        reference_match = _REFERENCE_PATTERN.fullmatch(text.strip())
+        if reference_match and reference_match["loop"] in self.loops:
+            key = reference_match["key"] or int(reference_match["position"])
+            if key == 0 or reference_match["key"] or not reference_match["loop"].isidentifier():
+                return self._name(reference_match["loop"], key)
         try:
             tree = self.visit(ast.parse(text.strip(), mode="eval"))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return text
-        names = (tree_node.id for tree_node in ast.walk(tree) if isinstance(tree_node, ast.Name))
-        refers_to_results = any(name in self.references for name in names)
+        expression_names = (
+            tree_node.id for tree_node in ast.walk(tree) if isinstance(tree_node, ast.Name)
+        )
+        refers_to_results = any(
+            expression_name in self.references for expression_name in expression_names
+        )
         return ast.unparse(tree) if refers_to_results else text
 
     def _name(self, loop: str, key: str | int) -> str:
@@ -126,9 +141,13 @@ class _ReferenceNamer(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """Replace a reference such as `loop.iterations` by a name."""
-        loop = node.value
-        if isinstance(loop, ast.Name) and loop.id in self.loops and node.attr in LOOP_RESULTS:
-            return ast.Name(self._name(loop.id, node.attr), ast.Load())
+        loop_node = node.value
+        if (
+            isinstance(loop_node, ast.Name)
+            and loop_node.id in self.loops
+            and node.attr in LOOP_RESULTS
+        ):
+            return ast.Name(self._name(loop_node.id, node.attr), ast.Load())
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
@@ -136,10 +155,14 @@ class _ReferenceNamer(ast.NodeTransformer):
 
         `loop[0]` may also refer to the only result of a loop if that result is a scalar.
         """
-        loop, index = node.value, node.slice
-        is_zero = isinstance(index, ast.Constant) and type(index.value) is int and index.value == 0
-        if isinstance(loop, ast.Name) and loop.id in self.loops and is_zero:
-            return ast.Name(self._name(loop.id, 0), ast.Load())
+        loop_node, index_node = node.value, node.slice
+        is_index_zero = (
+            isinstance(index_node, ast.Constant)
+            and type(index_node.value) is int
+            and index_node.value == 0
+        )
+        if isinstance(loop_node, ast.Name) and loop_node.id in self.loops and is_index_zero:
+            return ast.Name(self._name(loop_node.id, 0), ast.Load())
         return self.generic_visit(node)
 
 
@@ -159,17 +182,22 @@ def _rename_in_item(item: Any, namer: _ReferenceNamer) -> Any:
         if isinstance(expression, str):
             replaced_fields[name] = namer.text(expression)
     args = getattr(item, "args", None) or {}
-    renamed_args = {name: _rename_in_expression(arg, namer) for name, arg in args.items()}
+    renamed_args = {name: _rename_in_expression(argument, namer) for name, argument in args.items()}
     if renamed_args != args:
         replaced_fields["args"] = renamed_args
     if getattr(item, "conditions", None):
-        replaced_fields["conditions"] = [_rename_in_condition(c, namer) for c in item.conditions]
+        replaced_fields["conditions"] = [
+            _rename_in_condition(condition, namer) for condition in item.conditions
+        ]
     return replace_fields(item, **replaced_fields)
 
 
 def _rename_in_condition(condition: Any, namer: _ReferenceNamer) -> Any:
     """Return a parameter's condition with the new names in its expressions."""
-    test, value = (_rename_in_expression(part, namer) for part in condition_fields(condition))
+    test, value = (
+        _rename_in_expression(condition_field, namer)
+        for condition_field in condition_fields(condition)
+    )
     if isinstance(condition, dict):
         return {**condition, "test": test, "value": value}
     return replace_fields(condition, test=test, value=value)
@@ -191,19 +219,21 @@ def sort_functions(node: Any, document: Document) -> list[Any]:
     Raises:
         CycleError: If functions need each other.
     """
-    functions = {f.id: f for f in node.functions}
+    functions_by_id = {function.id: function for function in node.functions}
     functions_read: dict[str, set[str]] = {}
-    for function in functions.values():
-        names = find_names_read(function, node, document)
-        owners = {_find_owner(name, functions) for name in names} & functions.keys()
-        functions_read[function.id] = owners - {function.id}
+    for function in functions_by_id.values():
+        names_read = find_names_read(function, node, document)
+        functions_of_names = {
+            _find_owner(name, functions_by_id) for name in names_read
+        } & functions_by_id.keys()
+        functions_read[function.id] = functions_of_names - {function.id}
     try:
-        order = TopologicalSorter(functions_read).static_order()
-        return [functions[name] for name in order]
+        sorted_ids = TopologicalSorter(functions_read).static_order()
+        return [functions_by_id[function_id] for function_id in sorted_ids]
     except GraphCycleError as error:
-        cycle = " -> ".join(error.args[1])
+        cycle_text = " -> ".join(error.args[1])
         raise CycleError(
-            f"the values of node '{node.id}' need each other: {cycle}",
+            f"the values of node '{node.id}' need each other: {cycle_text}",
             f"$.graphs[0].nodes['{node.id}']",
             "give a parameter a default_initial_value to make it a state",
         ) from None

@@ -84,7 +84,7 @@ def hashable_key(body: Any) -> Any:
     if hasattr(body, "SerializeToString"):
         return body.SerializeToString(deterministic=True)
     if isinstance(body, Mapping):
-        return ("dict", *((str(k), hashable_key(v)) for k, v in body.items()))
+        return ("dict", *((str(key), hashable_key(element)) for key, element in body.items()))
     if isinstance(body, list | tuple):
         return ("list", *(hashable_key(list_item) for list_item in body))
     if isinstance(body, np.ndarray) and body.dtype == object:

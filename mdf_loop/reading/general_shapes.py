@@ -26,7 +26,7 @@ class GeneralShapes:
         pending = [value]
         while pending:
             current = pending[-1]
-            op = self.b.makers.get(current)
+            op = self.b.producers.get(current)
             unknown_operands = [v for v in operands(op) if v not in self._shapes] if op else []
             if current in self._shapes or not unknown_operands:
                 self._record_shape(current, op)

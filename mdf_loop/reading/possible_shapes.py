@@ -162,4 +162,4 @@ def _finding(value: Value, shapes: _Shapes, name: str, where: str) -> Finding:
 
 def _is_elementwise(op: Op) -> bool:
     """Return True for an operation that gives the same results for an array as for each of its elements."""
-    return row_of(op.op_type).elementwise or op.op_type == "Expand"
+    return row_of(op.op_type).is_elementwise or op.op_type == "Expand"

@@ -15,7 +15,7 @@ from mdf_loop.ops.registry import rows
 from tests.lower.lower_machine import Lowered, assert_same
 from tests.ops.operator_samples import SAMPLES, F
 
-RANDOM_OPS = {row.name for row in rows() if row.random}
+RANDOM_OPS = {row.name for row in rows() if row.is_random}
 
 VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 IMAGE = np.arange(16.0).reshape(1, 1, 4, 4)

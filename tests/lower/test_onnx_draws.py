@@ -17,7 +17,7 @@ from mdf_loop.ir import OPSET
 from mdf_loop.ops.onnx_schema import operator_names, schema_at
 from mdf_loop.ops.registry import rows
 
-RANDOM_OPS = {row.name for row in rows() if row.random} - {"Draw"}
+RANDOM_OPS = {row.name for row in rows() if row.is_random} - {"Draw"}
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "Bernoulli": {"input": "x"},

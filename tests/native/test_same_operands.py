@@ -11,7 +11,7 @@ from mdf_loop.ir import Op, Program, Value, is_fixed
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import NotNative
 from mdf_loop.ops.native.moves import has_known_positions, positions_of
-from mdf_loop.ops.registry import Bits
+from mdf_loop.ops.registry import Reproducibility
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.native.one_loop import Sketch
@@ -65,7 +65,7 @@ def assert_as_standard(call: SameOperands) -> None:
             results = Session(program, REQUIRED).run(arrays)
     except UnsupportedError:
         return
-    exact = row_of(call.op_type).bits is not Bits.OPEN
+    exact = row_of(call.op_type).reproducibility is not Reproducibility.OPEN
     for name, array in expected.items():
         close = 0 if exact else 1e-12
         np.testing.assert_allclose(results[name], array, close, close, strict=True)

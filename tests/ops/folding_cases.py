@@ -71,7 +71,7 @@ def calls(name: str, dtype: str) -> list[Call]:
     if name == "Range":  # A range between corner values exceeds any memory.
         return list(_as_sample(name, dtype, seed))[:1]
     of_sample = list(_as_sample(name, dtype, seed))
-    if row_of(name).elementwise:
+    if row_of(name).is_elementwise:
         return [*of_sample, *_vectors(name, dtype, seed)]
     if name.startswith(("Reduce", "Arg", "OrderedSum", "CumSum")) or name in _ALONG:
         return [*of_sample, *_grids(name, dtype, seed)]

@@ -25,7 +25,7 @@ from tests.placements import STANDARD
 from tests.random_programs.agreement import array_differences
 
 FORMS = ("onnxruntime", "interpreter")
-NAMES = sorted(row.name for row in rows() if row.name in SAMPLES and not row.random)
+NAMES = sorted(row.name for row in rows() if row.name in SAMPLES and not row.is_random)
 FEW_DTYPES = ("float64", "float32", "int64")
 """Dtypes for operations that are decomposed, which takes the compiler longer."""
 

@@ -28,7 +28,9 @@ CONSTANT = {"Col2Im": (1, 2), "Resize": (2,)}
 """Positions of inputs that a decomposition needs as constants."""
 NOT_EXACT_IN_ONNX = {"Erf", "GridSample", "HardSwish", "LRN"}
 """Operators that onnx.reference computes with float32 rounding, or (LRN) with other windows."""
-DOMAIN_OPERATIONS = {row.name for row in rows() if row.schema is not None and row.onnx_form is None}
+DOMAIN_OPERATIONS = {
+    row.name for row in rows() if row.schema is not None and row.onnx_decomposition is None
+}
 DECOMPOSED_IN_FLOAT32 = {"Mod", "OneHot", "Hardmax", *DOMAIN_OPERATIONS}
 """Operators whose float32 ONNX Runtime refuses or gets wrong, and operators that ONNX lacks.
 
@@ -75,7 +77,7 @@ def test_float64_is_run_decomposed_or_refused_by_name(op_type):
         return
     op = only_op(program, op_type)
     name = re.escape(qualified_name(op_type))
-    refused = row_of(op_type).not_decomposed
+    refused = row_of(op_type).undecomposed_reason
     assert has_kernel(op) + bool(refused) == 1 or row_of(op_type).decomposition is not None
     if refused:
         with pytest.raises(UnsupportedError, match=f"{name}: {refused}"):
@@ -97,7 +99,7 @@ def test_float32_lacks_nothing_but_what_onnx_runtime_refuses_itself(op_type):
     if case is None:
         return
     program = case[0]
-    if op_type in DECOMPOSED_IN_FLOAT32 and row_of(op_type).not_decomposed:
+    if op_type in DECOMPOSED_IN_FLOAT32 and row_of(op_type).undecomposed_reason:
         return  # Float64 is tested above.
     assert (prepare(program, LEGAL) is program) is (op_type not in DECOMPOSED_IN_FLOAT32)
 

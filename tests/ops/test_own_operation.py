@@ -40,11 +40,11 @@ CUBE = Row(
         "Cube", "tests", 1, inputs=[FORMAL("X", "T")], outputs=[FORMAL("Y", "T")],
         type_constraints=[FLOATS],
     ),
-    types=lambda inputs, attributes, known: [inputs[0]],
+    type_rule=lambda inputs, attributes, known: [inputs[0]],
     meaning=lambda x: x * x * x,
-    elementwise=True,
+    is_elementwise=True,
     may_fail=never,
-    batched=elementwise,
+    batching_rule=elementwise,
     decomposition=cubed,
 )  # fmt: skip
 
@@ -132,7 +132,7 @@ def test_operands_of_one_type_have_one_dtype() -> None:
     )  # fmt: skip
     b = Builder()
     x, y = b.constant(np.array(2.0)), b.constant(np.array(2.0, np.float32))
-    cubes = Row(name="Cubes", schema=schema, types=CUBE.types, meaning=lambda x, y: x * y)
+    cubes = Row(name="Cubes", schema=schema, type_rule=CUBE.type_rule, meaning=lambda x, y: x * y)
     with registered(cubes):
         assert b.evaluated(b.op("Cubes", x, x)) == 4.0
         with pytest.raises(OperandError, match="X and Y must have one dtype"):
@@ -145,7 +145,9 @@ def _with_function(function: dict[str, Any]) -> None:
 
 
 def test_an_operation_without_a_decomposition_is_refused_by_name() -> None:
-    alone = Row(name="Alone", schema=_schema("Alone"), types=CUBE.types, meaning=CUBE.meaning)
+    alone = Row(
+        name="Alone", schema=_schema("Alone"), type_rule=CUBE.type_rule, meaning=CUBE.meaning
+    )
     with registered(alone):
         cell = MODEL["cubes"]["nodes"]["cell"]
         functions = {"cube": {"function": "tests::Alone", "args": {"X": "x"}}}
@@ -164,7 +166,10 @@ def _schema(name: str) -> defs.OpSchema:
 def test_the_row_of_an_operation_defines_its_errors() -> None:
     x = Value("x", "float64", ("n",))
     fails = Row(
-        name="Open", schema=_schema("Open"), types=CUBE.types, may_fail=may_mismatch_unknown_extent
+        name="Open",
+        schema=_schema("Open"),
+        type_rule=CUBE.type_rule,
+        may_fail=may_mismatch_unknown_extent,
     )
     with registered(fails):
         assert fails.may_fail(Op("Open", (x,), (x,)), _no_derivative)

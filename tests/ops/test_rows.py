@@ -20,7 +20,7 @@ from mdf_loop.ops.inference import _infer_types, infer
 from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.onnx_schema import operator_names, schema
 from mdf_loop.ops.registry import (
-    Bits,
+    Reproducibility,
     Row,
     always,
     domain_operation_names,
@@ -135,7 +135,7 @@ def test_every_operator_has_a_row() -> None:
 
 def test_a_row_of_a_domain_operation_has_schema_types_and_meaning() -> None:
     for row in map(row_of, domain_operation_names()):
-        assert row.types is not None, row.name
+        assert row.type_rule is not None, row.name
         assert row.meaning is not None, row.name
         assert row.schema.name == row.name not in operator_names()
         assert row.schema.domain.startswith("mdf_loop."), row.name
@@ -144,9 +144,11 @@ def test_a_row_of_a_domain_operation_has_schema_types_and_meaning() -> None:
 def test_an_empty_row_has_the_worst_case() -> None:
     row, op = row_of("Unheard"), Op("Unheard", (), ())
     assert row.may_fail(op, lambda _: None)
-    assert row.bits is Bits.OPEN
-    assert not any((row.elementwise, row.moves, row.never_negative(op), row.has_kernel(op)))
-    assert row.batched is None is row.decomposition
+    assert row.reproducibility is Reproducibility.OPEN
+    assert not any(
+        (row.is_elementwise, row.moved_operands, row.never_negative(op), row.has_kernel(op))
+    )
+    assert row.batching_rule is None is row.decomposition
 
 
 def test_a_row_is_registered_once() -> None:
@@ -160,13 +162,13 @@ def test_random_operations_are_those_onnx_calls_nondeterministic() -> None:
     drawn = {schema.name for schema in schemas if schema.non_deterministic} - CONTROL
     drawn -= {"AffineGrid"}  # AffineGrid draws nothing.
     # Draw exists only while a model is read.
-    assert {row.name for row in rows() if row.random} == {*drawn, "Draw"}
+    assert {row.name for row in rows() if row.is_random} == {*drawn, "Draw"}
 
 
 # --- numerical traits -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", operations_with(lambda row: row.elementwise))
+@pytest.mark.parametrize("name", operations_with(lambda row: row.is_elementwise))
 def test_elementwise_is_the_same_for_each_element(name: str) -> None:
     for dtype in accepted_dtypes(name, (*FLOATS, *WHOLE, "bool")):
         count = len(SAMPLES[name].inputs)
@@ -190,7 +192,7 @@ def test_elementwise_is_the_same_for_each_element(name: str) -> None:
                 np.testing.assert_array_equal(alone[0], whole[0][index], f"{name} {dtype} {count}")
 
 
-@pytest.mark.parametrize("name", operations_with(lambda row: row.moves is not None))
+@pytest.mark.parametrize("name", operations_with(lambda row: row.moved_operands is not None))
 def test_moving_operations_return_elements_of_operands_or_zero(name: str) -> None:
     for dtype in accepted_dtypes(name, ("float64", "int64")):
         op, known_arrays = op_of(name, dtype)
@@ -199,14 +201,16 @@ def test_moving_operations_return_elements_of_operands_or_zero(name: str) -> Non
             results = reference(name, arrays)
             if results is None:
                 continue
-            moved_operands = row_of(name).moves
+            moved_operands = row_of(name).moved_operands
             assert moved_operands is not None
             values = [op.inputs[position] for position in moved_operands(op)]
             pool = [known_arrays[value].ravel() for value in values if value is not None]
             assert np.isin(results[0], np.concatenate([[0], *pool])).all()
 
 
-@pytest.mark.parametrize("name", operations_with(lambda row: row.bits is not Bits.OPEN))
+@pytest.mark.parametrize(
+    "name", operations_with(lambda row: row.reproducibility is not Reproducibility.OPEN)
+)
 def test_results_rounded_once_are_the_rounded_exact_result(name: str) -> None:
     """Compare with rounded float64 results, exact since float64 has more than twice the digits of float32."""
     for seed in range(4):
@@ -221,7 +225,9 @@ def test_results_rounded_once_are_the_rounded_exact_result(name: str) -> None:
             np.testing.assert_array_equal(narrow[0], np.asarray(exact[0]).astype(narrow[0].dtype))
 
 
-@pytest.mark.parametrize("name", operations_with(lambda row: row.bits is Bits.FIXED))
+@pytest.mark.parametrize(
+    "name", operations_with(lambda row: row.reproducibility is Reproducibility.FIXED)
+)
 def test_fixed_results_have_the_same_bits_in_onnxruntime(name: str) -> None:
     sample = SAMPLES[name]
     for dtype in accepted_dtypes(name, FLOATS):
@@ -264,7 +270,7 @@ def test_operations_by_shape_read_no_elements(name: str) -> None:
     np.testing.assert_array_equal(first[0], second[0])
 
 
-@pytest.mark.parametrize("name", operations_with(lambda row: row.uint64_as_int64))
+@pytest.mark.parametrize("name", operations_with(lambda row: row.treats_uint64_as_int64))
 def test_bits_of_uint64_are_those_of_int64(name: str) -> None:
     signed = operands(SAMPLES[name], "int64", seed=2)
     unsigned = [
@@ -292,7 +298,7 @@ def test_types_do_not_depend_on_values(name: str) -> None:
 
 
 def _cannot_fail(row: Row) -> bool:
-    if row.name not in SAMPLES or row.random:
+    if row.name not in SAMPLES or row.is_random:
         return False
     op, known_arrays = op_of(row.name, "float64")
     return not row.may_fail(op, lambda value: _fixed(row.name, op, known_arrays, value))

@@ -18,7 +18,7 @@ from mdf_loop.ir.types import element_type
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import ITEM_BYTES, REGISTER_TYPES
 from mdf_loop.ops.onnx_schema import schema
-from mdf_loop.ops.registry import Bits, rows
+from mdf_loop.ops.registry import Reproducibility, rows
 
 DTYPES = tuple(REGISTER_TYPES)
 """Dtypes that machine code supports."""
@@ -50,12 +50,12 @@ class Call:
     @property
     def is_exact(self) -> bool:
         """True if the result is rounded at most once."""
-        return row_of(self.name).bits is not Bits.OPEN
+        return row_of(self.name).reproducibility is not Reproducibility.OPEN
 
     @property
     def is_fixed(self) -> bool:
         """True if all bits of the result are fixed."""
-        return row_of(self.name).bits is Bits.FIXED
+        return row_of(self.name).reproducibility is Reproducibility.FIXED
 
     @property
     def is_shaped_by_first(self) -> bool:
@@ -178,7 +178,7 @@ _SLOPES = {
 
 def calls(is_included: Callable[[Call], bool] = lambda call: True) -> list[Call]:
     """Return all calls of operations with a native form, in a fixed order."""
-    names = sorted(row.name for row in rows() if row.native)
+    names = sorted(row.name for row in rows() if row.native_code)
     candidates = (
         Call(name, dtypes, attributes, places)
         for name in names

@@ -100,7 +100,7 @@ def sample_calls(op_type: str, dtype: str) -> Iterator[SameOperands]:
 
 
 OPERATORS = sorted(
-    name for name, s in SAMPLES.items() if len(s.inputs) > 1 and not row_of(name).random
+    name for name, s in SAMPLES.items() if len(s.inputs) > 1 and not row_of(name).is_random
 )
 """Operators with two or more operands."""
 

@@ -91,7 +91,7 @@ class Facts:
         if (
             node is None
             or node.op_type in _OPERATORS_NEVER_CONSTANT
-            or row_of(node.op_type).random
+            or row_of(node.op_type).is_random
             or node.domain
             or depth > _MAX_CONSTANT_DEPTH
         ):

@@ -49,13 +49,13 @@ def _broadcast_operand(scope: BatchScope, x: Operand, shape: tuple[int | str, ..
     once for all operations that read it.
     """
     operand_shape = x.member.shape or ()
-    if not x.batched and all(extent == 1 for extent in operand_shape):
+    if not x.is_batched and all(extent == 1 for extent in operand_shape):
         return scope.shared_element(x, len(shape))
     fixed_shape = tuple(extent for extent in shape if isinstance(extent, int))
     is_small = (
         len(fixed_shape) == len(shape) and math.prod(fixed_shape) <= MAX_PREBROADCAST_ELEMENTS
     )
-    if is_small and (not x.batched or (operand_shape != shape and scope.is_outside(x))):
+    if is_small and (not x.is_batched or (operand_shape != shape and scope.is_outside(x))):
         return scope.broadcast_to(x, fixed_shape)
     return scope.align_rank(x, len(shape))
 
@@ -68,7 +68,7 @@ def clip(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     An omitted bound is the last finite number of the dtype. A bound of nan has no effect.
     """
     x = required_operand(operands)
-    if not any(bound_operand.batched for bound_operand in present_operands(operands[1:])):
+    if not any(bound_operand.is_batched for bound_operand in present_operands(operands[1:])):
         return scope.apply(op, *operand_values(operands))
     shape = x.member.shape or ()
     clipped_values = x.value

@@ -33,9 +33,9 @@ def matmul(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     A product of two vectors is a sum, because ONNX Runtime takes 0.2 us for each matrix of a stack.
     """
     a, c = required_operand(operands, 0), required_operand(operands, 1)
-    if a.batched and not c.batched and c.rank <= 2:
+    if a.is_batched and not c.is_batched and c.rank <= 2:
         return (scope.b.op("MatMul", a.value, c.value),)
-    if c.batched and not a.batched and c.rank == 1 and a.rank <= 2:
+    if c.is_batched and not a.is_batched and c.rank == 1 and a.rank <= 2:
         return (scope.b.op("MatMul", c.value, _transpose_matrix(scope.b, a.value)),)
     if a.rank == c.rank == 1 and a.member.dtype.startswith("float"):
         products = scope.b.op("Mul", a.value, c.value)
@@ -64,7 +64,7 @@ def _reshape_to_matrix(scope: BatchScope, x: Operand, n_axes: int, axis: int) ->
         return scope.align_rank(x, n_axes)
     b = scope.b
     matrix = b.op("Unsqueeze", x.value, ints(b, axis))
-    if not x.batched or n_axes == 2:
+    if not x.is_batched or n_axes == 2:
         return matrix
     return b.op("Unsqueeze", matrix, ints(b, *range(1, n_axes - 1)))
 
@@ -79,17 +79,17 @@ def gemm(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     product = matmul(scope, op, factors)[0]
     alpha, beta = attribute(op, "alpha"), attribute(op, "beta")
     product = _scale(b, product, alpha)
-    c = optional_operand(operands, 2)
-    if c is not None:
-        product = b.op("Add", product, _scale(b, scope.align_rank(c, 2), beta))
+    addend = optional_operand(operands, 2)
+    if addend is not None:
+        product = b.op("Add", product, _scale(b, scope.align_rank(addend, 2), beta))
     return (product,)
 
 
 def _transpose_operand(b: Builder, x: Operand, is_transposed: int) -> Operand:
     if not is_transposed:
         return x
-    perm = (0, 2, 1) if x.batched else (1, 0)
-    return Operand(x.member, b.op("Transpose", x.value, perm=perm), x.batched)
+    perm = (0, 2, 1) if x.is_batched else (1, 0)
+    return Operand(x.member, b.op("Transpose", x.value, perm=perm), x.is_batched)
 
 
 def _scale(b: Builder, x: Value, factor: float) -> Value:
@@ -108,8 +108,10 @@ def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     if run_letter is None:
         raise batching_error(op, "no letter is left for their axis")
     terms = [
-        run_letter + term if x.batched else term
-        for term, x in zip(operand_terms.split(","), present_operands(operands), strict=True)
+        run_letter + operand_term if x.is_batched else operand_term
+        for operand_term, x in zip(
+            operand_terms.split(","), present_operands(operands), strict=True
+        )
     ]
     equation = f"{','.join(terms)}->{run_letter}{result_term}"
     return scope.apply(op, *(x.value for x in present_operands(operands)), equation=equation)
@@ -118,6 +120,6 @@ def einsum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 def apply_to_last_two_axes(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Apply an operation on the last two axes to all runs."""
     x, *other_operands = present_operands(operands)
-    if any(operand.batched for operand in other_operands):
+    if any(operand.is_batched for operand in other_operands):
         raise batching_error(op, "each of them has its own diagonal")
     return scope.apply(op, x.value, *(operand.value for operand in other_operands))

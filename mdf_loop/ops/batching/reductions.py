@@ -38,13 +38,19 @@ def reduce_sum(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]
 
 def _reduce_axes(scope: BatchScope, op: Op, operands: Operands, axes: Any) -> Sequence[Value]:
     x = required_operand(operands)
-    value, keepdims = x.value, attribute(op, "keepdims")
+    operand_value, keepdims = x.value, attribute(op, "keepdims")
     shifted_axes = [shift_axis(axis) for axis in axes or range(-x.rank, 0)]
     if not x.rank:  # A scalar equals its sum, but not its sum of squares.
-        value, shifted_axes, keepdims = scope.b.op("Unsqueeze", value, ints(scope.b, 1)), [1], 0
+        operand_value, shifted_axes, keepdims = (
+            scope.b.op("Unsqueeze", operand_value, ints(scope.b, 1)),
+            [1],
+            0,
+        )
     if op.op_type == "ReduceSum":
-        return (scope.b.op(op.op_type, value, ints(scope.b, *shifted_axes), keepdims=keepdims),)
-    return (scope.b.op(op.op_type, value, axes=tuple(shifted_axes), keepdims=keepdims),)
+        return (
+            scope.b.op(op.op_type, operand_value, ints(scope.b, *shifted_axes), keepdims=keepdims),
+        )
+    return (scope.b.op(op.op_type, operand_value, axes=tuple(shifted_axes), keepdims=keepdims),)
 
 
 def apply_along_axis(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:

@@ -29,12 +29,12 @@ UNBATCHED_HINT = "run the values one after the other"
 class Operand(Struct, frozen=True):
     """Operand of a batched operation: `member` is the value of one run, `value` the value of all runs.
 
-    If `batched`, `value` has the run axis before the axes of `member`.
+    If `is_batched`, `value` has the run axis before the axes of `member`.
     """
 
     member: Value
     value: Value
-    batched: bool
+    is_batched: bool
 
     @property
     def rank(self) -> int:
@@ -48,14 +48,14 @@ Operands: TypeAlias = Sequence["Operand | None"]
 class BatchScope(Struct):
     """Scope of a batching rule: the builder of the body, the root builder and the run axis.
 
-    `count` is the number of runs as an array of one element. A reshaped or broadcast operand is built once, in
+    `run_count` returns the number of runs as an array of one element. A reshaped or broadcast operand is built once, in
     the scope that defines the operand, so a loop body reads it from outside.
     """
 
     b: Builder
     root: Builder
-    axis: str
-    count: Callable[[], Value]
+    run_axis: str
+    run_count: Callable[[], Value]
     defining_builders: dict[Value, Builder] = field(default_factory=dict)
     adapted_values: dict[tuple[Value, tuple[object, ...]], Value] = field(default_factory=dict)
 
@@ -79,7 +79,7 @@ class BatchScope(Struct):
 
     def with_run_axis(self, x: Operand) -> Value:
         """Return the operand with the run axis; an operand that all runs share is expanded."""
-        return x.value if x.batched else self._expand_to_runs(x, (1,) * x.rank, x.member.shape)
+        return x.value if x.is_batched else self._expand_to_runs(x, (1,) * x.rank, x.member.shape)
 
     def broadcast_to(self, x: Operand, shape: tuple[int, ...]) -> Value:
         """Return the operand with the run axis, broadcast to `shape` in each run."""
@@ -87,7 +87,7 @@ class BatchScope(Struct):
 
     def align_rank(self, x: Operand, rank: int) -> Value:
         """Return the operand with `rank` axes for each run, so that it broadcasts run by run."""
-        if not x.batched or x.rank >= rank:
+        if not x.is_batched or x.rank >= rank:
             return x.value
         axes = range(1, 1 + rank - x.rank)
         return self._build_once(x, ("aligned", rank), lambda b: _unsqueeze(b, x.value, axes))
@@ -108,10 +108,10 @@ class BatchScope(Struct):
             expanded = b.op(
                 "Expand",
                 aligned_operand,
-                b.op("Concat", self.count(), ints(b, *target_extents), axis=0),
+                b.op("Concat", self.run_count(), ints(b, *target_extents), axis=0),
             )
             # ONNX cannot infer these names.
-            typed_value = replace(expanded, shape=(self.axis, *(shape or ())))
+            typed_value = replace(expanded, shape=(self.run_axis, *(shape or ())))
             b.ops[-1] = substitute(b.ops[-1], {expanded: typed_value})
             return typed_value
 
@@ -189,7 +189,7 @@ def batching_error(op: Op, reason: str) -> UnsupportedError:
 def refuse_other_batched(op: Op, operands: Operands, *positions: int) -> None:
     """Raise UnsupportedError if an operand is batched whose position is not among `positions`."""
     for position, x in enumerate(operands):
-        if x is not None and x.batched and position not in positions:
+        if x is not None and x.is_batched and position not in positions:
             raise batching_error(op, f"each of them has its own '{_input_name(op, position)}'")
 
 

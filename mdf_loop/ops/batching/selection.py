@@ -22,10 +22,10 @@ def gather(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build Gather for all runs, with shared indices or with separate indices for each run."""
     data, indices = required_operand(operands, 0), required_operand(operands, 1)
     axis = attribute(op, "axis")
-    if not indices.batched:
+    if not indices.is_batched:
         return scope.apply(op, data.value, indices.value, axis=shift_axis(axis))
     axis %= data.rank
-    if data.batched:
+    if data.is_batched:
         return (_gather_per_run(scope, data, indices, axis),)
     gathered_elements = scope.b.op("Gather", data.value, indices.value, axis=axis)
     return (_move_axis(scope, gathered_elements, axis, data.rank + indices.rank, 0),)
@@ -60,7 +60,7 @@ def gather_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Build GatherND for all runs, with the run axis as an additional batch axis unless all runs share the data."""
     data, indices = required_operand(operands, 0), required_operand(operands, 1)
     n_batch_axes = attribute(op, "batch_dims")
-    if not data.batched and not n_batch_axes:
+    if not data.is_batched and not n_batch_axes:
         return scope.apply(op, data.value, indices.value)
     return scope.apply(
         op, scope.with_run_axis(data), scope.with_run_axis(indices), batch_dims=n_batch_axes + 1
@@ -71,8 +71,8 @@ def scatter_nd(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]
     """Build ScatterND for all runs, with the run number prepended to each index tuple."""
     data, indices, updates = (scope.with_run_axis(x) for x in present_operands(operands))
     b, trailing_ones = scope.b, (1,) * required_operand(operands, 1).rank
-    count = b.op("Reshape", scope.count(), ints(b))
-    run_numbers = b.op("Range", scalar(b, 0, "int64"), count, scalar(b, 1, "int64"))
+    run_count = b.op("Reshape", scope.run_count(), ints(b))
+    run_numbers = b.op("Range", scalar(b, 0, "int64"), run_count, scalar(b, 1, "int64"))
     run_number_column = b.op("Reshape", run_numbers, ints(b, -1, *trailing_ones))
     index_shape = b.op("Shape", indices, end=-1)
     run_indices = b.op("Expand", run_number_column, b.op("Concat", index_shape, ints(b, 1), axis=0))
@@ -92,6 +92,6 @@ def compress(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     axis = attribute(op, "axis")
     if axis is not None:
         return scope.apply(op, x.value, mask.value, axis=shift_axis(axis))
-    shape = scope.b.op("Concat", scope.count(), size_between(scope.b, x.value, 1), axis=0)
+    shape = scope.b.op("Concat", scope.run_count(), size_between(scope.b, x.value, 1), axis=0)
     flattened_runs = scope.b.op("Reshape", x.value, shape, allowzero=1)
     return scope.apply(op, flattened_runs, mask.value, axis=1)

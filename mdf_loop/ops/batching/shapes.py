@@ -104,7 +104,7 @@ def reshape(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
         )
         target_shape = b.op("Concat", ints(b, 0), *target_extents, axis=0)
         return scope.apply(op, required_operand(operands).value, target_shape, allowzero=0)
-    first_extent = scope.count() if attribute(op, "allowzero") else ints(b, 0)
+    first_extent = scope.run_count() if attribute(op, "allowzero") else ints(b, 0)
     target_shape = b.op("Concat", first_extent, required_operand(operands, 1).value, axis=0)
     return scope.apply(op, required_operand(operands).value, target_shape)
 
@@ -115,7 +115,7 @@ def flatten(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     axis = attribute(op, "axis")
     split_axis = 1 + (axis + x.rank if axis < 0 else axis)
     extents = size_between(b, x.value, 1, split_axis), size_between(b, x.value, split_axis)
-    shape = b.op("Concat", scope.count(), *extents, axis=0)
+    shape = b.op("Concat", scope.run_count(), *extents, axis=0)
     return (b.op("Reshape", x.value, shape, allowzero=1),)
 
 
@@ -142,7 +142,7 @@ def pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
     """Pad each run, without padding of the run axis."""
     refuse_other_batched(op, operands, 0, 2)
     b, x, fill_value = scope.b, required_operand(operands), optional_operand(operands, 2)
-    if fill_value is not None and fill_value.batched:
+    if fill_value is not None and fill_value.is_batched:
         return (_pad_per_run(scope, op, operands, fill_value),)
     axes, pads = scope.constant(op, operands, 3), required_operand(operands, 1).value
     if axes is not None:
@@ -161,15 +161,15 @@ def pad(scope: BatchScope, op: Op, operands: Operands) -> Sequence[Value]:
 def _pad_per_run(scope: BatchScope, op: Op, operands: Operands, fill_value: Operand) -> Value:
     """Pad each run with a separate fill value, which Where selects at the padded positions."""
     b, x, (_, pads, _, *axes) = scope.b, required_operand(operands), operands
-    operand_shape = b.op("Shape", x.value, start=int(x.batched)) if x.rank else ints(b)
+    operand_shape = b.op("Shape", x.value, start=int(x.is_batched)) if x.rank else ints(b)
     zeros = b.op("Expand", scalar(b, 0, "int64"), operand_shape)
     pad_mask = b.op(
         "Pad", zeros, *operand_values([pads]), scalar(b, 1, "int64"), *operand_values(axes)
     )
-    zero_fill = Operand(fill_value.member, scalar(b, 0, fill_value.value.dtype), batched=False)
+    zero_fill = Operand(fill_value.member, scalar(b, 0, fill_value.value.dtype), is_batched=False)
     padded_runs = (
         pad(scope, op, [x, pads, zero_fill, *axes])[0]
-        if x.batched
+        if x.is_batched
         else _pad_shared(scope, op, operands)
     )
     run_fill_values = scope.align_rank(fill_value, x.rank)

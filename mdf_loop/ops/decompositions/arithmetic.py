@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def mean(b: Builder, op: Op) -> Value:
     """Build `(x0 + x1 + ...) / n`."""
     x = operand(op)
-    total = b.op("Sum", *op.inputs)
-    return b.op("Div", total, constant_like(b, len(op.inputs), x))
+    operand_sum = b.op("Sum", *op.inputs)
+    return b.op("Div", operand_sum, constant_like(b, len(op.inputs), x))
 
 
 def cast_like(b: Builder, op: Op) -> Value:
@@ -135,8 +135,10 @@ def _power_of_64th(b: Builder, power64: Value, q: Value) -> Value:
         coefficient = 256 // power_of_two * pow(k // power_of_two, -1, 2**64) % 2**64
         factor = b.constant(np.array(coefficient, np.uint64).view(np.int64))
         exponent_factor = b.op("Sub", q, constant_like(b, k - 1, q)) if k > 1 else q
-        term = b.op("Mul", exponent_factor, b.op("Mul", a, factor))
-        series = b.op("Add", one, b.op("Mul", term, series) if series is not one else term)
+        series_term = b.op("Mul", exponent_factor, b.op("Mul", a, factor))
+        series = b.op(
+            "Add", one, b.op("Mul", series_term, series) if series is not one else series_term
+        )
     is_odd = b.op("Equal", b.op("Mod", power64, two), one)
     even_power = b.op("Where", b.op("Equal", q, zero), one, zero)
     return b.op("Where", is_odd, series, even_power)
@@ -160,13 +162,17 @@ def _build_constant_power(b: Builder, x: Value, n: int) -> Value:
 def gemm(b: Builder, op: Op) -> Value:
     """Build `alpha * A' @ B' + beta * C`, with A' and B' transposed if `transA` and `transB`."""
     left_factor, right_factor = (
-        b.op("Transpose", operand(op, k), perm=(1, 0)) if attribute(op, name) else operand(op, k)
-        for k, name in enumerate(("transA", "transB"))
+        b.op("Transpose", operand(op, k), perm=(1, 0))
+        if attribute(op, transpose_attribute)
+        else operand(op, k)
+        for k, transpose_attribute in enumerate(("transA", "transB"))
     )
     product = b.op("MatMul", left_factor, _scale_by_attribute(b, op, "alpha", right_factor))
-    term = optional_operand(op, 2)
+    addend = optional_operand(op, 2)
     return (
-        product if term is None else b.op("Add", product, _scale_by_attribute(b, op, "beta", term))
+        product
+        if addend is None
+        else b.op("Add", product, _scale_by_attribute(b, op, "beta", addend))
     )
 
 
@@ -209,15 +215,15 @@ def _eliminate_column(b: Builder, rows: Value, k: int) -> tuple[Value, Value]:
     pivot_position = b.op("ArgMax", b.op("Abs", column), axis=1, keepdims=1)
     pivot_row = b.op("GatherND", rows, pivot_position, batch_dims=1)
     pivot = _slice_axis(b, pivot_row, 1, 0, 1)
-    sign = b.op(
+    pivot_sign = b.op(
         "Where",
         b.op("Equal", pivot_position, ints(b, 0)),
         constant_like(b, 1.0, rows),
         constant_like(b, -1.0, rows),
     )
-    factor = b.op("Squeeze", b.op("Mul", pivot, sign), ints(b, 1))
+    signed_pivot = b.op("Squeeze", b.op("Mul", pivot, pivot_sign), ints(b, 1))
     if k == 1:
-        return factor, rows
+        return signed_pivot, rows
     row_factors = b.op("Where", b.op("Equal", pivot, zero), zero, b.op("Div", column, pivot))
     subtrahend = b.op(
         "Mul", b.op("Unsqueeze", row_factors, ints(b, 2)), b.op("Unsqueeze", pivot_row, ints(b, 1))
@@ -229,7 +235,7 @@ def _eliminate_column(b: Builder, rows: Value, k: int) -> tuple[Value, Value]:
     reordered_rows = b.op(
         "Where", is_pivot_row, _slice_axis(b, reduced_rows, 1, 0, 1), reduced_rows
     )
-    return factor, _slice_axis(b, _slice_axis(b, reordered_rows, 1, 1, k), 2, 1, k)
+    return signed_pivot, _slice_axis(b, _slice_axis(b, reordered_rows, 1, 1, k), 2, 1, k)
 
 
 def _slice_axis(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:

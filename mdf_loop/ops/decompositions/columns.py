@@ -28,8 +28,8 @@ def columns_to_image(b: Builder, op: Op) -> Value:
         (image_extent + first_pad + last_pad - reach) // stride + 1
         for image_extent, first_pad, last_pad, reach, stride in zip(
             image_extents,
-            windows.before,
-            windows.after,
+            windows.leading_pads,
+            windows.trailing_pads,
             windows.reach,
             windows.strides,
             strict=True,
@@ -87,8 +87,10 @@ def _place_in_image(
             spread_extents[axis] *= stride
             window_elements = b.op("Reshape", spread_elements, ints(b, 0, 0, *spread_extents))
     leading_pads = [
-        k * d - first_pad
-        for k, d, first_pad in zip(position, windows.dilations, windows.before, strict=True)
+        position_index * dilation - first_pad
+        for position_index, dilation, first_pad in zip(
+            position, windows.dilations, windows.leading_pads, strict=True
+        )
     ]
     trailing_pads = [
         image_extent - leading_pad - spread_extent

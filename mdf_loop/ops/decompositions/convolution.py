@@ -31,19 +31,21 @@ def conv(b: Builder, op: Op) -> Value:
     All attributes of Conv and any number of spatial axes are supported.
     Source: ONNX operators, Conv-11.
     """
-    x, w = operand(op, 0), operand(op, 1)
-    n_maps, n_channels, *kernel = extents(w, "onnx::Conv in float64")
+    x, kernels = operand(op, 0), operand(op, 1)
+    n_maps, n_channels, *kernel = extents(kernels, "onnx::Conv in float64")
     groups = attribute(op, "group")
     windows = windows_of(op, x, kernel)
     kernel_size = math.prod(kernel)
-    grouped_kernels = b.op("Reshape", w, ints(b, groups, n_maps // groups, n_channels, kernel_size))
+    grouped_kernels = b.op(
+        "Reshape", kernels, ints(b, groups, n_maps // groups, n_channels, kernel_size)
+    )
     position_first_kernels = b.op("Transpose", grouped_kernels, perm=(0, 1, 3, 2))
     weights = b.op(
         "Reshape",
         position_first_kernels,
         ints(b, groups, n_maps // groups, kernel_size * n_channels),
     )
-    padded_x = pad_axes(b, x, windows.before, windows.after)
+    padded_x = pad_axes(b, x, windows.leading_pads, windows.trailing_pads)
     slices = window_slices(b, padded_x, kernel, windows.strides, windows.dilations)
     return _multiply_windows(b, op, weights, slices, n_channels)
 
@@ -81,12 +83,14 @@ def conv_transpose(b: Builder, op: Op) -> Value:
 
     Source: ONNX operators, ConvTranspose-11.
     """
-    x, w = operand(op, 0), operand(op, 1)
-    n_input_channels, maps_per_group, *kernel = extents(w, "onnx::ConvTranspose in float64")
+    x, kernels = operand(op, 0), operand(op, 1)
+    n_input_channels, maps_per_group, *kernel = extents(kernels, "onnx::ConvTranspose in float64")
     groups = attribute(op, "group")
     n_channels, kernel_size = n_input_channels // groups, math.prod(kernel)
     strides, dilations, before, after = _equivalent_geometry(op, x, kernel)
-    grouped_kernels = b.op("Reshape", w, ints(b, groups, n_channels, maps_per_group, kernel_size))
+    grouped_kernels = b.op(
+        "Reshape", kernels, ints(b, groups, n_channels, maps_per_group, kernel_size)
+    )
     reversing_operands = [ints(b, k) for k in (-1, -kernel_size - 1, 3, -1)]
     position_first_kernels = b.op(
         "Transpose", b.op("Slice", grouped_kernels, *reversing_operands), perm=(0, 2, 3, 1)
@@ -145,6 +149,9 @@ def _equivalent_geometry(
             before[axis], after[axis] = half_padding, total_padding - half_padding
             if auto_pad != "SAME_UPPER" and total_padding > 0:
                 before[axis], after[axis] = after[axis], before[axis]
-    zeros_before = [r - 1 - p for r, p in zip(reach, before, strict=True)]
-    zeros_after = [r - 1 - p + e for r, p, e in zip(reach, after, output_padding, strict=True)]
+    zeros_before = [axis_reach - 1 - pad for axis_reach, pad in zip(reach, before, strict=True)]
+    zeros_after = [
+        axis_reach - 1 - pad + extra_pad
+        for axis_reach, pad, extra_pad in zip(reach, after, output_padding, strict=True)
+    ]
     return strides, dilations, zeros_before, zeros_after

@@ -57,7 +57,7 @@ def batch_normalization(b: Builder, op: Op) -> tuple[Value, ...]:
     if attribute(op, "training_mode"):
         axes = [k for k in range(rank(x, "onnx::BatchNormalization")) if k != 1]
         mean, _, variance = _build_moments(b, x, axes)
-        batch_moments = [b.op("Reshape", value, ints(b, -1)) for value in (mean, variance)]
+        batch_moments = [b.op("Reshape", moment, ints(b, -1)) for moment in (mean, variance)]
         running_moments = tuple(
             _blend_moments(b, attribute(op, "momentum"), operand(op, 3 + k), batch_moments[k])
             for k in range(len(op.outputs) - 1)
@@ -109,10 +109,12 @@ def mean_variance_normalization(b: Builder, op: Op) -> Value:
 
 def local_response_normalization(b: Builder, op: Op) -> Value:
     """Build `x / (bias + alpha / size * s) ** beta`, where `s` sums the squares of `size` adjacent channels."""
-    x, size = operand(op), attribute(op, "size")
-    padded_squares = pad_axes(b, b.op("Mul", x, x), [(size - 1) // 2], [size // 2], first=1)
-    channel_slices = window_slices(b, padded_squares, (size,), (1,), (1,), first=1)
-    scaled_sum = scale(b, b.op("Sum", *channel_slices), attribute(op, "alpha") / size)
+    x, window_size = operand(op), attribute(op, "size")
+    padded_squares = pad_axes(
+        b, b.op("Mul", x, x), [(window_size - 1) // 2], [window_size // 2], first=1
+    )
+    channel_slices = window_slices(b, padded_squares, (window_size,), (1,), (1,), first=1)
+    scaled_sum = scale(b, b.op("Sum", *channel_slices), attribute(op, "alpha") / window_size)
     base = shift(b, scaled_sum, attribute(op, "bias"))
     power = constant_like(b, attribute(op, "beta"), x)
     return b.op("Div", x, b.op("Pow", base, power))

@@ -170,12 +170,12 @@ def _pad_last_axis(b: Builder, x: Value, n_padding: int) -> Value:
     return b.op("Pad", x, ints(b, *(0,) * (2 * rank - 1), n_padding), constant_like(b, -0.0, x))
 
 
-def _sum_part_pairs(b: Builder, parts: Value) -> Value:
+def _sum_part_pairs(b: Builder, partial_sums: Value) -> Value:
     """Build the sum of the eight partial sums of each vector by adding pairs."""
     for _ in range(N_PARTS.bit_length() - 1):
-        part_pairs = b.op("Reshape", parts, ints(b, 2, -1))
-        parts = b.op("ReduceSum", part_pairs, ints(b, 0), keepdims=0)
-    return parts
+        part_pairs = b.op("Reshape", partial_sums, ints(b, 2, -1))
+        partial_sums = b.op("ReduceSum", part_pairs, ints(b, 0), keepdims=0)
+    return partial_sums
 
 
 def _restore_front_axes(

@@ -33,13 +33,16 @@ def average_pool(b: Builder, op: Op) -> Value:
     """
     x = operand(op)
     windows = windows_of(op, x, attribute(op, "kernel_shape"))
-    end_pads = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
-    total = _sum_windows(b, x, windows, windows.before, end_pads)
-    if end_pads == windows.after and (
-        attribute(op, "count_include_pad") or not any((*windows.before, *windows.after))
+    end_pads = (
+        _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.trailing_pads
+    )
+    window_sums = _sum_windows(b, x, windows, windows.leading_pads, end_pads)
+    if end_pads == windows.trailing_pads and (
+        attribute(op, "count_include_pad")
+        or not any((*windows.leading_pads, *windows.trailing_pads))
     ):
-        return b.op("Div", total, constant_like(b, int(np.prod(windows.kernel)), x))
-    return b.op("Div", total, _count_elements(b, op, x, windows, end_pads))
+        return b.op("Div", window_sums, constant_like(b, int(np.prod(windows.kernel)), x))
+    return b.op("Div", window_sums, _count_elements(b, op, x, windows, end_pads))
 
 
 def _count_elements(
@@ -50,12 +53,12 @@ def _count_elements(
     shape = b.op("Concat", ints(b, 1, 1), b.op("Shape", x, start=2, end=2 + n_axes), axis=0)
     ones = b.op("Expand", constant_like(b, 1, x), shape)
     if not attribute(op, "count_include_pad"):
-        return _sum_windows(b, ones, windows, windows.before, end_pads)
-    pads = [0, 0, *windows.before, 0, 0, *windows.after]
+        return _sum_windows(b, ones, windows, windows.leading_pads, end_pads)
+    pads = [0, 0, *windows.leading_pads, 0, 0, *windows.trailing_pads]
     ones = b.op("Pad", ones, ints(b, *pads), constant_like(b, 1, x))
     ceil_mode_pads = tuple(
         end_pad - explicit_pad
-        for end_pad, explicit_pad in zip(end_pads, windows.after, strict=True)
+        for end_pad, explicit_pad in zip(end_pads, windows.trailing_pads, strict=True)
     )
     return _sum_windows(b, ones, windows, (0,) * n_axes, ceil_mode_pads)
 
@@ -64,7 +67,7 @@ def _ceil_mode_pads(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
     """Return the pads at the end of each spatial axis that complete the last window in `ceil_mode`."""
     end_pads = []
     for axis, (reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
-        first_pad, last_pad = windows.before[axis], windows.after[axis]
+        first_pad, last_pad = windows.leading_pads[axis], windows.trailing_pads[axis]
         length = known_length(op, x, axis)
         last_window_index = -(-(length + first_pad + last_pad - reach) // stride)
         if (
@@ -79,8 +82,10 @@ def max_pool(b: Builder, op: Op) -> Value:
     """Build the largest element of each window of floats, with pads of -inf."""
     x = operand(op)
     windows = windows_of(op, x, attribute(op, "kernel_shape"))
-    end_pads = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
-    padded_x = pad_axes(b, x, windows.before, end_pads, fill_value=-np.inf)
+    end_pads = (
+        _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.trailing_pads
+    )
+    padded_x = pad_axes(b, x, windows.leading_pads, end_pads, fill_value=-np.inf)
     return b.op(
         "Max", *window_slices(b, padded_x, windows.kernel, windows.strides, windows.dilations)
     )
@@ -117,10 +122,14 @@ def lp_pool(b: Builder, op: Op) -> Value:
 
 def lp_power_sum(b: Builder, op: Op) -> Value:
     """Build the sum of |x| ** p of each window."""
-    x, p = operand(op), attribute(op, "p")
+    x, exponent = operand(op), attribute(op, "p")
     windows = windows_of(op, x, attribute(op, "kernel_shape"))
-    end_pads = _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.after
-    return _sum_windows(b, _build_abs_power(b, x, p), windows, windows.before, end_pads)
+    end_pads = (
+        _ceil_mode_pads(op, x, windows) if attribute(op, "ceil_mode") else windows.trailing_pads
+    )
+    return _sum_windows(
+        b, _build_abs_power(b, x, exponent), windows, windows.leading_pads, end_pads
+    )
 
 
 def global_average_pool(b: Builder, op: Op) -> Value:

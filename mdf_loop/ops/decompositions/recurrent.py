@@ -72,13 +72,16 @@ def _read_activations(op: Op, default: Sequence[str], directions: int) -> list[l
     of the gates, but not the cell of an LSTM, as ONNX Runtime's float32 kernel does.
     """
     activation_names = list(op.attributes.get("activations") or [*default] * directions)
-    parameters = [list(op.attributes.get(f"activation_{key}") or ()) for key in ("alpha", "beta")]
+    parameters = [
+        list(op.attributes.get(f"activation_{parameter_name}") or ())
+        for parameter_name in ("alpha", "beta")
+    ]
     limit = op.attributes.get("clip")
     activations, n_functions = [], len(default)
-    for position, name in enumerate(activation_names):
-        if name.lower() not in _ACTIVATIONS:
-            raise UnsupportedError(f"onnx::{op.op_type} has no activation '{name}'")
-        function, defaults = _ACTIVATIONS[name.lower()]
+    for position, activation_name in enumerate(activation_names):
+        if activation_name.lower() not in _ACTIVATIONS:
+            raise UnsupportedError(f"onnx::{op.op_type} has no activation '{activation_name}'")
+        function, defaults = _ACTIVATIONS[activation_name.lower()]
         bound_parameters = [
             explicit_parameters.pop(0) if explicit_parameters else default
             for explicit_parameters, default in zip(parameters, defaults, strict=False)
@@ -105,40 +108,44 @@ def _bind_activation(
 class _Weights(Struct, frozen=True):
     """Weights and activation functions of one direction, prepared before the time loop.
 
-    `recurrent` is multiplied with the state, then `late_bias` is added. `candidate` is multiplied with the reset
-    state of a GRU.
+    `recurrent_weights` is multiplied with the state, then `late_bias` is added. `candidate_weights` is multiplied
+    with the reset state of a GRU.
     """
 
-    functions: list[Activation]
-    recurrent: Value
-    candidate: Value | None
+    activations: list[Activation]
+    recurrent_weights: Value
+    candidate_weights: Value | None
     late_bias: Value | None
     peepholes: tuple[Value, ...]
-    hidden: int
+    hidden_size: int
 
 
 def _split_last_axis(b: Builder, x: Value, parts: int) -> tuple[Value, ...]:
     return b.multi("Split", x, n_outputs=parts, axis=-1)
 
 
-def _rnn_cell(b: Builder, op: Op, k: _Weights, x: Value, states: list[Value]) -> list[Value]:
+def _rnn_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Value]) -> list[Value]:
     """Build one RNN step: `h = f(x + h R')`."""
-    return [k.functions[0](b, b.op("Add", x, b.op("MatMul", states[0], k.recurrent)))]
+    return [
+        weights.activations[0](
+            b, b.op("Add", x, b.op("MatMul", states[0], weights.recurrent_weights))
+        )
+    ]
 
 
-def _lstm_cell(b: Builder, op: Op, k: _Weights, x: Value, states: list[Value]) -> list[Value]:
+def _lstm_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Value]) -> list[Value]:
     """Build one LSTM step of the gates I, O, F, C = x + h R'.
 
     c = f(F) * c + f(I) * g(C);  h = f(O) * h(c)
     """
-    f, g, h = k.functions
+    f, g, h = weights.activations
     hidden, cell = states
-    gates = b.op("Add", x, b.op("MatMul", hidden, k.recurrent))
+    gates = b.op("Add", x, b.op("MatMul", hidden, weights.recurrent_weights))
     input_sum, output_sum, forget_sum, candidate_sum = _split_last_axis(b, gates, 4)
 
     def gate(value: Value, position: int, memory: Value) -> Value:
-        if k.peepholes:
-            value = b.op("Add", value, b.op("Mul", k.peepholes[position], memory))
+        if weights.peepholes:
+            value = b.op("Add", value, b.op("Mul", weights.peepholes[position], memory))
         return f(b, value)
 
     input_gate = gate(input_sum, 0, cell)
@@ -150,27 +157,29 @@ def _lstm_cell(b: Builder, op: Op, k: _Weights, x: Value, states: list[Value]) -
     return [b.op("Mul", gate(output_sum, 1, cell), h(b, cell)), cell]
 
 
-def _gru_cell(b: Builder, op: Op, k: _Weights, x: Value, states: list[Value]) -> list[Value]:
+def _gru_cell(b: Builder, op: Op, weights: _Weights, x: Value, states: list[Value]) -> list[Value]:
     """Build one GRU step: `h = (1 - z) * g(x_h + (r * h) R_h') + z * h` with z, r = f(x + h R').
 
     With `linear_before_reset` the reset multiplies after the product: `r * (h R_h' + b_h)`.
     """
-    f, g = k.functions
-    hidden, split_sizes = states[0], ints(b, 2 * k.hidden, k.hidden)
+    f, g = weights.activations
+    hidden, split_sizes = states[0], ints(b, 2 * weights.hidden_size, weights.hidden_size)
     gate_sums, candidate_sum = b.multi("Split", x, split_sizes, n_outputs=2, axis=-1)
-    recurrent_gates = b.op("MatMul", hidden, k.recurrent)
-    if k.candidate is None:
+    recurrent_gates = b.op("MatMul", hidden, weights.recurrent_weights)
+    if weights.candidate_weights is None:
         recurrent_gates = (
-            recurrent_gates if k.late_bias is None else b.op("Add", recurrent_gates, k.late_bias)
+            recurrent_gates
+            if weights.late_bias is None
+            else b.op("Add", recurrent_gates, weights.late_bias)
         )
         recurrent_gates, recurrent_new = b.multi(
             "Split", recurrent_gates, split_sizes, n_outputs=2, axis=-1
         )
     update_gate, reset_gate = _split_last_axis(b, f(b, b.op("Add", gate_sums, recurrent_gates)), 2)
-    if k.candidate is None:
+    if weights.candidate_weights is None:
         memory = b.op("Mul", reset_gate, recurrent_new)
     else:
-        memory = b.op("MatMul", b.op("Mul", reset_gate, hidden), k.candidate)
+        memory = b.op("MatMul", b.op("Mul", reset_gate, hidden), weights.candidate_weights)
     candidate = g(b, b.op("Add", candidate_sum, memory))
     complement = b.op("Sub", constant_like(b, 1, x), update_gate)
     return [b.op("Add", b.op("Mul", complement, candidate), b.op("Mul", update_gate, hidden))]
@@ -232,7 +241,7 @@ def _build_direction(
     lengths = optional_operand(op, 4)
     x = _reverse_time(b, x, lengths) if is_backward else x
     input_products, weights = _prepare_direction(b, op, x, k, functions)
-    states = _initial_states(b, op, x, k, weights.hidden)
+    states = _initial_states(b, op, x, k, weights.hidden_size)
     rows, *final_states = _build_time_loop(b, op, input_products, weights, states, lengths)
     return [_reverse_time(b, rows, lengths) if is_backward else rows, *final_states]
 
@@ -281,13 +290,13 @@ def _prepare_direction(
 
 def _hidden_size(op: Op) -> int:
     """Return the number of hidden units, from the attribute or the shape of the recurrent weights."""
-    size: Any = op.attributes.get("hidden_size")
+    hidden_size: Any = op.attributes.get("hidden_size")
     shape = operand(op, 2).shape
-    if size is None and shape is not None:
-        size = shape[-1]
-    if not isinstance(size, int):
+    if hidden_size is None and shape is not None:
+        hidden_size = shape[-1]
+    if not isinstance(hidden_size, int):
         raise UnsupportedError(f"onnx::{op.op_type} needs 'hidden_size'")
-    return size
+    return hidden_size
 
 
 def _initial_states(b: Builder, op: Op, x: Value, k: int, hidden: int) -> list[Value]:
@@ -340,7 +349,7 @@ def _build_time_loop(
         final_values = [
             body.op("Where", is_running, final, initial) for final, initial in state_pairs
         ]
-    final_outputs = [b.new(s.dtype, s.shape, f"{b.label}:last") for s in states]
+    final_outputs = [b.new(state.dtype, state.shape, f"{b.label}:last") for state in states]
     stack_shape = (
         None
         if hidden_row.shape is None

@@ -78,8 +78,8 @@ def log_sum_exp(b: Builder, op: Op) -> Value:
         )
         for keepdims in (1, attribute(op, "keepdims"))
     )
-    total = _build_sum(b, op, b.op("Exp", b.op("Sub", x, wide_offset)))
-    return b.op("Add", b.op("Log", total), offset)
+    exponential_sum = _build_sum(b, op, b.op("Exp", b.op("Sub", x, wide_offset)))
+    return b.op("Add", b.op("Log", exponential_sum), offset)
 
 
 def _replace_infinities(b: Builder, x: Value) -> Value:
@@ -88,14 +88,14 @@ def _replace_infinities(b: Builder, x: Value) -> Value:
 
 def softmax(b: Builder, op: Op) -> Value:
     """Build `e / sum(e)` of `e = exp(x - max(x))` along an axis."""
-    exponentials, total = _build_shifted_exponentials(b, op)[1:]
-    return b.op("Div", exponentials, total)
+    exponentials, exponential_sum = _build_shifted_exponentials(b, op)[1:]
+    return b.op("Div", exponentials, exponential_sum)
 
 
 def log_softmax(b: Builder, op: Op) -> Value:
     """Build `x - max(x) - log(sum(exp(x - max(x))))` along an axis."""
-    shifted_x, _, total = _build_shifted_exponentials(b, op)
-    return b.op("Sub", shifted_x, b.op("Log", total))
+    shifted_x, _, exponential_sum = _build_shifted_exponentials(b, op)
+    return b.op("Sub", shifted_x, b.op("Log", exponential_sum))
 
 
 def _build_shifted_exponentials(b: Builder, op: Op) -> tuple[Value, Value, Value]:
@@ -109,9 +109,9 @@ def _build_shifted_exponentials(b: Builder, op: Op) -> tuple[Value, Value, Value
 def lp_normalization(b: Builder, op: Op) -> Value:
     """Build `x / norm` along an axis, or 0 if the norm is 0."""
     x, axis = _float_operand(op), attribute(op, "axis")
-    terms = b.op("Abs", x) if attribute(op, "p") == 1 else b.op("Mul", x, x)
-    total = sum_of(b, terms, (axis,), keepdims=True)
-    norm = total if attribute(op, "p") == 1 else b.op("Sqrt", total)
+    norm_terms = b.op("Abs", x) if attribute(op, "p") == 1 else b.op("Mul", x, x)
+    term_sum = sum_of(b, norm_terms, (axis,), keepdims=True)
+    norm = term_sum if attribute(op, "p") == 1 else b.op("Sqrt", term_sum)
     zero = constant_like(b, 0, x)
     return b.op("Where", b.op("Equal", norm, zero), zero, b.op("Div", x, norm))
 
@@ -173,10 +173,10 @@ def _multiply_along_runtime_axes(
         reduced_mask = b.op("Or", reduced_mask, is_empty)
     end_pads = ints(b, *[0] * rank, *[1] * rank)
     products = b.op("Pad", x, end_pads, constant_like(b, 1, x))
-    for axis, size in enumerate(shape):
+    for axis, axis_size in enumerate(shape):
         is_reduced = b.op("Gather", reduced_mask, ints(b, axis), axis=0)
         products = b.op(
-            "Where", is_reduced, _multiply_along_axis(b, products, axis, size + 1), products
+            "Where", is_reduced, _multiply_along_axis(b, products, axis, axis_size + 1), products
         )
     slice_ends = b.op("Where", reduced_mask, ints(b, *[1] * rank), ints(b, *shape))
     x = b.op("Slice", products, ints(b, *[0] * rank), slice_ends, ints(b, *range(rank)))

@@ -67,18 +67,18 @@ def _resize_axis(b: Builder, x: Value, axis: int, weights: Array) -> Value:
     n_neighbours = max(int(np.count_nonzero(weights, axis=0).max(initial=1)), 1)
     neighbour_indices = np.argsort(weights == 0, axis=0, kind="stable")[:n_neighbours]
     n_trailing_axes = len(x.shape or ()) - axis - 1
-    total: Value | None = None
+    weighted_sum: Value | None = None
     for indices in neighbour_indices:
-        term = b.op("Gather", x, b.constant(indices), axis=axis)
+        weighted_x = b.op("Gather", x, b.constant(indices), axis=axis)
         weight = weights[indices, np.arange(indices.size)]
         if np.any(weight != 1):
             if np.dtype(x.dtype).kind != "f":
                 raise UnsupportedError(f"onnx::Resize in {x.dtype} can only copy elements")
             weight_column = weight.astype(x.dtype).reshape(-1, *[1] * n_trailing_axes)
-            term = b.op("Mul", term, b.constant(weight_column))
-        total = term if total is None else b.op("Add", total, term)
-    assert total is not None
-    return total
+            weighted_x = b.op("Mul", weighted_x, b.constant(weight_column))
+        weighted_sum = weighted_x if weighted_sum is None else b.op("Add", weighted_sum, weighted_x)
+    assert weighted_sum is not None
+    return weighted_sum
 
 
 _EXACT_IN_FLOAT64 = frozenset(

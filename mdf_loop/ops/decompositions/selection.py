@@ -55,14 +55,16 @@ def eye_like(b: Builder, op: Op) -> Value:
 
 def one_hot(b: Builder, op: Op) -> Value:
     """Build `Where(range(depth) == i, on, off)` along a new axis; a negative index counts from the end."""
-    values, result_dtype = operand(op, 2), op.outputs[0].dtype
+    off_and_on_values, result_dtype = operand(op, 2), op.outputs[0].dtype
     index, depth = cast(b, operand(op, 0), "int64"), cast(b, operand(op, 1), "int64")
     depth = b.op("Reshape", depth, ints(b))
     zero = b.constant(np.array(0))
     nonnegative_index = b.op("Where", b.op("Less", index, zero), b.op("Add", index, depth), index)
     positions = b.op("Range", zero, depth, b.constant(np.array(1)))
     is_index = b.op("Equal", b.op("Unsqueeze", nonnegative_index, ints(b, -1)), positions)
-    off_value, on_value = (b.op("Gather", values, b.constant(np.array(k)), axis=0) for k in (0, 1))
+    off_value, on_value = (
+        b.op("Gather", off_and_on_values, b.constant(np.array(k)), axis=0) for k in (0, 1)
+    )
     encoding = cast(b, b.op("Where", is_index, on_value, off_value), result_dtype)
     axis = attribute(op, "axis")
     return encoding if axis == -1 else _move_last_axis(b, encoding, axis)

@@ -26,8 +26,8 @@ class Windows(Struct, frozen=True):
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
+    leading_pads: tuple[int, ...]
+    trailing_pads: tuple[int, ...]
 
     @property
     def reach(self) -> tuple[int, ...]:
@@ -95,8 +95,8 @@ def pad_axes(
     if not any((*before, *after)):
         return x
     n_trailing_axes = rank(x, "padding") - first - len(before)
-    leading_pads, trailing_pads = [0] * first, [0] * n_trailing_axes
-    pads = (*leading_pads, *before, *trailing_pads, *leading_pads, *after, *trailing_pads)
+    first_zeros, last_zeros = [0] * first, [0] * n_trailing_axes
+    pads = (*first_zeros, *before, *last_zeros, *first_zeros, *after, *last_zeros)
     return b.op("Pad", x, ints(b, *pads), constant_like(b, fill_value, x))
 
 
@@ -128,7 +128,7 @@ def window_slices(
             -remaining_length if remaining_length else _MAX_INT64
             for remaining_length in remaining_lengths
         ]
-        if any(starts) or any(remaining_lengths) or any(s > 1 for s in strides):
+        if any(starts) or any(remaining_lengths) or any(stride > 1 for stride in strides):
             slices.append(
                 b.op("Slice", x, ints(b, *starts), ints(b, *stops), axes, ints(b, *strides))
             )

@@ -135,7 +135,9 @@ def _sliced_axes(b: Builder, op: Op) -> list[int]:
 def _pad_slice(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]) -> Value:
     """Pad `g` with zeros to the shape of x for a Slice with steps of 1."""
     axes_constant = b.constant(np.array(axes, np.int64))
-    x_extents, g_extents = (b.op("Gather", shape_of(b, v), axes_constant, axis=0) for v in (x, g))
+    x_extents, g_extents = (
+        b.op("Gather", shape_of(b, array), axes_constant, axis=0) for array in (x, g)
+    )
     zero, constant_starts, starts = (
         scalar(b, 0, "int64"),
         b.constant_of(starts),
@@ -251,8 +253,8 @@ def _range_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
     step_tangents = None if delta is None else b.op("Mul", delta, _build_range_indices(b, y))
     if start is not None:
         start = broadcast_like(b, start, y)
-    terms = [tangent for tangent in (start, step_tangents) if tangent is not None]
-    return (with_type_of(b, sum_values(b, terms), y) if terms else None,)
+    tangent_terms = [tangent for tangent in (start, step_tangents) if tangent is not None]
+    return (with_type_of(b, sum_values(b, tangent_terms), y) if tangent_terms else None,)
 
 
 def _range_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:

@@ -51,15 +51,15 @@ def _norm_derivative(power_sum: Decomposition) -> DecomposedDerivative:
     """Return the derivative of the p-norm `mass ** (1 / p)`, which is 0 where the mass is 0."""
 
     def build_root(b: Builder, op: Op) -> Value:
-        total, p = power_sum(b, op), attribute(op, "p")
-        assert isinstance(total, Value)
-        if p == 1:
-            return total
-        is_zero = b.op("Equal", total, constant_like(b, 0, total))
-        nonzero_total = b.op("Where", is_zero, constant_like(b, 1, total), total)
-        exponent = () if p == 2 else (constant_like(b, 1 / p, total),)
+        power_total, norm_order = power_sum(b, op), attribute(op, "p")
+        assert isinstance(power_total, Value)
+        if norm_order == 1:
+            return power_total
+        is_zero = b.op("Equal", power_total, constant_like(b, 0, power_total))
+        nonzero_total = b.op("Where", is_zero, constant_like(b, 1, power_total), power_total)
+        exponent = () if norm_order == 2 else (constant_like(b, 1 / norm_order, power_total),)
         root = b.op("Pow" if exponent else "Sqrt", nonzero_total, *exponent)
-        return b.op("Where", is_zero, constant_like(b, 0, total), root)
+        return b.op("Where", is_zero, constant_like(b, 0, power_total), root)
 
     return DecomposedDerivative(build_root)
 
@@ -138,10 +138,10 @@ def _build_loss(b: Builder, op: Op, likelihood: Value) -> Value:
     reduction = attribute(op, "reduction")
     if reduction == "none":
         return loss
-    total = sum_of(b, loss)
+    total_loss = sum_of(b, loss)
     if reduction == "sum":
-        return total
-    return b.op("Div", total, sum_of(b, weight))
+        return total_loss
+    return b.op("Div", total_loss, sum_of(b, weight))
 
 
 def _decompose_likelihood_loss(b: Builder, op: Op) -> Value:

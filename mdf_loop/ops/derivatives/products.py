@@ -114,15 +114,15 @@ def _gemm_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
     product_attributes = {
         name: attribute_value for name, attribute_value in op.attributes.items() if name != "beta"
     }
-    terms = [
+    tangent_terms = [
         b.op("Gemm", *factors[:k], tangent, *factors[k + 1 :], **product_attributes)
         for k, tangent in enumerate(changes[:2])
         if tangent is not None
     ]
     if len(changes) > 2 and changes[2] is not None:
-        term = _scale(b, changes[2], attribute(op, "beta"))
-        terms.append(broadcast_like(b, term, op.outputs[0]))
-    return (sum_values(b, terms) if terms else None,)
+        addend_tangent = _scale(b, changes[2], attribute(op, "beta"))
+        tangent_terms.append(broadcast_like(b, addend_tangent, op.outputs[0]))
+    return (sum_values(b, tangent_terms) if tangent_terms else None,)
 
 
 def _scale(b: Builder, x: Value, factor: float) -> Value:
@@ -150,11 +150,11 @@ def _parse_einsum_terms(op: Op) -> tuple[list[str], str]:
     ]
     unused_letters = [letter for letter in string.ascii_letters if letter not in equation]
     hidden_letters = "".join(unused_letters[: max(hidden_axis_counts)])
-    terms = [
+    expanded_terms = [
         term.replace("...", hidden_letters[len(hidden_letters) - hidden_axis_count :])
         for term, hidden_axis_count in zip(listed_terms, hidden_axis_counts, strict=True)
     ]
-    return terms, result_term.replace("...", hidden_letters)
+    return expanded_terms, result_term.replace("...", hidden_letters)
 
 
 def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | None:
@@ -163,11 +163,14 @@ def _einsum_cotangent(b: Builder, op: Op, changes: Changes, k: int) -> Value | N
     The cotangent of `ij` in `ij,jk->ik` is `ik,jk->ij`. An index that only this operand has was summed, so its
     elements have equal cotangents. If the operand has an index twice, elements off the diagonal have 0.
     """
-    (g,), (terms, result_term), x = changes, _parse_einsum_terms(op), operand(op, k)
+    (g,), (operand_terms, result_term), x = changes, _parse_einsum_terms(op), operand(op, k)
     if g is None:
         return None
-    term, other_operands = terms[k], [v for position, v in enumerate(op.inputs) if position != k]
-    other_terms = [term for position, term in enumerate(terms) if position != k]
+    term, other_operands = (
+        operand_terms[k],
+        [operand_value for position, operand_value in enumerate(op.inputs) if position != k],
+    )
+    other_terms = [term for position, term in enumerate(operand_terms) if position != k]
     kept_letters = [
         letter
         for letter in dict.fromkeys(term)
@@ -211,12 +214,14 @@ def _keep_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
 
 
 def _einsum_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
-    terms = [
+    tangent_terms = [
         b.op("Einsum", *op.inputs[:k], tangent, *op.inputs[k + 1 :], **op.attributes)
         for k, tangent in enumerate(changes)
         if tangent is not None
     ]
-    return (with_type_of(b, sum_values(b, terms), op.outputs[0]) if terms else None,)
+    return (
+        with_type_of(b, sum_values(b, tangent_terms), op.outputs[0]) if tangent_terms else None,
+    )
 
 
 EINSUM = ExplicitDerivative(_einsum_tangents, _einsum_cotangent)
@@ -254,8 +259,8 @@ def _build_cofactors(b: Builder, op: Op) -> Value:
 def _det_tangents(b: Builder, op: Op, changes: Changes) -> Changes:
     if changes[0] is None:
         return (None,)
-    terms = b.op("Mul", changes[0], _build_cofactors(b, op))
-    return (sum_of(b, terms, (-2, -1)),)
+    cofactor_products = b.op("Mul", changes[0], _build_cofactors(b, op))
+    return (sum_of(b, cofactor_products, (-2, -1)),)
 
 
 def _det_cotangent(b: Builder, op: Op, g: Value) -> Value:

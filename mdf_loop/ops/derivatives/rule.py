@@ -48,12 +48,16 @@ class Pointwise(Struct, frozen=True):
     def tangents(self, b: Builder, op: Op, changes: Changes) -> Changes:
         """Build the tangent of the result from the tangents of the operands."""
         derivative_tangent_pairs = zip(self.operand_derivatives(op), changes, strict=False)
-        terms = [
+        tangent_terms = [
             derivative(b, op, tangent)
             for derivative, tangent in derivative_tangent_pairs
             if derivative is not None and tangent is not None
         ]
-        return (broadcast_like(b, sum_values(b, terms), op.outputs[0]) if terms else None,)
+        return (
+            broadcast_like(b, sum_values(b, tangent_terms), op.outputs[0])
+            if tangent_terms
+            else None,
+        )
 
     def cotangent(self, b: Builder, op: Op, changes: Changes, position: int) -> Value | None:
         """Build the cotangent of the operand at a position from the cotangent of the result."""
@@ -129,13 +133,13 @@ def bilinear(
     """
 
     def tangents(b: Builder, op: Op, changes: Changes) -> Changes:
-        terms = []
+        tangent_terms = []
         for k in positions:
             if changes[k] is not None:
                 inputs = (*op.inputs[:k], changes[k], *op.inputs[k + 1 :])
-                term = b.op(op.op_type, *inputs, **op.attributes)
-                terms.append(with_type_of(b, term, op.outputs[0]))
-        return (sum_values(b, terms) if terms else None,)
+                tangent_term = b.op(op.op_type, *inputs, **op.attributes)
+                tangent_terms.append(with_type_of(b, tangent_term, op.outputs[0]))
+        return (sum_values(b, tangent_terms) if tangent_terms else None,)
 
     return ExplicitDerivative(tangents, transposed)
 
@@ -152,10 +156,10 @@ def first_operand_cotangent(cotangent: ElementDerivative) -> CotangentFunction:
 
 def sum_values(b: Builder, terms: Sequence[Value]) -> Value:
     """Build the sum of one or more values."""
-    total, *other_terms = terms
+    value_sum, *other_terms = terms
     for term in other_terms:
-        total = b.op("Add", total, term)
-    return total
+        value_sum = b.op("Add", value_sum, term)
+    return value_sum
 
 
 def is_float(value: Value | None) -> bool:

@@ -41,12 +41,8 @@ def with_type_of(b: Builder, change: Value, like: Value) -> Value:
     The named extents of `like` are more precise than the result of ONNX's shape inference.
     """
     last_operation = b.ops[-1] if b.ops else None
-    has_known_shape = like.shape is None or change.shape == like.shape
-    if (
-        has_known_shape
-        or not isinstance(last_operation, Op)
-        or change not in last_operation.outputs
-    ):
+    has_same_shape = like.shape is None or change.shape == like.shape
+    if has_same_shape or not isinstance(last_operation, Op) or change not in last_operation.outputs:
         return change
     typed_change = replace(change, shape=like.shape)
     b.ops[-1] = substitute(last_operation, {change: typed_change})
@@ -85,8 +81,8 @@ def sum_to_shape(b: Builder, change: Value, like: Value) -> Value:
             if like_extent != change_extent
         ]
         axes += [k for k in range(len(change_shape) - len(extents(like))) if k not in axes]
-        total = sum_of(b, change, axes, keepdims=True)
-        return reshape_like(b, total, like)
+        axis_sum = sum_of(b, change, axes, keepdims=True)
+        return reshape_like(b, axis_sum, like)
     return _sum_to_runtime_shape(b, change, like)
 
 

@@ -75,7 +75,7 @@ class _OperationWriter(Struct, frozen=True):
 
     def op(self, op_type: str, *inputs: Value, **attributes: Any) -> Value:
         """Write an operation and return its output."""
-        write = row_of(op_type).native
+        write = row_of(op_type).native_code
         assert write is not None, f"{op_type} has no machine code"
         types = [(value.dtype, value.shape) for value in inputs]
         ((dtype, shape),) = infer(op_type, types, attributes, {}, 1)

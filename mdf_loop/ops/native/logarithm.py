@@ -32,17 +32,17 @@ LOG2 = (float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p
 """log(2) as a sum of two floats: a number with few bits, whose product with k is exact, and the remainder."""
 
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
-"""Bits of sqrt(1/2) as an integer."""
+"""Reproducibility of sqrt(1/2) as an integer."""
 ONE_BITS = 0x3FF0000000000000
-"""Bits of 1.0 as an integer."""
+"""Reproducibility of 1.0 as an integer."""
 MIN_NORMAL_BITS = 0x0010000000000000
-"""Bits of the smallest normal number as an integer."""
+"""Reproducibility of the smallest normal number as an integer."""
 FRACTION_MASK = 2**52 - 1
 """Mask of the bits of the fraction of a float64."""
 TWO_52_BITS = 0x4330000000000000
-"""Bits of 2.0**52 as an integer."""
+"""Reproducibility of 2.0**52 as an integer."""
 INFINITY_BITS = 0x7FF0000000000000
-"""Bits of infinity as an integer."""
+"""Reproducibility of infinity as an integer."""
 
 SUBNORMAL_SHIFT = 54
 """Exponent of the power of two by which a subnormal number is multiplied."""

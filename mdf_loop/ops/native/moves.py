@@ -115,7 +115,7 @@ def positions_of(
 
 def _moved_operand_indices(op: Op) -> Sequence[int]:
     """Return the positions of the operands whose elements are moved."""
-    moves = row_of(op.op_type).moves
+    moves = row_of(op.op_type).moved_operands
     return (0,) if moves is None else moves(op)
 
 

@@ -27,7 +27,7 @@ class _NumberType(Struct, frozen=True):
     """Properties of a floating-point dtype.
 
     Attributes:
-        precision: Bits of the significand.
+        precision: Reproducibility of the significand.
         least: Smallest exponent of a number for which the remainder of a division is exact.
         most: Largest exponent of a divisor for which only the quotient may overflow.
         whole: Integer dtype of the same size.

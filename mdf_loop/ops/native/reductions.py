@@ -28,7 +28,7 @@ from mdf_loop.ops.native.extents import product as product_of
 from mdf_loop.ops.native.moves import Known
 from mdf_loop.ops.native.products import Join, reduce_lanes, write_multiplication, write_sum
 from mdf_loop.ops.ordered_sum import MIN_TERMS_IN_PARTS, N_PARTS
-from mdf_loop.ops.registry import NativeArrays, qualified_name
+from mdf_loop.ops.registry import NativeArrayCode, qualified_name
 
 
 def _largest(code: Code, dtype: str, a: str, b: str) -> str:
@@ -55,7 +55,7 @@ Neutral = Callable[[str], float]
 """Function that returns the neutral element of a reduction for a dtype, such as 0 for a sum."""
 
 
-def reduction_writer(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeArrays:
+def reduction_writer(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeArrayCode:
     """Return a writer of a reduction along adjacent axes.
 
     Args:

@@ -9,7 +9,7 @@ from mdf_loop.ops.native.code import Arrays, Cell, Code, Extent, Extents, Failur
 from mdf_loop.ops.native.extents import product, subtract_extents
 from mdf_loop.ops.native.grids import advance, loop_over_grid
 from mdf_loop.ops.native.products import write_sum
-from mdf_loop.ops.registry import NativeArrays, qualified_name
+from mdf_loop.ops.registry import NativeArrayCode, qualified_name
 
 
 def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
@@ -83,7 +83,7 @@ def _sum_writers(
     return begin, go_on
 
 
-def extreme_position_writer(*, largest: bool, nan_wins: bool = False) -> NativeArrays:
+def extreme_position_writer(*, largest: bool, nan_wins: bool = False) -> NativeArrayCode:
     """Return a writer of the position of the maximum or minimum along an axis.
 
     In `ArgMax` and `ArgMin`, nan is never the extreme. In `ArgMaximum` and `ArgMinimum`, nan is the extreme.

@@ -33,12 +33,12 @@ from mdf_loop.ops.native.extents import (
 )
 from mdf_loop.ops.native.moves import MAX_RUNS, write_move
 from mdf_loop.ops.native.views import Stride, broadcast, contiguous_axes, strided_view
-from mdf_loop.ops.registry import NativeArrays, qualified_name
+from mdf_loop.ops.registry import NativeArrayCode, qualified_name
 
 Cells = Mapping[Value, Cell]
 
 
-def _for_unknown_shapes(rule: NativeArrays) -> NativeArrays:
+def _for_unknown_shapes(rule: NativeArrayCode) -> NativeArrayCode:
     """Return a writer that uses `moves` for known shapes and `rule` for shapes that are known only at run time."""
 
     def write(writer: Arrays, op: Op, cells: Cells) -> Cell:

@@ -235,17 +235,17 @@ class _Batcher:
 
     def _batch_op(self, lane: BatchScope, op: Op) -> None:
         operands = [None if value is None else self._operand(value) for value in op.inputs]
-        is_batched = any(operand is not None and operand.batched for operand in operands)
+        is_batched = any(operand is not None and operand.is_batched for operand in operands)
         operation_row = row_of(op.op_type)
         if not is_batched:
             inputs = tuple(None if operand is None else operand.value for operand in operands)
             lane.b.ops.append(op if inputs == op.inputs else replace(op, inputs=inputs))
             return
-        if operation_row.batched is None:
-            raise batching_error(op, operation_row.not_batched)
+        if operation_row.batching_rule is None:
+            raise batching_error(op, operation_row.unbatched_reason)
         old_op_count = len(lane.b.ops)
         with lane.b.at(op.where, op.outputs[0].name):
-            outputs = operation_row.batched(lane, op, operands)
+            outputs = operation_row.batching_rule(lane, op, operands)
         self._rename_results(lane.b, old_op_count, op.outputs, outputs)
 
     def _batch_guard(self, lane: BatchScope, guard: Guard) -> None:
@@ -385,7 +385,9 @@ class _Batcher:
         b, old_op_count = lane.b, len(lane.b.ops)
         with b.at(b.where, old.name):
             transposed_rows = b.op("Transpose", rows, perm=(1, 0, *range(2, rank(rows))))
-            shape = b.op("Concat", lane.count(), b.op("Shape", transposed_rows, start=1), axis=0)
+            shape = b.op(
+                "Concat", lane.run_count(), b.op("Shape", transposed_rows, start=1), axis=0
+            )
             reshaped_rows = b.op("Reshape", transposed_rows, shape, allowzero=1)
         self._rename_results(b, old_op_count, (old,), (reshaped_rows,))
 

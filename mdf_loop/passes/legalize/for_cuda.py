@@ -43,7 +43,7 @@ def for_cuda(program: Program) -> Program:
     find_constant = constant_lookup(program.ops)
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
-        rewrite_op = row_of(op.op_type).for_cuda
+        rewrite_op = row_of(op.op_type).cuda_replacement
         replacement = None if rewrite_op is None else rewrite_op(b, op, find_constant)
         return None if replacement is None else (replacement,)
 

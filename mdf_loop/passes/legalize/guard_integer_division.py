@@ -114,8 +114,8 @@ class _DivisionFacts(Struct):
             self._exclude_both(op.outputs)
         elif op.op_type == "Cast":
             self._learn_cast(op)
-        elif operation_row.moves is not None:
-            self._learn_selection(op, [op.inputs[k] for k in operation_row.moves(op)])
+        elif operation_row.moved_operands is not None:
+            self._learn_selection(op, [op.inputs[k] for k in operation_row.moved_operands(op)])
         elif op.op_type == "Equal" and op.inputs[1] in self._minus_one_constants:
             self._minus_one_tests.add((op.outputs[0], op.inputs[0]))
 

@@ -17,7 +17,7 @@ from mdf_loop.ir.types import onnx_type_text
 from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.build_helpers import cast
 from mdf_loop.ops.kernels import has_kernel
-from mdf_loop.ops.registry import Bits, qualified_name, row_of
+from mdf_loop.ops.registry import Reproducibility, qualified_name, row_of
 from mdf_loop.passes.legalize.constant_fallback import build_or_evaluate
 from mdf_loop.passes.legalize.kernel_needed import (
     is_decomposed,
@@ -65,7 +65,7 @@ def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
 
     Source: Figueroa, When is double rounding innocuous? (1995): p digits of 2p + 2 or more.
     """
-    if main_dtype(op) == "bfloat16" and row_of(op.op_type).bits is Bits.OPEN:
+    if main_dtype(op) == "bfloat16" and row_of(op.op_type).reproducibility is Reproducibility.OPEN:
         raise _rounded_twice_error(op)
     wide_dtype = next(
         (dtype for dtype in _wider_dtypes(op) if _is_supported(_with_main_dtype(op, dtype))), None
@@ -89,7 +89,7 @@ def _wider_dtypes(op: Op) -> tuple[str, ...]:
     if operation_row.needs_narrow_dtype:
         return ()
     if main_dtype(op) == "uint64":
-        return ("int64",) if operation_row.uint64_as_int64 else ()
+        return ("int64",) if operation_row.treats_uint64_as_int64 else ()
     return _WIDER_DTYPES.get(main_dtype(op), ())
 
 
@@ -128,7 +128,7 @@ def _rounded_twice_error(op: Op) -> UnsupportedError:
 
 def _no_kernel_error(op: Op) -> UnsupportedError:
     dtype = main_dtype(op)
-    reason = row_of(op.op_type).not_decomposed
+    reason = row_of(op.op_type).undecomposed_reason
     sentence = f"ONNX Runtime has no {dtype} kernel for {qualified_name(op.op_type)}"
     hint = "use precision='float32'" if dtype == "float64" else "use another dtype"
     return UnsupportedError(f"{sentence}: {reason}" if reason else sentence, op.where, hint)

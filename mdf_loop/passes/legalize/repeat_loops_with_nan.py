@@ -91,7 +91,7 @@ def _is_candidate(loop: Loop) -> bool:
         return False
     if not any(map(_is_position, loop.ops)):
         return False
-    return not any(isinstance(op, Op) and row_of(op.op_type).random for op in walk(loop.ops))
+    return not any(isinstance(op, Op) and row_of(op.op_type).is_random for op in walk(loop.ops))
 
 
 def _has_harmless_positions(loop: Loop, known: KnownArrays) -> bool:

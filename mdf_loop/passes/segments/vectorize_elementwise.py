@@ -13,14 +13,14 @@ from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops import row_of
 from mdf_loop.ops.build_helpers import ints
-from mdf_loop.ops.registry import Bits
+from mdf_loop.ops.registry import Reproducibility
 
 
 def is_exact_elementwise(op: Op) -> bool:
     """Return True for an elementwise operation with the same bits at every position of an array."""
     row = row_of(op.op_type)
     is_safe = not row.may_fail(op, lambda value: None) and len(op.outputs) == 1
-    return row.elementwise and row.bits is Bits.FIXED and is_safe
+    return row.is_elementwise and row.reproducibility is Reproducibility.FIXED and is_safe
 
 
 def vectorize_elementwise(

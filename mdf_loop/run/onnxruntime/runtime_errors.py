@@ -127,7 +127,7 @@ _Explanation: TypeAlias = Callable[[re.Match[str]], tuple[str, str]]
 
 
 def _explain(op_type: str, reason: str) -> tuple[str, str]:
-    if "operand cannot broadcast" in reason and row_of(op_type).elementwise:  # message of CUDA
+    if "operand cannot broadcast" in reason and row_of(op_type).is_elementwise:  # message of CUDA
         return "the shapes of two operands do not fit", _SHAPE_HINT
     for pattern, words in _KNOWN_MESSAGES:
         match = pattern.search(reason)

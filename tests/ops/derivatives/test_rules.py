@@ -61,7 +61,7 @@ def test_every_operation_with_a_derivative_has_a_case() -> None:
     known = {
         row.name for row in rows() if row.derivative is not None or row.decomposition is not None
     }
-    known -= {row.name for row in rows() if row.random or row.schema is not None}
+    known -= {row.name for row in rows() if row.is_random or row.schema is not None}
     assert known == {case.op_type for case in CASES} | WITHOUT_CASE.keys()
 
 

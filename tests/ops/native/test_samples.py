@@ -13,7 +13,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import Finding, OperandError, RunError, UnsupportedError
 from mdf_loop.ir import Input, Loop, Output, Program, Recorded, Scanned, Value
 from mdf_loop.ops import row_of
-from mdf_loop.ops.registry import Bits
+from mdf_loop.ops.registry import Reproducibility
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.session import Session
@@ -97,7 +97,7 @@ def samples() -> Iterator[object]:
 
 def _all() -> Iterator[tuple[str, str, bool]]:
     for name, dtype, computed in itertools.product(sorted(SAMPLES), DTYPES, (False, True)):
-        if row_of(name).random or name in TEXT_OPERATORS:
+        if row_of(name).is_random or name in TEXT_OPERATORS:
             continue
         own_values = [
             each for each in SAMPLES[name].inputs if each is not None and not isinstance(each, F)
@@ -123,7 +123,7 @@ def test_operators_equal_the_standard_loop(name: str, dtype: str, computed: bool
     if not isinstance(expected, Mapping):
         assert native == expected
         return
-    exact = row_of(name).bits is not Bits.OPEN
+    exact = row_of(name).reproducibility is not Reproducibility.OPEN
     for key, array in expected.items():
         close = 0 if exact or array.dtype.kind != "f" else CLOSE[str(array.dtype)]
         np.testing.assert_allclose(native[key], array, close, close, strict=True)
