@@ -122,7 +122,7 @@ def build_unbroken_run(compiled: CompiledModel, steps: int, every: int = 1) -> C
         later = session.later(state, brief=brief, thinned=every > 1)
         inputs = session.given(bound, 1, steps)
         arrays = later.run(session.loop_feeds(later, inputs, state, rows * every, rows, DT))
-        return {name: arrays[name] for name in session.programs.recorded}
+        return {name: arrays[name] for name in session.programs.recorded_names}
 
     return run
 

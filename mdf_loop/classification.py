@@ -97,7 +97,7 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
         state_descriptions = {
             state_name(state): _describe_state(state) for state in over_time.states
         }
-        return decisions(over_time.later, over_time.types, state_descriptions)
+        return decisions(over_time.later_program, over_time.types, state_descriptions)
     reading = read_annotated(document, inputs, options=options)
     return decisions(reading.program, reading.types)
 
@@ -248,7 +248,7 @@ class _Sources:
             output_index = operation.outputs.index(value)
             yield operation.condition
             yield from (
-                branch.leaves[output_index] for branch in (operation.then, operation.otherwise)
+                branch.outputs[output_index] for branch in (operation.then, operation.otherwise)
             )
         elif operation is not None:
             yield from operands(operation)
@@ -269,11 +269,11 @@ def _describe_input(entry: Input, states: Mapping[str, str]) -> str:
     """Return the description of an input of a program, such as `input 'x'`."""
     match entry.role:
         case InputRole.STATE:
-            return states[entry.of]
+            return states[entry.owner_name]
         case InputRole.CONTROL:
-            return _CONTROLS[entry.of]
+            return _CONTROLS[entry.owner_name]
         case InputRole.KEYS:
             return _DRAWN
         case InputRole.SETTING:
-            return f"parameter '{entry.of}', which is set"
+            return f"parameter '{entry.owner_name}', which is set"
     return f"input '{entry.value.name}'"

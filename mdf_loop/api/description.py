@@ -129,7 +129,7 @@ def _describe_inputs(prepared: Prepared, program: Program) -> Iterable[tuple[str
         value = next((values[name] for name in port.names if name in values), None)
         dtype, shape = ("", None) if value is None else (value.dtype, value.shape)
         default = None
-        if not port.required:
+        if not port.is_required:
             with suppress(LoopError):  # an open shape, which has no default
                 data = find_default(port.port, prepared.options.precision, port.where)
                 default = data.tolist() if hasattr(data, "tolist") else data

@@ -138,12 +138,12 @@ class Differentiated:
             trials = len(bound.streams.trials)
             value = _sum_over_trials(value, trials)
             arrays = {name: _sum_over_trials(array, trials) for name, array in arrays.items()}
-            if not bound.members:
+            if not bound.member_values:
                 value, arrays = value[0], {name: array[0] for name, array in arrays.items()}
         if isinstance(sweep, Grid):
             value = sweep.unflatten(value)
             arrays = {n: sweep.unflatten(a) for n, a in arrays.items()}
-        shown_value = value if bound.members else float(value)
+        shown_value = value if bound.member_values else float(value)
         return Gradient(shown_value, arrays, seed_of(bound), dict(ready.native))
 
     def _without_matrices(
@@ -179,7 +179,7 @@ class Differentiated:
 
     def _refuse_check(self, bound: BoundValues) -> None:
         """Raise an error if differences between runs cannot reproduce the derivatives."""
-        if bound.members:
+        if bound.member_values:
             raise InputError("a sweep cannot be checked", hint="check one of its members")
         if self._most is not None or self.named.options.constant_ports:
             raise InputError(
@@ -236,10 +236,10 @@ class Differentiated:
             data = Data.of(self.losses, terms, program, None, trials)
             return GradientInOne(program, differentiation, data, bound.inputs_with_members(program))
         programs = self.named.over_time(spec, bound)
-        swept = bound.inputs_with_members(programs.later)
+        swept = bound.inputs_with_members(programs.later_program)
         session = TimeSession(programs, self.named.options, prepared.placement, swept)
-        data = Data.of(self.losses, terms, programs.later, spec.steps, trials)
-        over_time = frozenset(bound.inputs.over_time)
+        data = Data.of(self.losses, terms, programs.later_program, spec.steps, trials)
+        over_time = frozenset(bound.inputs.varying_names)
         return GradientOverTime(programs, session, differentiation, data, spec, over_time)
 
     # --- files --------------------------------------------------------------------------------

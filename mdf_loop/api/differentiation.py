@@ -131,13 +131,15 @@ class DifferentiatedNames:
             self._refuse_unread(program)
             return program
         programs = self.over_time(spec, bound)
-        rows = frozenset(bound.inputs.over_time)
-        return whole_run(programs.first, programs.later, programs.recorded, rows)
+        rows = frozenset(bound.inputs.varying_names)
+        return whole_run(
+            programs.first_program, programs.later_program, programs.recorded_names, rows
+        )
 
     def over_time(self, spec: RunSpecification, bound: BoundValues) -> OverTime:
         """Return the model over time as two programs: the first evaluation and the loop."""
         programs = read_over_time(self.prepared.document, bound, self.options, spec)
-        self._refuse_unread(programs.later)
+        self._refuse_unread(programs.later_program)
         return programs
 
     def controls(self, spec: RunSpecification) -> dict[str, Array]:

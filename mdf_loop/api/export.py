@@ -43,10 +43,13 @@ def run_as_onnx(prepared: Prepared, spec: RunSpecification) -> Any:
     """
     bound = _bind_values_or_types(prepared, spec)
     programs = read_over_time(prepared.document, bound, prepared.options, spec)
-    flags = programs.later.output_names(OutputRole.HAS_RUN)
-    recorded = (*programs.recorded, *(flags[n] for n in programs.recorded if n in flags))
-    rows = frozenset(bound.inputs.over_time)
-    program = whole_run(programs.first, programs.later, recorded, rows)
+    flags = programs.later_program.output_names(OutputRole.HAS_RUN)
+    recorded = (
+        *programs.recorded_names,
+        *(flags[n] for n in programs.recorded_names if n in flags),
+    )
+    rows = frozenset(bound.inputs.varying_names)
+    program = whole_run(programs.first_program, programs.later_program, recorded, rows)
     program = check_row_counts(program, {name: name for name in sorted(rows)}, "steps")
     state_values = {
         **bound.with_random_keys(program).arrays,

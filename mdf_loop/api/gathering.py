@@ -60,7 +60,7 @@ def seed_of(bound: BoundValues) -> int | None:
 
 def member_axes(bound: BoundValues) -> tuple[Axis, ...]:
     """Return the leading axes of the results: members of a sweep, then trials."""
-    swept = (Axis("batch", bound.members, is_swept=True),) if bound.members else ()
+    swept = (Axis("batch", bound.member_values, is_swept=True),) if bound.member_values else ()
     trials = bound.streams.trial_numbers
     return swept if trials is None else (*swept, Axis("trial", {"trial": trials}))
 

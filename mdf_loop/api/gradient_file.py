@@ -63,7 +63,7 @@ def build_file_program(
     names |= _name_data_inputs(terms)
     if spec.steps is not None:
         input_names = {
-            *bound.inputs.over_time,
+            *bound.inputs.varying_names,
             *(t.data for t in terms if t.data in data.arrays and not t.has_scalar_data),
         }
         gradient_program = _add_row_checks(gradient_program, input_names, names)
@@ -78,7 +78,9 @@ def _add_row_checks(
 ) -> Program:
     """Add a check that each input over time has as many rows as the run has steps."""
     rows = {e.value.name for e in program.inputs if e.value.name in input_names}
-    (steps,) = (e for e in program.inputs if e.role is InputRole.CONTROL and e.of == "steps")
+    (steps,) = (
+        e for e in program.inputs if e.role is InputRole.CONTROL and e.owner_name == "steps"
+    )
     return check_row_counts(
         program, {name: names.get(name, name) for name in rows}, steps.value.name
     )
@@ -103,7 +105,7 @@ def _rename_inputs(program: Program, names: Mapping[str, str]) -> Program:
         if entry.value.name in names
     }
     outputs = tuple(
-        replace(output, name=f"gradient of {names[output.of]}")
+        replace(output, name=f"gradient of {names[output.owner_name]}")
         if output.role is OutputRole.CHANGE
         else output
         for output in substitute(program.outputs, new)

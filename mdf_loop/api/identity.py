@@ -47,7 +47,7 @@ def identity(
         **{word: str(value) for word, value in content.items() if value is not None},
         **_digest_arrays("input", bound.inputs.arrays),
         **_digest_arrays("parameter", bound.settings.arrays),
-        **_digest_arrays("sweep", bound.members),
+        **_digest_arrays("sweep", bound.member_values),
         **({} if state is None else {"state": digest_of_arrays(state)}),
     }
 

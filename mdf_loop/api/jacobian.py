@@ -159,7 +159,7 @@ def hessian(
 def _bind_single_run(named: DifferentiatedNames, spec: RunSpecification) -> BoundValues:
     """Return the bound values of a run, or raise an error for a sweep or trials."""
     bound = named.bound(spec)
-    if bound.members or bound.streams.has_members:
+    if bound.member_values or bound.streams.has_members:
         raise InputError("a Jacobian, or a Hessian, is of one run", hint="leave trials out")
     return bound
 

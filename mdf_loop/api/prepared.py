@@ -72,9 +72,9 @@ class Evaluation(Struct, frozen=True):
             session_program.output_names(OutputRole.ITERATIONS),
             session_program.output_names(OutputRole.CONDITION),
             frozenset(
-                o.of
+                o.owner_name
                 for o in session_program.outputs
-                if o.role is OutputRole.ITERATIONS and o.members == 0
+                if o.role is OutputRole.ITERATIONS and o.member_axis == 0
             ),
             session_program.output_names(OutputRole.LENGTH),
             program.output_names(OutputRole.HAS_RUN),
@@ -144,9 +144,9 @@ class Prepared:
             session = self._over_time.get(key)
             if session is None:
                 programs = read_over_time(self.document, bound, options, specification)
-                refuse_without_outputs(self.document, programs.recorded)
+                refuse_without_outputs(self.document, programs.recorded_names)
                 backend = PROGRAM_BACKENDS[specification.engine]
-                swept = bound.inputs_with_members(programs.later)
+                swept = bound.inputs_with_members(programs.later_program)
                 session = TimeSession(programs, options, self.placement, swept, backend)
                 self._over_time.put(key, session)
             return session
@@ -162,7 +162,7 @@ class Prepared:
         spec = self._of_defaults(steps=2 if over_time else None)
         bound = self.bound(spec)
         if over_time:
-            return read_over_time(self.document, bound, self.options, spec).later
+            return read_over_time(self.document, bound, self.options, spec).later_program
         return read_once(self.document, bound, self.options, spec.selection).program
 
     def program_of(self, selection: Selection) -> Program:
@@ -179,7 +179,7 @@ class Prepared:
         spec = replace(self._of_defaults(steps=2), dt=1.0)
         with suppress(LoopError):  # the model cannot be run over time
             programs = read_over_time(self.document, self.bound(spec), self.options, spec)
-            return bool(programs.later.input_names(InputRole.STATE))
+            return bool(programs.later_program.input_names(InputRole.STATE))
         return False
 
     def _of_defaults(self, steps: int | None = None) -> RunSpecification:

@@ -268,7 +268,7 @@ def _run_over_time(
     plan = plan_recording(prepared.document, spec.selection)
     bound = prepared.bound(spec)
     session = prepared.over_time(spec, bound)
-    bound = bound.with_random_keys(session.programs.later)
+    bound = bound.with_random_keys(session.programs.later_program)
     stepper = TimeStepper(session, spec, bound, plan)
     plan = replace(plan, open=session.row_shapes.open)
     _refuse_members(bound, plan)

@@ -31,7 +31,7 @@ _INVALID_AXIS = 99
 def write_guard(scope: OnnxScope, guard: Guard) -> None:
     """Append the nodes of a guard, which fail by an index out of range if the condition is False."""
     writer, source = scope.writer, scope.writer.values[guard.value]
-    is_false = scope.bool_node("Not", writer.values[guard.ok])
+    is_false = scope.bool_node("Not", writer.values[guard.condition])
     index = scope.int64_node("Cast", is_false, to=element_type("int64"))
     if is_sequence(guard.value.dtype):
         extended = _append_member(scope, guard, source)
@@ -48,7 +48,7 @@ def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
         return
     writer = scope.writer
     valid_axis, invalid_axis = (writer.constant(np.array([axis])) for axis in (0, _INVALID_AXIS))
-    axes = scope.int64_node("Where", writer.values[guard.ok], valid_axis, invalid_axis)
+    axes = scope.int64_node("Where", writer.values[guard.condition], valid_axis, invalid_axis)
     source = _unsqueeze(scope, writer.values[guard.value])
     _append_failing(scope, guard, "Squeeze", [source, axes])
 
@@ -65,7 +65,7 @@ def _append_failing(
 ) -> None:
     """Append the node that fails if the condition of the guard is False."""
     checked = scope.define(guard.output)
-    where = f"{guard.where} guard: {guard.sentence}"
+    where = f"{guard.where} guard: {guard.message}"
     name = scope.node(op_type, inputs, [checked], attributes, where)
     scope.writer.nodes.guards[name] = guard
 

@@ -32,7 +32,7 @@ def _build_branch(outer: OnnxScope, choice: If, branch: Branch, write: WriteOps)
     write(branch_scope, branch.ops)
     outputs: list[oir.Value] = []
     returned_leaves: set[Value] = set()
-    for leaf in branch.leaves:
+    for leaf in branch.outputs:
         outputs.append(branch_scope.as_graph_output(leaf, returned_leaves))
         returned_leaves.add(leaf)
     name = outer.writer.new_name(choice.name or "branch")

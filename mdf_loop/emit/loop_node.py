@@ -31,7 +31,7 @@ MAX_TRIP_COUNT = np.iinfo(np.int64).max
 
 def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
     """Append a Loop node to a scope, with the nodes that prepare its inputs and postprocess its outputs."""
-    if loop.members is not None:
+    if loop.member_axis is not None:
         b = Builder()
         loop = mask_loop(b, loop, outer.writer.constant_array)
         write(outer, b.ops)
@@ -53,7 +53,7 @@ class LoopParts:
             self.trip_count = writer.values[loop.trip_count]
         else:
             self.trip_count = writer.constant(
-                np.array(MAX_TRIP_COUNT if loop.bound is None else loop.bound)
+                np.array(MAX_TRIP_COUNT if loop.max_iterations is None else loop.max_iterations)
             )
         if loop.condition is not None:
             self.condition = writer.values[loop.condition]
@@ -110,16 +110,21 @@ def _build_body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
     loop = parts.loop
     enters = tuple(carried.enter for carried in loop.carried)
     iteration_number = (
-        writer.new_counter(loop) if loop.first is not None else writer.define(loop.iteration)
+        writer.new_counter(loop)
+        if loop.first_iteration is not None
+        else writer.define(loop.iteration)
     )
     inputs = [iteration_number, *(writer.define(value) for value in (loop.condition_in, *enters))]
     body = OnnxScope(writer, (*copied_inputs(loop), *enters))
     for scanned in loop.scanned:
         _read_row(body, scanned, iteration_number)
-    if loop.first is not None:
+    if loop.first_iteration is not None:
         iteration = body.define(loop.iteration)
         body.node(
-            "Add", [iteration_number, writer.values[loop.first]], [iteration], where=loop.where
+            "Add",
+            [iteration_number, writer.values[loop.first_iteration]],
+            [iteration],
+            where=loop.where,
         )
     write(body, loop.ops)
     extra_inputs = parts.extra_carried.body_inputs()
@@ -144,7 +149,7 @@ def _read_row(body: OnnxScope, scanned: Scanned, iteration_number: oir.Value) ->
     """Append a Gather that reads the row of a scanned input for the current iteration."""
     writer, where = body.writer, scanned.row.where
     position = iteration_number
-    if scanned.backward:
+    if scanned.is_backward:
         position = body.int64_node("Sub", writer.constant(np.array(-1)), iteration_number)
     row = body.define(scanned.row)
     rows = writer.values[scanned.rows]
@@ -211,7 +216,7 @@ class _RecordedRows:
             stack = outer.define(recorded.stack)
             where = f"{self.loop.where} rows of: {recorded.name or recorded.row.name}"
             name = outer.node("Reshape", [raw, shape], [stack], where=where)
-            outer.writer.nodes.rows[name] = (self.loop, recorded)
+            outer.writer.nodes.records[name] = (self.loop, recorded)
 
     def append_repeats(self, trip: oir.Value) -> None:
         """Append an Expand for each row that is the same in every iteration of the loop."""
@@ -249,7 +254,7 @@ class _ExtraCarried:
         self.trip_count = trip
         self.condition = condition
         self.carries_count = (
-            loop.count is not None and loop.kind != "for" and not _recorded_stacks(loop)
+            loop.iteration_count is not None and loop.kind != "for" and not _recorded_stacks(loop)
         )
         self.carries_condition = loop.last_condition is not None
         self.index: oir.Value | None = None
@@ -298,10 +303,10 @@ class _ExtraCarried:
 
         The count is the last iteration number plus 1, the trip count or the length of a recorded stack.
         """
-        if self.loop.count is None:
+        if self.loop.iteration_count is None:
             return
         writer, outer = self.outer.writer, self.outer
-        count = outer.define(self.loop.count)
+        count = outer.define(self.loop.iteration_count)
         if self.index is not None:
             outer.node("Add", [self.index, writer.constant(np.array(1))], [count])
         elif self.loop.kind == "for":

@@ -53,23 +53,23 @@ class NodeWriters(Struct, frozen=True):
     """Writers of the operations that ONNX can encode in several ways.
 
     Attributes:
-        outermost: Writer of the loops of the main graph.
-        inner: Writer of the loops in bodies.
-        guard: Writer of the guards.
+        main_loop_writer: Writer of the loops of the main graph.
+        inner_loop_writer: Writer of the loops in bodies.
+        guard_writer: Writer of the guards.
     """
 
-    outermost: LoopWriter = write_loop
-    inner: LoopWriter = write_loop
-    guard: GuardWriter = write_guard
+    main_loop_writer: LoopWriter = write_loop
+    inner_loop_writer: LoopWriter = write_loop
+    guard_writer: GuardWriter = write_guard
 
 
 STANDARD_WRITERS = NodeWriters()
 """Writers of nodes that every ONNX runtime can execute."""
 
-CPU_WRITERS = NodeWriters(outermost=write_scan)
+CPU_WRITERS = NodeWriters(main_loop_writer=write_scan)
 """Writers of the nodes that ONNX Runtime's CPU provider executes fastest."""
 
-CUDA_WRITERS = NodeWriters(guard=write_host_guard)
+CUDA_WRITERS = NodeWriters(guard_writer=write_host_guard)
 """Writers of nodes for ONNX Runtime's CUDA provider, whose kernels do not check indices."""
 
 
@@ -229,14 +229,14 @@ def _build_model(
             elif isinstance(operation, If):
                 write_if(scope, operation, write_inner)
             elif isinstance(operation, Guard):
-                writers.guard(scope, operation)
+                writers.guard_writer(scope, operation)
             elif isinstance(operation, Op) and operation.op_type == "Where":
                 write_where(scope, operation)
             else:
                 _write_operation(scope, operation)
 
     def write_inner(scope: OnnxScope, ops: Iterable[Operation]) -> None:
-        write(scope, ops, writers.inner)
+        write(scope, ops, writers.inner_loop_writer)
 
     program_inputs = {entry.value for entry in program.inputs}
     inputs = [writer.declare(entry.value, entry.value.name) for entry in program.inputs]
@@ -245,7 +245,7 @@ def _build_model(
     for output in program.outputs:
         if output.value not in program_inputs:
             scope.output_names.setdefault(output.value, output.name)
-    write(scope, program.ops, writers.outermost)
+    write(scope, program.ops, writers.main_loop_writer)
     outputs = [
         _build_output(scope, output.name, output.value, program_inputs)
         for output in program.outputs

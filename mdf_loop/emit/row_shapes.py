@@ -87,8 +87,8 @@ def row_shape_error(message: str, name: str, where: str, nodes: Nodes) -> Record
         nodes: Operations of the program by names of nodes.
     """
     candidates: tuple[Recorded, ...] = ()
-    if name in nodes.rows:
-        loop, recorded = nodes.rows[name]
+    if name in nodes.records:
+        loop, recorded = nodes.records[name]
         match, where, candidates = _RESHAPE_MESSAGE.search(message), loop.where, (recorded,)
     else:
         match = _SIZE_MESSAGE.search(message)

@@ -21,7 +21,7 @@ have the same alignment, or the readers of a row compute the same bits at every 
 A `Scan` runs once for every row, so all its scanned inputs have the same number of rows. An input that has
 more rows is sliced, which copies the rows. An input with a constant number of rows equal to the trip count
 is read without a copy. Iteration numbers are a scanned input, too, if an iteration reads its number. They
-begin with `Loop.first`.
+begin with `Loop.first_iteration`.
 
 The runtime packs a constant weight once, when it loads a model. For a body within a branch of an If the
 runtime would pack the weight again in each iteration. So the branch has its own constants for the weights of
@@ -157,7 +157,7 @@ def _build_scan_branch(
     attributes = {
         "num_scan_inputs": len(rows),
         "scan_input_axes": [*([0] * has_number), *(scanned.axis for scanned in loop.scanned)],
-        "scan_input_directions": [*([0] * has_number), *(int(s.backward) for s in loop.scanned)],
+        "scan_input_directions": [*([0] * has_number), *(int(s.is_backward) for s in loop.scanned)],
         "body": body,
     }
     branch_scope.node(
@@ -175,8 +175,8 @@ def _reads_iteration(loop: Loop) -> bool:
 
 
 def _append_iteration_numbers(scope: OnnxScope, parts: LoopParts) -> oir.Value:
-    """Append a Range of all iteration numbers, which begins with `Loop.first`."""
-    writer, first = scope.writer, parts.loop.first
+    """Append a Range of all iteration numbers, which begins with `Loop.first_iteration`."""
+    writer, first = scope.writer, parts.loop.first_iteration
     start, end = writer.constant(np.array(0)), parts.trip_count
     if first is not None:
         start = writer.values[first]
@@ -192,7 +192,7 @@ def _slice_rows(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> oir.Valu
     axis = writer.constant(np.array([scanned.axis]))
     count = scope.int64_node("Unsqueeze", trip, writer.constant(np.array([0])))
     start, end = writer.constant(np.array([0])), count
-    if scanned.backward:
+    if scanned.is_backward:
         start = scope.int64_node("Neg", count)
         end = writer.constant(np.array([np.iinfo(np.int64).max]))
     shape = [*(scanned.rows.shape or ())]

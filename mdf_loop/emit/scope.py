@@ -63,13 +63,13 @@ class Nodes(Struct, frozen=True):
     Attributes:
         guards: Guards, by the nodes that fail for them.
         failures: Failures of native loops. A loop that fails at check k fails for the k-th reason.
-        rows: Loop and record, by the nodes that fail if the rows of the record differ in shape.
+        records: Loop and record, by the nodes that fail if the rows of the record differ in shape.
         loops: Loops, by the nodes that execute them.
     """
 
     guards: dict[str, Guard] = field(default_factory=dict)
     failures: dict[str, tuple[Failure, ...]] = field(default_factory=dict)
-    rows: dict[str, tuple[Loop, Recorded]] = field(default_factory=dict)
+    records: dict[str, tuple[Loop, Recorded]] = field(default_factory=dict)
     loops: dict[str, Loop] = field(default_factory=dict)
 
 
@@ -149,7 +149,7 @@ class Writer:
         return f"{base}#{self.name_count}"
 
     def new_counter(self, loop: Loop) -> oir.Value:
-        """Return a new int64 value that counts the iterations of a loop from 0 instead of from `Loop.first`."""
+        """Return a new int64 value that counts the iterations of a loop from 0 instead of from `Loop.first_iteration`."""
         name = self.new_name(f"{loop.iteration.name}")
         return oir.Value(name=name, type=value_type("int64"), shape=oir.Shape([]))
 

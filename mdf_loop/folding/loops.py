@@ -85,7 +85,7 @@ class UnfoldableLoop(Struct, frozen=True):
 
     def keeps_last(self, name: str) -> bool:
         """Return True if only the last row of a recording is kept."""
-        return name in self.recordings and self.recordings[name].last
+        return name in self.recordings and self.recordings[name].keeps_last_row
 
     def stack_expression(self, name: str, rows: Sequence[str]) -> str:
         """Return an expression that stacks the rows of a recording."""
@@ -110,7 +110,7 @@ class UnfoldableLoop(Struct, frozen=True):
         }
         names_read = {name for text in _strings_in(node_content) for name in names_in(text)}
         signature = self.signature
-        body_inputs = {signature.iteration, signature.condition_in, *signature.enters}
+        body_inputs = {signature.iteration, signature.condition_in, *signature.carried_inputs}
         return sorted((names_read & (self.captured_names | body_inputs)) - local_names)
 
 
@@ -196,14 +196,16 @@ def find_unfoldable_loop(graph: FlatGraph, name: str, max_iterations: int) -> Un
     initial_values = order_initial_values(loop_form)
     signature = find_signature(loop_form, node, len(initial_values))
     iteration_count = _iteration_count(loop_form, node, document.graph, max_iterations)
-    if iteration_count == 0 and signature.rows:
+    if iteration_count == 0 and signature.recorded_outputs:
         raise unfold_error(where, "without iterations, the shape of what it records is not known")
     _check_condition_is_constant(loop_form, signature, node, document.graph)
     body_parameter_ids = parameters_with_bodies(function, node)
     node_parts = (*node.input_ports, *node.parameters, *node.functions)
     item_ids = tuple(part.id for part in node_parts if part.id not in body_parameter_ids)
     captured_names = (
-        [] if loop_form.owned.strict else [name for name in item_ids if name != function.id]
+        []
+        if loop_form.owned_graph.is_strict
+        else [name for name in item_ids if name != function.id]
     )
     return UnfoldableLoop(
         node_id=node.id,
@@ -257,7 +259,7 @@ def _check_supported_forms(loop_form: LoopForm, node: Any) -> None:
     reasons = (
         (loop_form.slices, "it has slices"),
         (loop_form.delays, "it has delays"),
-        (loop_form.mid_exit, "its condition is tested in the middle of the body"),
+        (loop_form.has_mid_exit, "its condition is tested in the middle of the body"),
         (
             fixed_length_recordings,
             f"the recording '{fixed_length_recordings[0] if fixed_length_recordings else ''}' has a fixed length",

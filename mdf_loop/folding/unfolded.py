@@ -87,16 +87,19 @@ class _Unfolder:
     def build_model(self) -> Any:
         """Return the whole model, with copies of the body's nodes in place of the loop."""
         loop = self.loop
-        carried_ports = [self._initial_port(k) for k in range(len(loop.signature.enters))]
-        recorded_ports: list[list[Port]] = [[] for _ in loop.signature.rows]
+        carried_ports = [self._initial_port(k) for k in range(len(loop.signature.carried_inputs))]
+        recorded_ports: list[list[Port]] = [[] for _ in loop.signature.recorded_outputs]
         for iteration_number in range(1, loop.iteration_count + 1):
             iteration = _Iteration(
-                iteration_number, dict(zip(loop.signature.enters, carried_ports, strict=True))
+                iteration_number,
+                dict(zip(loop.signature.carried_inputs, carried_ports, strict=True)),
             )
             self._copy_body(iteration)
-            carried_ports = [self._output_port(name, iteration) for name in loop.signature.leaves]
+            carried_ports = [
+                self._output_port(name, iteration) for name in loop.signature.carried_outputs
+            ]
             for recording_ports, recording_name in zip(
-                recorded_ports, loop.signature.rows, strict=True
+                recorded_ports, loop.signature.recorded_outputs, strict=True
             ):
                 recording_ports.append(self._output_port(recording_name, iteration))
         collector_node = self._build_collector(carried_ports, recorded_ports)
@@ -106,7 +109,7 @@ class _Unfolder:
 
     def _initial_port(self, k: int) -> Port:
         """Return the port of an initial value, typed so that later operations keep its dtype."""
-        input_name = self.loop.signature.enters[k]
+        input_name = self.loop.signature.carried_inputs[k]
         port_id = unique_name(f"{input_name}_0", [*self.loop.item_ids, *self.entry_outputs])
         initial_value = self.loop.initial_values[k]
         if self.loop.declares_type(input_name):
@@ -209,9 +212,13 @@ class _Unfolder:
         loop = self.loop
         input_ports: Content = {}
         result_names: list[str] = []
-        for output_name, source_port in zip(loop.signature.leaves, carried_ports, strict=True):
+        for output_name, source_port in zip(
+            loop.signature.carried_outputs, carried_ports, strict=True
+        ):
             result_names.append(self._add_input(input_ports, f"last_{output_name}", source_port))
-        for output_name, row_ports in zip(loop.signature.rows, recorded_ports, strict=True):
+        for output_name, row_ports in zip(
+            loop.signature.recorded_outputs, recorded_ports, strict=True
+        ):
             if loop.keeps_last(output_name):
                 result_names.append(
                     self._add_input(input_ports, f"last_{output_name}", row_ports[-1])

@@ -157,7 +157,7 @@ def _check_scanned(loop: Loop, scanned: Scanned) -> Iterator[Finding]:
 
 
 def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
-    has_limit = loop.trip_count is not None or loop.bound is not None
+    has_limit = loop.trip_count is not None or loop.max_iterations is not None
     if not has_limit and (loop.condition is None or always_true(loop, true_values)):
         reason = "neither a trip count nor a condition"
         if loop.condition is not None:
@@ -168,10 +168,10 @@ def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
             loop.where,
             "give M, or a condition that becomes false, or set max_iterations (--max-iterations)",
         )
-    condition_shape = () if loop.members is None else (loop.members,)
+    condition_shape = () if loop.member_axis is None else (loop.member_axis,)
     for control, value, dtype, shape in (
         ("trip count", loop.trip_count, "int64", ()),
-        ("first iteration number", loop.first, "int64", ()),
+        ("first iteration number", loop.first_iteration, "int64", ()),
         ("condition", loop.condition, "bool", condition_shape),
         ("incoming condition", loop.condition_in, "bool", condition_shape),
         ("body's condition", loop.condition_out, "bool", condition_shape),
@@ -198,7 +198,7 @@ def _check_carried(loop: Loop, carried: Carried, position: int) -> Iterator[Find
             loop.where,
             _dtype_hint(carried.initial.dtype, leave.dtype),
         )
-    elif not loop.dynamic_shapes and _shapes_differ(carried.initial.shape, leave.shape):
+    elif not loop.has_dynamic_shapes and _shapes_differ(carried.initial.shape, leave.shape):
         yield Finding(
             "CarryShapeError",
             f"carried values must keep their shape, but {change}: "
@@ -210,10 +210,10 @@ def _check_carried(loop: Loop, carried: Carried, position: int) -> Iterator[Find
 
 
 def _check_guard(guard: Guard) -> Iterator[Finding]:
-    if guard.ok.type != "bool[]":
+    if guard.condition.type != "bool[]":
         yield Finding(
             "ConditionError",
-            f"what is to hold for '{guard.output.name}' must be bool[], not {guard.ok.type}",
+            f"what is to hold for '{guard.output.name}' must be bool[], not {guard.condition.type}",
             guard.where,
         )
     if guard.output.dtype != guard.value.dtype or _shapes_differ(
@@ -234,15 +234,15 @@ def _check_choice(choice: If) -> Iterator[Finding]:
             choice.where,
         )
     for outcome, branch in (("true", choice.then), ("false", choice.otherwise)):
-        if len(branch.leaves) != len(choice.outputs):
+        if len(branch.outputs) != len(choice.outputs):
             yield Finding(
                 "ArityError",
                 f"'{choice.name}' has {len(choice.outputs)} values, but if its condition is "
-                f"{outcome} there are {len(branch.leaves)}",
+                f"{outcome} there are {len(branch.outputs)}",
                 choice.where,
             )
             continue
-        for output, leaf in zip(choice.outputs, branch.leaves, strict=True):
+        for output, leaf in zip(choice.outputs, branch.outputs, strict=True):
             if leaf.dtype != output.dtype or _shapes_differ(output.shape, leaf.shape):
                 yield Finding(
                     "OperandError",

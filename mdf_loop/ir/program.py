@@ -95,7 +95,7 @@ class Op(Struct, frozen=True, eq=False):
 class Guard(Struct, frozen=True, eq=False):
     """Run-time assertion: a copy of a value, valid only if a condition holds.
 
-        if not ok: raise RunError(sentence, where)
+        if not condition: raise RunError(message, where)
         output = value
 
     A guard does not cause the value to be computed more often. A guard is never removed while its
@@ -103,9 +103,9 @@ class Guard(Struct, frozen=True, eq=False):
     """
 
     value: Value
-    ok: Value
+    condition: Value
     output: Value
-    sentence: str
+    message: str
     where: str = ""
 
 
@@ -143,16 +143,16 @@ class Recorded(Struct, frozen=True, eq=False):
 class Scanned(Struct, frozen=True, eq=False):
     """Scan input: each iteration reads the next `row` of `rows`.
 
-        row = np.take(rows, -1 - i if backward else i, axis)
+        row = np.take(rows, -1 - i if is_backward else i, axis)
 
     `rows` is an array with at least as many rows as there are iterations. The row does not depend
-    on `Loop.first`: the first iteration reads row 0.
+    on `Loop.first_iteration`: the first iteration reads row 0.
     """
 
     rows: Value
     row: Value
     axis: int = 0
-    backward: bool = False
+    is_backward: bool = False
 
 
 class Loop(Struct, frozen=True, eq=False):
@@ -160,19 +160,19 @@ class Loop(Struct, frozen=True, eq=False):
 
         i, go = 0, condition
         while (trip_count is None or i < trip_count) and (condition is None or go):
-            iteration = i if first is None else first + i
+            iteration = i if first_iteration is None else first_iteration + i
             go, leaves, rows = body(iteration, go, enters, scanned[i])
             i += 1                                     # all carried values change at once
         finals, stacks = leaves, np.stack(rows)
 
     Without a `condition` the body's own condition is ignored, as the ONNX document says (ONNX
-    Runtime evaluates it, so the emitter writes a constant one). `bound` is the caller's limit on
-    the iterations of a loop without a trip count. With `dynamic_shapes`, carried values may change
-    their shape. `count` (number of iterations, int64) and `last_condition` (bool) exist only on
-    request. In a continued loop, `first` is the number of iterations of earlier runs, which is the number of
-    the first iteration. None means 0.
+    Runtime evaluates it, so the emitter writes a constant one). `max_iterations` is the caller's
+    limit on the iterations of a loop without a trip count. With `has_dynamic_shapes`, carried values
+    may change their shape. `iteration_count` (number of iterations, int64) and `last_condition`
+    (bool) exist only on request. In a continued loop, `first_iteration` is the number of iterations
+    of earlier runs, which is the number of the first iteration. None means 0.
 
-    In a batched loop, `members` is the name of the member axis, and each member stops by its own
+    In a batched loop, `member_axis` is the name of the member axis, and each member stops by its own
     condition. Conditions, carried values, the count and the rows have that axis in front. The trip
     count is the same for all members, or absent.
 
@@ -180,7 +180,7 @@ class Loop(Struct, frozen=True, eq=False):
         while (trip_count is None or i < trip_count) and any(going):
             leaves, rows, go = body(iteration, going, enters, scanned[i])
             enters = np.where(going, leaves, enters)       # stopped members keep their values
-            count += going
+            iteration_count += going
             going, i = going & go, i + 1
 
     The results of the body for a stopped member are discarded and cannot fail, because such a
@@ -200,12 +200,12 @@ class Loop(Struct, frozen=True, eq=False):
     recorded: tuple[Recorded, ...]
     ops: tuple[Operation, ...]
     scanned: tuple[Scanned, ...] = ()
-    first: Value | None = None
-    bound: int | None = None
-    dynamic_shapes: bool = False
-    count: Value | None = None
+    first_iteration: Value | None = None
+    max_iterations: int | None = None
+    has_dynamic_shapes: bool = False
+    iteration_count: Value | None = None
     last_condition: Value | None = None
-    members: str | None = None
+    member_axis: str | None = None
     where: str = ""
 
     @property
@@ -226,7 +226,7 @@ class Branch(Struct, frozen=True, eq=False):
     """Body of an `If`. A branch has no inputs, and captures outer values."""
 
     ops: tuple[Operation, ...]
-    leaves: tuple[Value, ...]
+    outputs: tuple[Value, ...]
 
 
 class If(Struct, frozen=True, eq=False):
@@ -234,8 +234,8 @@ class If(Struct, frozen=True, eq=False):
 
         outputs = then() if condition else otherwise()
 
-    A leaf may be a value from outside the branch. If the leaves of the two branches differ in
-    shape, the output has the common part of both shapes.
+    An output of a branch may be a value from outside the branch. If the outputs of the two branches
+    differ in shape, the output of the operation has the common part of both shapes.
 
     Source: ONNX operators, If-13.
     """
@@ -274,14 +274,14 @@ class InputRole(Enum):
 class Input(Struct, frozen=True, eq=False):
     """Program input: its value, the ports (`node.port`) that read the value, and its default.
 
-    `of` is the name of the parameter or state that the input belongs to.
+    `owner_name` is the name of the parameter or state that the input belongs to.
     """
 
     value: Value
     ports: tuple[str, ...] = ()
     default: Data = None
     role: InputRole = InputRole.PORT
-    of: str = ""
+    owner_name: str = ""
 
 
 class OutputRole(Enum):
@@ -301,16 +301,16 @@ class OutputRole(Enum):
 class Output(Struct, frozen=True):
     """Program output: name, value and purpose.
 
-    `of` is the name of the result, state or loop that the output belongs to. In a batched program,
-    `members` is the position of the member axis. None means that the value is the same for all
+    `owner_name` is the name of the result, state or loop that the output belongs to. In a batched program,
+    `member_axis` is the position of the member axis. None means that the value is the same for all
     members.
     """
 
     name: str
     value: Value
     role: OutputRole = OutputRole.RESULT
-    of: str = ""
-    members: int | None = None
+    owner_name: str = ""
+    member_axis: int | None = None
 
 
 class Program(Struct, frozen=True, eq=False):
@@ -328,11 +328,11 @@ class Program(Struct, frozen=True, eq=False):
 
     def input_names(self, role: InputRole) -> dict[str, str]:
         """Return the names of the inputs with this role, by parameter or state."""
-        return {entry.of: entry.value.name for entry in self.inputs if entry.role is role}
+        return {entry.owner_name: entry.value.name for entry in self.inputs if entry.role is role}
 
     def output_names(self, role: OutputRole) -> dict[str, str]:
         """Return the names of the outputs with this role, by result, state or loop."""
-        return {output.of: output.name for output in self.outputs if output.role is role}
+        return {output.owner_name: output.name for output in self.outputs if output.role is role}
 
     def __str__(self) -> str:
         from mdf_loop.ir.text import print_program

@@ -42,10 +42,14 @@ def _arguments_text(operation: Op) -> str:
 def loop_header(loop: Loop) -> str:
     """Return the first line of the text of a loop, e.g. `loop %i < %steps while %go`."""
     trip = f" < %{loop.trip_count.name}" if loop.trip_count is not None else ""
-    bound = f" < bound {loop.bound}" if loop.trip_count is None and loop.bound is not None else ""
+    bound = (
+        f" < bound {loop.max_iterations}"
+        if loop.trip_count is None and loop.max_iterations is not None
+        else ""
+    )
     condition = f" while %{loop.condition.name}" if loop.condition is not None else ""
-    first = f" after %{loop.first.name}" if loop.first is not None else ""
-    members = f" for each {loop.members}" if loop.members is not None else ""
+    first = f" after %{loop.first_iteration.name}" if loop.first_iteration is not None else ""
+    members = f" for each {loop.member_axis}" if loop.member_axis is not None else ""
     return f"loop %{loop.iteration.name}{trip}{bound}{first}{condition}{members}"
 
 
@@ -58,14 +62,14 @@ def _print_loop(loop: Loop, indent: str) -> Iterator[str]:
             f"to %{carried.leave.name} giving %{carried.final.name}"
         )
     for scanned in loop.scanned:
-        direction = " backward" if scanned.backward else ""
+        direction = " backward" if scanned.is_backward else ""
         yield f"{inner}scan {scanned.row} of %{scanned.rows.name} axis {scanned.axis}{direction}"
     yield from _print_ops(loop.ops, inner)
     for recorded in loop.recorded:
         yield f"{inner}record %{recorded.row.name} giving {recorded.stack}"
     if loop.condition_out is not None:
         yield f"{inner}continue if %{loop.condition_out.name}"
-    for word, value in (("count", loop.count), ("last condition", loop.last_condition)):
+    for word, value in (("count", loop.iteration_count), ("last condition", loop.last_condition)):
         if value is not None:
             yield f"{inner}{word} giving %{value.name}"
 
@@ -80,7 +84,7 @@ def _print_if(choice: If, indent: str) -> Iterator[str]:
 
 def _print_branch(branch: Branch, indent: str) -> Iterator[str]:
     yield from _print_ops(branch.ops, indent)
-    yield f"{indent}give {', '.join(f'%{value.name}' for value in branch.leaves)}"
+    yield f"{indent}give {', '.join(f'%{value.name}' for value in branch.outputs)}"
 
 
 def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
@@ -91,8 +95,8 @@ def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
             outputs = ", ".join(map(str, operation.outputs))
             yield f"{indent}{outputs} = {operation.op_type}({_arguments_text(operation)})"
         elif isinstance(operation, Guard):
-            value, ok = operation.value.name, operation.ok.name
-            yield f'{indent}{operation.output} = %{value} if %{ok} else fail "{operation.sentence}"'
+            value, ok = operation.value.name, operation.condition.name
+            yield f'{indent}{operation.output} = %{value} if %{ok} else fail "{operation.message}"'
         elif isinstance(operation, Loop):
             yield from _print_loop(operation, indent)
         else:
@@ -108,5 +112,5 @@ def print_program(program: Program) -> str:
 
 
 def _output_text(output: Output) -> str:
-    members = "" if output.members is None else f" members along axis {output.members}"
+    members = "" if output.member_axis is None else f" members along axis {output.member_axis}"
     return f"  output {output.name} = %{output.value.name}{members}"

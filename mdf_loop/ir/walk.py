@@ -32,12 +32,12 @@ def operands(operation: Operation) -> Iterator[Value]:
     if type(operation) is Op:
         yield from (value for value in operation.inputs if value is not None)
     elif type(operation) is Loop:
-        control = (operation.trip_count, operation.condition, operation.first)
+        control = (operation.trip_count, operation.condition, operation.first_iteration)
         yield from (value for value in control if value is not None)
         yield from (carried.initial for carried in operation.carried)
         yield from (scanned.rows for scanned in operation.scanned)
     elif type(operation) is Guard:
-        yield from (operation.value, operation.ok)
+        yield from (operation.value, operation.condition)
     elif type(operation) is If:
         yield operation.condition
 
@@ -53,7 +53,9 @@ def results(operation: Operation) -> Iterator[Value]:
     elif type(operation) is Loop:
         yield from (carried.final for carried in operation.carried)
         yield from (recorded.stack for recorded in operation.recorded)
-        yield from (v for v in (operation.count, operation.last_condition) if v is not None)
+        yield from (
+            v for v in (operation.iteration_count, operation.last_condition) if v is not None
+        )
 
 
 def body_inputs(loop: Loop) -> tuple[Value, ...]:
@@ -82,7 +84,7 @@ def bodies(operation: Operation) -> tuple[Body, ...]:
         return (Body(body_inputs(operation), operation.ops, body_outputs(operation)),)
     if type(operation) is If:
         branches = (operation.then, operation.otherwise)
-        return tuple(Body((), branch.ops, branch.leaves) for branch in branches)
+        return tuple(Body((), branch.ops, branch.outputs) for branch in branches)
     return ()
 
 

@@ -71,8 +71,8 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
             ),
             recorded=(),
             ops=tuple(body.ops),
-            bound=b.options.max_iterations,
-            count=b.new("int64", (), f"{name}.iterations"),
+            max_iterations=b.options.max_iterations,
+            iteration_count=b.new("int64", (), f"{name}.iterations"),
             last_condition=b.new("bool", (), f"{name}.condition"),
             where=b.where,
         )

@@ -63,7 +63,7 @@ def write_lanes(signature: KernelSignature, width: int) -> LoopText:
     else:
         count = _known_count(signature)
         block = _choose_block(signature, width, count)
-        writer_class = LaneBlocks if signature.loop.members is None else MemberBlocks
+        writer_class = LaneBlocks if signature.loop.member_axis is None else MemberBlocks
         block_writers = [writer_class(signature, block, failures)]
         functions = [block_writers[0].write_blocks("wide")]
         if count is None or count < block.lanes:
@@ -158,7 +158,7 @@ def _write_share_count(signature: KernelSignature, lanes: int) -> str:
     """Return an LLVM function that computes the number of shares, each with enough work for a thread."""
     counting, total = _write_lane_count(signature)
     operation_count = max(1, sum(isinstance(each, Op) for each in walk(signature.loop.ops)))
-    min_lanes = lanes if signature.loop.members is None else lanes * MIN_MEMBERS_PER_LANE
+    min_lanes = lanes if signature.loop.member_axis is None else lanes * MIN_MEMBERS_PER_LANE
     minimum, maximum = "call i64 @llvm.smin.i64", "call i64 @llvm.smax.i64"
     lines = [
         f"define i64 @{SHARE_COUNT_FUNCTION}(i64 %trip, ptr %extents) {{",

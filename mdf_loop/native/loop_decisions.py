@@ -254,7 +254,7 @@ class _DecisionMaker:
         """
         if self._mode == "off":
             raise NotNative("native loops are off")
-        if any(isinstance(each, Loop) and each.members for each in walk(loop.ops)):
+        if any(isinstance(each, Loop) and each.member_axis for each in walk(loop.ops)):
             raise NotNative("members stop each for itself in a loop inside")
         decomposed = decompose_loop(loop, self._known)
         try:

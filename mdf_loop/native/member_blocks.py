@@ -126,8 +126,8 @@ class MemberBlocks(LaneBlocks):
             cells[value] = self.load_array(value, array_places[value])
         number = self.load_array(self._number, array_places[self._number])
         cells[loop.iteration] = number
-        if loop.first is not None:
-            first = self._vector_register(self.cell(loop.first, cells), 0, "int64")
+        if loop.first_iteration is not None:
+            first = self._vector_register(self.cell(loop.first_iteration, cells), 0, "int64")
             iteration_numbers = (
                 wide.binary("add", "int64", each, first) for each in number.registers
             )
@@ -197,7 +197,7 @@ class MemberBlocks(LaneBlocks):
     def _store_counts(self, place: str, count: str, last: str) -> None:
         """Write the stores of the iteration count and the last condition of a member."""
         loop = self.signature.loop
-        for value, register in ((loop.count, count), (loop.last_condition, last)):
+        for value, register in ((loop.iteration_count, count), (loop.last_condition, last)):
             if value is not None:
                 self.store(self.scalar, value.dtype, register, self.stacks[value], place)
 

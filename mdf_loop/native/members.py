@@ -43,10 +43,10 @@ def split_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
         NotNative: The loop cannot be rewritten. The message states the reason.
     """
     _refuse_rows_and_bodies(loop)
-    assert loop.members is not None
+    assert loop.member_axis is not None
     assert loop.condition_out is not None
-    split = ElementwiseValues(loop.members, known)
-    iteration = replace(loop.iteration, shape=(loop.members,))
+    split = ElementwiseValues(loop.member_axis, known)
+    iteration = replace(loop.iteration, shape=(loop.member_axis,))
     split.set_elements(loop.iteration, [iteration])
     enters = [split.create_input_elements(carried.enter) for carried in loop.carried]
     used_ops = _select_used_ops(loop)

@@ -38,7 +38,9 @@ def _write_node(outer: OnnxScope, native: NativeLoop) -> None:
     if loop.trip_count is not None:
         trip = scope.values[loop.trip_count]
     else:
-        trip = scope.constant(np.array(MAX_TRIP_COUNT if loop.bound is None else loop.bound))
+        trip = scope.constant(
+            np.array(MAX_TRIP_COUNT if loop.max_iterations is None else loop.max_iterations)
+        )
     inputs = [_limit_trip_count(outer, native, trip)]
     for value in signature.inputs:  # constants may be defined in the body
         inside = value not in scope.values

@@ -49,7 +49,7 @@ def find_outside_functions(program: Program, *, whole: Program | None = None) ->
         whole: Program of which `program` is a part, if any. This program determines if there is a batch.
     """
     functions = tuple(_find_functions(program.ops))
-    is_swept = any(output.members is not None for output in (whole or program).outputs)
+    is_swept = any(output.member_axis is not None for output in (whole or program).outputs)
     return OutsideFunctions(functions, is_swept)
 
 

@@ -78,7 +78,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
     def unscanned_inputs(self) -> tuple[Value, ...]:
         """Inputs other than scanned rows: captured values, and initial values of carried values."""
         loop = self.loop
-        control = (value for value in (loop.condition, loop.first) if value is not None)
+        control = (value for value in (loop.condition, loop.first_iteration) if value is not None)
         initials = (carried.initial for carried in loop.carried)
         inputs = (*control, *self.captured, *initials)
         return tuple(dict.fromkeys(value for value in inputs if value not in self.numbers))
@@ -101,7 +101,7 @@ class KernelSignature(Struct, frozen=True, eq=False):
         arrays = dict.fromkeys(self.place(carried.final).array for carried in loop.carried)
         finals = tuple((array, False) for array in arrays)
         stacks = tuple((recorded.stack, True) for recorded in loop.recorded)
-        control_outputs = (loop.count, loop.last_condition)
+        control_outputs = (loop.iteration_count, loop.last_condition)
         return (
             *finals,
             *stacks,
@@ -128,7 +128,7 @@ def signature_of(loop: Loop, known: Mapping[Value, Array]) -> KernelSignature:
         if isinstance(operation, Loop):
             _check_loop(operation)
     places: Mapping[Value, Element] = {}
-    if loop.members is not None:
+    if loop.member_axis is not None:
         member_loop = split_members(loop, known)
         loop, known, places = member_loop.loop, member_loop.known, member_loop.places
     numbers = {value: array for value, array in known.items() if array.size == 1}
@@ -154,7 +154,7 @@ def signature_of(loop: Loop, known: Mapping[Value, Array]) -> KernelSignature:
             *extent_names(signature)
         }:
             return signature
-    if loop.members is not None:
+    if loop.member_axis is not None:
         raise NotNative("members stop each for itself, and have arrays")
     captured = tuple(
         v for v in _collect_reads(loop, reads) if v not in inner_values and v not in numbers
@@ -171,7 +171,7 @@ def _keeps_shapes(loop: Loop) -> bool:
     dynamic_loops = (
         loop_inside
         for loop_inside in walk((loop,))
-        if isinstance(loop_inside, Loop) and loop_inside.dynamic_shapes
+        if isinstance(loop_inside, Loop) and loop_inside.has_dynamic_shapes
     )
     return all(
         carried.keeps_shape for loop_inside in dynamic_loops for carried in loop_inside.carried
@@ -194,10 +194,10 @@ def _is_elementwise(op: Op) -> bool:
 
 def _check_loop(loop: Loop) -> None:
     """Raise NotNative for an endless loop, an array as condition, or a scan along an axis other than 0."""
-    if loop.kind == "endless" and loop.bound is None:
+    if loop.kind == "endless" and loop.max_iterations is None:
         raise NotNative("nothing ends it")
     end_values = (loop.trip_count, loop.condition, loop.condition_out)
-    if loop.members is None and any(v is not None and not is_single(v) for v in end_values):
+    if loop.member_axis is None and any(v is not None and not is_single(v) for v in end_values):
         raise NotNative("what ends it is an array")
     if any(scanned.axis != 0 for scanned in loop.scanned):  # `scan_axis_first` could not change it
         raise NotNative("it scans an axis that is not the first")

@@ -173,12 +173,12 @@ class FunctionWriter(ArrayWriter):
 
     def _write_guard(self, guard: Guard, cells: Cells) -> None:
         """Write a check that fails the run if the condition of a guard is False."""
-        failure, condition = Failure(guard.sentence, guard.where), self.cell(guard.ok, cells)
+        failure, condition = Failure(guard.message, guard.where), self.cell(guard.condition, cells)
         if condition.single:
             is_false = self.scalar.binary("xor", "bool", condition.registers[0], "true")
             self.scalar.fail_if(is_false, failure)
         else:
-            self.check(guard.ok, condition, failure)
+            self.check(guard.condition, condition, failure)
         cells[guard.output] = self.cell(guard.value, cells)
         self.assign_extents(guard.output, guard.value)
 
@@ -193,7 +193,7 @@ class FunctionWriter(ArrayWriter):
             code.label(label)
             branch_cells = dict(cells)
             self.ops(branch.ops, branch_cells)
-            for value, leaf in zip(choice.outputs, branch.leaves, strict=True):
+            for value, leaf in zip(choice.outputs, branch.outputs, strict=True):
                 self._store_variable(value, leaf, branch_cells, places[value])
             code.line(f"br label %{labels[2]}")
         code.label(labels[2])
@@ -286,8 +286,8 @@ class FunctionWriter(ArrayWriter):
         count = code.emit(f"load i64, ptr {number}")
         if loop is not self.signature.loop:
             final_cells.update(self.stack_cells(loop, count))
-        if loop.count is not None:
-            final_cells[loop.count] = Cell((count,), True)
+        if loop.iteration_count is not None:
+            final_cells[loop.iteration_count] = Cell((count,), True)
         if loop.last_condition is not None:
             final_cells[loop.last_condition] = Cell((code.emit(f"load i1, ptr {last}"),), True)
         self.iterations = number
@@ -309,7 +309,7 @@ class FunctionWriter(ArrayWriter):
             return "%trip"
         if loop.trip_count is not None:
             return self.register(loop.trip_count, cells)
-        return str(np.iinfo(np.int64).max if loop.bound is None else loop.bound)
+        return str(np.iinfo(np.int64).max if loop.max_iterations is None else loop.max_iterations)
 
     def _write_iteration(
         self,
@@ -321,8 +321,8 @@ class FunctionWriter(ArrayWriter):
         i, go, last = control
         code = self.scalar
         iteration = i
-        if loop.first is not None:
-            iteration = code.emit(f"add i64 {i}, {self.register(loop.first, cells)}")
+        if loop.first_iteration is not None:
+            iteration = code.emit(f"add i64 {i}, {self.register(loop.first_iteration, cells)}")
         cells[loop.iteration] = Cell((iteration,), True)
         cells[loop.condition_in] = Cell((code.emit(f"load i1, ptr {go}"),), True)
         for carried in loop.carried:
@@ -351,7 +351,7 @@ class FunctionWriter(ArrayWriter):
     def _scanned_cell(self, scanned: Scanned, i: str) -> Cell:
         """Return the cell of the scanned row for an iteration."""
         number = i
-        if scanned.backward:
+        if scanned.is_backward:
             last = self.scalar.emit(f"sub i64 {self._row_count(scanned)}, 1")
             number = self.scalar.emit(f"sub i64 {last}, {i}")
         if not is_single(scanned.row):

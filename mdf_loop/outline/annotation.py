@@ -112,7 +112,7 @@ def annotate_over_time(document: Document) -> Annotations:
         return Annotations(notes=notes)
     except Exception:  # noqa: BLE001 - as in `annotate`
         return Annotations(notes=notes)
-    operations = list(walk(reading.later.ops))
+    operations = list(walk(reading.later_program.ops))
     return Annotations(
         types=reading.types,
         loops={op.where: op for op in operations if isinstance(op, Loop)},

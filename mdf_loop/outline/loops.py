@@ -87,12 +87,12 @@ def outline_loop(context: BlockContext) -> LoopOutline:
             replace(capture, type=notes.type_of(capture.path))
             for capture in find_captures(body.inputs, scope)
         ),
-        body=mark_condition_nodes(body) if loop_arguments.mid_exit else body,
+        body=mark_condition_nodes(body) if loop_arguments.has_mid_exit else body,
         notes=(signature.note,) if signature.note else (),
         slices=slices,
         delays=delays,
-        has_mid_exit=loop_arguments.mid_exit,
-        strict=loop_arguments.owned.strict,
+        has_mid_exit=loop_arguments.has_mid_exit,
+        strict=loop_arguments.owned_graph.is_strict,
     )
 
 
@@ -217,13 +217,13 @@ def _read_signature(
         )
     except LoopError as error:
         initial_expressions = tuple(
-            loop_arguments.initial.values()
-            if isinstance(loop_arguments.initial, dict)
-            else loop_arguments.initial
+            loop_arguments.initial_expressions.values()
+            if isinstance(loop_arguments.initial_expressions, dict)
+            else loop_arguments.initial_expressions
         )
         inputs, outputs, carried_count = (
-            loop_arguments.owned.inputs or (),
-            loop_arguments.owned.outputs or (),
+            loop_arguments.owned_graph.inputs or (),
+            loop_arguments.owned_graph.outputs or (),
             len(initial_expressions),
         )
         partial_signature = PartialSignature(
@@ -243,10 +243,10 @@ def _complete_signature(signature: Signature) -> PartialSignature:
     return PartialSignature(
         iteration=signature.iteration or "",
         condition_in=signature.condition_in or "",
-        enters=signature.enters,
+        enters=signature.carried_inputs,
         condition_out=signature.condition_out,
-        leaves=signature.leaves,
-        rows=signature.rows,
+        leaves=signature.carried_outputs,
+        rows=signature.recorded_outputs,
     )
 
 

@@ -32,16 +32,26 @@ def outline_scan(context: BlockContext) -> LoopOutline:
         )
     except LoopError as error:
         return _outline_unknown_scan(context, error)
-    initial_expressions, state_count = order_initial_values(scan_arguments), len(signature.enters)
+    initial_expressions, state_count = (
+        order_initial_values(scan_arguments),
+        len(signature.carried_inputs),
+    )
     slices = tuple(map(outline_slice, scan_arguments.slices))
     bound_names = tuple(scan_arguments.bindings)
-    body = _outline_body(context, scan_arguments.owned, bound_names, signature.enters, slices)
+    body = _outline_body(
+        context, scan_arguments.owned_graph, bound_names, signature.carried_inputs, slices
+    )
     return replace(
         unknown_loop(context, "scan"),
         carried=tuple(
             _outline_state(context, k, *state_names)
             for k, state_names in enumerate(
-                zip(initial_expressions, signature.enters, signature.leaves, strict=True)
+                zip(
+                    initial_expressions,
+                    signature.carried_inputs,
+                    signature.carried_outputs,
+                    strict=True,
+                )
             )
         ),
         recorded=tuple(
@@ -51,7 +61,7 @@ def outline_scan(context: BlockContext) -> LoopOutline:
                 name,
                 recording_remark(scan_arguments.recordings.get(name)),
             )
-            for k, name in enumerate(signature.rows)
+            for k, name in enumerate(signature.recorded_outputs)
         ),
         slices=slices,
         captures=_outline_captures(context, body, bound_names),

@@ -21,7 +21,7 @@ _MAX_AXES_WITH_COLONS = 3
 def outline_slice(form: SliceForm, iteration: str = "") -> SliceOutline:
     """Return the outline of a slice. `iteration` is the name of the body's iteration number."""
     remark_text = ", ".join(_slice_remarks(form))
-    return SliceOutline(form.name, form.of, indices(form.axis, iteration or "i"), remark_text)
+    return SliceOutline(form.name, form.source, indices(form.axis, iteration or "i"), remark_text)
 
 
 def indices(axis: int, iteration: str) -> str:
@@ -36,19 +36,19 @@ def indices(axis: int, iteration: str) -> str:
 def _slice_remarks(form: SliceForm) -> Iterator[str]:
     """Yield remarks about a slice that is not one row per iteration."""
     is_backwards = form.stride < 0
-    if form.part is not None:
-        yield f"parts of {form.part}"
+    if form.part_size is not None:
+        yield f"parts of {form.part_size}"
     if is_backwards:
         yield "backwards"
     if (form.start, form.end) != ((-1, 0) if is_backwards else (0, -1)):
         yield f"from {form.start} to {form.end}"
-    if abs(form.stride) != (form.part or 1):
+    if abs(form.stride) != (form.part_size or 1):
         yield f"stride {abs(form.stride)}"
 
 
 def outline_delay(form: DelayForm) -> DelayOutline:
     """Return the outline of a delay."""
-    return DelayOutline(form.name, form.of, form.back, form.initial)
+    return DelayOutline(form.name, form.source_name, form.iterations_back, form.initial_expression)
 
 
 def recording_remark(form: RecordingForm | None) -> str:
@@ -64,7 +64,7 @@ def _recording_remarks(form: RecordingForm) -> Iterator[str]:
         yield f"on axis {form.axis}"
     if form.reverse:
         yield "last iteration first"
-    if form.last:
+    if form.keeps_last_row:
         yield "only the last one"
     if form.length is not None:
         yield f"padded to {value_text(form.length)} with {value_text(form.pad)}"

@@ -118,7 +118,7 @@ class _Dependence:
     def _visit_choice(self, choice: If) -> None:
         for branch in (choice.then, choice.otherwise):
             self.visit_operations(branch.ops)
-            for leaf, output in zip(branch.leaves, choice.outputs, strict=True):
+            for leaf, output in zip(branch.outputs, choice.outputs, strict=True):
                 self._propagate([leaf], output)
         if self._is_any_dependent(choice.condition):
             self.piecewise_constant.update(choice.outputs)
@@ -139,5 +139,5 @@ class _Dependence:
         if self._is_any_dependent(loop.trip_count, loop.condition, loop.condition_out):
             self.piecewise_constant.update(carried.final for carried in loop.carried)
             self.piecewise_constant.update(carried.stack for carried in loop.recorded)
-            count_values = (loop.count, loop.last_condition)
+            count_values = (loop.iteration_count, loop.last_condition)
             self.piecewise_constant.update(value for value in count_values if value is not None)

@@ -46,5 +46,5 @@ def operation_name(operation: Operation) -> str:
     if isinstance(operation, Op):
         return qualified_name(operation.op_type)
     if isinstance(operation, Guard):
-        return f"the check '{operation.sentence}'"
+        return f"the check '{operation.message}'"
     return "a constant" if isinstance(operation, Constant) else f"'{operation.name}'"

@@ -26,9 +26,15 @@ def report_loops(program: Program) -> Program:
     for loop in loops(program):
         if loop.name in names_in_branches:
             continue
-        if loop.count is not None:
-            _add_report(reports, OutputRole.ITERATIONS, f"{loop.name}.iterations", loop, loop.count)
-        has_limit = loop.trip_count is not None or loop.bound is not None
+        if loop.iteration_count is not None:
+            _add_report(
+                reports,
+                OutputRole.ITERATIONS,
+                f"{loop.name}.iterations",
+                loop,
+                loop.iteration_count,
+            )
+        has_limit = loop.trip_count is not None or loop.max_iterations is not None
         if loop.last_condition is not None and loop.condition is not None and has_limit:
             _add_report(
                 reports, OutputRole.CONDITION, f"{loop.name}.condition", loop, loop.last_condition
@@ -43,7 +49,7 @@ def report_needed_loops(program: Program) -> Program:
     outputs = (
         output
         for output in reporting_program.outputs
-        if output.role not in _REPORT_ROLES or output.of in needed_loop_names
+        if output.role not in _REPORT_ROLES or output.owner_name in needed_loop_names
     )
     return replace(reporting_program, outputs=tuple(outputs))
 

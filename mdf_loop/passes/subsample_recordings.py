@@ -34,7 +34,7 @@ def subsample_recordings(program: Program) -> Program:
             loop,
             name=f"{loop.name}, between rows",
             trip_count=row_stride,
-            first=first_iteration,
+            first_iteration=first_iteration,
             scanned=tuple(
                 _slice_of_block(inner_builder, scanned, first_iteration, row_stride)
                 for scanned in loop.scanned
@@ -60,7 +60,7 @@ def subsample_recordings(program: Program) -> Program:
     outer_constants = b.ops
     return replace(
         program,
-        inputs=(*program.inputs, Input(row_stride, role=InputRole.CONTROL, of="every")),
+        inputs=(*program.inputs, Input(row_stride, role=InputRole.CONTROL, owner_name="every")),
         ops=(*ops_before_loop, *outer_constants, outer_loop),
     )
 
@@ -72,7 +72,7 @@ def _slice_of_block(
     axis = scanned.axis
     start_row = block.op("Reshape", first_iteration, ints(block, 1))
     end_row = block.op("Add", start_row, row_stride)
-    if scanned.backward:
+    if scanned.is_backward:
         row_count = block.op("Shape", scanned.rows, start=axis, end=axis + 1)
         start_row, end_row = (
             block.op("Sub", row_count, end_row),

@@ -52,13 +52,13 @@ def whole_run(
         output.name: replace(output, value=substitutions.get(output.value, output.value))
         for output in first.outputs
     }
-    state_by_input = {output.of: output.value for output in first_outputs.values()}
+    state_by_input = {output.owner_name: output.value for output in first_outputs.values()}
     values_by_name = {program_input.value.name: program_input.value for program_input in inputs}
     feeds: dict[Value, Value] = {}
     for later_input in later.inputs:
         if later_input.role is InputRole.STATE:
             feeds[later_input.value] = _cast_state(
-                b, state_by_input[later_input.of], later_input.value
+                b, state_by_input[later_input.owner_name], later_input.value
             )
         elif later_input.value.name in over_time:
             feeds[later_input.value] = _rows_after_first(
@@ -73,7 +73,7 @@ def whole_run(
                 )
             )
             feeds[later_input.value] = inputs[-1].value
-            if later_input.of == "steps":
+            if later_input.owner_name == "steps":
                 feeds[later_input.value] = b.op("Sub", inputs[-1].value, scalar(b, 1, "int64"))
     ops, copies_by_value = copy_operations(b, later.ops, feeds, {TIME_EXTENT: later_step_extent})
     b.ops += ops

@@ -111,7 +111,7 @@ class LoopCall:
             case InputRole.KEYS:
                 return Streams(seeds.current_seed).keys_of_one_run(compiled.session.program.sites)
             case InputRole.STATE:
-                return self._counts.get(entry.of, np.array(0))
+                return self._counts.get(entry.owner_name, np.array(0))
         source_name, positions = compiled.sources[entry.value.name]
         value = (
             float(values[source_name]) if source_name in compiled.floats else values[source_name]
@@ -142,9 +142,9 @@ class LoopCall:
         """
         loop_arguments = parse_loop(self.item, self.node, self.where, self.document)
         initial_expressions = (
-            loop_arguments.initial.values()
-            if isinstance(loop_arguments.initial, dict)
-            else loop_arguments.initial
+            loop_arguments.initial_expressions.values()
+            if isinstance(loop_arguments.initial_expressions, dict)
+            else loop_arguments.initial_expressions
         )
         names_read = {name for expression in initial_expressions for name in names_in(expression)}
         literal_names = {
@@ -167,7 +167,7 @@ class LoopCall:
         raise_findings(b.findings.items)
         results = reading.term if isinstance(reading.term, tuple) else (reading.term,)
         results_by_name = {f"result{k}": result for k, result in enumerate(results)}
-        results_by_name |= {name: term() for name, term in reading.named.items()}
+        results_by_name |= {name: term() for name, term in reading.named_results.items()}
         outputs = tuple(
             Output(name, result_value)
             for name, result_value in results_by_name.items()

@@ -43,7 +43,7 @@ class InputTypes:
 
     def __init__(self, inputs: BoundInputs, settings: Settings, swept: Iterable[str]) -> None:
         setting_types = ((name, str(a.dtype), a.shape) for name, a in settings.arrays.items())
-        self._content = (*inputs.types.items(), *setting_types), inputs.over_time, tuple(swept)
+        self._content = (*inputs.types.items(), *setting_types), inputs.varying_names, tuple(swept)
         self._hash = hash(self._content)
 
     def __hash__(self) -> int:
@@ -59,8 +59,8 @@ class BoundValues(Struct, frozen=True):
     Attributes:
         inputs: Values of the input ports. A swept input has the value of the first member.
         settings: Values of parameters that are set from outside.
-        swept: Input of the program -> its values, one row per member.
-        members: Name that the user gave in the sweep -> its values, one row per member.
+        swept_inputs: Input of the program -> its values, one row per member.
+        member_values: Name that the user gave in the sweep -> its values, one row per member.
         types: Input types for which a program is specialized.
         streams: Random streams of the run.
         keys: Keys of the random streams. The mapping is empty until the program's random sites are known.
@@ -68,8 +68,8 @@ class BoundValues(Struct, frozen=True):
 
     inputs: BoundInputs
     settings: Settings
-    swept: Mapping[str, Array]
-    members: Mapping[str, Array]
+    swept_inputs: Mapping[str, Array]
+    member_values: Mapping[str, Array]
     types: InputTypes
     streams: Streams = DEFAULT_STREAMS
     keys: Mapping[str, Array] = field(default_factory=lambda: _EMPTY_MAPPING)
@@ -79,21 +79,23 @@ class BoundValues(Struct, frozen=True):
         cls,
         inputs: BoundInputs,
         settings: Settings | None = None,
-        swept: Mapping[str, Array] | None = None,
-        members: Mapping[str, Array] | None = None,
+        swept_inputs: Mapping[str, Array] | None = None,
+        member_values: Mapping[str, Array] | None = None,
         streams: Streams = DEFAULT_STREAMS,
     ) -> BoundValues:
         """Build a `BoundValues` from values by input name, and derive the input types."""
-        settings, swept = settings or _NO_SETTINGS, swept or _EMPTY_MAPPING
-        types = InputTypes(inputs, settings, (*swept, *(("random keys",) * streams.has_members)))
-        return cls(inputs, settings, swept, members or _EMPTY_MAPPING, types, streams)
+        settings, swept_inputs = settings or _NO_SETTINGS, swept_inputs or _EMPTY_MAPPING
+        types = InputTypes(
+            inputs, settings, (*swept_inputs, *(("random keys",) * streams.has_members))
+        )
+        return cls(inputs, settings, swept_inputs, member_values or _EMPTY_MAPPING, types, streams)
 
     @property
     def arrays(self) -> Mapping[str, Data]:
         """Arrays of all program inputs by name. A swept input has one row per member."""
-        if not (self.swept or self.settings.arrays or self.keys):
+        if not (self.swept_inputs or self.settings.arrays or self.keys):
             return self.inputs.arrays
-        return {**self.inputs.arrays, **self.settings.inputs, **self.swept, **self.keys}
+        return {**self.inputs.arrays, **self.settings.inputs, **self.swept_inputs, **self.keys}
 
     @property
     def random_keys(self) -> Array:
@@ -104,7 +106,7 @@ class BoundValues(Struct, frozen=True):
     @property
     def has_members(self) -> bool:
         """True if several runs are computed together: members of a sweep, or trials."""
-        return bool(self.swept) or self.streams.has_members
+        return bool(self.swept_inputs) or self.streams.has_members
 
     def inputs_with_members(self, program: Program) -> tuple[str, ...]:
         """Return the names of the program inputs that have one row per member.
@@ -113,20 +115,20 @@ class BoundValues(Struct, frozen=True):
             InputError: If the program draws no random numbers, so that all trials would be equal.
         """
         if not self.streams.has_members:
-            return tuple(self.swept)
+            return tuple(self.swept_inputs)
         if not program.sites:
             raise InputError(
                 "the model draws no random numbers: all trials, of whatever seeds, would be the same",
                 hint="leave trials, or the sweep of seeds, out",
             )
-        return (*self.swept, *program.input_names(InputRole.KEYS).values())
+        return (*self.swept_inputs, *program.input_names(InputRole.KEYS).values())
 
     def with_random_keys(self, program: Program) -> BoundValues:
         """Return a copy with the keys of all random streams of a program."""
         if not program.sites:
             return self
         names = program.input_names(InputRole.KEYS).values()
-        members = len(next(iter(self.members.values()), (None,)))
+        members = len(next(iter(self.member_values.values()), (None,)))
         keys = self.streams.keys(program.sites, members)
         return replace(self, keys=dict.fromkeys(names, keys))
 

@@ -30,21 +30,25 @@ class BodyScopes(Struct, frozen=True):
 
     def select_for_body(self, form: LoopForm) -> Scope:
         """Return the names that are visible in the body. A strict body sees bound names only."""
-        return Scope(self.loop_names) if form.owned.strict else self.node.inner(self.loop_names)
+        return (
+            Scope(self.loop_names)
+            if form.owned_graph.is_strict
+            else self.node.inner(self.loop_names)
+        )
 
 
 class UnrolledIteration(Struct, frozen=True):
     """Inputs of one iteration of an unrolled loop (`reading.unrolled`).
 
     Attributes:
-        number: Number of the iteration, counted from 0.
+        iteration_number: Number of the iteration, counted from 0.
         max_iterations: Maximum number of iterations.
         iteration: Iteration number as a value of the program.
         condition: Condition that enters the iteration.
         carried: Carried values that enter the iteration.
     """
 
-    number: int
+    iteration_number: int
     max_iterations: int
     iteration: Value
     condition: Value
@@ -77,35 +81,35 @@ class ReadBody(Struct, frozen=True):
         iteration: Iteration number.
         condition_in: Condition that enters an iteration.
         condition_out: Condition for the next iteration.
-        enters: Carried values at the beginning of an iteration.
-        leaves: Carried values at the end of an iteration.
-        leave_names: Names of the carried values.
+        carried_inputs: Carried values at the beginning of an iteration.
+        carried_outputs: Carried values at the end of an iteration.
+        carried_names: Names of the carried values.
         rows: Values that the loop records in each iteration.
         row_names: Names of the recorded values.
         scanned: Arrays that the loop scans row by row.
         ops: Operations of the body.
-        delayed: For each delay history, the body's value that the history records.
-        available_at_test: Values that are available when the condition of a loop with a mid-body exit is tested.
+        delayed_values: For each delay history, the body's value that the history records.
+        values_before_test: Values that are available when the condition of a loop with a mid-body exit is tested.
     """
 
     iteration: Value
     condition_in: Value
     condition_out: Value
-    enters: tuple[Value, ...]
-    leaves: tuple[Value, ...]
-    leave_names: tuple[str, ...]
+    carried_inputs: tuple[Value, ...]
+    carried_outputs: tuple[Value, ...]
+    carried_names: tuple[str, ...]
     rows: tuple[Value, ...]
     row_names: tuple[str, ...]
     scanned: tuple[Scanned, ...]
     ops: tuple[Operation, ...]
-    delayed: tuple[Value, ...]
-    available_at_test: tuple[Value, ...]
+    delayed_values: tuple[Value, ...]
+    values_before_test: tuple[Value, ...]
 
     @property
     def inputs(self) -> tuple[Value, ...]:
         """Inputs of the body: iteration number, condition, carried values and scanned rows."""
         rows = (scanned.row for scanned in self.scanned)
-        return (self.iteration, self.condition_in, *self.enters, *rows)
+        return (self.iteration, self.condition_in, *self.carried_inputs, *rows)
 
     @property
     def outer_extents(self) -> Extents:
@@ -152,7 +156,7 @@ def _create_body_builder(
     body_builder.place = replace(
         body_builder.place,
         pass_index=b.place.pass_index * unrolled_iteration.max_iterations
-        + unrolled_iteration.number,
+        + unrolled_iteration.iteration_number,
     )
     body_builder.in_loop = True
     return body_builder
@@ -185,26 +189,26 @@ class _BodyReader:
             history_names = [n for history in entering.histories for n in history.names]
             enters = self._define_carried(entering, history_names)
             carried_by_history = self._define_slices_and_delays(iteration, enters, entering)
-        scope, strict = self.outer_scope.inner(self.inputs), self.form.owned.strict
+        scope, strict = self.outer_scope.inner(self.inputs), self.form.owned_graph.is_strict
         inner = InnerGraph(
-            b, self.form.owned, scope, self.document, strict=strict, iteration=iteration
+            b, self.form.owned_graph, scope, self.document, strict=strict, iteration=iteration
         )
         condition_out, *outputs = self._read_outputs(inner)
-        carried_count = len(signature.leaves)
+        carried_count = len(signature.carried_outputs)
         delayed, next_carried = self._update_histories(carried_by_history, inner)
         return ReadBody(
             iteration=iteration,
             condition_in=condition_in,
             condition_out=condition_out,
-            enters=enters,
-            leaves=(*outputs[:carried_count], *next_carried),
-            leave_names=(*signature.leaves, *history_names),
+            carried_inputs=enters,
+            carried_outputs=(*outputs[:carried_count], *next_carried),
+            carried_names=(*signature.carried_outputs, *history_names),
             rows=tuple(outputs[carried_count:]),
-            row_names=signature.rows,
-            delayed=delayed,
+            row_names=signature.recorded_outputs,
+            delayed_values=delayed,
             scanned=tuple(self.scanned),
-            available_at_test=tuple(self._find_available_values(inner))
-            if self.form.mid_exit
+            values_before_test=tuple(self._find_available_values(inner))
+            if self.form.has_mid_exit
             else (),
             ops=tuple(b.ops),
         )
@@ -224,7 +228,7 @@ class _BodyReader:
 
     def _define_carried(self, entering: BodyInputs, histories: list[str]) -> tuple[Value, ...]:
         """Define the carried values that enter an iteration, and return them. Values of delay histories are last."""
-        names = self.signature.enters
+        names = self.signature.carried_inputs
         if entering.unrolled_iteration is not None:
             self.inputs.update(zip(names, entering.unrolled_iteration.carried, strict=True))
             return entering.unrolled_iteration.carried
@@ -247,12 +251,12 @@ class _BodyReader:
                 row = self._read_slice(part, entering.rows.get(part), iteration)
                 self._define_input(part.form.name, row, part.form.where)
         carried_by_history = []
-        start = len(self.signature.enters)
+        start = len(self.signature.carried_inputs)
         for history in entering.histories:
             carried_values = enters[start : start + len(history.names)]
             start += len(history.names)
             carried_by_history.append((history, carried_values))
-            with self.b.at(history.where, history.of):
+            with self.b.at(history.where, history.source_name):
                 for name, value in history.delayed(self.b, carried_values).items():
                     self._define_input(name, value, history.where)
         return carried_by_history
@@ -283,8 +287,8 @@ class _BodyReader:
         values: list[Value] = []
         leaves: list[Value] = []
         for history, enters in carried_by_history:
-            with self.b.at(history.where, history.of):
-                value = inner.value(history.of)
+            with self.b.at(history.where, history.source_name):
+                value = inner.value(history.source_name)
                 is_storable = RowType(value.dtype, value.shape).fits(history)
                 leaves += history.leaves(self.b, enters, value) if is_storable else enters
             values.append(value)
@@ -324,10 +328,10 @@ class _BodyReader:
         outputs: list[Value] = []
         with b.findings.catch(), b.at(where):
             outputs.append(self._read_condition(inner))
-        for name in (*signature.leaves, *signature.rows):
+        for name in (*signature.carried_outputs, *signature.recorded_outputs):
             with b.findings.catch(), b.at(where):
                 outputs.append(inner.value(name))
-        if len(outputs) < 1 + len(signature.leaves) + len(signature.rows):
+        if len(outputs) < 1 + len(signature.carried_outputs) + len(signature.recorded_outputs):
             raise Poisoned
         return outputs
 

@@ -291,7 +291,7 @@ class _Choice:
             )
         self.output_count = len(longest)
         graphs = [branch.graph() for branch in branches if isinstance(branch, _GraphBranch)]
-        stated_shapes = [graph.shapes for graph in graphs if graph.shapes]
+        stated_shapes = [graph.shape_rule for graph in graphs if graph.shape_rule]
         if (*stated_shapes, self.b.options.shapes)[0] == "dynamic":
             self.join_rule = any_shape
 
@@ -372,27 +372,27 @@ class _BisectedBranches(Struct, frozen=True):
     choice: _Choice
     index: Value
     branches: Sequence[_Branch]
-    first: int
+    start: int
     end: int
 
     @property
     def word(self) -> str:
-        if self.end - self.first == 1:
-            return self.branches[self.first].word
-        return f"branches {self.first} to {self.end - 1} of '{self.choice.name}'"
+        if self.end - self.start == 1:
+            return self.branches[self.start].word
+        return f"branches {self.start} to {self.end - 1} of '{self.choice.name}'"
 
     def names(self) -> tuple[str, ...]:
-        return self.branches[self.first].names()
+        return self.branches[self.start].names()
 
     def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
-        if self.end - self.first == 1:
-            return self.branches[self.first].read(b, scope)
-        middle = (self.first + self.end) // 2
+        if self.end - self.start == 1:
+            return self.branches[self.start].read(b, scope)
+        middle = (self.start + self.end) // 2
         with b.at(self.choice.where, self.choice.name):
             is_in_lower_half = less(b, self.index, b.constant(np.array(middle)))
         lower_half, upper_half = (
             _BisectedBranches(self.choice, self.index, self.branches, *ends)
-            for ends in ((self.first, middle), (middle, self.end))
+            for ends in ((self.start, middle), (middle, self.end))
         )
         return list(
             self.choice.select_by_condition(b, is_in_lower_half, lower_half, upper_half, scope)

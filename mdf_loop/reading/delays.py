@@ -48,9 +48,9 @@ class DelayForm(Struct, frozen=True):
     """Arguments of a delay, as written in the document."""
 
     name: str
-    of: str
-    back: int
-    initial: Any | None
+    source_name: str
+    iterations_back: int
+    initial_expression: Any | None
     where: str = ""
 
 
@@ -84,14 +84,14 @@ class History(Struct, frozen=True, eq=False):
     """Values of one name of the body in the last `depth` iterations. All delays of the name share this history.
 
     Attributes:
-        of: Name of the value in the body.
+        source_name: Name of the value in the body.
         depth: Number of values.
         taps: Name of each delay, with its number of iterations.
         values_before: Values before the loop, oldest first: [depth, *row].
         where: Path in the document.
     """
 
-    of: str
+    source_name: str
     depth: int
     taps: tuple[tuple[str, int], ...]
     values_before: Value
@@ -113,8 +113,8 @@ class History(Struct, frozen=True, eq=False):
     def names(self) -> tuple[str, ...]:
         """Names of the carried values of the history."""
         if not self.is_chain:
-            return (f"{self.of} before",)
-        return tuple(f"{self.of} {k} before" for k in range(1, self.depth + 1))
+            return (f"{self.source_name} before",)
+        return tuple(f"{self.source_name} {k} before" for k in range(1, self.depth + 1))
 
     def initial(self, b: ModelBuilder) -> tuple[Value, ...]:
         """Return the initial carried values. A chain has the newest value first."""
@@ -142,16 +142,16 @@ class History(Struct, frozen=True, eq=False):
 
 
 class SharedDelays(Struct, frozen=True, eq=False):
-    """Delays of one value that share the lowered expression `initial`."""
+    """Delays of one value that share the lowered expression `initial_value`."""
 
-    of: str
+    source_name: str
     forms: tuple[DelayForm, ...]
-    initial: Value
+    initial_value: Value
 
     @property
     def depth(self) -> int:
         """Number of iterations of the longest delay."""
-        return max(form.back for form in self.forms)
+        return max(form.iterations_back for form in self.forms)
 
     def history(self, b: ModelBuilder, row: RowType | None, outside: Extents) -> History:
         """Build the history for these delays. `row` is the type of the delayed value, or None if unknown.
@@ -161,16 +161,16 @@ class SharedDelays(Struct, frozen=True, eq=False):
         Raises:
             LoopError: If the initial values do not fit.
         """
-        taps = tuple((form.name, form.back) for form in self.forms)
+        taps = tuple((form.name, form.iterations_back) for form in self.forms)
         where = self.forms[0].where
-        with b.at(where, self.of):
-            initial = self.initial
+        with b.at(where, self.source_name):
+            initial = self.initial_value
             if row is not None and _is_convertible_number(b, initial, row.dtype):
                 initial = cast(b, initial, row.dtype)
             before = self._read_values_before(b, initial, row)
             if row is not None:
                 before = self._broadcast_to_rows(b, before, row, outside)
-        return History(self.of, self.depth, taps, before, where)
+        return History(self.source_name, self.depth, taps, before, where)
 
     def _read_values_before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
         """Return the values before the loop, as an array of the shape [depth, *row]."""
@@ -183,7 +183,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         count = b.constant(np.array(row_count)) if isinstance(row_count, int) else row_count
         is_long_enough = b.op("LessOrEqual", b.constant(np.array(self.depth)), count)
         error = CarryShapeError(
-            f"the delays of '{self.of}' need the {self.depth} values before the loop, but their "
+            f"the delays of '{self.source_name}' need the {self.depth} values before the loop, but their "
             f"initial is {initial.type}",
             hint=f"give {self.depth} values, oldest first: initial: [...]",
         )
@@ -199,7 +199,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
         row_extents = extents(before)[1:]
         if before.dtype != row.dtype:
             raise CarryTypeError(
-                f"the delays of '{self.of}' hold {before.dtype} before the loop, but the value is "
+                f"the delays of '{self.source_name}' hold {before.dtype} before the loop, but the value is "
                 f"{row}",
                 hint="write the initial values in the dtype of the value",
             )
@@ -250,7 +250,7 @@ class RowType(Struct, frozen=True):
         names = " and ".join(f"'{name}'" for name, _ in history.taps)
         return CarryShapeError(
             f"{names} would be {type_text(history.values_before.dtype, history.row)} before the loop, but "
-            f"'{history.of}' is {self}",
+            f"'{history.source_name}' is {self}",
             history.where,
             "give the initial values the shape of the value, oldest first",
         )
@@ -261,14 +261,17 @@ def read_delays(
 ) -> tuple[SharedDelays, ...]:
     """Lower the initial values of a loop's delays. Raise all errors in them together."""
     groups: dict[tuple[str, str], list[DelayForm]] = {}
-    for form in sorted(forms, key=lambda form: -form.back):
+    for form in sorted(forms, key=lambda form: -form.iterations_back):
         with b.findings.catch():
             groups.setdefault(_find_history_key(form, groups), []).append(form)
     shared_delays: list[SharedDelays] = []
     for (of, _), members in groups.items():
         with b.findings.catch(), b.at(members[0].where, of):
             initial = tensor(
-                b, lower_expression(b, members[0].initial, scope, f"delays.{members[0].name}")
+                b,
+                lower_expression(
+                    b, members[0].initial_expression, scope, f"delays.{members[0].name}"
+                ),
             )
             shared_delays.append(SharedDelays(of, tuple(members), initial))
     if sum(len(delayed.forms) for delayed in shared_delays) < len(forms):
@@ -280,13 +283,13 @@ def _find_history_key(
     form: DelayForm, groups: Mapping[tuple[str, str], list[DelayForm]]
 ) -> tuple[str, str]:
     """Return the key of the history that a delay belongs to. `groups` has the longer delays by key."""
-    if form.initial is not None:
-        return form.of, repr(form.initial)
-    candidates = [key for key in groups if key[0] == form.of]
+    if form.initial_expression is not None:
+        return form.source_name, repr(form.initial_expression)
+    candidates = [key for key in groups if key[0] == form.source_name]
     if len(candidates) == 1:
         return candidates[0]
     raise ModelError(
         f"the delay '{form.name}' has no 'initial'",
         form.where,
-        f"what was '{form.of}' before the loop? give {form.back} values, oldest first",
+        f"what was '{form.source_name}' before the loop? give {form.iterations_back} values, oldest first",
     )

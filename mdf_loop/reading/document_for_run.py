@@ -25,8 +25,8 @@ def apply_run_values(document: Document, values: Values, steps: int | None) -> D
     bound = InputBinder(document, Options()).bind(values, steps)
     inputs, names = bound.inputs, {*values.inputs, *values.sweep}
     ports = [port for port in open_ports(document) if port.name_among(names) is not None]
-    varying_inputs = {(p.node, p.port.id): p.name for p in ports if p.name in inputs.over_time}
-    constant_inputs = {p.name for p in ports if p.name not in inputs.over_time}
+    varying_inputs = {(p.node, p.port.id): p.name for p in ports if p.name in inputs.varying_names}
+    constant_inputs = {p.name for p in ports if p.name not in inputs.varying_names}
     arrays = {
         name: inputs.arrays[name]
         for name in constant_inputs

@@ -274,7 +274,7 @@ class _DrawRewriter:
         then, otherwise = (
             Branch(
                 tuple(branch_builder.ops),
-                (*branch.leaves, *(branch_counts[graph] for graph in changed_graphs)),
+                (*branch.outputs, *(branch_counts[graph] for graph in changed_graphs)),
             )
             for branch_builder, branch, branch_counts in branches
         )

@@ -128,7 +128,7 @@ class InnerGraph:
                         f"{self.where}.nodes['{node.id}'].parameters['{parameter.id}']",
                         "let the loop carry it: add its initial value to v_initial, and its names "
                         "to the body's metadata.inputs and metadata.outputs"
-                        if self.role.kind == "loop"
+                        if self.role.owner_kind == "loop"
                         else f"keep the state outside, and let the {noun} read it by its name",
                     )
 

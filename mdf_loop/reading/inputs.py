@@ -34,18 +34,18 @@ class OpenPort(Struct, frozen=True):
         node: Id of the node.
         port: Port of the document.
         where: Path in the document.
-        imported: True for an input of an ONNX or OpenVINO file. Its shape is always exact.
+        is_imported: True for an input of an ONNX or OpenVINO file. Its shape is always exact.
         other_names: Further names of the port in the imported file.
-        required: True if the port has no default, so that a run must set it.
+        is_required: True if the port has no default, so that a run must set it.
     """
 
     name: str
     node: str
     port: Any
     where: str
-    imported: bool = False
+    is_imported: bool = False
     other_names: tuple[str, ...] = ()
-    required: bool = False
+    is_required: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,13 +83,13 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
             node=node.id,
             port=port,
             where=f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
-            imported=imported,
+            is_imported=imported,
             other_names=tuple(
                 name
                 for name in other_names[port.id]
                 if other_name_counts[name] == 1 and not name_counts[name]
             ),
-            required=_is_required(document, port),
+            is_required=_is_required(document, port),
         )
         for node, port in ports
     )
@@ -128,13 +128,13 @@ class BoundInputs(Struct, frozen=True):
 
     Attributes:
         arrays: Values by input name. None for an open type.
-        over_time: Inputs that have one row per step.
+        varying_names: Inputs that have one row per step.
         dtypes: Dtypes of the inputs that are not arrays (texts, sequences, optional values).
         open_types: Types of the inputs without a value whose shape is open.
     """
 
     arrays: Mapping[str, Data]
-    over_time: frozenset[str] = field(default_factory=frozenset)
+    varying_names: frozenset[str] = field(default_factory=frozenset)
     dtypes: Mapping[str, str] = field(default_factory=dict)
     open_types: Mapping[str, tuple[str, Shape]] = field(default_factory=dict)
 
@@ -145,7 +145,7 @@ class BoundInputs(Struct, frozen=True):
         if name in self.dtypes:
             return self.dtypes[name], None
         shape = self.arrays[name].shape
-        return dtype_name(self.arrays[name]), shape[1:] if name in self.over_time else shape
+        return dtype_name(self.arrays[name]), shape[1:] if name in self.varying_names else shape
 
     @property
     def types(self) -> dict[str, tuple[str, Shape]]:
@@ -154,7 +154,7 @@ class BoundInputs(Struct, frozen=True):
 
     def first_value(self, name: str) -> Data:
         """Return the value of an input in the first step."""
-        return self.arrays[name][0] if name in self.over_time else self.arrays[name]
+        return self.arrays[name][0] if name in self.varying_names else self.arrays[name]
 
 
 def bind(
@@ -187,7 +187,7 @@ def bind(
     raise_findings(
         _missing_input_finding(port)
         for port in ports
-        if port.required and not port.name_among(inputs)
+        if port.is_required and not port.name_among(inputs)
     )
     arrays: dict[str, Data] = {}
     over_time: set[str] = set()
@@ -245,7 +245,7 @@ def bind_members(
     if rows[0].size == first_value.size:
         rows = rows.reshape(len(rows), *first_value.shape)
     member_values: Array = _broadcast_to_stated_shape(
-        port, rows, name, 1 + (port.name in inputs.over_time)
+        port, rows, name, 1 + (port.name in inputs.varying_names)
     )
     return member_values
 
@@ -270,7 +270,7 @@ def _broadcast_to_stated_shape(port: OpenPort, data: Data, name: str, leading: i
             f"give an array of the shape {list(stated_shape)}"
             + ("" if -1 in stated_shape else ", or one number for all elements"),
         )
-    if math.prod(stated_shape) == 1 and not port.imported:
+    if math.prod(stated_shape) == 1 and not port.is_imported:
         return data
     byte_count = data.nbytes * math.prod(stated_shape)
     check(byte_count, f"the input '{name}' of the shape {list(stated_shape)}", port.where)
@@ -289,13 +289,13 @@ def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) 
         for n, p in ports.items()
         if -1 in (p.port.shape or ())
     }
-    placeholder_ports = (port for name, port in ports.items() if port.required or name in types)
+    placeholder_ports = (port for name, port in ports.items() if port.is_required or name in types)
     placeholders = {
         port.name: _create_placeholder(port, options.precision) for port in placeholder_ports
     }
     bound_inputs = bind(document, {**inputs, **placeholders}, options)
     arrays = {name: None if name in types else data for name, data in bound_inputs.arrays.items()}
-    return BoundInputs(arrays, bound_inputs.over_time, bound_inputs.dtypes, types)
+    return BoundInputs(arrays, bound_inputs.varying_names, bound_inputs.dtypes, types)
 
 
 def create_placeholders(document: Document, precision: str) -> dict[str, Data]:
@@ -303,7 +303,7 @@ def create_placeholders(document: Document, precision: str) -> dict[str, Data]:
     return {
         port.name: _create_placeholder(port, precision)
         for port in open_ports(document)
-        if port.required and -1 not in (port.port.shape or ())
+        if port.is_required and -1 not in (port.port.shape or ())
     }
 
 

@@ -59,10 +59,13 @@ def read_loop_form(
     """Read a loop, and return its results. `signature` returns the body's signature for a number of carried values."""
     captured_values = _lower_captured_values(b, form, scope)
     arguments = _lower_arguments(b, form, scope)
-    loop_signature = signature(len(arguments.initial))
-    refuse_unrecorded(form.recordings, loop_signature.rows, loop_signature.leaves)
+    loop_signature = signature(len(arguments.initial_values))
+    refuse_unrecorded(
+        form.recordings, loop_signature.recorded_outputs, loop_signature.carried_outputs
+    )
     arguments = replace(
-        arguments, initial=_cast_initial_values(b, form, loop_signature, arguments.initial)
+        arguments,
+        initial_values=_cast_initial_values(b, form, loop_signature, arguments.initial_values),
     )
     writer = LoopWriter(
         b, form, arguments, loop_signature, BodyScopes(scope, captured_values), document
@@ -92,7 +95,7 @@ def _cast_initial_values(
     ports = {port.id: port for node in form.body.nodes for port in node.input_ports}
     return tuple(
         cast_initial_value(b, ports[name], value) if name in ports else value
-        for value, name in zip(initial, signature.enters, strict=True)
+        for value, name in zip(initial, signature.carried_inputs, strict=True)
     )
 
 
@@ -145,7 +148,7 @@ def _lower_initial_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> tupl
 def _lower_condition(b: ModelBuilder, form: LoopForm, scope: Scope) -> Value | None:
     """Lower the initial condition to one truth value. Return None if the loop has no condition."""
     if form.condition is None:  # a condition in the middle of the body is always tested
-        return b.constant(np.array(True)) if form.mid_exit else None
+        return b.constant(np.array(True)) if form.has_mid_exit else None
     value = tensor(b, lower_expression(b, form.condition, scope, "cond"))
     try:
         return truth(b, value)

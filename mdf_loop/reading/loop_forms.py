@@ -28,9 +28,9 @@ class LoopForm(Struct, frozen=True):
     """Arguments of a loop, as written in the document: expressions, body and signature.
 
     Attributes:
-        initial: Tuple of expressions, or mapping from names of body inputs to expressions.
-        mid_exit: True if the condition is tested as soon as it is known, and not after the iteration.
-        equal_slices: True if all slices must have the same number of parts.
+        initial_expressions: Tuple of expressions, or mapping from names of body inputs to expressions.
+        has_mid_exit: True if the condition is tested as soon as it is known, and not after the iteration.
+        needs_equal_slices: True if all slices must have the same number of parts.
         has_onnx_semantics: True for the loop of an ONNX file. Its trip count of -1 means no iterations, not no limit.
     """
 
@@ -38,26 +38,26 @@ class LoopForm(Struct, frozen=True):
     where: str
     trip_count: Any | None
     condition: Any | None
-    initial: tuple[Any, ...] | dict[str, Any]
-    owned: OwnedGraph
+    initial_expressions: tuple[Any, ...] | dict[str, Any]
+    owned_graph: OwnedGraph
     bindings: Mapping[str, Any]
-    shapes: str | None = None
+    shape_rule: str | None = None
     slices: tuple[SliceForm, ...] = ()
     delays: tuple[DelayForm, ...] = ()
     recordings: Mapping[str, RecordingForm] = field(default_factory=dict)
-    mid_exit: bool = False
-    equal_slices: bool = False
+    has_mid_exit: bool = False
+    needs_equal_slices: bool = False
     has_onnx_semantics: bool = False
 
     @property
     def body(self) -> Any:
         """Graph of one iteration."""
-        return self.owned.graph
+        return self.owned_graph.graph
 
     @property
     def body_where(self) -> str:
         """Path of the body graph."""
-        return self.owned.where
+        return self.owned_graph.where
 
 
 LOOP_ARGUMENTS = ("M", "cond", "v_initial", "body", "slices", "delays", "recordings", "exit")
@@ -80,16 +80,16 @@ def parse_loop(item: Any, node: Any, where: str, document: Document) -> LoopForm
         where=where,
         trip_count=None if is_unlimited else _parse_trip_count(args.get("M"), node),
         condition=_parse_condition(args.get("cond"), node),
-        initial=_parse_all_initial_values(args, where),
-        owned=owned,
+        initial_expressions=_parse_all_initial_values(args, where),
+        owned_graph=owned,
         bindings={
             k: v for k, v in args.items() if k not in LOOP_ARGUMENTS and not k.startswith("arg_")
         },
-        shapes="dynamic" if as_onnx else owned.shapes,
+        shape_rule="dynamic" if as_onnx else owned.shape_rule,
         slices=parse_slices(args.get("slices"), f"{where}.args.slices"),
         delays=parse_delays(args.get("delays"), f"{where}.args.delays"),
         recordings=parse_recordings(args.get("recordings"), f"{where}.args.recordings"),
-        mid_exit=_is_mid_exit(args.get("exit"), where),
+        has_mid_exit=_is_mid_exit(args.get("exit"), where),
         has_onnx_semantics=as_onnx,
     )
 
@@ -226,16 +226,16 @@ def _parse_named_values(text: str) -> dict[str, str] | None:
 
 def order_initial_values(form: LoopForm) -> tuple[Any, ...]:
     """Return the expressions of the initial values in the order of the body's inputs."""
-    if not isinstance(form.initial, dict):
-        return form.initial
-    if form.owned.inputs is None:
-        return tuple(form.initial.values())
-    names = form.owned.inputs[2:]
-    unknown = [name for name in form.initial if name not in names]
-    missing = [name for name in names if name not in form.initial]
+    if not isinstance(form.initial_expressions, dict):
+        return form.initial_expressions
+    if form.owned_graph.inputs is None:
+        return tuple(form.initial_expressions.values())
+    names = form.owned_graph.inputs[2:]
+    unknown = [name for name in form.initial_expressions if name not in names]
+    missing = [name for name in names if name not in form.initial_expressions]
     if unknown or missing:
         raise ArityError(
-            f"v_initial names {list(form.initial)}, but the body carries {list(names)}",
+            f"v_initial names {list(form.initial_expressions)}, but the body carries {list(names)}",
             f"{form.where}.args.v_initial",
         )
-    return tuple(form.initial[name] for name in names)
+    return tuple(form.initial_expressions[name] for name in names)

@@ -53,7 +53,7 @@ class LoopArguments(Struct, frozen=True):
 
     trip_count: Value | None
     condition: Value | None
-    initial: tuple[Value, ...]
+    initial_values: tuple[Value, ...]
     slices: tuple[Slice, ...] = ()
     delays: tuple[SharedDelays, ...] = ()
 
@@ -78,7 +78,7 @@ class LoopWriter:
         self.document = document
         self.name = f"{_extract_node_id(form.where)}.{form.name}"
         self.rows: dict[Slice, SlicedRows] = {}
-        self.has_dynamic_shapes = (form.shapes or b.options.shapes) == "dynamic"
+        self.has_dynamic_shapes = (form.shape_rule or b.options.shapes) == "dynamic"
 
     def write(self) -> Reading:
         """Append the loop and return its results."""
@@ -87,19 +87,19 @@ class LoopWriter:
         histories, outer_extents = self._build_histories({}, Extents(())), Extents(())
         initial, body = self._read_stable_body(histories)
         row_types = {
-            history.of: RowType(value.dtype, value.shape)
-            for history, value in zip(histories, body.delayed, strict=True)
+            history.source_name: RowType(value.dtype, value.shape)
+            for history, value in zip(histories, body.delayed_values, strict=True)
         }
-        if not all(row_types[history.of].fits(history) for history in histories):
+        if not all(row_types[history.source_name].fits(history) for history in histories):
             outer_extents = body.outer_extents
             histories = self._build_histories(row_types, outer_extents)
             for history in histories:
-                if not row_types[history.of].fits(history):
-                    raise row_types[history.of].type_error(history)
+                if not row_types[history.source_name].fits(history):
+                    raise row_types[history.source_name].type_error(history)
             self._discard(body)
             initial, body = self._read_stable_body(histories)
         body_with_exit = (
-            split_at_test(self.b, self.form, body) if self.form.mid_exit else BodyWithExit(body)
+            split_at_test(self.b, self.form, body) if self.form.has_mid_exit else BodyWithExit(body)
         )
         return self._append_loop(initial, body_with_exit)
 
@@ -108,25 +108,31 @@ class LoopWriter:
     ) -> tuple[History, ...]:
         """Build the delay histories. `rows` are the known types of delayed values."""
         row_types = dict(rows)
-        for name, value in zip(self.signature.leaves, self.arguments.initial, strict=True):
+        for name, value in zip(
+            self.signature.carried_outputs, self.arguments.initial_values, strict=True
+        ):
             row_types.setdefault(name, RowType(value.dtype, value.shape))
-        return tuple(d.history(self.b, row_types.get(d.of), outside) for d in self.arguments.delays)
+        return tuple(
+            d.history(self.b, row_types.get(d.source_name), outside) for d in self.arguments.delays
+        )
 
     # --- types that hold for all iterations -------------------------------------------------------
 
     def _read_stable_body(self, histories: tuple[History, ...]) -> tuple[list[Value], ReadBody]:
         """Read the body for carried shapes that no iteration changes. Return the initial values and the body."""
-        positions = () if self.has_dynamic_shapes else range(len(self.arguments.initial))
+        positions = () if self.has_dynamic_shapes else range(len(self.arguments.initial_values))
         initial, body = self._read_to_fixed_point(histories, positions)
-        broadcast_positions = [k for k in positions if initial[k] is not self.arguments.initial[k]]
+        broadcast_positions = [
+            k for k in positions if initial[k] is not self.arguments.initial_values[k]
+        ]
         if any(
-            body.leaves[k].shape != initial[k].shape for k in broadcast_positions
+            body.carried_outputs[k].shape != initial[k].shape for k in broadcast_positions
         ):  # the shape still changes
             self._discard(body)
             return self._read_to_fixed_point(histories, ())
         for k in broadcast_positions:
             self.b.note(
-                f"'{body.leave_names[k]}' starts as one number, and is {initial[k].type} after one "
+                f"'{body.carried_names[k]}' starts as one number, and is {initial[k].type} after one "
                 "iteration: the number stands for all elements",
                 self.form.where,
             )
@@ -139,9 +145,9 @@ class LoopWriter:
 
         The initial values at the positions `positions` may be broadcast from one number to an array.
         """
-        initial = [*self.arguments.initial]
+        initial = [*self.arguments.initial_values]
         for history in histories:
-            with self.b.at(history.where, history.of):
+            with self.b.at(history.where, history.source_name):
                 initial += history.initial(self.b)
         entering_shapes = [value.shape for value in initial]
         body = self._read_body(initial, entering_shapes, histories)
@@ -155,7 +161,9 @@ class LoopWriter:
                 initial[k].shape
                 if k in broadcast_positions
                 else _join_shapes(shape, v.shape, self.has_dynamic_shapes)
-                for k, (shape, v) in enumerate(zip(entering_shapes, body.leaves, strict=True))
+                for k, (shape, v) in enumerate(
+                    zip(entering_shapes, body.carried_outputs, strict=True)
+                )
             ]
             if joined_shapes == entering_shapes:
                 break
@@ -172,7 +180,7 @@ class LoopWriter:
         For elementwise operations the result is the same. Other operations are refused later
         (`reading.possible_shapes`).
         """
-        shape = body.leaves[k].shape
+        shape = body.carried_outputs[k].shape
         if (
             entering_shape != ()
             or not shape
@@ -180,7 +188,7 @@ class LoopWriter:
         ):
             return False
         scalar = initial[k]
-        with self.b.at(self.form.where, body.leave_names[k]):
+        with self.b.at(self.form.where, body.carried_names[k]):
             initial[k] = self.b.op("Expand", scalar, self.b.constant(np.array(shape)))
         self.b.spread_sources[initial[k]] = (scalar,)
         return True
@@ -209,7 +217,11 @@ class LoopWriter:
                     start, enter, leave, b.new(enter.dtype, enter.shape, self._qualify_name(n)), n
                 )
                 for start, enter, leave, n in zip(
-                    initial, body.enters, body.leaves, body.leave_names, strict=True
+                    initial,
+                    body.carried_inputs,
+                    body.carried_outputs,
+                    body.carried_names,
+                    strict=True,
                 )
             ]
             last_rows = {k: self._carry_last_row(body_with_exit, k) for k in range(len(body.rows))}
@@ -226,8 +238,10 @@ class LoopWriter:
             }
             carried += [last_row for last_row in last_rows.values() if last_row is not None]
             loop = b.append(self._build_loop(body, carried, list(recorded.values())))
-            pairs = list(zip(carried, body_with_exit.body.leaves, strict=False))
-            finals = [unwrap_final(b, c.final, v) for c, v in pairs[: len(self.signature.leaves)]]
+            pairs = list(zip(carried, body_with_exit.body.carried_outputs, strict=False))
+            finals = [
+                unwrap_final(b, c.final, v) for c, v in pairs[: len(self.signature.carried_outputs)]
+            ]
             iterations = self._count_complete(loop, body_with_exit)
             rows = [
                 self._build_recording(
@@ -255,9 +269,9 @@ class LoopWriter:
             recorded=tuple(recorded),
             scanned=body.scanned,
             ops=body.ops,
-            bound=b.options.max_iterations if self.arguments.trip_count is None else None,
-            dynamic_shapes=self.has_dynamic_shapes,
-            count=b.new("int64", (), f"{self.name}.iterations"),
+            max_iterations=b.options.max_iterations if self.arguments.trip_count is None else None,
+            has_dynamic_shapes=self.has_dynamic_shapes,
+            iteration_count=b.new("int64", (), f"{self.name}.iterations"),
             last_condition=b.new("bool", (), f"{self.name}.condition"),
             where=self.form.where,
         )
@@ -295,7 +309,12 @@ class LoopWriter:
         """Build a carried value for a recording of the last row. Return None if the loop must record all rows."""
         row, name = body_with_exit.body.rows[k], body_with_exit.body.row_names[k]
         form = self.form.recordings.get(name)
-        if form is None or not form.last or k in body_with_exit.late_rows or row.dtype == "string":
+        if (
+            form is None
+            or not form.keeps_last_row
+            or k in body_with_exit.late_rows
+            or row.dtype == "string"
+        ):
             return None
         if row.shape is None or any(isinstance(extent, str) for extent in row.shape):
             return None
@@ -328,7 +347,7 @@ class LoopWriter:
                 no_row_error(form),
             )
         assert recorded is not None
-        if form is not None and form.last:
+        if form is not None and form.keeps_last_row:
             return select_last_row(b, form, recorded.stack, iteration_count)
         stack = (
             drop_incomplete_row(b, recorded.stack, iterations)
@@ -341,18 +360,18 @@ class LoopWriter:
 
     def _count_started(self, loop: Loop) -> Value:
         """Return the number of executions of the body."""
-        assert loop.count is not None
+        assert loop.iteration_count is not None
         if loop.condition is None and loop.trip_count is not None:
             return self.b.op("Max", loop.trip_count, self.b.constant(np.array(0)))
-        return loop.count
+        return loop.iteration_count
 
     def _count_complete(self, loop: Loop, body_with_exit: BodyWithExit) -> Value:
         """Return the number of complete iterations."""
-        assert loop.count is not None
+        assert loop.iteration_count is not None
         assert loop.last_condition is not None
-        if not self.form.mid_exit:
-            return loop.count
-        return count_complete_iterations(self.b, loop.count, loop.last_condition)
+        if not self.form.has_mid_exit:
+            return loop.iteration_count
+        return count_complete_iterations(self.b, loop.iteration_count, loop.last_condition)
 
     def _build_named_results(self, loop: Loop, iterations: Value) -> dict[str, Callable[[], Term]]:
         """Return functions that compute the further results of the loop by name: iterations, condition, stopped_by."""

@@ -44,7 +44,7 @@ def state_name(state: State) -> str:
 
 def create_state_input(state: State, value: Value) -> Input:
     """Return the program input with the value of a state before the steps."""
-    return Input(value, role=InputRole.STATE, of=state_name(state))
+    return Input(value, role=InputRole.STATE, owner_name=state_name(state))
 
 
 def create_state_output(state: State, value: Value) -> Output:
@@ -66,11 +66,11 @@ class CarriedTypes(Struct):
     """Dtype and shape of every carried state, which hold before and after a step.
 
     Attributes:
-        of: Dtype and shape by state.
+        types_by_state: Dtype and shape by state.
         widening_counts: Number of times that each type was widened.
     """
 
-    of: dict[State, tuple[str, Shape]] = field(default_factory=dict)
+    types_by_state: dict[State, tuple[str, Shape]] = field(default_factory=dict)
     widening_counts: Counter[State] = field(default_factory=Counter)
 
     def type(self, state: State) -> tuple[str, Shape]:
@@ -78,9 +78,9 @@ class CarriedTypes(Struct):
         kind = state[0]
         if kind not in NODE_FIELDS:
             return ("int64" if kind == "count" else "bool", ())
-        if state not in self.of:
+        if state not in self.types_by_state:
             raise Poisoned
-        return self.of[state]
+        return self.types_by_state[state]
 
     def widen(self, state: State, value: Value) -> None:
         """Widen the type of a state so that it holds for a value.
@@ -88,7 +88,7 @@ class CarriedTypes(Struct):
         Raises:
             CarryTypeError, CarryShapeError: If no type holds for both.
         """
-        old_type = self.of.get(state)
+        old_type = self.types_by_state.get(state)
         new_type = _join_types(state, old_type or (value.dtype, value.shape), value)
         self.widening_counts[state] += new_type != old_type
         if self.widening_counts[state] > _MAX_WIDENINGS:
@@ -97,7 +97,7 @@ class CarriedTypes(Struct):
                 "the last",
                 hint="a carried value must have one shape at all steps",
             )
-        self.of[state] = new_type
+        self.types_by_state[state] = new_type
 
 
 class Memory:

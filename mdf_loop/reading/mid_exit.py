@@ -51,19 +51,19 @@ class BodyWithExit(Struct, frozen=True, eq=False):
 def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithExit:
     """Return the body with all operations after the test in an `If`."""
     early_operations, late_operations = _partition_operations(
-        body.ops, (body.condition_out, *body.available_at_test)
+        body.ops, (body.condition_out, *body.values_before_test)
     )
     late_values = {value for operation in late_operations for value in results(operation)}
     rows = [row for row in dict.fromkeys(body.rows) if row in late_values]
     changed_carried = [
         (enter, leave)
-        for enter, leave in zip(body.enters, body.leaves, strict=True)
+        for enter, leave in zip(body.carried_inputs, body.carried_outputs, strict=True)
         if enter is not leave
     ]
     inner = b.body()
     otherwise = inner.body()
     known_extents = Extents(
-        (*body.enters, *_list_results(early_operations), *_list_outer_operands(body.ops))
+        (*body.carried_inputs, *_list_results(early_operations), *_list_outer_operands(body.ops))
     )
     leaves = [leave for _, leave in changed_carried] + rows
     carried_outputs = [enter for enter, _ in changed_carried]
@@ -83,11 +83,11 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithEx
     )
     by_leave = dict(zip(changed_carried, outputs, strict=False))
     by_row = dict(zip(rows, outputs[len(changed_carried) :], strict=True))
-    pairs = zip(body.enters, body.leaves, strict=True)
+    pairs = zip(body.carried_inputs, body.carried_outputs, strict=True)
     new_body = replace(
         body,
         ops=(*early_operations, *(inner.ops), *((choice,) if outputs else ())),
-        leaves=tuple(by_leave.get(pair, pair[1]) for pair in pairs),
+        carried_outputs=tuple(by_leave.get(pair, pair[1]) for pair in pairs),
         rows=tuple(by_row.get(row, row) for row in body.rows),
     )
     return BodyWithExit(new_body, frozenset(k for k, row in enumerate(body.rows) if row in by_row))

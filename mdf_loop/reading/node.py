@@ -61,13 +61,13 @@ class Context(Struct, frozen=True):
 
     Attributes:
         document: Document of the graph.
-        outer: Names of the enclosing scope.
-        place: Path of the graph by ids alone.
+        outer_scope: Names of the enclosing scope.
+        graph_path: Path of the graph by ids alone.
     """
 
     document: Document
-    outer: Scope | None = None
-    place: str = ""
+    outer_scope: Scope | None = None
+    graph_path: str = ""
 
 
 class ExecutionPoint(Struct, frozen=True):
@@ -75,12 +75,12 @@ class ExecutionPoint(Struct, frozen=True):
 
     Attributes:
         has_run: Truth value that tells whether the node has been executed before.
-        old: Function that returns the value of a parameter after the node's last execution.
+        read_old_value: Function that returns the value of a parameter after the node's last execution.
         dt: Time since the last execution, or None if no time passes.
     """
 
     has_run: Truth
-    old: Callable[[str], Term]
+    read_old_value: Callable[[str], Term]
     dt: Value | None = None
 
 
@@ -101,7 +101,7 @@ class NodeReader:
         self.point = point
         self.where = where
         self.context = context
-        self.inputs = Scope(ports, context.outer, is_node=True)
+        self.inputs = Scope(ports, context.outer_scope, is_node=True)
         self.parameters = {p.id: p for p in node.parameters}
         self.functions = {f.id: f for f in node.functions}
         self.fixed_ids = find_fixed_parameters(node)
@@ -197,7 +197,7 @@ class NodeReader:
         item = f"{self.node.id}.{name}"
         if kind == "output_ports" and (name in self.parameters or name in self.functions):
             item = f"{self.node.id}.output_ports.{name}"  # a parameter or function of the node has the same name
-        place = self.b.at_place(graph_path=self.context.place, item_path=item, call_index=0)
+        place = self.b.at_place(graph_path=self.context.graph_path, item_path=item, call_index=0)
         with self.b.at(where, f"{self.node.id}.{name}"), place:
             yield where
 
@@ -213,7 +213,7 @@ class NodeReader:
         has_run = self.point.has_run
         if has_run is False or name in self.fixed_ids:
             return self._read_initial(name)
-        old = self.point.old(name)
+        old = self.point.read_old_value(name)
         if has_run is True:
             return old
         return select_term(self.b, has_run, old, self._read_initial(name))
@@ -259,7 +259,7 @@ class NodeReader:
             reading = read_graph_function(
                 self.b, item, self.node, where, scope, self.context.document
             )
-            self.loop_results[item.id] = reading.named
+            self.loop_results[item.id] = reading.named_results
             return reading.term
         if item.function:
             return lower_function(self.b, item.function, item.args or {}, scope, item.metadata)

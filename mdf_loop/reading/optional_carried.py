@@ -22,9 +22,11 @@ def wrap_optional_leaves(b: ModelBuilder, body: ReadBody) -> ReadBody:
     inside = b.body()
     leaves = tuple(
         inside.op("Optional", leave) if enter.dtype == optional_of(leave.dtype) else leave
-        for enter, leave in zip(body.enters, body.leaves, strict=True)
+        for enter, leave in zip(body.carried_inputs, body.carried_outputs, strict=True)
     )
-    return replace(body, leaves=leaves, ops=(*body.ops, *inside.ops)) if inside.ops else body
+    return (
+        replace(body, carried_outputs=leaves, ops=(*body.ops, *inside.ops)) if inside.ops else body
+    )
 
 
 def unwrap_final(b: ModelBuilder, final: Value, leave: Value) -> Value:

@@ -46,21 +46,21 @@ class OverTime(Struct, frozen=True):
     """Two programs of a model over time.
 
     Attributes:
-        first: Program of the first evaluation. It returns recorded values, then states.
-        later: Program of the later evaluations. It takes inputs, states, `steps` and `dt`, and returns
+        first_program: Program of the first evaluation. It returns recorded values, then states.
+        later_program: Program of the later evaluations. It takes inputs, states, `steps` and `dt`, and returns
             recorded values with a time axis, then states.
-        recorded: Names of the recorded values.
-        watched: Watched floats of both programs, by name in the model, each with its program output.
-        states: States that are passed from `first` to `later`.
+        recorded_names: Names of the recorded values.
+        watched_names: Watched floats of both programs, by name in the model, each with its program output.
+        states: States that are passed from `first_program` to `later_program`.
         schedule: Schedule of the graph.
         plans: Execution orders in both programs. None if the run decides the order.
         types: Values of the document's paths in the later program.
     """
 
-    first: Program
-    later: Program
-    recorded: tuple[str, ...]
-    watched: tuple[Mapping[str, str], Mapping[str, str]]
+    first_program: Program
+    later_program: Program
+    recorded_names: tuple[str, ...]
+    watched_names: tuple[Mapping[str, str], Mapping[str, str]]
     states: tuple[State, ...]
     schedule: Schedule
     plans: tuple[NodeSets | None, NodeSets | None]
@@ -167,10 +167,10 @@ class _LaterReader(ProgramReader):
         super().__init__(document, options, bound.settings, specification.selection)
         self.b.in_loop = True
         self.specification = specification
-        self.over_time = bound.inputs.over_time
+        self.varying_names = bound.inputs.varying_names
         self.first = first
         self.scanned: dict[str, Scanned] = {}
-        self.declare(bound.inputs, self.over_time)
+        self.declare(bound.inputs, self.varying_names)
         self.steps = self._declare_control("steps", "int64")
         has_dt = specification.dt is not None
         self.dt = self._declare_control("dt", self.b.float_dtype) if has_dt else None
@@ -185,20 +185,20 @@ class _LaterReader(ProgramReader):
     def _declare_initial(self, state: State) -> Value:
         """Declare the program input for a state before the loop, and return its value."""
         types = self.state_memory.types
-        if state[0] in NODE_FIELDS and state not in types.of:
+        if state[0] in NODE_FIELDS and state not in types.types_by_state:
             types.widen(state, self.first.read_state(state))
         name = state_name(state)
         type_ = types.type(state)
-        return self.declare_input(f"{name} before", *type_, role=InputRole.STATE, of=name)
+        return self.declare_input(f"{name} before", *type_, role=InputRole.STATE, owner_name=name)
 
     def _declare_control(self, name: str, dtype: str) -> Value:
         """Declare the program input `steps` or `dt`, and return its value."""
-        return self.declare_input(name, dtype, (), role=InputRole.CONTROL, of=name)
+        return self.declare_input(name, dtype, (), role=InputRole.CONTROL, owner_name=name)
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
         """Return the value of an open port: the row of this step for an input over time."""
         name = self.ports[node.id, port.id].name
-        if name not in self.over_time:
+        if name not in self.varying_names:
             return super().supply(node, port, where)
         if name not in self.scanned:
             rows = self.inputs[name].value

@@ -15,12 +15,12 @@ from mdf_loop.errors import ModelError, SignatureError
 
 
 class Role(Struct, frozen=True):
-    """Words for a graph in errors: the `part` of an `owner` of this `kind`."""
+    """Words for a graph in errors: the `part` of an `owner` of this `owner_kind`."""
 
     argument: str = "body"
     part: str = "body"
     owner: str = "the loop"
-    kind: str = "loop"
+    owner_kind: str = "loop"
 
     @property
     def word(self) -> str:
@@ -48,8 +48,8 @@ class OwnedGraph(Struct, frozen=True):
         metadata: Metadata of the graph.
         inputs: Names of the inputs, or None if they are not stated.
         outputs: Names of the outputs, or None if they are not stated.
-        strict: True if the graph captures only declared values.
-        shapes: 'strict', 'dynamic' or None.
+        is_strict: True if the graph captures only declared values.
+        shape_rule: 'strict', 'dynamic' or None.
     """
 
     graph: Any
@@ -58,8 +58,8 @@ class OwnedGraph(Struct, frozen=True):
     metadata: Mapping[str, Any]
     inputs: tuple[str, ...] | None
     outputs: tuple[str, ...] | None
-    strict: bool
-    shapes: str | None
+    is_strict: bool
+    shape_rule: str | None
 
 
 def find_owned_graph(
@@ -114,11 +114,11 @@ def _find_graph_and_path(
             f"add '{role.argument}' to its args: a graph, or {{graph: id}}",
         )
     if isinstance(value, str):
-        graph = graph_by_id(value, path, document, role.kind, role.noun)
+        graph = graph_by_id(value, path, document, role.owner_kind, role.noun)
         return graph, document.sibling_where(value)
     if isinstance(value, list | tuple | int | float | np.ndarray):
         raise ModelError(
-            f"a {role.kind} {role.noun} is a graph, not {type(value).__name__} ({value})",
+            f"a {role.owner_kind} {role.noun} is a graph, not {type(value).__name__} ({value})",
             path,
             "write the graph here, or {graph: id of another graph}",
         )

@@ -61,7 +61,7 @@ class _PassResults(Struct, frozen=True):
     """Results of reading one pass: its number, the condition for a further pass, and the row of executed nodes."""
 
     iteration: Value
-    continues: Value
+    has_next_pass: Value
     executed_row: Value
 
 
@@ -120,7 +120,7 @@ class PassesLoop:
             condition=to_value(b, is_started),
             iteration=results.iteration,
             condition_in=body.new("bool", (), "go"),
-            condition_out=results.continues,
+            condition_out=results.has_next_pass,
             carried=inner.carried(b, lambda s: ".".join(filter(None, s[1:]))),
             recorded=(Recorded(row, b.new("bool", ("passes", *(row.shape or ())), "ran"), "ran"),),
             ops=tuple(body.ops),
@@ -249,11 +249,15 @@ class PassesLoop:
                     new_values[state] = tensor(b, node_memory.get(state))
                     self.types.widen(state, new_values[state])
             return [
-                generalize(b, value, *self.types.of[state]) for state, value in new_values.items()
+                generalize(b, value, *self.types.types_by_state[state])
+                for state, value in new_values.items()
             ]
 
         def held(b: ModelBuilder) -> list[Value]:
-            return [generalize(b, tensor(b, memory.get(s)), *self.types.of[s]) for s in new_values]
+            return [
+                generalize(b, tensor(b, memory.get(s)), *self.types.types_by_state[s])
+                for s in new_values
+            ]
 
         branch_names = BranchNames(
             (f"'{node}' running", "its last run"), lambda k: ".".join([*new_values][k][1:])
@@ -277,7 +281,7 @@ class PassesLoop:
         old_parameters = [s for s in memory.enters if s[0] == "parameter" and s[1] == node]
         recorded = [s for s in self.recorded if s[1] == node]
         states = dict.fromkeys((*outputs, *recorded, *integrated_parameters, *old_parameters))
-        return [state for state in states if state in self.types.of]
+        return [state for state in states if state in self.types.types_by_state]
 
     # --- Threshold conditions -------------------------------------------------------------------
 
@@ -329,7 +333,7 @@ class PassesLoop:
             return b.constant(np.array(0.0))
         node = self.executor.nodes[reaches.node]
         initial = next(p.default_initial_value for p in node.parameters if p.id == reaches.item)
-        outer = self.executor.context.outer
+        outer = self.executor.context.outer_scope
         initial_value = (
             outer.find(initial) if outer is not None and isinstance(initial, str) else None
         )
@@ -355,10 +359,10 @@ class PassesLoop:
 
 def _is_met(value: float, reaches: ThresholdCondition) -> bool:
     """Return True if a number that is known while the model is read meets a threshold."""
-    if reaches.sign in ("==", "!="):
+    if reaches.comparator in ("==", "!="):
         is_close = np.isclose(value, reaches.threshold, atol=reaches.atol, rtol=reaches.rtol)
-        return bool(is_close) == (reaches.sign == "==")
-    return PYTHON_SIGNS[reaches.sign](value, reaches.threshold)
+        return bool(is_close) == (reaches.comparator == "==")
+    return PYTHON_SIGNS[reaches.comparator](value, reaches.threshold)
 
 
 def _select_compared_element(b: ModelBuilder, value: Value, reaches: ThresholdCondition) -> Value:
@@ -377,8 +381,8 @@ def _select_compared_element(b: ModelBuilder, value: Value, reaches: ThresholdCo
 def _compare_with_threshold(b: ModelBuilder, value: Value, reaches: ThresholdCondition) -> Value:
     """Append operations that compare a number with a threshold, and return the truth value."""
     limit = b.constant(np.array(reaches.threshold))
-    if reaches.sign not in ("==", "!="):
-        return b.op(ONNX_SIGNS[reaches.sign], value, limit)
+    if reaches.comparator not in ("==", "!="):
+        return b.op(ONNX_SIGNS[reaches.comparator], value, limit)
     is_close = b.op("Equal", value, limit)
     tolerance = reaches.atol + reaches.rtol * abs(reaches.threshold)
     if tolerance and np.isfinite(reaches.threshold):
@@ -386,4 +390,4 @@ def _compare_with_threshold(b: ModelBuilder, value: Value, reaches: ThresholdCon
         is_close = b.op(
             "Or", is_close, b.op("LessOrEqual", distance, b.constant(np.array(tolerance)))
         )
-    return is_close if reaches.sign == "==" else b.op("Not", is_close)
+    return is_close if reaches.comparator == "==" else b.op("Not", is_close)

@@ -80,7 +80,7 @@ class _PossibleShapes:
                 self._add(carried.enter, self.of(carried.initial) | self.of(carried.leave))
                 self._add(carried.final, self.of(carried.initial) | self.of(carried.leave))
         elif isinstance(operation, If):
-            leaves = zip(operation.then.leaves, operation.otherwise.leaves, strict=True)
+            leaves = zip(operation.then.outputs, operation.otherwise.outputs, strict=True)
             for output, branch_leaves in zip(operation.outputs, leaves, strict=True):
                 self._add(output, self.of(branch_leaves[0]) | self.of(branch_leaves[1]))
         elif isinstance(operation, Guard):
@@ -115,7 +115,7 @@ class _PossibleShapes:
                     continue
                 values: Iterable[Value] = operands(operation)
             elif isinstance(operation, Loop):
-                recordings = operation.recorded if operation.count is not None else ()
+                recordings = operation.recorded if operation.iteration_count is not None else ()
                 scanned = (scanned.rows for scanned in operation.scanned)
                 values = (*scanned, *(recorded.row for recorded in recordings))
             else:

@@ -124,19 +124,19 @@ class ProgramReader:
         with self.b.findings.catch():
             self.items = named_items(document, selection)
 
-    def declare(self, inputs: BoundInputs, over_time: Iterable[str] = ()) -> None:
+    def declare(self, inputs: BoundInputs, varying_names: Iterable[str] = ()) -> None:
         """Declare the open ports and the parameters set from outside as inputs of the program.
 
-        Inputs in `over_time` get a time axis in front.
+        Inputs in `varying_names` get a time axis in front.
         """
         for port in self.ports.values():
             dtype, shape = inputs.type(port.name)
             data = (
                 inputs.arrays[port.name]
-                if port.name in over_time
+                if port.name in varying_names
                 else inputs.first_value(port.name)
             )
-            if port.name in over_time and shape is not None:
+            if port.name in varying_names and shape is not None:
                 shape = ("time", *shape)
             with self.b.at(port.where):
                 value = self.declare_input(port.name, dtype, shape, (port.full_name,), data)
@@ -162,10 +162,10 @@ class ProgramReader:
         ports: tuple[str, ...] = (),
         default: Data = None,
         role: InputRole = InputRole.PORT,
-        of: str = "",
+        owner_name: str = "",
     ) -> Value:
         """Declare one named input of the program, and return its value."""
-        self.inputs[name] = Input(self.b.new(dtype, shape, name), ports, default, role, of)
+        self.inputs[name] = Input(self.b.new(dtype, shape, name), ports, default, role, owner_name)
         return self.inputs[name].value
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
@@ -295,7 +295,7 @@ def read_current_value(graph: GraphReader, state: State) -> Term:
         held_value = memory.find(state)
         return to_value(memory.b, kind == "flag" and False) if held_value is None else held_value
     if memory.ran(node) is False:
-        if state not in memory.types.of:
+        if state not in memory.types.types_by_state:
             graph.executor.learn_types(memory, graph.nodes)
         return create_placeholder(memory.b, *memory.types.type(state))
     return memory.get(state)

@@ -21,11 +21,11 @@ class Reading(Struct, frozen=True):
 
     Attributes:
         term: Result, or tuple of results.
-        named: Functions that compute further results, by the key after the dot in `name.key`.
+        named_results: Functions that compute further results, by the key after the dot in `name.key`.
     """
 
     term: Term
-    named: Mapping[str, Callable[[], Term]] = field(default_factory=dict)
+    named_results: Mapping[str, Callable[[], Term]] = field(default_factory=dict)
 
 
 Reader: TypeAlias = Callable[[ModelBuilder, Any, Any, str, Scope, Document], Reading]

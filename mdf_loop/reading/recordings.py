@@ -40,7 +40,7 @@ class RecordingForm(Struct, frozen=True):
     axis: int = 0
     concat: bool = False
     reverse: bool = False
-    last: bool = False
+    keeps_last_row: bool = False
     length: Any | None = None
     pad: Any = 0
     where: str = ""
@@ -78,7 +78,7 @@ def _parse_recording(entry: NamedEntry) -> RecordingForm:
         axis=entry.integer("axis", 0),
         concat=entry.boolean("concat"),
         reverse=entry.boolean("reverse"),
-        last=keep == "last",
+        keeps_last_row=keep == "last",
         length=entry.expression("length") if "length" in entry.fields else None,
         pad=entry.fields.get("pad", 0),
         where=entry.where,

@@ -33,7 +33,7 @@ SCAN_ARGUMENTS = (
 )
 """Names of a Scan's own arguments. All other arguments are captured values under other names."""
 
-SCAN_BODY = Role(owner="the scan", kind="scan")
+SCAN_BODY = Role(owner="the scan", owner_kind="scan")
 """Role of the body of a Scan."""
 
 
@@ -79,13 +79,13 @@ def convert_scan(
         where=where,
         trip_count=None,
         condition=None,
-        initial=operands[:state_count],
-        owned=owned,
+        initial_expressions=operands[:state_count],
+        owned_graph=owned,
         bindings={k: v for k, v in args.fields.items() if k not in SCAN_ARGUMENTS},
-        shapes=owned.shapes,
+        shape_rule=owned.shape_rule,
         slices=_build_slices(args, inputs[state_count:], operands[state_count:]),
-        recordings=_build_recordings(args, signature.rows),
-        equal_slices=True,
+        recordings=_build_recordings(args, signature.recorded_outputs),
+        needs_equal_slices=True,
     )
     return form, signature
 

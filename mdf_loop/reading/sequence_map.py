@@ -66,7 +66,7 @@ def read_sequence_map(
 
 def describe_body(name: str) -> Role:
     """Return the words for the body in errors, for a SequenceMap of this name."""
-    return Role(owner=f"'{name}'", kind="map")
+    return Role(owner=f"'{name}'", owner_kind="map")
 
 
 def _check_signature(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:

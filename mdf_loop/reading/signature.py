@@ -29,18 +29,18 @@ class Signature(Struct, frozen=True):
     Attributes:
         iteration: Input for the iteration number, or None if unused.
         condition_in: Input for the condition, or None if unused.
-        enters: Inputs for the carried values.
+        carried_inputs: Inputs for the carried values.
         condition_out: Output with the condition, or an empty text for a condition that is always true.
-        leaves: Outputs with the carried values.
-        rows: Recorded outputs.
+        carried_outputs: Outputs with the carried values.
+        recorded_outputs: Recorded outputs.
     """
 
     iteration: str | None
     condition_in: str | None
-    enters: tuple[str, ...]
+    carried_inputs: tuple[str, ...]
     condition_out: str
-    leaves: tuple[str, ...]
-    rows: tuple[str, ...]
+    carried_outputs: tuple[str, ...]
+    recorded_outputs: tuple[str, ...]
 
 
 def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
@@ -50,7 +50,7 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
         ArityError: If the number of inputs or outputs does not match.
         SignatureError: If no order is stated and several orders are possible.
     """
-    inputs = form.owned.inputs
+    inputs = form.owned_graph.inputs
     if inputs is None:
         iteration, condition_in, enters = _infer_inputs(form, node, n_carried)
     else:
@@ -63,7 +63,9 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
             )
         iteration, condition_in, enters = inputs[0], inputs[1], inputs[2:]
     outputs = (
-        _infer_outputs(form, node, n_carried) if form.owned.outputs is None else form.owned.outputs
+        _infer_outputs(form, node, n_carried)
+        if form.owned_graph.outputs is None
+        else form.owned_graph.outputs
     )
     if len(outputs) < 1 + n_carried:
         raise ArityError(
@@ -118,8 +120,8 @@ def _infer_inputs(
     free_names = [
         name for name in find_free_ports(form.body) if name not in bound_names | default_names
     ]
-    if isinstance(form.initial, dict):
-        return _match_named_inputs(form, tuple(form.initial), free_names)
+    if isinstance(form.initial_expressions, dict):
+        return _match_named_inputs(form, tuple(form.initial_expressions), free_names)
     if n_carried <= 1 and len(free_names) == n_carried:
         return None, None, tuple(free_names)
     iterations = [name for name in free_names if _ITERATION_PATTERN.match(name)]

@@ -36,15 +36,15 @@ _KEYS = ("of", "axis", "start", "end", "stride", "part_size")
 
 
 class SliceForm(Struct, frozen=True):
-    """Arguments of a slice, as written. Without `part`, a part is one element and the axis is dropped."""
+    """Arguments of a slice, as written. Without `part_size`, a part is one element and the axis is dropped."""
 
     name: str
-    of: Any
+    source: Any
     axis: int = 0
     start: int = 0
     end: int = -1
     stride: int = 1
-    part: int | None = None
+    part_size: int | None = None
     where: str = ""
 
 
@@ -62,17 +62,17 @@ def _parse_slice(entry: NamedEntry) -> SliceForm:
     part = entry.integer("part_size", 0)
     form = SliceForm(
         name=entry.name,
-        of=entry.expression("of"),
+        source=entry.expression("of"),
         axis=entry.integer("axis", 0),
         start=entry.integer("start", -1 if is_downward else 0),
         end=entry.integer("end", 0 if is_downward else -1),
         stride=stride,
-        part=part if "part_size" in entry.fields else None,
+        part_size=part if "part_size" in entry.fields else None,
         where=entry.where,
     )
     if stride == 0:
         raise ModelError(f"the stride of the slice '{form.name}' is 0", entry.where, "use 1 or -1")
-    if form.part is not None and part < 1:
+    if form.part_size is not None and part < 1:
         raise ModelError(
             f"the part_size of the slice '{form.name}' is {part}",
             entry.where,
@@ -99,15 +99,15 @@ def _parse_slice(entry: NamedEntry) -> SliceForm:
 class SlicedRows(Struct, frozen=True, eq=False):
     """Array that a loop scans for a slice, one row per iteration along `axis`."""
 
-    values: Value
+    array: Value
     axis: int
-    backward: bool = False
+    is_backward: bool = False
 
     def create_scanned(self, b: ModelBuilder, name: str) -> Scanned:
         """Build the scanned input of the loop. `b` builds the body."""
-        shape = extents(self.values)
-        row = b.new(self.values.dtype, (*shape[: self.axis], *shape[self.axis + 1 :]), name)
-        return Scanned(self.values, row, self.axis, self.backward)
+        shape = extents(self.array)
+        row = b.new(self.array.dtype, (*shape[: self.axis], *shape[self.axis + 1 :]), name)
+        return Scanned(self.array, row, self.axis, self.is_backward)
 
 
 class Slice(Struct, frozen=True, eq=False):
@@ -120,15 +120,15 @@ class Slice(Struct, frozen=True, eq=False):
         form: Arguments of the slice.
         source: Array.
         axis: Axis of the parts.
-        first: Position of the first part.
-        parts: Number of parts.
+        first_position: Position of the first part.
+        part_count: Number of parts.
     """
 
     form: SliceForm
     source: Value
     axis: int
-    first: Value
-    parts: Value
+    first_position: Value
+    part_count: Value
 
     def find_rows(self, b: ModelBuilder) -> SlicedRows | None:
         """Return the rows that a loop scans, or None for longer parts.
@@ -136,17 +136,17 @@ class Slice(Struct, frozen=True, eq=False):
         The array is cut before the loop unless its rows begin at an end of the axis.
         """
         form = self.form
-        if form.part is not None:
+        if form.part_size is not None:
             return None
-        constant = b.constant_of(self.first)
+        constant = b.constant_of(self.first_position)
         if form.stride == 1 and constant is not None and constant == 0:
             return SlicedRows(self.source, self.axis)
         extent = extents(self.source)[self.axis]
         starts_at_end = constant is not None and isinstance(extent, int) and constant == extent - 1
         if form.stride == -1 and (form.start == -1 or starts_at_end):
-            return SlicedRows(self.source, self.axis, backward=True)
+            return SlicedRows(self.source, self.axis, is_backward=True)
         with b.at(form.where, form.name):
-            start = b.op("Reshape", self.first, ints(b, 1))
+            start = b.op("Reshape", self.first_position, ints(b, 1))
             int64_range = np.iinfo(np.int64)
             end = ints(b, int64_range.max if form.stride > 0 else int64_range.min)
             selected_rows = b.op(
@@ -159,12 +159,12 @@ class Slice(Struct, frozen=True, eq=False):
         position = iteration
         if self.form.stride != 1:
             position = b.op("Mul", position, b.constant(np.array(self.form.stride)))
-        offset = b.constant_of(self.first)
+        offset = b.constant_of(self.first_position)
         if offset is None or offset != 0:
-            position = b.op("Add", position, self.first)
-        if self.form.part is None:
+            position = b.op("Add", position, self.first_position)
+        if self.form.part_size is None:
             return b.op("Gather", self.source, position, axis=self.axis)
-        part_offsets = b.constant(np.arange(self.form.part))
+        part_offsets = b.constant(np.arange(self.form.part_size))
         return b.op("Gather", self.source, b.op("Add", position, part_offsets), axis=self.axis)
 
 
@@ -181,7 +181,7 @@ def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> 
 
 def _lower_slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
     """Lower the source of a slice, and compute its number of parts. A run fails if a position is out of range."""
-    source = tensor(b, lower_expression(b, form.of, scope, f"slices.{form.name}"))
+    source = tensor(b, lower_expression(b, form.source, scope, f"slices.{form.name}"))
     if not extents(source):
         raise TripCountError(
             f"the slice '{form.name}' is taken of one number ({source.type})",
@@ -192,7 +192,7 @@ def _lower_slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
     extent = _to_int64(b, count_of(b, source, axis))
     start, end = (_find_position(b, number, extent) for number in (form.start, form.end))
     low, high = (end, start) if form.stride < 0 else (start, end)
-    zero, part = _to_int64(b, 0), _to_int64(b, form.part or 1)
+    zero, part = _to_int64(b, 0), _to_int64(b, form.part_size or 1)
     is_start_valid = (
         _is_at_most(b, start, extent) if form.stride < 0 else _is_at_most(b, zero, start)
     )

@@ -59,17 +59,17 @@ def _find_shortest_length(b: ModelBuilder, form: LoopForm, slices: Sequence[Slic
     if not slices:
         return None
     first, *other_slices = slices
-    parts = first.parts
+    parts = first.part_count
     for other_slice in other_slices:
-        if form.equal_slices:
+        if form.needs_equal_slices:
             error = TripCountError(
                 f"'{first.form.name}' and '{other_slice.form.name}' have different lengths",
                 form.where,
                 "all scan inputs must have one length along their axes",
             )
-            parts = check_value(b, parts, b.op("Equal", parts, other_slice.parts), error)
-        elif other_slice.parts is not parts:
-            parts = b.op("Min", parts, other_slice.parts)
+            parts = check_value(b, parts, b.op("Equal", parts, other_slice.part_count), error)
+        elif other_slice.part_count is not parts:
+            parts = b.op("Min", parts, other_slice.part_count)
     return parts
 
 
@@ -78,14 +78,14 @@ def _guard_trip_count(
 ) -> Value:
     """Guard the trip count: a run fails if a slice is too short for the trip count."""
     for scan_slice in slices:
-        part_count = b.constant_of(scan_slice.parts)
+        part_count = b.constant_of(scan_slice.part_count)
         detail = f"has only {part_count}" if part_count is not None else "has fewer parts"
         error = TripCountError(
             f"the trip count of '{form.name}' is larger than the slice '{scan_slice.form.name}' of "
-            f"'{scan_slice.form.of}' allows, which {detail}",
+            f"'{scan_slice.form.source}' allows, which {detail}",
             hint="leave M out to run as often as the shortest slice allows",
         )
-        count = check_value(b, count, b.op("LessOrEqual", count, scan_slice.parts), error)
+        count = check_value(b, count, b.op("LessOrEqual", count, scan_slice.part_count), error)
     return count
 
 

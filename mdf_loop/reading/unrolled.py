@@ -56,13 +56,15 @@ def _cannot_unroll(writer: LoopWriter) -> bool:
     has_no_iterations = bool(
         (count is not None and count <= 0) or (condition is not None and not condition)
     )
-    has_optional_values = any(value.dtype.startswith("optional") for value in arguments.initial)
+    has_optional_values = any(
+        value.dtype.startswith("optional") for value in arguments.initial_values
+    )
     return (
         is_variable
         or is_endless
         or has_no_iterations
         or has_optional_values
-        or writer.form.mid_exit
+        or writer.form.has_mid_exit
         or bool(arguments.delays)
     )
 
@@ -83,7 +85,7 @@ class _Unroller:
         """Append all iterations and return their results, or None if the condition is not known."""
         if self.count is not None and self.count > self.limit and not self.has_condition:
             raise self._limit_error(f"{self.count}")
-        initial = [_fix_dtype(self.b, value) for value in self.writer.arguments.initial]
+        initial = [_fix_dtype(self.b, value) for value in self.writer.arguments.initial_values]
         bodies = self._read_iterations(initial)
         if bodies is None:
             return None
@@ -95,7 +97,7 @@ class _Unroller:
         for body in bodies:
             self.b.ops.extend(body.ops)
         with self.b.at(self.form.where, self.writer.name):
-            finals = bodies[-1].leaves
+            finals = bodies[-1].carried_outputs
             rows = [self._build_recording(k, bodies) for k in range(len(bodies[0].rows))]
         results = (*finals, *rows)
         return Reading(
@@ -115,7 +117,7 @@ class _Unroller:
             if self.has_condition and condition is None:
                 return None
             continues = not self.has_condition or bool(condition)
-            entering = body.leaves
+            entering = body.carried_outputs
             bodies.append(body)
         return bodies
 
@@ -142,9 +144,11 @@ class _Unroller:
         body = read_body(
             b, self.form, writer.signature, entering_values, writer.scopes, writer.document
         )
-        pairs = zip(entering, body.leaves, strict=True)
-        body = replace(body, leaves=tuple(_cast_like(b, *pair) for pair in pairs))
-        for name, before, after in zip(body.leave_names, entering, body.leaves, strict=True):
+        pairs = zip(entering, body.carried_outputs, strict=True)
+        body = replace(body, carried_outputs=tuple(_cast_like(b, *pair) for pair in pairs))
+        for name, before, after in zip(
+            body.carried_names, entering, body.carried_outputs, strict=True
+        ):
             if before.dtype != after.dtype:
                 raise CarryTypeError(
                     f"carried values must keep their dtype, but '{name}' is {before.type} before "
@@ -157,7 +161,7 @@ class _Unroller:
     def _broadcast_initial(self, initial: Sequence[Value], first: ReadBody) -> list[Value] | None:
         """Broadcast scalar initial values to the shapes after one iteration. Return None if no value is broadcast."""
         broadcast_values = list(initial)
-        for k, (value, leave) in enumerate(zip(initial, first.leaves, strict=True)):
+        for k, (value, leave) in enumerate(zip(initial, first.carried_outputs, strict=True)):
             is_fixed_array = leave.shape and all(isinstance(extent, int) for extent in leave.shape)
             if value.shape == () and is_fixed_array and not self.writer.has_dynamic_shapes:
                 broadcast_values[k] = self.b.op(
@@ -172,7 +176,7 @@ class _Unroller:
         typed_rows = [body.rows[k] for body in bodies if not b.is_weak(body.rows[k])]
         rows = [_cast_like(b, (typed_rows or [body.rows[k]])[0], body.rows[k]) for body in bodies]
         form = self.form.recordings.get(name)
-        if form is not None and form.last:
+        if form is not None and form.keeps_last_row:
             return rows[-1]
         for position, row in enumerate(rows):
             if row.shape != rows[0].shape and None not in (row.shape, rows[0].shape):
@@ -217,5 +221,5 @@ def _cast_like(b: ModelBuilder, other: Value, value: Value) -> Value:
 
 def _keeps_shapes(initial: Sequence[Value], bodies: Sequence[ReadBody]) -> bool:
     """Return True if every carried value keeps its initial shape."""
-    pairs = (pair for body in bodies for pair in zip(initial, body.leaves, strict=True))
+    pairs = (pair for body in bodies for pair in zip(initial, body.carried_outputs, strict=True))
     return all(before.shape == after.shape for before, after in pairs)

@@ -61,7 +61,7 @@ def _run_operations(
         elif isinstance(operation, Guard):
             _run_guard(operation, values)
         elif isinstance(operation, Loop):
-            run = _run_loop if operation.members is None else _run_members
+            run = _run_loop if operation.member_axis is None else _run_members
             run(operation, values, check_termination)
         else:
             _run_branch(operation, values, check_termination)
@@ -81,8 +81,8 @@ def _run_op(op: Op, values: dict[Value, Data]) -> None:
 
 
 def _run_guard(guard: Guard, values: dict[Value, Data]) -> None:
-    if not values[guard.ok]:
-        raise RunError(guard.sentence, guard.where)
+    if not values[guard.condition]:
+        raise RunError(guard.message, guard.where)
     values[guard.output] = values[guard.value]
 
 
@@ -93,17 +93,17 @@ def _run_branch(
     branch_values = dict(values)
     _run_operations(branch.ops, branch_values, check_termination)
     values.update(
-        (o, branch_values[leaf]) for o, leaf in zip(choice.outputs, branch.leaves, strict=True)
+        (o, branch_values[leaf]) for o, leaf in zip(choice.outputs, branch.outputs, strict=True)
     )
 
 
 def _run_loop(loop: Loop, values: dict[Value, Data], check_termination: _CheckTermination) -> None:
     limit = None if loop.trip_count is None else int(values[loop.trip_count])
     if limit is None:
-        limit = loop.bound
+        limit = loop.max_iterations
     condition = True if loop.condition is None else bool(values[loop.condition])
     last_condition = condition
-    first_iteration = 0 if loop.first is None else int(values[loop.first])
+    first_iteration = 0 if loop.first_iteration is None else int(values[loop.first_iteration])
     carried_arrays = [values[carried.initial] for carried in loop.carried]
     rows: list[list[Array]] = [[] for _ in loop.recorded]
     i = 0
@@ -129,8 +129,8 @@ def _run_loop(loop: Loop, values: dict[Value, Data], check_termination: _CheckTe
     values.update((c.final, array) for c, array in zip(loop.carried, carried_arrays, strict=True))
     for stack, recorded in zip(rows, loop.recorded, strict=True):
         values[recorded.stack] = _stack_rows(stack, recorded, loop)
-    if loop.count is not None:
-        values[loop.count] = np.array(i, np.int64)
+    if loop.iteration_count is not None:
+        values[loop.iteration_count] = np.array(i, np.int64)
     if loop.last_condition is not None:
         values[loop.last_condition] = np.array(last_condition)
 
@@ -139,12 +139,12 @@ def _run_members(
     loop: Loop, values: dict[Value, Data], check_termination: _CheckTermination
 ) -> None:
     """Run a loop of a batch whose members have individual termination conditions."""
-    limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
+    limit = loop.max_iterations if loop.trip_count is None else int(values[loop.trip_count])
     assert loop.condition is not None
     assert loop.condition_out is not None
     running = np.array(values[loop.condition])
     counts = np.zeros(running.shape, np.int64)
-    first_iteration = 0 if loop.first is None else int(values[loop.first])
+    first_iteration = 0 if loop.first_iteration is None else int(values[loop.first_iteration])
     carried_arrays = [values[carried.initial] for carried in loop.carried]
     captured = captures(loop)
     rows: list[list[Array]] = [[] for _ in loop.recorded]
@@ -177,17 +177,17 @@ def _run_members(
     values.update((c.final, array) for c, array in zip(loop.carried, carried_arrays, strict=True))
     for stack, recorded in zip(rows, loop.recorded, strict=True):
         values[recorded.stack] = _stack_rows(stack, recorded, loop)
-    if loop.count is not None:
-        values[loop.count] = counts
+    if loop.iteration_count is not None:
+        values[loop.iteration_count] = counts
     if loop.last_condition is not None:
         values[loop.last_condition] = running
 
 
 def _replace_finished_members(value: Value, array: Data, running: Array, loop: Loop) -> Data:
     """Replace the values of each finished member by the values of the first running member."""
-    if loop.members not in (value.shape or ()):
+    if loop.member_axis not in (value.shape or ()):
         return array
-    axis = (value.shape or ()).index(loop.members)
+    axis = (value.shape or ()).index(loop.member_axis)
     first = np.take(array, [int(np.argmax(running))], axis)
     return np.where(_align_mask(running, axis, array), array, first)
 
@@ -203,7 +203,7 @@ def _read_scanned_row(values: Mapping[Value, Data], scanned: Scanned, i: int, lo
     count = rows.shape[scanned.axis]
     if i >= count:
         raise RunError(f"iteration {i} has no row: '{scanned.rows.name}' has {count}", loop.where)
-    row: Array = np.take(rows, -1 - i if scanned.backward else i, scanned.axis)
+    row: Array = np.take(rows, -1 - i if scanned.is_backward else i, scanned.axis)
     return np.asarray(row, rows.dtype)
 
 

@@ -64,8 +64,10 @@ class LoopStepper:
         self.around = dict(around or {})
         self._captured = {value.name: values[value] for value in segment.captured_inputs}
         self._rows_of = tuple(np.asarray(values[scanned.rows]) for scanned in loop.scanned)
-        self._first = 0 if loop.first is None else int(values[loop.first])
-        self._limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
+        self._first = 0 if loop.first_iteration is None else int(values[loop.first_iteration])
+        self._limit = (
+            loop.max_iterations if loop.trip_count is None else int(values[loop.trip_count])
+        )
         condition = np.array(True if loop.condition is None else values[loop.condition])
         initial = tuple(values[carried.initial] for carried in loop.carried)
         self._state = self._make_initial_state(
@@ -226,8 +228,8 @@ class LoopStepper:
             loop_results |= {
                 value: outputs[value.name] for value in self._values_without_iterations()
             }
-        if loop.count is not None:
-            loop_results[loop.count] = state.counts
+        if loop.iteration_count is not None:
+            loop_results[loop.iteration_count] = state.counts
         if loop.last_condition is not None:
             loop_results[loop.last_condition] = state.condition
         return loop_results
@@ -248,7 +250,7 @@ class LoopStepper:
             "iterations": np.array(state.done, np.int64),
             "condition": state.condition,
         }
-        if loop.members is not None:
+        if loop.member_axis is not None:
             parts["counts"] = state.counts
         for carried, data in zip(loop.carried, state.carried, strict=True):
             parts[f"carried {carried.enter.name}"] = np.asarray(data)
@@ -277,7 +279,7 @@ class LoopStepper:
 
         Both have an element for each member if members terminate individually.
         """
-        if self.segment.loop.members is None:
+        if self.segment.loop.member_axis is None:
             return np.array(parts.flag("condition")), np.array(done)
         member_shape = self.whole.condition.shape
         return parts.array("condition", "b", member_shape), parts.array("counts", "i", member_shape)
@@ -287,6 +289,6 @@ def _slice_scanned_rows(rows: Array, scanned: Scanned, done: int, most: int) -> 
     """Return a view of the rows of a scanned array that the next `most` iterations read."""
     count = rows.shape[scanned.axis]
     first, last = min(done, count), min(done + most, count)
-    part = slice(count - last, count - first) if scanned.backward else slice(first, last)
+    part = slice(count - last, count - first) if scanned.is_backward else slice(first, last)
     view: Array = rows[(*(slice(None),) * scanned.axis, part)]
     return view

@@ -44,7 +44,7 @@ class Members:
         self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
     ) -> dict[str, Data]:
         """Compute the outputs by name, with a leading axis of members."""
-        axes = {output.name: output.members for output in self.program.outputs}
+        axes = {output.name: output.member_axis for output in self.program.outputs}
         inner_room = {
             n: np.moveaxis(r, 0, axis) for n, r in room.items() if (axis := axes[n]) is not None
         }
@@ -56,7 +56,7 @@ def move_members_first(
     program: Program, outputs: Mapping[str, Data], members: int
 ) -> dict[str, Data]:
     """Return the outputs of a program over a sweep as views with a leading axis of members."""
-    axes = {output.name: output.members for output in program.outputs}
+    axes = {output.name: output.member_axis for output in program.outputs}
     return {name: _move_axis_first(data, axes[name], members) for name, data in outputs.items()}
 
 

@@ -169,5 +169,5 @@ class ShrinkingMembersStepper(MembersStepper):
 
     def _members_axis(self, value: Value) -> int | None:
         """Return the position of the axis of members in the shape of a value, or None."""
-        shape, members = value.shape or (), self.segment.loop.members
+        shape, members = value.shape or (), self.segment.loop.member_axis
         return shape.index(members) if members in shape else None

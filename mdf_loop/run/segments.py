@@ -131,7 +131,7 @@ class Segments:
         session = self.load_part(segment.program)
         if not isinstance(segment, LoopSegment):
             return session
-        has_members = segment.loop.members is not None
+        has_members = segment.loop.member_axis is not None
         if has_members and not self.have_independent_members(segment):
             return session
         if session.native.get(segment.loop.name, NATIVE) == NATIVE:
@@ -159,7 +159,7 @@ class Segments:
 
     def have_independent_members(self, segment: LoopSegment) -> bool:
         """Return True if each member of a loop can be removed as soon as it has ended."""
-        members = segment.loop.members
+        members = segment.loop.member_axis
         if members is None:
             return False
         return member_aggregates(self.program, members).isdisjoint(segment.captured_inputs)
@@ -346,7 +346,7 @@ class _Evaluation:
     ) -> LoopStepper:
         session = self.segments.session(place)
         at_once = self.segments.max_chunk_iterations(segment)
-        if segment.loop.members is None:
+        if segment.loop.member_axis is None:
             return LoopStepper(session, segment, known, outer_arrays, at_once)
         stepper_class = (
             ShrinkingMembersStepper
@@ -382,7 +382,7 @@ class _Evaluation:
 
 def _read_report(parts: Snapshot, loop: Loop) -> LoopReport:
     """Read the report of a completed loop from a snapshot."""
-    name, own = f"loop {loop.name}", () if loop.members is None else (None,)
+    name, own = f"loop {loop.name}", () if loop.member_axis is None else (None,)
     iterations, codes = parts.array(name, "i", (2, *own))
     if (iterations < 0).any() or (codes < 0).any() or (codes >= len(StopReason)).any():
         raise parts.wrong(name, "iterations and why they ended")

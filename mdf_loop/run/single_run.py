@@ -61,7 +61,7 @@ class SingleRun:
         self.session = self._backend.load(self._program, placement)
         self._segments: dict[bool, Segments | None] = {}
         self._has_constant_duration = _has_constant_duration(self._program)
-        self._members_end_individually = any(loop.members for loop in loops(self._program))
+        self._members_end_individually = any(loop.member_axis for loop in loops(self._program))
         self._last_seconds = math.inf
         self._known_patience: float | None = None
         self._lock = ForkSafeLock()

@@ -86,7 +86,7 @@ class TimeSession:
         self.swept = frozenset(swept)
         self.axis = int(bool(swept))
         self.row_shapes = _row_shapes(programs)
-        self.dtypes = {output.name: output.value.dtype for output in programs.later.outputs}
+        self.dtypes = {output.name: output.value.dtype for output in programs.later_program.outputs}
         """Dtypes of the outputs of later evaluations, by name."""
         self._backend = backend
         self._placement = placement
@@ -95,15 +95,17 @@ class TimeSession:
         self._pregenerated_rows: dict[Program, tuple[Value, ...]] = {}
         self.cadence = Cadence()
         self._lock = ForkSafeLock()
-        self._work = _step_microseconds(programs.later)
+        self._work = _step_microseconds(programs.later_program)
         self._total_work = 0.0
-        rows = (o.value for o in programs.later.outputs if o.name in programs.recorded)
+        rows = (
+            o.value for o in programs.later_program.outputs if o.name in programs.recorded_names
+        )
         self._bytes_per_row = sum(map(_row_bytes, rows))
-        self._state_outputs = programs.later.output_names(OutputRole.STATE)
-        self._state_inputs = programs.later.input_names(InputRole.STATE)
-        self.has_run = programs.later.output_names(OutputRole.HAS_RUN)
+        self._state_outputs = programs.later_program.output_names(OutputRole.STATE)
+        self._state_inputs = programs.later_program.input_names(InputRole.STATE)
+        self.has_run = programs.later_program.output_names(OutputRole.HAS_RUN)
         """Name of the flags of each output's node, which are True in rows in which the node ran."""
-        inputs = {entry.value.name: entry.value for entry in programs.later.inputs}
+        inputs = {entry.value.name: entry.value for entry in programs.later_program.inputs}
         names = map(state_name, programs.states)
         self.carried = {name: inputs[self._state_inputs[name]] for name in names}
         """Carried values by name, with a type that is common to all steps of one run."""
@@ -153,7 +155,7 @@ class TimeSession:
             or self._backend is not PROGRAM_BACKENDS["onnxruntime"]
         ):
             return
-        program = prepare(self.programs.later, self._backend.order, over_time(self.swept))
+        program = prepare(self.programs.later_program, self._backend.order, over_time(self.swept))
         refuse_standard_loops(prepare(program, LOADED))
 
     def _get_program(
@@ -179,7 +181,9 @@ class TimeSession:
     def _prepare_program(self, which: ProgramKind, swept: frozenset[str]) -> Program:
         """Return the program of the first or of later evaluations after all passes of the back end."""
         if (which, swept) not in self._prepared_programs:
-            program = self.programs.first if which == "first" else self.programs.later
+            program = (
+                self.programs.first_program if which == "first" else self.programs.later_program
+            )
             over_time_program = over_time(swept, thinned=which == "thinned")
             self._prepared_programs[which, swept] = prepare(
                 program, self._backend.order, over_time_program
@@ -190,7 +194,7 @@ class TimeSession:
         """Load a loop that draws random numbers, which ONNX Runtime's own kernels need before the loop."""
         loop, load = ready.ops[-1], self._backend.load
         (steps,) = (
-            e.value for e in ready.inputs if e.role is InputRole.CONTROL and e.of == "steps"
+            e.value for e in ready.inputs if e.role is InputRole.CONTROL and e.owner_name == "steps"
         )
         if not isinstance(loop, Loop):
             return load(ready, placement)
@@ -222,7 +226,7 @@ class TimeSession:
             return 1
         if not plan.selection.reduce:
             return plan.selection.every
-        is_uniform = not (self.has_run or self.row_shapes.open or self.programs.later.sites)
+        is_uniform = not (self.has_run or self.row_shapes.open or self.programs.later_program.sites)
         return LAST_ONLY if is_uniform and plan.last_only else 1
 
     def _has_small_rows(self, members: int) -> bool:
@@ -249,7 +253,7 @@ class TimeSession:
         (members,) = self._members(bound) or (None,)
         checked = checked_state(state, self.carried, members, self._per_member)
         if bound.keys:  # all trials may start from the state of one run
-            single_run_keys = bound.streams.keys_of_one_run(self.programs.later.sites)
+            single_run_keys = bound.streams.keys_of_one_run(self.programs.later_program.sites)
             check_keys(state.get(KEYS_NAME), bound.random_keys, single_run_keys)
         return checked
 
@@ -258,7 +262,7 @@ class TimeSession:
     def given(self, bound: BoundValues, first: int, last: int | None = None) -> dict[str, Array]:
         """Return the inputs of evaluation `first`, or of the evaluations from `first` to before `last`."""
         feeds = dict(bound.arrays)
-        for name in bound.inputs.over_time:
+        for name in bound.inputs.varying_names:
             front = (slice(None),) * int(name in self.swept)
             feeds[name] = feeds[name][(*front, first if last is None else slice(first, last))]
         return feeds
@@ -284,9 +288,9 @@ class TimeSession:
             name = entry.value.name
             match entry.role:
                 case InputRole.CONTROL:
-                    feeds[name] = controls[entry.of]
+                    feeds[name] = controls[entry.owner_name]
                 case InputRole.STATE:
-                    feeds[name] = state[entry.of]
+                    feeds[name] = state[entry.owner_name]
                 case _:
                     feeds[name] = arrays[name]
         return feeds
@@ -301,7 +305,7 @@ class TimeSession:
     def sets(self, outputs: Mapping[str, Array], which: int) -> Sets | None:
         """Return the nodes that ran in the first evaluation (0), or in each later evaluation (1)."""
         planned_sets = self.programs.plans[which]
-        program = self.programs.later if which else self.programs.first
+        program = self.programs.later_program if which else self.programs.first_program
         executed = program.output_names(OutputRole.EXECUTED)
         if planned_sets is not None or not executed:
             return planned_sets
@@ -360,9 +364,9 @@ def _row_shapes(programs: OverTime) -> RowShapes:
     """Return the shapes of the rows of all recorded values."""
     first, later = (
         {output.name: output.value.shape for output in program.outputs}
-        for program in (programs.first, programs.later)
+        for program in (programs.first_program, programs.later_program)
     )
-    stacks = {name: later[name] for name in programs.recorded if name in first}
+    stacks = {name: later[name] for name in programs.recorded_names if name in first}
     rows = {name: None if shape is None else shape[1:] for name, shape in stacks.items()}
     return RowShapes.of({name: first[name] for name in rows}, rows)
 

@@ -217,14 +217,14 @@ class TimeStepper:
         row_index = (slice(None),) * self._session.axis + (slice(len(numbers)),)
         rows = {
             name: outputs[name][row_index]
-            for name in self._session.programs.recorded
+            for name in self._session.programs.recorded_names
             if name in outputs
         }
         watched = {
             output_name: _zero_unrun_rows(
                 outputs[name], outputs.get(self._session.has_run.get(name, "")), self._session.axis
             )
-            for output_name, name in self._session.programs.watched[which].items()
+            for output_name, name in self._session.programs.watched_names[which].items()
         }
         owned_names = frozenset(
             name for name, array in rows.items() if shares_memory(array, room.get(name))

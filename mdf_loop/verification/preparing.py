@@ -33,4 +33,4 @@ def _programs(
         return (prepared.evaluation(spec, bound).program,)
     session = prepared.over_time(spec, bound)
     session.load_programs()
-    return (session.programs.first, session.programs.later)
+    return (session.programs.first_program, session.programs.later_program)

@@ -157,7 +157,7 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
         i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays
     ]
     selection = replace(spec.selection, record=tuple(recorded_names))
-    if theirs.stopped_by is not None and not bound_inputs.over_time:
+    if theirs.stopped_by is not None and not bound_inputs.varying_names:
         spec = replace(spec, steps=len(theirs.execution_list))
     spec = replace(spec, controls=replace(spec.controls, time_limit=limits.remaining))
     ours = specified_run.run_specified(compiled.prepared, replace(spec, selection=selection))

@@ -60,7 +60,9 @@ def recording(**fields: object) -> Program:
     swap = Carried(s.a, u, s.x, s.b.new("float64", (2,), "u_final"))
     loop = s.loop(leave, leave, u, s.x, s.i, more=[swap], **fields)
     stacks = {f"r{k}": recorded.stack for k, recorded in enumerate(loop.recorded)}
-    return s.program(x=loop.carried[0].final, u=loop.carried[1].final, count=loop.count, **stacks)
+    return s.program(
+        x=loop.carried[0].final, u=loop.carried[1].final, count=loop.iteration_count, **stacks
+    )
 
 
 def check_same_bits(program: Program, **arrays: object) -> None:
@@ -217,7 +219,7 @@ def grows() -> Program:
     leave = s.body.op("Concat", wide, s.a, axis=0)
     more = Carried(s.x0, wide, leave, s.b.new("float64", ("m",), "wide_final"))
     leave_x = s.body.op("Add", s.x, s.a)
-    loop = s.loop(leave_x, leave_x, more=[more], dynamic_shapes=True)
+    loop = s.loop(leave_x, leave_x, more=[more], has_dynamic_shapes=True)
     return s.program(rows=loop.recorded[0].stack, wide=loop.carried[1].final)
 
 

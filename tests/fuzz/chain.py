@@ -114,7 +114,7 @@ def _inputs(compiled: mdf_loop.CompiledModel) -> dict[str, Any]:
             continue
         if is_open:
             inputs[port.full_name] = np.ones(extents, np.int64)
-        elif port.required:
+        elif port.is_required:
             dtype = stated_dtype(port.port, "float64")
             inputs[port.full_name] = create_default(port.port, dtype, extents, port.where)
     return inputs

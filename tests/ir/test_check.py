@@ -115,7 +115,7 @@ def test_carried_values_keep_dtype_and_shape(program: Program, kind: str, words:
 
 
 def test_dynamic_shapes_allow_a_carried_value_to_change() -> None:
-    assert check(replace_loop(program_with_leave("float64", (3,)), dynamic_shapes=True)) == ()
+    assert check(replace_loop(program_with_leave("float64", (3,)), has_dynamic_shapes=True)) == ()
 
 
 def test_condition_is_one_bool_and_trip_count_one_integer() -> None:
@@ -140,7 +140,7 @@ def test_a_loop_without_count_and_condition_is_a_violation() -> None:
     assert neither.kind == always.kind == "EndlessLoopError"
     assert "neither" in neither.what
     assert "always true" in always.what
-    assert check(replace_loop(program, trip_count=None, bound=5)) == ()
+    assert check(replace_loop(program, trip_count=None, max_iterations=5)) == ()
 
 
 def test_a_body_value_does_not_exist_outside() -> None:
@@ -278,7 +278,7 @@ def test_all_violations_of_a_choice_are_reported() -> None:
 def test_a_value_of_a_branch_does_not_exist_outside_or_in_the_other() -> None:
     program = choice_program()
     old = choice_of(program)
-    inner = old.then.leaves[0]
+    inner = old.then.outputs[0]
     (outside,) = check(replace(program, outputs=(Output("y", inner),)))
     crossed = replace(old, otherwise=Branch((), (inner,)))
     (across,) = check(replace(program, ops=(crossed,)))
@@ -302,7 +302,7 @@ def test_bodies_can_be_replaced() -> None:
     assert with_bodies(operation, [first.ops, second.ops]) is operation
     exchanged = with_bodies(operation, [second.ops, first.ops])
     assert (exchanged.then.ops, exchanged.otherwise.ops) == ((), first.ops)
-    assert exchanged.then.leaves == operation.then.leaves
+    assert exchanged.then.outputs == operation.then.outputs
     assert bodies(first.ops[0]) == ()
     assert with_bodies(first.ops[0], []) is first.ops[0]
 

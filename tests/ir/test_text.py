@@ -49,8 +49,8 @@ def test_the_text_of_a_continued_loop_with_a_scan() -> None:
     s = Sketch()
     done = s.b.new("int64", (), "done")
     rows, row = s.b.new("float64", (2, "t"), "rows"), s.body.new("float64", (2,), "row")
-    scanned = (Scanned(rows, row, 1, backward=True),)
-    loop = s.loop(s.body.op("Add", s.x, row), s.i, scanned=scanned, first=done)
+    scanned = (Scanned(rows, row, 1, is_backward=True),)
+    loop = s.loop(s.body.op("Add", s.x, row), s.i, scanned=scanned, first_iteration=done)
     scanning = s.program(done, rows, x=loop.carried[0].final, r=loop.recorded[0].stack)
     assert text(scanning)[2:6] == [
         "  loop %i < %n after %done",

@@ -46,7 +46,7 @@ class Lowered:
             if isinstance(op, ir.Constant):
                 known[op.value] = op.array
             elif isinstance(op, ir.Guard):
-                assert known[op.ok], op.sentence
+                assert known[op.condition], op.message
                 known[op.output] = known[op.value]
             else:
                 feeds = [None if v is None else known[v] for v in op.inputs]

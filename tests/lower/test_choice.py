@@ -395,6 +395,8 @@ def test_a_choice_as_condition_of_a_while_loop() -> None:
     (more,) = choose(body, odd(body, i), below(10.0), below(20.0), "more")
     final, count = g.b.new("float64", (2,), "final"), g.b.new("int64", (), "count")
     carried = (Carried(g.x, x, doubled, final),)
-    g.b.append(Loop("l", None, g.go, i, go, more, carried, (), tuple(body.ops), count=count))
+    g.b.append(
+        Loop("l", None, g.go, i, go, more, carried, (), tuple(body.ops), iteration_count=count)
+    )
     results = everywhere(g.program(final=final, count=count), **values(True))
     assert (results["final"].tolist(), results["count"]) == ([16, 32], 4)

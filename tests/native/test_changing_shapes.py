@@ -34,7 +34,7 @@ def growing() -> Program:
     s = Sketch()
     x = s.input("float64", ("n",))
     twice = s.carry(x, lambda v: s.inside.op("Concat", s.varied(v), v, axis=0), ("e",))
-    return with_trip_input(s, twice, dynamic_shapes=True)
+    return with_trip_input(s, twice, has_dynamic_shapes=True)
 
 
 def growing_along_the_middle_axis() -> Program:
@@ -45,7 +45,7 @@ def growing_along_the_middle_axis() -> Program:
         "Expand", s.inside.op("Reshape", s.i, numbers(s, 1, 1, 1)), numbers(s, 2, 1, 3)
     )
     longer = s.carry(x, lambda v: s.inside.op("Concat", v, one, axis=1), (2, "e", 3))
-    return with_trip_input(s, longer, dynamic_shapes=True)
+    return with_trip_input(s, longer, has_dynamic_shapes=True)
 
 
 def shrinking() -> Program:

@@ -33,7 +33,7 @@ def doubled(shape: Shape) -> Program:
     carried = tuple(map(Carried, (x, s), enters, leaves, finals))
     count = b.new("int64", (), "count")
     ops = tuple(body.ops)
-    b.append(Loop("A.f", trip, None, i, go, None, carried, tuple(rows), ops, count=count))
+    b.append(Loop("A.f", trip, None, i, go, None, carried, tuple(rows), ops, iteration_count=count))
     output_values = [*finals, *(each.stack for each in rows), count]
     outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(output_values))
     program = Program("p", tuple(map(Input, (x, s, trip))), tuple(b.ops), outputs)

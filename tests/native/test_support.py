@@ -40,7 +40,7 @@ def changing_axes() -> Program:
     x = s.input("float64", ("n",))
     more = s.b.constant(np.array([0]))
     final = s.carry(x, lambda v: s.inside.op("Unsqueeze", v, more), ("m",), final=("f",))
-    return s.program(final, dynamic_shapes=True)
+    return s.program(final, has_dynamic_shapes=True)
 
 
 def wrong_declared_shape() -> Program:
@@ -48,7 +48,7 @@ def wrong_declared_shape() -> Program:
     s = Sketch()
     x = s.input("float64", (3,))
     final = s.carry(x, lambda v: s.inside.op("Concat", v, v, axis=0), final=("m",))
-    return s.program(final, dynamic_shapes=True)
+    return s.program(final, has_dynamic_shapes=True)
 
 
 def inner_rows() -> Program:
@@ -144,7 +144,7 @@ def wrong_declared_rows() -> Program:
     final, stack = s.inside.new("float64", ("f",), "f"), s.inside.new("float64", (2, 3), "rows")
     carried, rows = (Carried(x, enter, leave, final),), (Recorded(enter, stack),)
     inside = Loop(
-        "A.g", two, None, j, go, None, carried, rows, tuple(inner.ops), dynamic_shapes=True
+        "A.g", two, None, j, go, None, carried, rows, tuple(inner.ops), has_dynamic_shapes=True
     )
     s.inside.append(inside)
     return s.program(s.record(s.inside.op("Neg", stack)))

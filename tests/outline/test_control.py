@@ -196,8 +196,8 @@ def test_slices_delays_and_recordings_of_a_loop():
         (SliceForm("a", "x", axis=-2), "x[..., i, :]"),
         (SliceForm("a", "x", axis=7), "x[axis 7: i]"),
         (SliceForm("a", "x", start=-1, end=0, stride=-1), "x[i], backwards"),
-        (SliceForm("a", "x", part=3, stride=3), "x[i], parts of 3"),
-        (SliceForm("a", "x", part=3), "x[i], parts of 3, stride 1"),
+        (SliceForm("a", "x", part_size=3, stride=3), "x[i], parts of 3"),
+        (SliceForm("a", "x", part_size=3), "x[i], parts of 3, stride 1"),
         (SliceForm("a", "x", start=1, end=-2, stride=2), "x[i], from 1 to -2, stride 2"),
     ],
 )

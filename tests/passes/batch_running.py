@@ -55,7 +55,7 @@ def assert_same(
             _same_on(interpret, before, batched, arrays, names, exact)
     alone, together = prepare(program, LEGAL), prepare(many, ONNXRUNTIME)
     batched_outputs = _same_on(on_runtime, alone, together, arrays, names, exact)
-    shared = {output.name for output in many.outputs if output.members is None}
+    shared = {output.name for output in many.outputs if output.member_axis is None}
     for name, array in batched_outputs.items():
         assert shapes[name] is None or len(shapes[name]) + (name in shared) == array.ndim
     return many

@@ -44,7 +44,7 @@ class Sketch:
             "carried": tuple(carried),
             "recorded": tuple(recorded),
             "ops": tuple(self.body.ops),
-            "count": self.b.new("int64", (), "count"),
+            "iteration_count": self.b.new("int64", (), "count"),
             "last_condition": self.b.new("bool", (), "last"),
             **fields,
         }

@@ -151,7 +151,7 @@ def test_iteration_number_and_count() -> None:
     loop.leave(loop.body.op("Add", x, number))
     loop.record(number, "numbers")
     count = m.b.new("int64", (), "count")
-    loop.done(count=count)
+    loop.done(iteration_count=count)
     program = m.program(
         x=loop.carried[0].final, numbers=loop.recorded[0].stack, count=count, port=m.s
     )
@@ -210,7 +210,7 @@ def test_a_carried_value_with_other_axes_later_is_refused() -> None:
     loop = LoopBuilder(m.b, m.n)
     x = loop.carry(m.s, "x")
     loop.leave(loop.body.op("Add", x, m.w))
-    loop.done(dynamic_shapes=True)
+    loop.done(has_dynamic_shapes=True)
     with pytest.raises(CarryShapeError, match="'x' changes its number of axes"):
         batch(m.program(x=loop.carried[0].final), ["s"])
 

@@ -41,12 +41,12 @@ def stopping(
     less = body.op("Sub", k, body.constant(np.array(1)))
     loop.leave(increased, body.op("Mul", v, number(body, 2.0)), less)
     reports = {
-        "count": m.b.new("int64", (), "count"),
+        "iteration_count": m.b.new("int64", (), "count"),
         "last_condition": m.b.new("bool", (), "last"),
     }
     condition = first if isinstance(first, Value | None) else m.truth(first)
     out = below(body, increased, bound)
-    loop.done(condition=condition, condition_out=out, **reports, bound=most)
+    loop.done(condition=condition, condition_out=out, **reports, max_iterations=most)
     finals = {carried.name: carried.final for carried in loop.carried}
     return loop, {**finals, **reports}
 
@@ -57,10 +57,12 @@ def test_a_while_loop_gets_per_member_exit() -> None:
     x = loop.carry(m.s, "x")
     increased = loop.body.op("Add", x, number(loop.body, 0.5))
     loop.leave(increased)
-    reports = {"count": m.b.new("int64", (), "count")}
+    reports = {"iteration_count": m.b.new("int64", (), "count")}
     out = below(loop.body, increased, 2.0)
     loop.done(condition=below(m.b, m.s, 1.0), condition_out=out, **reports)
-    batched = checked_batch(m.program(x_end=loop.carried[0].final, count=reports["count"]), "s")
+    batched = checked_batch(
+        m.program(x_end=loop.carried[0].final, count=reports["iteration_count"]), "s"
+    )
     assert text(batched)[-8:-2] == [
         "  loop %i while %Less_2 for each batch",
         "    carry %x: float64[batch] from %s to %Add giving %x_end",
@@ -129,7 +131,7 @@ def test_an_initial_condition_without_a_body_condition() -> None:
     loop.leave(loop.body.op("Add", x, x))
     count = m.b.new("int64", (), "count")
     positive = m.b.op("Greater", m.s, number(m.b, 0.0))
-    loop.done(condition=positive, condition_out=loop.go, count=count)
+    loop.done(condition=positive, condition_out=loop.go, iteration_count=count)
     checked_batch(m.program(x=loop.carried[0].final, count=count), "s")
 
 
@@ -191,7 +193,7 @@ def test_a_value_that_changes_its_shape_is_refused() -> None:
     increased = loop.body.op("Add", k, number(loop.body, 1.0))
     loop.leave(loop.body.op("Concat", x, x, axis=0), increased)
     out = below(loop.body, increased, 2.0)
-    loop.done(condition=m.truth(True), condition_out=out, dynamic_shapes=True)
+    loop.done(condition=m.truth(True), condition_out=out, has_dynamic_shapes=True)
     sentence = (
         r"'x' may change its shape in 'A\.f', and each member of the sweep would need its own number "
         "of iterations"
@@ -227,7 +229,9 @@ def test_a_loop_in_a_loop(names: tuple[str, ...]) -> None:
     whole = outer.body.op("Ceil", x)
     condition = outer.body.op("Less", x, whole)
     inner.done(
-        condition=condition, condition_out=inner.body.op("Less", increased, whole), count=count
+        condition=condition,
+        condition_out=inner.body.op("Less", increased, whole),
+        iteration_count=count,
     )
     far = outer.body.op("Mul", inner.carried[0].final, number(outer.body, 1.5))
     outer.leave(far, outer.body.op("Add", c, count))
@@ -322,4 +326,4 @@ def test_a_plain_loop_has_no_per_member_exit() -> None:
     loop.leave(loop.body.op("Neg", x))
     loop.done()
     batched = checked_batch(m.program(x=loop.carried[0].final), "s")
-    assert all(op.members is None for op in walk(batched.ops) if isinstance(op, Loop))
+    assert all(op.member_axis is None for op in walk(batched.ops) if isinstance(op, Loop))

@@ -96,7 +96,7 @@ def test_an_operator_with_a_rule_accepts_zero_runs(op_type: str) -> None:
     batched = prepare(batch(program, ["x0"]), ONNXRUNTIME)
     together = on_runtime(batched, {**feeds, "x0": feeds["x0"][None][:0]})
     for output in batched.outputs:
-        axis = output.members
+        axis = output.member_axis
         if axis is not None:
             assert np.moveaxis(together[output.name], axis, 0).shape == (
                 0,

@@ -152,7 +152,7 @@ def test_true_conditions_are_dropped_in_branches_too() -> None:
 def counted(b: ModelBuilder, x: Value) -> Value:
     """Build a loop that counts its iterations, twice in a program under one name."""
     (final,), _ = repeat(b, 3, [x], lambda b, i, v: [b.op("Neg", v[0])])
-    b.ops[-1] = replace(b.ops[-1], count=b.new("int64", (), "count"))
+    b.ops[-1] = replace(b.ops[-1], iteration_count=b.new("int64", (), "count"))
     return final
 
 

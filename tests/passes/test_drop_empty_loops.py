@@ -26,7 +26,7 @@ def empty(**fields: object) -> tuple[Sketch, Loop]:
 def program_of_results(s: Sketch, loop: Loop) -> Program:
     """Return a program whose outputs are all results of the loop."""
     final, rows = loop.carried[0].final, loop.recorded[0].stack
-    return s.program(y=final, rows=rows, count=loop.count, last=loop.last_condition)
+    return s.program(y=final, rows=rows, count=loop.iteration_count, last=loop.last_condition)
 
 
 def test_results_of_an_empty_loop_become_constants() -> None:

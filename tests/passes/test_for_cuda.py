@@ -23,7 +23,7 @@ ROWS = np.arange(6.0).reshape(2, 3)
 
 
 def guards(program: Program) -> list[str]:
-    return [op.sentence for op in walk(for_cuda(program).ops) if isinstance(op, Guard)]
+    return [op.message for op in walk(for_cuda(program).ops) if isinstance(op, Guard)]
 
 
 def assert_same_or_both_fail(program: Program, arrays: dict[str, Any], sentence: str = "") -> None:
@@ -201,7 +201,7 @@ def scanning(
     shape = ("k", 2) if trips is None else (trips, 2)
     rows, row = s.b.new("float64", shape, "rows"), s.body.new("float64", (2,), "row")
     leave = s.body.op("Add", s.x, row)
-    fields: dict[str, Any] = {"scanned": (Scanned(rows, row, backward=backward),)}
+    fields: dict[str, Any] = {"scanned": (Scanned(rows, row, is_backward=backward),)}
     if is_conditional:
         largest = s.body.op("ReduceMax", leave, keepdims=0)
         fields["condition"] = s.b.constant(np.array(True))

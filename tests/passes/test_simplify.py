@@ -94,7 +94,7 @@ def test_a_condition_that_is_always_true_is_left_out() -> None:
     assert "while" not in str(drop_true_conditions(program))
 
 
-@pytest.mark.parametrize("fields", [{"trip_count": None, "bound": 5}, {}])
+@pytest.mark.parametrize("fields", [{"trip_count": None, "max_iterations": 5}, {}])
 def test_a_condition_passed_through_is_always_true(fields: dict[str, object]) -> None:
     s = Sketch()
     leave = s.body.op("Add", s.x, s.a)

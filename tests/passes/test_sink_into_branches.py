@@ -190,7 +190,8 @@ def test_endless_loops_are_not_moved() -> None:
     from mdf_loop.ir import Loop
 
     b.ops[:] = [
-        replace(op, trip_count=None, bound=9) if isinstance(op, Loop) else op for op in b.ops
+        replace(op, trip_count=None, max_iterations=9) if isinstance(op, Loop) else op
+        for op in b.ops
     ]
     assert is_unchanged(straight(b, (go, x), y=b.op("Where", go, finals[0], x)))
 

@@ -27,7 +27,7 @@ def test_a_program_is_split_at_its_loop() -> None:
     step = s.body.op("Mul", s.a, s.body.op("Cast", s.i, to=11))
     loop = s.loop(s.body.op("Add", s.x, step), s.x)
     doubled = s.b.op("Add", loop.carried[0].final, loop.carried[0].final)
-    program = s.program(y=doubled, rows=loop.recorded[0].stack, n=loop.count, a=s.a)  # type: ignore[arg-type]
+    program = s.program(y=doubled, rows=loop.recorded[0].stack, n=loop.iteration_count, a=s.a)  # type: ignore[arg-type]
     segments = split_into_segments(program)
     assert segments is not None
     segment, last = segments
@@ -59,7 +59,12 @@ def test_a_program_is_split_at_its_loop() -> None:
 def test_the_condition_is_an_input_and_an_output() -> None:
     s = Sketch()
     small = s.body.op("Less", s.body.op("ReduceMax", s.x, keepdims=0), s.b.constant(9.0))
-    options = {"condition": s.true, "condition_out": small, "count": None, "last_condition": None}
+    options = {
+        "condition": s.true,
+        "condition_out": small,
+        "iteration_count": None,
+        "last_condition": None,
+    }
     loop = s.loop(s.body.op("Add", s.x, s.a), **options)
     segments = split_into_segments(s.program(y=loop.carried[0].final))
     assert segments is not None
@@ -83,8 +88,8 @@ def test_a_loop_that_only_counts_is_not_split() -> None:
     s = Sketch()
     assert split_into_segments(program) is not None
     assert loop.recorded
-    counted = s.loop(s.body.op("Add", s.x, s.a), count=s.b.new("int64", (), "m"))
-    assert split_into_segments(ready(s.program(n=counted.count))) is None  # type: ignore[arg-type]
+    counted = s.loop(s.body.op("Add", s.x, s.a), iteration_count=s.b.new("int64", (), "m"))
+    assert split_into_segments(ready(s.program(n=counted.iteration_count))) is None  # type: ignore[arg-type]
     assert same(program, arrays, 0)
 
 
@@ -216,7 +221,7 @@ def test_scanned_rows_are_passed_chunk_by_chunk() -> None:
     s = Sketch()
     rows, row = s.b.new("float64", (2, 9), "rows"), s.body.new("float64", (2,), "row")
     leave = s.body.op("Add", s.x, row)
-    loop = s.loop(leave, leave, scanned=(Scanned(rows, row, 1, backward=True),))
+    loop = s.loop(leave, leave, scanned=(Scanned(rows, row, 1, is_backward=True),))
     (segment,) = split_into_segments(s.program(rows, trace=loop.recorded[0].stack)) or ()
     assert isinstance(segment, LoopSegment)
     assert segment.first_iteration is None

@@ -48,12 +48,12 @@ def port(**stated: Any) -> dict[str, Any]:
 def test_what_is_over_time(stated, value, over_time, shape):
     """Check that an array with more axes than its port has a row per step; the default port is scalar."""
     bound = bind(open_document(port(**stated)), {"x": value}, Options(), 4)
-    assert bound.over_time == (frozenset({"x"}) if over_time else frozenset())
+    assert bound.varying_names == (frozenset({"x"}) if over_time else frozenset())
     assert bound.arrays["x"].shape == shape
     if stated.get("shape") and over_time:
         return  # a single value of this shape is refused
     once = bind(open_document(port(**stated)), {"x": value}, Options())
-    assert once.over_time == frozenset()
+    assert once.varying_names == frozenset()
     assert once.arrays["x"].shape == np.shape(value)
 
 

@@ -109,16 +109,20 @@ def test_a_port_named_true_is_not_the_constant() -> None:
     ],
 )
 def test_initial_values(written: Any, read: Any) -> None:
-    assert form({"v_initial": written}).initial == read
+    assert form({"v_initial": written}).initial_expressions == read
 
 
 def test_an_array_is_one_initial_value() -> None:
-    (value,) = form({"v_initial": np.array([1, 2])}).initial
+    (value,) = form({"v_initial": np.array([1, 2])}).initial_expressions
     assert value.tolist() == [1, 2]
 
 
 def test_initial_values_as_numbered_arguments() -> None:
-    assert form({"v_initial": "a", "arg_b": "b", "arg_c": "c + 1"}).initial == ("a", "b", "c + 1")
+    assert form({"v_initial": "a", "arg_b": "b", "arg_c": "c + 1"}).initial_expressions == (
+        "a",
+        "b",
+        "c + 1",
+    )
     assert form({"v_initial": "a", "arg_b": "b", "alpha": "b"}).bindings == {"alpha": "b"}
 
 
@@ -158,7 +162,7 @@ def test_initial_values_by_name_in_the_order_of_the_body() -> None:
 def test_where_a_body_is(body: Any, parameters: dict[str, Any], where: str) -> None:
     loop_form = form({"body": body}, parameters)
     assert loop_form.body_where == where
-    assert loop_form.owned.inputs == ("i", "go", "x", "y")
+    assert loop_form.owned_graph.inputs == ("i", "go", "x", "y")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +202,7 @@ def test_invalid_bodies_are_refused(body: Any, parameters: dict[str, Any], match
 def test_signatures(written: Any, read: tuple[str, ...]) -> None:
     metadata = {"inputs": written, "outputs": ["i", "i"], "shapes": "dynamic"}
     loop_form = form({"body": {"net": {"metadata": metadata, "nodes": {}}}})
-    assert (loop_form.owned.inputs, loop_form.owned.outputs, loop_form.shapes) == (
+    assert (loop_form.owned_graph.inputs, loop_form.owned_graph.outputs, loop_form.shape_rule) == (
         read,
         ("i", "i"),
         "dynamic",
@@ -207,9 +211,16 @@ def test_signatures(written: Any, read: tuple[str, ...]) -> None:
 
 def test_a_signature_beside_the_body_goes_before_its_own() -> None:
     loop_form = form({"body": {"inputs": ["j", "on"], "outputs": None, "graph": "other"}})
-    assert (loop_form.owned.inputs, loop_form.owned.outputs) == (("j", "on"), ("go", "x", "y"))
+    assert (loop_form.owned_graph.inputs, loop_form.owned_graph.outputs) == (
+        ("j", "on"),
+        ("go", "x", "y"),
+    )
     bare = form({"body": {"net": {"nodes": {}}}})
-    assert (bare.owned.inputs, bare.owned.outputs, bare.shapes) == (None, None, None)
+    assert (bare.owned_graph.inputs, bare.owned_graph.outputs, bare.shape_rule) == (
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(

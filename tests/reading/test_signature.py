@@ -95,13 +95,13 @@ def test_inferred(
 def test_parameters_of_the_node_are_no_inputs() -> None:
     graph = body(["x", "a", "alpha"], {"y": "x", **TRUTH})
     body_signature = signature(graph, 1, inputs=["a"], args={"alpha": 2})
-    assert body_signature.enters == ("x",)
+    assert body_signature.carried_inputs == ("x",)
 
 
 def test_a_port_with_a_default_is_no_input() -> None:
     graph = body(["x", "a"], {"y": "x", **TRUTH})
     graph["nodes"]["n"]["input_ports"]["a"] = {"default_value": 3}
-    assert signature(graph, 1).enters == ("x",)
+    assert signature(graph, 1).carried_inputs == ("x",)
 
 
 @pytest.mark.parametrize(

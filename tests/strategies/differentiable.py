@@ -112,8 +112,8 @@ class ProgramBuilder(OperationBuilder):
             recorded=tuple(map(Recorded, rows, stacks)),
             ops=tuple(body.ops),
             scanned=frame.scanned,
-            first=first,
-            count=count,
+            first_iteration=first,
+            iteration_count=count,
             where="$.l",
         )
         b.append(loop)

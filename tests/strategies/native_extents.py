@@ -87,9 +87,9 @@ class RuntimeExtentsBuilder(ArrayProgramBuilder):
                 *(b.name("inner"), number if counted else None, begins, j, go),
                 *(None if counted else increased, (Carried(initial, enter, leave, final),)),
                 *((Recorded(row, stack),), tuple(body.ops)),
-                count=count,
+                iteration_count=count,
                 where="$.inner",
-                dynamic_shapes=enter in self.changing,
+                has_dynamic_shapes=enter in self.changing,
             )
         )
         loop_values = [final, *([stack] if self.keeps(stack) else [])]

@@ -183,10 +183,10 @@ class LoopProgramBuilder:
                 tuple(scanned),
                 first,
                 most if ends in ("bounded", "endless") else None,
-                count=count,
+                iteration_count=count,
                 last_condition=last,
                 where="$.loop",
-                dynamic_shapes=any(v in self.changing for v in enters),
+                has_dynamic_shapes=any(v in self.changing for v in enters),
             )
         )
         reports = [value for value in (count, last) if value is not None]
@@ -372,9 +372,9 @@ class LoopProgramBuilder:
         b.append(
             Loop(
                 *(name, trip, condition, j, go, out, carried, (), ops),
-                count=count,
+                iteration_count=count,
                 where="$.inner",
-                dynamic_shapes=any(v in self.changing for v in enters),
+                has_dynamic_shapes=any(v in self.changing for v in enters),
             )
         )
         return finals if count is None else [*finals, count]

@@ -63,7 +63,7 @@ def open_inputs(source: Any) -> dict[str, Any]:
     values = {}
     for port in open_ports(open_document(source)):
         is_open = port.port.default_value is None and -1 in (port.port.shape or ())
-        if port.required or is_open:
+        if port.is_required or is_open:
             shape = [2 if extent == -1 else extent for extent in port.port.shape or ()]
             values[port.full_name] = np.zeros(shape, numpy_dtype(port.port.type or "float64"))
     return values

@@ -80,20 +80,20 @@ class Failure(Struct, frozen=True):
     """Failure that ends a run with an error.
 
     Attributes:
-        sentence: Error message, with placeholders for numbers.
+        message: Error message, with placeholders for numbers.
         where: Location in the model.
         hint: Remedy.
         raises: Class of the error.
     """
 
-    sentence: str
+    message: str
     where: str
     hint: str = ""
     raises: type[LoopError] = RunError
 
     def error(self, numbers: Iterable[int] = ()) -> LoopError:
         """Return the error, with these numbers in place of the number placeholders of its sentence."""
-        sentence = self.sentence
+        sentence = self.message
         for number in numbers:
             sentence = sentence.replace(NUMBER_PLACEHOLDER, str(number), 1)
         return self.raises(sentence, self.where, self.hint)

@@ -80,7 +80,7 @@ def write_position(
     first, last = subtract_extents(code, 0, extent), subtract_extents(code, extent, 1)
     is_too_low = code.compare("slt", "int64", number, str(first))
     is_too_high = code.compare("sgt", "int64", number, str(last))
-    reported_numbers = [number, first, last][: failure.sentence.count(NUMBER_PLACEHOLDER)]
+    reported_numbers = [number, first, last][: failure.message.count(NUMBER_PLACEHOLDER)]
     code.fail_if(code.binary("or", "bool", is_too_low, is_too_high), failure, reported_numbers)
     is_negative = code.compare("slt", "int64", number, "0")
     from_end = code.binary("add", "int64", number, str(extent))

@@ -127,18 +127,21 @@ class _Batcher:
         """Yield the row counts of all members, for each recording whose members may stop at different iterations."""
         for output in self.original.outputs:
             loop = self.ragged_values.get(output.value)
-            if loop is not None and loop.count is not None:
-                row_count, length_name = self.replacements[loop.count], f"length of {output.name}"
-                yield Output(length_name, row_count, OutputRole.LENGTH, output.name, members=0)
+            if loop is not None and loop.iteration_count is not None:
+                row_count, length_name = (
+                    self.replacements[loop.iteration_count],
+                    f"length of {output.name}",
+                )
+                yield Output(length_name, row_count, OutputRole.LENGTH, output.name, member_axis=0)
 
     def _batch_output(self, output: Output) -> Output:
         """Return the batched output, with the position of its run axis."""
         value = output.value
         if value in self.rows:
-            return replace(output, value=self.rows[value], members=1)
+            return replace(output, value=self.rows[value], member_axis=1)
         if value not in self.varying and is_tensor(value.dtype):
             return replace(output, value=self._replacement(value))
-        return replace(output, value=self._with_run_axis(self.lane, value), members=0)
+        return replace(output, value=self._with_run_axis(self.lane, value), member_axis=0)
 
     def _batch_input(self, entry: Input) -> Input:
         if entry.value not in self.varying:
@@ -252,10 +255,10 @@ class _Batcher:
         """Batch a guard. If the condition is false for one run, the guard fails for all runs."""
         output, value = guard.output, self._readable_replacement(guard.value)
         with lane.b.at(guard.where, output.name):
-            condition = all_true(lane.b, self._replacement(guard.ok))
+            condition = all_true(lane.b, self._replacement(guard.condition))
         if output in self.varying:
             output = self._add_batched_value(output)
-        lane.b.append(replace(guard, value=value, ok=condition, output=output))
+        lane.b.append(replace(guard, value=value, condition=condition, output=output))
 
     def _rename_results(
         self, b: Builder, old_op_count: int, old: Sequence[Value], new_values: Sequence[Value]
@@ -299,10 +302,10 @@ class _Batcher:
                 self._batch_recorded(lane, body, recorded) for recorded in loop.recorded
             ),
             scanned=tuple(self._batch_scanned(scanned) for scanned in loop.scanned),
-            first=self._optional_replacement(loop.first),
-            count=self._optional_replacement(loop.count),
+            first_iteration=self._optional_replacement(loop.first_iteration),
+            iteration_count=self._optional_replacement(loop.iteration_count),
             last_condition=self._optional_replacement(loop.last_condition),
-            members=self.run_axis if has_own_exit else None,
+            member_axis=self.run_axis if has_own_exit else None,
         )
         lane.b.append(replace(batched_loop, ops=tuple(body.b.ops)))
         for original_recording, batched_recording in zip(
@@ -330,12 +333,14 @@ class _Batcher:
         propagate_varying((*ops_before_loop, loop), self.varying)
         if has_per_member_exit(loop, self.varying):
             refuse_changing_shapes(loop)
-            if loop.recorded and loop.count is None:
-                loop = replace(loop, count=lane.b.new("int64", (), f"{loop.name} iterations"))
+            if loop.recorded and loop.iteration_count is None:
+                loop = replace(
+                    loop, iteration_count=lane.b.new("int64", (), f"{loop.name} iterations")
+                )
             loop = replace(loop, condition_out=loop.condition_out or loop.condition_in)
             propagate_varying((loop,), self.varying)
         self._batch_scope(lane, ops_before_loop)
-        for value in (loop.count, loop.last_condition):
+        for value in (loop.iteration_count, loop.last_condition):
             if value in self.varying:
                 self._add_batched_value(value)
         return loop
@@ -413,7 +418,7 @@ class _Batcher:
         self._batch_scope(branch_lane, branch.ops)
         leaves = tuple(
             self._with_run_axis(branch_lane, leaf) if is_batched else self._replacement(leaf)
-            for leaf, is_batched in zip(branch.leaves, batched, strict=True)
+            for leaf, is_batched in zip(branch.outputs, batched, strict=True)
         )
         return Branch(tuple(branch_lane.b.ops), leaves)
 
@@ -440,7 +445,7 @@ class _Batcher:
         failing_operation = first_that_may_fail(branch.ops, lane.b.constant_of)
         if failing_operation is None:
             self._batch_scope(lane, branch.ops)
-            return branch.leaves
+            return branch.outputs
         condition = negation[0].outputs[0] if negation else choice.condition
         loop = branch_as_loop(lane.b, choice, branch, condition, failing_operation)
         propagate_varying((*negation, loop), self.varying)

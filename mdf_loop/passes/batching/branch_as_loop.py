@@ -7,7 +7,7 @@ Only the runs that choose the branch execute the loop.
       give %q                             continue if false
     else ...                            ...; %y = Where(%go, %then, %else)
 
-Runs that do not choose the branch stop before the first iteration (see `Loop.members`), so these runs cannot
+Runs that do not choose the branch stop before the first iteration (see `Loop.member_axis`), so these runs cannot
 fail.
 """
 
@@ -32,7 +32,7 @@ def branch_as_loop(
         UnsupportedError: A leaf has a shape that is not known before the run.
     """
     body_builder = b.body()
-    if not all(is_tensor(leaf.dtype) and is_fixed(leaf.shape) for leaf in branch.leaves):
+    if not all(is_tensor(leaf.dtype) and is_fixed(leaf.shape) for leaf in branch.outputs):
         raise UnsupportedError(
             f"'{choice.name}' chooses for each of many values, which computes both "
             f"branches, and {operation_name(failing)} in one of them may fail",
@@ -47,7 +47,7 @@ def branch_as_loop(
             iteration=body_builder.new("int64", (), "iteration"),
             condition_in=body_builder.new("bool", (), "chosen"),
             condition_out=b.constant(np.array(False)),
-            carried=tuple(_carry_leaf(b, body_builder, leaf) for leaf in branch.leaves),
+            carried=tuple(_carry_leaf(b, body_builder, leaf) for leaf in branch.outputs),
             recorded=(),
             ops=branch.ops,
             where=choice.where,

@@ -71,7 +71,7 @@ def refuse_varying_first_iteration(loop: Loop, varying: Collection[Value]) -> No
     Raises:
         UnsupportedError: One iteration of the loop would have a different number in each run.
     """
-    if loop.first in varying:
+    if loop.first_iteration in varying:
         description = f"the first iteration number of '{loop.name}' depends on the values"
         raise UnsupportedError(description, loop.where, UNBATCHED_HINT)
 

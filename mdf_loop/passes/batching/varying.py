@@ -46,7 +46,7 @@ def _propagate_in_loop(loop: Loop, varying: set[Value]) -> None:
     conditions = {loop.condition, loop.condition_out}
     if has_per_member_exit(loop, varying):
         varying.update(r.stack for r in loop.recorded)
-        varying.update(() if loop.count is None else (loop.count,))
+        varying.update(() if loop.iteration_count is None else (loop.iteration_count,))
         conditions |= varying
     if loop.last_condition is not None and conditions & varying:
         varying.add(loop.last_condition)
@@ -55,7 +55,9 @@ def _propagate_in_loop(loop: Loop, varying: set[Value]) -> None:
 def _propagate_in_choice(choice: If, varying: set[Value]) -> None:
     for branch in (choice.then, choice.otherwise):
         propagate_varying(branch.ops, varying)
-    leaves_by_output = zip(choice.outputs, choice.then.leaves, choice.otherwise.leaves, strict=True)
+    leaves_by_output = zip(
+        choice.outputs, choice.then.outputs, choice.otherwise.outputs, strict=True
+    )
     varying.update(
         output
         for output, *branch_leaves in leaves_by_output

@@ -27,7 +27,7 @@ def _add_selected(ops: tuple[Operation, ...], discardable_values: set[Value]) ->
             _add_selected_of_loop(operation, discardable_values)
         elif isinstance(operation, If):
             for branch in (operation.then, operation.otherwise):
-                leaves_and_outputs = zip(branch.leaves, operation.outputs, strict=True)
+                leaves_and_outputs = zip(branch.outputs, operation.outputs, strict=True)
                 discardable_values.update(
                     leaf for leaf, output in leaves_and_outputs if output in discardable_values
                 )

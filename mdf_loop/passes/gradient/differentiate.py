@@ -73,7 +73,7 @@ def differentiate(
     for name in of:
         value = outputs_by_name[name].value
         cotangent = b.new(value.dtype, value.shape, change_of(name))
-        cotangent_inputs.append(Input(cotangent, role=InputRole.CHANGE, of=name))
+        cotangent_inputs.append(Input(cotangent, role=InputRole.CHANGE, owner_name=name))
         sweep.add(value, cotangent)
     with report_all_underivable(program, active_values.copy()):
         reverse.propagate_backward(sweep, ops)

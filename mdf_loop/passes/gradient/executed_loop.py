@@ -90,22 +90,26 @@ class ExecutedLoop(Struct, frozen=True):
 
 def executed_loop(reverse: Reverse, outer_sweep: Sweep, loop: Loop) -> ExecutedLoop:
     """Return a loop with exactly the rows and recordings of its executed iterations."""
-    assert loop.count is not None
+    assert loop.iteration_count is not None
     b, tape = outer_sweep.b, reverse.tapes[loop]
     row_extents = [stack.shape[0] for stack in tape.values() if stack.shape]
     row_extent = str(row_extents[0]) if row_extents else b.name("tape")
-    iteration_count, skipped_count = loop.count, None
+    iteration_count, skipped_count = loop.iteration_count, None
     if reverse.last_iterations is not None and b.parent is None:
-        iteration_count = b.op("Min", loop.count, scalar(b, reverse.last_iterations, "int64"))
-        skipped_count = b.op("Sub", loop.count, iteration_count)
+        iteration_count = b.op(
+            "Min", loop.iteration_count, scalar(b, reverse.last_iterations, "int64")
+        )
+        skipped_count = b.op("Sub", loop.iteration_count, iteration_count)
         tape = {value: _rows_after(b, stack, skipped_count) for value, stack in tape.items()}
     old_op_count = len(b.ops)
     sliced_loop = executed_rows(b, loop, skipped_count, reverse.active_values)
     if skipped_count is not None:
         first_iteration = (
-            skipped_count if loop.first is None else b.op("Add", loop.first, skipped_count)
+            skipped_count
+            if loop.first_iteration is None
+            else b.op("Add", loop.first_iteration, skipped_count)
         )
-        sliced_loop = replace(sliced_loop, first=first_iteration)
+        sliced_loop = replace(sliced_loop, first_iteration=first_iteration)
     slice_ops = [op for op in b.ops[old_op_count:] if isinstance(op, Op)]
     return ExecutedLoop(sliced_loop, iteration_count, skipped_count, tape, row_extent, slice_ops)
 

@@ -17,8 +17,8 @@ def executed_rows(b: Builder, loop: Loop, skipped_count: Value | None, active: s
     The cotangent of an indexing operation is a whole array in each iteration, while the cotangent of a scan
     is one row. Rows of `skipped` iterations are omitted.
     """
-    assert loop.count is not None
-    end_row = b.op("Reshape", loop.count, ints(b, 1))
+    assert loop.iteration_count is not None
+    end_row = b.op("Reshape", loop.iteration_count, ints(b, 1))
     first_row = ints(b, 0) if skipped_count is None else b.op("Reshape", skipped_count, ints(b, 1))
     indexing_scans = {
         op: scan for op in loop.ops if (scan := _scan_of_indexing(loop, op, active)) is not None
@@ -43,9 +43,9 @@ def _cut_indexed(
     b: Builder, loop: Loop, s: Scanned, begin: Value, end: Value, active: set[Value]
 ) -> Scanned:
     """Return the scan of an indexed array, whose rows begin at the first iteration number."""
-    if loop.first is None:
+    if loop.first_iteration is None:
         return _cut_scan(b, s, begin, end, active)
-    first_iteration = b.op("Reshape", loop.first, ints(b, 1))
+    first_iteration = b.op("Reshape", loop.first_iteration, ints(b, 1))
     return _slice_rows(
         b, s, b.op("Add", first_iteration, begin), b.op("Add", first_iteration, end), active
     )
@@ -53,7 +53,7 @@ def _cut_indexed(
 
 def _cut_scan(b: Builder, s: Scanned, begin: Value, end: Value, active: set[Value]) -> Scanned:
     """Return the scan of the rows `begin` to `end`; a backward scan counts rows from the end."""
-    if not s.backward:
+    if not s.is_backward:
         return _slice_rows(b, s, begin, end, active)
     row_count = b.op("Shape", s.rows, start=s.axis, end=s.axis + 1)
     return _slice_rows(b, s, b.op("Sub", row_count, end), b.op("Sub", row_count, begin), active)
@@ -72,12 +72,12 @@ def rows_along_first_axis(b: Builder, scanned: Scanned) -> Value:
     if axis:
         other_axes = [k for k in range(rank(rows)) if k != axis]
         rows = b.op("Transpose", rows, perm=(axis, *other_axes))
-    return reverse_rows(b, rows) if scanned.backward else rows
+    return reverse_rows(b, rows) if scanned.is_backward else rows
 
 
 def restore_scan_axis(b: Builder, stack: Value, scanned: Scanned) -> Value:
     """Move stacked cotangents of scanned rows into the order and to the axis of the scanned array."""
-    stack = reverse_rows(b, stack) if scanned.backward else stack
+    stack = reverse_rows(b, stack) if scanned.is_backward else stack
     if scanned.axis == 0:
         return stack
     other_axes = list(range(1, rank(stack)))

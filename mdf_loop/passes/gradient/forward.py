@@ -106,7 +106,7 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
         inputs=(
             *program.inputs,
             *(
-                Input(tangent, role=InputRole.CHANGE, of=value.name)
+                Input(tangent, role=InputRole.CHANGE, owner_name=value.name)
                 for value, tangent in input_tangents.items()
             ),
         ),
@@ -246,7 +246,9 @@ class _TangentBuilder:
         branch_builders = [b.body() for _ in branches]
         for branch_builder, branch in zip(branch_builders, branches, strict=True):
             self.append_scope(branch_builder, branch.ops)
-        leaves_by_output = zip(choice.outputs, *(branch.leaves for branch in branches), strict=True)
+        leaves_by_output = zip(
+            choice.outputs, *(branch.outputs for branch in branches), strict=True
+        )
         outputs_with_tangents = [
             (k, output)
             for k, (output, *branch_leaves) in enumerate(leaves_by_output)
@@ -256,9 +258,9 @@ class _TangentBuilder:
             Branch(
                 tuple(branch_builder.ops),
                 (
-                    *branch.leaves,
+                    *branch.outputs,
                     *(
-                        self.tangent_or_zeros(branch_builder, branch.leaves[k])
+                        self.tangent_or_zeros(branch_builder, branch.outputs[k])
                         for k, _ in outputs_with_tangents
                     ),
                 ),

@@ -119,7 +119,7 @@ class _BackwardLoop:
             for c in loop.carried
         ]
         scans += [
-            Scanned(s.rows, copies_by_value[s.row], s.axis, not s.backward) for s in loop.scanned
+            Scanned(s.rows, copies_by_value[s.row], s.axis, not s.is_backward) for s in loop.scanned
         ]
         recording_cotangents = self.body.row_cotangents.items()
         scans += [
@@ -139,8 +139,8 @@ class _BackwardLoop:
         last_iteration = self.b.op(
             "Sub", self.forward_loop.iteration_count, scalar(self.b, 1, "int64")
         )
-        if loop.first is not None:
-            last_iteration = self.b.op("Add", last_iteration, loop.first)
+        if loop.first_iteration is not None:
+            last_iteration = self.b.op("Add", last_iteration, loop.first_iteration)
         forward_iteration = body_builder.op("Sub", last_iteration, number)
         return [
             substitute(op, {forward_iteration: self.body.copies_by_value[loop.iteration]})

@@ -67,7 +67,7 @@ def add_objective(program: Program, terms: Sequence[Term]) -> Program:
             term_data = b.new(
                 y.dtype, () if term.is_scaled or term.has_scalar_data else y.shape, term.data
             )
-            inputs_by_name[term.data] = Input(term_data, role=InputRole.DATA, of=term.data)
+            inputs_by_name[term.data] = Input(term_data, role=InputRole.DATA, owner_name=term.data)
         with b.at(y.where, OBJECTIVE_OUTPUT):
             term_value = _term_value(b, term, y, term_data)
             total = term_value if total is None else b.op("Add", total, term_value)

@@ -115,9 +115,9 @@ class Reverse(Struct):
                 c.enter.dtype, (tape_extent, *(c.enter.shape or ())), f"{c.enter.name} tape"
             )
             tape_recordings.append(Recorded(c.enter, stack))
-        iteration_count = loop.count or b.new("int64", (), f"{loop.name} iterations")
+        iteration_count = loop.iteration_count or b.new("int64", (), f"{loop.name} iterations")
         recording_loop = replace(
-            loop, recorded=(*loop.recorded, *tape_recordings), count=iteration_count
+            loop, recorded=(*loop.recorded, *tape_recordings), iteration_count=iteration_count
         )
         self.tapes[recording_loop] = {
             recording.row: recording.stack for recording in tape_recordings
@@ -185,7 +185,7 @@ class Reverse(Struct):
         ops, copies_by_value = self.copy_operations(b, branch.ops, {})
         ops = self.append_forward(branch_builder, ops)
         sweep = self.new_sweep(branch_builder, {})
-        for leaf, output in zip(branch.leaves, choice.outputs, strict=True):
+        for leaf, output in zip(branch.outputs, choice.outputs, strict=True):
             sweep.add(copies_by_value.get(leaf, leaf), output_cotangents.get(output))
         self.propagate_backward(sweep, ops)
         leaves = tuple(_cotangent_leaf(branch_builder, sweep, value) for value in active_captures)
@@ -221,7 +221,7 @@ def _refuse_changing_shape(loop: Loop, carried: Carried) -> None:
         UnsupportedError: The value is not an array, or may change its shape.
     """
     refuse_sequence(loop, carried.enter, carried.name)
-    if carried.enter.shape is None or (loop.dynamic_shapes and not carried.keeps_shape):
+    if carried.enter.shape is None or (loop.has_dynamic_shapes and not carried.keeps_shape):
         raise UnsupportedError(
             f"'{carried.name or carried.enter.name}' of the loop '{loop.name}' may change its shape: "
             "loops that carry it have no derivative",

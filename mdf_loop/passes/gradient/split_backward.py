@@ -152,8 +152,8 @@ def iteration_rows(
     b, loop, copies_by_value = outer_sweep.b, forward_loop.loop, body.copies_by_value
     zero, one = scalar(b, 0, "int64"), scalar(b, 1, "int64")
     iteration_numbers = b.op("Range", zero, forward_loop.iteration_count, one)
-    if loop.first is not None:
-        iteration_numbers = b.op("Add", iteration_numbers, loop.first)
+    if loop.first_iteration is not None:
+        iteration_numbers = b.op("Add", iteration_numbers, loop.first_iteration)
     rows = {copies_by_value[loop.iteration]: iteration_numbers}
     rows |= {copies_by_value[c.enter]: forward_loop.tape[c.enter] for c in loop.carried}
     rows |= {copies_by_value[scan.row]: rows_along_first_axis(b, scan) for scan in loop.scanned}

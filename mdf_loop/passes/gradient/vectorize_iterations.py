@@ -67,10 +67,10 @@ def vectorize_iterations(
     stacked_values: set[Value] = set()
     for value, output in zip(values, batched_program.outputs, strict=True):
         copy = copies_by_value.get(output.value) or replacements.get(output.value, output.value)
-        if output.members == 1:
+        if output.member_axis == 1:
             copy = _iteration_axis_first(b, copy, next(iter(rows.values())))
         computed_values[value] = copy
-        stacked_values.update({value} if output.members is not None else ())
+        stacked_values.update({value} if output.member_axis is not None else ())
     return computed_values, stacked_values
 
 

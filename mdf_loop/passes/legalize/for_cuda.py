@@ -90,8 +90,8 @@ def _check_scan_length(
         fits_rows = b.op("LessOrEqual", loop.trip_count, row_count)
         return replace(loop, trip_count=b.guard(loop.trip_count, fits_rows, INDEX_OUTSIDE))
     iteration = loop.iteration
-    if loop.first is not None:
-        iteration = body_builder.op("Sub", iteration, loop.first)
+    if loop.first_iteration is not None:
+        iteration = body_builder.op("Sub", iteration, loop.first_iteration)
     unchecked_row = b.new(scan.row.dtype, scan.row.shape, scan.row.name)
     guard = Guard(
         unchecked_row,

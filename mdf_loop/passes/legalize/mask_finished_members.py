@@ -43,11 +43,12 @@ _WIDE_DTYPES = {"i": "int64", "u": "int64", "f": "float32"}
 
 def mask_finished_members(program: Program) -> Program:
     """Return the program without loops that have per-member early exit."""
-    if not any(isinstance(op, Loop) and op.members is not None for op in walk(program.ops)):
+    if not any(isinstance(op, Loop) and op.member_axis is not None for op in walk(program.ops)):
         return program
     find_constant = constant_lookup(program.ops)
     return rewrite_loops(
-        program, lambda b, loop: loop if loop.members is None else mask_loop(b, loop, find_constant)
+        program,
+        lambda b, loop: loop if loop.member_axis is None else mask_loop(b, loop, find_constant),
     )
 
 
@@ -71,9 +72,9 @@ def mask_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
             )
         )
         is_any_active = _append_any_true(body_builder, is_still_active)
-        if loop.count is not None:
+        if loop.iteration_count is not None:
             carried_values.append(
-                _carry_counts(b, body_builder, loop.condition, is_active, loop.count)
+                _carry_counts(b, body_builder, loop.condition, is_active, loop.iteration_count)
             )
         ops = _feed_active_members(b, loop) if _may_body_fail(loop, find_constant) else loop.ops
         return replace(
@@ -83,9 +84,9 @@ def mask_loop(b: Builder, loop: Loop, find_constant: KnownArrays) -> Loop:
             condition_out=is_any_active,
             carried=tuple(carried_values),
             ops=(*ops, *body_builder.ops),
-            count=None,
+            iteration_count=None,
             last_condition=None,
-            members=None,
+            member_axis=None,
         )
 
 
@@ -163,8 +164,8 @@ def _feed_active_members(b: Builder, loop: Loop) -> tuple[Operation, ...]:
         *(c.enter for c in loop.carried),
         *(s.row for s in loop.scanned),
     ):
-        if loop.members in (value.shape or ()):
-            axis = (value.shape or ()).index(loop.members)
+        if loop.member_axis in (value.shape or ()):
+            axis = (value.shape or ()).index(loop.member_axis)
             active_member_value = selection_builder.op(
                 "Gather", value, first_active_member, axis=axis
             )

@@ -86,7 +86,7 @@ def repeat_loops_with_nan(program: Program, excluded: Collection[Loop] = ()) -> 
 
 def _is_candidate(loop: Loop) -> bool:
     """Return True for a loop that computes positions, draws nothing, and ends by its trip count alone."""
-    control_values = (loop.condition, loop.last_condition, loop.members)
+    control_values = (loop.condition, loop.last_condition, loop.member_axis)
     if loop.trip_count is None or control_values != (None, None, None):
         return False
     if not any(map(_is_position, loop.ops)):

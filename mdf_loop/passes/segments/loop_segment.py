@@ -85,13 +85,15 @@ class _SegmentBuilder:
         self.outer_builder = b
         self.loop = loop
         self.max_iterations = b.new("int64", (), "most")
-        member_shape = () if loop.members is None else (loop.members,)
+        member_shape = () if loop.member_axis is None else (loop.member_axis,)
         self.condition = b.new("bool", member_shape, "condition_before") if loop.condition else None
         self.carried_inputs = tuple(_carried_input(b, carried) for carried in loop.carried)
         self.row_inputs = tuple(_rows_input(b, scanned) for scanned in loop.scanned)
         self.first_iteration = b.new("int64", (), "done") if _reads_iteration_number(loop) else None
         self.iteration_count = (
-            (loop.count or b.new("int64", member_shape, "count")) if loop.condition else None
+            (loop.iteration_count or b.new("int64", member_shape, "count"))
+            if loop.condition
+            else None
         )
         self.last_condition = self._last_condition(member_shape)
         self.watched_values: dict[str, Value] = {}
@@ -144,14 +146,14 @@ class _SegmentBuilder:
         return replace(
             original_loop,
             trip_count=self.max_iterations,
-            bound=None,
+            max_iterations=None,
             condition=self.condition,
-            first=self.first_iteration,
+            first_iteration=self.first_iteration,
             carried=tuple(replace(carried, initial=value) for carried, value in carried_and_inputs),
             recorded=(*original_loop.recorded, *self.extra_recordings),
             scanned=tuple(replace(carried, rows=value) for carried, value in scans_and_inputs),
             ops=(*original_loop.ops, *self.b.ops),
-            count=self.iteration_count,
+            iteration_count=self.iteration_count,
             last_condition=self.last_condition,
         )
 
@@ -174,7 +176,9 @@ class _SegmentBuilder:
             value for value in names_by_value if kind_of(value.dtype) == "f" and value in positions
         ]
         for value in sorted(float_values, key=positions.__getitem__):
-            stack = (None if self.loop.members else stacks.get(value)) or self._record_stack(value)
+            stack = (None if self.loop.member_axis else stacks.get(value)) or self._record_stack(
+                value
+            )
             watched_name = f"{self.loop.name}.{names_by_value[value]}"
             self.watched_values[
                 watched_name if watched_name not in self.watched_values else value.name
@@ -193,7 +197,7 @@ class _SegmentBuilder:
 
     def _zero_finished_members(self, value: Value) -> Value:
         """Replace the elements of finished members, which are undefined, by 0."""
-        members, shape = self.loop.members, value.shape or ()
+        members, shape = self.loop.member_axis, value.shape or ()
         if members not in shape:
             return value
         with self.b.at(value.where, value.name):

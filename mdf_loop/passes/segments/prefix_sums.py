@@ -55,7 +55,7 @@ def _find_prefix_sum(loop: Loop, carried: Carried) -> PrefixSum | None:
     for scanned in loop.scanned:
         if scanned.row is addend:
             is_same_shape = addend.shape == carried.enter.shape and not (
-                scanned.axis or scanned.backward
+                scanned.axis or scanned.is_backward
             )
             return PrefixSum(carried, scanned.rows, None) if is_same_shape else None
     body_values = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}

@@ -57,7 +57,7 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
     """
     *ops_before_loop, loop = program.ops
     assert isinstance(loop, Loop)
-    assert loop.count is not None or loop.condition is None
+    assert loop.iteration_count is not None or loop.condition is None
     counter_steps = _counters(
         loop, {op.value for op in ops_before_loop if isinstance(op, Constant)}
     )
@@ -90,7 +90,7 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
         if op.outputs[0] in read_values
     ]
     scanning_loop = replace(loop_without_counters, scanned=(*loop.scanned, *row_scans))
-    iteration_count = max_iterations if loop.count is None else loop.count
+    iteration_count = max_iterations if loop.iteration_count is None else loop.iteration_count
     final_counter_ops = [
         op
         for c in removable_counters
@@ -168,7 +168,7 @@ def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
 
 def _member_shape(loop: Loop) -> tuple[str, ...]:
     """Return the shape of a counter: one axis of members if the loop has members, else no axis."""
-    return () if loop.members is None else (loop.members,)
+    return () if loop.member_axis is None else (loop.member_axis,)
 
 
 def _operations_to_move(loop: Loop, counter_steps: Mapping[Value, Value]) -> list[Op]:

@@ -98,14 +98,14 @@ def _can_run_past_termination(program: Program, loop: Loop) -> bool:
     read_values = {value for op in loop.ops for value in reads(op)}
     input_values = {program_input.value for program_input in program.inputs}
     return (
-        loop.members is not None
+        loop.member_axis is not None
         and loop.condition_out in computed_values
         and not loop.recorded
         and loop.condition_in not in read_values
         and all(isinstance(op, Op) for op in loop.ops)
         and first_that_may_fail(loop.ops, constant_lookup(program.ops)) is None
-        and not any(s.rows in input_values or s.axis or s.backward for s in loop.scanned)
-        and all(_has_fixed_member_shape(carried, loop.members) for carried in loop.carried)
+        and not any(s.rows in input_values or s.axis or s.is_backward for s in loop.scanned)
+        and all(_has_fixed_member_shape(carried, loop.member_axis) for carried in loop.carried)
         and sum(math.prod(_member_shape(carried)) for carried in loop.carried)
         <= MAX_CARRIED_ELEMENTS
     )
@@ -192,9 +192,9 @@ def _loop_without_condition(
         ),
         recorded=tuple(Recorded(value, stack) for value, stack in stacks.items()),
         ops=tuple(op for op in loop.ops if op in loop_ops),
-        count=None,
+        iteration_count=None,
         last_condition=None,
-        members=None,
+        member_axis=None,
     )
 
 
@@ -223,8 +223,8 @@ def _select_last_values(
         if loop.last_condition
         else []
     )
-    if loop.count is not None:
-        final_ops.append(Op("Identity", (iteration_count,), (loop.count,)))
+    if loop.iteration_count is not None:
+        final_ops.append(Op("Identity", (iteration_count,), (loop.iteration_count,)))
     last_row = b.op(
         "Max", b.op("Sub", iteration_count, scalar(b, 1, "int64")), scalar(b, 0, "int64")
     )

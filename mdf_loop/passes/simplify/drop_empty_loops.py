@@ -69,7 +69,7 @@ def _replace_empty_loops(
 
 
 def _is_empty(loop: Loop, constant_arrays: Mapping[Value, Array]) -> bool:
-    if loop.members is not None:
+    if loop.member_axis is not None:
         return False
     constant_trip_count = None if loop.trip_count is None else constant_arrays.get(loop.trip_count)
     constant_condition = None if loop.condition is None else constant_arrays.get(loop.condition)
@@ -101,8 +101,8 @@ def _results_of_empty_loop(loop: Loop, substitutions: dict[Value, Value]) -> Ite
     for recorded in loop.recorded:
         dtype = numpy_dtype(recorded.stack.dtype)
         yield Constant(recorded.stack, np.zeros((0, *(_row_shape(recorded.stack) or ())), dtype))
-    if loop.count is not None:
-        yield Constant(loop.count, np.array(0, np.int64))
+    if loop.iteration_count is not None:
+        yield Constant(loop.iteration_count, np.array(0, np.int64))
     if loop.last_condition is not None and loop.condition is not None:
         substitutions[loop.last_condition] = loop.condition
     elif loop.last_condition is not None:

@@ -34,7 +34,7 @@ def _drop_conditions(ops: tuple[Operation, ...], true_values: set[Value]) -> tup
         inner_ops = [_drop_conditions(body.ops, true_values) for body in bodies(operation)]
         operation = with_bodies(operation, inner_ops)
         if isinstance(operation, Loop):
-            is_bounded = operation.trip_count is not None or operation.bound is not None
+            is_bounded = operation.trip_count is not None or operation.max_iterations is not None
             if is_bounded and always_true(operation, true_values):
                 operation = replace(operation, condition=None)
         new_ops.append(operation)

@@ -46,7 +46,7 @@ def _merge_scope(
         elif isinstance(operation, Guard):
             operation = substitute(operation, substitutions)
             earlier_results = results_by_key.setdefault(
-                (operation.value, operation.ok), (operation.output,)
+                (operation.value, operation.condition), (operation.output,)
             )
             if earlier_results != (operation.output,):
                 substitutions[operation.output] = earlier_results[0]

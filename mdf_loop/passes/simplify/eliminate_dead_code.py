@@ -73,10 +73,10 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
         ops=ops,
         carried=tuple(c for c in loop.carried if c in live_carried_values),
         recorded=live_recordings,
-        first=loop.first if loop.iteration in read_values else None,
+        first_iteration=loop.first_iteration if loop.iteration in read_values else None,
         scanned=tuple(s for s in loop.scanned if s.row in read_values),
         condition_out=loop.condition_out if keeps_condition else None,
-        count=loop.count if loop.count in live else None,
+        iteration_count=loop.iteration_count if loop.iteration_count in live else None,
         last_condition=last_condition,
     )
     return loop if _is_same_loop(loop, live_loop) else live_loop
@@ -87,7 +87,7 @@ def _live_choice(choice: If, live: set[Value]) -> If:
     live_positions = [k for k, output in enumerate(choice.outputs) if output in live]
 
     def reduce_branch(branch: Branch) -> Branch:
-        leaves = tuple(branch.leaves[k] for k in live_positions)
+        leaves = tuple(branch.outputs[k] for k in live_positions)
         return Branch(_live_ops(branch.ops, leaves), leaves)
 
     then_branch, else_branch = reduce_branch(choice.then), reduce_branch(choice.otherwise)
@@ -103,8 +103,8 @@ def _live_choice(choice: If, live: set[Value]) -> If:
 
 def _is_same_loop(left: Loop, right: Loop) -> bool:
     field_names = (
-        *("ops", "carried", "recorded", "scanned", "first"),
-        *("condition_out", "count", "last_condition"),
+        *("ops", "carried", "recorded", "scanned", "first_iteration"),
+        *("condition_out", "iteration_count", "last_condition"),
     )
     return all(
         getattr(left, field_name) == getattr(right, field_name) for field_name in field_names

@@ -61,7 +61,7 @@ def _fold_scope(
         ):
             branch = operation.then if constant_condition.item() else operation.otherwise
             yield from _fold_scope(branch.ops, find_condition, substitutions)
-            leaves = substitute(branch.leaves, substitutions)
+            leaves = substitute(branch.outputs, substitutions)
             substitutions.update(zip(operation.outputs, leaves, strict=True))
             continue
         inner_ops = [

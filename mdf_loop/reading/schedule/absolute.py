@@ -48,16 +48,16 @@ _UNITS = {"second": "s", "millisecond": "ms", "microsecond": "us", "nanosecond":
 class TimePoints(Struct, frozen=True):
     """Times of a TimeInterval or TimeTermination condition, in milliseconds."""
 
-    repeat: Fraction | None
+    period: Fraction | None
     start: Fraction | None
-    start_inclusive: bool
+    includes_start: bool
     end: Fraction | None
-    end_inclusive: bool
+    includes_end: bool
 
     @property
     def inclusive_times(self) -> list[Fraction]:
         """Inclusive start and end times."""
-        limits = ((self.start, self.start_inclusive), (self.end, self.end_inclusive))
+        limits = ((self.start, self.includes_start), (self.end, self.includes_end))
         return [time for time, inclusive in limits if inclusive and time is not None]
 
 
@@ -80,23 +80,23 @@ class AbsoluteTime(Struct, frozen=True):
         """Convert a TimeInterval or TimeTermination to a condition on the number of visits."""
         points = _read_time_points(written.type, written.arguments, written.where)
         parts: list[Condition] = []
-        if points.repeat is not None:
+        if points.period is not None:
             parts.append(self._convert_repetition(points, written))
         if points.start is not None:
             visits = (points.start - self.start) / self.interval
-            first = math.ceil(visits) if points.start_inclusive else math.floor(visits) + 1
+            first = math.ceil(visits) if points.includes_start else math.floor(visits) + 1
             parts.append(Compare((_VISIT_COUNT,), ">=", first))
         if points.end is not None:
             visits = (points.end - self.start) / self.interval
-            last = math.floor(visits) if points.end_inclusive else math.ceil(visits) - 1
+            last = math.floor(visits) if points.includes_end else math.ceil(visits) - 1
             parts.append(Compare((_VISIT_COUNT,), "<=", last))
         return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
     def _convert_repetition(self, points: TimePoints, written: WrittenCondition) -> Condition:
         """Return the condition that a whole number of periods has passed since the offset."""
-        assert points.repeat is not None
+        assert points.period is not None
         offset = self._find_offset(points, written)
-        period_visits = points.repeat / self.interval
+        period_visits = points.period / self.interval
         offset_visits = (offset - self.start) / self.interval
         if offset_visits.denominator != 1:
             return ConstantCondition(False)
@@ -122,7 +122,7 @@ def create_clock(
     """Return the clock of a graph. `conditions` are all conditions with their paths."""
     all_times = [list(_find_time_points(condition, where)) for condition, where in conditions]
     times_by_condition = [points for points in all_times if points]
-    intervals = [p.repeat for points in times_by_condition for p in points if p.repeat is not None]
+    intervals = [p.period for points in times_by_condition for p in points if p.period is not None]
     start_times = [
         min((t for p in points for t in p.inclusive_times), default=Fraction(0))
         for points in times_by_condition

@@ -61,15 +61,15 @@ class TimeCount(Struct, frozen=True):
     """Number of units of time within the current longer unit."""
 
     unit: TimeScale
-    within: TimeScale = EVALUATION
+    longer_unit: TimeScale = EVALUATION
 
     def __str__(self) -> str:
-        return f"number of {_format_scale(self.unit)} in {_format_scale(self.within)}"
+        return f"number of {_format_scale(self.unit)} in {_format_scale(self.longer_unit)}"
 
     @property
     def persists(self) -> bool:
         """True if the count continues over evaluations."""
-        return self.within > EVALUATION
+        return self.longer_unit > EVALUATION
 
 
 Count: TypeAlias = RunCount | RunsSinceReader | TimeCount
@@ -78,7 +78,7 @@ Count: TypeAlias = RunCount | RunsSinceReader | TimeCount
 class ConstantCondition(Struct, frozen=True):
     """Condition that always holds, or never."""
 
-    holds: bool
+    is_true: bool
 
 
 class AllOf(Struct, frozen=True):
@@ -100,21 +100,21 @@ class Not(Struct, frozen=True):
 
 
 class FirstTimes(Struct, frozen=True):
-    """Condition that its part holds, at most the first `n` times. `place` distinguishes equal conditions."""
+    """Condition that its part holds, at most the first `max_times` times. `where` distinguishes equal conditions."""
 
     part: Condition
-    n: int
-    place: str
+    max_times: int
+    where: str
 
     def __str__(self) -> str:
-        return f"times found at {self.place}"
+        return f"times found at {self.where}"
 
 
 class Compare(Struct, frozen=True):
     """Condition `sum(counts) <sign> number`."""
 
     counts: tuple[Count, ...]
-    sign: str
+    comparator: str
     number: int | float
 
 
@@ -122,7 +122,7 @@ class EveryNth(Struct, frozen=True):
     """Condition `(count - offset) % n == 0`."""
 
     count: Count
-    n: int
+    period: int
     offset: int = 0
 
 
@@ -141,7 +141,7 @@ class ThresholdCondition(Struct, frozen=True):
     node: str
     item: str
     indices: tuple[int, ...]
-    sign: str
+    comparator: str
     threshold: float
     atol: float = 0.0
     rtol: float = 0.0

@@ -108,7 +108,7 @@ class Counters(Struct):
         for key in self.counts:
             if isinstance(key, TimeCount) and key.unit is unit:
                 self._change_count(key, lambda n: add(self.b, n, truth_to_number(self.b, passes)))
-            elif isinstance(key, TimeCount) and key.within <= unit:
+            elif isinstance(key, TimeCount) and key.longer_unit <= unit:
                 self.counts[key] = 0
 
     def record_set(self, runs: Mapping[str, Truth], is_counted: Truth) -> None:
@@ -182,7 +182,7 @@ class Counters(Struct):
     def _evaluate_first_times(self, condition: FirstTimes, looked_at: Truth) -> Truth:
         """Return the truth value of a condition that holds at most n times, and count the times that it holds."""
         count = self._get_count(condition)
-        is_below_limit = compare(self.b, count, "<", condition.n)
+        is_below_limit = compare(self.b, count, "<", condition.max_times)
         if is_below_limit is False:
             return False
         is_needed = logical_and(self.b, looked_at, is_below_limit)

@@ -54,8 +54,8 @@ class Schedule(Struct, frozen=True):
 
     layers: NodeSets
     conditions: Mapping[str, Condition]
-    update: Condition  # ends an evaluation
-    sequence: Condition  # ends all evaluations, and with them the current one
+    evaluation_end: Condition  # ends an evaluation
+    sequence_end: Condition  # ends all evaluations, and with them the current one
     has_absolute_time: bool  # True if the graph has conditions on absolute time
     has_only_defaults: bool  # True if the graph has only default conditions
     where: str
@@ -63,7 +63,11 @@ class Schedule(Struct, frozen=True):
     @property
     def termination(self) -> Condition:
         """Condition that ends an evaluation."""
-        return self.update if self.sequence == NEVER else AnyOf((self.update, self.sequence))
+        return (
+            self.evaluation_end
+            if self.sequence_end == NEVER
+            else AnyOf((self.evaluation_end, self.sequence_end))
+        )
 
     @property
     def all_conditions(self) -> tuple[Condition, ...]:
@@ -179,8 +183,8 @@ class Schedule(Struct, frozen=True):
     def end_evaluation(self, counters: Counters) -> None:
         """End the evaluation, and test the condition that ends all evaluations once more."""
         counters.count_unit(EVALUATION, True)
-        if find_parts((self.sequence,), FirstTimes):
-            counters.evaluate(self.sequence)
+        if find_parts((self.sequence_end,), FirstTimes):
+            counters.evaluate(self.sequence_end)
 
     # --- one evaluation that is known while the model is read ------------------------------------
 

@@ -52,8 +52,8 @@ def _compare_sequence_number(
 class ConditionType(Struct, frozen=True):
     """Type of conditions: its conversion to data, and its text."""
 
-    read: Callable[[WrittenCondition], Condition]
-    words: ConditionText = say.as_call
+    reader: Callable[[WrittenCondition], Condition]
+    text_format: ConditionText = say.as_call
 
 
 def _create_refusing_reader(reason: str) -> Callable[[WrittenCondition], Condition]:
@@ -201,7 +201,7 @@ def read_condition(
     condition = WrittenCondition(
         owner, where, nodes, absolute, read_condition, type=kind, arguments=arguments
     )
-    typed_condition = TYPES[kind].read(condition)
+    typed_condition = TYPES[kind].reader(condition)
     condition.refuse_unread()
     return typed_condition
 
@@ -210,7 +210,7 @@ def describe_condition(written: Any) -> str:
     """Return a short text for a condition, also for a condition that cannot be compiled."""
     kind, arguments = type_and_arguments(written)
     phrase = say.ConditionPhrase(describe_condition, type=str(kind), arguments=arguments)
-    return TYPES[kind].words(phrase) if kind in TYPES else say.as_call(phrase)
+    return TYPES[kind].text_format(phrase) if kind in TYPES else say.as_call(phrase)
 
 
 def is_condition_type(condition: Any, kind: str) -> bool:

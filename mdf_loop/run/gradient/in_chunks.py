@@ -63,7 +63,7 @@ class GradientOverTime:
         self._over_time = over_time
         self._steps, self._dt = specification.steps or 0, specification.dt
         self._precision = session.options.precision
-        later = programs.later
+        later = programs.later_program
         floats = {name for name, v in session.carried.items() if kind_of(v.dtype) == "f"}
         before, after = later.input_names(InputRole.STATE), later.output_names(OutputRole.STATE)
         self._state_inputs = {name: before[name] for name in session.carried if name in floats}
@@ -72,7 +72,7 @@ class GradientOverTime:
 
     def run(self, bound: BoundValues) -> tuple[Array, dict[str, Array]]:
         """Compute the objective and its derivative by each requested input."""
-        bound = bound.with_random_keys(self._programs.later)
+        bound = bound.with_random_keys(self._programs.later_program)
         state_size = self._state_bytes(max(self._session.members(bound), 1))
         most = max(MIN_CHUNK_STEPS, math.isqrt(self._steps), CHUNK_STATE_BYTES // state_size)
         if (
@@ -93,7 +93,9 @@ class GradientOverTime:
         programs, controls = self._programs, {"steps": np.array(self._steps)}
         if self._dt is not None:
             controls["dt"] = np.array(self._dt, self._precision)
-        whole = whole_run(programs.first, programs.later, programs.recorded, self._over_time)
+        whole = whole_run(
+            programs.first_program, programs.later_program, programs.recorded_names, self._over_time
+        )
         return GradientInOne(
             whole, self._differentiation, self._data, self._session.swept, controls
         )
@@ -187,7 +189,8 @@ class GradientOverTime:
         """Return the backward program of the later steps, for the last chunk or for the other chunks."""
         session = self._session
         swept_states = {
-            self._state_inputs.get(name) or self._programs.later.input_names(InputRole.STATE)[name]
+            self._state_inputs.get(name)
+            or self._programs.later_program.input_names(InputRole.STATE)[name]
             for name, value in session.carried.items()
             if is_swept(state[name], value)
         }
@@ -202,7 +205,7 @@ class GradientOverTime:
                 else set()
             )
             self._backward_programs[key] = differentiation.load(
-                self._programs.later,
+                self._programs.later_program,
                 session.swept | swept_states | change_inputs,
                 tuple(self._state_inputs.values()),
                 tuple(self._state_outputs.values()),
@@ -231,8 +234,8 @@ class GradientOverTime:
     @cached_property
     def _first_state_outputs(self) -> dict[str, Output]:
         """Float outputs of the first evaluation that are carried into later steps."""
-        outputs = {output.name: output for output in self._programs.first.outputs}
-        output_names = self._programs.first.output_names(OutputRole.STATE)
+        outputs = {output.name: output for output in self._programs.first_program.outputs}
+        output_names = self._programs.first_program.output_names(OutputRole.STATE)
         state = {name: outputs[output_names[name]] for name in self._state_inputs}
         return {name: o for name, o in state.items() if kind_of(o.value.dtype) == "f"}
 
@@ -240,7 +243,9 @@ class GradientOverTime:
     def _first_backward_program(self) -> Runnable:
         """Loaded backward program of the first evaluation."""
         programs, swept = self._programs, self._session.swept
-        rows = first_evaluation_rows(programs.first, programs.later, programs.recorded)
+        rows = first_evaluation_rows(
+            programs.first_program, programs.later_program, programs.recorded_names
+        )
         outputs = [output.name for output in self._first_state_outputs.values()]
         change_inputs = map(change_of, outputs) if swept else ()
         return self._differentiation.without_last_terms.load(

@@ -40,7 +40,7 @@ def select_inputs(document: Document, names: Container[str], inputs: BoundInputs
     """Select the inputs in `names`. Other ports have the engine's own defaults."""
     port_names = [p.name for p in open_ports(document) if p.name_among(names) is not None]
     arrays = {name: inputs.arrays[name] for name in port_names}
-    return BoundInputs(arrays, inputs.over_time, inputs.dtypes)
+    return BoundInputs(arrays, inputs.varying_names, inputs.dtypes)
 
 
 class EngineRun(Struct, frozen=True):
@@ -91,7 +91,7 @@ def run_evaluations(
     for step in range(steps or 1):
         if (stopped_by := reason_to_stop()) is not None:
             break
-        arrays = {n: a[step] if n in inputs.over_time else a for n, a in inputs.arrays.items()}
+        arrays = {n: a[step] if n in inputs.varying_names else a for n, a in inputs.arrays.items()}
         try:
             item_values = evaluations.run(arrays)
         except LoopError as error:

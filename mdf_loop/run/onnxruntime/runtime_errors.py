@@ -52,7 +52,7 @@ def convert_run_error(error: Exception, nodes: Nodes) -> LoopError:
     failed = _FAILED_NODE.findall(text)
     for _, name in reversed(failed):
         if guard := nodes.guards.get(name):
-            return RunError(guard.sentence, guard.where)
+            return RunError(guard.message, guard.where)
         if (check := _FAILED_CHECK.search(text)) and (failures := nodes.failures.get(name)):
             return failures[int(check[1]) - 1].error(map(int, check[2].split()))
     failed_name = next((name for _, name in reversed(failed) if _document_path(name)), "")

@@ -41,7 +41,7 @@ def _run(ops: Iterable[Operation], values: Values) -> None:
             branch = op.then if bool(values[op.condition]) else op.otherwise
             inside = dict(values)
             _run(branch.ops, inside)
-            pairs = zip(op.outputs, branch.leaves, strict=True)
+            pairs = zip(op.outputs, branch.outputs, strict=True)
             values.update((output, inside[leaf]) for output, leaf in pairs)
         elif isinstance(op, Loop):
             _loop(op, values)
@@ -54,7 +54,7 @@ def _loop(loop: Loop, values: Values) -> None:
 
     limit = None if loop.trip_count is None else int(values[loop.trip_count])
     go = loop.condition is None or bool(values[loop.condition])
-    first = 0 if loop.first is None else int(values[loop.first])
+    first = 0 if loop.first_iteration is None else int(values[loop.first_iteration])
     entering, i = [values[c.initial] for c in loop.carried], 0
     rows: list[list[Any]] = [[] for _ in loop.recorded]
     while (limit is None or i < limit) and go:
@@ -62,7 +62,7 @@ def _loop(loop: Loop, values: Values) -> None:
         inside[loop.iteration] = np.array(first + i)
         inside.update(zip((c.enter for c in loop.carried), entering, strict=True))
         for s in loop.scanned:
-            inside[s.row] = jnp.take(values[s.rows], -1 - i if s.backward else i, s.axis)
+            inside[s.row] = jnp.take(values[s.rows], -1 - i if s.is_backward else i, s.axis)
         _run(loop.ops, inside)
         entering = [inside[c.leave] for c in loop.carried]
         for stack, recorded in zip(rows, loop.recorded, strict=True):
@@ -74,8 +74,8 @@ def _loop(loop: Loop, values: Values) -> None:
     for stack, recorded in zip(rows, loop.recorded, strict=True):
         nothing = np.zeros((0, *(recorded.row.shape or ())), numpy_dtype(recorded.row.dtype))
         values[recorded.stack] = jnp.stack(stack) if stack else nothing
-    if loop.count is not None:
-        values[loop.count] = np.array(i)
+    if loop.iteration_count is not None:
+        values[loop.iteration_count] = np.array(i)
 
 
 def _operation(op: Op, values: Values) -> None:

@@ -53,7 +53,9 @@ def program_of(case: dict[str, Any]) -> tuple[Program, dict[str, np.ndarray], di
         program = read_once(model.document, bound, model.options, spec.selection).program
     else:
         over = read_over_time(model.document, bound, model.options, spec)
-        program = whole_run(over.first, over.later, over.recorded, bound.inputs.over_time)
+        program = whole_run(
+            over.first_program, over.later_program, over.recorded_names, bound.inputs.varying_names
+        )
         more = {"steps": np.array(case["steps"])}
         more |= {"dt": np.array(case["dt"])} if case["dt"] else {}
     assert check(program) == ()

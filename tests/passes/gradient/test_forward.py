@@ -94,7 +94,7 @@ def numbered(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
         return [b.op("Sin", b.op("Mul", b.op("Mul", v[0], row), cast(b, i, "float64")))]
 
     finals, _ = repeat(b, 3, [x], body)
-    replace_loop_fields(b, first=first)
+    replace_loop_fields(b, first_iteration=first)
     return finals
 
 
@@ -283,7 +283,7 @@ def test_forward_mode_of_a_growing_array() -> None:
     assert isinstance(loop, Loop)
     (c,) = loop.carried
     enter = replace(c, final=final)
-    b.append(replace(loop, carried=(enter,), dynamic_shapes=True))
+    b.append(replace(loop, carried=(enter,), has_dynamic_shapes=True))
     derived = tangents(program(b, [x], y=final), ["x"], ["y"])
     outputs = interpret(derived, {"x": np.array([3.0]), tangent_of("x"): np.array([1.0])})
     assert outputs[tangent_of("y")].tolist() == [1.0, 6.0, 6.0, 108.0]
