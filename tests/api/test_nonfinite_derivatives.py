@@ -97,7 +97,7 @@ def test_derivatives_of_hypot_and_norm_at_the_origin() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("native", ["require", "off"])
+@pytest.mark.parametrize("native", [pytest.param("require", marks=pytest.mark.native), "off"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_gradient_over_steps(name: str, native: str) -> None:
     text, value, _ = FUNCTIONS[name]
