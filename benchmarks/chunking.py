@@ -113,7 +113,7 @@ def build_unbroken_run(compiled: CompiledModel, steps: int, every: int = 1) -> C
     """
     rows = (steps - 1) // every
     spec = specify(steps=steps, dt=DT, every=every)
-    bound = compiled.prepared.bound(spec)
+    bound = compiled.prepared.bind(spec)
     session = compiled.prepared.over_time(spec, bound)
     brief = session.begin_run(steps, session.members(bound))
 

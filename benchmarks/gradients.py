@@ -192,13 +192,13 @@ def by_jax(name: str, case: Case) -> Callable[[], Any]:
 @contextmanager
 def single_backward_loop() -> Any:
     """Build each backward pass as one loop, without the split into kernels, inside this context."""
-    read: Any = Differentiated._read
+    read: Any = Differentiated._prepare_gradient
     patched: Any = lambda self, spec, bound, _: read(self, spec, bound, loop_backward)  # noqa: E731
-    Differentiated._read = patched  # type: ignore[method-assign]
+    Differentiated._prepare_gradient = patched  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Differentiated._read = read  # type: ignore[method-assign]
+        Differentiated._prepare_gradient = read  # type: ignore[method-assign]
 
 
 def minimum_times(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:

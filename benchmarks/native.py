@@ -126,7 +126,7 @@ def build_loop_call(case: Case, model: CompiledModel, steps: int) -> Way:
         arrays, _, evaluation = model.prepare(arguments["inputs"])
         return lambda: case.select_outputs(evaluation.run(arrays))
     specification = specify(**arguments)
-    bound = model.prepared.bound(specification)
+    bound = model.prepared.bind(specification)
     session = model.prepared.over_time(specification, bound)
     initial_state = session.state_of(session.first.run(session.given(bound, 0)))
     brief = session.begin_run(steps, session.members(bound))

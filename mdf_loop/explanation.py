@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.classification import classify
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
@@ -174,7 +174,7 @@ def _describe_time_loop(time: LoopOutline, document: Document) -> Iterator[str]:
 def _read_program(document: Document, *, over_time: bool) -> Program | None:
     """Return the program for the default inputs of the model, or None if the model cannot run."""
     try:
-        return Prepared(document, USUAL, Options()).of_own_values(over_time=over_time)
+        return PreparedModel(document, USUAL, Options()).default_program(over_time=over_time)
     except LoopError:
         return None
 

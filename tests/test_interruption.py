@@ -168,7 +168,7 @@ def test_a_single_evaluation_of_a_loop_is_interruptible() -> None:
 def test_statistics_have_the_completed_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     from mdf_loop.api import running
 
-    ready, batches = running._compiled, []
+    ready, batches = running._run_compiled, []
 
     def interrupt(*words: Any) -> Any:
         batches.append(1)
@@ -176,7 +176,7 @@ def test_statistics_have_the_completed_trials(monkeypatch: pytest.MonkeyPatch) -
             raise KeyboardInterrupt
         return ready(*words)
 
-    monkeypatch.setattr(running, "_compiled", interrupt)
+    monkeypatch.setattr(running, "_run_compiled", interrupt)
     model = mdf_loop.compile(noisy({"output_ports": {"y": {"value": "numpy.random.normal()"}}}))
     with pytest.raises(KeyboardInterrupt, match="1024 trials") as caught:
         model.run(trials=10_000, over_trials={"y": "mean"})

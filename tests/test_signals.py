@@ -159,7 +159,7 @@ def test_ctrl_c_in_a_script_waits_for_the_end_of_an_action() -> None:
 def test_a_signal_in_a_short_evaluation_is_not_lost() -> None:
     compiled = mdf_loop.compile(ENDLESS, device="cpu", max_iterations=10)
     unbroken_run = compiled.run()
-    once = compiled.prepared.latest.run
+    once = compiled.prepared.latest_evaluation.single_run
     running = once.session.run
 
     def interrupted(*arguments: Any) -> Any:

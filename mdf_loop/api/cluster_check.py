@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.running import run
 from mdf_loop.cluster.clients import connect
 from mdf_loop.cluster.environment import environment_versions
@@ -22,7 +22,7 @@ from mdf_loop.specification import specify
 FIRST_WORKER_SECONDS = 60.0
 """Seconds to wait for the first worker."""
 
-_STEPS, _MEMBERS = 2000, 256
+_STEP_COUNT, _MEMBER_COUNT = 2000, 256
 """Numbers of steps and of members in the run that measures the speed of a worker."""
 
 _NEURON = {
@@ -54,13 +54,13 @@ class WorkerReport(Struct, frozen=True):
     Attributes:
         address: Address of the worker.
         threads: Number of threads of the worker.
-        form: Versions of libraries and availability of native loops.
+        environment: Versions of libraries and availability of native loops.
         speed: Simulated steps of one neuron per second.
     """
 
     address: str
     threads: int
-    form: Mapping[str, str]
+    environment: Mapping[str, str]
     speed: float
 
 
@@ -82,11 +82,13 @@ def check_workers(cluster: Any) -> list[WorkerReport]:
         if isinstance(cluster, int):
             client.wait_for_workers(cluster, timeout=FIRST_WORKER_SECONDS)
         workers = client.scheduler_info(n_workers=-1)["workers"]
-        bits = {
+        futures = {
             address: client.submit(_measure_speed, workers=[address], pure=False)
             for address in workers
         }
-        return [_read_report(address, workers[address], bits[address]) for address in sorted(bits)]
+        return [
+            _read_report(address, workers[address], futures[address]) for address in sorted(futures)
+        ]
 
 
 def _read_report(address: str, worker: Mapping[str, Any], future: Any) -> WorkerReport:
@@ -96,22 +98,25 @@ def _read_report(address: str, worker: Mapping[str, Any], future: Any) -> Worker
         InputError: The worker lacks a library.
     """
     try:
-        answer, speed = future.result()
+        versions, speed = future.result()
     except ModuleNotFoundError as error:
         raise InputError(
             f"the worker '{address}' lacks a library: {error}",
             hint="install mdf-loop[cluster] there, in the environment that starts the worker",
         ) from None
-    return WorkerReport(address, worker["nthreads"], answer, speed)
+    return WorkerReport(address, worker["nthreads"], versions, speed)
 
 
 def _measure_speed() -> tuple[dict[str, str], float]:
     """Return the library versions and the speed of this process, in simulated steps of a neuron per second."""
-    prepared = Prepared(open_document(_NEURON), Placement("cpu"), Options())
+    prepared_model = PreparedModel(open_document(_NEURON), Placement("cpu"), Options())
     spec = specify(
-        sweep={"current": np.linspace(0, 1, _MEMBERS)}, steps=_STEPS, dt=0.1, progress=False
+        sweep={"current": np.linspace(0, 1, _MEMBER_COUNT)},
+        steps=_STEP_COUNT,
+        dt=0.1,
+        progress=False,
     )
-    run(prepared, spec)
-    began = perf_counter()
-    run(prepared, spec)
-    return environment_versions(), _STEPS * _MEMBERS / (perf_counter() - began)
+    run(prepared_model, spec)
+    start_time = perf_counter()
+    run(prepared_model, spec)
+    return environment_versions(), _STEP_COUNT * _MEMBER_COUNT / (perf_counter() - start_time)

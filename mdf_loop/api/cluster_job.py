@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mdf_loop.api.over_trials import select_for_statistics
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.running import run
 from mdf_loop.cluster.environment import check_environment, environment_versions
 from mdf_loop.cluster.partition import Box, MemberBlock, boxes
@@ -32,25 +32,25 @@ _ASSUMED_RUNS = 1 << 20
 
 
 class ConsecutiveMembers(Struct, frozen=True):
-    """Results of `count` consecutive members, beginning with the member `first`."""
+    """Results of `member_count` consecutive members, beginning with the member `first_member`."""
 
-    first: int
-    count: int
+    first_member: int
+    member_count: int
     results: Results
 
 
 class FailedMember(Struct, frozen=True):
-    """Member whose run has failed: its number, its name with its values (`who`), and the error."""
+    """Member whose run has failed: its number, its name with its values (`label`), and the error."""
 
-    member: int
-    who: str
+    member_number: int
+    label: str
     finding: Finding
 
 
 class ComputedBlock(Struct, frozen=True):
     """Outcome of a block: results of its members, failed members, and the first value that is not finite."""
 
-    pieces: tuple[ConsecutiveMembers, ...]
+    batches: tuple[ConsecutiveMembers, ...]
     failures: tuple[FailedMember, ...]
     not_finite: NotFinite | None = None
 
@@ -64,7 +64,7 @@ class Job:
         store: Store to which workers write the results of members, or None.
     """
 
-    def __init__(self, prepared: Prepared, spec: RunSpecification) -> None:
+    def __init__(self, prepared: PreparedModel, spec: RunSpecification) -> None:
         self.prepared = prepared
         self._sweep = spec.values.sweep
         self._trials = spec.values.draws.trials
@@ -80,35 +80,37 @@ class Job:
             sharing=None,
             runs=_ASSUMED_RUNS,
         )
-        trials = () if self._trials is None else (len(self._trials),)
-        self.shape = (*sweep_shape(self._sweep), *trials)
-        self._form = environment_versions()
+        trial_shape = () if self._trials is None else (len(self._trials),)
+        self.shape = (*sweep_shape(self._sweep), *trial_shape)
+        self._environment = environment_versions()
         self.store: Regions | None = None
 
-    def check_form(self, who: str) -> None:
-        """Raise an error if the environment of the worker `who` would compute different numbers."""
-        check_environment(self._form, who)
+    def check_worker(self, worker: str) -> None:
+        """Raise an error if the environment of this worker would compute different numbers."""
+        check_environment(self._environment, worker)
 
     @property
     def axes(self) -> int:
         """Number of axes of members and trials."""
-        return len(self._members_and_trials)
+        return len(self._leading_shape)
 
     @property
-    def _members_and_trials(self) -> tuple[int, ...]:
+    def _leading_shape(self) -> tuple[int, ...]:
         """Number of members of the sweep and number of trials, each only if the run has them."""
-        swept = (math.prod(sweep_shape(self._sweep)),) if self._sweep else ()
-        return swept if self._trials is None else (*swept, len(self._trials))
+        member_shape = (math.prod(sweep_shape(self._sweep)),) if self._sweep else ()
+        return member_shape if self._trials is None else (*member_shape, len(self._trials))
 
     def spec_of(self, box: Box) -> RunSpecification:
         """Return the specification of the run of all members in a box (one slice for each axis)."""
-        values, places = self._spec.values, list(box)
+        values, slices = self._spec.values, list(box)
         if self._sweep:
-            rows = places.pop(0)
-            values = replace(values, sweep=select_members(self._sweep, rows.start, rows.stop))
+            member_slice = slices.pop(0)
+            values = replace(
+                values, sweep=select_members(self._sweep, member_slice.start, member_slice.stop)
+            )
         if self._trials is not None:
-            numbers = self._trials[places[0]]
-            values = replace(values, draws=Draws(values.draws.seed, numbers))
+            trial_numbers = self._trials[slices[0]]
+            values = replace(values, draws=Draws(values.draws.seed, trial_numbers))
         return replace(self._spec, values=values)
 
     def limit_time(self, seconds: float | None) -> None:
@@ -120,26 +122,30 @@ class Job:
 
         A box of members whose run fails is halved repeatedly until the failed members are isolated.
         """
-        pieces: list[ConsecutiveMembers] = []
+        batches: list[ConsecutiveMembers] = []
         failures: list[FailedMember] = []
-        places: list[NotFinite | None] = []
-        front = self._members_and_trials
-        waiting = list(boxes(front, first, last))[::-1]
-        while waiting:
-            box = waiting.pop()
-            member = int(np.ravel_multi_index([part.start for part in box], front))
-            count = math.prod(part.stop - part.start for part in box)
+        nonfinite_values: list[NotFinite | None] = []
+        leading_shape = self._leading_shape
+        pending_boxes = list(boxes(leading_shape, first, last))[::-1]
+        while pending_boxes:
+            box = pending_boxes.pop()
+            first_member = int(
+                np.ravel_multi_index([axis_slice.start for axis_slice in box], leading_shape)
+            )
+            member_count = math.prod(axis_slice.stop - axis_slice.start for axis_slice in box)
             try:
-                piece = ConsecutiveMembers(member, count, self._run(box))
-                pieces.append(piece)
-                places.append(piece.results.not_finite)
+                batch = ConsecutiveMembers(first_member, member_count, self._run(box))
+                batches.append(batch)
+                nonfinite_values.append(batch.results.not_finite)
             except RunError as error:
-                if count == 1:
+                if member_count == 1:
                     finding = error.findings[0]
-                    failures.append(FailedMember(member, self.called(member), finding))
+                    failures.append(
+                        FailedMember(first_member, self.member_label(first_member), finding)
+                    )
                 else:
-                    waiting += list(_halve_box(box))[::-1]
-        return ComputedBlock(tuple(pieces), tuple(failures), earliest(places))
+                    pending_boxes += list(_halve_box(box))[::-1]
+        return ComputedBlock(tuple(batches), tuple(failures), earliest(nonfinite_values))
 
     def _run(self, box: Box) -> Results:
         """Return the results of the members in a box, without the model and the inputs."""
@@ -150,18 +156,20 @@ class Job:
             results.not_finite = replace(not_finite, member=box[0].start + not_finite.member)
         return results
 
-    def called(self, member: int) -> str:
+    def member_label(self, member: int) -> str:
         """Return the text that names a member and its values: `member 17 (cell.a = 0.3, trial 4)`."""
-        front = self._members_and_trials
-        places = [int(place) for place in np.unravel_index(member, front)]
-        parts = []
+        leading_shape = self._leading_shape
+        indices = [int(index) for index in np.unravel_index(member, leading_shape)]
+        label_parts = []
         if self._sweep:
-            place = places.pop(0)
-            values = select_members(self._sweep, place, place + 1)
-            parts += [f"{name} = {_shorten(rows[0])}" for name, rows in values.items()]
+            member_index = indices.pop(0)
+            values = select_members(self._sweep, member_index, member_index + 1)
+            label_parts += [
+                f"{name} = {_shorten(member_values[0])}" for name, member_values in values.items()
+            ]
         if self._trials is not None:
-            parts.append(f"trial {self._trials[places[0]]}")
-        return f"member {member} ({', '.join(parts)})"
+            label_parts.append(f"trial {self._trials[indices[0]]}")
+        return f"member {member} ({', '.join(label_parts)})"
 
 
 def _shorten(value: Any) -> str:
@@ -171,10 +179,10 @@ def _shorten(value: Any) -> str:
 
 def _halve_box(box: Box) -> Iterator[Box]:
     """Yield the two halves of a box, divided along its first axis with more than one member."""
-    axis = next(k for k, part in enumerate(box) if part.stop - part.start > 1)
-    middle = (box[axis].start + box[axis].stop) // 2
-    for part in (slice(box[axis].start, middle), slice(middle, box[axis].stop)):
-        yield (*box[:axis], part, *box[axis + 1 :])
+    axis = next(k for k, axis_slice in enumerate(box) if axis_slice.stop - axis_slice.start > 1)
+    midpoint = (box[axis].start + box[axis].stop) // 2
+    for half in (slice(box[axis].start, midpoint), slice(midpoint, box[axis].stop)):
+        yield (*box[:axis], half, *box[axis + 1 :])
 
 
 def run_block_on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
@@ -182,33 +190,35 @@ def run_block_on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
     from distributed import get_worker
 
     worker = get_worker()
-    job.check_form(f"'{worker.address}'")
+    job.check_worker(f"'{worker.address}'")
     set_max_threads(max(1, worker.state.nthreads))
-    computed = job.compute_block(block.first, block.last)
+    computed_block = job.compute_block(block.first, block.last)
     if job.store is None:
-        return computed
-    write_block(job.store, block, computed)
-    return ComputedBlock((), computed.failures, computed.not_finite)
+        return computed_block
+    write_block(job.store, block, computed_block)
+    return ComputedBlock((), computed_block.failures, computed_block.not_finite)
 
 
-def write_block(store: Regions, block: MemberBlock, computed: ComputedBlock) -> None:
+def write_block(store: Regions, block: MemberBlock, computed_block: ComputedBlock) -> None:
     """Write the outcome of the members of a block to the store."""
-    flags = np.full(block.members, FAILED, np.int8)
+    completion_flags = np.full(block.members, FAILED, np.int8)
     arrays: dict[str, Array] = {}
-    for piece in computed.pieces:
-        rows = slice(piece.first - block.first, piece.first - block.first + piece.count)
-        flags[rows] = COMPUTED
-        for name, array in flatten_members(piece.results).items():
-            if len(computed.pieces) == 1 and piece.count == block.members:
+    for batch in computed_block.batches:
+        row_slice = slice(
+            batch.first_member - block.first, batch.first_member - block.first + batch.member_count
+        )
+        completion_flags[row_slice] = COMPUTED
+        for name, array in flatten_members(batch.results).items():
+            if len(computed_block.batches) == 1 and batch.member_count == block.members:
                 arrays[name] = array
                 continue
             if name not in arrays:
                 shape = (block.members, *array.shape[1:])
                 dtype = array.dtype
                 arrays[name] = np.full(shape, np.nan if dtype.kind in "fc" else 0, dtype)
-            arrays[name][rows] = array
-    places = list(boxes(store.shape, block.first, block.last))
-    store.write(places, arrays, flags)
+            arrays[name][row_slice] = array
+    target_boxes = list(boxes(store.shape, block.first, block.last))
+    store.write(target_boxes, arrays, completion_flags)
 
 
 def flatten_members(results: Results) -> dict[str, Array]:
@@ -223,9 +233,9 @@ def flatten_lengths(results: Results) -> dict[str, Array]:
 
 def _merge_member_axes(results: Results, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Merge the leading axes of members and trials of each array into one axis."""
-    front = count_member_axes(results)
+    axis_count = count_member_axes(results)
     return {
-        name: array.reshape(math.prod(array.shape[:front]), *array.shape[front:])
+        name: array.reshape(math.prod(array.shape[:axis_count]), *array.shape[axis_count:])
         for name, array in arrays.items()
     }
 
@@ -235,19 +245,19 @@ def count_member_axes(results: Results) -> int:
     return sum(axis.is_swept or axis.name == "trial" for axis in results.axes)
 
 
-def with_nan_rows(arrays: Mapping[str, Array], there: Array) -> dict[str, Array]:
+def with_nan_rows(arrays: Mapping[str, Array], is_computed: Array) -> dict[str, Array]:
     """Return the arrays with nan in the rows of members that were not computed.
 
     Args:
         arrays: Arrays with an axis of members in front.
-        there: Mask of the computed members.
+        is_computed: Mask of the computed members.
 
     Raises:
         RunError: An integer array holds a value that float64 cannot represent.
     """
-    if there.all():
+    if is_computed.all():
         return dict(arrays)
-    wide = {name: cast_for_nan(name, array) for name, array in arrays.items()}
-    for array in wide.values():
-        array[~there] = np.nan
-    return wide
+    float_arrays = {name: cast_for_nan(name, array) for name, array in arrays.items()}
+    for array in float_arrays.values():
+        array[~is_computed] = np.nan
+    return float_arrays

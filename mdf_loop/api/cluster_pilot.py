@@ -36,14 +36,14 @@ class PilotRun(Struct, frozen=True):
     """Outcome of the pilot runs.
 
     Attributes:
-        cut: Division of the members into blocks.
+        partition: Division of the members into blocks.
         block: First block, which the pilot has run.
-        computed: Outcome of the first block.
+        computed_block: Outcome of the first block.
     """
 
-    cut: Partition
+    partition: Partition
     block: MemberBlock
-    computed: ComputedBlock
+    computed_block: ComputedBlock
 
 
 def run_pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
@@ -58,46 +58,56 @@ def run_pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
         RunError: All members fail, or the time limit expires before the first member is computed.
         KeyboardInterrupt: A signal ended the run before the first member was computed.
     """
-    members = math.prod(job.shape)
-    most, target, warm = min(block or members, members), 1, False
-    whole: PilotRun | None = None
+    member_count = math.prod(job.shape)
+    max_pilot_members, pilot_members, is_warm = min(block or member_count, member_count), 1, False
+    pilot_run: PilotRun | None = None
     while True:
-        first = Partition.of(job.shape, target, 1).block(0)
-        began = perf_counter()
+        pilot_block = Partition.of(job.shape, pilot_members, 1).block(0)
+        start_time = perf_counter()
         job.limit_time(stopping.remaining)
-        computed = job.compute_block(first.first, first.last)
+        computed_block = job.compute_block(pilot_block.first, pilot_block.last)
         job.limit_time(None)
-        took = perf_counter() - began
-        if _is_partial(computed):
-            if whole is None:
+        elapsed_seconds = perf_counter() - start_time
+        if _is_partial(computed_block):
+            if pilot_run is None:
                 raise _stop_error(stopping)
-            return whole
-        is_all = first.last == members
-        if computed.pieces:
-            size = block or int(
-                min(TARGET_BLOCK_SECONDS / took * first.members, members / MIN_BLOCKS)
+            return pilot_run
+        has_all_members = pilot_block.last == member_count
+        if computed_block.batches:
+            block_members = block or int(
+                min(
+                    TARGET_BLOCK_SECONDS / elapsed_seconds * pilot_block.members,
+                    member_count / MIN_BLOCKS,
+                )
             )
-            whole = PilotRun(Partition.of(job.shape, target, size), first, computed)
-            most = min(most, max(1, CHUNK_BYTES // _largest_output_bytes(computed)))
-            enough = took >= (
-                SUFFICIENT_PILOT_SECONDS if warm else TARGET_BLOCK_SECONDS
-            ) or target >= _largest_power_of_two(most)
-            if is_all or enough or stopping.reason is not None:
+            pilot_run = PilotRun(
+                Partition.of(job.shape, pilot_members, block_members), pilot_block, computed_block
+            )
+            max_pilot_members = min(
+                max_pilot_members, max(1, CHUNK_BYTES // _largest_output_bytes(computed_block))
+            )
+            is_sufficient = elapsed_seconds >= (
+                SUFFICIENT_PILOT_SECONDS if is_warm else TARGET_BLOCK_SECONDS
+            ) or pilot_members >= _largest_power_of_two(max_pilot_members)
+            if has_all_members or is_sufficient or stopping.reason is not None:
                 break
-            growth = (
-                _GROWTH_FACTOR if warm or took > 1 else _NATIVE_BLOCK_MEMBERS
+            growth_factor = (
+                _GROWTH_FACTOR if is_warm or elapsed_seconds > 1 else _NATIVE_BLOCK_MEMBERS
             )  # the cold run also compiled the model
-            target, warm = min(target * growth, _largest_power_of_two(most)), True
-        elif is_all:
-            raise _all_failed_error(computed)
+            pilot_members, is_warm = (
+                min(pilot_members * growth_factor, _largest_power_of_two(max_pilot_members)),
+                True,
+            )
+        elif has_all_members:
+            raise _all_failed_error(computed_block)
         else:
-            target *= _GROWTH_FACTOR
-    return whole
+            pilot_members *= _GROWTH_FACTOR
+    return pilot_run
 
 
-def _is_partial(computed: ComputedBlock) -> bool:
+def _is_partial(computed_block: ComputedBlock) -> bool:
     """Return True if a signal or the time limit ended the run of a block before its end."""
-    reasons = {piece.results.stopped_by for piece in computed.pieces}
+    reasons = {batch.results.stopped_by for batch in computed_block.batches}
     return StopReason.TIME_LIMIT in reasons or any(reason.is_asked for reason in reasons)
 
 
@@ -111,23 +121,25 @@ def _stop_error(stopping: Stopping) -> BaseException:
     )
 
 
-def _largest_power_of_two(most: int) -> int:
-    """Return the largest power of two that is at most `most`. Processors handle such block sizes well."""
-    return 1 << most.bit_length() - 1
+def _largest_power_of_two(limit: int) -> int:
+    """Return the largest power of two that is at most `limit`. Processors handle such block sizes well."""
+    return 1 << limit.bit_length() - 1
 
 
-def _all_failed_error(computed: ComputedBlock) -> RunError:
+def _all_failed_error(computed_block: ComputedBlock) -> RunError:
     """Return the error for a run in which all members failed, with the finding of the first member."""
-    failed = computed.failures[0]
+    failure = computed_block.failures[0]
     return RunError(
-        f"all members failed; {failed.who}: {failed.finding.what}",
-        failed.finding.where,
-        failed.finding.hint,
+        f"all members failed; {failure.label}: {failure.finding.what}",
+        failure.finding.where,
+        failure.finding.hint,
     )
 
 
-def _largest_output_bytes(computed: ComputedBlock) -> int:
+def _largest_output_bytes(computed_block: ComputedBlock) -> int:
     """Return the size in bytes of the largest output of one member."""
-    piece = computed.pieces[0]
-    arrays = flatten_members(piece.results).values()
-    return max(1, *(array.nbytes // piece.count for array in arrays), np.dtype(float).itemsize)
+    batch = computed_block.batches[0]
+    arrays = flatten_members(batch.results).values()
+    return max(
+        1, *(array.nbytes // batch.member_count for array in arrays), np.dtype(float).itemsize
+    )

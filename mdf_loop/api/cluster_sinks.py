@@ -19,7 +19,7 @@ from mdf_loop.api.cluster_job import (
     with_nan_rows,
 )
 from mdf_loop.api.cluster_pilot import PilotRun
-from mdf_loop.api.gathering import laid_out
+from mdf_loop.api.gathering import split_grid_axis
 from mdf_loop.api.over_trials import (
     build_statistics_results,
     refuse_padding,
@@ -41,21 +41,21 @@ class MemberSink(Protocol):
     """Destination of computed blocks.
 
     Attributes:
-        members: Number of all members.
-        done: Number of members in the accepted blocks.
+        member_count: Number of all members.
+        done_count: Number of members in the accepted blocks.
         failures: Failed members of the pilot run.
         not_finite: First value of all members that is not finite, or None.
     """
 
-    members: int
-    done: int
+    member_count: int
+    done_count: int
     failures: tuple[FailedMember, ...]
     not_finite: NotFinite | None
 
-    def missing(self) -> Iterator[MemberBlock]:
+    def missing_blocks(self) -> Iterator[MemberBlock]:
         """Return the blocks that are not computed yet."""
 
-    def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
+    def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
         """Store the outcome of a block of members."""
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
@@ -67,8 +67,10 @@ def _empty_results_like(template: Results, job: Job, spec: RunSpecification) -> 
     results = copy(template)
     axes: list[Axis] = []
     if spec.values.sweep:
-        values = {name: np.asarray(rows) for name, rows in spec.values.sweep.items()}
-        axes.append(Axis("batch", values, is_swept=True))
+        coordinate_arrays = {
+            name: np.asarray(swept_values) for name, swept_values in spec.values.sweep.items()
+        }
+        axes.append(Axis("batch", coordinate_arrays, is_swept=True))
     if spec.values.draws.trials is not None:
         axes.append(Axis("trial", {"trial": np.asarray(spec.values.draws.trials)}))
     results.axes = (*axes, *template.axes[count_member_axes(template) :])
@@ -80,7 +82,7 @@ def _empty_results_like(template: Results, job: Job, spec: RunSpecification) -> 
 
 # --- in memory ------------------------------------------------------------------------------------
 
-_Key = tuple[str, str]
+_ArrayKey = tuple[str, str]
 """Kind of an array (`output`, `lengths`, `iterations`, `reasons`), and the name of its output or loop."""
 
 
@@ -92,97 +94,111 @@ class MemorySink:
         MemoryLimitError: The results of all members would exceed the memory limit.
     """
 
-    def __init__(self, job: Job, spec: RunSpecification, first: PilotRun) -> None:
-        self.members, self.done = first.cut.members, 0
-        self.failures = first.computed.failures
+    def __init__(self, job: Job, spec: RunSpecification, pilot_run: PilotRun) -> None:
+        self.member_count, self.done_count = pilot_run.partition.members, 0
+        self.failures = pilot_run.computed_block.failures
         self.not_finite: NotFinite | None = None
-        self._cut, self._job, self._spec = first.cut, job, spec
-        self._template = first.computed.pieces[0].results
-        self._arrays: dict[_Key, Array] = {}
-        self._there = np.zeros(self.members, bool)
-        self._apart = False
+        self._partition, self._job, self._spec = pilot_run.partition, job, spec
+        self._template = pilot_run.computed_block.batches[0].results
+        self._arrays: dict[_ArrayKey, Array] = {}
+        self._is_computed = np.zeros(self.member_count, bool)
+        self._has_early_exit = False
         _check_arrays(self._template)
-        size = sum(np.asarray(array).nbytes for array in self._template.values())
+        template_bytes = sum(np.asarray(array).nbytes for array in self._template.values())
         check(
-            size / first.computed.pieces[0].count * self.members,
+            template_bytes / pilot_run.computed_block.batches[0].member_count * self.member_count,
             "what all members give",
             hint="give output='sweep.zarr' (--output): it is written there by those who compute it",
         )
-        self.put(first.block, first.computed)
+        self.put(pilot_run.block, pilot_run.computed_block)
 
-    def missing(self) -> Iterator[MemberBlock]:
+    def missing_blocks(self) -> Iterator[MemberBlock]:
         """Return all blocks except the first."""
-        return (block for block in self._cut.blocks() if block.number)
+        return (block for block in self._partition.blocks() if block.number)
 
-    def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
+    def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
         """Copy the results of a block into the arrays of all members."""
-        self.not_finite = earliest((self.not_finite, computed.not_finite))
-        for piece in computed.pieces:
-            rows = slice(piece.first, piece.first + piece.count)
-            for key, array in self._parts(piece):
-                self._keep(key, rows, array)
-            self._there[rows] = True
-        self.done += block.members
+        self.not_finite = earliest((self.not_finite, computed_block.not_finite))
+        for batch in computed_block.batches:
+            row_slice = slice(batch.first_member, batch.first_member + batch.member_count)
+            for key, array in self._keyed_arrays(batch):
+                self._store_rows(key, row_slice, array)
+            self._is_computed[row_slice] = True
+        self.done_count += block.members
 
-    def _parts(self, piece: ConsecutiveMembers) -> Iterator[tuple[_Key, Array]]:
+    def _keyed_arrays(self, batch: ConsecutiveMembers) -> Iterator[tuple[_ArrayKey, Array]]:
         """Yield the outputs, numbers of rows and loop reports of consecutive members, each with its key."""
-        for name, array in flatten_members(piece.results).items():
+        for name, array in flatten_members(batch.results).items():
             yield ("output", name), array
-        for name, array in flatten_lengths(piece.results).items():
+        for name, array in flatten_lengths(batch.results).items():
             yield ("lengths", name), array
-        for name, report in piece.results.loops.items():
-            for word, codes in (("iterations", report.iterations), ("reasons", report.codes)):
-                self._apart |= np.ndim(codes) > 0
-                yield (word, name), np.broadcast_to(np.asarray(codes).reshape(-1), piece.count)
+        for name, report in batch.results.loops.items():
+            for array_kind, loop_numbers in (
+                ("iterations", report.iterations),
+                ("reasons", report.codes),
+            ):
+                self._has_early_exit |= np.ndim(loop_numbers) > 0
+                yield (
+                    (array_kind, name),
+                    np.broadcast_to(np.asarray(loop_numbers).reshape(-1), batch.member_count),
+                )
 
-    def _keep(self, key: _Key, rows: slice, array: Array) -> None:
+    def _store_rows(self, key: _ArrayKey, row_slice: slice, array: Array) -> None:
         """Copy rows of members into the array of all members, with a wider shape or dtype if necessary."""
-        stored = self._arrays.get(key)
-        if stored is None:
-            stored = np.zeros((self.members, *array.shape[1:]), array.dtype)
-        shape = common_shape(key[1], stored.shape[1:], array.shape[1:])
-        stored = pad_rows(key[1], stored, (self.members, *shape))
+        stored_array = self._arrays.get(key)
+        if stored_array is None:
+            stored_array = np.zeros((self.member_count, *array.shape[1:]), array.dtype)
+        shape = common_shape(key[1], stored_array.shape[1:], array.shape[1:])
+        stored_array = pad_rows(key[1], stored_array, (self.member_count, *shape))
         array = pad_rows(key[1], array, (len(array), *shape))
-        stored = stored.astype(np.result_type(stored.dtype, array.dtype), copy=False)
-        stored[rows] = array
-        self._arrays[key] = stored
+        stored_array = stored_array.astype(
+            np.result_type(stored_array.dtype, array.dtype), copy=False
+        )
+        stored_array[row_slice] = array
+        self._arrays[key] = stored_array
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return the results of all members, with nan for members that were not computed."""
         results = _empty_results_like(self._template, self._job, self._spec)
         results.stopped_by, results.reason = stopped_by, reason or stopped_by.value
-        shape = tuple(axis.length for axis in results.axes[: count_member_axes(results)])
-        results._arrays = dict(self._of("output", shape))
-        results.lengths = self._of("lengths", shape)
-        results.loops = self._loops(shape)
-        return laid_out(results, self._spec.values.sweep)
+        member_shape = tuple(axis.length for axis in results.axes[: count_member_axes(results)])
+        results._arrays = dict(self._arrays_of_kind("output", member_shape))
+        results.lengths = self._arrays_of_kind("lengths", member_shape)
+        results.loops = self._loop_reports(member_shape)
+        return split_grid_axis(results, self._spec.values.sweep)
 
-    def _of(self, word: str, shape: tuple[int, ...]) -> dict[str, Array]:
+    def _arrays_of_kind(self, kind: str, shape: tuple[int, ...]) -> dict[str, Array]:
         """Return the arrays of one kind (`output` or `lengths`), with the member axes in this shape."""
-        arrays = {name: array for (kind, name), array in self._arrays.items() if kind == word}
+        arrays = {
+            name: array for (array_kind, name), array in self._arrays.items() if array_kind == kind
+        }
         return {
             name: array.reshape(*shape, *array.shape[1:])
-            for name, array in with_nan_rows(arrays, self._there).items()
+            for name, array in with_nan_rows(arrays, self._is_computed).items()
         }
 
-    def _loops(self, shape: tuple[int, ...]) -> dict[str, LoopReport]:
+    def _loop_reports(self, shape: tuple[int, ...]) -> dict[str, LoopReport]:
         """Return the loop reports of all members."""
         reports = {}
-        for (word, name), counts in self._arrays.items():
-            if word == "iterations":
-                reasons = self._arrays["reasons", name]
-                alike = len(set(zip(counts.tolist(), reasons.tolist(), strict=True))) == 1
-                if alike and not self._apart:
-                    reports[name] = LoopReport.of(counts[0], reasons[0])
+        for (array_kind, name), iterations in self._arrays.items():
+            if array_kind == "iterations":
+                reason_codes = self._arrays["reasons", name]
+                is_uniform = (
+                    len(set(zip(iterations.tolist(), reason_codes.tolist(), strict=True))) == 1
+                )
+                if is_uniform and not self._has_early_exit:
+                    reports[name] = LoopReport.of(iterations[0], reason_codes[0])
                 else:
-                    reports[name] = LoopReport.of(counts.reshape(shape), reasons.reshape(shape))
+                    reports[name] = LoopReport.of(
+                        iterations.reshape(shape), reason_codes.reshape(shape)
+                    )
         return reports
 
 
 def _check_arrays(template: Results) -> None:
     """Refuse outputs that are no arrays of numbers."""
-    for name, data in template.items():
-        if not isinstance(data, np.ndarray) or data.dtype.kind not in "biufcV":
+    for name, output in template.items():
+        if not isinstance(output, np.ndarray) or output.dtype.kind not in "biufcV":
             raise UnsupportedError(
                 f"'{name}' is no array of numbers, and members of a cluster give such only",
                 hint="choose other outputs (only, --only), or leave cluster out",
@@ -195,55 +211,57 @@ def _check_arrays(template: Results) -> None:
 class OverTrialsSink:
     """Destination that accumulates statistics over trials, always in the order of members and trials."""
 
-    def __init__(self, job: Job, spec: RunSpecification, first: PilotRun) -> None:
+    def __init__(self, job: Job, spec: RunSpecification, pilot_run: PilotRun) -> None:
         refuse_with_statistics(spec)
-        self.members, self.done = first.cut.members, 0
+        self.member_count, self.done_count = pilot_run.partition.members, 0
         self.failures: tuple[FailedMember, ...] = ()
         self.not_finite: NotFinite | None = None
-        self._cut, self._job, self._spec = first.cut, job, spec
-        self._template = first.computed.pieces[0].results
-        self._waiting: dict[int, tuple[MemberBlock, ComputedBlock]] = {}
-        self._next = 0
+        self._partition, self._job, self._spec = pilot_run.partition, job, spec
+        self._template = pilot_run.computed_block.batches[0].results
+        self._pending_blocks: dict[int, tuple[MemberBlock, ComputedBlock]] = {}
+        self._next_number = 0
         self._statistics = TrialStatistics(spec.selection.over_trials)
-        self.put(first.block, first.computed)
+        self.put(pilot_run.block, pilot_run.computed_block)
 
-    def missing(self) -> Iterator[MemberBlock]:
+    def missing_blocks(self) -> Iterator[MemberBlock]:
         """Return all blocks except the first."""
-        return (block for block in self._cut.blocks() if block.number)
+        return (block for block in self._partition.blocks() if block.number)
 
-    def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
+    def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
         """Store a block, and add all consecutive blocks that are available to the statistics.
 
         Raises:
             RunError: A trial has failed.
         """
-        for failed in computed.failures:
+        for failure in computed_block.failures:
             raise RunError(
-                f"{failed.who}: {failed.finding.what}", failed.finding.where, failed.finding.hint
+                f"{failure.label}: {failure.finding.what}",
+                failure.finding.where,
+                failure.finding.hint,
             )
-        self.not_finite = earliest((self.not_finite, computed.not_finite))
-        self._waiting[block.number] = block, computed
-        while self._next in self._waiting:
-            block, computed = self._waiting.pop(self._next)
-            for piece in computed.pieces:
-                refuse_padding(piece.results, self._spec.selection.over_trials.statistics)
-                self._statistics.add(piece.results, self._members_of(piece))
-            self.done += block.members
-            self._next += 1
+        self.not_finite = earliest((self.not_finite, computed_block.not_finite))
+        self._pending_blocks[block.number] = block, computed_block
+        while self._next_number in self._pending_blocks:
+            block, computed_block = self._pending_blocks.pop(self._next_number)
+            for batch in computed_block.batches:
+                refuse_padding(batch.results, self._spec.selection.over_trials.statistics)
+                self._statistics.add(batch.results, self._members_of(batch))
+            self.done_count += block.members
+            self._next_number += 1
 
-    def _members_of(self, piece: ConsecutiveMembers) -> range | None:
+    def _members_of(self, batch: ConsecutiveMembers) -> range | None:
         """Return the swept member numbers of consecutive results, or None without a sweep."""
-        axis = piece.results.axes[0]
+        axis = batch.results.axes[0]
         if not axis.is_swept:
             return None
         trials = self._spec.values.draws.trials
         assert trials is not None
-        first = piece.first // len(trials)
-        return range(first, first + axis.length)
+        first_member = batch.first_member // len(trials)
+        return range(first_member, first_member + axis.length)
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return the statistics over the trials that were added."""
-        like = _empty_results_like(self._template, self._job, self._spec)
-        like.loops = dict(self._template.loops)
-        results = build_statistics_results(self._statistics, like, stopped_by, reason)
-        return laid_out(results, self._spec.values.sweep)
+        empty_results = _empty_results_like(self._template, self._job, self._spec)
+        empty_results.loops = dict(self._template.loops)
+        results = build_statistics_results(self._statistics, empty_results, stopped_by, reason)
+        return split_grid_axis(results, self._spec.values.sweep)

@@ -20,9 +20,9 @@ from mdf_loop.api.cluster_job import (
 )
 from mdf_loop.api.cluster_pilot import PilotRun, run_pilot
 from mdf_loop.api.continued_store import continued_store
-from mdf_loop.api.gathering import laid_out
+from mdf_loop.api.gathering import split_grid_axis
 from mdf_loop.api.identity import identity
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.cluster.partition import MemberBlock, Partition
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array, StopReason
@@ -51,8 +51,8 @@ class StoreSink:
     """Record of the computed blocks of a store. The workers write the results of members themselves.
 
     Attributes:
-        members: Number of all members.
-        done: Number of members that are computed or have failed.
+        member_count: Number of all members.
+        done_count: Number of members that are computed or have failed.
         failures: Failed members of the pilot run.
         not_finite: First value of all members that is not finite, including members of earlier runs.
     """
@@ -60,45 +60,50 @@ class StoreSink:
     def __init__(
         self,
         job: Job,
-        prepared: Prepared,
-        cut: Partition,
+        prepared: PreparedModel,
+        partition: Partition,
         store: Regions,
         lease: StoreLease,
-        computed: Collection[int],
+        computed_blocks: Collection[int],
     ) -> None:
-        self.members, self.done = cut.members, 0
+        self.member_count, self.done_count = partition.members, 0
         self.failures: tuple[FailedMember, ...] = ()
         self.not_finite: NotFinite | None = None
-        self._cut, self._prepared, self._store, self._lease = cut, prepared, store, lease
-        self._blocks = 0
-        self._failed: dict[str, str] = {}
-        self._noted = monotonic()
-        self._computed = computed
-        for number in computed:
-            self.done += cut.block(number).members
-            self._blocks += 1
+        self._partition, self._prepared, self._store, self._lease = (
+            partition,
+            prepared,
+            store,
+            lease,
+        )
+        self._done_blocks = 0
+        self._failed_members: dict[str, str] = {}
+        self._last_update = monotonic()
+        self._computed_blocks = computed_blocks
+        for block_number in computed_blocks:
+            self.done_count += partition.block(block_number).members
+            self._done_blocks += 1
         job.store = store
 
     @classmethod
-    def begun(
+    def create(
         cls,
         job: Job,
-        prepared: Prepared,
+        prepared: PreparedModel,
         spec: RunSpecification,
-        first: PilotRun,
+        pilot_run: PilotRun,
         lease: StoreLease,
     ) -> StoreSink:
         """Create a store that contains the first block of members, and return its sink."""
         lease.check_new()
-        template = _select_first_member(first.computed.pieces[0].results, spec)
+        template = _select_first_member(pilot_run.computed_block.batches[0].results, spec)
         attributes = {
             "run": _identity(job, prepared, spec),
-            **_partition_attributes(first.cut),
+            **_partition_attributes(pilot_run.partition),
             "outputs": list(template),
             "flags": "",
-            "blocks": first.cut.count,
+            "blocks": pilot_run.partition.count,
             "blocks_done": 0,
-            "members": first.cut.members,
+            "members": pilot_run.partition.members,
             "native": dict(template.native),
             "environment": environment(spec.engine, template.native),
             "seed": template.seed,
@@ -107,21 +112,24 @@ class StoreSink:
         store = create_regions(
             lease,
             template,
-            first.cut.shape,
-            first.cut.chunk,
+            pilot_run.partition.shape,
+            pilot_run.partition.chunk,
             _make_coordinate_readers(template, spec),
             attributes,
         )
-        write_block(store, first.block, first.computed)
-        sink = cls(job, prepared, first.cut, store, lease, {first.block.number})
-        sink.failures, sink.not_finite = first.computed.failures, first.computed.not_finite
+        write_block(store, pilot_run.block, pilot_run.computed_block)
+        sink = cls(job, prepared, pilot_run.partition, store, lease, {pilot_run.block.number})
+        sink.failures, sink.not_finite = (
+            pilot_run.computed_block.failures,
+            pilot_run.computed_block.not_finite,
+        )
         return sink
 
     @classmethod
-    def found(
+    def open_existing(
         cls,
         job: Job,
-        prepared: Prepared,
+        prepared: PreparedModel,
         spec: RunSpecification,
         lease: StoreLease,
         stopping: Stopping,
@@ -134,62 +142,75 @@ class StoreSink:
         Raises:
             InputError: The store belongs to another run, or is damaged.
         """
-        continued = continued_store(lease, job.shape, _identity(job, prepared, spec))
-        if continued is None:
+        earlier_store = continued_store(lease, job.shape, _identity(job, prepared, spec))
+        if earlier_store is None:
             return None
         template = None
-        if continued.damaged_coordinates:
+        if earlier_store.damaged_coordinates:
             template = _select_first_member(
-                run_pilot(job, 1, stopping).computed.pieces[0].results, spec
+                run_pilot(job, 1, stopping).computed_block.batches[0].results, spec
             )
-        continued.mend()
-        lease.run = continued.store.run
+        earlier_store.remove_damaged_files()
+        lease.run = earlier_store.store.run
         if template is not None:
-            along = _make_coordinate_readers(template, spec)
-            continued.write_coordinates(lease, coordinates(template), along)
-        sink = cls(job, prepared, continued.cut, continued.store, lease, continued.computed)
-        sink.not_finite = continued.layout.record.not_finite
+            coordinate_readers = _make_coordinate_readers(template, spec)
+            earlier_store.write_coordinates(lease, coordinates(template), coordinate_readers)
+        sink = cls(
+            job,
+            prepared,
+            earlier_store.partition,
+            earlier_store.store,
+            lease,
+            earlier_store.computed_blocks,
+        )
+        sink.not_finite = earlier_store.layout.record.not_finite
         return sink
 
-    def missing(self) -> Iterator[MemberBlock]:
+    def missing_blocks(self) -> Iterator[MemberBlock]:
         """Return the blocks that are not computed yet."""
-        return (block for block in self._cut.blocks() if block.number not in self._computed)
+        return (
+            block for block in self._partition.blocks() if block.number not in self._computed_blocks
+        )
 
-    def put(self, block: MemberBlock, computed: ComputedBlock) -> None:
+    def put(self, block: MemberBlock, computed_block: ComputedBlock) -> None:
         """Record that a worker has written a block."""
-        self.done += block.members
-        self._blocks += 1
-        self.not_finite = earliest((self.not_finite, computed.not_finite))
-        for failure in computed.failures[: _MAX_LISTED_FAILURES - len(self._failed)]:
-            self._failed[failure.who] = failure.finding.what
-        if monotonic() - self._noted > _PROGRESS_SECONDS:
-            self._noted = monotonic()
-            self._store.note(self._lease, self._said, {})
+        self.done_count += block.members
+        self._done_blocks += 1
+        self.not_finite = earliest((self.not_finite, computed_block.not_finite))
+        for failure in computed_block.failures[: _MAX_LISTED_FAILURES - len(self._failed_members)]:
+            self._failed_members[failure.label] = failure.finding.what
+        if monotonic() - self._last_update > _PROGRESS_SECONDS:
+            self._last_update = monotonic()
+            self._store.note(self._lease, self._progress_attributes, {})
 
     @property
-    def _said(self) -> dict[str, Any]:
+    def _progress_attributes(self) -> dict[str, Any]:
         """Progress attributes of the store: computed blocks, failed members, first nan or infinity."""
         not_finite = None if self.not_finite is None else to_builtins(self.not_finite)
-        return {"blocks_done": self._blocks, "failed": self._failed, "not_finite": not_finite}
+        return {
+            "blocks_done": self._done_blocks,
+            "failed": self._failed_members,
+            "not_finite": not_finite,
+        }
 
     def results(self, stopped_by: StopReason, reason: str) -> Results:
         """Return results whose outputs are read from the store on access."""
         if stopped_by is StopReason.COMPLETED:
-            ends: dict[str, Any] = {}
+            end_attributes: dict[str, Any] = {}
         else:
-            ends = dict(zip(END_ATTRIBUTES, (stopped_by.word, reason), strict=True))
+            end_attributes = dict(zip(END_ATTRIBUTES, (stopped_by.word, reason), strict=True))
         for failure in self.failures:
-            self._failed[failure.who] = failure.finding.what
-        self._store.note(self._lease, self._said, ends)
-        axes, about, reduced = stored_axes(self._store)
+            self._failed_members[failure.label] = failure.finding.what
+        self._store.note(self._lease, self._progress_attributes, end_attributes)
+        axes, settings, reduced_names = stored_axes(self._store)
         manifest = self._store.manifest()
         results = Results(
             self._store.arrays(self._lease.path),
             {},
-            about["device"],
-            about["precision"],
+            settings["device"],
+            settings["precision"],
             axes=axes,
-            reduced=reduced,
+            reduced=reduced_names,
             units=self._prepared.units,
             dims=self._prepared.dims,
             stopped_by=stopped_by,
@@ -205,22 +226,24 @@ class StoreSink:
 # --- metadata of a store --------------------------------------------------------------------------
 
 
-def _partition_attributes(cut: Partition) -> dict[str, Any]:
+def _partition_attributes(partition: Partition) -> dict[str, Any]:
     """Return the attributes of a store that describe the division of the members into blocks."""
     return {
-        "shape": list(cut.shape),
-        "axis": cut.axis,
-        "chunk": cut.chunk_extent,
-        "chunks_in_block": cut.chunks,
+        "shape": list(partition.shape),
+        "axis": partition.axis,
+        "chunk": partition.chunk_extent,
+        "chunks_in_block": partition.chunks,
     }
 
 
-def _identity(job: Job, prepared: Prepared, spec: RunSpecification) -> dict[str, str]:
+def _identity(job: Job, prepared: PreparedModel, spec: RunSpecification) -> dict[str, str]:
     """Return texts of all arguments that determine the results of a run, including its sweep."""
-    first = job.spec_of(tuple(slice(0, 1) for _ in range(job.axes)))
-    recorded = [item.name for item in named_items(prepared.document, spec.selection).values()]
-    whole = identity(prepared, first, prepared.bound(first), recorded)
-    of_one = {word for word in whole if word.startswith("sweep ")} | {"trials"}
+    first_member_spec = job.spec_of(tuple(slice(0, 1) for _ in range(job.axes)))
+    recorded_names = [item.name for item in named_items(prepared.document, spec.selection).values()]
+    identity_texts = identity(
+        prepared, first_member_spec, prepared.bind(first_member_spec), recorded_names
+    )
+    member_keys = {key for key in identity_texts if key.startswith("sweep ")} | {"trials"}
     sweep = spec.values.sweep
     digests = {
         f"sweep {name}": digest_of_arrays({name: np.asarray(values)})
@@ -228,7 +251,7 @@ def _identity(job: Job, prepared: Prepared, spec: RunSpecification) -> dict[str,
     }
     trials = spec.values.draws.trials
     return {
-        **{word: text for word, text in whole.items() if word not in of_one},
+        **{key: text for key, text in identity_texts.items() if key not in member_keys},
         **({"kind of sweep": type(sweep).__name__} if sweep else {}),
         **digests,
         **({} if trials is None else {"trials": str(trials)}),
@@ -243,37 +266,40 @@ def _select_first_member(template: Results, spec: RunSpecification) -> Results:
     Raises:
         UnsupportedError: An output is no array, or its shape differs between members.
     """
-    for name, data in template.items():
-        if not isinstance(data, np.ndarray) or name in template.lengths:
+    for name, output in template.items():
+        if not isinstance(output, np.ndarray) or name in template.lengths:
             raise UnsupportedError(
                 f"'{name}' has not one shape in all members, so it cannot be written by many",
                 hint="choose other outputs (only, --only), or give no .zarr output",
             )
-    front = count_member_axes(template)
+    axis_count = count_member_axes(template)
     results = copy(template)
     results._arrays = {
-        name: rows[:1].reshape(*(1,) * front, *rows.shape[1:])
-        for name, rows in flatten_members(template).items()
+        name: array[:1].reshape(*(1,) * axis_count, *array.shape[1:])
+        for name, array in flatten_members(template).items()
     }
     results.axes = (
         tuple(
             Axis(
                 axis.name,
-                {n: np.asarray(a)[:1] for n, a in axis.coordinates.items()},
+                {
+                    coordinate_name: np.asarray(coordinate_values)[:1]
+                    for coordinate_name, coordinate_values in axis.coordinates.items()
+                },
                 axis.is_swept,
             )
-            for axis in template.axes[:front]
+            for axis in template.axes[:axis_count]
         )
-        + template.axes[front:]
+        + template.axes[axis_count:]
     )
     results.state = None
     sweep = spec.values.sweep
-    first = (
+    first_values = (
         {name: values[:1] for name, values in sweep.along.items()}
         if isinstance(sweep, Grid)
         else {}
     )
-    return laid_out(results, Grid(first) if first else {})
+    return split_grid_axis(results, Grid(first_values) if first_values else {})
 
 
 def _make_coordinate_readers(
@@ -284,22 +310,24 @@ def _make_coordinate_readers(
     The function returns the coordinate values of a range of members.
     """
     sweep, trials = spec.values.sweep, spec.values.draws.trials
-    known: dict[str, CoordinateFunction] = {}
+    readers_by_name: dict[str, CoordinateFunction] = {}
     for name in sweep:
         if isinstance(sweep, Grid):
-            known[name] = _make_value_reader(sweep.along[name])
+            readers_by_name[name] = _make_value_reader(sweep.along[name])
         else:
-            known[name] = _make_sweep_reader(sweep, name)
+            readers_by_name[name] = _make_sweep_reader(sweep, name)
     if trials is not None:
-        known["trial"] = lambda first, last: np.asarray(trials[first:last])
-    dims = {axis.name for axis in template.axes if axis.name != "time"}
-    axes: dict[str, CoordinateFunction] = {}
-    for item in coordinates(template):
-        plain = item.name.removesuffix(" (swept)")
-        if item.dims[0] not in dims or item.dims[0] in ("step",):
+        readers_by_name["trial"] = lambda first, last: np.asarray(trials[first:last])
+    axis_names = {axis.name for axis in template.axes if axis.name != "time"}
+    coordinate_readers: dict[str, CoordinateFunction] = {}
+    for coordinate in coordinates(template):
+        bare_name = coordinate.name.removesuffix(" (swept)")
+        if coordinate.dims[0] not in axis_names or coordinate.dims[0] in ("step",):
             continue
-        axes[item.name] = known.get(item.name) or known.get(plain) or np.arange
-    return axes
+        coordinate_readers[coordinate.name] = (
+            readers_by_name.get(coordinate.name) or readers_by_name.get(bare_name) or np.arange
+        )
+    return coordinate_readers
 
 
 def _make_value_reader(values: Array) -> CoordinateFunction:

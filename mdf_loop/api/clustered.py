@@ -15,7 +15,7 @@ from mdf_loop.api.cluster_job import ComputedBlock, FailedMember, Job, run_block
 from mdf_loop.api.cluster_pilot import run_pilot
 from mdf_loop.api.cluster_sinks import MemberSink, MemorySink, OverTrialsSink
 from mdf_loop.api.cluster_store import StoreSink
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.running import with_files
 from mdf_loop.cluster.clients import (
     CLOSING_SECONDS,
@@ -42,7 +42,7 @@ _MAX_LISTED_MEMBERS = 10
 """Largest number of failed members that an error names."""
 
 
-def run_on_cluster(prepared: Prepared, spec: RunSpecification) -> Results:
+def run_on_cluster(prepared: PreparedModel, spec: RunSpecification) -> Results:
     """Run a sweep, or trials, on a cluster, and save the results if requested.
 
     Raises:
@@ -62,39 +62,43 @@ def _refuse_arguments(spec: RunSpecification) -> None:
             "a cluster shares the members of a sweep, or trials, and there are none",
             hint="give sweep or trials, or leave cluster out",
         )
-    for what, there in (
+    for argument, is_given in (
         ("a state", spec.values.state is not None),
         ("rows of some steps only (when)", spec.selection.when is not None),
         ("nan='stop': members do not stop one another", spec.controls.nan == "stop"),
         ("modeci_mdf's engine", spec.engine == "modeci"),
     ):
-        if there:
-            raise InputError(f"a cluster does not take {what}", hint="leave one of them out")
+        if is_given:
+            raise InputError(f"a cluster does not take {argument}", hint="leave one of them out")
 
 
 def _compute_members(
-    prepared: Prepared, spec: RunSpecification, lease: StoreLease | None
+    prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of all members, and the error that ended the run or the errors of members."""
     job = Job(prepared, spec)
     with (
         Stopping(spec.controls.time_limit) as stopping,
-        _open_connection(spec, stopping) as connecting,
+        _open_connection(spec, stopping) as pending_connection,
     ):
         sink = _open_sink(job, prepared, spec, lease, stopping)
-        connecting.begin()
-        run = _Run(job, sink, stopping)
+        pending_connection.begin()
+        cluster_run = _ClusterRun(job, sink, stopping)
         with open_reporter(
-            spec.controls.progress, sink.members, sink.done, "members", prepared.document.graph.id
+            spec.controls.progress,
+            sink.member_count,
+            sink.done_count,
+            "members",
+            prepared.document.graph.id,
         ) as reporter:
-            if run.reason_to_end(reporter) is None and sink.done < sink.members:
-                run.share(connecting, spec, reporter)
-    return run.ended()
+            if cluster_run.reason_to_end(reporter) is None and sink.done_count < sink.member_count:
+                cluster_run.share(pending_connection, spec, reporter)
+    return cluster_run.results_and_error()
 
 
 def _open_sink(
     job: Job,
-    prepared: Prepared,
+    prepared: PreparedModel,
     spec: RunSpecification,
     lease: StoreLease | None,
     stopping: Stopping,
@@ -102,15 +106,15 @@ def _open_sink(
     """Return the destination of the results of members, which already contains the first block."""
     assert spec.sharing is not None
     if lease is not None and spec.shares_store and spec.sharing.resumes:
-        there = StoreSink.found(job, prepared, spec, lease, stopping)
-        if there is not None:
-            return there
-    first = run_pilot(job, spec.sharing.block, stopping)
+        existing_sink = StoreSink.open_existing(job, prepared, spec, lease, stopping)
+        if existing_sink is not None:
+            return existing_sink
+    pilot_run = run_pilot(job, spec.sharing.block, stopping)
     if spec.selection.over_trials.statistics:
-        return OverTrialsSink(job, spec, first)
+        return OverTrialsSink(job, spec, pilot_run)
     if lease is not None and spec.shares_store:
-        return StoreSink.begun(job, prepared, spec, first, lease)
-    return MemorySink(job, spec, first)
+        return StoreSink.create(job, prepared, spec, pilot_run, lease)
+    return MemorySink(job, spec, pilot_run)
 
 
 @contextmanager
@@ -118,20 +122,20 @@ def _open_connection(spec: RunSpecification, stopping: Stopping) -> Iterator[Con
     """Yield a connection that opens while the first members run, and close it at the end of the context."""
     assert spec.sharing is not None
     is_hasty = False
-    connecting = Connecting(
+    pending_connection = Connecting(
         spec.sharing.cluster, lambda: stopping.reason is not None, head_start=HEAD_START
     )
     try:
-        yield connecting
+        yield pending_connection
     except KeyboardInterrupt:
         is_hasty = True
         raise
     finally:
         is_hasty |= stopping.signalled is not None
-        connecting.close(HASTY_CLOSING_SECONDS if is_hasty else CLOSING_SECONDS)
+        pending_connection.close(HASTY_CLOSING_SECONDS if is_hasty else CLOSING_SECONDS)
 
 
-class _Run:
+class _ClusterRun:
     """Distribution of the blocks of a job to workers, with the errors that occurred."""
 
     def __init__(self, job: Job, sink: MemberSink, stopping: Stopping) -> None:
@@ -139,19 +143,21 @@ class _Run:
         self._error: LoopError | None = None
         self._failures: list[FailedMember] = list(sink.failures)
         self._remark = ""
-        self._without = ""
+        self._worker_shortage = ""
 
     def reason_to_end(self, reporter: Reporter) -> StopReason | None:
         """Report the progress of the run, and return the reason why it must end, or None."""
-        if not reporter.update(self._sink.done, self._remark):
+        if not reporter.update(self._sink.done_count, self._remark):
             self._stopping.ask(StopReason.INTERRUPTED)
         return StopReason.FAILED if self._error is not None else self._stopping.reason
 
-    def share(self, connecting: Connecting, spec: RunSpecification, reporter: Reporter) -> None:
+    def share(
+        self, pending_connection: Connecting, spec: RunSpecification, reporter: Reporter
+    ) -> None:
         """Distribute all missing blocks to the workers of the cluster."""
-        self._remark = self._without = "no worker yet"
+        self._remark = self._worker_shortage = "no worker yet"
         try:
-            connection = connecting.connection(lambda: self.reason_to_end(reporter))
+            connection = pending_connection.connection(lambda: self.reason_to_end(reporter))
             if connection is not None:
                 self._share(connection, spec, reporter)
         except SchedulerGoneError as error:
@@ -172,16 +178,16 @@ class _Run:
 
         def reason_to_end() -> StopReason | None:
             if tasks.has_workers():
-                self._without = ""
-            elif not self._without:
-                self._without = "no worker"
-            self._remark = f"{self._without} {dashboard}".strip()
+                self._worker_shortage = ""
+            elif not self._worker_shortage:
+                self._worker_shortage = "no worker"
+            self._remark = f"{self._worker_shortage} {dashboard}".strip()
             return self.reason_to_end(reporter)
 
-        for outcome in tasks.outcomes(self._sink.missing(), reason_to_end):
-            self._take(outcome)
+        for outcome in tasks.outcomes(self._sink.missing_blocks(), reason_to_end):
+            self._record_outcome(outcome)
 
-    def _take(self, outcome: Outcome[MemberBlock, ComputedBlock]) -> None:
+    def _record_outcome(self, outcome: Outcome[MemberBlock, ComputedBlock]) -> None:
         """Store the outcome of a block, or record its error."""
         block, error = outcome.item, outcome.error
         if isinstance(error, WorkerDiedError):
@@ -196,43 +202,45 @@ class _Run:
             assert outcome.result is not None
             self._sink.put(block, outcome.result)
             self._failures += outcome.result.failures
-        except LoopError as failed:
-            self._error = failed
+        except LoopError as failure:
+            self._error = failure
 
-    def ended(self) -> tuple[Results, LoopError | None]:
+    def results_and_error(self) -> tuple[Results, LoopError | None]:
         """Return the results so far, and the error that ended the run or the errors of members."""
         sink, stopped_by = self._sink, self._stopping.reason
-        error = self._error or self._stopping.failure or self._of_members()
-        progress = f"{sink.done} of {sink.members} members"
+        error = self._error or self._stopping.failure or self._member_error()
+        progress = f"{sink.done_count} of {sink.member_count} members"
         if error is not None and stopped_by is None:
             stopped_by, reason = StopReason.FAILED, error.findings[0].what
         elif stopped_by is not None:
             reason = f"{progress}; {stopped_by.value}"
-            if self._without:
-                reason += f"; the cluster had {self._without}"
+            if self._worker_shortage:
+                reason += f"; the cluster had {self._worker_shortage}"
         else:
             stopped_by, reason = StopReason.COMPLETED, ""
         results = sink.results(stopped_by, reason)
         results.not_finite = sink.not_finite
         return results, error
 
-    def _of_members(self) -> LoopError | None:
+    def _member_error(self) -> LoopError | None:
         """Return one error that names the failed members, or None if no member failed."""
         if not self._failures:
             return None
-        failures = sorted(self._failures, key=lambda failure: failure.member)
+        failures = sorted(self._failures, key=lambda failure: failure.member_number)
         error = RunError("members failed")
-        named = [_member_finding(failure) for failure in failures[:_MAX_LISTED_MEMBERS]]
-        if more := len(failures) - len(named):
-            named.append(Finding("RunError", f"and {more} more members failed", "", ""))
-        error.findings = tuple(named)
+        findings = [_member_finding(failure) for failure in failures[:_MAX_LISTED_MEMBERS]]
+        if unlisted_count := len(failures) - len(findings):
+            findings.append(
+                Finding("RunError", f"and {unlisted_count} more members failed", "", "")
+            )
+        error.findings = tuple(findings)
         return error
 
 
 def _member_finding(failure: FailedMember) -> Finding:
     """Return the finding of a failed member, with the member's name in its message."""
     finding = failure.finding
-    return replace(finding, what=f"{failure.who}: {finding.what}")
+    return replace(finding, what=f"{failure.label}: {finding.what}")
 
 
 def _worker_error(error: Exception) -> RunError:

@@ -12,7 +12,7 @@ from mdf_loop.api import specified_run
 from mdf_loop.api.describable import Describable
 from mdf_loop.api.fittable import Fittable
 from mdf_loop.api.onnx_files import checked_file, write_file
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.time_steps import describe_differing_steps
 from mdf_loop.arguments import whole, word
 from mdf_loop.document.document import Document
@@ -33,8 +33,8 @@ from mdf_loop.specification import specify
 from mdf_loop.user_warnings import warn_user
 
 PRECISIONS = ("float64", "float32")
-SHAPES = ("strict", "dynamic")
-NATIVE_WORDS = ("auto", "off", "require")
+SHAPE_MODES = ("strict", "dynamic")
+NATIVE_MODES = ("auto", "off", "require")
 
 
 @public_call
@@ -71,7 +71,7 @@ def compile(
         LoopError: The model is invalid. The error lists all problems.
     """
     options = checked_options(device, precision, shapes, max_iterations, unroll)
-    native = word(native, "native", NATIVE_WORDS)
+    native = word(native, "native", NATIVE_MODES)
     placement = Placement(device, native, threads=checked_threads(threads))
     return CompiledModel(open_document(source, loop_condition), placement, options)
 
@@ -93,18 +93,18 @@ def checked_options(
     unroll: int | None = None,
 ) -> Options:
     """Return the options of a compilation, and refuse invalid values."""
-    for what, value, allowed in (
+    for argument, value, allowed_words in (
         ("device", device, DEVICES),
         ("precision", precision, PRECISIONS),
-        ("shapes", shapes, SHAPES),
+        ("shapes", shapes, SHAPE_MODES),
     ):
-        word(value, what, allowed)
-    for what, number in (("max_iterations", max_iterations), ("unroll", unroll)):
-        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-        if number is not None and (not whole or number > np.iinfo(np.int64).max):
-            raise InputError(f"{what} must be a whole number of 64 bits, not {number!r}")
-        if number is not None and number < 0:
-            raise InputError(f"{what} must not be negative, but is {number}")
+        word(value, argument, allowed_words)
+    for argument, limit in (("max_iterations", max_iterations), ("unroll", unroll)):
+        is_integer = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
+        if limit is not None and (not is_integer or limit > np.iinfo(np.int64).max):
+            raise InputError(f"{argument} must be a whole number of 64 bits, not {limit!r}")
+        if limit is not None and limit < 0:
+            raise InputError(f"{argument} must not be negative, but is {limit}")
     return Options(precision, shapes, max_iterations, unroll)
 
 
@@ -116,7 +116,7 @@ class CompiledModel(Describable, Fittable):
     """
 
     def __init__(self, document: Document, placement: Placement, options: Options) -> None:
-        self.prepared = Prepared(document, placement, options)
+        self.prepared = PreparedModel(document, placement, options)
         self.document = document
         self.options = options
 
@@ -125,14 +125,14 @@ class CompiledModel(Describable, Fittable):
     ) -> tuple[dict[str, Data], Program, Runnable]:
         """Return the arrays of all inputs, the program for their types, and its session."""
         spec = specify(self.prepared.model_units.convert_inputs(inputs), record=record)
-        bound = self.prepared.bound(spec)
-        ready = self.prepared.evaluation(spec, bound)
-        return dict(bound.arrays), ready.program, ready.run.session
+        bound_values = self.prepared.bind(spec)
+        evaluation = self.prepared.evaluation(spec, bound_values)
+        return dict(bound_values.arrays), evaluation.program, evaluation.single_run.session
 
     @property
     def program(self) -> Program:
         """Program of the last evaluation. Before the first evaluation, the program for the default inputs."""
-        return self.prepared.latest.program
+        return self.prepared.latest_evaluation.program
 
     @property
     def device(self) -> str:
@@ -353,9 +353,9 @@ class CompiledModel(Describable, Fittable):
             LoopError: The model is invalid. The error lists all problems.
         """
         target = checked_file(path, self.document.files)
-        proto = self.to_onnx(inputs, steps=steps, dt=dt, origin=origin)
-        write_file(target, proto)
-        return proto
+        onnx_model = self.to_onnx(inputs, steps=steps, dt=dt, origin=origin)
+        write_file(target, onnx_model)
+        return onnx_model
 
     def to_onnx(
         self,

@@ -22,9 +22,9 @@ from mdf_loop.run.recording.store_files import list_files
 from mdf_loop.run.recording.store_lease import StoreLease
 
 _RESTART_HINT = "begin anew: overwrite=True (--overwrite) without resume"
-_REMEDY = f"put back the store as it was, or {_RESTART_HINT}"
+_REPAIR_HINT = f"put back the store as it was, or {_RESTART_HINT}"
 
-_VERSION = "mdf_loop"
+_OLD_VERSION_KEY = "mdf_loop"
 """Key in the stored run identity of earlier versions, which the number format has replaced."""
 
 
@@ -34,30 +34,30 @@ class ContinuedStore(Struct, frozen=True):
     Attributes:
         store: The store.
         layout: Its metadata.
-        cut: Division of the members into blocks.
-        computed: Numbers of the blocks that are computed and intact.
-        leftovers: Files to remove: the files of damaged blocks, and incomplete files of killed processes.
+        partition: Division of the members into blocks.
+        computed_blocks: Numbers of the blocks that are computed and intact.
+        leftover_files: Files to remove: the files of damaged blocks, and incomplete files of killed processes.
         damaged_coordinates: Names of the coordinates that must be written again.
     """
 
     store: Regions
     layout: RegionLayout
-    cut: Partition
-    computed: frozenset[int]
-    leftovers: tuple[Path, ...]
+    partition: Partition
+    computed_blocks: frozenset[int]
+    leftover_files: tuple[Path, ...]
     damaged_coordinates: tuple[str, ...]
 
-    def mend(self) -> None:
+    def remove_damaged_files(self) -> None:
         """Remove the files of damaged blocks. The flags of a block are removed before its data.
 
         Raises:
             InputError: The store cannot be written.
         """
-        place = self.store.place
-        with folder.convert_os_errors(place):
-            for file in self.leftovers:
+        store_path = self.store.place
+        with folder.convert_os_errors(store_path):
+            for file in self.leftover_files:
                 file.unlink(missing_ok=True)
-            for parent in {file.parent for file in self.leftovers}:
+            for parent in {file.parent for file in self.leftover_files}:
                 sync(parent)
 
     def write_coordinates(
@@ -69,16 +69,16 @@ class ContinuedStore(Struct, frozen=True):
             InputError: The run has no such coordinate, or the store cannot be written.
         """
         checksums = dict(self.layout.record.checksums or {})
-        names = set(self.damaged_coordinates)
-        for item in items:
-            if escape_name(item.name) in names:
-                checksums |= self.store.write_coordinate(item, along.get(item.name))
-                names.remove(escape_name(item.name))
-        if names:
+        pending_names = set(self.damaged_coordinates)
+        for coordinate in items:
+            if escape_name(coordinate.name) in pending_names:
+                checksums |= self.store.write_coordinate(coordinate, along.get(coordinate.name))
+                pending_names.remove(escape_name(coordinate.name))
+        if pending_names:
             raise InputError(
-                f"cannot continue '{lease.path}': '{min(names)}' is damaged, which is no "
+                f"cannot continue '{lease.path}': '{min(pending_names)}' is damaged, which is no "
                 "coordinate of this run",
-                hint=_REMEDY,
+                hint=_REPAIR_HINT,
             )
         if self.store.has_checksums:
             self.store.note(lease, {"checksums": checksums}, {})
@@ -104,17 +104,19 @@ def continued_store(
         return None
     try:
         layout = read_layout(lease.place)
-        run = {word: text for word, text in layout.record.run.items() if word != _VERSION}
-        if apart := describe_difference(run, identity):
+        recorded_identity = {
+            key: text for key, text in layout.record.run.items() if key != _OLD_VERSION_KEY
+        }
+        if difference := describe_difference(recorded_identity, identity):
             raise InputError(
-                f"the store '{lease.path}' is of {apart}",
+                f"the store '{lease.path}' is of {difference}",
                 hint="give the same command, or begin anew without resume",
             )
         check_environment(f"the store '{lease.path}'", layout.record.environment, _RESTART_HINT)
         files = dict(list_files(lease.place))
-        cut = _read_partition(layout, shape)
+        partition = _read_partition(layout, shape)
     except DamagedError as error:
-        raise InputError(f"cannot continue '{lease.path}': {error}", hint=_REMEDY) from None
+        raise InputError(f"cannot continue '{lease.path}': {error}", hint=_REPAIR_HINT) from None
     record = layout.record
     store = Regions(
         lease.place,
@@ -124,19 +126,29 @@ def continued_store(
         record.flags,
         has_checksums=record.checksums is not None,
     )
-    computed, leftovers = set(), [lease.place / f for f in files if f.endswith(".partial")]
+    computed_blocks, leftover_files = (
+        set(),
+        [lease.place / file for file in files if file.endswith(".partial")],
+    )
     with folder.convert_os_errors(lease.place):
         layout.mend(lease.place)  # the check needs these metadata to read chunks
-        check = RegionCheck(lease.place, layout, files)
-        for block in cut.blocks():
-            members = [*boxes(record.shape, block.first, block.last)]
-            state = check.state(members)
-            if state is BlockState.COMPUTED:
-                computed.add(block.number)
-            elif state is BlockState.DAMAGED:
-                leftovers += check.files(members)
-        coordinates = tuple(check.damaged_coordinates())
-    return ContinuedStore(store, layout, cut, frozenset(computed), tuple(leftovers), coordinates)
+        region_check = RegionCheck(lease.place, layout, files)
+        for block in partition.blocks():
+            member_boxes = [*boxes(record.shape, block.first, block.last)]
+            block_state = region_check.state(member_boxes)
+            if block_state is BlockState.COMPUTED:
+                computed_blocks.add(block.number)
+            elif block_state is BlockState.DAMAGED:
+                leftover_files += region_check.files(member_boxes)
+        damaged_coordinates = tuple(region_check.damaged_coordinates())
+    return ContinuedStore(
+        store,
+        layout,
+        partition,
+        frozenset(computed_blocks),
+        tuple(leftover_files),
+        damaged_coordinates,
+    )
 
 
 def _read_partition(layout: RegionLayout, shape: tuple[int, ...]) -> Partition:
@@ -151,7 +163,7 @@ def _read_partition(layout: RegionLayout, shape: tuple[int, ...]) -> Partition:
             f"it says that its members are {list(record.shape)}, and those of this run are "
             f"{list(shape)}"
         )
-    cut = Partition(record.shape, record.axis, record.chunk, record.chunks_in_block)
-    if cut.count != record.blocks:
-        raise DamagedError(f"it says that there are {record.blocks} blocks, not {cut.count}")
-    return cut
+    partition = Partition(record.shape, record.axis, record.chunk, record.chunks_in_block)
+    if partition.count != record.blocks:
+        raise DamagedError(f"it says that there are {record.blocks} blocks, not {partition.count}")
+    return partition

@@ -15,7 +15,7 @@ from mdf_loop.api.fitting_to_data import (
     name_subject_in_errors,
     refuse_columns_of_inputs,
 )
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.document.units import unit_of_time
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.observed import DEVIATION, RESERVED_COLUMNS, TIME, output_columns
@@ -23,7 +23,7 @@ from mdf_loop.quantities import NO_UNIT, convert, has_unit
 
 
 def convert_data(
-    prepared: Prepared, data: Any, against: Any, likelihood: Any, *, has_dt: bool
+    prepared: PreparedModel, data: Any, against: Any, likelihood: Any, *, has_dt: bool
 ) -> Any:
     """Return the data of a fit without units. Omit columns with a unit that the fit does not read.
 
@@ -39,18 +39,22 @@ def convert_data(
         UnknownNameError: A column belongs to no output.
     """
     if has_subjects(data):
-        plain = {}
-        for name, each in data.items():
+        data_by_subject = {}
+        for name, subject_data in data.items():
             with name_subject_in_errors(name):
-                plain[name] = convert_data(prepared, each, against, likelihood, has_dt=has_dt)
-        return plain
+                data_by_subject[name] = convert_data(
+                    prepared, subject_data, against, likelihood, has_dt=has_dt
+                )
+        return data_by_subject
     table = _to_table(data)
     if not any(map(has_unit, table.values())):
         return data
     return _Columns(prepared, table, against, likelihood, has_dt=has_dt).convert()
 
 
-def convert_deviation(prepared: Prepared, value: Any, outputs: Iterable[str], what: str) -> Any:
+def convert_deviation(
+    prepared: PreparedModel, value: Any, outputs: Iterable[str], what: str
+) -> Any:
     """Return a standard deviation in the common unit of the outputs.
 
     Raises:
@@ -76,7 +80,7 @@ class _Columns:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedModel,
         table: Mapping[str, Any],
         against: Any,
         likelihood: Any,
@@ -84,41 +88,49 @@ class _Columns:
         has_dt: bool,
     ) -> None:
         self._prepared, self._table, self._has_dt = prepared, table, has_dt
-        self._outputs: dict[str, list[str]] = {}
+        self._outputs_by_column: dict[str, list[str]] = {}
         if isinstance(likelihood, Mapping) and likelihood:
-            self._outputs = {column: [output] for column, output in likelihood.items()}
-            self._others: tuple[str, ...] = ()
+            self._outputs_by_column = {column: [output] for column, output in likelihood.items()}
+            self._reserved_columns: tuple[str, ...] = ()
             return
-        self._others = RESERVED_COLUMNS
+        self._reserved_columns = RESERVED_COLUMNS
         outputs = output_columns(table) if against is None else against
-        for output, names in list_column_names(prepared.document, outputs).items():
-            column = next((name for name in names if name in table), None)
+        for output, column_names in list_column_names(prepared.document, outputs).items():
+            column = next((name for name in column_names if name in table), None)
             if column is not None:
-                self._outputs.setdefault(column, []).append(output)
+                self._outputs_by_column.setdefault(column, []).append(output)
 
     def convert(self) -> dict[str, Any]:
         """Return the columns without units. Omit columns with a unit that the fit does not read."""
-        read = {*self._outputs, *self._others}
-        left_out = [
-            name for name, each in self._table.items() if name not in read and has_unit(each)
+        read_names = {*self._outputs_by_column, *self._reserved_columns}
+        omitted_names = [
+            name
+            for name, values in self._table.items()
+            if name not in read_names and has_unit(values)
         ]
-        refuse_columns_of_inputs(self._prepared.document, left_out, ())
-        return {name: self._convert_column(name) for name in self._table if name not in left_out}
+        refuse_columns_of_inputs(self._prepared.document, omitted_names, ())
+        return {
+            name: self._convert_column(name) for name in self._table if name not in omitted_names
+        }
 
     def _convert_column(self, name: str) -> Any:
         """Return the values of a column in the unit of its output."""
-        values, what = self._table[name], f"the column '{name}'"
+        values, description = self._table[name], f"the column '{name}'"
         if not has_unit(values):
             return values.to_numpy() if hasattr(values, "to_numpy") else values
-        if name in self._outputs:
-            unit = self._prepared.model_units.of_outputs(self._outputs[name], what)
-            return convert(values, unit, what)
+        if name in self._outputs_by_column:
+            unit = self._prepared.model_units.of_outputs(self._outputs_by_column[name], description)
+            return convert(values, unit, description)
         if name == DEVIATION:
-            outputs = [output for several in self._outputs.values() for output in several]
-            return convert_deviation(self._prepared, values, outputs, what)
+            outputs = [
+                output
+                for column_outputs in self._outputs_by_column.values()
+                for output in column_outputs
+            ]
+            return convert_deviation(self._prepared, values, outputs, description)
         if name == TIME:
-            return self._convert_times(values, what)
-        return convert(values, NO_UNIT, what)
+            return self._convert_times(values, description)
+        return convert(values, NO_UNIT, description)
 
     def _convert_times(self, values: Any, what: str) -> Any:
         """Return the times of the rows in the model's unit of time.
@@ -131,5 +143,5 @@ class _Columns:
         try:
             return convert(values, NO_UNIT, what)
         except InputError:
-            sentence = f"{what} has a unit, but without dt its times are the numbers of steps"
-            raise InputError(sentence, hint="give dt, too") from None
+            message = f"{what} has a unit, but without dt its times are the numbers of steps"
+            raise InputError(message, hint="give dt, too") from None

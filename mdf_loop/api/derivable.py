@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mdf_loop import arguments
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.losses import Loss, checked_names, checked_truncation, losses
 from mdf_loop.public_call import public_calls
 from mdf_loop.specification import specify
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Derivable:
     """Model with methods for derivatives."""
 
-    prepared: Prepared
+    prepared: PreparedModel
 
     def differentiate(
         self,
@@ -67,12 +67,12 @@ class Derivable:
         from mdf_loop.api.differentiation import DifferentiatedNames
 
         spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed, trials=trials)
-        terms = losses(self.prepared.model_units.convert_losses(of))
-        stops = arguments.names(stop, "stop")
-        named = DifferentiatedNames(
-            self.prepared, _outputs_of(terms), checked_names(wrt), spec, stops
+        loss_terms = losses(self.prepared.model_units.convert_losses(of))
+        constant_ports = arguments.names(stop, "stop")
+        differentiated_names = DifferentiatedNames(
+            self.prepared, _outputs_of(loss_terms), checked_names(wrt), spec, constant_ports
         )
-        return Differentiated(terms, named, checked_truncation(truncate))
+        return Differentiated(loss_terms, differentiated_names, checked_truncation(truncate))
 
     def gradient(
         self,
@@ -115,7 +115,7 @@ class Derivable:
             LoopError: A value does not fit, or an operation has no derivative. The message names the place.
             KeyboardInterrupt: Ctrl-C was pressed. `.results` holds the unchecked derivatives, or None.
         """
-        differentiated = self.differentiate(
+        gradient_function = self.differentiate(
             of,
             wrt,
             steps=steps,
@@ -125,7 +125,9 @@ class Derivable:
             truncate=truncate,
             stop=stop,
         )
-        return differentiated.run(set, inputs, sweep=sweep, check=check, on_interrupt=on_interrupt)
+        return gradient_function.run(
+            set, inputs, sweep=sweep, check=check, on_interrupt=on_interrupt
+        )
 
     def jacobian(
         self,
@@ -161,10 +163,10 @@ class Derivable:
         from mdf_loop.api.jacobian import jacobian
 
         spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
-        named = DifferentiatedNames(
+        differentiated_names = DifferentiatedNames(
             self.prepared, arguments.names(of, "of"), checked_names(wrt), spec
         )
-        return jacobian(named, named.specification(set, inputs))
+        return jacobian(differentiated_names, differentiated_names.specification(set, inputs))
 
     def hessian(
         self,
@@ -196,10 +198,14 @@ class Derivable:
         from mdf_loop.api.differentiation import DifferentiatedNames
         from mdf_loop.api.jacobian import hessian
 
-        terms = losses(self.prepared.model_units.convert_losses(of))
+        loss_terms = losses(self.prepared.model_units.convert_losses(of))
         spec = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
-        named = DifferentiatedNames(self.prepared, _outputs_of(terms), checked_names(wrt), spec)
-        return hessian(named, terms, named.specification(set, inputs))
+        differentiated_names = DifferentiatedNames(
+            self.prepared, _outputs_of(loss_terms), checked_names(wrt), spec
+        )
+        return hessian(
+            differentiated_names, loss_terms, differentiated_names.specification(set, inputs)
+        )
 
 
 def _outputs_of(terms: Sequence[Loss]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mdf_loop.api.description import Description, ModelDescription
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.cached_property import cached_property
 from mdf_loop.errors import LoopError
 from mdf_loop.public_call import public_calls
@@ -16,7 +16,7 @@ from mdf_loop.text_escaping import escape_control_characters
 class Describable:
     """Compiled model that describes its inputs, parameters, states and outputs."""
 
-    prepared: Prepared
+    prepared: PreparedModel
 
     @cached_property
     def _description(self) -> ModelDescription:

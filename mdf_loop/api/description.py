@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
 from mdf_loop.html_tables import html_table, limit_rows, short_text
@@ -67,21 +67,29 @@ class ModelDescription(Struct, frozen=True):
     outputs: Mapping[str, Description]
 
     @classmethod
-    def of(cls, prepared: Prepared) -> ModelDescription:
+    def of(cls, prepared: PreparedModel) -> ModelDescription:
         """Return the description of a model for the default values of its inputs."""
         document, units = prepared.document, prepared.units
-        written = _read_defaults(document)
-        types = _infer_types(prepared, tuple(written))
-        items = {
+        defaults = _read_defaults(document)
+        types = _infer_types(prepared, tuple(defaults))
+        descriptions = {
             name: Description(*types.get(name, ("", None)), units.get(name, ""), default)
-            for name, default in written.items()
+            for name, default in defaults.items()
         }
         program = prepared.program_of(Selection())
         return cls(
             document.name,
             dict(_describe_inputs(prepared, program)),
-            {name: item for name, item in items.items() if not is_state(document, name)},
-            {name: item for name, item in items.items() if is_state(document, name)},
+            {
+                name: description
+                for name, description in descriptions.items()
+                if not is_state(document, name)
+            },
+            {
+                name: description
+                for name, description in descriptions.items()
+                if is_state(document, name)
+            },
             {
                 output.name: Description(
                     output.value.dtype, output.value.shape, units.get(output.name, "")
@@ -97,7 +105,7 @@ class ModelDescription(Struct, frozen=True):
         groups = {
             name: getattr(self, name) for name in ("inputs", "parameters", "states", "outputs")
         }
-        return {title: items for title, items in groups.items() if items}
+        return {title: descriptions for title, descriptions in groups.items() if descriptions}
 
     def __str__(self) -> str:
         rows = limit_rows(_build_rows(self.groups), name_column=1)
@@ -109,30 +117,42 @@ class ModelDescription(Struct, frozen=True):
 
     def to_html(self) -> str:
         """Return the descriptions as a table in HTML."""
-        head = ("", "name", "type", "unit", "default")
-        return html_table(f"model {self.name}", head, _build_rows(self.groups), name_column=1)
+        header = ("", "name", "type", "unit", "default")
+        return html_table(f"model {self.name}", header, _build_rows(self.groups), name_column=1)
 
 
 def _build_rows(groups: Mapping[str, Mapping[str, Description]]) -> list[tuple[str, ...]]:
     """Return the rows of a table of all descriptions."""
     return [
-        (title if k == 0 else "", name, item.type, item.unit, short_text(item.default))
-        for title, items in groups.items()
-        for k, (name, item) in enumerate(items.items())
+        (
+            title if k == 0 else "",
+            name,
+            description.type,
+            description.unit,
+            short_text(description.default),
+        )
+        for title, descriptions in groups.items()
+        for k, (name, description) in enumerate(descriptions.items())
     ]
 
 
-def _describe_inputs(prepared: Prepared, program: Program) -> Iterable[tuple[str, Description]]:
+def _describe_inputs(
+    prepared: PreparedModel, program: Program
+) -> Iterable[tuple[str, Description]]:
     """Yield the name and the description of each input, in the order of the document."""
-    values = {entry.value.name: entry.value for entry in program.inputs}
+    input_values = {
+        program_input.value.name: program_input.value for program_input in program.inputs
+    }
     for port in open_ports(prepared.document):
-        value = next((values[name] for name in port.names if name in values), None)
+        value = next((input_values[name] for name in port.names if name in input_values), None)
         dtype, shape = ("", None) if value is None else (value.dtype, value.shape)
         default = None
         if not port.is_required:
             with suppress(LoopError):  # an open shape, which has no default
-                data = find_default(port.port, prepared.options.precision, port.where)
-                default = data.tolist() if hasattr(data, "tolist") else data
+                default_array = find_default(port.port, prepared.options.precision, port.where)
+                default = (
+                    default_array.tolist() if hasattr(default_array, "tolist") else default_array
+                )
         yield port.name, Description(dtype, shape, prepared.units.get(port.name, ""), default)
 
 
@@ -148,7 +168,7 @@ def _read_defaults(document: Document) -> dict[str, Any]:
     }
 
 
-def _infer_types(prepared: Prepared, names: tuple[str, ...]) -> _Types:
+def _infer_types(prepared: PreparedModel, names: tuple[str, ...]) -> _Types:
     """Return the dtype and shape of parameters. Omit parameters that a run cannot record."""
     with suppress(LoopError):
         return _read_types(prepared, names)
@@ -159,7 +179,7 @@ def _infer_types(prepared: Prepared, names: tuple[str, ...]) -> _Types:
     return types
 
 
-def _read_types(prepared: Prepared, names: tuple[str, ...]) -> _Types:
+def _read_types(prepared: PreparedModel, names: tuple[str, ...]) -> _Types:
     """Return the dtype and shape of parameters from a program that records all of them.
 
     Raises:

@@ -54,13 +54,16 @@ class Differentiated:
     """
 
     def __init__(
-        self, losses: Sequence[Loss], named: DifferentiatedNames, truncate: int | None = None
+        self,
+        losses: Sequence[Loss],
+        differentiated_names: DifferentiatedNames,
+        truncate: int | None = None,
     ) -> None:
         self.losses = tuple(losses)
-        self._most = truncate
-        self.named = named
-        self._ready: LRUCache[GradientInOne | GradientOverTime] = LRUCache(SESSIONS)
-        self._in_steps: LRUCache[frozenset[str]] = LRUCache(SESSIONS)
+        self._truncation = truncate
+        self.differentiated_names = differentiated_names
+        self._prepared_gradients: LRUCache[GradientInOne | GradientOverTime] = LRUCache(SESSIONS)
+        self._stepwise_names: LRUCache[frozenset[str]] = LRUCache(SESSIONS)
         self._lock = ForkSafeLock()
 
     def run(
@@ -92,19 +95,24 @@ class Differentiated:
         """
 
         def compute() -> Gradient:
-            spec = self.named.specification(set, inputs, sweep)
-            bound = self.named.bound(spec)
+            spec = self.differentiated_names.specification(set, inputs, sweep)
+            bound_values = self.differentiated_names.bind(spec)
             if check:
-                self._refuse_check(bound)
-            gradient = self._gradient(spec, bound, sweep)
-            in_steps = self._names_in_steps(gradient, spec, bound)
-            if in_steps:
-                warn_user(_step_warning(in_steps))
+                self._refuse_check(bound_values)
+            gradient = self._compute_gradient(spec, bound_values, sweep)
+            stepwise_names = self._find_stepwise_names(gradient, spec, bound_values)
+            if stepwise_names:
+                warn_user(_step_warning(stepwise_names))
             warn_of_gradient(gradient)
             if not check:
                 return gradient
             try:
-                return replace(gradient, check=self._check(gradient, spec, bound, in_steps))
+                return replace(
+                    gradient,
+                    check=self._compare_with_differences(
+                        gradient, spec, bound_values, stepwise_names
+                    ),
+                )
             except KeyboardInterrupt as interrupt:
                 raise attach_results(interrupt, gradient) from None
 
@@ -122,32 +130,37 @@ class Differentiated:
             LoopError: The same errors as in `run`.
             KeyboardInterrupt: Ctrl-C was pressed.
         """
-        spec = self.named.specification(set, inputs, sweep)
-        return self._gradient(spec, self.named.bound(spec), sweep)
+        spec = self.differentiated_names.specification(set, inputs, sweep)
+        return self._compute_gradient(spec, self.differentiated_names.bind(spec), sweep)
 
-    def _gradient(
-        self, spec: RunSpecification, bound: BoundValues, sweep: Mapping[str, Any] | None
+    def _compute_gradient(
+        self, spec: RunSpecification, bound_values: BoundValues, sweep: Mapping[str, Any] | None
     ) -> Gradient:
         """Return the scalar and its derivatives for bound values."""
-        ready = self._made(spec, bound)
-        value, changes = ready.run(bound)
-        if has_nonfinite(changes.values()) and set(ready.native.values()) - {NATIVE}:
-            changes = self._without_matrices(spec, bound, changes)
-        arrays = {name: np.asarray(changes[t]) for name, t in self.named.inputs.items()}
-        if bound.streams.trials is not None:
-            trials = len(bound.streams.trials)
-            value = _sum_over_trials(value, trials)
-            arrays = {name: _sum_over_trials(array, trials) for name, array in arrays.items()}
-            if not bound.member_values:
+        prepared_gradient = self._cached_gradient(spec, bound_values)
+        value, derivatives = prepared_gradient.run(bound_values)
+        if has_nonfinite(derivatives.values()) and set(prepared_gradient.native.values()) - {
+            NATIVE
+        }:
+            derivatives = self._without_matrices(spec, bound_values, derivatives)
+        arrays = {
+            name: np.asarray(derivatives[target])
+            for name, target in self.differentiated_names.inputs.items()
+        }
+        if bound_values.streams.trials is not None:
+            trial_count = len(bound_values.streams.trials)
+            value = _sum_over_trials(value, trial_count)
+            arrays = {name: _sum_over_trials(array, trial_count) for name, array in arrays.items()}
+            if not bound_values.member_values:
                 value, arrays = value[0], {name: array[0] for name, array in arrays.items()}
         if isinstance(sweep, Grid):
             value = sweep.unflatten(value)
-            arrays = {n: sweep.unflatten(a) for n, a in arrays.items()}
-        shown_value = value if bound.member_values else float(value)
-        return Gradient(shown_value, arrays, seed_of(bound), dict(ready.native))
+            arrays = {name: sweep.unflatten(array) for name, array in arrays.items()}
+        shown_value = value if bound_values.member_values else float(value)
+        return Gradient(shown_value, arrays, seed_of(bound_values), dict(prepared_gradient.native))
 
     def _without_matrices(
-        self, spec: RunSpecification, bound: BoundValues, changes: Mapping[str, Array]
+        self, spec: RunSpecification, bound_values: BoundValues, derivatives: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Return the derivatives, with nan and infinite ones recomputed without Jacobian matrices.
 
@@ -155,99 +168,116 @@ class Differentiated:
         infinite slope in such a matrix, multiplied by 0, makes derivatives nan that do not depend on
         that slope.
         """
-        _, others = self._made(spec, bound, loop_backward).run(bound)
-        return {n: np.where(np.isfinite(a), a, others[n]) for n, a in changes.items()}
+        _, finite_derivatives = self._cached_gradient(spec, bound_values, loop_backward).run(
+            bound_values
+        )
+        return {
+            name: np.where(np.isfinite(array), array, finite_derivatives[name])
+            for name, array in derivatives.items()
+        }
 
-    def _names_in_steps(
-        self, gradient: Gradient, spec: RunSpecification, bound: BoundValues
+    def _find_stepwise_names(
+        self, gradient: Gradient, spec: RunSpecification, bound_values: BoundValues
     ) -> tuple[str, ...]:
         """Return the names whose derivative is 0.0 because iteration counts and comparisons are fixed."""
-        zero = [n for n, array in gradient.items() if array.size and not np.any(array)]
-        if not zero:
+        zero_names = [name for name, array in gradient.items() if array.size and not np.any(array)]
+        if not zero_names:
             return ()
-        steps = self._in_steps.get(bound.types)
-        if steps is None:
-            program = self.named.program(spec, bound)
-            outputs = {self.named.outputs[loss.output] for loss in self.losses}
-            steps = frozenset(
+        stepwise_names = self._stepwise_names.get(bound_values.types)
+        if stepwise_names is None:
+            program = self.differentiated_names.program(spec, bound_values)
+            outputs = {self.differentiated_names.outputs[loss.output] for loss in self.losses}
+            stepwise_names = frozenset(
                 name
-                for name, target in self.named.inputs.items()
+                for name, target in self.differentiated_names.inputs.items()
                 if outputs & piecewise_constant_outputs(program, [target])
             )
-            self._in_steps.put(bound.types, steps)
-        return tuple(name for name in zero if name in steps)
+            self._stepwise_names.put(bound_values.types, stepwise_names)
+        return tuple(name for name in zero_names if name in stepwise_names)
 
-    def _refuse_check(self, bound: BoundValues) -> None:
+    def _refuse_check(self, bound_values: BoundValues) -> None:
         """Raise an error if differences between runs cannot reproduce the derivatives."""
-        if bound.member_values:
+        if bound_values.member_values:
             raise InputError("a sweep cannot be checked", hint="check one of its members")
-        if self._most is not None or self.named.options.constant_ports:
+        if self._truncation is not None or self.differentiated_names.options.constant_ports:
             raise InputError(
                 "derivatives with stop or truncate cannot be checked: they leave out what changes",
                 hint="check without them",
             )
 
-    def _check(
+    def _compare_with_differences(
         self,
         gradient: Gradient,
         spec: RunSpecification,
-        bound: BoundValues,
-        in_steps: tuple[str, ...],
+        bound_values: BoundValues,
+        stepwise_names: tuple[str, ...],
     ) -> GradientCheck:
         """Compare the derivatives with central differences between runs, and return the comparison."""
 
         def runs(sweep: Mapping[str, Array]) -> Mapping[str, Array]:
-            return run_members(self.named.prepared, spec, sweep)
+            return run_members(self.differentiated_names.prepared, spec, sweep)
 
-        trials = spec.values.draws.trials is not None
-        at = self.named.at(bound)
+        has_trials = spec.values.draws.trials is not None
+        base_values = self.differentiated_names.values_in(bound_values)
         return check_gradient(
-            gradient, at, self.losses, self.named.outputs, runs, int(trials), in_steps
+            gradient,
+            base_values,
+            self.losses,
+            self.differentiated_names.outputs,
+            runs,
+            int(has_trials),
+            stepwise_names,
         )
 
-    def _made(
+    def _cached_gradient(
         self,
         spec: RunSpecification,
-        bound: BoundValues,
-        through_kernels: LoopBackward = backward_for_onnxruntime,
+        bound_values: BoundValues,
+        backward_form: LoopBackward = backward_for_onnxruntime,
     ) -> GradientInOne | GradientOverTime:
         """Return the prepared derivatives for the types of bound values, from the cache if possible."""
-        key = (bound.types, through_kernels)
+        key = (bound_values.types, backward_form)
         with self._lock:
-            ready = self._ready.get(key)
-            if ready is None:
-                ready = self._read(spec, bound, through_kernels)
-                self._ready.put(key, ready)
-            return ready
+            prepared_gradient = self._prepared_gradients.get(key)
+            if prepared_gradient is None:
+                prepared_gradient = self._prepare_gradient(spec, bound_values, backward_form)
+                self._prepared_gradients.put(key, prepared_gradient)
+            return prepared_gradient
 
-    def _read(
-        self, spec: RunSpecification, bound: BoundValues, through_kernels: LoopBackward
+    def _prepare_gradient(
+        self, spec: RunSpecification, bound_values: BoundValues, backward_form: LoopBackward
     ) -> GradientInOne | GradientOverTime:
         """Read the model and prepare its derivatives for the types of bound values."""
-        prepared = self.named.prepared
-        terms = make_terms(self.losses, self.named.outputs)
-        targets = tuple(self.named.inputs.values())
+        prepared_model = self.differentiated_names.prepared
+        terms = make_terms(self.losses, self.differentiated_names.outputs)
+        targets = tuple(self.differentiated_names.inputs.values())
         differentiation = Differentiation(
-            terms, targets, prepared.placement, self._most, through_kernels
+            terms, targets, prepared_model.placement, self._truncation, backward_form
         )
-        trials = 1 if bound.streams.trials is None else len(bound.streams.trials)
+        trial_count = 1 if bound_values.streams.trials is None else len(bound_values.streams.trials)
         if spec.steps is None:
-            program = self.named.program(spec, bound)
-            data = Data.of(self.losses, terms, program, None, trials)
-            return GradientInOne(program, differentiation, data, bound.inputs_with_members(program))
-        programs = self.named.over_time(spec, bound)
-        swept = bound.inputs_with_members(programs.later_program)
-        session = TimeSession(programs, self.named.options, prepared.placement, swept)
-        data = Data.of(self.losses, terms, programs.later_program, spec.steps, trials)
-        over_time = frozenset(bound.inputs.varying_names)
-        return GradientOverTime(programs, session, differentiation, data, spec, over_time)
+            program = self.differentiated_names.program(spec, bound_values)
+            loss_data = Data.of(self.losses, terms, program, None, trial_count)
+            return GradientInOne(
+                program, differentiation, loss_data, bound_values.inputs_with_members(program)
+            )
+        programs = self.differentiated_names.over_time(spec, bound_values)
+        swept_inputs = bound_values.inputs_with_members(programs.later_program)
+        session = TimeSession(
+            programs, self.differentiated_names.options, prepared_model.placement, swept_inputs
+        )
+        loss_data = Data.of(self.losses, terms, programs.later_program, spec.steps, trial_count)
+        inputs_over_time = frozenset(bound_values.inputs.varying_names)
+        return GradientOverTime(
+            programs, session, differentiation, loss_data, spec, inputs_over_time
+        )
 
     # --- files --------------------------------------------------------------------------------
 
     @property
     def program(self) -> Program:
         """Program of the scalar and its derivatives for the model's values, with the steps as an input."""
-        return self._in_file({}, {})[0]
+        return self._file_program({}, {})[0]
 
     def save(
         self,
@@ -276,26 +306,32 @@ class Differentiated:
         """
         from mdf_loop.emit import portable, to_onnx
 
-        target = checked_file(path, self.named.prepared.document.files)
-        program, defaults = self._in_file(set or {}, inputs or {})
+        target = checked_file(path, self.differentiated_names.prepared.document.files)
+        program, defaults = self._file_program(set or {}, inputs or {})
         onnx_model = portable(to_onnx(prepare(program, PORTABLE)), {}, defaults)
         write_file(target, onnx_model)
         return onnx_model
 
-    def _in_file(
+    def _file_program(
         self, set: Mapping[str, Any], inputs: Mapping[str, Any]
     ) -> tuple[Program, dict[str, Array]]:
         """Return the program of an ONNX file with derivatives, and the defaults of its inputs."""
-        spec = self.named.specification(set, inputs)
-        return build_file_program(self.named, self.losses, spec, self.named.bound(spec), self._most)
+        spec = self.differentiated_names.specification(set, inputs)
+        return build_file_program(
+            self.differentiated_names,
+            self.losses,
+            spec,
+            self.differentiated_names.bind(spec),
+            self._truncation,
+        )
 
 
 def _step_warning(names: Sequence[str]) -> str:
     """Return a warning of derivatives that are 0.0 because iteration counts and comparisons are fixed."""
-    listed = ", ".join(f"'{name}'" for name in names)
-    verb = "derivatives by {} are" if len(names) > 1 else "derivative by {} is"
+    quoted_names = ", ".join(f"'{name}'" for name in names)
+    phrase = "derivatives by {} are" if len(names) > 1 else "derivative by {} is"
     return (
-        f"the {verb.format(listed)} 0.0 only because iteration counts and comparisons are held fixed: "
+        f"the {phrase.format(quoted_names)} 0.0 only because iteration counts and comparisons are held fixed: "
         "the number changes with it in steps; compare runs, or fit by a likelihood or "
         'method="differential_evolution"'
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.values_of import values_of
 from mdf_loop.cached_property import cached_property
 from mdf_loop.errors import Finding, Findings, UnknownNameError, raise_findings
@@ -38,7 +38,7 @@ class DifferentiatedNames:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedModel,
         outputs: Sequence[str],
         wrt: Sequence[str],
         specification: RunSpecification,
@@ -49,14 +49,16 @@ class DifferentiatedNames:
         self.wrt = tuple(wrt)
         self._specification = specification
         document = prepared.document
-        self.ports = {n: p.name for n in wrt for p in open_ports(document) if n in p.names}
+        self.ports = {
+            name: port.name for name in wrt for port in open_ports(document) if name in port.names
+        }
         self._refuse_unknown(outputs)
         items = named_items(document, Selection(only=tuple(outputs)))
         shown_names = {item.name: name for name, item in items.items()}
         self.outputs = {name: shown_names[find_item(document, name).name] for name in outputs}
-        self._own: dict[str, Any] = {}
+        self._model_values: dict[str, Any] = {}
 
-    def by(self, name: str) -> DifferentiatedNames:
+    def restricted_to(self, name: str) -> DifferentiatedNames:
         """Return a copy in which the outputs are differentiated with respect to one name only."""
         return DifferentiatedNames(
             self.prepared,
@@ -69,9 +71,9 @@ class DifferentiatedNames:
     @property
     def key(self) -> Hashable:
         """Hashable key of everything that determines the derivatives, except parameter and input values."""
-        run = self._specification
-        of = (tuple(self.outputs.items()), self.wrt, self.options.constant_ports)
-        return *of, run.steps, run.dt, run.values.draws
+        spec = self._specification
+        names_key = (tuple(self.outputs.items()), self.wrt, self.options.constant_ports)
+        return *names_key, spec.steps, spec.dt, spec.values.draws
 
     def _refuse_unknown(self, outputs: Sequence[str]) -> None:
         """Raise one error about all names that the model does not have."""
@@ -103,74 +105,81 @@ class DifferentiatedNames:
         )
         sweep = dict(units.convert_sweep(sweep) or {})
         used_names = {*self.ports, *set, *sweep}
-        own = self._of_model([name for name in self.wrt if name not in used_names])
+        model_values = self._values_in_model([name for name in self.wrt if name not in used_names])
         draws = self._specification.values.draws
-        values = Values(inputs, {**own, **set}, sweep, None, draws)
+        values = Values(inputs, {**model_values, **set}, sweep, None, draws)
         selection = Selection(only=tuple(dict.fromkeys(self.outputs.values())))
         return replace(self._specification, values=values, selection=selection)
 
-    def bound(self, spec: RunSpecification) -> BoundValues:
+    def bind(self, spec: RunSpecification) -> BoundValues:
         """Return the bound values of a run.
 
         Raises:
             LoopError: A value does not fit, or a differentiated parameter is no float. The error names each.
         """
-        bound = self.prepared.bound(spec)
-        raise_findings(self._refused(bound))
-        return bound
+        bound_values = self.prepared.bind(spec)
+        raise_findings(self._find_non_floats(bound_values))
+        return bound_values
 
-    def at(self, bound: BoundValues) -> dict[str, Array]:
+    def values_in(self, bound_values: BoundValues) -> dict[str, Array]:
         """Return the values with respect to which the outputs are differentiated."""
-        return {name: np.asarray(bound.arrays[target]) for name, target in self.inputs.items()}
+        return {
+            name: np.asarray(bound_values.arrays[target]) for name, target in self.inputs.items()
+        }
 
-    def program(self, spec: RunSpecification, bound: BoundValues) -> Program:
+    def program(self, spec: RunSpecification, bound_values: BoundValues) -> Program:
         """Return the model as one program: one evaluation, or a whole run over time."""
         document, options = self.prepared.document, self.options
         if spec.steps is None:
-            program = read_once(document, bound, options, spec.selection).program
-            self._refuse_unread(program)
+            program = read_once(document, bound_values, options, spec.selection).program
+            self._refuse_unknown_stops(program)
             return program
-        programs = self.over_time(spec, bound)
-        rows = frozenset(bound.inputs.varying_names)
+        programs = self.over_time(spec, bound_values)
+        inputs_over_time = frozenset(bound_values.inputs.varying_names)
         return whole_run(
-            programs.first_program, programs.later_program, programs.recorded_names, rows
+            programs.first_program,
+            programs.later_program,
+            programs.recorded_names,
+            inputs_over_time,
         )
 
-    def over_time(self, spec: RunSpecification, bound: BoundValues) -> OverTime:
+    def over_time(self, spec: RunSpecification, bound_values: BoundValues) -> OverTime:
         """Return the model over time as two programs: the first evaluation and the loop."""
-        programs = read_over_time(self.prepared.document, bound, self.options, spec)
-        self._refuse_unread(programs.later_program)
+        programs = read_over_time(self.prepared.document, bound_values, self.options, spec)
+        self._refuse_unknown_stops(programs.later_program)
         return programs
 
     def controls(self, spec: RunSpecification) -> dict[str, Array]:
         """Return the inputs `steps` and `dt` of a program over time, or no inputs for one evaluation."""
         return control_inputs(spec.steps, spec.dt, self.prepared.options.precision)
 
-    def _refuse_unread(self, program: Program) -> None:
+    def _refuse_unknown_stops(self, program: Program) -> None:
         """Raise an error for a port in `stop` that is no computed output port of the program."""
-        stopped = [
+        stopped_locations = [
             op.where
             for op in walk(program.ops)
             if isinstance(op, Op) and op.op_type == STOP_GRADIENT
         ]
         for name in sorted(self.options.constant_ports):
-            node, _, port = name.rpartition(".")
-            end = f".nodes['{node}'].output_ports['{port}']"
-            if not any(where.endswith(end) for where in stopped):
+            node_name, _, port_name = name.rpartition(".")
+            location_suffix = f".nodes['{node_name}'].output_ports['{port_name}']"
+            if not any(location.endswith(location_suffix) for location in stopped_locations):
                 raise UnknownNameError(
                     f"stop names '{name}', which is no output port of the model that is computed",
                     self.prepared.document.where,
                     "name it as node.port, also of a node inside of a loop",
                 )
 
-    def _of_model(self, names: Sequence[str]) -> dict[str, Any]:
+    def _values_in_model(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the values of parameters in the document, from a cache if possible."""
-        self._own |= values_of(self.prepared, [name for name in names if name not in self._own])
-        return {name: self._own[name] for name in names}
+        self._model_values |= values_of(
+            self.prepared, [name for name in names if name not in self._model_values]
+        )
+        return {name: self._model_values[name] for name in names}
 
-    def _refused(self, bound: BoundValues) -> Iterator[Finding]:
+    def _find_non_floats(self, bound_values: BoundValues) -> Iterator[Finding]:
         """Yield a finding for each differentiated parameter or input that is no floating-point array."""
-        arrays = bound.arrays
+        arrays = bound_values.arrays
         for name, target in self.inputs.items():
             array = arrays[target]
             dtype = str(getattr(array, "dtype", type(array).__name__))

@@ -45,9 +45,9 @@ def engine_results(
         )
     steps, dt, every = spec.steps, spec.dt, spec.selection.every
     items = named_items(document, spec.selection)
-    names = [item.name for item in items.values()]
+    item_names = [item.name for item in items.values()]
     seed = spec.values.draws.seed or seeds.current_seed
-    engine_run = run_evaluations(backend.load(document, names, dt, seed), inputs, steps)
+    engine_run = run_evaluations(backend.load(document, item_names, dt, seed), inputs, steps)
     if engine_run.failure is not None:
         raise engine_run.failure
     units, dims = units_of(document), dims_of(document)
@@ -76,18 +76,18 @@ def _build_results_over_time(
 ) -> Results:
     """Return the results of a run over time. `more` are further arguments of `Results`."""
     steps, dt, every = spec.steps, spec.dt, spec.selection.every
-    numbers = np.arange(0, steps or 0, every)
-    along = {"step": numbers} if dt is None else {"time": numbers * dt}
+    step_numbers = np.arange(0, steps or 0, every)
+    coordinates = {"step": step_numbers} if dt is None else {"time": step_numbers * dt}
     return Results(
         {name: rows[::every] for name, rows in arrays.items()},
         {},
         "cpu",
         "float64",
-        axes=(Axis("time", along),),
+        axes=(Axis("time", coordinates),),
         lengths={
-            n: engine_run.lengths[i.name][::every]
-            for n, i in items.items()
-            if i.name in engine_run.lengths
+            name: engine_run.lengths[item.name][::every]
+            for name, item in items.items()
+            if item.name in engine_run.lengths
         },
         execution_list=engine_run.execution_list,
         **more,
@@ -98,11 +98,11 @@ def _count_unrun_rows(
     engine_run: EngineRun, items: Mapping[str, Item], every: int
 ) -> dict[str, Array]:
     """Return, by output, the number of recorded rows before the first run of the output's node."""
-    first: dict[str, int] = {}
-    for step, sets in enumerate(engine_run.execution_list):
-        for nodes in sets:
+    first_steps: dict[str, int] = {}
+    for step, node_sets in enumerate(engine_run.execution_list):
+        for nodes in node_sets:
             for node in nodes:
-                first.setdefault(node, step)
-    end = len(engine_run.execution_list)
-    unrun = {name: first.get(item.node, end) for name, item in items.items()}
-    return {name: np.array(-(-count // every)) for name, count in unrun.items() if count}
+                first_steps.setdefault(node, step)
+    step_count = len(engine_run.execution_list)
+    unrun_counts = {name: first_steps.get(item.node, step_count) for name, item in items.items()}
+    return {name: np.array(-(-count // every)) for name, count in unrun_counts.items() if count}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, InputRole, OutputRole, Program
 from mdf_loop.passes.check_row_counts import check_row_counts
@@ -20,20 +20,24 @@ from mdf_loop.specification import RunSpecification
 
 
 def evaluation_as_onnx(
-    prepared: Prepared, inputs: Mapping[str, Any] | None, *, origin: bool
+    prepared: PreparedModel, inputs: Mapping[str, Any] | None, *, origin: bool
 ) -> Any:
     """Return one evaluation as an ONNX model, which includes the MDF model if `origin` is True."""
     from mdf_loop.importing.origin import add_origin
 
     program = read(prepared.document, inputs, options=prepared.options)
-    keys = {e.value.name: e.default for e in program.inputs if e.role is InputRole.KEYS}
-    onnx_model = _to_onnx_model(program, keys, stated_shapes(prepared.document))
+    random_keys = {
+        program_input.value.name: program_input.default
+        for program_input in program.inputs
+        if program_input.role is InputRole.KEYS
+    }
+    onnx_model = _to_onnx_model(program, random_keys, stated_shapes(prepared.document))
     if origin and prepared.options.precision == "float64":
         add_origin(onnx_model, prepared.document)
     return onnx_model
 
 
-def run_as_onnx(prepared: Prepared, spec: RunSpecification) -> Any:
+def run_as_onnx(prepared: PreparedModel, spec: RunSpecification) -> Any:
     """Return a run over time as an ONNX model with optional inputs `steps` and `dt`.
 
     Each output has a leading axis of time.
@@ -41,28 +45,34 @@ def run_as_onnx(prepared: Prepared, spec: RunSpecification) -> Any:
     Raises:
         InputError: The model cannot be run over time with these arguments.
     """
-    bound = _bind_values_or_types(prepared, spec)
-    programs = read_over_time(prepared.document, bound, prepared.options, spec)
-    flags = programs.later_program.output_names(OutputRole.HAS_RUN)
-    recorded = (
+    bound_values = _bind_values_or_types(prepared, spec)
+    programs = read_over_time(prepared.document, bound_values, prepared.options, spec)
+    flag_names = programs.later_program.output_names(OutputRole.HAS_RUN)
+    recorded_names = (
         *programs.recorded_names,
-        *(flags[n] for n in programs.recorded_names if n in flags),
+        *(flag_names[name] for name in programs.recorded_names if name in flag_names),
     )
-    rows = frozenset(bound.inputs.varying_names)
-    program = whole_run(programs.first_program, programs.later_program, recorded, rows)
-    program = check_row_counts(program, {name: name for name in sorted(rows)}, "steps")
-    state_values = {
-        **bound.with_random_keys(program).arrays,
+    inputs_over_time = frozenset(bound_values.inputs.varying_names)
+    program = whole_run(
+        programs.first_program, programs.later_program, recorded_names, inputs_over_time
+    )
+    program = check_row_counts(program, {name: name for name in sorted(inputs_over_time)}, "steps")
+    default_values = {
+        **bound_values.with_random_keys(program).arrays,
         **control_inputs(spec.steps, spec.dt, prepared.options.precision),
     }
-    known = [e.value.name for e in program.inputs if e.role is not InputRole.PORT]
-    return _to_onnx_model(program, {name: state_values[name] for name in known}, {})
+    default_names = [
+        program_input.value.name
+        for program_input in program.inputs
+        if program_input.role is not InputRole.PORT
+    ]
+    return _to_onnx_model(program, {name: default_values[name] for name in default_names}, {})
 
 
-def _bind_values_or_types(prepared: Prepared, spec: RunSpecification) -> BoundValues:
+def _bind_values_or_types(prepared: PreparedModel, spec: RunSpecification) -> BoundValues:
     """Return the bound inputs of a run. A missing required input is bound by its type alone."""
     try:
-        return prepared.bound(spec)
+        return prepared.bind(spec)
     except InputError:  # a missing value needs a type only; other errors are raised again
         return BoundValues.of(bind_types(prepared.document, spec.values.inputs, prepared.options))
 

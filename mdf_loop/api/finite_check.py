@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, Data
 from mdf_loop.reading.settings import written_value
@@ -39,47 +39,55 @@ def in_evaluation(
         results: The same outputs in the form that users receive.
         has_run: Flags of members whose node has run, by output. Outputs without flags have run.
     """
-    for name, data in outputs.items():
-        if not (_ends_finite(data, lengths[name]) if name in lengths else is_finite(data)):
+    for name, output in outputs.items():
+        if not (_ends_finite(output, lengths[name]) if name in lengths else is_finite(output)):
             break
     else:
         return None
-    missing = {name: np.array(1) for name, flags in has_run.items() if not np.all(flags)}
-    return find_in_outputs(results, missing)
+    missing_rows = {name: np.array(1) for name, flags in has_run.items() if not np.all(flags)}
+    return find_in_outputs(results, missing_rows)
 
 
 def _ends_finite(rows: Any, lengths: Any) -> bool:
     """Return True if the last unpadded row of each member is finite."""
-    last = (lengths if lengths.ndim == 1 else lengths[:, 0]) - 1
-    there = np.flatnonzero(last >= 0)
-    return is_finite(rows[there, last[there]])
+    last_indices = (lengths if lengths.ndim == 1 else lengths[:, 0]) - 1
+    nonempty_members = np.flatnonzero(last_indices >= 0)
+    return is_finite(rows[nonempty_members, last_indices[nonempty_members]])
 
 
 def over_time(
-    prepared: Prepared, values: Values, results: Results, completed_run: CompletedRun
+    prepared: PreparedModel, values: Values, results: Results, completed_run: CompletedRun
 ) -> NotFinite | None:
     """Return the first value of a run over time that is not finite, if the run ends with such a value.
 
     A state that is nan or infinite initially, such as the time of a spike that never came, is reported
     only if an output shows the state.
     """
-    ends = completed_run.ends.are_finite
-    if ends is None:
-        ends = all(is_finite(row) for row in _last_rows(results))
-    states = {
-        n: a for n, a in completed_run.state.items() if a.dtype.kind == "f" and not is_finite(a)
+    has_finite_end = completed_run.ends.are_finite
+    if has_finite_end is None:
+        has_finite_end = all(is_finite(row) for row in _last_rows(results))
+    nonfinite_states = {
+        name: array
+        for name, array in completed_run.state.items()
+        if array.dtype.kind == "f" and not is_finite(array)
     }
-    if ends and not states and all(map(is_finite, completed_run.reduced.values())):
+    if (
+        has_finite_end
+        and not nonfinite_states
+        and all(map(is_finite, completed_run.reduced.values()))
+    ):
         return None
-    unrun = completed_run.ends.unrun
-    reduced = {
-        name: np.array(1) for name in completed_run.reduced if name.rpartition(".")[0] in unrun
+    unrun_rows = completed_run.ends.unrun
+    unrun_reductions = {
+        name: np.array(1) for name in completed_run.reduced if name.rpartition(".")[0] in unrun_rows
     }
-    place = find_in_outputs(results, {**unrun, **reduced})
-    if place is not None:
-        return place
-    hidden = (name for name in states if not _starts_nonfinite(prepared, values, name))
-    return find_in_states({name: states[name] for name in hidden})
+    not_finite = find_in_outputs(results, {**unrun_rows, **unrun_reductions})
+    if not_finite is not None:
+        return not_finite
+    reported_names = (
+        name for name in nonfinite_states if not _starts_nonfinite(prepared, values, name)
+    )
+    return find_in_states({name: nonfinite_states[name] for name in reported_names})
 
 
 def in_engine(results: Results, unrun: Mapping[str, Array]) -> NotFinite | None:
@@ -96,30 +104,30 @@ def in_engine(results: Results, unrun: Mapping[str, Array]) -> NotFinite | None:
 
 def _last_rows(results: Results) -> Iterable[Array]:
     """Yield the last row of each output, from memory or a store. Yield an output without rows entirely."""
-    for name, data in results.items():
+    for name, output in results.items():
         axes = [axis.name for axis in results.axes_of(name)]
         if "time" not in axes:
-            yield np.asarray(data)
+            yield np.asarray(output)
         else:
-            rows: Any = data
+            rows: Any = output
             yield np.asarray(rows[(*(slice(None),) * axes.index("time"), slice(-1, None))])
 
 
-def _starts_nonfinite(prepared: Prepared, values: Values, label: str) -> bool:
+def _starts_nonfinite(prepared: PreparedModel, values: Values, label: str) -> bool:
     """Return True if a state is nan or infinite initially."""
     if values.state is not None:
         return not is_finite(np.asarray(values.state.get(label, 0.0)))
     name = label.rpartition(" ")[2]
-    start: Any = values.set.get(name)
-    if start is None:
+    initial_value: Any = values.set.get(name)
+    if initial_value is None:
         try:
-            start = written_value(prepared.document, name)
+            initial_value = written_value(prepared.document, name)
         except LoopError:
             # The state belongs to an output or a function, whose first value is computed.
             return False
-    if isinstance(start, str):
-        return _NONFINITE_PATTERN.search(start) is not None
-    array = np.asarray(start)
+    if isinstance(initial_value, str):
+        return _NONFINITE_PATTERN.search(initial_value) is not None
+    array = np.asarray(initial_value)
     return array.dtype.kind == "f" and not is_finite(array)
 
 

@@ -40,16 +40,16 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
     Raises:
         LoopError: An argument does not fit the model or the data. The message names the argument.
     """
-    free = build_parameter_space(model, request)
+    space = build_parameter_space(model, request)
     if request.shared and not has_subjects(request.data):
         raise InputError("shared ties subjects, but the data are of one", hint="leave it out")
     if request.cluster is None:
-        return _fit_subjects(model, request, free)
+        return _fit_subjects(model, request, space)
     with connect(request.cluster, request.time_limit) as connection:
         request = replace(request, cluster=None, connection=connection)
         if connection.deadline is not None:
             request = replace(request, time_limit=max(connection.deadline - monotonic(), 0.0))
-        return _fit_subjects(model, request, free)
+        return _fit_subjects(model, request, space)
 
 
 def describe_progress(fitted: Fit | Fits) -> str:
@@ -59,29 +59,32 @@ def describe_progress(fitted: Fit | Fits) -> str:
     return f"fits of {', '.join(fitted) or 'no subject'}"
 
 
-def _fit_subjects(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit | Fits:
+def _fit_subjects(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit | Fits:
     """Return the fit of one subject, or the separate or joint fits of several subjects."""
     if not has_subjects(request.data):
-        return _fit_subject(model, request, free)
+        return _fit_subject(model, request, space)
     if request.shared:
-        return fit_together(model, request, free)
-    each = _fit_sequentially if request.connection is None else _fit_in_parallel
-    fits = each(model, request, free)
+        return fit_together(model, request, space)
+    fit_subjects = _fit_sequentially if request.connection is None else _fit_in_parallel
+    fits = fit_subjects(model, request, space)
     return Fits(fits, read_from=frozenset().union(*(fit.read_from for fit in fits.values())))
 
 
 def _fit_sequentially(
-    model: Derivable, request: FitRequest, free: ParameterSpace
+    model: Derivable, request: FitRequest, space: ParameterSpace
 ) -> dict[str, Fit]:
     """Fit subjects one after the other, and stop after the first interrupted fit."""
     fits: dict[str, Fit] = {}
-    began = perf_counter()
-    for name, each in split_subjects(request):
-        if each.time_limit is not None:
-            each = replace(each, time_limit=max(each.time_limit - (perf_counter() - began), 0.0))
+    start_time = perf_counter()
+    for name, subject_request in split_subjects(request):
+        if subject_request.time_limit is not None:
+            subject_request = replace(
+                subject_request,
+                time_limit=max(subject_request.time_limit - (perf_counter() - start_time), 0.0),
+            )
         try:
             with name_subject_in_errors(name):
-                fits[name] = _fit_subject(model, each, free)
+                fits[name] = _fit_subject(model, subject_request, space)
         except KeyboardInterrupt:
             if not fits:
                 raise
@@ -92,20 +95,22 @@ def _fit_sequentially(
     return fits
 
 
-def _fit_subject(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
+def _fit_subject(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
     """Return the fit of one subject to curves, to reaction times, or by a user-defined objective."""
-    way = fit_times if request.likelihood else fit_curves
+    fit_function = fit_times if request.likelihood else fit_curves
     if request.objective is not None:
-        way = fit_objective
+        fit_function = fit_objective
     with track_read_files(model.prepared.document.files) as files:
-        single_fit = way(model, request, free)
+        single_fit = fit_function(model, request, space)
     return dataclasses.replace(single_fit, read_from=frozenset(files))
 
 
 # --- on a cluster ---------------------------------------------------------------------------------
 
 
-def _fit_in_parallel(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
+def _fit_in_parallel(
+    model: Derivable, request: FitRequest, space: ParameterSpace
+) -> dict[str, Fit]:
     """Fit subjects in parallel on the workers of a cluster."""
     assert request.connection is not None
     fits: dict[str, Fit] = {}
@@ -113,17 +118,27 @@ def _fit_in_parallel(model: Derivable, request: FitRequest, free: ParameterSpace
         Stopping(request.time_limit) as stopping,
         track_read_files(model.prepared.document.files) as files,
     ):
-        items = [
-            (name, replace(each, data=read_table(each.data), connection=None, progress=False))
-            for name, each in split_subjects(request)
+        subject_requests = [
+            (
+                name,
+                replace(
+                    subject_request,
+                    data=read_table(subject_request.data),
+                    connection=None,
+                    progress=False,
+                ),
+            )
+            for name, subject_request in split_subjects(request)
         ]
-        shared = (model, free, environment_versions())
-        tasks: Tasks[_Subject, Fit] = Tasks(
-            request.connection, _fit_on_worker, shared, DEFAULT_RETRIES
+        shared_arguments = (model, space, environment_versions())
+        tasks: Tasks[_SubjectRequest, Fit] = Tasks(
+            request.connection, _fit_on_worker, shared_arguments, DEFAULT_RETRIES
         )
-        name = model.prepared.document.graph.id
-        with open_reporter(request.progress, len(items), 0, "subjects", name) as reporter:
-            for outcome in tasks.outcomes(items, lambda: stopping.reason):
+        model_name = model.prepared.document.graph.id
+        with open_reporter(
+            request.progress, len(subject_requests), 0, "subjects", model_name
+        ) as reporter:
+            for outcome in tasks.outcomes(subject_requests, lambda: stopping.reason):
                 subject = outcome.item[0]
                 if outcome.error is not None:
                     with name_subject_in_errors(subject):
@@ -134,15 +149,17 @@ def _fit_in_parallel(model: Derivable, request: FitRequest, free: ParameterSpace
                     stopping.ask(StopReason.INTERRUPTED)
     if not fits and stopping.reason is not None:
         raise stop_exception(stopping.reason)
-    return {name: fits[name] for name, _ in items if name in fits}
+    return {name: fits[name] for name, _ in subject_requests if name in fits}
 
 
-_Subject = tuple[str, FitRequest]
+_SubjectRequest = tuple[str, FitRequest]
 
 
-def _fit_on_worker(shared: tuple[Derivable, ParameterSpace, dict[str, str]], item: _Subject) -> Fit:
+def _fit_on_worker(
+    shared: tuple[Derivable, ParameterSpace, dict[str, str]], item: _SubjectRequest
+) -> Fit:
     """Return the fit of one subject on a worker of a cluster."""
-    model, free, request = shared
-    check_environment(request, "of this subject")
+    model, space, versions = shared
+    check_environment(versions, "of this subject")
     with name_subject_in_errors(item[0]):
-        return _fit_subject(model, item[1], free)
+        return _fit_subject(model, item[1], space)

@@ -119,6 +119,6 @@ class Fittable(Derivable):
             time_limit=time_limit,
             cluster=cluster,
         )
-        result = interruptible(lambda: fit(self, request), on_interrupt, describe_progress)
-        warn_of_fits([result] if isinstance(result, Fit) else result.values())
-        return result
+        fit_or_fits = interruptible(lambda: fit(self, request), on_interrupt, describe_progress)
+        warn_of_fits([fit_or_fits] if isinstance(fit_or_fits, Fit) else fit_or_fits.values())
+        return fit_or_fits

@@ -39,7 +39,7 @@ from mdf_loop.results.fit_data import Curve
 from mdf_loop.sweeps import generate_sobol_points
 
 
-def fit_curves(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
+def fit_curves(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
     """Return the least-squares fit of one subject.
 
     Raises:
@@ -47,103 +47,120 @@ def fit_curves(model: Derivable, request: FitRequest, free: ParameterSpace) -> F
     """
     if request.method == "gradient":
         raise InputError("curves cannot be fitted by gradient", hint="leave method out")
-    size = len(free.elements)
-    part = build_curve_term(model, request, free, np.arange(size))
-    with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch:
-        squares = LeastSquaresObjective([part], size, watch)
-        optimum = search_optima(squares, free, request, watch)
-        return build_fits(Report(model, request, optimum, watch), squares)[0]
+    size = len(space.elements)
+    term = build_curve_term(model, request, space, np.arange(size))
+    with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as monitor:
+        objective = LeastSquaresObjective([term], size, monitor)
+        search_result = search_optima(objective, space, request, monitor)
+        return build_fits(Report(model, request, search_result, monitor), objective)[0]
 
 
 def build_curve_term(
-    model: Derivable, request: FitRequest, free: ParameterSpace, own: Array
+    model: Derivable, request: FitRequest, space: ParameterSpace, indices: Array
 ) -> CurveTerm:
     """Return the residual term of a subject, which compares the model with the data.
 
     Args:
         model: The model.
         request: The arguments of the fit, with the data of the subject.
-        free: The free parameters.
-        own: The indices of the subject's parameters in a point of the search.
+        space: The free parameters.
+        indices: The indices of the subject's parameters in a point of the search.
 
     Raises:
         InputError: There are more parameters than data, or a row of the data does not fit.
     """
     observations = match_data(model, request, request.data)
-    refuse_too_few_data(len(own), observations.count)
-    outputs = [each.output for each in observations.parts]
-    fitted = build_fitted_model(model, request, observations.steps, outputs)
-    fitted.check_method(free.values(np.full(len(own), 0.5)), request.method)
-    return CurveTerm(fitted, free, own, observations)
+    refuse_too_few_data(len(indices), observations.count)
+    outputs = [series.output for series in observations.parts]
+    fitted_model = build_fitted_model(model, request, observations.steps, outputs)
+    fitted_model.check_method(space.values(np.full(len(indices), 0.5)), request.method)
+    return CurveTerm(fitted_model, space, indices, observations)
 
 
 def search_optima(
-    squares: LeastSquaresObjective, free: ParameterSpace, request: FitRequest, watch: FitMonitor
+    objective: LeastSquaresObjective,
+    space: ParameterSpace,
+    request: FitRequest,
+    monitor: FitMonitor,
 ) -> SearchResult:
     """Minimize the sum of squares from several starts, and return all optima."""
 
     def starts() -> Array:
         if request.start is not None:
-            return free.normalize(request.start)[None]
+            return space.normalize(request.start)[None]
         if request.method == "differential_evolution":
-            return minimize_by_evolution(squares.costs, squares.size, request.seed).point[None]
+            return minimize_by_evolution(objective.costs, objective.size, request.seed).point[None]
         return rank_points(
-            generate_sobol_points(request.points, squares.size, request.seed), squares.costs
+            generate_sobol_points(request.points, objective.size, request.seed), objective.costs
         )
 
     def run() -> list[Optimum]:
-        begin = starts()[: request.polish]
-        check_parameters_have_effect(free, begin, squares.residual_rows)
-        return [least_squares(point, squares.residuals, squares.jacobian) for point in begin]
+        start_points = starts()[: request.polish]
+        check_parameters_have_effect(space, start_points, objective.residual_rows)
+        return [
+            least_squares(point, objective.residuals, objective.jacobian) for point in start_points
+        ]
 
-    return run_search(run, watch)
+    return run_search(run, monitor)
 
 
-def build_fits(report: Report, squares: LeastSquaresObjective) -> list[Fit]:
+def build_fits(report: Report, objective: LeastSquaresObjective) -> list[Fit]:
     """Return the fit of each subject from a finished least-squares search."""
-    best = report.optimum.best
-    observed = [part.observations for part in squares.parts]
-    freedom = sum(each.count for each in observed) - squares.size
-    exact = all(each.exact for each in observed)
-    variance = 1.0 if exact else best.cost / freedom if freedom else np.inf
-    jacobian = squares.jacobian(best.point)
-    uncertainty = uncertainty_from_jacobian(jacobian, variance, None if exact else freedom)
-    return [_build_fit(report, part, uncertainty) for part in squares.parts]
+    best_optimum = report.search_result.best
+    observations = [term.observations for term in objective.parts]
+    degrees_of_freedom = sum(subject_data.count for subject_data in observations) - objective.size
+    has_known_deviations = all(subject_data.exact for subject_data in observations)
+    variance = (
+        1.0
+        if has_known_deviations
+        else best_optimum.cost / degrees_of_freedom
+        if degrees_of_freedom
+        else np.inf
+    )
+    jacobian = objective.jacobian(best_optimum.point)
+    uncertainty = uncertainty_from_jacobian(
+        jacobian, variance, None if has_known_deviations else degrees_of_freedom
+    )
+    return [_build_fit(report, term, uncertainty) for term in objective.parts]
 
 
-def _build_fit(report: Report, part: CurveTerm, uncertainty: Uncertainty) -> Fit:
+def _build_fit(report: Report, term: CurveTerm, uncertainty: Uncertainty) -> Fit:
     """Return the fit of one subject from a finished least-squares search of all subjects."""
-    point, count = report.optimum.best.point[part.indices], part.observations.count
-    rows = part.residuals(point[None])[0]
-    sse, exact = float(rows @ rows), part.observations.exact
+    point, value_count = report.search_result.best.point[term.indices], term.observations.count
+    residuals = term.residuals(point[None])[0]
+    sse, has_known_deviations = float(residuals @ residuals), term.observations.exact
     unit = report.model.prepared.units[TIME]
-    without = getattr(part.model, "without", "")
-    return report.of(
-        part.free,
-        uncertainty.subset(part.indices),
-        "least squares" + (f" with differences: {without}" if without else ""),
-        part.indices,
-        steps=part.observations.steps,
+    difference_reason = getattr(term.model, "difference_reason", "")
+    return report.build_fit(
+        term.free,
+        uncertainty.subset(term.indices),
+        "least squares" + (f" with differences: {difference_reason}" if difference_reason else ""),
+        term.indices,
+        steps=term.observations.steps,
         sse=sse,
-        residual_sd=float(np.sqrt(sse / max(count - len(point), 1))),
+        residual_sd=float(np.sqrt(sse / max(value_count - len(point), 1))),
         **compute_criteria(
-            normal_negative_log_likelihood(sse, part.factors, exact=exact),
-            len(point) + (not exact),
-            count,
+            normal_negative_log_likelihood(sse, term.factors, exact=has_known_deviations),
+            len(point) + (not has_known_deviations),
+            value_count,
         ),
-        nonfinite_derivatives=tuple(sorted(part.nonfinite)),
-        dropped=part.observations.dropped,
-        curves=tuple(_build_curves(part, point, report.request.spec.dt, unit)),
+        nonfinite_derivatives=tuple(sorted(term.nonfinite)),
+        dropped=term.observations.dropped,
+        curves=tuple(_build_curves(term, point, report.request.spec.dt, unit)),
     )
 
 
-def _build_curves(part: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
+def _build_curves(term: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
     """Yield the fitted curve of each observed output at a point of the search, with data and residuals."""
-    outputs = part.model.outputs(part.free.values(point[None]))
+    outputs = term.model.outputs(term.free.values(point[None]))
     unit = "" if dt is None else unit
     dt = 1.0 if dt is None else dt
-    for each in part.observations.parts:
-        rows = outputs[each.output][0]
-        residuals = np.where(each.is_observed, rows[each.steps] - each.values, np.nan)
-        time = np.arange(len(rows)) * dt
-        yield Curve(each.output, time, rows, each.steps * dt, each.values, residuals, unit)
+    for series in term.observations.parts:
+        fitted_values = outputs[series.output][0]
+        residuals = np.where(
+            series.is_observed, fitted_values[series.steps] - series.values, np.nan
+        )
+        times = np.arange(len(fitted_values)) * dt
+        yield Curve(
+            series.output, times, fitted_values, series.steps * dt, series.values, residuals, unit
+        )

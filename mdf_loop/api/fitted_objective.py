@@ -33,71 +33,80 @@ from mdf_loop.sweeps import generate_sobol_points
 Costs = Callable[[Array], Array]
 
 
-def fit_objective(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
+def fit_objective(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
     """Minimize a user-defined objective over the free parameters, and return the fit.
 
     Raises:
         LoopError: An argument does not fit the model or the data. The message names the argument.
     """
-    in_words = isinstance(request.objective, Mapping)
-    if not in_words and not callable(request.objective):
+    is_sum_of_terms = isinstance(request.objective, Mapping)
+    if not is_sum_of_terms and not callable(request.objective):
         raise InputError(
             "an objective is a function of outputs, or words: {'cell.V': 'mean'}",
         )
-    allowed = ("gradient", "differential_evolution") if in_words else ("differential_evolution",)
-    if request.method is not None and request.method not in allowed:
+    allowed_methods = (
+        ("gradient", "differential_evolution") if is_sum_of_terms else ("differential_evolution",)
+    )
+    if request.method is not None and request.method not in allowed_methods:
         raise InputError(
             f"this objective cannot be fitted by {request.method}",
-            hint=f"use {' or '.join(allowed)}",
+            hint=f"use {' or '.join(allowed_methods)}",
         )
-    with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch:
-        way = (
-            _TermObjective(model, request, free)
-            if in_words
-            else _FunctionObjective(model, request, free)
+    with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as monitor:
+        objective = (
+            _TermObjective(model, request, space)
+            if is_sum_of_terms
+            else _FunctionObjective(model, request, space)
         )
 
         def costs(points: Array) -> Array:
-            cost_values = way.costs(points)
-            finite: Array = np.where(np.isfinite(cost_values), cost_values, np.inf)
-            watch.record(points, finite)
-            return finite
+            cost_values = objective.costs(points)
+            finite_costs: Array = np.where(np.isfinite(cost_values), cost_values, np.inf)
+            monitor.record(points, finite_costs)
+            return finite_costs
 
-        if isinstance(way, _TermObjective) and request.method is None:
-            way.warn_of_steps(free.values(np.full(len(free.elements), 0.5)))
-        optimum = run_search(lambda: _search(way, costs, request, free, watch), watch)
-        by_gradient = in_words and request.method != "differential_evolution"
-        method = "descent by the gradient" if by_gradient else "differential evolution"
-        names = tuple(sorted(way.nonfinite)) if isinstance(way, _TermObjective) else ()
-        report = Report(model, request, optimum, watch)
-        return report.of(free, None, method, nonfinite_derivatives=names)
+        if isinstance(objective, _TermObjective) and request.method is None:
+            objective.warn_of_steps(space.values(np.full(len(space.elements), 0.5)))
+        search_result = run_search(
+            lambda: _search(objective, costs, request, space, monitor), monitor
+        )
+        uses_gradient = is_sum_of_terms and request.method != "differential_evolution"
+        method = "descent by the gradient" if uses_gradient else "differential evolution"
+        nonfinite_names = (
+            tuple(sorted(objective.nonfinite)) if isinstance(objective, _TermObjective) else ()
+        )
+        report = Report(model, request, search_result, monitor)
+        return report.build_fit(space, None, method, nonfinite_derivatives=nonfinite_names)
 
 
 def _search(
-    way: _TermObjective | _FunctionObjective,
+    objective: _TermObjective | _FunctionObjective,
     costs: Costs,
     request: FitRequest,
-    free: ParameterSpace,
-    watch: FitMonitor,
+    space: ParameterSpace,
+    monitor: FitMonitor,
 ) -> list[Optimum]:
     """Minimize an objective by one differential evolution or by several descents, and return the optima."""
-    size = len(free.elements)
+    size = len(space.elements)
     if request.start is not None:
-        begin = free.normalize(request.start)[None]
+        start_points = space.normalize(request.start)[None]
     else:
-        begin = rank_points(generate_sobol_points(request.points, size, request.seed), costs)
+        start_points = rank_points(generate_sobol_points(request.points, size, request.seed), costs)
     check_parameters_have_effect(
-        free, begin[: request.polish], lambda points: costs(points)[:, None]
+        space, start_points[: request.polish], lambda points: costs(points)[:, None]
     )
-    if isinstance(way, _FunctionObjective) or request.method == "differential_evolution":
+    if isinstance(objective, _FunctionObjective) or request.method == "differential_evolution":
         return [minimize_by_evolution(costs, size, request.seed)]
 
     def value_and_gradient(point: Array) -> tuple[float, Array]:
-        value, slopes = way.value_and_gradient(point)
-        watch.record(point[None], np.array([value]))
-        return value, slopes
+        value, gradient = objective.value_and_gradient(point)
+        monitor.record(point[None], np.array([value]))
+        return value, gradient
 
-    return [minimize_along_gradient(point, value_and_gradient) for point in begin[: request.polish]]
+    return [
+        minimize_along_gradient(point, value_and_gradient)
+        for point in start_points[: request.polish]
+    ]
 
 
 class _TermObjective:
@@ -108,9 +117,9 @@ class _TermObjective:
             was finite. A search adds the names.
     """
 
-    def __init__(self, model: Derivable, request: FitRequest, free: ParameterSpace) -> None:
+    def __init__(self, model: Derivable, request: FitRequest, space: ParameterSpace) -> None:
         spec, draws = request.spec, request.spec.values.draws
-        self._free, self._values = free, spec.values
+        self._space, self._run_values = space, spec.values
         self._document = model.prepared.document
         self.nonfinite: set[str] = set()
         dt = None if request.steps is None else spec.dt
@@ -125,42 +134,48 @@ class _TermObjective:
 
     def warn_of_steps(self, values: Mapping[str, Array]) -> None:
         """Warn if outputs change only in steps, since the search uses derivatives."""
-        named = self._differentiated.named
-        warn_of_steps(named, read_program(named, self._values, values))
+        differentiated_names = self._differentiated.differentiated_names
+        warn_of_steps(
+            differentiated_names, read_program(differentiated_names, self._run_values, values)
+        )
 
     def costs(self, points: Array) -> Array:
         """Return the value of the objective at each point."""
-        base_values, values = self._values, self._free.values(points)
+        base_values, swept_values = self._run_values, self._space.values(points)
         return np.asarray(
-            self._differentiated.evaluate(base_values.set, base_values.inputs, values).value
+            self._differentiated.evaluate(base_values.set, base_values.inputs, swept_values).value
         )
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
         """Return the value of the objective at a point, and its gradient."""
-        member_values = with_member(self._document, self._values, self._free.values(point))
+        member_values = with_member(self._document, self._run_values, self._space.values(point))
         cost_and_gradient = self._differentiated.evaluate(member_values.set, member_values.inputs)
         if np.isfinite(cost_and_gradient.value):
             self.nonfinite.update(
-                n for n, array in cost_and_gradient.items() if has_nonfinite([array])
+                name for name, array in cost_and_gradient.items() if has_nonfinite([array])
             )
-        slopes = np.concatenate(
-            [cost_and_gradient[each.name].ravel() for each in self._free.parameters]
+        gradient = np.concatenate(
+            [cost_and_gradient[parameter.name].ravel() for parameter in self._space.parameters]
         )
-        return float(cost_and_gradient.value), slopes * self._free.width
+        return float(cost_and_gradient.value), gradient * self._space.width
 
 
 class _FunctionObjective:
     """Objective that is a Python function of the outputs of one run."""
 
-    def __init__(self, model: Derivable, request: FitRequest, free: ParameterSpace) -> None:
-        names = [item.name for item in named_items(model.prepared.document, Selection()).values()]
-        self._free, self._function = free, request.objective
-        self._model = build_fitted_model(model, request, request.steps, names)
+    def __init__(self, model: Derivable, request: FitRequest, space: ParameterSpace) -> None:
+        output_names = [
+            item.name for item in named_items(model.prepared.document, Selection()).values()
+        ]
+        self._space, self._function = space, request.objective
+        self._model = build_fitted_model(model, request, request.steps, output_names)
 
     def costs(self, points: Array) -> Array:
         """Return the value of the function at each point."""
-        outputs = self._model.outputs(self._free.values(points))
-        members = ({name: rows[k] for name, rows in outputs.items()} for k in range(len(points)))
+        outputs = self._model.outputs(self._space.values(points))
+        members = (
+            {name: values[k] for name, values in outputs.items()} for k in range(len(points))
+        )
         return np.array([self._number(self._function(member)) for member in members])
 
     def _number(self, value: Any) -> float:

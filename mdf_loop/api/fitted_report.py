@@ -26,64 +26,78 @@ class Report(Struct, frozen=True):
 
     model: Derivable
     request: FitRequest
-    optimum: SearchResult
-    watch: FitMonitor
+    search_result: SearchResult
+    monitor: FitMonitor
 
-    def of(
+    def build_fit(
         self,
-        free: ParameterSpace,
+        space: ParameterSpace,
         uncertainty: Uncertainty | None,
         method: str,
-        own: Array | None = None,
+        indices: Array | None = None,
         **fields: Any,
     ) -> Fit:
         """Return the fit of one subject.
 
         Args:
-            free: The free parameters of the subject.
+            space: The free parameters of the subject.
             uncertainty: Uncertainty of the subject's estimates, or None if it is unknown.
             method: Name of the search method.
-            own: Indices of the subject's parameters in a point of the search. By default all indices.
+            indices: Indices of the subject's parameters in a point of the search. By default all indices.
             **fields: Further fields of the fit.
         """
-        own = np.arange(len(free.elements)) if own is None else own
-        best, spec = self.optimum.best, self.request.spec
+        indices = np.arange(len(space.elements)) if indices is None else indices
+        best_optimum, spec = self.search_result.best, self.request.spec
         trials = spec.values.draws.trials
         fields = {"steps": self.request.steps, **fields}
         return Fit(
-            **_build_estimate_fields(free, best.point[own], uncertainty),
-            cost=best.cost,
-            converged=best.converged,
-            reason=best.reason,
-            stopped_by=self.optimum.stopped_by,
-            starts=tuple(self._start(free, own, each) for each in self.optimum.optima),
-            evaluations=self.watch.evaluations,
-            seconds=self.watch.elapsed,
+            **_build_estimate_fields(space, best_optimum.point[indices], uncertainty),
+            cost=best_optimum.cost,
+            converged=best_optimum.converged,
+            reason=best_optimum.reason,
+            stopped_by=self.search_result.stopped_by,
+            starts=tuple(
+                self._describe_search(space, indices, optimum)
+                for optimum in self.search_result.optima
+            ),
+            evaluations=self.monitor.evaluations,
+            seconds=self.monitor.elapsed,
             seed=self.request.seed,
             method=method,
-            model=self._with_estimates(free.values(best.point[own])),
+            model=self._with_estimates(space.values(best_optimum.point[indices])),
             trials=None if trials is None else len(trials),
             dt=None if fields["steps"] is None else spec.dt,
             **fields,
         )
 
-    def _start(self, free: ParameterSpace, own: Array, optimum: Optimum) -> FitStart:
+    def _describe_search(self, space: ParameterSpace, indices: Array, optimum: Optimum) -> FitStart:
         """Return the record of one local search: its start, its end, and whether it agrees with the best."""
-        began, ended = (
-            convert_scalars(free.values(point[own])) for point in (optimum.start, optimum.point)
+        start_values, end_values = (
+            convert_scalars(space.values(point[indices]))
+            for point in (optimum.start, optimum.point)
         )
         return FitStart(
-            began, ended, optimum.cost, self.optimum.agrees(optimum), self.optimum.ties(optimum)
+            start_values,
+            end_values,
+            optimum.cost,
+            self.search_result.agrees(optimum),
+            self.search_result.ties(optimum),
         )
 
     def _with_estimates(self, values: Mapping[str, Array]) -> Any:
         """Return the compiled model whose parameters have the estimates and the values that the user set."""
-        prepared = self.model.prepared
+        prepared_model = self.model.prepared
         run_values = self.request.spec.values
-        written = with_member(prepared.document, type(run_values)(set=run_values.set), values)
-        bound = bind_settings(prepared.document, written.set, prepared.options.precision)
-        document = with_defaults(with_values(prepared.document, bound), written.inputs)
-        return type(self.model)(document, prepared.placement, prepared.options)  # type: ignore[call-arg]
+        written_values = with_member(
+            prepared_model.document, type(run_values)(set=run_values.set), values
+        )
+        bound_settings = bind_settings(
+            prepared_model.document, written_values.set, prepared_model.options.precision
+        )
+        document = with_defaults(
+            with_values(prepared_model.document, bound_settings), written_values.inputs
+        )
+        return type(self.model)(document, prepared_model.placement, prepared_model.options)  # type: ignore[call-arg]
 
 
 def compute_criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
@@ -104,38 +118,45 @@ def compute_criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
 
 def convert_scalars(values: Mapping[str, Array]) -> dict[str, Any]:
     """Return parameter values with Python floats in place of arrays without axes."""
-    return {name: float(v) if np.ndim(v) == 0 else np.asarray(v) for name, v in values.items()}
+    return {
+        name: float(value) if np.ndim(value) == 0 else np.asarray(value)
+        for name, value in values.items()
+    }
 
 
 def _build_estimate_fields(
-    free: ParameterSpace, point: Array, uncertainty: Uncertainty | None
+    space: ParameterSpace, point: Array, uncertainty: Uncertainty | None
 ) -> dict[str, Any]:
     """Return the fields of a fit about estimates and their uncertainty, which may be unknown (None)."""
-    estimates = free.values(point)
-    at = [k for k, place in enumerate(point) if place in (0.0, 1.0)]
+    estimates = space.values(point)
+    bound_indices = [k for k, coordinate in enumerate(point) if coordinate in (0.0, 1.0)]
     fields = {
         "estimates": convert_scalars(estimates),
         "standard_errors": {},
         "intervals": {},
-        "parameters": free.elements,
+        "parameters": space.elements,
         "covariance": np.full((len(point), len(point)), np.nan),
-        "at_bounds": tuple(free.elements[k] for k in at),
+        "at_bounds": tuple(space.elements[k] for k in bound_indices),
     }
     if uncertainty is None:
         return fields
-    errors = uncertainty.standard_errors * free.width
-    middle = free.lower + point * free.width
-    margin = uncertainty.margin * errors
-    ends = middle - margin, middle + margin
-    lower, upper = (convert_scalars(free.unflatten(end)) for end in ends)
-    beyond = (ends[0] < free.lower) | (ends[1] > free.lower + free.width)
-    beyond &= np.isfinite(margin)
+    standard_errors = uncertainty.standard_errors * space.width
+    interval_centers = space.lower + point * space.width
+    margin = uncertainty.margin * standard_errors
+    interval_ends = interval_centers - margin, interval_centers + margin
+    lower_limits, upper_limits = (
+        convert_scalars(space.unflatten(limits)) for limits in interval_ends
+    )
+    exceeds_bounds = (interval_ends[0] < space.lower) | (
+        interval_ends[1] > space.lower + space.width
+    )
+    exceeds_bounds &= np.isfinite(margin)
     return fields | {
-        "standard_errors": convert_scalars(free.unflatten(errors)),
-        "intervals": {name: (lower[name], upper[name]) for name in estimates},
-        "beyond_bounds": tuple(free.elements[k] for k in np.flatnonzero(beyond)),
-        "covariance": uncertainty.covariance * np.outer(free.width, free.width),
+        "standard_errors": convert_scalars(space.unflatten(standard_errors)),
+        "intervals": {name: (lower_limits[name], upper_limits[name]) for name in estimates},
+        "beyond_bounds": tuple(space.elements[k] for k in np.flatnonzero(exceeds_bounds)),
+        "covariance": uncertainty.covariance * np.outer(space.width, space.width),
         "unidentifiable": tuple(
-            tuple(free.elements[k] for k in group) for group in uncertainty.unidentifiable
+            tuple(space.elements[k] for k in group) for group in uncertainty.unidentifiable
         ),
     }

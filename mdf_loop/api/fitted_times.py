@@ -43,39 +43,39 @@ REFINEMENT_SEEDS = 8
 """Number of sets of random numbers with which the refinement estimates each likelihood."""
 
 
-def fit_times(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
+def fit_times(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fit:
     """Return the fit of one subject to observed reaction times and choices.
 
     Raises:
         LoopError: An argument does not fit the model or the data. The message names the argument.
     """
-    size = len(free.elements)
-    part = build_decision_term(model, request, free, np.arange(size))
-    with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch:
-        likelihood = LikelihoodObjective([part], size, watch)
+    size = len(space.elements)
+    term = build_decision_term(model, request, space, np.arange(size))
+    with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as monitor:
+        likelihood = LikelihoodObjective([term], size, monitor)
         return refine_and_report(
             model, request, likelihood, lambda: evolve(likelihood, request).point
         )[0]
 
 
 def build_decision_term(
-    model: Derivable, request: FitRequest, free: ParameterSpace, own: Array
+    model: Derivable, request: FitRequest, space: ParameterSpace, indices: Array
 ) -> DecisionTerm:
     """Return the likelihood term of a subject, which compares the model with the observed decisions.
 
     Args:
         model: The model.
         request: The arguments of the fit, with the data of the subject.
-        free: The free parameters.
-        own: The indices of the subject's parameters in a point of the search.
+        space: The free parameters.
+        indices: The indices of the subject's parameters in a point of the search.
 
     Raises:
         InputError: There are more parameters than data, or a column or an output is missing.
     """
     times, outputs = read_observed_times(model, request)
-    refuse_too_few_data(len(own), times.count)
-    fitted = build_fitted_model(model, request, request.steps, outputs)
-    return DecisionTerm(fitted, free, own, times, outputs)
+    refuse_too_few_data(len(indices), times.count)
+    fitted_model = build_fitted_model(model, request, request.steps, outputs)
+    return DecisionTerm(fitted_model, space, indices, times, outputs)
 
 
 def read_observed_times(
@@ -110,15 +110,17 @@ def read_observed_times(
         )
     table = read_table(request.data)
     refuse_columns_of_inputs(
-        model.prepared.document, table, [word for word in DATA_COLUMNS if word in likelihood]
+        model.prepared.document, table, [column for column in DATA_COLUMNS if column in likelihood]
     )
     outputs = tuple(
-        find_item(model.prepared.document, likelihood[w]).name
-        for w in DATA_COLUMNS
-        if w in likelihood
+        find_item(model.prepared.document, likelihood[column]).name
+        for column in DATA_COLUMNS
+        if column in likelihood
     )
     times, *choices = (
-        _read_column(table, word, likelihood[word]) for word in DATA_COLUMNS if word in likelihood
+        _read_column(table, column, likelihood[column])
+        for column in DATA_COLUMNS
+        if column in likelihood
     )
     return ReactionTimeData.of(times, choices[0] if choices else None), outputs
 
@@ -134,17 +136,19 @@ def evolve(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
     Raises:
         InputError: The data are outside the range of the model, or a parameter has no effect.
     """
-    (part,), size = likelihood.parts, likelihood.size
-    begin = _choose_initial_points(likelihood, request)
+    (term,), size = likelihood.parts, likelihood.size
+    initial_points = _choose_initial_points(likelihood, request)
     check_data_within_model_range(
-        part.times,
-        part.trials,
-        begin[:2],
-        lambda: np.concatenate([begin, generate_sobol_points(request.points, size, request.seed)]),
+        term.times,
+        term.trials,
+        initial_points[:2],
+        lambda: np.concatenate(
+            [initial_points, generate_sobol_points(request.points, size, request.seed)]
+        ),
     )
-    check_parameters_have_effect(part.free, begin[:2], part.log_shares)
-    first = begin[: max(8 * size, MIN_INITIAL_POINTS)]
-    return minimize_by_evolution(likelihood.costs, size, request.seed, MAX_GENERATIONS, first)
+    check_parameters_have_effect(term.free, initial_points[:2], term.log_shares)
+    population = initial_points[: max(8 * size, MIN_INITIAL_POINTS)]
+    return minimize_by_evolution(likelihood.costs, size, request.seed, MAX_GENERATIONS, population)
 
 
 def _choose_initial_points(likelihood: LikelihoodObjective, request: FitRequest) -> Array:
@@ -154,10 +158,12 @@ def _choose_initial_points(likelihood: LikelihoodObjective, request: FitRequest)
         return rank_points(
             generate_sobol_points(request.points, size, request.seed), likelihood.costs
         )
-    cloud = np.random.default_rng(request.seed).normal(0, 0.1, (8 * size, size))
-    cloud[0] = 0.0
-    begin: Array = np.clip(likelihood.parts[0].free.normalize(request.start) + cloud, 0.0, 1.0)
-    return begin
+    offsets = np.random.default_rng(request.seed).normal(0, 0.1, (8 * size, size))
+    offsets[0] = 0.0
+    initial_points: Array = np.clip(
+        likelihood.parts[0].free.normalize(request.start) + offsets, 0.0, 1.0
+    )
+    return initial_points
 
 
 def refine_and_report(
@@ -175,40 +181,51 @@ def refine_and_report(
         start: A function that returns the point from which the refinement starts.
     """
     seeds = np.random.default_rng(request.seed).integers(0, 2**62, REFINEMENT_SEEDS)
-    sure: list[Uncertainty] = []
+    uncertainties: list[Uncertainty] = []
 
     def run() -> list[Optimum]:
-        begun = start()
-        point, uncertainty = refine_noisy_minimum(begun, likelihood.terms(seeds), request.seed)
-        sure.append(uncertainty)
-        return [refined_optimum(point, likelihood.pooled_cost(point, seeds), uncertainty, begun)]
+        start_point = start()
+        point, uncertainty = refine_noisy_minimum(
+            start_point, likelihood.terms(seeds), request.seed
+        )
+        uncertainties.append(uncertainty)
+        return [
+            refined_optimum(point, likelihood.pooled_cost(point, seeds), uncertainty, start_point)
+        ]
 
     report = Report(model, request, run_search(run, likelihood.monitor), likelihood.monitor)
-    return [_build_fit(report, part, sure[0] if sure else None, seeds) for part in likelihood.parts]
+    return [
+        _build_fit(report, term, uncertainties[0] if uncertainties else None, seeds)
+        for term in likelihood.parts
+    ]
 
 
-def _build_fit(report: Report, part: DecisionTerm, sure: Uncertainty | None, seeds: Array) -> Fit:
+def _build_fit(
+    report: Report, term: DecisionTerm, uncertainty: Uncertainty | None, seeds: Array
+) -> Fit:
     """Return the fit of one subject from a finished likelihood search of all subjects."""
-    point = report.optimum.best.point[part.indices]
-    shares = part.pooled_shares(point[None], seeds)[0]
-    cost = -float(np.log(shares) @ part.times.observed)
-    return report.of(
-        part.free,
-        sure and sure.subset(part.indices),
+    point = report.search_result.best.point[term.indices]
+    bin_shares = term.pooled_shares(point[None], seeds)[0]
+    cost = -float(np.log(bin_shares) @ term.times.observed)
+    return report.build_fit(
+        term.free,
+        uncertainty and uncertainty.subset(term.indices),
         "differential evolution of a binned likelihood",
-        part.indices,
-        **compute_criteria(cost, len(point), part.times.count),
-        dropped=part.times.dropped,
-        distributions=_build_distributions(part, shares),
+        term.indices,
+        **compute_criteria(cost, len(point), term.times.count),
+        dropped=term.times.dropped,
+        distributions=_build_distributions(term, bin_shares),
     )
 
 
-def _build_distributions(part: DecisionTerm, shares: Array) -> tuple[Distribution, ...]:
+def _build_distributions(term: DecisionTerm, bin_shares: Array) -> tuple[Distribution, ...]:
     """Return the distribution of each choice: bins with the observed and the predicted counts."""
-    expected = shares * part.times.count
-    distributions, at = [], 0
-    for each in part.times.bins:
-        here = expected[at : at + len(each.observed)]
-        distributions.append(Distribution(each.choice, each.edges, each.observed, here))
-        at += len(each.observed)
+    expected_counts = bin_shares * term.times.count
+    distributions, offset = [], 0
+    for histogram in term.times.bins:
+        choice_counts = expected_counts[offset : offset + len(histogram.observed)]
+        distributions.append(
+            Distribution(histogram.choice, histogram.edges, histogram.observed, choice_counts)
+        )
+        offset += len(histogram.observed)
     return tuple(distributions)

@@ -24,7 +24,7 @@ from mdf_loop.paths import track_read_files
 from mdf_loop.results.fit import Fit, Fits
 
 
-def fit_together(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fits:
+def fit_together(model: Derivable, request: FitRequest, space: ParameterSpace) -> Fits:
     """Fit all subjects jointly: `shared` parameters have one value, other parameters one for each subject.
 
     The joint search starts from the optima of separate fits of the subjects.
@@ -34,19 +34,19 @@ def fit_together(model: Derivable, request: FitRequest, free: ParameterSpace) ->
     """
     if request.objective is not None:
         raise InputError("shared ties subjects, but an objective has none", hint="leave it out")
-    is_usual = request.method is None or (
+    is_default_method = request.method is None or (
         request.method == "least_squares" and not request.likelihood
     )
-    if request.start is not None or not is_usual:
+    if request.start is not None or not is_default_method:
         raise InputError("a fit with shared takes neither start nor method", hint="leave them out")
-    places = _assign_indices(free, request.shared, len(request.data))
-    size = 1 + max(int(own.max()) for own in places)
-    way = _fit_decisions_jointly if request.likelihood else _fit_curves_jointly
+    subject_indices = _assign_indices(space, request.shared, len(request.data))
+    size = 1 + max(int(indices.max()) for indices in subject_indices)
+    fit_function = _fit_decisions_jointly if request.likelihood else _fit_curves_jointly
     with (
         track_read_files(model.prepared.document.files) as files,
-        FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch,
+        FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as monitor,
     ):
-        fits = way(model, free, _JointFit(request, places, size, watch))
+        fits = fit_function(model, space, _JointFit(request, subject_indices, size, monitor))
     return Fits(dict(zip(request.data, fits, strict=True)), request.shared, frozenset(files))
 
 
@@ -55,121 +55,133 @@ class _JointFit(Struct, frozen=True):
 
     Attributes:
         request: Arguments of the fit, with the data of all subjects.
-        places: Indices of each subject's parameters in a joint point.
-        size: Number of elements of a joint point.
-        watch: Progress and limits of the fit.
+        subject_indices: Indices of each subject's parameters in a joint point.
+        point_size: Number of elements of a joint point.
+        monitor: Progress and limits of the fit.
     """
 
     request: FitRequest
-    places: Sequence[Array]
-    size: int
-    watch: FitMonitor
+    subject_indices: Sequence[Array]
+    point_size: int
+    monitor: FitMonitor
 
-    def parts(self, of: Callable[[FitRequest, Array], AnyTerm]) -> list[AnyTerm]:
-        """Return the objective term of each subject. `of` creates a term from a request and indices."""
-        parts = []
-        for (name, each), own in zip(split_subjects(self.request), self.places, strict=True):
+    def terms(self, create_term: Callable[[FitRequest, Array], AnyTerm]) -> list[AnyTerm]:
+        """Return the objective term of each subject. `create_term` creates a term from a request and indices."""
+        terms = []
+        for (name, subject_request), indices in zip(
+            split_subjects(self.request), self.subject_indices, strict=True
+        ):
             with name_subject_in_errors(name):
-                parts.append(of(each, own))
-        return parts
+                terms.append(create_term(subject_request, indices))
+        return terms
 
-    def starts(self, parts: Sequence[AnyTerm], least: Callable[[AnyTerm], Array]) -> Array:
+    def starts(self, terms: Sequence[AnyTerm], find_optimum: Callable[[AnyTerm], Array]) -> Array:
         """Return the starts of the joint search, from the separate optimum of each subject.
 
         If the fit is stopped meanwhile, the remaining subjects have no optimum of their own.
 
         Args:
-            parts: Objective terms of the subjects.
-            least: A function that returns the optimum of one subject alone.
+            terms: Objective terms of the subjects.
+            find_optimum: A function that returns the optimum of one subject alone.
         """
-        alone: list[Array] = []
-        for name, part in zip(self.request.data, parts, strict=True):
+        separate_optima: list[Array] = []
+        for name, term in zip(self.request.data, terms, strict=True):
             with name_subject_in_errors(name):
-                alone.append(least(part))
-            if self.watch.ended is not None:
+                separate_optima.append(find_optimum(term))
+            if self.monitor.ended is not None:
                 break
-        return _choose_starts(alone, self.places, self.size)
+        return _choose_starts(separate_optima, self.subject_indices, self.point_size)
 
 
-def _fit_curves_jointly(model: Derivable, free: ParameterSpace, subjects: _JointFit) -> list[Fit]:
-    """Return the fit of each subject from a joint least-squares search."""
-    request, watch = subjects.request, subjects.watch
-    parts = subjects.parts(lambda each, own: build_curve_term(model, each, free, own))
+def _fit_curves_jointly(model: Derivable, space: ParameterSpace, subjects: _JointFit) -> list[Fit]:
+    """Return the fit of each subject from a joint find_optimum-squares search."""
+    request, monitor = subjects.request, subjects.monitor
+    terms = subjects.terms(
+        lambda subject_request, indices: build_curve_term(model, subject_request, space, indices)
+    )
 
-    def least(part: CurveTerm) -> Array:
-        squares = LeastSquaresObjective([part.standalone], len(part.indices), watch)
-        return search_optima(squares, free, request, watch).best.point
+    def find_optimum(term: CurveTerm) -> Array:
+        objective = LeastSquaresObjective([term.standalone], len(term.indices), monitor)
+        return search_optima(objective, space, request, monitor).best.point
 
-    squares = LeastSquaresObjective(parts, subjects.size, watch)
-    begin = subjects.starts(parts, least)
+    objective = LeastSquaresObjective(terms, subjects.point_size, monitor)
+    start_points = subjects.starts(terms, find_optimum)
 
     def run() -> list[Optimum]:
-        best = rank_points(begin, squares.costs)[: request.polish]
-        return [least_squares(p, squares.residuals, squares.jacobian) for p in best]
+        best_points = rank_points(start_points, objective.costs)[: request.polish]
+        return [
+            least_squares(point, objective.residuals, objective.jacobian) for point in best_points
+        ]
 
-    return build_fits(Report(model, request, run_search(run, watch), watch), squares)
+    return build_fits(Report(model, request, run_search(run, monitor), monitor), objective)
 
 
 def _fit_decisions_jointly(
-    model: Derivable, free: ParameterSpace, subjects: _JointFit
+    model: Derivable, space: ParameterSpace, subjects: _JointFit
 ) -> list[Fit]:
     """Return the fit of each subject from a joint search of the likelihood of decisions."""
-    request, watch = subjects.request, subjects.watch
-    parts = subjects.parts(lambda each, own: build_decision_term(model, each, free, own))
+    request, monitor = subjects.request, subjects.monitor
+    terms = subjects.terms(
+        lambda subject_request, indices: build_decision_term(model, subject_request, space, indices)
+    )
 
-    def least(part: DecisionTerm) -> Array:
-        likelihood = LikelihoodObjective([part.standalone], len(part.indices), watch)
-        return run_search(lambda: [evolve(likelihood, request)], watch).best.point
+    def find_optimum(term: DecisionTerm) -> Array:
+        likelihood = LikelihoodObjective([term.standalone], len(term.indices), monitor)
+        return run_search(lambda: [evolve(likelihood, request)], monitor).best.point
 
-    likelihood = LikelihoodObjective(parts, subjects.size, watch)
-    begin = subjects.starts(parts, least)
+    likelihood = LikelihoodObjective(terms, subjects.point_size, monitor)
+    start_points = subjects.starts(terms, find_optimum)
     return refine_and_report(
-        model, request, likelihood, lambda: rank_points(begin, likelihood.costs)[0]
+        model, request, likelihood, lambda: rank_points(start_points, likelihood.costs)[0]
     )
 
 
-def _assign_indices(free: ParameterSpace, shared: Sequence[str], subjects: int) -> list[Array]:
+def _assign_indices(space: ParameterSpace, shared: Sequence[str], subjects: int) -> list[Array]:
     """Return the indices of each subject's parameters in a joint point, shared parameters first."""
-    tied = np.repeat(
-        [each.name in shared for each in free.parameters],
-        [each.lower.size for each in free.parameters],
+    is_shared = np.repeat(
+        [parameter.name in shared for parameter in space.parameters],
+        [parameter.lower.size for parameter in space.parameters],
     )
-    together, own = int(tied.sum()), int((~tied).sum())
-    places = []
+    shared_count, unshared_count = int(is_shared.sum()), int((~is_shared).sum())
+    subject_indices = []
     for k in range(subjects):
-        place = np.zeros(len(tied), int)
-        place[tied] = np.arange(together)
-        place[~tied] = together + k * own + np.arange(own)
-        places.append(place)
-    return places
+        indices = np.zeros(len(is_shared), int)
+        indices[is_shared] = np.arange(shared_count)
+        indices[~is_shared] = shared_count + k * unshared_count + np.arange(unshared_count)
+        subject_indices.append(indices)
+    return subject_indices
 
 
-def _choose_starts(alone: Sequence[Array], places: Sequence[Array], size: int) -> Array:
+def _choose_starts(
+    separate_optima: Sequence[Array], subject_indices: Sequence[Array], size: int
+) -> Array:
     """Return the starts of a joint search from the separate optima of the subjects.
 
     Unshared parameters start at the optimum of their subject. Shared parameters start at the median of
     all optima in the first start, and at the optimum of one subject in each other start.
 
     Args:
-        alone: Separate optima of the first subjects. Other subjects start at the median.
-        places: Indices of each subject's parameters in a joint point.
+        separate_optima: Separate optima of the first subjects. Other subjects start at the median.
+        subject_indices: Indices of each subject's parameters in a joint point.
         size: Number of elements of a joint point.
     """
-    median = np.median(alone, axis=0)
-    points = [*alone, *[median] * (len(places) - len(alone))]
+    median_optimum = np.median(separate_optima, axis=0)
+    points = [*separate_optima, *[median_optimum] * (len(subject_indices) - len(separate_optima))]
     starts = []
-    for shared in (median, *alone):
+    for shared_values in (median_optimum, *separate_optima):
         start = np.zeros(size)
-        for point, own in zip(points, places, strict=True):
-            start[own] = point
-        start[places[0]] = np.where(_find_shared(places), shared, start[places[0]])
+        for point, indices in zip(points, subject_indices, strict=True):
+            start[indices] = point
+        start[subject_indices[0]] = np.where(
+            _find_shared(subject_indices), shared_values, start[subject_indices[0]]
+        )
         starts.append(start)
     return np.array(starts)
 
 
-def _find_shared(places: Sequence[Array]) -> Array:
+def _find_shared(subject_indices: Sequence[Array]) -> Array:
     """Return a mask of those parameters of a subject that all subjects share."""
-    if len(places) == 1:
-        return np.zeros(len(places[0]), bool)
-    is_tied: Array = places[0] == places[1]
-    return is_tied
+    if len(subject_indices) == 1:
+        return np.zeros(len(subject_indices[0]), bool)
+    is_shared: Array = subject_indices[0] == subject_indices[1]
+    return is_shared

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mdf_loop import arguments
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_model import FittedModel
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.values_of import values_of
 from mdf_loop.arguments import is_whole
 from mdf_loop.cluster.clients import Connection
@@ -94,18 +94,20 @@ class FitRequest(Struct, frozen=True):
             InputError: An argument is invalid, or two arguments exclude each other.
         """
         # The data determine the number later.
-        some = 1 if steps is None and dt is not None else steps
-        spec = specify(inputs, set=set, steps=some, dt=dt, seed=seed, trials=trials, nan="ignore")
-        for what, number in (("points", points), ("polish", polish)):
-            if not is_whole(number) or number < 1:
-                raise InputError(f"{what} must be a whole number above 0, not {number!r}"[:200])
+        assumed_steps = 1 if steps is None and dt is not None else steps
+        spec = specify(
+            inputs, set=set, steps=assumed_steps, dt=dt, seed=seed, trials=trials, nan="ignore"
+        )
+        for argument, count in (("points", points), ("polish", polish)):
+            if not is_whole(count) or count < 1:
+                raise InputError(f"{argument} must be a whole number above 0, not {count!r}"[:200])
         if method is not None:
             arguments.word(method, "method", METHODS)
-        names = free_names(free)
-        tied = arguments.names(shared, "shared")
-        if wrong := [name for name in tied if name not in names]:
-            raise InputError(f"shared names '{wrong[0]}', which is not free")
-        limit = None if time_limit is None else seconds(time_limit, "the time limit")
+        parameter_names = free_names(free)
+        shared_names = arguments.names(shared, "shared")
+        if unknown_names := [name for name in shared_names if name not in parameter_names]:
+            raise InputError(f"shared names '{unknown_names[0]}', which is not free")
+        limit_seconds = None if time_limit is None else seconds(time_limit, "the time limit")
         likelihood = arguments.mapping(likelihood, "likelihood", "likelihood={'rt': 'ddm.rt'}")
         _refuse_conflicts(data, against, likelihood, objective, trials)
         start = None if start is None else arguments.mapping(start, "start", "start={'cell.a': 1}")
@@ -117,14 +119,14 @@ class FitRequest(Struct, frozen=True):
             steps,
             likelihood,
             objective,
-            tied,
+            shared_names,
             start,
             method,
             int(points),
             int(polish),
             int(spec.values.draws.seed),
             progress,
-            limit,
+            limit_seconds,
             cluster,
         )
 
@@ -133,11 +135,13 @@ def _refuse_conflicts(
     data: Any, against: Any, likelihood: Mapping[str, str], objective: Any, trials: Any
 ) -> None:
     """Raise an error for arguments of a fit that exclude each other or need another argument."""
-    ways = {"against": against is not None, "likelihood": bool(likelihood)}
-    ways["objective"] = objective is not None
-    given_names = [name for name, is_given in ways.items() if is_given]
-    if len(given_names) > 1:
-        raise InputError(f"{' and '.join(given_names)} are different fits", hint="give one of them")
+    is_given_by_argument = {"against": against is not None, "likelihood": bool(likelihood)}
+    is_given_by_argument["objective"] = objective is not None
+    given_arguments = [argument for argument, is_given in is_given_by_argument.items() if is_given]
+    if len(given_arguments) > 1:
+        raise InputError(
+            f"{' and '.join(given_arguments)} are different fits", hint="give one of them"
+        )
     if objective is not None and data is not None:
         raise InputError("an objective is computed without data", hint="give None for data")
     if objective is None and data is None:
@@ -160,29 +164,33 @@ def build_parameter_space(model: Derivable, request: FitRequest) -> ParameterSpa
     Raises:
         InputError: A name is unknown, or bounds are invalid.
     """
-    prepared, names = model.prepared, tuple(request.free)
+    prepared_model, parameter_names = model.prepared, tuple(request.free)
     ports = {
         name: port
-        for port in open_ports(prepared.document)
-        if (name := port.name_among(names)) is not None
+        for port in open_ports(prepared_model.document)
+        if (name := port.name_among(parameter_names)) is not None
     }
     shapes = {
-        name: _find_parameter_shape(prepared, name, request) for name in names if name not in ports
+        name: _find_parameter_shape(prepared_model, name, request)
+        for name in parameter_names
+        if name not in ports
     }
     shapes |= {name: np.shape(port.port.default_value) for name, port in ports.items()}
     return parameter_space(request.free, shapes)
 
 
-def _find_parameter_shape(prepared: Prepared, name: str, request: FitRequest) -> tuple[int, ...]:
+def _find_parameter_shape(
+    prepared_model: PreparedModel, name: str, request: FitRequest
+) -> tuple[int, ...]:
     """Return the shape of a parameter. A state with an initial expression has the shape of its bounds."""
-    written = written_value(prepared.document, name)
+    model_value = written_value(prepared_model.document, name)
     if (
-        is_state(prepared.document, name)
-        and isinstance(written, str)
-        and parse_number(written) is None
+        is_state(prepared_model.document, name)
+        and isinstance(model_value, str)
+        and parse_number(model_value) is None
     ):
         return np.broadcast(*request.free[name]).shape
-    return np.shape(values_of(prepared, [name])[name])
+    return np.shape(values_of(prepared_model, [name])[name])
 
 
 def match_data(model: Derivable, request: FitRequest, data: Any) -> Observations:
@@ -198,11 +206,11 @@ def match_data(model: Derivable, request: FitRequest, data: Any) -> Observations
         columns_by_output = output_columns(table)
         refuse_columns_of_inputs(document, table, {*RESERVED_COLUMNS, *_names_of_items(document)})
     columns = {}
-    read = set(RESERVED_COLUMNS)
-    for name, names in list_column_names(document, columns_by_output).items():
-        columns[name] = find_column(table, names, f"'{name}'")
-        read |= {next(each for each in names if each in table)}
-    refuse_columns_of_inputs(document, table, read)
+    read_columns = set(RESERVED_COLUMNS)
+    for output_name, column_names in list_column_names(document, columns_by_output).items():
+        columns[output_name] = find_column(table, column_names, f"'{output_name}'")
+        read_columns |= {next(column for column in column_names if column in table)}
+    refuse_columns_of_inputs(document, table, read_columns)
     if not columns:
         raise InputError("the data have no column of an output", hint="name outputs: against=")
     return match_to_steps(table, columns, request.steps, request.spec.dt)
@@ -229,9 +237,9 @@ def refuse_columns_of_inputs(
     Raises:
         InputError: A column has the name of an input.
     """
-    ports = {name for port in open_ports(document) for name in port.names}
+    input_names = {name for port in open_ports(document) for name in port.names}
     for name in columns:
-        if name in ports and name not in read:
+        if name in input_names and name not in read:
             raise InputError(
                 f"the column '{name}' of the data has the name of an input, but a fit does not "
                 "read inputs from the data",
@@ -249,10 +257,15 @@ def list_column_names(document: Document, against: Any) -> dict[str, tuple[str, 
         UnknownNameError: The model has no such output.
     """
     if isinstance(against, Mapping):
-        mapping = arguments.mapping(against, "against", "against={'cell.V': 'V'}")
-        return {find_item(document, output).name: (str(mapping[output]),) for output in mapping}
-    items = [(name, find_item(document, name)) for name in arguments.names(against, "against")]
-    return {item.name: (name, item.name, item.id) for name, item in items}
+        column_by_output = arguments.mapping(against, "against", "against={'cell.V': 'V'}")
+        return {
+            find_item(document, output).name: (str(column_by_output[output]),)
+            for output in column_by_output
+        }
+    named_outputs = [
+        (name, find_item(document, name)) for name in arguments.names(against, "against")
+    ]
+    return {item.name: (name, item.name, item.id) for name, item in named_outputs}
 
 
 def build_fitted_model(
@@ -282,7 +295,8 @@ def has_subjects(data: Any) -> bool:
     if not isinstance(data, Mapping) or not data:
         return False
     return all(
-        isinstance(each, str | Path | Mapping) or hasattr(each, "columns") for each in data.values()
+        isinstance(subject_data, str | Path | Mapping) or hasattr(subject_data, "columns")
+        for subject_data in data.values()
     )
 
 

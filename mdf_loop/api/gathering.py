@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.reading.binding import BoundValues
 from mdf_loop.results.data import Results
 from mdf_loop.run.device import Device
@@ -13,9 +13,9 @@ from mdf_loop.run.outputs import Axis, LoopReport, split_first_axis
 from mdf_loop.sweeps import Grid
 
 
-def results_of(
-    prepared: Prepared,
-    bound: BoundValues,
+def build_results(
+    prepared: PreparedModel,
+    bound_values: BoundValues,
     outputs: Mapping[str, Any],
     device: Device,
     *,
@@ -28,7 +28,7 @@ def results_of(
 
     Args:
         prepared: The compiled model.
-        bound: The bound values of the run.
+        bound_values: The bound values of the run.
         outputs: The outputs by name.
         device: The device of the run.
         loops: Reports of the loops by name.
@@ -36,42 +36,50 @@ def results_of(
         units: Units of results besides the units of the model.
         **more: Further arguments of `Results`.
     """
-    members = member_axes(bound)
-    lengths = more.pop("lengths", None)
+    leading_axes = member_axes(bound_values)
+    row_counts = more.pop("lengths", None)
     return Results(
-        split_first_axis(outputs, members),
-        {name: report.apart(members) for name, report in (loops or {}).items()},
+        split_first_axis(outputs, leading_axes),
+        {name: report.apart(leading_axes) for name, report in (loops or {}).items()},
         device.name,
         prepared.options.precision,
-        axes=(*members, *axes),
-        lengths=None if lengths is None else split_first_axis(lengths, members),
+        axes=(*leading_axes, *axes),
+        lengths=None if row_counts is None else split_first_axis(row_counts, leading_axes),
         units=prepared.units if units is None else {**prepared.units, **units},
-        seed=seed_of(bound),
-        draws=bool(bound.keys),
+        seed=seed_of(bound_values),
+        draws=bool(bound_values.keys),
         dims=prepared.dims,
         **more,
     )
 
 
-def seed_of(bound: BoundValues) -> int | None:
+def seed_of(bound_values: BoundValues) -> int | None:
     """Return the seed of a run, or None if seeds are swept."""
-    return bound.streams.seed if isinstance(bound.streams.seed, int) else None
+    return bound_values.streams.seed if isinstance(bound_values.streams.seed, int) else None
 
 
-def member_axes(bound: BoundValues) -> tuple[Axis, ...]:
+def member_axes(bound_values: BoundValues) -> tuple[Axis, ...]:
     """Return the leading axes of the results: members of a sweep, then trials."""
-    swept = (Axis("batch", bound.member_values, is_swept=True),) if bound.member_values else ()
-    trials = bound.streams.trial_numbers
-    return swept if trials is None else (*swept, Axis("trial", {"trial": trials}))
+    swept_axes = (
+        (Axis("batch", bound_values.member_values, is_swept=True),)
+        if bound_values.member_values
+        else ()
+    )
+    trial_numbers = bound_values.streams.trial_numbers
+    return (
+        swept_axes
+        if trial_numbers is None
+        else (*swept_axes, Axis("trial", {"trial": trial_numbers}))
+    )
 
 
-def laid_out(results: Results, sweep: Mapping[str, Any]) -> Results:
+def split_grid_axis(results: Results, sweep: Mapping[str, Any]) -> Results:
     """Divide the axis of members into one axis for each name of a grid. Return other results unchanged."""
     if not isinstance(sweep, Grid):
         return results
     taken_names = {*results, *(axis.name for axis in results.axes), "step"}
-    along = tuple(
+    grid_axes = tuple(
         Axis(f"{name} (swept)" if name in taken_names else name, {name: values}, is_swept=True)
         for name, values in sweep.along.items()
     )
-    return results.with_first_as(along)
+    return results.with_first_as(grid_axes)

@@ -39,7 +39,7 @@ def check_gradient(
     outputs: Mapping[str, str],
     runs: _Runs,
     front: int,
-    in_steps: Collection[str] = (),
+    stepwise_names: Collection[str] = (),
 ) -> GradientCheck:
     """Compare derivatives with central differences, and return the largest deviation.
 
@@ -50,68 +50,86 @@ def check_gradient(
         outputs: Names in the results, by the names of outputs in `losses`.
         runs: A function that runs the members of a sweep.
         front: Number of axes of outputs between the axes of members and of time: 1 with trials, else 0.
-        in_steps: Names by which the scalar changes only in steps.
+        stepwise_names: Names by which the scalar changes only in steps.
 
     Raises:
         GradientError: A derivative differs from the difference. The message names the element.
     """
     check = GradientCheck()
     for name, values in at.items():
-        places = _select_indices(values)
-        if not places:  # an empty array has no derivatives
+        checked_indices = _select_indices(values)
+        if not checked_indices:  # an empty array has no derivatives
             continue
-        near, allowed = STEPS_AND_TOLERANCES.get(str(values.dtype), (5e-2, 0.1))
+        fine_step, tolerance = STEPS_AND_TOLERANCES.get(str(values.dtype), (5e-2, 0.1))
 
-        def moved(part: float, name: str = name, values: Array = values) -> tuple[Array, Array]:
+        def evaluate_moved(
+            relative_step: float, name: str = name, values: Array = values
+        ) -> tuple[Array, Array]:
             steps = np.array(
-                [part * (abs(float(values[p])) or 1.0) for p in _select_indices(values)]
+                [
+                    relative_step * (abs(float(values[index])) or 1.0)
+                    for index in _select_indices(values)
+                ]
             )
             sweep = _build_sweep(at, name, steps)
-            count = len(sweep[name])
-            numbers = evaluate_scalars(losses, outputs, runs(sweep), count, front)
-            return steps, numbers.reshape(-1, len(_POSITIONS))
+            member_count = len(sweep[name])
+            scalars = evaluate_scalars(losses, outputs, runs(sweep), member_count, front)
+            return steps, scalars.reshape(-1, len(_POSITIONS))
 
-        if name in in_steps:
-            exact, doubt = _compute_differences_in_steps(moved, values.dtype)
+        if name in stepwise_names:
+            differences, error_bounds = _compute_differences_in_steps(evaluate_moved, values.dtype)
         else:
-            exact, doubt = _compute_differences(*moved(near), values.dtype)
-        check = _compare_derivatives(gradient, name, places, exact, doubt, allowed, check)
+            differences, error_bounds = _compute_differences(
+                *evaluate_moved(fine_step), values.dtype
+            )
+        check = _compare_derivatives(
+            gradient, name, checked_indices, differences, error_bounds, tolerance, check
+        )
     return check
 
 
 def _build_sweep(at: Mapping[str, Array], name: str, steps: Array) -> dict[str, Array]:
     """Return a sweep that changes the checked elements of one parameter or input one by one."""
     values = at[name]
-    pairs = zip(_select_indices(values), steps, strict=True)
-    rows = [_move_element(values, place, step * k) for place, step in pairs for k in _POSITIONS]
-    return {n: np.stack(rows if n == name else [fixed] * len(rows)) for n, fixed in at.items()}
+    indices_and_steps = zip(_select_indices(values), steps, strict=True)
+    rows = [
+        _move_element(values, index, step * multiple)
+        for index, step in indices_and_steps
+        for multiple in _POSITIONS
+    ]
+    return {
+        other_name: np.stack(rows if other_name == name else [base_values] * len(rows))
+        for other_name, base_values in at.items()
+    }
 
 
-def _compute_differences(steps: Array, numbers: Array, dtype: Any) -> tuple[Array, Array]:
+def _compute_differences(steps: Array, scalars: Array, dtype: Any) -> tuple[Array, Array]:
     """Return extrapolated central differences (Richardson), and an error bound of each."""
-    wide = (numbers[:, 0] - numbers[:, 1]) / (2 * steps)
-    half = (numbers[:, 2] - numbers[:, 3]) / steps
-    rounding = _bound_rounding_errors(steps, numbers, dtype)
-    return half + (half - wide) / 3, 10 * np.abs(half - wide) + rounding
+    full_step_slopes = (scalars[:, 0] - scalars[:, 1]) / (2 * steps)
+    half_step_slopes = (scalars[:, 2] - scalars[:, 3]) / steps
+    rounding_bounds = _bound_rounding_errors(steps, scalars, dtype)
+    return half_step_slopes + (half_step_slopes - full_step_slopes) / 3, 10 * np.abs(
+        half_step_slopes - full_step_slopes
+    ) + rounding_bounds
 
 
 def _compute_differences_in_steps(
-    moved: Callable[[float], tuple[Array, Array]], dtype: Any
+    evaluate_moved: Callable[[float], tuple[Array, Array]], dtype: Any
 ) -> tuple[Array, Array]:
     """Return central differences, and bounds of their rounding errors, for steps that change the loss."""
-    for part in COARSE_STEPS:
-        steps, numbers = moved(part)
-        if bool((numbers[:, 0] != numbers[:, 1]).any()):
+    for relative_step in COARSE_STEPS:
+        steps, scalars = evaluate_moved(relative_step)
+        if bool((scalars[:, 0] != scalars[:, 1]).any()):
             break
-    return (numbers[:, 0] - numbers[:, 1]) / (2 * steps), _bound_rounding_errors(
-        steps, numbers, dtype
+    return (scalars[:, 0] - scalars[:, 1]) / (2 * steps), _bound_rounding_errors(
+        steps, scalars, dtype
     )
 
 
-def _bound_rounding_errors(steps: Array, numbers: Array, dtype: Any) -> Array:
+def _bound_rounding_errors(steps: Array, scalars: Array, dtype: Any) -> Array:
     """Return a bound of the rounding error of each difference."""
-    bound: Array = 16 * np.finfo(dtype).eps * np.abs(numbers).max(axis=1) / steps
-    return bound
+    error_bounds: Array = 16 * np.finfo(dtype).eps * np.abs(scalars).max(axis=1) / steps
+    return error_bounds
 
 
 _POSITIONS = (1.0, -1.0, 0.5, -0.5)
@@ -120,17 +138,20 @@ _POSITIONS = (1.0, -1.0, 0.5, -0.5)
 
 def _select_indices(values: Array) -> list[tuple[int, ...]]:
     """Return the indices of the checked elements of an array."""
-    flat = np.unique(
+    flat_indices = np.unique(
         np.linspace(0, values.size - 1, min(values.size, MAX_CHECKED_ELEMENTS)).round().astype(int)
     )
-    return [tuple(int(k) for k in np.unravel_index(place, values.shape)) for place in flat]
+    return [
+        tuple(int(k) for k in np.unravel_index(flat_index, values.shape))
+        for flat_index in flat_indices
+    ]
 
 
-def _move_element(values: Array, place: tuple[int, ...], step: float) -> Array:
+def _move_element(values: Array, index: tuple[int, ...], step: float) -> Array:
     """Return a copy of an array, in which a step is added to one element."""
-    moved = values.copy()
-    moved[place] += step
-    return moved
+    moved_values = values.copy()
+    moved_values[index] += step
+    return moved_values
 
 
 def evaluate_scalars(
@@ -149,11 +170,11 @@ def evaluate_scalars(
         members: The number of members.
         front: The number of axes of outputs between the axes of members and of time.
     """
-    total = np.zeros(members)
+    totals = np.zeros(members)
     for loss in losses:
         rows = np.asarray(arrays[outputs[loss.output]], np.float64)
-        total += [_evaluate_term(loss, row, front) for row in rows]
-    return total
+        totals += [_evaluate_term(loss, row, front) for row in rows]
+    return totals
 
 
 def _evaluate_term(loss: Loss, rows: Array, front: int) -> float:
@@ -174,10 +195,10 @@ def _evaluate_term(loss: Loss, rows: Array, front: int) -> float:
 def _compare_derivatives(
     gradient: Gradient,
     name: str,
-    places: Sequence[tuple[int, ...]],
-    exact: Array,
-    doubt: Array,
-    allowed: float,
+    checked_indices: Sequence[tuple[int, ...]],
+    differences: Array,
+    error_bounds: Array,
+    tolerance: float,
     check: GradientCheck,
 ) -> GradientCheck:
     """Compare the derivatives by one name with differences, and return the updated check.
@@ -185,25 +206,29 @@ def _compare_derivatives(
     Raises:
         GradientError: A derivative deviates by more than the tolerance and the error bound.
     """
-    derivatives = np.array([gradient[name][place] for place in places])
+    derivatives = np.array([gradient[name][index] for index in checked_indices])
     scale = max(float(np.max(np.abs(gradient[name]), initial=0)), 1e-12)
-    off = np.abs(derivatives - exact)
-    wrong = ~(off <= allowed * scale + doubt)
-    if wrong.any():
-        k = int(np.argmax(np.where(wrong, np.nan_to_num(off, nan=np.inf), -1)))
+    deviations = np.abs(derivatives - differences)
+    is_wrong = ~(deviations <= tolerance * scale + error_bounds)
+    if is_wrong.any():
+        failed_index = int(np.argmax(np.where(is_wrong, np.nan_to_num(deviations, nan=np.inf), -1)))
         raise GradientError(
-            f"the derivative by '{format_element_name(name, places[k])}' is {derivatives[k]:.12g}, but central "
-            f"differences give {exact[k]:.12g}",
+            f"the derivative by '{format_element_name(name, checked_indices[failed_index])}' is {derivatives[failed_index]:.12g}, but central "
+            f"differences give {differences[failed_index]:.12g}",
             hint="a kink, a spike or a count of iterations may lie between the two: they are held fixed",
         )
-    worst = int(np.argmax(off))
-    largest = float(off[worst]) / (float(np.max(np.abs(gradient[name]), initial=0)) or 1.0)
-    elements = check.elements + len(places)
-    if largest < check.largest:
-        return GradientCheck(elements, check.largest, check.where)
-    return GradientCheck(elements, largest, format_element_name(name, places[worst]))
+    worst_index = int(np.argmax(deviations))
+    largest_deviation = float(deviations[worst_index]) / (
+        float(np.max(np.abs(gradient[name]), initial=0)) or 1.0
+    )
+    element_count = check.elements + len(checked_indices)
+    if largest_deviation < check.largest:
+        return GradientCheck(element_count, check.largest, check.where)
+    return GradientCheck(
+        element_count, largest_deviation, format_element_name(name, checked_indices[worst_index])
+    )
 
 
-def format_element_name(name: str, place: tuple[int, ...]) -> str:
+def format_element_name(name: str, index: tuple[int, ...]) -> str:
     """Return the name of an element, such as `cell.M[3, 4]`."""
-    return f"{name}[{', '.join(map(str, place))}]" if place else name
+    return f"{name}[{', '.join(map(str, index))}]" if index else name

@@ -23,53 +23,63 @@ from mdf_loop.specification import RunSpecification
 
 
 def build_file_program(
-    named: DifferentiatedNames,
+    differentiated_names: DifferentiatedNames,
     losses: Sequence[Loss],
     spec: RunSpecification,
-    bound: BoundValues,
-    most: int | None,
+    bound_values: BoundValues,
+    truncation: int | None,
 ) -> tuple[Program, dict[str, Array]]:
     """Return the program of a file with derivatives, and the defaults of its inputs.
 
     Args:
-        named: The differentiated outputs, and the names with respect to which they are differentiated.
+        differentiated_names: The differentiated outputs, and the names with respect to which they are differentiated.
         losses: The terms of the scalar.
         spec: The run that the file computes.
-        bound: The bound values of the run.
-        most: The largest number of iterations of backward propagation, or None.
+        bound_values: The bound values of the run.
+        truncation: The largest number of iterations of backward propagation, or None.
 
     Raises:
         InputError: The run has several trials, or derivatives over time are truncated.
     """
-    if most is not None and spec.steps is not None:
+    if truncation is not None and spec.steps is not None:
         raise InputError("a file has no truncated derivatives over time", hint="leave truncate out")
-    if bound.streams.has_members:
+    if bound_values.streams.has_members:
         raise InputError("a file computes one run", hint="leave trials out")
-    source = named.program(spec, bound)
+    source_program = differentiated_names.program(spec, bound_values)
     terms = tuple(
         replace(term, has_scalar_data=loss.data is not None and np.ndim(loss.data) == 0)
-        for term, loss in zip(make_unscaled_terms(losses, named.outputs), losses, strict=True)
+        for term, loss in zip(
+            make_unscaled_terms(losses, differentiated_names.outputs), losses, strict=True
+        )
     )
-    names = {target: name for name, target in named.inputs.items()}
-    gradient_program = Differentiation(terms, tuple(names), USUAL, most).program(
-        source, backward_for_onnxruntime
+    document_names = {target: name for name, target in differentiated_names.inputs.items()}
+    gradient_program = Differentiation(terms, tuple(document_names), USUAL, truncation).program(
+        source_program, backward_for_onnxruntime
     )
-    data = Data.of(losses, terms, source, spec.steps)
+    loss_data = Data.of(losses, terms, source_program, spec.steps)
     default_values = {
-        **bound.with_random_keys(source).arrays,
-        **data.arrays,
-        **named.controls(spec),
+        **bound_values.with_random_keys(source_program).arrays,
+        **loss_data.arrays,
+        **differentiated_names.controls(spec),
     }
-    names |= _name_data_inputs(terms)
+    document_names |= _name_data_inputs(terms)
     if spec.steps is not None:
-        input_names = {
-            *bound.inputs.varying_names,
-            *(t.data for t in terms if t.data in data.arrays and not t.has_scalar_data),
+        inputs_over_time = {
+            *bound_values.inputs.varying_names,
+            *(
+                term.data
+                for term in terms
+                if term.data in loss_data.arrays and not term.has_scalar_data
+            ),
         }
-        gradient_program = _add_row_checks(gradient_program, input_names, names)
-    known = [e.value.name for e in gradient_program.inputs if e.role is not InputRole.PORT]
-    return _rename_inputs(gradient_program, names), {
-        names.get(name, name): default_values[name] for name in known
+        gradient_program = _add_row_checks(gradient_program, inputs_over_time, document_names)
+    default_names = [
+        program_input.value.name
+        for program_input in gradient_program.inputs
+        if program_input.role is not InputRole.PORT
+    ]
+    return _rename_inputs(gradient_program, document_names), {
+        document_names.get(name, name): default_values[name] for name in default_names
     }
 
 
@@ -77,12 +87,18 @@ def _add_row_checks(
     program: Program, input_names: Collection[str | None], names: Mapping[str, str]
 ) -> Program:
     """Add a check that each input over time has as many rows as the run has steps."""
-    rows = {e.value.name for e in program.inputs if e.value.name in input_names}
-    (steps,) = (
-        e for e in program.inputs if e.role is InputRole.CONTROL and e.owner_name == "steps"
+    checked_names = {
+        program_input.value.name
+        for program_input in program.inputs
+        if program_input.value.name in input_names
+    }
+    (steps_input,) = (
+        program_input
+        for program_input in program.inputs
+        if program_input.role is InputRole.CONTROL and program_input.owner_name == "steps"
     )
     return check_row_counts(
-        program, {name: names.get(name, name) for name in rows}, steps.value.name
+        program, {name: names.get(name, name) for name in checked_names}, steps_input.value.name
     )
 
 
@@ -92,27 +108,32 @@ def _name_data_inputs(terms: Sequence[Term]) -> dict[str, str]:
     for term in terms:
         if term.data is not None:
             name = f"data of {term.output}"
-            again = sum(each.startswith(name) for each in data_names.values())
-            data_names[term.data] = f"{name} {again + 1}" if again else name
+            use_count = sum(data_name.startswith(name) for data_name in data_names.values())
+            data_names[term.data] = f"{name} {use_count + 1}" if use_count else name
     return data_names
 
 
 def _rename_inputs(program: Program, names: Mapping[str, str]) -> Program:
     """Rename the inputs of a program and their derivatives to the names of the document."""
-    new = {
-        entry.value: replace(entry.value, name=names[entry.value.name])
-        for entry in program.inputs
-        if entry.value.name in names
+    renamed_values = {
+        program_input.value: replace(program_input.value, name=names[program_input.value.name])
+        for program_input in program.inputs
+        if program_input.value.name in names
     }
     outputs = tuple(
         replace(output, name=f"gradient of {names[output.owner_name]}")
         if output.role is OutputRole.CHANGE
         else output
-        for output in substitute(program.outputs, new)
+        for output in substitute(program.outputs, renamed_values)
     )
     return replace(
         program,
-        inputs=tuple(replace(e, value=new.get(e.value, e.value)) for e in program.inputs),
-        ops=tuple(substitute(op, new) for op in program.ops),
+        inputs=tuple(
+            replace(
+                program_input, value=renamed_values.get(program_input.value, program_input.value)
+            )
+            for program_input in program.inputs
+        ),
+        ops=tuple(substitute(op, renamed_values) for op in program.ops),
         outputs=outputs,
     )

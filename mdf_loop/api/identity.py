@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.ir import Data
 from mdf_loop.reading.binding import BoundValues
 from mdf_loop.run.control.checkpoint import digest_of_arrays, digest_of_document
@@ -15,7 +15,10 @@ from mdf_loop.specification import RunSpecification
 
 
 def identity(
-    prepared: Prepared, specification: RunSpecification, bound: BoundValues, recorded: Iterable[str]
+    prepared: PreparedModel,
+    specification: RunSpecification,
+    bound_values: BoundValues,
+    recorded: Iterable[str],
 ) -> dict[str, str]:
     """Return texts of all arguments that determine the results of a run, and of its recorded names.
 
@@ -23,7 +26,7 @@ def identity(
     """
     options = prepared.options  # the compilation options, before a time limit changes them
     selection, state = specification.selection, specification.values.state
-    content = {
+    arguments = {
         "run": "one evaluation" if specification.steps is None else "over time",
         "kept": ", ".join(recorded),
         "engine": None if specification.engine == "onnxruntime" else specification.engine,
@@ -38,16 +41,16 @@ def identity(
         "when": selection.when,
         "execution_list": specification.execution_list or None,
         "output": specification.output if specification.streams else None,
-        "seed": bound.streams.seed if bound.keys else None,
-        "trials": bound.streams.trials,
+        "seed": bound_values.streams.seed if bound_values.keys else None,
+        "trials": bound_values.streams.trials,
         "nan": "watched" if specification.controls.watches else None,
     }
     return {
         "model": digest_of_document(prepared.document),
-        **{word: str(value) for word, value in content.items() if value is not None},
-        **_digest_arrays("input", bound.inputs.arrays),
-        **_digest_arrays("parameter", bound.settings.arrays),
-        **_digest_arrays("sweep", bound.member_values),
+        **{argument: str(value) for argument, value in arguments.items() if value is not None},
+        **_digest_arrays("input", bound_values.inputs.arrays),
+        **_digest_arrays("parameter", bound_values.settings.arrays),
+        **_digest_arrays("sweep", bound_values.member_values),
         **({} if state is None else {"state": digest_of_arrays(state)}),
     }
 
@@ -60,4 +63,4 @@ def _digest_arrays(kind: str, arrays: Mapping[str, Data]) -> dict[str, str]:
 def _digest(name: str, data: Any) -> str:
     """Return a digest of an array, of the members of a sequence, or of an absent value."""
     members = [data] if isinstance(data, np.ndarray) else list(data or ())
-    return digest_of_arrays({f"{name} {k}": np.asarray(m) for k, m in enumerate(members)})
+    return digest_of_arrays({f"{name} {k}": np.asarray(member) for k, member in enumerate(members)})

@@ -51,9 +51,11 @@ SESSIONS = 16
 class Jacobian:
     """Derivatives of outputs, prepared once for each set of input types and computed for many values."""
 
-    def __init__(self, named: DifferentiatedNames) -> None:
-        self.named = named
-        self._ready: LRUCache[tuple[Program, _Forward | _Reverse]] = LRUCache(SESSIONS)
+    def __init__(self, differentiated_names: DifferentiatedNames) -> None:
+        self.differentiated_names = differentiated_names
+        self._prepared_derivatives: LRUCache[tuple[Program, _Forward | _Reverse]] = LRUCache(
+            SESSIONS
+        )
 
     def run(self, spec: RunSpecification) -> Derivatives:
         """Return the Jacobian at the values of a run.
@@ -61,8 +63,8 @@ class Jacobian:
         Raises:
             LoopError: An operation has no derivative, or a parameter is no float. The message names it.
         """
-        derivatives = self._at_once(spec)
-        if len(self.named.wrt) == 1 or not has_nonfinite(derivatives.values()):
+        derivatives = self._compute_at_once(spec)
+        if len(self.differentiated_names.wrt) == 1 or not has_nonfinite(derivatives.values()):
             return derivatives
         return self._recompute_by_name(spec, derivatives)
 
@@ -73,144 +75,198 @@ class Jacobian:
         reaches derivatives by names that do not depend on the slope.
         """
         arrays = dict(derivatives.arrays)
-        for name in self.named.wrt:
-            if has_nonfinite(array for (_, by), array in arrays.items() if by == name):
-                alone = cached_jacobian(self.named.by(name)).run(spec)
+        for name in self.differentiated_names.wrt:
+            if has_nonfinite(
+                array for (_, input_name), array in arrays.items() if input_name == name
+            ):
+                separate_derivatives = cached_jacobian(
+                    self.differentiated_names.restricted_to(name)
+                ).run(spec)
                 arrays |= {
-                    k: np.where(np.isfinite(arrays[k]), arrays[k], a) for k, a in alone.items()
+                    key: np.where(np.isfinite(arrays[key]), arrays[key], array)
+                    for key, array in separate_derivatives.items()
                 }
         return with_fields(derivatives, arrays=arrays)
 
-    def _at_once(self, spec: RunSpecification) -> Derivatives:
+    def _compute_at_once(self, spec: RunSpecification) -> Derivatives:
         """Return the derivatives by all names, computed by one run."""
-        bound = _bind_single_run(self.named, spec)
-        ready = self._ready.get(bound.types)
-        if ready is None:
-            ready = self._made(spec, bound)
-            self._ready.put(bound.types, ready)
-        source, forms = ready
-        return forms.run({**bound.with_random_keys(source).arrays, **self.named.controls(spec)})
+        bound_values = _bind_single_run(self.differentiated_names, spec)
+        prepared_derivatives = self._prepared_derivatives.get(bound_values.types)
+        if prepared_derivatives is None:
+            prepared_derivatives = self._prepare_derivatives(spec, bound_values)
+            self._prepared_derivatives.put(bound_values.types, prepared_derivatives)
+        program, derivative_mode = prepared_derivatives
+        return derivative_mode.run(
+            {
+                **bound_values.with_random_keys(program).arrays,
+                **self.differentiated_names.controls(spec),
+            }
+        )
 
-    def _made(
-        self, spec: RunSpecification, bound: BoundValues
+    def _prepare_derivatives(
+        self, spec: RunSpecification, bound_values: BoundValues
     ) -> tuple[Program, _Forward | _Reverse]:
         """Return the model's program, and its derivatives in the mode with fewer directions."""
-        named = self.named
-        program = named.program(spec, bound)
-        values = {output.name: output.value for output in program.outputs}
-        outputs = {
-            name: _output_shape(name, values[output_name], spec.steps)
-            for name, output_name in named.outputs.items()
+        differentiated_names = self.differentiated_names
+        program = differentiated_names.program(spec, bound_values)
+        values_by_name = {output.name: output.value for output in program.outputs}
+        output_shapes = {
+            name: _output_shape(name, values_by_name[output_name], spec.steps)
+            for name, output_name in differentiated_names.outputs.items()
         }
-        by = {name: array.shape for name, array in named.at(bound).items()}
-        if _count_elements(by) <= _count_elements(outputs):
-            return program, _Forward(named, program, named.outputs, by)
-        return program, _Reverse(named, program, outputs)
+        input_shapes = {
+            name: array.shape
+            for name, array in differentiated_names.values_in(bound_values).items()
+        }
+        if _count_elements(input_shapes) <= _count_elements(output_shapes):
+            return program, _Forward(
+                differentiated_names, program, differentiated_names.outputs, input_shapes
+            )
+        return program, _Reverse(differentiated_names, program, output_shapes)
 
 
-def cached_jacobian(named: DifferentiatedNames) -> Jacobian:
+def cached_jacobian(differentiated_names: DifferentiatedNames) -> Jacobian:
     """Return the Jacobian from the cache of the model, or create and cache it."""
-    cache = named.prepared.jacobians
-    computed = cache.get(named.key)
-    if not isinstance(computed, Jacobian):
-        computed = Jacobian(named)
-        cache.put(named.key, computed)
-    return computed
+    cache = differentiated_names.prepared.jacobians
+    cached_entry = cache.get(differentiated_names.key)
+    if not isinstance(cached_entry, Jacobian):
+        cached_entry = Jacobian(differentiated_names)
+        cache.put(differentiated_names.key, cached_entry)
+    return cached_entry
 
 
-def jacobian(named: DifferentiatedNames, spec: RunSpecification) -> Derivatives:
+def jacobian(differentiated_names: DifferentiatedNames, spec: RunSpecification) -> Derivatives:
     """Return the Jacobian at the values of a run, and warn of derivatives that are not finite.
 
     Raises:
         LoopError: An operation has no derivative, or a parameter is no float. The message names it.
     """
-    derivatives = cached_jacobian(named).run(spec)
+    derivatives = cached_jacobian(differentiated_names).run(spec)
     if has_nonfinite(derivatives.values()):
-        results = run(named.prepared, spec)
-        warn_of_jacobian(derivatives, {name: results[n] for name, n in named.outputs.items()})
+        results = run(differentiated_names.prepared, spec)
+        warn_of_jacobian(
+            derivatives,
+            {
+                name: results[output_name]
+                for name, output_name in differentiated_names.outputs.items()
+            },
+        )
     return derivatives
 
 
 def hessian(
-    named: DifferentiatedNames, losses: Sequence[Loss], spec: RunSpecification
+    differentiated_names: DifferentiatedNames, losses: Sequence[Loss], spec: RunSpecification
 ) -> Derivatives:
     """Return the second derivatives of a scalar, and warn of derivatives that are not finite.
 
     Raises:
         LoopError: An operation has no derivative, or a parameter is no float. The message names it.
     """
-    bound = _bind_single_run(named, spec)
-    source = named.program(spec, bound)
-    terms = make_unscaled_terms(losses, named.outputs)
-    targets = tuple(named.inputs.values())
-    program = differentiate(add_objective(source, terms), OBJECTIVE_OUTPUT, targets)
-    data = Data.of(losses, terms, source, spec.steps)
-    feeds = {**bound.with_random_keys(source).arrays, **named.controls(spec), **data.arrays}
-    changes = {name: change_of(target) for name, target in named.inputs.items()}
-    by = {name: array.shape for name, array in named.at(bound).items()}
-    derivatives = _Forward(named, program, changes, by).run(feeds)
+    bound_values = _bind_single_run(differentiated_names, spec)
+    source_program = differentiated_names.program(spec, bound_values)
+    terms = make_unscaled_terms(losses, differentiated_names.outputs)
+    targets = tuple(differentiated_names.inputs.values())
+    program = differentiate(add_objective(source_program, terms), OBJECTIVE_OUTPUT, targets)
+    loss_data = Data.of(losses, terms, source_program, spec.steps)
+    feeds = {
+        **bound_values.with_random_keys(source_program).arrays,
+        **differentiated_names.controls(spec),
+        **loss_data.arrays,
+    }
+    change_names = {name: change_of(target) for name, target in differentiated_names.inputs.items()}
+    input_shapes = {
+        name: array.shape for name, array in differentiated_names.values_in(bound_values).items()
+    }
+    derivatives = _Forward(differentiated_names, program, change_names, input_shapes).run(feeds)
     if has_nonfinite(derivatives.values()):
-        outputs = {name: np.asarray(rows)[None] for name, rows in run(named.prepared, spec).items()}
-        (value,) = evaluate_scalars(losses, named.outputs, outputs, 1, 0)
+        outputs = {
+            name: np.asarray(array)[None]
+            for name, array in run(differentiated_names.prepared, spec).items()
+        }
+        (value,) = evaluate_scalars(losses, differentiated_names.outputs, outputs, 1, 0)
         warn_of_hessian(derivatives, value)
     return derivatives
 
 
-def _bind_single_run(named: DifferentiatedNames, spec: RunSpecification) -> BoundValues:
+def _bind_single_run(
+    differentiated_names: DifferentiatedNames, spec: RunSpecification
+) -> BoundValues:
     """Return the bound values of a run, or raise an error for a sweep or trials."""
-    bound = named.bound(spec)
-    if bound.member_values or bound.streams.has_members:
+    bound_values = differentiated_names.bind(spec)
+    if bound_values.member_values or bound_values.streams.has_members:
         raise InputError("a Jacobian, or a Hessian, is of one run", hint="leave trials out")
-    return bound
+    return bound_values
 
 
 class _Forward:
     """Forward mode: one tangent for each element of the parameters."""
 
     def __init__(
-        self, named: DifferentiatedNames, program: Program, of: Mapping[str, str], by: Shapes
+        self,
+        differentiated_names: DifferentiatedNames,
+        program: Program,
+        outputs: Mapping[str, str],
+        input_shapes: Shapes,
     ) -> None:
-        output_names = tuple(dict.fromkeys(of.values()))
-        forward = jacobian_forward(program, tuple(named.inputs.values()), output_names)
-        tangent_shapes = {tangent_of(named.inputs[name]): shape for name, shape in by.items()}
-        self._of, self._by = of, by
-        self._units = _UnitChanges(
-            named, forward, [tangent_of(name) for name in output_names], tangent_shapes
+        output_names = tuple(dict.fromkeys(outputs.values()))
+        forward_program = jacobian_forward(
+            program, tuple(differentiated_names.inputs.values()), output_names
+        )
+        tangent_shapes = {
+            tangent_of(differentiated_names.inputs[name]): shape
+            for name, shape in input_shapes.items()
+        }
+        self._outputs, self._input_shapes = outputs, input_shapes
+        self._unit_changes = _UnitChanges(
+            differentiated_names,
+            forward_program,
+            [tangent_of(name) for name in output_names],
+            tangent_shapes,
         )
 
     def run(self, feeds: Mapping[str, Array]) -> Derivatives:
         """Return the derivatives for the inputs of a program."""
-        arrays, by, blocks = self._units.run(feeds), self._by, {}
-        for name, output in self._of.items():
-            for other, part in _split_blocks(arrays[tangent_of(output)], by).items():
-                axes = range(len(by[other]))
-                blocks[name, other] = np.moveaxis(part, axes, [k - len(by[other]) for k in axes])
-        return Derivatives(blocks, "forward", self._units.native)
+        arrays, input_shapes, blocks = self._unit_changes.run(feeds), self._input_shapes, {}
+        for name, output in self._outputs.items():
+            for input_name, block in _split_blocks(
+                arrays[tangent_of(output)], input_shapes
+            ).items():
+                axes = range(len(input_shapes[input_name]))
+                blocks[name, input_name] = np.moveaxis(
+                    block, axes, [k - len(input_shapes[input_name]) for k in axes]
+                )
+        return Derivatives(blocks, "forward", self._unit_changes.native)
 
 
 class _Reverse:
     """Reverse mode: one cotangent for each element of the outputs."""
 
-    def __init__(self, named: DifferentiatedNames, program: Program, of: Shapes) -> None:
-        outputs = {name: named.outputs[name] for name in of}
-        self._of = of
-        self._changes = {name: change_of(target) for name, target in named.inputs.items()}
-        names = [change_of(output) for output in outputs.values()]
-        targets = tuple(named.inputs.values())
-        reverse = differentiate(program, None, targets, tuple(outputs.values()))
-        change_shapes = {change_of(outputs[name]): shape for name, shape in of.items()}
-        batched = batch(reverse, names, UNIT_EXTENT)
-        self._units = _UnitChanges(named, batched, tuple(self._changes.values()), change_shapes)
+    def __init__(
+        self, differentiated_names: DifferentiatedNames, program: Program, output_shapes: Shapes
+    ) -> None:
+        outputs = {name: differentiated_names.outputs[name] for name in output_shapes}
+        self._output_shapes = output_shapes
+        self._change_names = {
+            name: change_of(target) for name, target in differentiated_names.inputs.items()
+        }
+        change_names = [change_of(output) for output in outputs.values()]
+        targets = tuple(differentiated_names.inputs.values())
+        reverse_program = differentiate(program, None, targets, tuple(outputs.values()))
+        change_shapes = {change_of(outputs[name]): shape for name, shape in output_shapes.items()}
+        batched_program = batch(reverse_program, change_names, UNIT_EXTENT)
+        self._unit_changes = _UnitChanges(
+            differentiated_names, batched_program, tuple(self._change_names.values()), change_shapes
+        )
 
     def run(self, feeds: Mapping[str, Array]) -> Derivatives:
         """Return the derivatives for the inputs of a program."""
-        arrays = self._units.run(feeds)
+        arrays = self._unit_changes.run(feeds)
         blocks = {
-            (name, other): part
-            for other, change in self._changes.items()
-            for name, part in _split_blocks(arrays[change], self._of).items()
+            (name, input_name): block
+            for input_name, change_name in self._change_names.items()
+            for name, block in _split_blocks(arrays[change_name], self._output_shapes).items()
         }
-        return Derivatives(blocks, "reverse", self._units.native)
+        return Derivatives(blocks, "reverse", self._unit_changes.native)
 
 
 class _UnitChanges:
@@ -218,7 +274,7 @@ class _UnitChanges:
 
     def __init__(
         self,
-        named: DifferentiatedNames,
+        differentiated_names: DifferentiatedNames,
         program: Program,
         output_names: Collection[str],
         shapes: Shapes,
@@ -226,32 +282,39 @@ class _UnitChanges:
         outputs = tuple(output for output in program.outputs if output.name in output_names)
         backend = PROGRAM_BACKENDS["onnxruntime"]
         self._program = prepare(replace(program, outputs=outputs), backend.order)
-        self._loaded = backend.load(self._program, named.prepared.placement)
-        self._total = _count_elements(shapes)
-        dtypes = {entry.value.name: entry.value.dtype for entry in program.inputs}
-        self._units = unit_tangents(
+        self._runnable = backend.load(self._program, differentiated_names.prepared.placement)
+        self._direction_count = _count_elements(shapes)
+        dtypes = {
+            program_input.value.name: program_input.value.dtype for program_input in program.inputs
+        }
+        self._unit_tangents = unit_tangents(
             {name: np.empty(shape, dtypes[name]) for name, shape in shapes.items()}
         )
 
     @property
     def native(self) -> Mapping[str, str]:
         """Native form of each loop."""
-        return self._loaded.native
+        return self._runnable.native
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return the selected outputs, with a leading axis of unit directions."""
-        fed = {**feeds, **self._units}
-        outputs = self._loaded.run({e.value.name: fed[e.value.name] for e in self._program.inputs})
-        return move_members_first(self._program, outputs, self._total)
+        all_feeds = {**feeds, **self._unit_tangents}
+        outputs = self._runnable.run(
+            {
+                program_input.value.name: all_feeds[program_input.value.name]
+                for program_input in self._program.inputs
+            }
+        )
+        return move_members_first(self._program, outputs, self._direction_count)
 
 
 def _split_blocks(array: Array, shapes: Shapes) -> dict[str, Array]:
     """Split an array along its first axis into one block for each name, and give each block its shape."""
-    blocks, at = {}, 0
+    blocks, offset = {}, 0
     for name, shape in shapes.items():
-        rows = array[at : at + math.prod(shape)]
-        blocks[name] = rows.reshape((*shape, *array.shape[1:]))
-        at += math.prod(shape)
+        block_rows = array[offset : offset + math.prod(shape)]
+        blocks[name] = block_rows.reshape((*shape, *array.shape[1:]))
+        offset += math.prod(shape)
     return blocks
 
 
@@ -267,12 +330,12 @@ def _output_shape(name: str, value: Value, steps: int | None) -> tuple[int, ...]
         InputError: The shape is unknown before the run.
     """
     shape = value.shape or ()
-    own = shape if steps is None else (steps, *shape[1:])
-    known = tuple(extent for extent in own if isinstance(extent, int))
-    if value.shape is None or len(known) < len(own):
+    expected_shape = shape if steps is None else (steps, *shape[1:])
+    known_extents = tuple(extent for extent in expected_shape if isinstance(extent, int))
+    if value.shape is None or len(known_extents) < len(expected_shape):
         raise InputError(
             f"the shape of '{name}' is known only when it runs: {value.type}",
             value.where,
             "give the inputs and parameters that it depends on a shape",
         )
-    return known
+    return known_extents

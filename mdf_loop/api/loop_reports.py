@@ -13,49 +13,63 @@ from mdf_loop.run.recording.missing import pad_members
 from mdf_loop.run.segments import PartialRun
 
 
-def loop_reports(ready: Evaluation, partial_run: PartialRun) -> dict[str, LoopReport]:
+def loop_reports(evaluation: Evaluation, partial_run: PartialRun) -> dict[str, LoopReport]:
     """Return the report of each loop by name. If a loop was stopped, its stepper provides the report."""
     reports: dict[str, LoopReport] = {}
-    for loop in ready.loops:
-        count, last = (names.get(loop.name, "") for names in (ready.counts, ready.conditions))
-        if count in partial_run.outputs:
+    for loop in evaluation.loops:
+        count_name, condition_name = (
+            name_by_loop.get(loop.name, "")
+            for name_by_loop in (evaluation.count_names, evaluation.condition_names)
+        )
+        if count_name in partial_run.outputs:
             outputs = partial_run.outputs
-            reports[loop.name] = _build_report(ready, loop, outputs[count], outputs.get(last))
-    own = {loop.name for loop in ready.loops}  # other loops are branches or created by passes
+            reports[loop.name] = _build_report(
+                evaluation, loop, outputs[count_name], outputs.get(condition_name)
+            )
+    loop_names = {
+        loop.name for loop in evaluation.loops
+    }  # other loops are branches or created by passes
     for name, report in partial_run.loops.items():
-        if name in own:
+        if name in loop_names:
             reports[name] = _merge_reports(reports.get(name), report)
     return reports
 
 
-def _build_report(ready: Evaluation, loop: Loop, count: Array, last: Array | None) -> LoopReport:
+def _build_report(
+    evaluation: Evaluation, loop: Loop, counts: Array, last_condition: Array | None
+) -> LoopReport:
     """Return the report of a completed loop from its iteration count and its last condition."""
-    limit = StopReason.MAX_ITERATIONS if loop.trip_count is None else StopReason.TRIP_COUNT
-    goes_on = np.array(loop.condition is None) if last is None else last
-    if loop.name not in ready.apart:
-        return LoopReport(int(count.flat[0]), limit if goes_on.flat[0] else StopReason.CONDITION)
-    codes = np.where(goes_on, limit.code, StopReason.CONDITION.code)
-    return LoopReport.of(count, np.broadcast_to(codes, count.shape))
+    limit_reason = StopReason.MAX_ITERATIONS if loop.trip_count is None else StopReason.TRIP_COUNT
+    is_continuing = np.array(loop.condition is None) if last_condition is None else last_condition
+    if loop.name not in evaluation.early_exit_loops:
+        return LoopReport(
+            int(counts.flat[0]), limit_reason if is_continuing.flat[0] else StopReason.CONDITION
+        )
+    codes = np.where(is_continuing, limit_reason.code, StopReason.CONDITION.code)
+    return LoopReport.of(counts, np.broadcast_to(codes, counts.shape))
 
 
-def _merge_reports(whole: LoopReport | None, followed: LoopReport) -> LoopReport:
+def _merge_reports(loop_report: LoopReport | None, stepper_report: LoopReport) -> LoopReport:
     """Return the report of a loop's stepper, with the stop reasons of the completed loop if it ended.
 
     A stepper may report the end by a trip count as the end by a condition.
     """
-    if whole is None or isinstance(followed.stopped_by, StopReason):
-        return followed
-    ended = followed.codes == np.array(StopReason.CONDITION.code)
-    return LoopReport.of(np.asarray(whole.iterations), np.where(ended, whole.codes, followed.codes))
+    if loop_report is None or isinstance(stepper_report.stopped_by, StopReason):
+        return stepper_report
+    has_ended = stepper_report.codes == np.array(StopReason.CONDITION.code)
+    return LoopReport.of(
+        np.asarray(loop_report.iterations),
+        np.where(has_ended, loop_report.codes, stepper_report.codes),
+    )
 
 
-def padded(
-    arrays: Mapping[str, Data], partial_run: PartialRun, ready: Evaluation
+def pad_outputs(
+    arrays: Mapping[str, Data], partial_run: PartialRun, evaluation: Evaluation
 ) -> tuple[dict[str, Data], dict[str, Data]]:
-    """Return the outputs, padded with nan for members with fewer rows, and the numbers of rows."""
+    """Return the outputs, pad_outputs with nan for members with fewer rows, and the numbers of rows."""
     outputs, lengths = dict(arrays), {}
-    for name, length in ready.lengths.items():
-        if name in arrays and length in partial_run.outputs:
-            counts = partial_run.outputs[length]
-            outputs[name], lengths[name] = pad_members(name, arrays[name], counts)
+    for name, length_name in evaluation.length_names.items():
+        if name in arrays and length_name in partial_run.outputs:
+            row_counts = partial_run.outputs[length_name]
+            outputs[name], lengths[name] = pad_members(name, arrays[name], row_counts)
     return outputs, lengths

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.running import run
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError, UnsupportedError
@@ -21,14 +21,14 @@ from mdf_loop.specification import RunSpecification, Values
 
 def with_member(document: Document, values: Values, member: Mapping[str, Any]) -> Values:
     """Return the inputs and parameters of a run with the values of one member added."""
-    ports = {name for port in open_ports(document) for name in port.names}
-    inputs = {name: value for name, value in member.items() if name in ports}
-    settings = {name: value for name, value in member.items() if name not in ports}
+    input_names = {name for port in open_ports(document) for name in port.names}
+    inputs = {name: value for name, value in member.items() if name in input_names}
+    settings = {name: value for name, value in member.items() if name not in input_names}
     return replace(values, inputs={**values.inputs, **inputs}, set={**values.set, **settings})
 
 
 def run_members(
-    prepared: Prepared, spec: RunSpecification, sweep: Mapping[str, Array]
+    prepared: PreparedModel, spec: RunSpecification, sweep: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Run all members of a sweep, and return their outputs along the first axis.
 
@@ -44,13 +44,15 @@ def run_members(
     try:
         return _read_outputs(run(prepared, replace(spec, values=values)))
     except UnsupportedError:
-        count = len(next(iter(sweep.values())))
-        outputs = [_run_member(prepared, spec, sweep, k) for k in range(count)]
-    return {name: np.stack([arrays[name] for arrays in outputs]) for name in outputs[0]}
+        member_count = len(next(iter(sweep.values())))
+        member_outputs = [_run_member(prepared, spec, sweep, k) for k in range(member_count)]
+    return {
+        name: np.stack([arrays[name] for arrays in member_outputs]) for name in member_outputs[0]
+    }
 
 
 def run_members_with_nan(
-    prepared: Prepared, spec: RunSpecification, sweep: Mapping[str, Array]
+    prepared: PreparedModel, spec: RunSpecification, sweep: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Run all members of a sweep, and return their outputs with nan for members whose runs fail.
 
@@ -61,23 +63,23 @@ def run_members_with_nan(
     try:
         return run_members(prepared, spec, sweep)
     except LoopError as error:
-        failed = error
-    outputs: list[dict[str, Array] | None] = []
+        sweep_error = error
+    member_outputs: list[dict[str, Array] | None] = []
     for k in range(len(next(iter(sweep.values())))):
         try:
-            outputs.append(_run_member(prepared, spec, sweep, k))
+            member_outputs.append(_run_member(prepared, spec, sweep, k))
         except LoopError:
-            outputs.append(None)
-    like = next((arrays for arrays in outputs if arrays is not None), None)
-    if like is None:
-        raise failed
-    none = {name: np.full(array.shape, np.nan) for name, array in like.items()}
-    rows = [arrays or none for arrays in outputs]
-    return {name: np.stack([arrays[name] for arrays in rows]) for name in like}
+            member_outputs.append(None)
+    template = next((arrays for arrays in member_outputs if arrays is not None), None)
+    if template is None:
+        raise sweep_error
+    nan_outputs = {name: np.full(array.shape, np.nan) for name, array in template.items()}
+    complete_outputs = [arrays or nan_outputs for arrays in member_outputs]
+    return {name: np.stack([arrays[name] for arrays in complete_outputs]) for name in template}
 
 
 def _run_member(
-    prepared: Prepared, spec: RunSpecification, sweep: Mapping[str, Array], k: int
+    prepared: PreparedModel, spec: RunSpecification, sweep: Mapping[str, Array], k: int
 ) -> dict[str, Array]:
     """Run the member with index `k` of a sweep, and return its outputs."""
     member = {name: rows[k] for name, rows in sweep.items()}

@@ -19,11 +19,11 @@ from mdf_loop.results.fit import Fit
 from mdf_loop.results.gradient import Gradient
 from mdf_loop.user_warnings import warn_user
 
-CAUSE = (
+NONFINITE_CAUSE = (
     "sqrt, cbrt, numpy.std and numpy.linalg.norm have no finite derivative where they are 0, and "
     "derivatives over many steps may grow beyond all numbers"
 )
-REMEDY = (
+NONFINITE_REMEDY = (
     "differentiate at other values, or write into the model what holds there, such as "
     "numpy.sqrt(x) if x > 0 else 0.0"
 )
@@ -32,8 +32,8 @@ REMEDY = (
 def warn_of_gradient(gradient: Gradient) -> None:
     """Warn once of all derivatives that are not finite, for members whose scalar is finite."""
     value = np.asarray(gradient.value)
-    labels = {f"by '{name}'": (array, value) for name, array in gradient.items()}
-    _warn("the number is finite, but its derivative", labels)
+    labelled_derivatives = {f"by '{name}'": (array, value) for name, array in gradient.items()}
+    _warn("the number is finite, but its derivative", labelled_derivatives)
 
 
 def warn_of_jacobian(derivatives: Derivatives, outputs: Mapping[str, Array]) -> None:
@@ -43,11 +43,11 @@ def warn_of_jacobian(derivatives: Derivatives, outputs: Mapping[str, Array]) -> 
         derivatives: The Jacobian.
         outputs: The values of the differentiated outputs, by the first names of the derivatives.
     """
-    labels = {
+    labelled_derivatives = {
         f"of '{output}' by '{name}'": (array, np.asarray(outputs[output]))
         for (output, name), array in derivatives.items()
     }
-    _warn("outputs are finite, but the derivative", labels)
+    _warn("outputs are finite, but the derivative", labelled_derivatives)
 
 
 def warn_of_hessian(derivatives: Derivatives, value: float) -> None:
@@ -57,23 +57,25 @@ def warn_of_hessian(derivatives: Derivatives, value: float) -> None:
         derivatives: The Hessian.
         value: The value of the scalar.
     """
-    places = {name: k for k, name in enumerate(dict.fromkeys(a for a, _ in derivatives))}
-    labels = {
-        f"by '{first}' and '{second}'": (array, np.asarray(value))
-        for (first, second), array in derivatives.items()
-        if places[first] <= places[second]
+    positions = {
+        name: k for k, name in enumerate(dict.fromkeys(first_name for first_name, _ in derivatives))
     }
-    _warn("the number is finite, but its second derivative", labels)
+    labelled_derivatives = {
+        f"by '{first_name}' and '{second_name}'": (array, np.asarray(value))
+        for (first_name, second_name), array in derivatives.items()
+        if positions[first_name] <= positions[second_name]
+    }
+    _warn("the number is finite, but its second derivative", labelled_derivatives)
 
 
 def warn_of_fits(fits: Iterable[Fit]) -> None:
     """Warn once of all parameters whose derivatives were not finite in the search of a fit."""
     names = dict.fromkeys(name for fit in fits for name in fit.nonfinite_derivatives)
-    listed = ", ".join(f"'{name}'" for name in names)
-    if listed:
+    quoted_names = ", ".join(f"'{name}'" for name in names)
+    if quoted_names:
         warn_user(
-            f"at points of the search outputs are finite, but derivatives by {listed} are nan or infinite: "
-            f"the fit may have ended too early, and its standard errors may be wrong. {CAUSE}: give "
+            f"at points of the search outputs are finite, but derivatives by {quoted_names} are nan or infinite: "
+            f"the fit may have ended too early, and its standard errors may be wrong. {NONFINITE_CAUSE}: give "
             "bounds, or a start, that leave such points out, or write into the model what holds there, "
             "such as numpy.sqrt(x) if x > 0 else 0.0"
         )
@@ -84,29 +86,31 @@ def has_nonfinite(arrays: Iterable[Array]) -> bool:
     return not all(bool(np.isfinite(array).all()) for array in arrays)
 
 
-def _warn(beginning: str, labels: Mapping[str, tuple[Array, Array]]) -> None:
+def _warn(beginning: str, labelled_derivatives: Mapping[str, tuple[Array, Array]]) -> None:
     """Warn of all derivatives that are not finite, with a sentence that starts with `beginning`."""
-    listed = ", ".join(_describe_derivatives(labels))
-    if listed:
-        warn_user(f"{beginning} {listed}: {CAUSE}; {REMEDY}")
+    descriptions = ", ".join(_describe_derivatives(labelled_derivatives))
+    if descriptions:
+        warn_user(f"{beginning} {descriptions}: {NONFINITE_CAUSE}; {NONFINITE_REMEDY}")
 
 
-def _describe_derivatives(labels: Mapping[str, tuple[Array, Array]]) -> Iterator[str]:
+def _describe_derivatives(labelled_derivatives: Mapping[str, tuple[Array, Array]]) -> Iterator[str]:
     """Yield a phrase for each array of derivatives with elements that are not finite.
 
     Args:
-        labels: Derivatives and the differentiated numbers, by label. The axes of the numbers are the first
+        labelled_derivatives: Derivatives and the differentiated numbers, by label. The axes of the numbers are the first
             axes of the derivatives.
     """
-    for label, (array, numbers) in labels.items():
-        is_number = np.expand_dims(np.isfinite(numbers), (*range(numbers.ndim, array.ndim),))
-        lost = array[~np.isfinite(array) & is_number]
-        if lost.size:
-            share = "" if array.size == 1 else f" in {lost.size} of {array.size} elements"
-            yield f"{label} is {_describe_kind(lost)}{share}"
+    for label, (array, values) in labelled_derivatives.items():
+        has_finite_value = np.expand_dims(np.isfinite(values), (*range(values.ndim, array.ndim),))
+        nonfinite_elements = array[~np.isfinite(array) & has_finite_value]
+        if nonfinite_elements.size:
+            share_text = (
+                "" if array.size == 1 else f" in {nonfinite_elements.size} of {array.size} elements"
+            )
+            yield f"{label} is {_describe_kind(nonfinite_elements)}{share_text}"
 
 
 def _describe_kind(numbers: Array) -> str:
     """Return `nan`, `infinite` or `nan or infinite` for an array of numbers that are not finite."""
-    nans = int(np.isnan(numbers).sum())
-    return "nan" if nans == numbers.size else "nan or infinite" if nans else "infinite"
+    nan_count = int(np.isnan(numbers).sum())
+    return "nan" if nan_count == numbers.size else "nan or infinite" if nan_count else "infinite"

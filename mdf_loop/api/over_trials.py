@@ -38,32 +38,36 @@ def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopErr
     """
     refuse_with_statistics(spec)
     over_trials = spec.selection.over_trials
-    begun, statistics = time.monotonic(), TrialStatistics(over_trials)
-    complete, last, error, not_finite = None, None, None, None
-    for trials in _divide_into_batches(spec):
+    start_time, statistics = time.monotonic(), TrialStatistics(over_trials)
+    complete_results, last_results, error, not_finite = None, None, None, None
+    for batch in _divide_into_batches(spec):
         try:
-            last, error = run(_specify_batch(spec, trials, begun))
+            last_results, error = run(_specify_batch(spec, batch, start_time))
         except KeyboardInterrupt as interrupt:
-            if complete is None:
+            if complete_results is None:
                 raise
             stopped_by = getattr(interrupt, "reason", StopReason.INTERRUPTED)
             if stopped_by is StopReason.INTERRUPTED:
                 count_interrupt()
             reason = f"{statistics.trials} trials; {stopped_by.value}"
-            return build_statistics_results(statistics, complete, stopped_by, reason), None
-        not_finite = earliest((not_finite, last.not_finite))
-        if error is not None or last.stopped_by is not StopReason.COMPLETED:
+            return build_statistics_results(statistics, complete_results, stopped_by, reason), None
+        not_finite = earliest((not_finite, last_results.not_finite))
+        if error is not None or last_results.stopped_by is not StopReason.COMPLETED:
             break
-        complete = last
-        refuse_padding(complete, over_trials.statistics)
-        statistics.add(complete, _find_member_range(complete))
-        trials.seen(complete)
-    assert last is not None
-    if complete is None:
-        return last, error
-    is_all = last.stopped_by is StopReason.COMPLETED
-    reason = last.reason if is_all else f"{statistics.trials} trials; {last.reason}"
-    results = build_statistics_results(statistics, complete, last.stopped_by, reason)
+        complete_results = last_results
+        refuse_padding(complete_results, over_trials.statistics)
+        statistics.add(complete_results, _find_member_range(complete_results))
+        batch.adapt_next_size(complete_results)
+    assert last_results is not None
+    if complete_results is None:
+        return last_results, error
+    is_complete = last_results.stopped_by is StopReason.COMPLETED
+    reason = (
+        last_results.reason if is_complete else f"{statistics.trials} trials; {last_results.reason}"
+    )
+    results = build_statistics_results(
+        statistics, complete_results, last_results.stopped_by, reason
+    )
     results.not_finite = not_finite
     return results, error
 
@@ -72,30 +76,30 @@ class _Batch:
     """Batch of trials, which determines the size of the next batch.
 
     Attributes:
-        numbers: Numbers of the trials of this batch.
-        next: Number of trials of the next batch.
+        trial_numbers: Numbers of the trials of this batch.
+        next_size: Number of trials of the next batch.
     """
 
-    def __init__(self, numbers: tuple[int, ...] | range) -> None:
-        self.numbers = numbers
-        self.next = len(numbers)
+    def __init__(self, trial_numbers: tuple[int, ...] | range) -> None:
+        self.trial_numbers = trial_numbers
+        self.next_size = len(trial_numbers)
 
-    def seen(self, results: Results) -> None:
+    def adapt_next_size(self, results: Results) -> None:
         """Adapt the size of the next batch to the size of the outputs of this batch."""
-        size = sum(getattr(data, "nbytes", 0) for data in results.values())
-        fitting = TARGET_BATCH_BYTES * len(self.numbers) // max(1, size)
-        self.next = max(1, min(MAX_BATCH_TRIALS, 4 * len(self.numbers), fitting))
+        output_bytes = sum(getattr(output, "nbytes", 0) for output in results.values())
+        fitting_count = TARGET_BATCH_BYTES * len(self.trial_numbers) // max(1, output_bytes)
+        self.next_size = max(1, min(MAX_BATCH_TRIALS, 4 * len(self.trial_numbers), fitting_count))
 
 
 def _divide_into_batches(spec: RunSpecification) -> Iterator[_Batch]:
     """Yield the trials of a run in batches."""
-    numbers = spec.values.draws.trials
-    assert numbers is not None
-    place, count = 0, FIRST_BATCH_TRIALS
-    while place < len(numbers):
-        batch = _Batch(numbers[place : place + count])
+    trial_numbers = spec.values.draws.trials
+    assert trial_numbers is not None
+    start, batch_size = 0, FIRST_BATCH_TRIALS
+    while start < len(trial_numbers):
+        batch = _Batch(trial_numbers[start : start + batch_size])
         yield batch
-        place, count = place + len(batch.numbers), batch.next
+        start, batch_size = start + len(batch.trial_numbers), batch.next_size
 
 
 def select_for_statistics(selection: Selection) -> Selection:
@@ -106,24 +110,28 @@ def select_for_statistics(selection: Selection) -> Selection:
     """
     over_trials = selection.over_trials
     names = dict.fromkeys((*over_trials.statistics, *((over_trials.by,) if over_trials.by else ())))
-    reduced = [f"{name}.{word}" for name, words in selection.reduce.items() for word in words]
-    for name in reduced:
+    reduced_names = [
+        f"{name}.{reduction}"
+        for name, reductions in selection.reduce.items()
+        for reduction in reductions
+    ]
+    for name in reduced_names:
         if name not in names:
             raise InputError(
                 f"'{name}' would be a number of each trial, and nothing is told of it over trials",
                 hint=f"tell something, e.g. over_trials={{'{name}': ['mean']}}, or do not reduce it",
             )
-    only = tuple(name for name in names if name not in reduced)
-    return replace(selection, only=only, record=(), over_trials=OverTrials())
+    selected_names = tuple(name for name in names if name not in reduced_names)
+    return replace(selection, only=selected_names, record=(), over_trials=OverTrials())
 
 
-def _specify_batch(spec: RunSpecification, batch: _Batch, begun: float) -> RunSpecification:
+def _specify_batch(spec: RunSpecification, batch: _Batch, start_time: float) -> RunSpecification:
     """Return the specification of the run of one batch, with the outputs that statistics need."""
-    draws = Draws(spec.values.draws.seed, batch.numbers)
-    controls, limit = spec.controls, spec.controls.time_limit
-    if limit is not None:
-        left = max(1e-3, limit - (time.monotonic() - begun))
-        controls = replace(controls, time_limit=left)
+    draws = Draws(spec.values.draws.seed, batch.trial_numbers)
+    controls, time_limit = spec.controls, spec.controls.time_limit
+    if time_limit is not None:
+        remaining_seconds = max(1e-3, time_limit - (time.monotonic() - start_time))
+        controls = replace(controls, time_limit=remaining_seconds)
     return replace(
         spec,
         values=replace(spec.values, draws=draws),
@@ -133,59 +141,73 @@ def _specify_batch(spec: RunSpecification, batch: _Batch, begun: float) -> RunSp
     )
 
 
-def _find_units(names: Iterable[str], complete: Results) -> dict[str, str]:
+def _find_units(names: Iterable[str], complete_results: Results) -> dict[str, str]:
     """Return the units of statistics that have the unit of their output, by the name of the statistic."""
-    of = ((name, name.rpartition(".")[0]) for name in names if not name.endswith(_WITHOUT_UNIT))
-    return {name: complete.units[output] for name, output in of if output in complete.units}
+    statistic_outputs = (
+        (name, name.rpartition(".")[0]) for name in names if not name.endswith(_WITHOUT_UNIT)
+    )
+    return {
+        name: complete_results.units[output]
+        for name, output in statistic_outputs
+        if output in complete_results.units
+    }
 
 
 def _find_member_range(results: Results) -> range | None:
     """Return the range of member numbers of a sweep, or None without a sweep."""
-    first = results.axes[0]
-    return range(first.length) if first.is_swept else None
+    first_axis = results.axes[0]
+    return range(first_axis.length) if first_axis.is_swept else None
 
 
 def build_statistics_results(
-    statistics: TrialStatistics, complete: Results, stopped_by: StopReason, reason: str
+    statistics: TrialStatistics, complete_results: Results, stopped_by: StopReason, reason: str
 ) -> Results:
     """Return the results of a run with statistics over all trials as outputs.
 
     Args:
         statistics: The statistics over all counted trials.
-        complete: The results of a complete batch, from which axes, units and other properties are copied.
+        complete_results: The results of a complete batch, from which axes, units and other properties are copied.
         stopped_by: The reason why the run ended.
         reason: A sentence about the end of the run.
     """
-    axes = [axis for axis in complete.axes if axis.name != "trial"]
-    place = int(bool(axes) and axes[0].is_swept)
-    axes[place:place] = statistics.axes
-    along = [name for axis in axes for name in axis.coordinates]
+    axes = [axis for axis in complete_results.axes if axis.name != "trial"]
+    axis_position = int(bool(axes) and axes[0].is_swept)
+    axes[axis_position:axis_position] = statistics.axes
+    coordinate_names = [name for axis in axes for name in axis.coordinates]
     arrays = statistics.arrays()
     return Results(
         arrays,
-        {n: report for n, report in complete.loops.items() if isinstance(report.iterations, int)},
-        complete.device,
-        complete.precision,
+        {
+            name: report
+            for name, report in complete_results.loops.items()
+            if isinstance(report.iterations, int)
+        },
+        complete_results.device,
+        complete_results.precision,
         axes=tuple(axes),
-        reduced=[name for name in arrays if _has_no_time(complete, name)],
+        reduced=[name for name in arrays if _has_no_time(complete_results, name)],
         units={
-            **{name: complete.units[name] for name in along if name in complete.units},
-            **_find_units(arrays, complete),
+            **{
+                name: complete_results.units[name]
+                for name in coordinate_names
+                if name in complete_results.units
+            },
+            **_find_units(arrays, complete_results),
         },
         stopped_by=stopped_by,
         reason=reason,
-        native=complete.native,
-        seed=complete.seed,
+        native=complete_results.native,
+        seed=complete_results.seed,
         draws=True,
         statistics=statistics.numbers,
     )
 
 
-def _has_no_time(complete: Results, name: str) -> bool:
+def _has_no_time(complete_results: Results, name: str) -> bool:
     """Return True if a statistic has no axis of time."""
     output = name.rpartition(".")[0]
-    reduced = (f".{full}".endswith(f".{output}") for full in complete.reduced)
-    return name.endswith(".count") or any(reduced)
+    is_reduced = (f".{full_name}".endswith(f".{output}") for full_name in complete_results.reduced)
+    return name.endswith(".count") or any(is_reduced)
 
 
 def refuse_padding(results: Results, names: Iterable[str]) -> None:
@@ -195,13 +217,13 @@ def refuse_padding(results: Results, names: Iterable[str]) -> None:
         InputError: Trials have different numbers of rows of an output.
     """
     for name in names:
-        full = results.full_name(name)
-        if full not in results.lengths:
+        full_name = results.full_name(name)
+        if full_name not in results.lengths:
             continue
-        front = len(results.axes_of(full))
-        if padding_mask(results.lengths[full], np.shape(results[full]), front).any():
+        axis_count = len(results.axes_of(full_name))
+        if padding_mask(results.lengths[full_name], np.shape(results[full_name]), axis_count).any():
             raise InputError(
-                f"'{full}' has another number of rows in some trials than in others",
+                f"'{full_name}' has another number of rows in some trials than in others",
                 hint="choose outputs of one shape, e.g. a reaction time",
             )
 
@@ -213,7 +235,7 @@ _WITHOUT_UNIT = (".count", ".histogram", ".var")
 def refuse_with_statistics(spec: RunSpecification) -> None:
     """Raise an error for arguments that cannot be combined with statistics over trials."""
     controls, selection = spec.controls, spec.selection
-    for what, there in (
+    for argument, is_given in (
         ("outputs of each trial", bool(selection.record) or selection.only is not None),
         ("a checkpoint", controls.saved_at is not None),
         ("a state", spec.values.state is not None),
@@ -221,8 +243,8 @@ def refuse_with_statistics(spec: RunSpecification) -> None:
         ("rows that are written while they are computed", spec.streams),
         ("modeci_mdf's engine", spec.engine == "modeci"),
     ):
-        if there:
+        if is_given:
             raise InputError(
-                f"statistics over trials do not go together with {what}",
+                f"statistics over trials do not go together with {argument}",
                 hint="leave one of them out",
             )

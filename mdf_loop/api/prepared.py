@@ -41,48 +41,52 @@ class Evaluation(Struct, frozen=True):
 
     Attributes:
         program: Program as read from the document.
-        run: Session of the prepared program.
+        single_run: Session of the prepared program.
         loops: Loops of the program as read, for which results have reports.
-        counts: Name of the session output with the iteration count, by loop.
-        conditions: Name of the session output with the last condition, by loop.
-        apart: Names of the loops with per-member early exit.
-        lengths: Name of the session output with the number of rows of each member, by output.
-        flags: Name of the session output that is true if the output's node has run, by output.
+        count_names: Name of the session output with the iteration count, by loop.
+        condition_names: Name of the session output with the last condition, by loop.
+        early_exit_loops: Names of the loops with per-member early exit.
+        length_names: Name of the session output with the number of rows of each member, by output.
+        flag_names: Name of the session output that is true if the output's node has run, by output.
         dtypes: Dtypes of the outputs that are no tensors.
     """
 
     program: Program
-    run: SingleRun
+    single_run: SingleRun
     loops: tuple[Loop, ...]
-    counts: Mapping[str, str]
-    conditions: Mapping[str, str]
-    apart: frozenset[str]
-    lengths: Mapping[str, str]
-    flags: Mapping[str, str]
+    count_names: Mapping[str, str]
+    condition_names: Mapping[str, str]
+    early_exit_loops: frozenset[str]
+    length_names: Mapping[str, str]
+    flag_names: Mapping[str, str]
     dtypes: Mapping[str, str]
 
     @classmethod
-    def of(cls, program: Program, run: SingleRun) -> Evaluation:
+    def of(cls, program: Program, single_run: SingleRun) -> Evaluation:
         """Return the evaluation of a program."""
-        session_program = run.session.program
+        session_program = single_run.session.program
         return cls(
             program,
-            run,
+            single_run,
             tuple(loops(program)),
             session_program.output_names(OutputRole.ITERATIONS),
             session_program.output_names(OutputRole.CONDITION),
             frozenset(
-                o.owner_name
-                for o in session_program.outputs
-                if o.role is OutputRole.ITERATIONS and o.member_axis == 0
+                output.owner_name
+                for output in session_program.outputs
+                if output.role is OutputRole.ITERATIONS and output.member_axis == 0
             ),
             session_program.output_names(OutputRole.LENGTH),
             program.output_names(OutputRole.HAS_RUN),
-            {o.name: o.value.dtype for o in program.outputs if not is_tensor(o.value.dtype)},
+            {
+                output.name: output.value.dtype
+                for output in program.outputs
+                if not is_tensor(output.value.dtype)
+            },
         )
 
 
-class Prepared:
+class PreparedModel:
     """Document with the device and options of its compilation, and a cache of programs and sessions.
 
     Several threads may use one object at once. A pickled copy in another process has an empty cache.
@@ -98,57 +102,57 @@ class Prepared:
         self.document = document
         self.placement = placement
         self.options = options
-        self._inputs = InputBinder(document, options)
+        self._input_binder = InputBinder(document, options)
         self._evaluations: LRUCache[Evaluation] = LRUCache(SESSIONS)
-        self._over_time: LRUCache[TimeSession] = LRUCache(SESSIONS)
+        self._time_sessions: LRUCache[TimeSession] = LRUCache(SESSIONS)
         self._lock = ForkSafeLock()
         self.jacobians: LRUCache[object] = LRUCache(SESSIONS)
-        self._latest: Evaluation | None = None
+        self._latest_evaluation: Evaluation | None = None
         self._last_device: Device | None = None
 
-    def __reduce__(self) -> tuple[type[Prepared], tuple[Document, Placement, Options]]:
-        return Prepared, (self.document, self.placement, self.options)
+    def __reduce__(self) -> tuple[type[PreparedModel], tuple[Document, Placement, Options]]:
+        return PreparedModel, (self.document, self.placement, self.options)
 
-    def bound(self, specification: RunSpecification) -> BoundValues:
+    def bind(self, specification: RunSpecification) -> BoundValues:
         """Return the values of a run, bound to the model's inputs.
 
         Raises:
             InputError: A name is unknown or occurs twice, a value does not fit, or a sweep is invalid.
         """
-        return self._inputs.bind(specification.values, specification.steps)
+        return self._input_binder.bind(specification.values, specification.steps)
 
-    def evaluation(self, specification: RunSpecification, bound: BoundValues) -> Evaluation:
+    def evaluation(self, specification: RunSpecification, bound_values: BoundValues) -> Evaluation:
         """Return the cached or new evaluation for the types of bound values."""
         options = self._options(specification)
-        key = _build_cache_key(specification, bound, options)
+        key = _build_cache_key(specification, bound_values, options)
         with self._lock:
-            ready = self._evaluations.get(key)
-            if ready is None:
+            evaluation = self._evaluations.get(key)
+            if evaluation is None:
                 selection = specification.selection
-                program = read_once(self.document, bound, options, selection).program
+                program = read_once(self.document, bound_values, options, selection).program
                 refuse_without_outputs(self.document, program.outputs)
                 backend = PROGRAM_BACKENDS[specification.engine]
-                swept = bound.inputs_with_members(program)
-                run = SingleRun(program, self.placement, swept, backend)
-                ready = Evaluation.of(program, run)
-                self._evaluations.put(key, ready)
-            self._latest = ready
+                swept_inputs = bound_values.inputs_with_members(program)
+                single_run = SingleRun(program, self.placement, swept_inputs, backend)
+                evaluation = Evaluation.of(program, single_run)
+                self._evaluations.put(key, evaluation)
+            self._latest_evaluation = evaluation
             self._last_device = None  # the run will determine the device
-            return ready
+            return evaluation
 
-    def over_time(self, specification: RunSpecification, bound: BoundValues) -> TimeSession:
+    def over_time(self, specification: RunSpecification, bound_values: BoundValues) -> TimeSession:
         """Return the cached or new session over time for the types of bound values."""
         options = self._options(specification)
-        key = _build_cache_key(specification, bound, options)
+        key = _build_cache_key(specification, bound_values, options)
         with self._lock:
-            session = self._over_time.get(key)
+            session = self._time_sessions.get(key)
             if session is None:
-                programs = read_over_time(self.document, bound, options, specification)
+                programs = read_over_time(self.document, bound_values, options, specification)
                 refuse_without_outputs(self.document, programs.recorded_names)
                 backend = PROGRAM_BACKENDS[specification.engine]
-                swept = bound.inputs_with_members(programs.later_program)
-                session = TimeSession(programs, options, self.placement, swept, backend)
-                self._over_time.put(key, session)
+                swept_inputs = bound_values.inputs_with_members(programs.later_program)
+                session = TimeSession(programs, options, self.placement, swept_inputs, backend)
+                self._time_sessions.put(key, session)
             return session
 
     def _options(self, specification: RunSpecification) -> Options:
@@ -157,13 +161,13 @@ class Prepared:
             return self.options
         return replace(self.options, max_iterations=int(MAX_TRIP_COUNT))
 
-    def of_own_values(self, *, over_time: bool) -> Program:
+    def default_program(self, *, over_time: bool) -> Program:
         """Return the program for the default inputs of the model, without running it."""
-        spec = self._of_defaults(steps=2 if over_time else None)
-        bound = self.bound(spec)
+        spec = self._default_specification(steps=2 if over_time else None)
+        bound_values = self.bind(spec)
         if over_time:
-            return read_over_time(self.document, bound, self.options, spec).later_program
-        return read_once(self.document, bound, self.options, spec.selection).program
+            return read_over_time(self.document, bound_values, self.options, spec).later_program
+        return read_once(self.document, bound_values, self.options, spec.selection).program
 
     def program_of(self, selection: Selection) -> Program:
         """Return the program of one evaluation for the types in the document. Unknown extents are names.
@@ -171,18 +175,18 @@ class Prepared:
         Raises:
             LoopError: A name of the selection cannot be recorded, or the model cannot be evaluated.
         """
-        bound = BoundValues.of(bind_types(self.document, {}, self.options))
-        return read_once(self.document, bound, self.options, selection).program
+        bound_values = BoundValues.of(bind_types(self.document, {}, self.options))
+        return read_once(self.document, bound_values, self.options, selection).program
 
-    def remembers(self) -> bool:
+    def reads_states(self) -> bool:
         """Return True if an evaluation over time reads states of the previous evaluation."""
-        spec = replace(self._of_defaults(steps=2), dt=1.0)
+        spec = replace(self._default_specification(steps=2), dt=1.0)
         with suppress(LoopError):  # the model cannot be run over time
-            programs = read_over_time(self.document, self.bound(spec), self.options, spec)
+            programs = read_over_time(self.document, self.bind(spec), self.options, spec)
             return bool(programs.later_program.input_names(InputRole.STATE))
         return False
 
-    def _of_defaults(self, steps: int | None = None) -> RunSpecification:
+    def _default_specification(self, steps: int | None = None) -> RunSpecification:
         """Return the specification of a run with default inputs, and placeholders for required inputs."""
         inputs = create_placeholders(self.document, self.options.precision)
         return RunSpecification(Values(inputs=inputs), steps=steps)
@@ -190,13 +194,15 @@ class Prepared:
     @cached_property
     def units(self) -> Mapping[str, str]:
         """Units of every `node.item` that has one, of all input names, and of `time`."""
-        known = units_of(self.document)
-        called: dict[str, set[str]] = {}
+        stated_units = units_of(self.document)
+        units_by_input: dict[str, set[str]] = {}
         for port in open_ports(self.document):
             for name in port.names:
-                called.setdefault(name, set()).add(known.get(port.full_name, ""))
-        alike = {name: min(units) for name, units in called.items() if len(units) == 1}
-        return {name: unit for name, unit in {**alike, **known}.items() if unit}
+                units_by_input.setdefault(name, set()).add(stated_units.get(port.full_name, ""))
+        unambiguous_units = {
+            name: min(units) for name, units in units_by_input.items() if len(units) == 1
+        }
+        return {name: unit for name, unit in {**unambiguous_units, **stated_units}.items() if unit}
 
     @cached_property
     def dims(self) -> Mapping[str, tuple[str, ...]]:
@@ -225,25 +231,25 @@ class Prepared:
     # --- the last run ---------------------------------------------------------------------------
 
     @property
-    def latest(self) -> Evaluation:
+    def latest_evaluation(self) -> Evaluation:
         """Last evaluation. Before the first run, the evaluation of the default inputs."""
-        if self._latest is None:
-            spec = self._of_defaults()
-            return self.evaluation(spec, self.bound(spec))
-        return self._latest
+        if self._latest_evaluation is None:
+            spec = self._default_specification()
+            return self.evaluation(spec, self.bind(spec))
+        return self._latest_evaluation
 
-    def ran_on(self, device: Device) -> None:
+    def record_device(self, device: Device) -> None:
         """Record the device of the last run."""
         self._last_device = device
 
     @property
     def device(self) -> Device:
         """Device of the last run, or the device of the next run before the first one."""
-        return self._last_device or self.latest.run.device
+        return self._last_device or self.latest_evaluation.single_run.device
 
 
 def _build_cache_key(
-    specification: RunSpecification, bound: BoundValues, options: Options
+    specification: RunSpecification, bound_values: BoundValues, options: Options
 ) -> Hashable:
     """Return the cache key of a run: everything that determines its program and its session."""
-    return (bound.types, options.max_iterations, specification.reading, specification.engine)
+    return (bound_values.types, options.max_iterations, specification.reading, specification.engine)

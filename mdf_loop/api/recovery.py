@@ -88,18 +88,23 @@ def recover(
         )
     if noise is not None and not (np.isfinite(noise) and noise > 0):
         raise InputError(f"noise is a standard deviation above 0, not {noise!r}")
-    words = {
+    fit_arguments = {
         "steps": steps,
         "dt": units.convert_time_step(dt),
         "set": units.convert_settings(set),
         "inputs": units.convert_inputs(inputs),
         "seed": seed,
     }
-    words |= {"likelihood": likelihood, "trials": trials, "points": points, "polish": polish}
-    request = _build_request(model, {}, units.convert_bounds(free), against, words)
-    simulated = _SimulatedData(model, request, noise, data_trials, seed)
+    fit_arguments |= {
+        "likelihood": likelihood,
+        "trials": trials,
+        "points": points,
+        "polish": polish,
+    }
+    request = _build_request(model, {}, units.convert_bounds(free), against, fit_arguments)
+    simulation = _SimulatedData(model, request, noise, data_trials, seed)
     recovery = interruptible(
-        lambda: simulated.recovery(times, words),
+        lambda: simulation.recovery(times, fit_arguments),
         on_interrupt,
         lambda recovery: f"{len(recovery.fits)} of {times} data sets",
     )
@@ -108,12 +113,12 @@ def recover(
 
 
 def _build_request(
-    model: Derivable, data: Any, free: Any, against: Any, words: Mapping[str, Any]
+    model: Derivable, data: Any, free: Any, against: Any, fit_arguments: Mapping[str, Any]
 ) -> FitRequest:
     """Return the checked arguments of the fit of one data set."""
-    if words["likelihood"] is None:
+    if fit_arguments["likelihood"] is None:
         against = _select_observed(model, against)
-    return FitRequest.of(data, free, against, **{**_OTHER_FIT_ARGUMENTS, **words})
+    return FitRequest.of(data, free, against, **{**_OTHER_FIT_ARGUMENTS, **fit_arguments})
 
 
 def _select_observed(model: Derivable, against: Any) -> Any:
@@ -152,44 +157,48 @@ class _SimulatedData:
         count: int,
         seed: int,
     ) -> None:
-        self._model, self._request, self._noise, self._count = model, request, noise, count
-        self._free = build_parameter_space(model, request)
+        self._model, self._request, self._noise, self._data_count = model, request, noise, count
+        self._space = build_parameter_space(model, request)
         self._rng = np.random.default_rng(seed)
         document = model.prepared.document
-        likelihood = request.likelihood or {
+        outputs_by_column = request.likelihood or {
             name: name for name in arguments.names(request.against, "against")
         }
-        self._columns = {
-            find_item(document, output).name: name for name, output in likelihood.items()
+        self._columns_by_output = {
+            find_item(document, output).name: name for name, output in outputs_by_column.items()
         }
 
-    def sets(self, times: int) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
+    def data_sets(self, times: int) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
         """Yield randomly drawn true parameters, with the data that the model generates for them."""
         for _ in range(times):
             point = self._rng.uniform(
-                MIN_BOUND_DISTANCE, 1 - MIN_BOUND_DISTANCE, len(self._free.elements)
+                MIN_BOUND_DISTANCE, 1 - MIN_BOUND_DISTANCE, len(self._space.elements)
             )
-            truth = self._free.values(point)
-            yield convert_scalars(truth), self._data(truth)
+            truth = self._space.values(point)
+            yield convert_scalars(truth), self._simulate_columns(truth)
 
-    def _data(self, truth: Mapping[str, Array]) -> dict[str, Array]:
+    def _simulate_columns(self, truth: Mapping[str, Array]) -> dict[str, Array]:
         """Simulate the data columns that the model generates with the true parameters."""
         request = self._request
-        model = build_fitted_model(self._model, request, request.steps, list(self._columns))
+        model = build_fitted_model(
+            self._model, request, request.steps, list(self._columns_by_output)
+        )
         members = {name: np.asarray(value)[None] for name, value in truth.items()}
         if self._noise is None:
-            draws = self._rng.integers(0, 2**62, -(-self._count // self._trials))
-            members = {name: np.repeat(v, len(draws), axis=0) for name, v in members.items()}
-            outputs = model.outputs({**members, "seed": draws})
+            run_seeds = self._rng.integers(0, 2**62, -(-self._data_count // self._trials))
+            members = {
+                name: np.repeat(values, len(run_seeds), axis=0) for name, values in members.items()
+            }
+            outputs = model.outputs({**members, "seed": run_seeds})
             return {
-                column: outputs[name].reshape(-1)[: self._count].astype(float)
-                for name, column in self._columns.items()
+                column: outputs[name].reshape(-1)[: self._data_count].astype(float)
+                for name, column in self._columns_by_output.items()
             }
         outputs = model.outputs(members)
-        rows = {column: outputs[name][0] for name, column in self._columns.items()}
+        columns = {column: outputs[name][0] for name, column in self._columns_by_output.items()}
         return {
             name: array + self._noise * self._rng.standard_normal(array.shape)
-            for name, array in rows.items()
+            for name, array in columns.items()
         }
 
     @property
@@ -198,7 +207,7 @@ class _SimulatedData:
         trials = self._request.spec.values.draws.trials
         return 1 if trials is None else len(trials)
 
-    def recovery(self, times: int, words: Mapping[str, Any]) -> Recovery:
+    def recovery(self, times: int, fit_arguments: Mapping[str, Any]) -> Recovery:
         """Return the fits of `times` data sets. After Ctrl-C, return the finished fits.
 
         Raises:
@@ -206,14 +215,14 @@ class _SimulatedData:
         """
         truths: list[Mapping[str, Any]] = []
         fits: list[Fit] = []
-        before = interrupt_count()
+        interrupts_before = interrupt_count()
         try:
-            for truth, data in self.sets(times):
-                fits_found = self.fit(data, len(fits), words)
-                if interrupt_count() != before:
+            for truth, data in self.data_sets(times):
+                dataset_fit = self.fit(data, len(fits), fit_arguments)
+                if interrupt_count() != interrupts_before:
                     break
                 truths.append(truth)
-                fits.append(fits_found)
+                fits.append(dataset_fit)
         except KeyboardInterrupt:
             if not fits:
                 raise
@@ -222,12 +231,13 @@ class _SimulatedData:
             raise KeyboardInterrupt
         return Recovery(tuple(truths), tuple(fits))
 
-    def fit(self, data: Mapping[str, Array], k: int, words: Mapping[str, Any]) -> Fit:
+    def fit(self, data: Mapping[str, Array], k: int, fit_arguments: Mapping[str, Any]) -> Fit:
         """Return the fit of the data set with index `k`, which determines the seed of the fit."""
         request = self._request
-        words = {**words, "seed": request.seed + k}
-        fitted = fit(
-            self._model, _build_request(self._model, data, request.free, request.against, words)
+        fit_arguments = {**fit_arguments, "seed": request.seed + k}
+        dataset_fit = fit(
+            self._model,
+            _build_request(self._model, data, request.free, request.against, fit_arguments),
         )
-        assert isinstance(fitted, Fit)
-        return fitted
+        assert isinstance(dataset_fit, Fit)
+        return dataset_fit

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from mdf_loop.api import finite_check
 from mdf_loop.api.engine_run import engine_results
-from mdf_loop.api.gathering import laid_out, member_axes, results_of, seed_of
+from mdf_loop.api.gathering import build_results, member_axes, seed_of, split_grid_axis
 from mdf_loop.api.identity import identity
-from mdf_loop.api.loop_reports import loop_reports, padded
+from mdf_loop.api.loop_reports import loop_reports, pad_outputs
 from mdf_loop.api.over_trials import run_over_trials
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.document.units import TIME
 from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
 from mdf_loop.interruption import attach_results
@@ -48,13 +48,13 @@ from mdf_loop.signals import Signalled, delaying_interrupt
 from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid
 
-Computing: TypeAlias = Callable[[StoreLease | None], tuple[Results, LoopError | None]]
+ComputeFunction: TypeAlias = Callable[[StoreLease | None], tuple[Results, LoopError | None]]
 """Function that returns the results of a run and the error that ended the run, or None.
 
 The argument is the lease of the Zarr store of the run, or None without a store."""
 
 
-def run(prepared: Prepared, spec: RunSpecification) -> Results:
+def run(prepared: PreparedModel, spec: RunSpecification) -> Results:
     """Run a model in this process, and save the results if requested."""
     if isinstance(spec.values.sweep, Grid) and spec.streams:
         raise InputError(
@@ -62,57 +62,62 @@ def run(prepared: Prepared, spec: RunSpecification) -> Results:
             hint="write .nc or .h5, or let a cluster write it (cluster=1), "
             "or sweep over dict(grid), whose members have one axis",
         )
-    return with_files(prepared, spec, lambda lease: _computed(prepared, spec, lease))
+    return with_files(prepared, spec, lambda lease: _compute_in_process(prepared, spec, lease))
 
 
-def with_files(prepared: Prepared, spec: RunSpecification, compute: Computing) -> Results:
+def with_files(
+    prepared: PreparedModel, spec: RunSpecification, compute: ComputeFunction
+) -> Results:
     """Compute results, and save them if requested.
 
     Raises:
         LoopError: A file cannot be written, or the run failed. `results` holds the results so far.
     """
     if not spec.writes and spec.controls.memory_limit is None:
-        return _ended(prepared, spec, compute, None)
+        return _compute_and_save(prepared, spec, compute, None)
     with limited(spec.controls.memory_limit), track_read_files(prepared.document.files):
         if spec.output is not None:
             _check_output(prepared, spec, spec.output)
         if spec.store is None:
-            return _ended(prepared, spec, compute, None)
+            return _compute_and_save(prepared, spec, compute, None)
         with lease_store(spec.store, new_run_id(), overwrite=spec.overwrite) as lease:
             if spec.begins:
                 lease.check_new()
-            return _ended(prepared, spec, compute, lease)
+            return _compute_and_save(prepared, spec, compute, lease)
 
 
-def _check_output(prepared: Prepared, spec: RunSpecification, output: str | Path) -> None:
+def _check_output(prepared: PreparedModel, spec: RunSpecification, output: str | Path) -> None:
     """Raise an error before the run if its output could not be written after the run."""
     controls = spec.controls
     if spec.begins or not spec.streams:
         check_results_path(output)  # a resumed run checks its store itself
-    place = path_of(output, "the output")
-    for what, path in (("checkpoint", controls.checkpoint), ("resume", controls.resume)):
-        refuse_overlapping_outputs({"output": place, what: path})
-    selected = replace(spec.selection, when=None)
-    names = (*named_items(prepared.document, selected), *spec.values.sweep)
+    output_path = path_of(output, "the output")
+    for argument, path in (("checkpoint", controls.checkpoint), ("resume", controls.resume)):
+        refuse_overlapping_outputs({"output": output_path, argument: path})
+    selection = replace(spec.selection, when=None)
+    names = (*named_items(prepared.document, selection), *spec.values.sweep)
     check_texts(output, names, prepared.units)
 
 
-def _computed(
-    prepared: Prepared, spec: RunSpecification, lease: StoreLease | None
+def _compute_in_process(
+    prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of the selected engine."""
     backend, error = BACKENDS[spec.engine], None
     if isinstance(backend, DocumentBackend):
         results = _run_in_engine(prepared, spec, backend)
     elif spec.selection.over_trials.statistics:
-        results, error = run_over_trials(lambda batch: _compiled(prepared, batch, None), spec)
+        results, error = run_over_trials(lambda batch: _run_compiled(prepared, batch, None), spec)
     else:
-        results, error = _compiled(prepared, spec, lease)
-    return laid_out(results, spec.values.sweep), error
+        results, error = _run_compiled(prepared, spec, lease)
+    return split_grid_axis(results, spec.values.sweep), error
 
 
-def _ended(
-    prepared: Prepared, spec: RunSpecification, compute: Computing, lease: StoreLease | None
+def _compute_and_save(
+    prepared: PreparedModel,
+    spec: RunSpecification,
+    compute: ComputeFunction,
+    lease: StoreLease | None,
 ) -> Results:
     """Compute and write results, and return them or raise the error that ended the computation."""
     results, error = compute(lease)
@@ -138,18 +143,18 @@ def _ended(
     if error is not None:
         error.results = results
         if results.stopped_by is StopReason.FAILED:
-            (first, *others) = error.findings
-            error.findings = (replace(first, what=results.reason), *others)
+            (first_finding, *other_findings) = error.findings
+            error.findings = (replace(first_finding, what=results.reason), *other_findings)
         raise error
     return results
 
 
-def _compiled(
-    prepared: Prepared, spec: RunSpecification, lease: StoreLease | None
+def _run_compiled(
+    prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of a compiled model, and the error that ended the run."""
-    run = _run_once if spec.steps is None else _run_over_time
-    return run(prepared, spec, lease)
+    run_model = _run_once if spec.steps is None else _run_over_time
+    return run_model(prepared, spec, lease)
 
 
 def _save(
@@ -168,22 +173,22 @@ def _save(
         create_store(lease.place, results, run=lease.run)
 
 
-def _ended_by(
-    prepared: Prepared, controller: RunController, time: Callable[[int], str | None]
+def _error_of_run(
+    prepared: PreparedModel, controller: RunController, time: Callable[[int], str | None]
 ) -> LoopError | None:
     """Return the error that ended a run, or None."""
     not_finite = controller.not_finite
     if not_finite is None or controller.controls.nan != "error":
         return controller.failure
-    where = prepared.document.where
+    location = prepared.document.where
     with suppress(UnknownNameError):
         item = find_item(prepared.document, not_finite.name)
-        where = f"{where}.nodes['{item.node}'].{item.kind}['{item.id}']"
+        location = f"{location}.nodes['{item.node}'].{item.kind}['{item.id}']"
     sentence = not_finite.sentence(time(not_finite.step))
-    return NotFiniteError(sentence, where, "what was reached is in error.results")
+    return NotFiniteError(sentence, location, "what was reached is in error.results")
 
 
-def _why(
+def _describe_reason(
     stopped_by: StopReason, controller: RunController, time: Callable[[int], str | None]
 ) -> str:
     """Return the most specific sentence about a stop reason."""
@@ -198,103 +203,116 @@ def _why(
 
 
 def _run_once(
-    prepared: Prepared, spec: RunSpecification, lease: StoreLease | None
+    prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of one evaluation, and the error that ended the evaluation, or None."""
-    bound = prepared.bound(spec)
-    ready = prepared.evaluation(spec, bound)
-    bound = bound.with_random_keys(ready.program)
-    program, controls = ready.program, spec.controls
-    names = [output.name for output in program.outputs]
-    run = None if lease is None else lease.run
-    controller = RunController(controls, lambda: identity(prepared, spec, bound, names), run=run)
+    bound_values = prepared.bind(spec)
+    evaluation = prepared.evaluation(spec, bound_values)
+    bound_values = bound_values.with_random_keys(evaluation.program)
+    program, controls = evaluation.program, spec.controls
+    output_names = [output.name for output in program.outputs]
+    run_id = None if lease is None else lease.run
+    controller = RunController(
+        controls, lambda: identity(prepared, spec, bound_values, output_names), run=run_id
+    )
     if lease is not None:
         lease.run = controller.run
         lease.check_new()
-    partial_run = ready.run.run(bound.arrays, controller)
-    outputs = {name: partial_run.outputs[name] for name in names if name in partial_run.outputs}
-    outputs, lengths = padded(outputs, partial_run, ready)
-    reports = loop_reports(ready, partial_run) if ready.loops else {}
-    stopped_by, reason = _how_it_went(partial_run, reports, controller)
-    results = results_of(
+    partial_run = evaluation.single_run.run(bound_values.arrays, controller)
+    outputs = {
+        name: partial_run.outputs[name] for name in output_names if name in partial_run.outputs
+    }
+    outputs, lengths = pad_outputs(outputs, partial_run, evaluation)
+    reports = loop_reports(evaluation, partial_run) if evaluation.loops else {}
+    stopped_by, reason = _describe_evaluation_end(partial_run, reports, controller)
+    results = build_results(
         prepared,
-        bound,
-        fill_missing_rows(outputs, ready.flags, lengths),
-        ready.run.device,
+        bound_values,
+        fill_missing_rows(outputs, evaluation.flag_names, lengths),
+        evaluation.single_run.device,
         loops=reports,
         lengths=lengths,
-        dtypes={name: dtype for name, dtype in ready.dtypes.items() if name in outputs},
+        dtypes={name: dtype for name, dtype in evaluation.dtypes.items() if name in outputs},
         stopped_by=stopped_by,
         reason=reason,
         checkpoint=controller.checkpoint,
-        native=ready.run.native,
+        native=evaluation.single_run.native,
         seconds=controller.seconds,
     )
     if controls.nan is None:
-        flags = {name: partial_run.outputs.get(flag) for name, flag in ready.flags.items()}
-        results.not_finite = finite_check.in_evaluation(outputs, lengths, results, flags)
-    return results, _ended_by(prepared, controller, lambda step: None)
+        has_run_flags = {
+            name: partial_run.outputs.get(flag_name)
+            for name, flag_name in evaluation.flag_names.items()
+        }
+        results.not_finite = finite_check.in_evaluation(outputs, lengths, results, has_run_flags)
+    return results, _error_of_run(prepared, controller, lambda step: None)
 
 
-def _how_it_went(
+def _describe_evaluation_end(
     partial_run: PartialRun, reports: Mapping[str, LoopReport], controller: RunController
 ) -> tuple[StopReason, str]:
     """Return the reason why an evaluation ended, and a sentence about the reason."""
     stopped_by = partial_run.stopped_by
     if stopped_by is None:
-        bounded = any(StopReason.MAX_ITERATIONS in r.reasons for r in reports.values())
-        stopped_by = StopReason.MAX_ITERATIONS if bounded else StopReason.COMPLETED
-        if not (bounded or partial_run.missing or controller.failure or controller.not_finite):
+        reached_limit = any(
+            StopReason.MAX_ITERATIONS in report.reasons for report in reports.values()
+        )
+        stopped_by = StopReason.MAX_ITERATIONS if reached_limit else StopReason.COMPLETED
+        if not (
+            reached_limit or partial_run.missing or controller.failure or controller.not_finite
+        ):
             return stopped_by, stopped_by.value
-    stopped = [
+    stop_texts = [
         f"{report.how_often} of {name}"
         for name, report in reports.items()
         if stopped_by in report.reasons
     ]
-    why = _why(stopped_by, controller, lambda step: None)
-    missing = [
-        f"'{name}' could not be computed: {why}" for name, why in partial_run.missing.items()
+    reason = _describe_reason(stopped_by, controller, lambda step: None)
+    missing_texts = [
+        f"'{name}' could not be computed: {reason}" for name, reason in partial_run.missing.items()
     ]
-    return stopped_by, "; ".join((*stopped, why, *missing))
+    return stopped_by, "; ".join((*stop_texts, reason, *missing_texts))
 
 
 # --- over time ------------------------------------------------------------------------------------
 
 
 def _run_over_time(
-    prepared: Prepared, spec: RunSpecification, lease: StoreLease | None
+    prepared: PreparedModel, spec: RunSpecification, lease: StoreLease | None
 ) -> tuple[Results, LoopError | None]:
     """Return the results of a run over time, and the error that ended the run, or None."""
     plan = plan_recording(prepared.document, spec.selection)
-    bound = prepared.bound(spec)
-    session = prepared.over_time(spec, bound)
-    bound = bound.with_random_keys(session.programs.later_program)
-    stepper = TimeStepper(session, spec, bound, plan)
+    bound_values = prepared.bind(spec)
+    session = prepared.over_time(spec, bound_values)
+    bound_values = bound_values.with_random_keys(session.programs.later_program)
+    stepper = TimeStepper(session, spec, bound_values, plan)
     plan = replace(plan, open=session.row_shapes.open)
-    _refuse_members(bound, plan)
-    ends = spec.controls.time_limit is None  # with a time limit the number of rows is unknown
-    expected = plan.count_recorded_rows(stepper.first, stepper.total) if ends else None
+    _refuse_members(bound_values, plan)
+    has_fixed_end = spec.controls.time_limit is None  # a time limit leaves the row count open
+    expected_rows = (
+        plan.count_recorded_rows(stepper.first, stepper.total) if has_fixed_end else None
+    )
     controller = RunController(
         spec.controls,
-        lambda: identity(prepared, spec, bound, plan.names),
+        lambda: identity(prepared, spec, bound_values, plan.names),
         session.axis,
         None if lease is None else lease.run,
     )
-    sink: RowSink = Rows(session.axis, expected)
+    sink: RowSink = Rows(session.axis, expected_rows)
     if lease is not None:
         lease.run = controller.run
-        sink = _stream(prepared, spec, bound, session, plan, lease)
+        sink = _stream(prepared, spec, bound_values, session, plan, lease)
     with controller:
-        name = prepared.document.graph.id
-        completed_run = run_over_time(session, stepper, plan, sink, controller, name)
-    prepared.ran_on(completed_run.device)
+        model_name = prepared.document.graph.id
+        completed_run = run_over_time(session, stepper, plan, sink, controller, model_name)
+    prepared.record_device(completed_run.device)
 
     def time(step: int) -> str | None:
         return completed_run.time_of(step, prepared.units[TIME])
 
-    results = results_of(
+    results = build_results(
         prepared,
-        bound,
+        bound_values,
         {**completed_run.rows, **completed_run.reduced},
         completed_run.device,
         axes=(completed_run.axis,) if plan.traces else (),
@@ -304,30 +322,30 @@ def _run_over_time(
         reduced=completed_run.reduced,
         units=_units_of_reduced(prepared, plan),
         stopped_by=completed_run.stopped_by,
-        reason=_sentence(completed_run, stepper, controller, time),
+        reason=_describe_run_end(completed_run, stepper, controller, time),
         checkpoint=controller.checkpoint,
         native=stepper.native,
-        seconds={"time": controller.seconds[name]},
+        seconds={"time": controller.seconds[model_name]},
     )
     if spec.controls.nan is None:
         results.not_finite = finite_check.over_time(prepared, spec.values, results, completed_run)
-    return results, _ended_by(prepared, controller, time)
+    return results, _error_of_run(prepared, controller, time)
 
 
-def _units_of_reduced(prepared: Prepared, plan: RecordingPlan) -> dict[str, str]:
+def _units_of_reduced(prepared: PreparedModel, plan: RecordingPlan) -> dict[str, str]:
     """Return the units of reductions over time, which equal the units of their outputs."""
     units = prepared.units
     return {
-        f"{name}.{word}": units[name]
-        for name, words in plan.selection.reduce.items()
-        for word in words
+        f"{name}.{reduction}": units[name]
+        for name, reductions in plan.selection.reduce.items()
+        for reduction in reductions
         if name in units
     }
 
 
-def _refuse_members(bound: BoundValues, plan: RecordingPlan) -> None:
+def _refuse_members(bound_values: BoundValues, plan: RecordingPlan) -> None:
     """Raise an error if a sweep or trials are combined with `when`, which selects rows by a value."""
-    if member_axes(bound) and plan.selection.when is not None:
+    if member_axes(bound_values) and plan.selection.when is not None:
         raise InputError(
             "a sweep, or trials, cannot choose rows by `when`: each member would have its own",
             hint="leave when out, or run the members one by one",
@@ -335,17 +353,17 @@ def _refuse_members(bound: BoundValues, plan: RecordingPlan) -> None:
 
 
 def _stream(
-    prepared: Prepared,
+    prepared: PreparedModel,
     spec: RunSpecification,
-    bound: BoundValues,
+    bound_values: BoundValues,
     session: TimeSession,
     plan: RecordingPlan,
     lease: StoreLease,
 ) -> StreamedRows:
     """Return the Zarr destination to which rows are written during the run."""
-    empty = np.zeros(0, np.int64 if spec.dt is None else np.float64)
-    time = Axis("time", {"step" if spec.dt is None else "time": empty})
-    axes = (*member_axes(bound), time)
+    no_times = np.zeros(0, np.int64 if spec.dt is None else np.float64)
+    time_axis = Axis("time", {"step" if spec.dt is None else "time": no_times})
+    axes = (*member_axes(bound_values), time_axis)
     return StreamedRows(
         lease.path,
         axes,
@@ -354,12 +372,12 @@ def _stream(
         plan.columns,
         plan.lengths,
         lease,
-        seed_of(bound) if bound.keys else None,
+        seed_of(bound_values) if bound_values.keys else None,
         prepared.dims,
     )
 
 
-def _sentence(
+def _describe_run_end(
     completed_run: CompletedRun,
     stepper: TimeStepper,
     controller: RunController,
@@ -368,20 +386,22 @@ def _sentence(
     """Return a sentence about the progress of a run and the reason for its end."""
     if completed_run.stopped_by is StopReason.COMPLETED:
         return str(completed_run.stopped_by.value)
-    return f"{completed_run.done} of {stepper.total} steps; {_why(completed_run.stopped_by, controller, time)}"
+    return f"{completed_run.done} of {stepper.total} steps; {_describe_reason(completed_run.stopped_by, controller, time)}"
 
 
 # --- modeci_mdf's engine --------------------------------------------------------------------------
 
 
-def _run_in_engine(prepared: Prepared, spec: RunSpecification, backend: DocumentBackend) -> Results:
+def _run_in_engine(
+    prepared: PreparedModel, spec: RunSpecification, backend: DocumentBackend
+) -> Results:
     """Return the results of a run in modeci_mdf's engine."""
-    bound = prepared.bound(spec)
+    bound_values = prepared.bind(spec)
     _refuse_in_engine(spec)
     return engine_results(
         backend,
-        with_values(prepared.document, bound.settings),
-        select_inputs(prepared.document, spec.values.inputs, bound.inputs),
+        with_values(prepared.document, bound_values.settings),
+        select_inputs(prepared.document, spec.values.inputs, bound_values.inputs),
         spec,
         device=prepared.placement.device,
         precision=prepared.options.precision,
@@ -391,7 +411,7 @@ def _run_in_engine(prepared: Prepared, spec: RunSpecification, backend: Document
 def _refuse_in_engine(spec: RunSpecification) -> None:
     """Raise an error for arguments that modeci_mdf's engine does not support."""
     values, selection, controls = spec.values, spec.selection, spec.controls
-    for what, is_given in (
+    for argument, is_given in (
         ("sweep", values.sweep),
         ("trials", values.draws.trials is not None),
         ("state", values.state),
@@ -404,6 +424,6 @@ def _refuse_in_engine(spec: RunSpecification) -> None:
     ):
         if is_given:
             raise InputError(
-                f"modeci_mdf's engine takes no {what}",
+                f"modeci_mdf's engine takes no {argument}",
                 hint="leave it out, or run the model compiled",
             )

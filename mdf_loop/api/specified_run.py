@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.running import run
 from mdf_loop.results.data import Results
 from mdf_loop.specification import RunSpecification
 
 
-def run_specified(prepared: Prepared, spec: RunSpecification) -> Results:
+def run_specified(prepared: PreparedModel, spec: RunSpecification) -> Results:
     """Run a model in this process or on a cluster, without warnings, and save the results if requested.
 
     Raises:

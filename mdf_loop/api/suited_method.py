@@ -15,11 +15,13 @@ from mdf_loop.specification import Values
 from mdf_loop.user_warnings import warn_user
 
 
-def read_program(named: DifferentiatedNames, values: Values, free: Mapping[str, Any]) -> Program:
+def read_program(
+    differentiated_names: DifferentiatedNames, values: Values, free: Mapping[str, Any]
+) -> Program:
     """Return the program of a run whose inputs are the free parameters."""
-    values_of_member = with_member(named.prepared.document, values, free)
-    spec = named.specification(values_of_member.set, values_of_member.inputs)
-    return named.program(spec, named.prepared.bound(spec))
+    values_of_member = with_member(differentiated_names.prepared.document, values, free)
+    spec = differentiated_names.specification(values_of_member.set, values_of_member.inputs)
+    return differentiated_names.program(spec, differentiated_names.prepared.bind(spec))
 
 
 def refuse_draws(program: Program) -> None:
@@ -28,22 +30,24 @@ def refuse_draws(program: Program) -> None:
     Raises:
         InputError: An output depends on random numbers.
     """
-    drawn = sorted(dependent_outputs(program, [KEYS_INPUT]))
-    if drawn:
+    random_outputs = sorted(dependent_outputs(program, [KEYS_INPUT]))
+    if random_outputs:
         raise InputError(
-            f"'{drawn[0]}' is drawn with random numbers: the squares between one draw and the data tell "
+            f"'{random_outputs[0]}' is drawn with random numbers: the squares between one draw and the data tell "
             "little of the parameters",
             hint="give likelihood={'rt': ..., 'choice': ...} with trials, or an objective= of many trials; "
             'method="least_squares" fits one draw all the same',
         )
 
 
-def warn_of_steps(named: DifferentiatedNames, program: Program) -> None:
+def warn_of_steps(differentiated_names: DifferentiatedNames, program: Program) -> None:
     """Warn if outputs are piecewise constant in the free parameters, so that derivatives are 0.0."""
-    outputs = sorted(piecewise_constant_outputs(program, named.inputs.values()))
-    if outputs:
-        listed = ", ".join(f"'{name}'" for name in outputs)
+    stepwise_outputs = sorted(
+        piecewise_constant_outputs(program, differentiated_names.inputs.values())
+    )
+    if stepwise_outputs:
+        quoted_names = ", ".join(f"'{name}'" for name in stepwise_outputs)
         warn_user(
-            f"{listed} jumps: free parameters change it only through comparisons, whole numbers or "
+            f"{quoted_names} jumps: free parameters change it only through comparisons, whole numbers or "
             'iteration counts, where derivatives are 0.0; use method="differential_evolution"'
         )

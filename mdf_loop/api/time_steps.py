@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.specification import RunSpecification
 from mdf_loop.text_escaping import escape_to_one_line
 
 
-def describe_differing_steps(prepared: Prepared, spec: RunSpecification) -> Iterator[str]:
+def describe_differing_steps(prepared: PreparedModel, spec: RunSpecification) -> Iterator[str]:
     """Yield a warning for each numeric parameter `dt` of a node that differs from the `dt` of the run."""
     if spec.dt is None:
         return
-    for name, written in prepared.step_parameters.items():
-        value = spec.values.set.get(name, written)
+    for name, model_value in prepared.step_parameters.items():
+        value = spec.values.set.get(name, model_value)
         is_number = isinstance(value, int | float) and name not in spec.values.sweep
         if is_number and value != spec.dt:
             yield escape_to_one_line(

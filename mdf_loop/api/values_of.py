@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.api.running import run
 from mdf_loop.errors import InputError
 from mdf_loop.lower.syntax import parse_number
@@ -15,24 +15,28 @@ from mdf_loop.reading.settings import is_state, written_value
 from mdf_loop.specification import RunSpecification, Selection
 
 
-def values_of(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
+def values_of(prepared: PreparedModel, names: Sequence[str]) -> dict[str, Any]:
     """Return the values of parameters in the document, by `node.parameter`.
 
     Raises:
         InputError: The model has no parameter of this name, or the initial value of a state is an expression.
     """
     values: dict[str, Any] = {}
-    computed = []
+    computed_names = []
     for name in names:
-        written = written_value(prepared.document, name)
-        if isinstance(written, str) and parse_number(written) is None:
-            computed.append(name)
+        model_value = written_value(prepared.document, name)
+        if isinstance(model_value, str) and parse_number(model_value) is None:
+            computed_names.append(name)
         else:
-            values[name] = parse_number(written) if isinstance(written, str) else written
-    return {**values, **_evaluate_parameters(prepared, computed)} if computed else values
+            values[name] = (
+                parse_number(model_value) if isinstance(model_value, str) else model_value
+            )
+    return (
+        {**values, **_evaluate_parameters(prepared, computed_names)} if computed_names else values
+    )
 
 
-def _evaluate_parameters(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
+def _evaluate_parameters(prepared: PreparedModel, names: Sequence[str]) -> dict[str, Any]:
     """Return the values of computed parameters in the first evaluation.
 
     Raises:

@@ -58,12 +58,14 @@ def _check_model(model: str, options: Mapping[str, Any]) -> None:
     reading = accept(document, read_inputs(options["pairs"], options["files"]), compilation)
     program = reading.program
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
-    inputs = [entry for entry in program.inputs if entry.role is InputRole.PORT]
+    inputs = [
+        program_input for program_input in program.inputs if program_input.role is InputRole.PORT
+    ]
     outputs = [output for output in program.outputs if output.role is OutputRole.RESULT]
     noun_counts = [("input", len(inputs)), ("output", len(outputs)), ("loop", len(loops))]
     if program.sites:
         noun_counts.append(("stream of random numbers", len(program.sites)))
-    show("no problems: " + ", ".join(_count_text(noun, number) for noun, number in noun_counts))
+    show("no problems: " + ", ".join(_count_text(noun, count) for noun, count in noun_counts))
     for loop in loops:
         show(
             f"  {loop.name}: {loop.kind} loop, {count_model_carried(loop)} carried, "

@@ -25,7 +25,7 @@ def check(cluster: str) -> None:
     for report in reports:
         version_differences = [
             f"{package} {version}"
-            for package, version in report.form.items()
+            for package, version in report.environment.items()
             if version != own_versions[package]
         ]
         comparison = (
@@ -33,7 +33,7 @@ def check(cluster: str) -> None:
         )
         speed_text = f"{report.speed:,.0f} steps of a neuron in a second"
         show(f"{report.address}: {report.threads} threads, {comparison}; {speed_text}")
-    mismatch_count = sum(report.form != own_versions for report in reports)
+    mismatch_count = sum(report.environment != own_versions for report in reports)
     total_speed = sum(report.speed * report.threads for report in reports)
     show(f"{len(reports)} workers, {total_speed:,.0f} steps of a neuron in a second together")
     if mismatch_count:

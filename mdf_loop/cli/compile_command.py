@@ -61,8 +61,11 @@ def command(
     onnx_model = compiled.save(target, inputs, steps=steps, dt=dt, origin=not no_origin)
     opset = onnx_model.opset_import[0].version
     show(f"wrote {target} (ONNX opset {opset}, IR version {onnx_model.ir_version})")
-    for kind, values in (("input", onnx_model.graph.input), ("output", onnx_model.graph.output)):
+    for port_kind, values in (
+        ("input", onnx_model.graph.input),
+        ("output", onnx_model.graph.output),
+    ):
         for value in values:
-            show(f"  {kind} {value.name}")
-    if steps is None and compiled.prepared.remembers():
+            show(f"  {port_kind} {value.name}")
+    if steps is None and compiled.prepared.reads_states():
         show("  one evaluation from the initial state; --steps writes a run over time")

@@ -53,8 +53,8 @@ def _runtime_lines() -> Iterator[str]:
     for device, problem in (("cpu", None), ("cuda", cuda_problem())):
         if problem is None:
             try:
-                value = compile(model, device=device).run()["b_final"]
-                yield f"{device:16} works (sample loop gives {value})"
+                final_value = compile(model, device=device).run()["b_final"]
+                yield f"{device:16} works (sample loop gives {final_value})"
                 continue
             except LoopError as error:
                 problem = error.findings[0].what

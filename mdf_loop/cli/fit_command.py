@@ -156,7 +156,8 @@ def _fit_arguments(options: Mapping[str, Any], document: Document) -> dict[str, 
         name: options[name] for name in ("rt", "choice") if options[name] is not None
     }
     column_of_output = dict(
-        pair.split("=", 1) if "=" in pair else (pair, pair) for pair in options["against"]
+        column_pair.split("=", 1) if "=" in column_pair else (column_pair, column_pair)
+        for column_pair in options["against"]
     )
     renamed_columns = {
         output: column for output, column in column_of_output.items() if output != column
@@ -186,8 +187,8 @@ def _read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
         InputError: A text is not NAME=LOW..HIGH.
     """
     bounds_by_name = {}
-    for text in texts:
-        bounds_match = _BOUNDS_PATTERN.fullmatch(text)
+    for bounds_text in texts:
+        bounds_match = _BOUNDS_PATTERN.fullmatch(bounds_text)
         try:
             name, lower_bound_text, upper_bound_text = (
                 bounds_match.groups() if bounds_match else ("", "", "")
@@ -195,7 +196,7 @@ def _read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
             bounds_by_name[name.strip()] = (float(lower_bound_text), float(upper_bound_text))
         except ValueError:
             raise InputError(
-                f"--free '{text}' has no bounds"[:300], hint="e.g. --free cell.a=0.2..1.2"
+                f"--free '{bounds_text}' has no bounds"[:300], hint="e.g. --free cell.a=0.2..1.2"
             ) from None
     return bounds_by_name
 

@@ -57,9 +57,9 @@ def read_inputs(
             _check_times(path, content["time"], dt)
         ignored_columns = TIME_COLUMNS if path.suffix.lower() == ".csv" else ()
         inputs.update({key: value for key, value in content.items() if key not in ignored_columns})
-    for pair in pairs:
-        name, text = _split_pair(pair, "--input x=3 or --input x='[1, 2]'")
-        inputs[name] = _read_value(text, f"the input '{name}'", steps)
+    for assignment in pairs:
+        name, value_text = _split_pair(assignment, "--input x=3 or --input x='[1, 2]'")
+        inputs[name] = _read_value(value_text, f"the input '{name}'", steps)
     return inputs
 
 
@@ -89,8 +89,8 @@ def _check_times(path: Path, times: Any, dt: float) -> None:
 def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
     """Parse the values of `--set` options by `node.parameter`."""
     return {
-        name: _read_value(text, f"the value of '{name}'")
-        for name, text in split_once(pairs, "--set cell.g=0.5")
+        name: _read_value(value_text, f"the value of '{name}'")
+        for name, value_text in split_once(pairs, "--set cell.g=0.5")
     }
 
 
@@ -130,12 +130,16 @@ def read_cluster(text: str | None) -> Any:
 def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
     """Parse the values of `--sweep` or `--grid` options by name."""
     sweep = {}
-    for name, text in split_once(pairs, "--sweep cell.g='[0.1, 0.2]' or --sweep cell.g=0:1:100"):
-        range_parts = text.split(":")
-        is_range = len(range_parts) == 3 and not _FILE_ENTRY_PATTERN.fullmatch(text.strip())
+    for name, sweep_text in split_once(
+        pairs, "--sweep cell.g='[0.1, 0.2]' or --sweep cell.g=0:1:100"
+    ):
+        range_parts = sweep_text.split(":")
+        is_range = len(range_parts) == 3 and not _FILE_ENTRY_PATTERN.fullmatch(sweep_text.strip())
         description = f"the sweep of '{name}'"
         sweep[name] = (
-            _parse_range(range_parts, description) if is_range else _read_value(text, description)
+            _parse_range(range_parts, description)
+            if is_range
+            else _read_value(sweep_text, description)
         )
     return sweep
 
@@ -148,8 +152,8 @@ def read_losses(texts: Iterable[str], steps: int | None = None) -> dict[str, lis
     For a file without a column name, the data are the column with the name of the output.
     """
     losses: dict[str, list[Any]] = {}
-    for text in texts:
-        output, loss_name, data_text = _parse_loss(text)
+    for loss_text in texts:
+        output, loss_name, data_text = _parse_loss(loss_text)
         description = f"the data of {loss_name} of '{output}'"
         if data_text is not None and _WHOLE_FILE_PATTERN.fullmatch(data_text.strip()):
             data_text = f"{data_text.strip()}:{output}"
@@ -189,7 +193,7 @@ def read_trials(text: str | None) -> Any:
         return None
     range_ends = text.split(":")
     if len(range_ends) == 2 and all(
-        _INTEGER_PATTERN.fullmatch(part.strip()) for part in range_ends
+        _INTEGER_PATTERN.fullmatch(end_text.strip()) for end_text in range_ends
     ):
         return range(*map(int, range_ends))
     return parse_value(text, "--trials")
@@ -199,15 +203,18 @@ def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
     """Parse the statistics of `--over-trials` options by output."""
     example = "--over-trials ddm.rt=mean,quantiles:0.1:0.5:0.9"
     statistics: dict[str, list[Any]] = {}
-    for pair in pairs:
-        name, text = _split_pair(pair, example)
-        statistics[name] = [*statistics.get(name, ()), *map(_parse_statistic, text.split(","))]
+    for assignment in pairs:
+        name, statistics_text = _split_pair(assignment, example)
+        statistics[name] = [
+            *statistics.get(name, ()),
+            *map(_parse_statistic, statistics_text.split(",")),
+        ]
     return statistics or None
 
 
 def _parse_statistic(text: str) -> Any:
     """Parse a statistic: a word, or a dict with quantiles or bin edges."""
-    statistic_name, *parameter_texts = (part.strip() for part in text.split(":"))
+    statistic_name, *parameter_texts = (field.strip() for field in text.split(":"))
     if not parameter_texts:
         return statistic_name
     if statistic_name == "histogram" and len(parameter_texts) == 3:
@@ -224,11 +231,11 @@ _INTEGER_PATTERN = re.compile(r"-?[0-9]{1,20}")
 
 def _split_pair(pair: str, example: str) -> tuple[str, str]:
     """Split `NAME=VALUE` into the name and the text of the value."""
-    name, separator, text = pair.partition("=")
+    name, separator, value_text = pair.partition("=")
     if not separator or not name.strip():
         option = example.split()[0]
         raise InputError(f"{option} '{pair}' is not NAME=VALUE", hint=f"e.g. {example}")
-    return name.strip(), text
+    return name.strip(), value_text
 
 
 def split_once(pairs: Iterable[str], example: str) -> list[tuple[str, str]]:
@@ -238,17 +245,19 @@ def split_once(pairs: Iterable[str], example: str) -> list[tuple[str, str]]:
         InputError: A name occurs twice.
     """
     texts_by_name: dict[str, str] = {}
-    for pair in pairs:
-        name, text = _split_pair(pair, example)
+    for assignment in pairs:
+        name, value_text = _split_pair(assignment, example)
         if name in texts_by_name:
             raise InputError(f"{example.split()[0]} has '{name}' twice", hint="give it once")
-        texts_by_name[name] = text
+        texts_by_name[name] = value_text
     return list(texts_by_name.items())
 
 
 def _parse_range(range_parts: list[str], description: str) -> Any:
     """Parse `first:last:number` as evenly spaced values, including both ends."""
-    first_value, last_value, value_count = (parse_value(part, description) for part in range_parts)
+    first_value, last_value, value_count = (
+        parse_value(bound_text, description) for bound_text in range_parts
+    )
     are_ends_finite = all(
         isinstance(end_value, int | float) and np.isfinite(end_value)
         for end_value in (first_value, last_value)

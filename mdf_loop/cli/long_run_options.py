@@ -154,12 +154,14 @@ def read_every(text: str) -> int:
 def read_reductions(pairs: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Parse the reductions of `--reduce` options by output."""
     reductions: dict[str, tuple[str, ...]] = {}
-    for pair in pairs:
-        name, _, text = (part.strip() for part in pair.partition("="))
-        reduction_names = tuple(reduction_name.strip() for reduction_name in text.split(","))
+    for assignment in pairs:
+        name, _, reductions_text = (side.strip() for side in assignment.partition("="))
+        reduction_names = tuple(
+            reduction_name.strip() for reduction_name in reductions_text.split(",")
+        )
         if not name or not all(reduction_names):
             raise InputError(
-                f"--reduce '{pair}' is not NAME=WORDS", hint="e.g. --reduce cell.v=mean,max"
+                f"--reduce '{assignment}' is not NAME=WORDS", hint="e.g. --reduce cell.v=mean,max"
             )
         reductions[name] = (*reductions.get(name, ()), *reduction_names)
     return reductions

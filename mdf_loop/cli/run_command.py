@@ -137,8 +137,8 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     with delaying_interrupt(heard=is_interrupted):
         failure = _write_files(compiled, results, options, failure)
         if not isinstance(failure, LoopError) or isinstance(failure, InputError | MemoryLimitError):
-            for text in _printed_parts(compiled, results, options):
-                show(text, end="")
+            for printed_text in _printed_parts(compiled, results, options):
+                show(printed_text, end="")
             show()
         for note in (*describe_differing_steps(compiled.prepared, spec), *results.notes):
             show(escape_to_one_line(f"warning: {note}"), error=True)

@@ -122,7 +122,7 @@ def _array_lines(name: str, array: Any, axis_names: Sequence[str], unit: str) ->
     has_many_rows = array.ndim > 1 and array.size > _MAX_SHOWN_LINES * array.shape[-1]
     is_long = has_many_rows or array.size > _MAX_SHOWN_ELEMENTS
     edge_items = 3 if array.ndim < 3 else 1
-    text = np.array2string(
+    array_text = np.array2string(
         _end_elements(array, edge_items) if is_long else np.asarray(array),
         separator=", ",
         max_line_width=100,
@@ -130,7 +130,7 @@ def _array_lines(name: str, array: Any, axis_names: Sequence[str], unit: str) ->
         edgeitems=edge_items,
     )
     header = f"{name}: {array.dtype}[{', '.join(extents)}]" + (f" {unit}" if unit else "")
-    return [header, *(f"  {line}" for line in text.splitlines() if line)]
+    return [header, *(f"  {line}" for line in array_text.splitlines() if line)]
 
 
 def _end_elements(array: Any, edge_items: int, index: tuple[slice, ...] = ()) -> Array:
@@ -147,7 +147,7 @@ def _end_elements(array: Any, edge_items: int, index: tuple[slice, ...] = ()) ->
         (slice(edge_items + 1), slice(extent - edge_items, extent)) if is_long else (slice(extent),)
     )
     return np.concatenate(
-        [_end_elements(array, edge_items, (*index, part)) for part in index_parts], axis
+        [_end_elements(array, edge_items, (*index, index_part)) for index_part in index_parts], axis
     )
 
 

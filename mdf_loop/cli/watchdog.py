@@ -59,7 +59,7 @@ class _Watchdog:
         self._reason: StopReason | None = None
         self._deadline = 0.0
         self._next_resend = 0.0
-        self._is_second = False
+        self._is_second_signal = False
         self._last_times: dict[int, float] = {}
         self._resend_counts: Counter[int] = Counter()
 
@@ -112,13 +112,15 @@ class _Watchdog:
             return
         self._last_times[signal_number] = now
         (reason,) = reasons
-        self._is_second = self._reason is not None
+        self._is_second_signal = self._reason is not None
         self._reason = reason
-        self._deadline = now + (SECOND_RESPONSE_SECONDS if self._is_second else RESPONSE_SECONDS)
+        self._deadline = now + (
+            SECOND_RESPONSE_SECONDS if self._is_second_signal else RESPONSE_SECONDS
+        )
 
     def _end_if_due(self) -> None:
         """End the process if the main thread has not responded before the deadline."""
         if self._reason is None or time.monotonic() < self._deadline:
             return
-        if self._is_second or not signals.is_answered():
+        if self._is_second_signal or not signals.is_answered():
             end_process(self._reason)

@@ -71,24 +71,29 @@ class Results(Outputs):
             KeyError: No output matches, or several outputs match.
             InputError: The output has neither an axis of time nor lengths.
         """
-        full = self.full_name(name)
-        front = [axis.name for axis in self.axes_of(full)]
-        if "time" not in front and full in self.lengths:
-            return self._rows_of_members(full, len(front))
-        if "time" not in front:
+        full_name = self.full_name(name)
+        axis_names = [axis.name for axis in self.axes_of(full_name)]
+        if "time" not in axis_names and full_name in self.lengths:
+            return self._rows_of_members(full_name, len(axis_names))
+        if "time" not in axis_names:
             raise InputError(
-                f"'{full}' has no rows: it has no axis of time", hint="run the model over time"
+                f"'{full_name}' has no rows: it has no axis of time", hint="run the model over time"
             )
-        arrays = (self._arrays[full], *(self.lengths[n] for n in (full,) if n in self.lengths))
-        rows, *lengths = (np.moveaxis(np.asarray(a), front.index("time"), 0) for a in arrays)
-        return remove_padding(rows, lengths[0], len(front)) if lengths else list(rows)
+        arrays = (
+            self._arrays[full_name],
+            *(self.lengths[name] for name in (full_name,) if name in self.lengths),
+        )
+        rows, *lengths = (
+            np.moveaxis(np.asarray(array), axis_names.index("time"), 0) for array in arrays
+        )
+        return remove_padding(rows, lengths[0], len(axis_names)) if lengths else list(rows)
 
     def _rows_of_members(self, name: str, front: int) -> list[Array]:
         """Return the recorded rows of all members or trials of one evaluation, without padding."""
-        padded, lengths = np.asarray(self._arrays[name]), np.asarray(self.lengths[name])
-        members = math.prod(padded.shape[:front])
-        rows = padded.reshape(members, *padded.shape[front:])
-        return remove_padding(rows, lengths.reshape(members, *lengths.shape[front:]))
+        padded_rows, lengths = np.asarray(self._arrays[name]), np.asarray(self.lengths[name])
+        member_count = math.prod(padded_rows.shape[:front])
+        rows = padded_rows.reshape(member_count, *padded_rows.shape[front:])
+        return remove_padding(rows, lengths.reshape(member_count, *lengths.shape[front:]))
 
     def __repr__(self) -> str:
         types = ", ".join(f"{name}: {_type_text(array)}" for name, array in self._arrays.items())

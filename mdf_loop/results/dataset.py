@@ -19,15 +19,15 @@ def to_dataset(results: Outputs) -> Dataset:
     """Return a dataset with one variable per output, with dims, coordinates and units."""
     import xarray
 
-    def variable(labelled: Labelled) -> tuple[tuple[str, ...], Array, dict[str, str]]:
+    def variable(labelled_array: Labelled) -> tuple[tuple[str, ...], Array, dict[str, str]]:
         return (
-            labelled.dims,
-            np.asarray(labelled.array),
-            {"units": labelled.unit} if labelled.unit else {},
+            labelled_array.dims,
+            np.asarray(labelled_array.array),
+            {"units": labelled_array.unit} if labelled_array.unit else {},
         )
 
     return xarray.Dataset(
-        {item.name: variable(item) for item in variables(results)},
+        {labelled_array.name: variable(labelled_array) for labelled_array in variables(results)},
         {item.name: variable(item) for item in coordinates(results)},
         run_attributes(results),
     )

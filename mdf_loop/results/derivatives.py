@@ -38,11 +38,15 @@ class Derivatives(Mapping[tuple[str, str], Array]):
         return len(self.arrays)
 
     def __repr__(self) -> str:
-        items = ", ".join(
-            f"{of} by {by}: {array_text(array)}" for (of, by), array in self.arrays.items()
+        block_texts = ", ".join(
+            f"{output_name} by {input_name}: {array_text(array)}"
+            for (output_name, input_name), array in self.arrays.items()
         )
-        return escape_to_one_line(f"Derivatives({items})")
+        return escape_to_one_line(f"Derivatives({block_texts})")
 
     def _repr_html_(self) -> str:
-        rows = [(of, by, array_text(array)) for (of, by), array in self.arrays.items()]
+        rows = [
+            (output_name, input_name, array_text(array))
+            for (output_name, input_name), array in self.arrays.items()
+        ]
         return html_table(f"{self.mode} mode", ("of", "with respect to", "derivative"), rows)

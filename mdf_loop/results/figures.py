@@ -66,9 +66,9 @@ class Plot(Figure):
 
     def _repr_png_(self) -> bytes:
         """Return the figure as a PNG image, for notebooks."""
-        image = io.BytesIO()
-        self.savefig(image, format="png")
-        return image.getvalue()
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png")
+        return buffer.getvalue()
 
 
 def check_figure_path(path: str | Path) -> Path:
@@ -118,16 +118,18 @@ def mask_huge_numbers(array: Array) -> Array:
 
 def plottable_array(results: Outputs, name: str) -> Array:
     """Return an output with nan in place of padding and of numbers that are too large for an axis."""
-    full = results.full_name(name)
-    front = len(results.axes_of(full))
-    array = convert_to_storable(np.asarray(results[full]))
-    return mask_huge_numbers(replace_padding_by_nan(array, results.lengths.get(full), front))
+    full_name = results.full_name(name)
+    axis_count = len(results.axes_of(full_name))
+    array = convert_to_storable(np.asarray(results[full_name]))
+    return mask_huge_numbers(
+        replace_padding_by_nan(array, results.lengths.get(full_name), axis_count)
+    )
 
 
 def axis_label(name: str, unit: str) -> str:
     """Return a name with its unit. A long name is split into two lines."""
-    parts = name.rsplit(".", 1) if len(name) > 20 else [name]
-    lines = "\n".join(map(shorten, parts))
+    label_lines = name.rsplit(".", 1) if len(name) > 20 else [name]
+    lines = "\n".join(map(shorten, label_lines))
     return f"{lines} ({shorten(unit)})" if unit else lines
 
 
@@ -142,7 +144,9 @@ def shorten(text: str) -> str:
 def note_undrawn(figure: Figure, names: Sequence[str]) -> None:
     """Write the outputs without a panel below the panels: `not drawn: A.v, A.w, ... (9 in all)`."""
     if names:
-        listing = ", ".join(map(shorten, names[:4])) + (
+        listed_names = ", ".join(map(shorten, names[:4])) + (
             f", ... ({len(names)} in all)" * (len(names) > 4)
         )
-        figure.supxlabel(f"not drawn: {listing}; name outputs to choose", fontsize=9, color="0.4")
+        figure.supxlabel(
+            f"not drawn: {listed_names}; name outputs to choose", fontsize=9, color="0.4"
+        )

@@ -47,7 +47,7 @@ class Fit(FitData):
             "estimates": _to_numbers(self.estimates),
             "standard_errors": _to_numbers(self.standard_errors),
             "intervals": {
-                name: list(map(_to_number, ends)) for name, ends in self.intervals.items()
+                name: list(map(_to_number, interval)) for name, interval in self.intervals.items()
             },
             "parameters": list(self.parameters),
             "covariance": self.covariance,
@@ -82,8 +82,11 @@ class Fit(FitData):
         content["nonfinite_derivatives"] = list(self.nonfinite_derivatives)
         content |= {"trials": self.trials, "steps": self.steps, "dt": self.dt}
         content["bins"] = [
-            {name: getattr(each, name) for name in ("choice", "edges", "observed", "expected")}
-            for each in self.distributions
+            {
+                name: getattr(distribution, name)
+                for name in ("choice", "edges", "observed", "expected")
+            }
+            for distribution in self.distributions
         ]
         return content | {"together": [list(group) for group in self.unidentifiable]}
 
@@ -158,11 +161,11 @@ class Fits(Mapping[str, Fit]):
         """Return a pandas DataFrame with one row per subject and free number."""
         from pandas import concat
 
-        return concat({n: fit.table() for n, fit in self.fits.items()}, names=["subject"])
+        return concat({name: fit.table() for name, fit in self.fits.items()}, names=["subject"])
 
     def content(self) -> dict[str, Any]:
         """Return the content of every fit by subject, with NumPy arrays in place of lists."""
-        return {"subjects": {n: fit.content() for n, fit in self.fits.items()}} | {
+        return {"subjects": {name: fit.content() for name, fit in self.fits.items()}} | {
             "shared": list(self.shared)
         }
 

@@ -172,7 +172,7 @@ class FitData:
         if self.intervals:
             for k, column in enumerate(("lower", "upper")):
                 columns[column] = flatten(
-                    {name: limits[k] for name, limits in self.intervals.items()}
+                    {name: interval[k] for name, interval in self.intervals.items()}
                 )
         return DataFrame(columns, index=Index(self.parameters, name="parameter"))
 

@@ -64,28 +64,37 @@ def _draw_curve(above: Axes, below: Axes, curve: Curve) -> None:
         np.asarray(array, float).reshape(len(array), -1)
         for array in (curve.fitted, curve.observed, curve.residuals)
     )
-    count = fitted.shape[1]
-    elements = np.unique(
-        np.linspace(0, count - 1, min(count, MAX_DRAWN_ELEMENTS)).round().astype(int)
+    element_count = fitted.shape[1]
+    drawn_elements = np.unique(
+        np.linspace(0, element_count - 1, min(element_count, MAX_DRAWN_ELEMENTS))
+        .round()
+        .astype(int)
     )
-    for k in elements:
-        dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 3}
-        dots |= {"color": DATA_COLOUR if count == 1 else f"C{k % 10}", "markeredgewidth": 0}
-        line = MODEL_COLOUR if count == 1 else f"C{k % 10}"
-        name = "" if count == 1 else f"[{k}]"
+    for k in drawn_elements:
+        marker_style: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 3}
+        marker_style |= {
+            "color": DATA_COLOUR if element_count == 1 else f"C{k % 10}",
+            "markeredgewidth": 0,
+        }
+        line_colour = MODEL_COLOUR if element_count == 1 else f"C{k % 10}"
+        element_label = "" if element_count == 1 else f"[{k}]"
         above.plot(
-            curve.observed_at, observed[:, k], alpha=0.6, label=_legend_entry("data", k), **dots
+            curve.observed_at,
+            observed[:, k],
+            alpha=0.6,
+            label=_legend_entry("data", k),
+            **marker_style,
         )
-        above.plot(curve.time, fitted[:, k], color=line, label=name or "model")
-        below.plot(curve.observed_at, residuals[:, k], alpha=0.6, **dots)
-    if len(elements) < count:
-        above.set_title(f"{len(elements)} of {count} elements", fontsize=10)
+        above.plot(curve.time, fitted[:, k], color=line_colour, label=element_label or "model")
+        below.plot(curve.observed_at, residuals[:, k], alpha=0.6, **marker_style)
+    if len(drawn_elements) < element_count:
+        above.set_title(f"{len(drawn_elements)} of {element_count} elements", fontsize=10)
     above.set_ylabel(axis_label(curve.output, ""))
-    above.legend(ncols=min(len(elements) + 1, 6))
+    above.legend(ncols=min(len(drawn_elements) + 1, 6))
     below.axhline(0.0, color="0.6", linewidth=0.8)
     below.set_ylabel("residual")
-    largest = np.nanmax(np.abs(residuals), initial=0.0) or 1.0
-    below.set_ylim(-1.15 * largest, 1.15 * largest)
+    max_residual = np.nanmax(np.abs(residuals), initial=0.0) or 1.0
+    below.set_ylim(-1.15 * max_residual, 1.15 * max_residual)
 
 
 def _legend_entry(word: str, k: int) -> str:
@@ -97,13 +106,23 @@ def _draw_distributions(distributions: Sequence[Distribution], title: str) -> Pl
     """Draw one panel per choice with the observed and expected densities of reaction times."""
     figure = Plot(figsize=(8, 3.0 * len(distributions) + 0.4 * bool(title)))
     axes = figure.subplots(len(distributions), 1, squeeze=False, sharex=True, sharey=True)[:, 0]
-    total = sum(int(distribution.observed.sum()) for distribution in distributions)
-    edges = [_close_outer_bins(distribution.edges) for distribution in distributions]
-    for ax, distribution, closed_edges in zip(axes, distributions, edges, strict=True):
-        width = np.diff(closed_edges) * total
-        ax.stairs(distribution.observed / width, closed_edges, fill=True, color="0.8", label="data")
+    observation_count = sum(int(distribution.observed.sum()) for distribution in distributions)
+    closed_edges_per_choice = [
+        _close_outer_bins(distribution.edges) for distribution in distributions
+    ]
+    for ax, distribution, closed_edges in zip(
+        axes, distributions, closed_edges_per_choice, strict=True
+    ):
+        normalization = np.diff(closed_edges) * observation_count
         ax.stairs(
-            distribution.expected / width,
+            distribution.observed / normalization,
+            closed_edges,
+            fill=True,
+            color="0.8",
+            label="data",
+        )
+        ax.stairs(
+            distribution.expected / normalization,
             closed_edges,
             color=MODEL_COLOUR,
             linewidth=1.8,
@@ -123,5 +142,5 @@ def _close_outer_bins(edges: Array) -> Array:
     if len(edges) == 0:
         return np.array([0.0, 1.0])
     width = float(np.diff(edges).mean()) if len(edges) > 1 else max(abs(float(edges[0])), 1.0)
-    first = max(0.0, float(edges[0]) - width) if edges[0] > 0 else float(edges[0]) - width
-    return np.array([first, *edges, float(edges[-1]) + 2 * width])
+    first_edge = max(0.0, float(edges[0]) - width) if edges[0] > 0 else float(edges[0]) - width
+    return np.array([first_edge, *edges, float(edges[-1]) + 2 * width])

@@ -44,36 +44,40 @@ def _format_table(fit: FitData) -> Iterator[str]:
         if position is None:
             rows.append(["...", *[""] * (len(header) - 1)])
             continue
-        estimate, *rest = map(float, table.iloc[position])
-        rows.append([fit.parameters[position], *_format_row(estimate, rest)])
+        estimate, *uncertainty = map(float, table.iloc[position])
+        rows.append([fit.parameters[position], *_format_row(estimate, uncertainty)])
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    for name, *numbers in [header, *rows]:
-        cells = [f"{cell:>{width}}" for cell, width in zip(numbers, widths[1:], strict=True)]
+    for name, *number_cells in [header, *rows]:
+        cells = [f"{cell:>{width}}" for cell, width in zip(number_cells, widths[1:], strict=True)]
         yield "  ".join([f"{name:{widths[0]}}", *cells]).rstrip()
 
 
 def _shown_rows(fit: FitData) -> Iterator[int | None]:
     """Yield the positions of the table rows to show, and None in place of the omitted rows."""
-    begin = 0
-    for value in fit.estimates.values():
-        size = np.size(value)
-        rows = range(begin, begin + size)
-        if size > MAX_FULL_PARAMETER:
-            yield from (*rows[:SHOWN_AT_EACH_END], None, *rows[-SHOWN_AT_EACH_END:])
+    first_position = 0
+    for estimate in fit.estimates.values():
+        element_count = np.size(estimate)
+        positions = range(first_position, first_position + element_count)
+        if element_count > MAX_FULL_PARAMETER:
+            yield from (*positions[:SHOWN_AT_EACH_END], None, *positions[-SHOWN_AT_EACH_END:])
         else:
-            yield from rows
-        begin += size
+            yield from positions
+        first_position += element_count
 
 
 def _format_row(estimate: float, uncertainty: Sequence[float]) -> list[str]:
     """Return the cells of an estimate, its standard error and its interval, rounded by the standard error."""
     if not uncertainty:
         return [f"{estimate:.6g}"]
-    error, lower, upper = uncertainty
-    if not math.isfinite(error):
+    standard_error, lower, upper = uncertainty
+    if not math.isfinite(standard_error):
         return [f"{estimate:.6g}", "unknown", "unknown"]
-    low, high = (_format_number(end, error) for end in (lower, upper))
-    return [_format_number(estimate, error), f"{error:.3g}", f"{low} to {high}"]
+    lower_text, upper_text = (_format_number(limit, standard_error) for limit in (lower, upper))
+    return [
+        _format_number(estimate, standard_error),
+        f"{standard_error:.3g}",
+        f"{lower_text} to {upper_text}",
+    ]
 
 
 def _format_number(number: float, error: float) -> str:
@@ -98,28 +102,32 @@ def _format_quality(fit: FitData) -> Iterator[str]:
     }
     if fit.sse is None and fit.log_likelihood is None:
         measures = {"objective": fit.cost}
-    lines = {name: f"{number:.6g}" for name, number in measures.items() if number is not None}
+    texts_by_name = {
+        name: f"{measure:.6g}" for name, measure in measures.items() if measure is not None
+    }
     if fit.count:
-        lines["data"] = _count_text(fit.count, "number")
+        texts_by_name["data"] = _count_text(fit.count, "number")
     if fit.dropped:
-        lines["dropped"] = f"{_count_text(fit.dropped, 'row')} with nan or infinite values"
-    lines |= _run_lines(fit)
-    width = max(map(len, lines))
-    return (f"{name:{width}}  {text}" for name, text in lines.items())
+        texts_by_name["dropped"] = f"{_count_text(fit.dropped, 'row')} with nan or infinite values"
+    texts_by_name |= _run_lines(fit)
+    width = max(map(len, texts_by_name))
+    return (f"{name:{width}}  {text}" for name, text in texts_by_name.items())
 
 
 def _run_lines(fit: FitData) -> dict[str, str]:
     """Return the settings of the run (bins, trials, steps, dt) by name, as far as they are known."""
-    lines = {}
+    texts_by_name = {}
     if fit.distributions:
-        lines["bins"] = _list_text([_bins_text(distribution) for distribution in fit.distributions])
+        texts_by_name["bins"] = _list_text(
+            [_bins_text(distribution) for distribution in fit.distributions]
+        )
     if fit.trials is not None:
-        lines["trials"] = str(fit.trials)
+        texts_by_name["trials"] = str(fit.trials)
     if fit.steps is not None:
-        lines["steps"] = str(fit.steps)
+        texts_by_name["steps"] = str(fit.steps)
     if fit.dt is not None:
-        lines["dt"] = f"{fit.dt:.6g}"
-    return lines
+        texts_by_name["dt"] = f"{fit.dt:.6g}"
+    return texts_by_name
 
 
 def _bins_text(distribution: Distribution) -> str:
@@ -139,45 +147,45 @@ def _format_remarks(fit: FitData) -> Iterator[str]:
         yield f"not converged: {fit.reason}"
     if len(fit.starts) > 1:
         yield f"{fit.agreeing} of {len(fit.starts)} starts agree"
-    if ties := sum(start.ties for start in fit.starts):
-        subject = "1 start does" if ties == 1 else f"{ties} starts do"
+    if tied_start_count := sum(start.ties for start in fit.starts):
+        subject = "1 start does" if tied_start_count == 1 else f"{tied_start_count} starts do"
         yield f"{subject} as well at other values: there is more than one best fit"
     if fit.at_bounds:
         is_single = len(fit.at_bounds) == 1
         yield f"{_list_text(fit.at_bounds)} {'is at its bound' if is_single else 'are at their bounds'}"
-    if beyond := [name for name in fit.beyond_bounds if name not in fit.at_bounds]:
-        phrase = "interval reaches" if len(beyond) == 1 else "intervals reach"
-        yield f"{_list_text(beyond)}: the {phrase} beyond a bound"
+    if exceeding_names := [name for name in fit.beyond_bounds if name not in fit.at_bounds]:
+        phrase = "interval reaches" if len(exceeding_names) == 1 else "intervals reach"
+        yield f"{_list_text(exceeding_names)}: the {phrase} beyond a bound"
     for group in fit.unidentifiable:
         yield f"{_list_text(group)} cannot be told apart"
     if names := fit.nonfinite_derivatives:
         yield f"derivatives by {_list_text(names)} were nan or infinite at points of the search"
     yield from _describe_correlations(fit)
-    runs = _count_text(fit.evaluations, "evaluation")
-    yield f"{fit.method}: {runs} in {fit.seconds:.3g} s, seed {fit.seed}"
+    evaluation_text = _count_text(fit.evaluations, "evaluation")
+    yield f"{fit.method}: {evaluation_text} in {fit.seconds:.3g} s, seed {fit.seed}"
 
 
 def _describe_correlations(fit: FitData) -> Iterator[str]:
     """Yield one line for each pair of strongly correlated estimates, the strongest first."""
     correlations = fit.correlations
     pairs = combinations(range(len(fit.parameters)), 2)
-    strong = [(a, b) for a, b in pairs if abs(correlations[a, b]) > STRONG_CORRELATION]
-    strong.sort(key=lambda pair: -abs(correlations[pair]))
-    for a, b in strong[:MAX_LISTED]:
-        both = f"{fit.parameters[a]} and {fit.parameters[b]}"
-        direction = "rise together" if correlations[a, b] > 0 else "make up for each other"
-        yield f"the estimates of {both} {direction}: correlation {correlations[a, b]:.3f}"
-    if len(strong) > MAX_LISTED:
-        pairs_more = _count_text(len(strong) - MAX_LISTED, "more pair")
-        yield f"{pairs_more} of correlations above {STRONG_CORRELATION} or below -{STRONG_CORRELATION}"
+    correlated_pairs = [(a, b) for a, b in pairs if abs(correlations[a, b]) > STRONG_CORRELATION]
+    correlated_pairs.sort(key=lambda pair: -abs(correlations[pair]))
+    for i, j in correlated_pairs[:MAX_LISTED]:
+        pair_text = f"{fit.parameters[i]} and {fit.parameters[j]}"
+        direction = "rise together" if correlations[i, j] > 0 else "make up for each other"
+        yield f"the estimates of {pair_text} {direction}: correlation {correlations[i, j]:.3f}"
+    if len(correlated_pairs) > MAX_LISTED:
+        omitted_pairs_text = _count_text(len(correlated_pairs) - MAX_LISTED, "more pair")
+        yield f"{omitted_pairs_text} of correlations above {STRONG_CORRELATION} or below -{STRONG_CORRELATION}"
 
 
 def _list_text(names: Sequence[str]) -> str:
     """Return names as `a, b and c`. A long list ends with the number of further names."""
     if len(names) > MAX_LISTED:
         return f"{', '.join(names[: MAX_LISTED - 1])} and {len(names) - MAX_LISTED + 1} more"
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
+    *other_names, last_name = names
+    return f"{', '.join(other_names)} and {last_name}" if other_names else last_name
 
 
 def _count_text(count: int, noun: str) -> str:

@@ -41,8 +41,8 @@ def to_frame(results: Outputs) -> DataFrame:
     labelled_arrays = (*swept_arrays, *variables(results))
     columns = [
         column
-        for labelled in labelled_arrays
-        for column in _columns(labelled, axes, masks.get(labelled.name))
+        for labelled_array in labelled_arrays
+        for column in _columns(labelled_array, axes, masks.get(labelled_array.name))
     ]
     frame = DataFrame(dict(columns), index=None)
     if len(levels) == 1:
@@ -60,57 +60,59 @@ def _index_levels(
     """Return the index levels (one-dimensional coordinates), and the swept arrays, which become columns."""
     labelled_coordinates = coordinates(results)
     levels = {
-        labelled.name: _broadcast_rows(labelled, axes).ravel()
-        for labelled in labelled_coordinates
-        if len(labelled.dims) == 1
+        labelled_array.name: _broadcast_rows(labelled_array, axes).ravel()
+        for labelled_array in labelled_coordinates
+        if len(labelled_array.dims) == 1
     }
-    return levels, [labelled for labelled in labelled_coordinates if len(labelled.dims) > 1]
+    return levels, [
+        labelled_array for labelled_array in labelled_coordinates if len(labelled_array.dims) > 1
+    ]
 
 
 def _find_padding(results: Outputs, axes: tuple[Axis, ...]) -> dict[str, Labelled]:
     """Return masks of the padding of integer and boolean outputs by name. In floats, nan marks padding."""
     masks = {}
-    for labelled in outputs(results):
-        lengths = results.lengths.get(labelled.name)
-        if lengths is not None and labelled.array.dtype.kind in "biu":
-            front = len(results.axes_of(labelled.name))
-            mask = padding_mask(np.asarray(lengths), labelled.array.shape, front)
+    for labelled_array in outputs(results):
+        lengths = results.lengths.get(labelled_array.name)
+        if lengths is not None and labelled_array.array.dtype.kind in "biu":
+            axis_count = len(results.axes_of(labelled_array.name))
+            mask = padding_mask(np.asarray(lengths), labelled_array.array.shape, axis_count)
             if mask.any():
-                masks[labelled.name] = replace(labelled, array=mask)
+                masks[labelled_array.name] = replace(labelled_array, array=mask)
     return masks
 
 
 def _columns(
-    labelled: Labelled, axes: tuple[Axis, ...], mask: Labelled | None
+    labelled_array: Labelled, axes: tuple[Axis, ...], mask: Labelled | None
 ) -> Iterator[tuple[str, Any]]:
     """Yield name and values of a column for each element. Padding is missing (`pandas.NA`)."""
-    columns = _flatten(labelled, axes).T
-    element_shape = labelled.array.shape[
-        len([axis for axis in axes if axis.name in labelled.dims]) :
+    columns = _flatten(labelled_array, axes).T
+    element_shape = labelled_array.array.shape[
+        len([axis for axis in axes if axis.name in labelled_array.dims]) :
     ]
-    named_columns = zip(element_names(labelled.name, element_shape), columns, strict=True)
+    named_columns = zip(element_names(labelled_array.name, element_shape), columns, strict=True)
     if mask is None:
         return named_columns
     from pandas.arrays import BooleanArray, IntegerArray
 
-    nullable = BooleanArray if labelled.array.dtype.kind == "b" else IntegerArray
-    missing = _flatten(mask, axes).T
+    nullable_type = BooleanArray if labelled_array.array.dtype.kind == "b" else IntegerArray
+    missing_masks = _flatten(mask, axes).T
     return (
-        (name, nullable(column.copy(), is_missing.copy()))
-        for (name, column), is_missing in zip(named_columns, missing, strict=True)
+        (name, nullable_type(column.copy(), is_missing.copy()))
+        for (name, column), is_missing in zip(named_columns, missing_masks, strict=True)
     )
 
 
-def _flatten(labelled: Labelled, axes: tuple[Axis, ...]) -> Array:
+def _flatten(labelled_array: Labelled, axes: tuple[Axis, ...]) -> Array:
     """Return the array with one axis of rows and one axis of elements."""
-    rows, axis_count = _broadcast_rows(labelled, axes), len(axes)
+    rows, axis_count = _broadcast_rows(labelled_array, axes), len(axes)
     return rows.reshape(math.prod(rows.shape[:axis_count]), math.prod(rows.shape[axis_count:]))
 
 
-def _broadcast_rows(labelled: Labelled, axes: tuple[Axis, ...]) -> Array:
+def _broadcast_rows(labelled_array: Labelled, axes: tuple[Axis, ...]) -> Array:
     """Return the array with all axes in front, repeated along the axes that it does not depend on."""
-    array = np.asarray(labelled.array)
-    has_axis = [axis.name in labelled.dims for axis in axes]
+    array = np.asarray(labelled_array.array)
+    has_axis = [axis.name in labelled_array.dims for axis in axes]
     element_shape = array.shape[sum(has_axis) :]
     extents = iter(array.shape)
     shape = tuple(next(extents) if is_present else 1 for is_present in has_axis)

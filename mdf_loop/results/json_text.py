@@ -27,11 +27,11 @@ BLOCK_BYTES = 1 << 18
 def to_json_types(content: Any) -> Any:
     """Return the content with lists in place of arrays, and nan and infinities as strings."""
     if isinstance(content, Mapping):
-        return {name: to_json_types(part) for name, part in content.items()}
+        return {name: to_json_types(member) for name, member in content.items()}
     if _is_array(content):
         return to_json_types(np.asarray(content).tolist())
     if isinstance(content, list):
-        return [to_json_types(part) for part in content]
+        return [to_json_types(member) for member in content]
     if isinstance(content, float) and not math.isfinite(content):
         return str(content)
     return content
@@ -40,12 +40,14 @@ def to_json_types(content: Any) -> Any:
 def json_chunks(content: Any) -> Iterator[str]:
     """Yield the text that `json.dumps` writes for the content with lists in place of arrays, in chunks."""
     if isinstance(content, Mapping):
-        entries = ((f"{json.dumps(name)}: ", json_chunks(part)) for name, part in content.items())
+        entries = (
+            (f"{json.dumps(name)}: ", json_chunks(member)) for name, member in content.items()
+        )
         yield from _join_entries("{", entries, "}")
-    elif isinstance(content, list) and any(isinstance(part, Mapping) for part in content):
+    elif isinstance(content, list) and any(isinstance(member, Mapping) for member in content):
         yield from _join_entries("[", (("", json_chunks(part)) for part in content), "]")
     elif _is_array(content) and content.shape:
-        yield from _join_entries("[", (("", rows) for rows in _row_texts(content)), "]")
+        yield from _join_entries("[", (("", row_text) for row_text in _row_texts(content)), "]")
     else:
         yield json.dumps(to_json_types(content))
 
@@ -81,7 +83,7 @@ def _is_array(content: Any) -> bool:
 
 def results_content(results: Outputs) -> dict[str, Any]:
     """Return the content of the JSON object of results, with NumPy arrays in place of lists."""
-    outputs = {name: _output_content(results, name, data) for name, data in results.items()}
+    outputs = {name: _output_content(results, name, output) for name, output in results.items()}
     loops = {
         name: {"iterations": report.iterations, "stopped_by": report.words}
         for name, report in results.loops.items()
@@ -95,7 +97,10 @@ def results_content(results: Outputs) -> dict[str, Any]:
         settings |= {"stopped_by": results.stopped_by.word, "reason": results.reason}
     if results.notes:
         settings["notes"] = list(results.notes)
-    has_stored_outputs = any(data is not None and "file" in data for data in outputs.values())
+    has_stored_outputs = any(
+        output_content is not None and "file" in output_content
+        for output_content in outputs.values()
+    )
     axes = {
         coordinate.name: coordinate.array
         for coordinate in coordinates(results)
@@ -111,14 +116,14 @@ def _output_content(results: Outputs, name: str, data: Data) -> dict[str, Any] |
     """Return dtype, shape, data, lengths and unit of one output, or None if it is absent."""
     if data is None:
         return None
-    units = {"units": results.units[name]} if name in results.units else {}
+    unit_entry = {"units": results.units[name]} if name in results.units else {}
     if isinstance(data, list):
         dtype = content_type(results.dtypes[name], data)
-        return {"dtype": dtype, "data": [_array_content(member) for member in data]} | units
+        return {"dtype": dtype, "data": [_array_content(member) for member in data]} | unit_entry
     if not isinstance(data, np.ndarray):
-        return _stored_content(data) | units
-    lengths = {"lengths": results.lengths[name]} if name in results.lengths else {}
-    return _array_content(data) | lengths | units
+        return _stored_content(data) | unit_entry
+    lengths_entry = {"lengths": results.lengths[name]} if name in results.lengths else {}
+    return _array_content(data) | lengths_entry | unit_entry
 
 
 def _array_content(array: Array) -> dict[str, Any]:

@@ -114,44 +114,57 @@ def missing_axis_error(axis: str = "time") -> InputError:
 
 def _colour_coordinate(results: Outputs) -> Labelled | None:
     """Return the coordinate that line colours stand for: the swept number, the member number, or the trial."""
-    swept = _member_coordinates(results)
-    trials = [coordinate for coordinate in coordinates(results) if coordinate.dims == ("trial",)]
-    if trials and swept:
-        (count,) = trials[0].array.shape
-        return replace(swept[0], array=np.repeat(np.asarray(swept[0].array, np.float64), count))
-    if not swept:
-        return trials[0] if trials else None
-    (coordinate, *others) = swept
+    swept_coordinates = _member_coordinates(results)
+    trial_coordinates = [
+        coordinate for coordinate in coordinates(results) if coordinate.dims == ("trial",)
+    ]
+    if trial_coordinates and swept_coordinates:
+        (trial_count,) = trial_coordinates[0].array.shape
+        return replace(
+            swept_coordinates[0],
+            array=np.repeat(np.asarray(swept_coordinates[0].array, np.float64), trial_count),
+        )
+    if not swept_coordinates:
+        return trial_coordinates[0] if trial_coordinates else None
+    (coordinate, *other_coordinates) = swept_coordinates
     is_numeric = coordinate.array.dtype.kind in "iuf" and bool(np.isfinite(coordinate.array).all())
-    if others or not is_numeric or coordinate.name == "batch":
+    if other_coordinates or not is_numeric or coordinate.name == "batch":
         return Labelled("member of the sweep", ("batch",), np.arange(len(coordinate.array)), "")
     return coordinate
 
 
 def _member_coordinates(results: Outputs) -> list[Labelled]:
     """Return the swept coordinates of the members of a sweep. Members of a grid are only numbered."""
-    axes = [axis for axis in results.axes if axis.is_swept]
-    if len(axes) > 1:
-        count = math.prod(axis.length for axis in axes)
-        return [Labelled("member of the sweep", ("batch",), np.arange(count), "")]
-    names = [(axis.name,) for axis in axes]
-    return [coordinate for coordinate in coordinates(results) if coordinate.dims in names]
+    swept_axes = [axis for axis in results.axes if axis.is_swept]
+    if len(swept_axes) > 1:
+        member_count = math.prod(axis.length for axis in swept_axes)
+        return [Labelled("member of the sweep", ("batch",), np.arange(member_count), "")]
+    swept_dims = [(axis.name,) for axis in swept_axes]
+    return [coordinate for coordinate in coordinates(results) if coordinate.dims in swept_dims]
 
 
 def _build_panels(results: Outputs, names: Sequence[str] | None) -> list[_Panel]:
     """Return the panels of the named outputs, or of all outputs that can be drawn."""
     _axis_coordinate(results, "time")
-    labelled_outputs = {labelled.name: labelled for labelled in outputs(results)}
+    labelled_outputs = {labelled_array.name: labelled_array for labelled_array in outputs(results)}
     if names is None:
-        selection = [labelled for labelled in labelled_outputs.values() if _is_drawable(labelled)]
+        drawn_outputs = [
+            labelled_array
+            for labelled_array in labelled_outputs.values()
+            if _is_drawable(labelled_array)
+        ]
     else:
-        selection = [labelled_outputs[_full_name(results, name)] for name in names]
-    for labelled in selection:
-        if not _is_drawable(labelled):
+        drawn_outputs = [labelled_outputs[_full_name(results, name)] for name in names]
+    for labelled_array in drawn_outputs:
+        if not _is_drawable(labelled_array):
             raise InputError(
-                f"'{labelled.name}' cannot be plotted: it is {labelled.array.dtype}{list(labelled.array.shape)}"
+                f"'{labelled_array.name}' cannot be plotted: it is {labelled_array.array.dtype}{list(labelled_array.array.shape)}"
             )
-    panels = [panel for labelled in selection for panel in _build_output_panels(results, labelled)]
+    panels = [
+        panel
+        for labelled_array in drawn_outputs
+        for panel in _build_output_panels(results, labelled_array)
+    ]
     if not panels:
         raise InputError("there is nothing to plot: no output is made of numbers")
     return panels
@@ -169,34 +182,48 @@ def _full_name(results: Outputs, name: str) -> str:
         raise InputError(str(error.args[0])) from None
 
 
-def _is_drawable(labelled: Labelled) -> bool:
+def _is_drawable(labelled_array: Labelled) -> bool:
     """Return True if an array has numbers or booleans over time."""
     return (
-        "time" in labelled.dims and labelled.array.dtype.kind in "biuf" and labelled.array.size > 0
+        "time" in labelled_array.dims
+        and labelled_array.array.dtype.kind in "biuf"
+        and labelled_array.array.size > 0
     )
 
 
-def _build_output_panels(results: Outputs, labelled: Labelled) -> list[_Panel]:
+def _build_output_panels(results: Outputs, labelled_array: Labelled) -> list[_Panel]:
     """Return one panel of an output, or in a sweep one panel per element."""
     axis_names = [axis.name for axis in results.axes]
-    array = np.moveaxis(plottable_array(results, labelled.name), axis_names.index("time"), 0)
+    array = np.moveaxis(plottable_array(results, labelled_array.name), axis_names.index("time"), 0)
     shape = array.shape[len(axis_names) :]
     extents = (len(array), math.prod(array.shape[1 : len(axis_names)]), math.prod(shape))
     array = array.reshape(extents).swapaxes(0, 1)
     if len(axis_names) == 1:
-        dims = labelled.dims[1:] if labelled.name in results.dims else ()
-        return [_Panel(labelled.name, axis_label(labelled.name, labelled.unit), array, shape, dims)]
+        dims = labelled_array.dims[1:] if labelled_array.name in results.dims else ()
+        return [
+            _Panel(
+                labelled_array.name,
+                axis_label(labelled_array.name, labelled_array.unit),
+                array,
+                shape,
+                dims,
+            )
+        ]
     if extents[2] == 1:
-        return [_Panel(labelled.name, axis_label(labelled.name, labelled.unit), array, ())]
+        return [
+            _Panel(
+                labelled_array.name, axis_label(labelled_array.name, labelled_array.unit), array, ()
+            )
+        ]
     if extents[2] > MAX_LINES:
         raise InputError(
-            f"'{labelled.name}' has {extents[2]} elements in each member of the sweep, too many to plot",
+            f"'{labelled_array.name}' has {extents[2]} elements in each member of the sweep, too many to plot",
             hint="name other outputs to plot, or save the results and choose elements",
         )
     return [
         _Panel(
-            labelled.name + index,
-            axis_label(labelled.name + index, labelled.unit),
+            labelled_array.name + index,
+            axis_label(labelled_array.name + index, labelled_array.unit),
             array[:, :, k : k + 1],
             (),
         )
@@ -255,13 +282,13 @@ def _draw_figure(panels: list[_Panel], time: Labelled, swept: Labelled | None, t
 
 def _draw_panel(ax: Axes, panel: _Panel, time: Array, swept: Labelled | None) -> None:
     """Draw a panel as lines, marks or an image, depending on its dtype and its number of elements."""
-    elements = panel.array.shape[2]
+    element_count = panel.array.shape[2]
     if swept is not None:
         draw = _draw_marks_of_members if _is_raster_of_members(panel) else _draw_members
         draw(ax, panel, time, swept)
-    elif panel.array.dtype == bool and elements > MAX_BOOLEAN_LINES:
+    elif panel.array.dtype == bool and element_count > MAX_BOOLEAN_LINES:
         _draw_marks(ax, panel, time)
-    elif elements <= MAX_LINES:
+    elif element_count <= MAX_LINES:
         _draw_lines(ax, panel, time)
     else:
         _draw_image(ax, panel, time)
@@ -275,26 +302,26 @@ def _is_raster_of_members(panel: _Panel) -> bool:
 def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
     """Draw a line for each element. Integers and booleans are drawn as steps."""
     (array,) = panel.array
-    count = array.shape[1]
-    is_few = count <= MAX_LEGEND_ENTRIES
-    colours_of_lines = mpl.colormaps["tab10" if is_few else "viridis"]
+    element_count = array.shape[1]
+    is_few = element_count <= MAX_LEGEND_ENTRIES
+    colour_map = mpl.colormaps["tab10" if is_few else "viridis"]
     for k, index in enumerate(element_indices(panel.shape)):
         ax.plot(
             time,
             array[:, k],
-            color=colours_of_lines(k if is_few else k / (count - 1)),
+            color=colour_map(k if is_few else k / (element_count - 1)),
             label=index,
             drawstyle="default" if array.dtype.kind == "f" else "steps-post",
             marker="o" if _has_isolated_point(array[:, k]) else None,
             rasterized=len(time) > MAX_VECTOR_POINTS,
         )
     _label_values(ax, panel)
-    if 1 < count <= MAX_LEGEND_ENTRIES:
+    if 1 < element_count <= MAX_LEGEND_ENTRIES:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), labelspacing=0.2)
     elif not is_few:
-        colours = ScalarMappable(Normalize(0, count - 1), "viridis")
-        bar = _add_colour_bar(ax, colours, _elements_label(panel))
-        bar.locator = MaxNLocator(integer=True)
+        colours = ScalarMappable(Normalize(0, element_count - 1), "viridis")
+        colour_bar = _add_colour_bar(ax, colours, _elements_label(panel))
+        colour_bar.locator = MaxNLocator(integer=True)
 
 
 def _has_isolated_point(values: Array) -> bool:
@@ -306,14 +333,16 @@ def _has_isolated_point(values: Array) -> bool:
 def _label_values(ax: Axes, panel: _Panel) -> None:
     """Label the value axis with name and unit, and with ticks that fit booleans, integers or a constant."""
     ax.set_ylabel(panel.label)
-    finite = panel.array[np.isfinite(panel.array)]
+    finite_values = panel.array[np.isfinite(panel.array)]
     if panel.array.dtype == bool:
         ax.set_yticks([0, 1], ["false", "true"])
         return
-    if finite.size and finite.min() == finite.max():  # rounding errors would fill the axis
-        value = float(finite.min())
-        margin = abs(value) or 1.0
-        ax.set_ylim(value - margin, value + margin)
+    if (
+        finite_values.size and finite_values.min() == finite_values.max()
+    ):  # rounding errors would fill the axis
+        constant = float(finite_values.min())
+        margin = abs(constant) or 1.0
+        ax.set_ylim(constant - margin, constant + margin)
     if panel.array.dtype.kind != "f":
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
 
@@ -325,9 +354,9 @@ def _add_colour_bar(ax: Axes, colours: ScalarMappable, label: str) -> Any:
 
 def _draw_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None:
     """Draw a line for each member of a sweep, or for evenly spaced members of many."""
-    members = np.unique(np.linspace(0, len(panel.array) - 1, MAX_TRACES).astype(int))
-    rows = panel.array[members, :, 0].astype(np.float64)
-    swept = replace(swept, array=swept.array[members])
+    drawn_members = np.unique(np.linspace(0, len(panel.array) - 1, MAX_TRACES).astype(int))
+    rows = panel.array[drawn_members, :, 0].astype(np.float64)
+    swept = replace(swept, array=swept.array[drawn_members])
     is_dense = len(rows) > 10
     lines = LineCollection(
         list(np.stack([np.broadcast_to(time, rows.shape), rows], axis=-1)),
@@ -345,25 +374,25 @@ def _draw_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None
 
 def _draw_marks_of_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None:
     """Draw a row of marks per member of a sweep in its colour, or per trial in black."""
-    count = len(panel.array)
-    members = np.unique(np.linspace(0, count - 1, MAX_TRACES).astype(int))
-    rows, steps = np.nonzero(panel.array[members, :, 0])
-    numbers = swept.array[members]
-    colouring = {
-        "c": numbers[rows].astype(np.float64),
-        "norm": _colour_range(numbers),
+    member_count = len(panel.array)
+    drawn_members = np.unique(np.linspace(0, member_count - 1, MAX_TRACES).astype(int))
+    rows, steps = np.nonzero(panel.array[drawn_members, :, 0])
+    member_values = swept.array[drawn_members]
+    colour_options = {
+        "c": member_values[rows].astype(np.float64),
+        "norm": _colour_range(member_values),
         "cmap": _member_colours(),
     }
     ax.scatter(
         time[steps],
-        members[rows],
+        drawn_members[rows],
         marker="|",
-        s=min(64, max(2, (180 / len(members)) ** 2)),
+        s=min(64, max(2, (180 / len(drawn_members)) ** 2)),
         linewidths=1,
         rasterized=len(steps) > MAX_VECTOR_POINTS,
-        **({"color": "black"} if swept.name == "trial" else colouring),
+        **({"color": "black"} if swept.name == "trial" else colour_options),
     )
-    ax.set_ylim(-0.5, count - 0.5)
+    ax.set_ylim(-0.5, member_count - 0.5)
     _label_elements(ax, f"{panel.label}\n{'trial' if swept.name == 'trial' else 'member'}")
 
 
@@ -407,10 +436,10 @@ def _label_elements(ax: Axes, label: str) -> None:
 
 def _elements_label(panel: _Panel) -> str:
     """Return the label of the element axis: the names of the model's dimensions, or "element"."""
-    name = ", ".join(map(shorten, panel.dims)) or "element"
+    label = ", ".join(map(shorten, panel.dims)) or "element"
     if len(panel.shape) < 2:
-        return name
-    return f"{name}\n({'×'.join(map(str, panel.shape))}, row by row)"
+        return label
+    return f"{label}\n({'×'.join(map(str, panel.shape))}, row by row)"
 
 
 def _member_colours() -> ListedColormap:

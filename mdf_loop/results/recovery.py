@@ -54,7 +54,12 @@ class Recovery:
     def covered(self) -> Array:
         """Booleans that are True where the 95 % interval covers the true parameter, one row per data set."""
         lower, upper = (
-            np.array([flatten({n: e[k] for n, e in f.intervals.items()}) for f in self.fits])
+            np.array(
+                [
+                    flatten({name: intervals[k] for name, intervals in fit.intervals.items()})
+                    for fit in self.fits
+                ]
+            )
             for k in (0, 1)
         )
         is_covered: Array = (lower <= self.true) & (self.true <= upper)

@@ -59,7 +59,9 @@ Content: TypeAlias = Callable[[Outputs, BinaryIO], None]
 def _npz(results: Outputs, stream: BinaryIO) -> None:
     """Write all outputs, coordinates and the seed as a NumPy archive."""
     labelled_arrays = (*coordinates(results), *variables(results), *seed(results))
-    write_arrays(stream, {labelled.name: labelled.array for labelled in labelled_arrays})
+    write_arrays(
+        stream, {labelled_array.name: labelled_array.array for labelled_array in labelled_arrays}
+    )
 
 
 def _json(results: Outputs, stream: BinaryIO) -> None:
@@ -78,45 +80,54 @@ def _csv(results: Outputs, stream: BinaryIO) -> None:
     Cells of padding are empty.
     """
     outputs, row_lengths = variables(results), lengths(results)
-    used = {dim for labelled in outputs for dim in labelled.dims}
+    used_dims = {dim for labelled_array in outputs for dim in labelled_array.dims}
     narrow_coordinates = [
-        labelled
-        for labelled in coordinates(results)
-        if labelled.dims[0] in used and _is_narrow(labelled)
+        labelled_array
+        for labelled_array in coordinates(results)
+        if labelled_array.dims[0] in used_dims and _is_narrow(labelled_array)
     ]
-    extents = {labelled.dims[0]: labelled.array.shape[0] for labelled in narrow_coordinates}
+    extents = {
+        labelled_array.dims[0]: labelled_array.array.shape[0]
+        for labelled_array in narrow_coordinates
+    }
     index_columns = [
-        labelled
+        labelled_array
         for axis in reversed(extents)
-        for labelled in narrow_coordinates
-        if labelled.dims[0] == axis
+        for labelled_array in narrow_coordinates
+        if labelled_array.dims[0] == axis
     ]
-    text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    text_stream = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+    writer = csv.writer(text_stream, lineterminator="\n")
     writer.writerow(
-        name for labelled in (*index_columns, *outputs) for name in _column_names(labelled, extents)
+        name
+        for labelled_array in (*index_columns, *outputs)
+        for name in _column_names(labelled_array, extents)
     )
     for position, count in _row_blocks(extents):
-        cells = [
+        cell_columns = [
             column
-            for labelled in (*index_columns, *outputs)
-            for column in _columns(labelled, row_lengths.get(labelled.name), position, count)
+            for labelled_array in (*index_columns, *outputs)
+            for column in _columns(
+                labelled_array, row_lengths.get(labelled_array.name), position, count
+            )
         ]
-        writer.writerows(zip(*cells, strict=True))
-    text.detach()
+        writer.writerows(zip(*cell_columns, strict=True))
+    text_stream.detach()
 
 
-def _is_narrow(labelled: Labelled) -> bool:
+def _is_narrow(labelled_array: Labelled) -> bool:
     """Return True if the values of a member of a sweep are few enough to be repeated in each of its rows."""
-    return int(math.prod(labelled.array.shape[1:])) <= MAX_CSV_ELEMENTS
+    return int(math.prod(labelled_array.array.shape[1:])) <= MAX_CSV_ELEMENTS
 
 
-def _column_names(labelled: Labelled, axes: Collection[str]) -> Iterator[str]:
+def _column_names(labelled_array: Labelled, axes: Collection[str]) -> Iterator[str]:
     """Return the csv column name of each element of an array."""
     element_shape = [
-        n for n, dim in zip(labelled.array.shape, labelled.dims, strict=True) if dim not in axes
+        extent
+        for extent, dim in zip(labelled_array.array.shape, labelled_array.dims, strict=True)
+        if dim not in axes
     ]
-    return element_names(labelled.name, element_shape)
+    return element_names(labelled_array.name, element_shape)
 
 
 def _row_blocks(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], int]]:
@@ -124,18 +135,21 @@ def _row_blocks(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], in
     if not extents:
         yield {}, 1
         return
-    *outer, inner = extents
-    for index in np.ndindex(*(extents[axis] for axis in outer)):
-        for start in range(0, extents[inner], _CSV_BLOCK_ROWS):
-            stop = min(start + _CSV_BLOCK_ROWS, extents[inner])
-            yield dict(zip(outer, index, strict=True)) | {inner: slice(start, stop)}, stop - start
+    *outer_axes, inner_axis = extents
+    for index in np.ndindex(*(extents[axis] for axis in outer_axes)):
+        for start in range(0, extents[inner_axis], _CSV_BLOCK_ROWS):
+            stop = min(start + _CSV_BLOCK_ROWS, extents[inner_axis])
+            yield (
+                dict(zip(outer_axes, index, strict=True)) | {inner_axis: slice(start, stop)},
+                stop - start,
+            )
 
 
 def _columns(
-    labelled: Labelled, row_lengths: Labelled | None, position: Mapping[str, Any], count: int
+    labelled_array: Labelled, row_lengths: Labelled | None, position: Mapping[str, Any], count: int
 ) -> Iterator[list[Any]]:
     """Yield the csv cells of each element in some rows. Cells of padding are empty."""
-    block = _block(labelled, position, count)
+    block = _block(labelled_array, position, count)
     columns = block.reshape(count, math.prod(block.shape[1:])).T
     if row_lengths is None:
         yield from map(_cells, columns)
@@ -148,10 +162,10 @@ def _columns(
         ]
 
 
-def _block(labelled: Labelled, position: Mapping[str, Any], count: int) -> Array:
+def _block(labelled_array: Labelled, position: Mapping[str, Any], count: int) -> Array:
     """Return the array at a position along the axes, with one axis of `count` rows in front."""
-    index = [position[dim] for dim in labelled.dims if dim in position]
-    block = np.asarray(labelled.array[tuple(index)])
+    index = [position[dim] for dim in labelled_array.dims if dim in position]
+    block = np.asarray(labelled_array.array[tuple(index)])
     if any(isinstance(axis_index, slice) for axis_index in index):
         return block
     return np.broadcast_to(block, (count, *block.shape))
@@ -183,30 +197,32 @@ def _h5(results: Outputs, stream: BinaryIO) -> None:
                 scales.setdefault(coordinate.dims[0], []).append(h5_dataset)
             else:
                 _label_h5_dimensions(h5_dataset, coordinate, scales)
-        for labelled in variables(results):
-            _label_h5_dimensions(_h5_dataset(file, labelled), labelled, scales)
+        for labelled_array in variables(results):
+            _label_h5_dimensions(_h5_dataset(file, labelled_array), labelled_array, scales)
 
 
 def _label_h5_dimensions(
-    h5_dataset: Any, labelled: Labelled, scales: Mapping[str, Sequence[Any]]
+    h5_dataset: Any, labelled_array: Labelled, scales: Mapping[str, Sequence[Any]]
 ) -> None:
     """Name the dimensions of an HDF5 dataset, and attach their scales."""
-    for position, dim in enumerate(labelled.dims):
+    for position, dim in enumerate(labelled_array.dims):
         h5_dataset.dims[position].label = dim
         for scale in scales.get(dim, ()):
             h5_dataset.dims[position].attach_scale(scale)
 
 
-def _h5_dataset(file: Any, labelled: Labelled) -> Any:
+def _h5_dataset(file: Any, labelled_array: Labelled) -> Any:
     """Create an HDF5 dataset with the array, its name and its unit."""
     import h5py
 
-    is_text = labelled.array.dtype.kind == "U"
-    dtype = h5py.string_dtype() if is_text else labelled.array.dtype
-    h5_dataset = file.create_dataset(escape_name(labelled.name), labelled.array.shape, dtype)
-    for position, block in iterate_blocks(labelled.array):
+    is_text = labelled_array.array.dtype.kind == "U"
+    dtype = h5py.string_dtype() if is_text else labelled_array.array.dtype
+    h5_dataset = file.create_dataset(
+        escape_name(labelled_array.name), labelled_array.array.shape, dtype
+    )
+    for position, block in iterate_blocks(labelled_array.array):
         h5_dataset[position] = block.astype(object) if is_text else block
-    h5_dataset.attrs.update(array_attributes(labelled.name, labelled.unit))
+    h5_dataset.attrs.update(array_attributes(labelled_array.name, labelled_array.unit))
     return h5_dataset
 
 

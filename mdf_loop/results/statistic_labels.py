@@ -20,9 +20,9 @@ def value_label(name: str, value: Any) -> str:
 
 def member_labels(results: Outputs) -> list[str]:
     """Return the label of each member of a sweep: `threshold = 0.5, drift = 1`, or `member 3` for swept arrays."""
-    swept = [axis for axis in results.axes if axis.is_swept]
-    axis_labels = [_axis_labels(axis) for axis in swept]
-    return [", ".join(parts) for parts in product(*axis_labels)] if swept else []
+    swept_axes = [axis for axis in results.axes if axis.is_swept]
+    axis_labels = [_axis_labels(axis) for axis in swept_axes]
+    return [", ".join(label_parts) for label_parts in product(*axis_labels)] if swept_axes else []
 
 
 def _axis_labels(axis: Axis) -> list[str]:
@@ -75,7 +75,8 @@ def element_labels(results: Outputs, name: str, shape: Sequence[int]) -> list[st
     if not labels_of_responses:
         return labels_of_statistic
     return [
-        ", ".join(filter(None, pair)) for pair in product(labels_of_responses, labels_of_statistic)
+        ", ".join(filter(None, label_pair))
+        for label_pair in product(labels_of_responses, labels_of_statistic)
     ]
 
 

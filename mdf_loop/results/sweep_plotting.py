@@ -82,13 +82,13 @@ def plot_sweep(results: Outputs, names: Sequence[str] | None, title: str) -> Plo
 
 def _build_panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
     """Yield the panels of the named outputs, or of all numeric outputs."""
-    swept = [axis for axis in results.axes if axis.is_swept]
-    if len(swept) > 2:
+    swept_only_axes = [axis for axis in results.axes if axis.is_swept]
+    if len(swept_only_axes) > 2:
         raise InputError(
-            f"a sweep over {len(swept)} axes cannot be drawn",
+            f"a sweep over {len(swept_only_axes)} axes cannot be drawn",
             hint="save the results, and choose a plane of them: results.to_xarray().sel(...)",
         )
-    swept_axes = [_build_swept_axis(results, axis) for axis in swept]
+    swept_axes = [_build_swept_axis(results, axis) for axis in swept_only_axes]
     for name in results if names is None else names:
         array = results[name]
         if isinstance(array, np.ndarray) and array.dtype.kind in "biuf" and array.size:
@@ -112,16 +112,16 @@ def _build_output_panels(
         draw = _draw_lines if rows.shape[1] <= MAX_LINES else _draw_elements_image
         yield name, partial(draw, swept_axes[0], axis_label(name, unit), rows, labels)
     else:
-        for k, text in enumerate(labels):
-            if not text or text.startswith("["):
+        for k, element_label in enumerate(labels):
+            if not element_label or element_label.startswith("["):
                 panel_name, value_label = (
-                    name + text,
-                    axis_label(name + text, unit),
+                    name + element_label,
+                    axis_label(name + element_label, unit),
                 )
             else:
                 panel_name, value_label = (
-                    f"{name} {text}",
-                    f"{axis_label(name, unit)}\n{text}",
+                    f"{name} {element_label}",
+                    f"{axis_label(name, unit)}\n{element_label}",
                 )
             yield panel_name, partial(_draw_image, swept_axes, value_label, rows[..., k])
 
@@ -164,11 +164,11 @@ def _build_swept_axis(results: Outputs, axis: Axis) -> SweptAxis:
 
 def members_axis(results: Outputs) -> SweptAxis:
     """Return the plot axis of all members: the swept value, or in a grid the member number."""
-    swept = [axis for axis in results.axes if axis.is_swept]
-    if len(swept) == 1:
-        return _build_swept_axis(results, swept[0])
-    count = math.prod(axis.length for axis in swept)
-    return SweptAxis("member of the sweep", np.arange(count))
+    swept_axes = [axis for axis in results.axes if axis.is_swept]
+    if len(swept_axes) == 1:
+        return _build_swept_axis(results, swept_axes[0])
+    member_count = math.prod(axis.length for axis in swept_axes)
+    return SweptAxis("member of the sweep", np.arange(member_count))
 
 
 # --- drawing --------------------------------------------------------------------------------------
@@ -178,19 +178,19 @@ def _draw_lines(
     swept_axis: SweptAxis, value_label: str, rows: Array, labels: Sequence[str], ax: Axes
 ) -> None:
     """Draw a line for each element over the swept value."""
-    count = rows.shape[1]
-    is_few = count <= MAX_LEGEND_ENTRIES
+    element_count = rows.shape[1]
+    is_few = element_count <= MAX_LEGEND_ENTRIES
     colours = mpl.colormaps["tab10" if is_few else "viridis"]
-    for k, text in enumerate(labels):
+    for k, label in enumerate(labels):
         ax.plot(
             swept_axis.positions,
             rows[:, k].astype(np.float64),
-            color=colours(k if is_few else k / (count - 1)),
-            label=text,
+            color=colours(k if is_few else k / (element_count - 1)),
+            label=label,
             marker="o" if len(rows) <= MAX_MARKED_POINTS else None,
             markersize=4,
         )
-    if 1 < count <= MAX_LEGEND_ENTRIES:
+    if 1 < element_count <= MAX_LEGEND_ENTRIES:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), labelspacing=0.2)
     if rows.dtype == bool:
         ax.set_yticks([0, 1], ["false", "true"])
@@ -255,9 +255,9 @@ def _compute_cell_edges(positions: Array) -> Array:
     positions = np.asarray(positions, np.float64)
     if len(positions) == 1:
         return np.array([positions[0] - 0.5, positions[0] + 0.5])
-    middle = (positions[1:] + positions[:-1]) / 2
-    lower, upper = 2 * positions[0] - middle[0], 2 * positions[-1] - middle[-1]
-    edges: Array = np.concatenate([[lower], middle, [upper]])
+    midpoints = (positions[1:] + positions[:-1]) / 2
+    first_edge, last_edge = 2 * positions[0] - midpoints[0], 2 * positions[-1] - midpoints[-1]
+    edges: Array = np.concatenate([[first_edge], midpoints, [last_edge]])
     return edges
 
 

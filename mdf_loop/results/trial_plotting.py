@@ -77,19 +77,23 @@ def distribution_panels(results: Outputs, names: Sequence[str] | None) -> list[P
 def _build_trial_panels(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
     """Yield panels with the distribution of each number over trials, by response if there is one."""
     axis_count = len(results.axes)
-    arrays = {n: np.asarray(results[n]) for n in names}
-    single = {
-        n: a.ravel() for n, a in arrays.items() if a.ndim == axis_count and a.dtype.kind in "biuf"
+    arrays = {name: np.asarray(results[name]) for name in names}
+    arrays_of_scalars = {
+        name: array.ravel()
+        for name, array in arrays.items()
+        if array.ndim == axis_count and array.dtype.kind in "biuf"
     }
-    response_names = {name for name, array in single.items() if _is_response(array)}
-    response_name = next((name for name in single if name in response_names), None)
+    response_names = {name for name, array in arrays_of_scalars.items() if _is_response(array)}
+    response_name = next((name for name in arrays_of_scalars if name in response_names), None)
     member_names = member_labels(results)
-    for name, array in single.items():
-        if name in response_names and len(single) > len(response_names):
+    for name, array in arrays_of_scalars.items():
+        if name in response_names and len(arrays_of_scalars) > len(response_names):
             continue
         groups = _group_by_response(
             array,
-            None if response_name is None or response_name == name else single[response_name],
+            None
+            if response_name is None or response_name == name
+            else arrays_of_scalars[response_name],
             response_name,
         )
         if member_names:
@@ -104,13 +108,13 @@ def _build_member_panels(
 ) -> Iterator[Panel]:
     """Yield a panel for each response with the distribution of each member of a sweep."""
     edges = _choose_bins(array)
-    trials = len(array) // len(member_names)
+    trial_count = len(array) // len(member_names)
     for response, mask in groups.items():
         rows = np.stack(
             [
                 _count_in_bins(member_values[member_mask], edges)
                 for member_values, member_mask in zip(
-                    array.reshape(-1, trials), mask.reshape(-1, trials), strict=True
+                    array.reshape(-1, trial_count), mask.reshape(-1, trial_count), strict=True
                 )
             ]
         )
@@ -152,10 +156,10 @@ def _draw_values(ax: Axes, groups: dict[str, Array]) -> None:
 
 def _choose_bins(array: Array) -> Array:
     """Return the bin edges for all values. Integers and booleans have one bin per value."""
-    finite = array[np.isfinite(array)]
-    if finite.dtype.kind == "f":
-        return np.asarray(np.histogram_bin_edges(finite, FLOAT_BINS))
-    values = np.unique(finite.astype(np.int64))
+    finite_values = array[np.isfinite(array)]
+    if finite_values.dtype.kind == "f":
+        return np.asarray(np.histogram_bin_edges(finite_values, FLOAT_BINS))
+    values = np.unique(finite_values.astype(np.int64))
     return np.append(values, values[-1:] + 1) - 0.5 if len(values) else np.arange(2.0)
 
 
@@ -222,13 +226,13 @@ def _draw_histograms(ax: Axes, rows: Array, edges: Sequence[float], labels: Sequ
 def _draw_quantiles(ax: Axes, rows: Array, counts: Array, probabilities: Sequence[float]) -> None:
     """Draw a line for each quantile over the probability of the response."""
     response_probabilities = counts / counts.sum()
-    order = np.argsort(response_probabilities)
+    response_order = np.argsort(response_probabilities)
     colour_map = mpl.colormaps["viridis"]
     for k, probability in enumerate(probabilities):
         shade = colour_map(k / max(1, len(probabilities) - 1))
         ax.plot(
-            response_probabilities[order],
-            rows[order, k],
+            response_probabilities[response_order],
+            rows[response_order, k],
             marker="o",
             color=shade,
             label=f"{probability:g}",

@@ -44,7 +44,7 @@ class Comparison:
     @property
     def kinds(self) -> tuple[str, str] | None:
         """Dtypes of both sides if exactly one of them is an integer type, else None."""
-        our_dtype, their_dtype = (text.partition("[")[0] for text in self.types)
+        our_dtype, their_dtype = (type_text.partition("[")[0] for type_text in self.types)
         kinds = {dtype.rstrip("0123456789") for dtype in (our_dtype, their_dtype)}
         return (our_dtype, their_dtype) if len(kinds) == 2 and kinds < _KINDS else None
 
@@ -92,7 +92,9 @@ class Verification:
     def __str__(self) -> str:
         verdict = "equal, bit for bit" if self.bit_for_bit else "equal"
         verdict = verdict if self.equal else "different"
-        lines = [str(c) for c in self.comparisons if not _is_summarized(c)]
+        lines = [
+            str(comparison) for comparison in self.comparisons if not _is_summarized(comparison)
+        ]
         lines += self._summaries()
         lines += [f"{verdict} (tolerance: relative {self.tolerance:g})"]
         lines += [f"note: {note}" for note in self.notes]
@@ -117,22 +119,24 @@ class Verification:
     def _summaries(self) -> list[str]:
         """Return one line of text for each engine that summarizes all equal parameters."""
         lines = []
-        for engine in dict.fromkeys(c.engine for c in self.comparisons):
+        for engine in dict.fromkeys(comparison.engine for comparison in self.comparisons):
             equal_parameters = [
-                c for c in self.comparisons if c.engine == engine and _is_summarized(c)
+                comparison
+                for comparison in self.comparisons
+                if comparison.engine == engine and _is_summarized(comparison)
             ]
             if equal_parameters:
-                count = (
+                count_text = (
                     "1 parameter"
                     if len(equal_parameters) == 1
                     else f"{len(equal_parameters)} parameters"
                 )
                 max_abs, max_rel = (
-                    max(c.max_abs for c in equal_parameters),
-                    max(c.max_rel for c in equal_parameters),
+                    max(parameter.max_abs for parameter in equal_parameters),
+                    max(parameter.max_rel for parameter in equal_parameters),
                 )
                 lines.append(
-                    f"equal      {count} against {engine}: "
+                    f"equal      {count_text} against {engine}: "
                     f"max abs {max_abs:.3g}, max rel {max_rel:.3g}"
                 )
         return lines
@@ -197,11 +201,11 @@ def compare_members(
         return (compare(name, engine, ours, theirs, tolerance, is_parameter=is_parameter),)
     types = (_describe_kind(ours), _describe_kind(theirs))
     difference = 0.0 if types[0] == types[1] else np.inf
-    whole_comparison = Comparison(
+    sequence_comparison = Comparison(
         name, engine, not difference, difference, difference, types, is_parameter=is_parameter
     )
     if difference or not ours:
-        return (whole_comparison,)
+        return (sequence_comparison,)
     return tuple(
         compare(
             f"{name}[{k}]", engine, our_member, their_member, tolerance, is_parameter=is_parameter
@@ -231,8 +235,8 @@ def _measure_difference(
 ) -> _MeasuredDifference:
     """Compare corresponding rows, and return the largest differences and the first different values."""
     if len(ours) != len(theirs):
-        rows = (f"{len(ours)} steps", f"{len(theirs)} steps")
-        return False, np.inf, np.inf, min(len(ours), len(theirs)), rows
+        step_counts = (f"{len(ours)} steps", f"{len(theirs)} steps")
+        return False, np.inf, np.inf, min(len(ours), len(theirs)), step_counts
     for row, (our_row, their_row) in enumerate(zip(ours, theirs, strict=True)):
         if extents_without_ones(our_row) != extents_without_ones(their_row) or _is_text(
             our_row
@@ -311,7 +315,8 @@ def _format_values(left: object, right: object) -> tuple[str, str]:
     """Return two values as texts with 6 digits, or with 17 digits if the difference needs them."""
     for digits in (6, 17):
         formatted_values = tuple(
-            f"{v:.{digits}g}" if isinstance(v, np.floating) else str(v) for v in (left, right)
+            f"{value:.{digits}g}" if isinstance(value, np.floating) else str(value)
+            for value in (left, right)
         )
         if formatted_values[0] != formatted_values[1]:
             break

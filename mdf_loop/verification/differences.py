@@ -83,7 +83,11 @@ def _note_in_place_sums(document: Document, types: Types) -> _Notes:
     graph = document.graph
     for node in graph.nodes:
         for port in node.input_ports:
-            edges = [e for e in graph.edges if (e.receiver, e.receiver_port) == (node.id, port.id)]
+            edges = [
+                edge
+                for edge in graph.edges
+                if (edge.receiver, edge.receiver_port) == (node.id, port.id)
+            ]
             combines_edges = port.reduce in ("add", "multiply") and len(edges) > 1
             if combines_edges and any(_is_array(document, types, edge) for edge in edges):
                 yield (
@@ -126,7 +130,11 @@ def _note_emptied_ports(document: Document, types: Types) -> _Notes:
     """Note edges from a node to itself that empty a port in the engine before the node has run."""
     edges = document.graph.edges
     for position, edge in enumerate(edges):
-        earlier_edges = [e for e in edges[:position] if e.receiver_port == edge.receiver_port]
+        earlier_edges = [
+            earlier_edge
+            for earlier_edge in edges[:position]
+            if earlier_edge.receiver_port == edge.receiver_port
+        ]
         is_self_edge = (
             edge.sender == edge.receiver and (edge.parameters or {}).get("weight", 1) == 1
         )
@@ -143,24 +151,28 @@ def _note_emptied_ports(document: Document, types: Types) -> _Notes:
 def _note_python_expressions(document: Document, types: Types) -> _Notes:
     """Note expressions that Python interprets differently from this library."""
     for node in document.graph.nodes:
-        where = f"{document.where}.nodes['{node.id}']"
-        lists = {p.id for p in node.input_ports if isinstance(p.default_value, list)}
+        node_location = f"{document.where}.nodes['{node.id}']"
+        list_ports = {port.id for port in node.input_ports if isinstance(port.default_value, list)}
         terms = {
-            item.id: types.get(f"{where}.{kind}['{item.id}']")
-            for kind in ("input_ports", "functions", "parameters")
-            for item in getattr(node, kind)
+            item.id: types.get(f"{node_location}.{field_name}['{item.id}']")
+            for field_name in ("input_ports", "functions", "parameters")
+            for item in getattr(node, field_name)
         }
-        for place, text in _expressions_of_node(node):
-            for statement in python_differences(text, terms, lists):
-                yield statement, f"{where}.{place}"
+        for expression_place, expression in _expressions_of_node(node):
+            for statement in python_differences(expression, terms, list_ports):
+                yield statement, f"{node_location}.{expression_place}"
 
 
 def _expressions_of_node(node: Any) -> Iterator[tuple[str, str]]:
     """Yield the expressions of a node, each with its place in the node."""
-    for kind in ("functions", "parameters", "output_ports"):
-        for item in getattr(node, kind):
-            stated = (item.value, *iterate_further_expressions(item))
-            yield from ((f"{kind}['{item.id}']", text) for text in stated if isinstance(text, str))
+    for field_name in ("functions", "parameters", "output_ports"):
+        for item in getattr(node, field_name):
+            expressions = (item.value, *iterate_further_expressions(item))
+            yield from (
+                (f"{field_name}['{item.id}']", expression)
+                for expression in expressions
+                if isinstance(expression, str)
+            )
 
 
 def _note_float32_functions(document: Document, types: Types) -> _Notes:
@@ -175,8 +187,15 @@ def _note_float32_functions(document: Document, types: Types) -> _Notes:
 
 def has_onnx_functions(document: Document) -> bool:
     """Return True if the model has an onnx:: function, which the engine computes in float32."""
-    functions = [x.function for n in document.graph.nodes for x in (*n.functions, *n.parameters)]
-    return any(f and f.startswith("onnx::") and graph_function(f) is None for f in functions)
+    functions = [
+        item.function
+        for node in document.graph.nodes
+        for item in (*node.functions, *node.parameters)
+    ]
+    return any(
+        function and function.startswith("onnx::") and graph_function(function) is None
+        for function in functions
+    )
 
 
 def _note_narrow_ports(document: Document, types: Types) -> _Notes:
@@ -196,15 +215,19 @@ def _note_narrow_ports(document: Document, types: Types) -> _Notes:
 def _note_unbounded_integers(document: Document, types: Types) -> _Notes:
     """Note integer states that may exceed 64 bits, which the engine computes without a limit."""
     for node in document.graph.nodes:
-        values = {p.id: p.value for p in node.parameters if isinstance(p.value, str)}
-        for name in growing_states(values):
-            where = f"{document.where}.nodes['{node.id}'].parameters['{name}']"
-            term = types.get(where)
+        expressions_by_name = {
+            parameter.id: parameter.value
+            for parameter in node.parameters
+            if isinstance(parameter.value, str)
+        }
+        for name in growing_states(expressions_by_name):
+            location = f"{document.where}.nodes['{node.id}'].parameters['{name}']"
+            term = types.get(location)
             if isinstance(term, Value) and term.shape == () and term.dtype == "int64":
                 yield (
                     f"'{name}' is a whole number that may grow beyond 64 bits, where it wraps "
                     "around; in modeci_mdf's engine it may have any size",
-                    where,
+                    location,
                 )
 
 

@@ -30,21 +30,23 @@ def python_differences(text: str, terms: Terms, lists: Collection[str]) -> Itera
         terms: The values of the names in the expression.
         lists: Ports whose default is a list.
     """
-    for part in _syntax_nodes(text):
-        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult | ast.Add):
-            yield from _note_combined_lists((part.left, part.right), terms, lists)
-            if isinstance(part.op, ast.Add) and all(
-                _is_single_bool(side, terms) for side in (part.left, part.right)
+    for syntax_node in _syntax_nodes(text):
+        if isinstance(syntax_node, ast.BinOp) and isinstance(syntax_node.op, ast.Mult | ast.Add):
+            yield from _note_combined_lists((syntax_node.left, syntax_node.right), terms, lists)
+            if isinstance(syntax_node.op, ast.Add) and all(
+                _is_single_bool(side, terms) for side in (syntax_node.left, syntax_node.right)
             ):
                 yield (
                     "truth values are added as numbers, 1 + 1 is 2; in modeci_mdf's engine the sum is "
                     "true where they are numpy's, as states are from the second evaluation on"
                 )
-        elif isinstance(part, ast.Compare):
-            yield from _note_combined_lists((part.left, *part.comparators), terms, lists)
-        elif isinstance(part, ast.Call) and _returns_float16(part, terms):
+        elif isinstance(syntax_node, ast.Compare):
+            yield from _note_combined_lists(
+                (syntax_node.left, *syntax_node.comparators), terms, lists
+            )
+        elif isinstance(syntax_node, ast.Call) and _returns_float16(syntax_node, terms):
             yield (
-                f"{dotted_name(part.func)} of a truth value is computed in float64; numpy, and so "
+                f"{dotted_name(syntax_node.func)} of a truth value is computed in float64; numpy, and so "
                 "modeci_mdf's engine, computes it in float16"
             )
 
@@ -113,7 +115,9 @@ def growing_states(values: Mapping[str, str]) -> Iterator[str]:
         values: Expression of each parameter, by name.
     """
     edges = [
-        (name, source) for name, text in values.items() for source in names_in(text) & values.keys()
+        (name, source)
+        for name, expression in values.items()
+        for source in names_in(expression) & values.keys()
     ]
     for cycle in networkx.strongly_connected_components(networkx.DiGraph(edges)):
         for name in sorted(cycle):
@@ -124,9 +128,22 @@ def growing_states(values: Mapping[str, str]) -> Iterator[str]:
 def _may_grow(text: str, cycle: Collection[str]) -> bool:
     """Return True if an expression without `%` reads names of a cycle more than once, or in a product."""
     syntax_nodes = list(_syntax_nodes(text))
-    binary_operations = [part for part in syntax_nodes if isinstance(part, ast.BinOp)]
-    if any(isinstance(part.op, ast.Mod) for part in binary_operations):
+    binary_operations = [
+        syntax_node for syntax_node in syntax_nodes if isinstance(syntax_node, ast.BinOp)
+    ]
+    if any(isinstance(operation.op, ast.Mod) for operation in binary_operations):
         return False
-    products = [p for p in binary_operations if isinstance(p.op, ast.Mult | ast.Pow | ast.LShift)]
+    products = [
+        operation
+        for operation in binary_operations
+        if isinstance(operation.op, ast.Mult | ast.Pow | ast.LShift)
+    ]
     is_scaled = any(names_in(ast.unparse(product)) & set(cycle) for product in products)
-    return is_scaled or sum(isinstance(p, ast.Name) and p.id in cycle for p in syntax_nodes) > 1
+    return (
+        is_scaled
+        or sum(
+            isinstance(syntax_node, ast.Name) and syntax_node.id in cycle
+            for syntax_node in syntax_nodes
+        )
+        > 1
+    )

@@ -24,17 +24,17 @@ class Limits:
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = math.inf if seconds is None else seconds
-        self._checks = 0
+        self._check_count = 0
         self.begin()
 
     def begin(self) -> None:
         """Restart the time limit, so that earlier imports and compilation do not count."""
-        self._start = time.monotonic()
+        self._start_time = time.monotonic()
 
     @property
     def remaining(self) -> float | None:
         """Remaining seconds, or None without a limit."""
-        remaining_seconds = self._start + self._seconds - time.monotonic()
+        remaining_seconds = self._start_time + self._seconds - time.monotonic()
         return None if math.isinf(self._seconds) else max(remaining_seconds, 0.0)
 
     def check_engine(self) -> StopReason | None:
@@ -43,10 +43,10 @@ class Limits:
         Raises:
             MemoryLimitError: The process exceeds its memory limit.
         """
-        if self._checks % STEPS_PER_MEMORY_CHECK == 0:
+        if self._check_count % STEPS_PER_MEMORY_CHECK == 0:
             _check_memory()
-        self._checks += 1
-        is_over = time.monotonic() > self._start + ENGINE_SHARE * self._seconds
+        self._check_count += 1
+        is_over = time.monotonic() > self._start_time + ENGINE_SHARE * self._seconds
         return StopReason.TIME_LIMIT if is_over else None
 
     def check_interpreter(self) -> None:

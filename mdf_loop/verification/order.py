@@ -25,18 +25,18 @@ def random_places(document: Document) -> list[str]:
     edge_counts = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
     layers = _node_layers(graph)
     ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
-    places = [
+    random_order_places = [
         f"{node}.{port} ({edge_counts[node, port]} edges)"
-        for (node, port), content in ports.items()
-        if edge_counts[node, port] > (1 if content.reduce == "overwrite" else 2)
+        for (node, port), port_content in ports.items()
+        if edge_counts[node, port] > (1 if port_content.reduce == "overwrite" else 2)
     ]
     for edge in graph.edges:
         are_parallel = layers.get(edge.sender) == layers.get(edge.receiver)
         if are_parallel and edge.sender != edge.receiver:
-            places.append(
+            random_order_places.append(
                 f"{edge.receiver}.{edge.receiver_port} (runs together with {edge.sender})"
             )
-    return list(dict.fromkeys(places))
+    return list(dict.fromkeys(random_order_places))
 
 
 def _node_layers(graph: Any) -> Mapping[str, int]:
@@ -50,30 +50,34 @@ def _node_layers(graph: Any) -> Mapping[str, int]:
             senders_by_node[edge.receiver].add(edge.sender)
     layers: dict[str, int] = {}
     while ready_nodes := [
-        n for n in senders_by_node if n not in layers and senders_by_node[n] <= layers.keys()
+        node
+        for node in senders_by_node
+        if node not in layers and senders_by_node[node] <= layers.keys()
     ]:
         layer = max(layers.values(), default=-1) + 1
         layers.update(dict.fromkeys(ready_nodes, layer))
     return layers
 
 
-def compare_order(ours: ExecutionList, theirs: ExecutionList) -> Comparison:
+def compare_order(our_order: ExecutionList, their_order: ExecutionList) -> Comparison:
     """Compare the order of executed nodes with that of modeci_mdf's engine, for each evaluation.
 
     Evaluations that the engine did not run are ignored.
     """
-    ours = ours[: len(theirs)]
-    types = (f"{len(ours)} evaluations", f"{len(theirs)} evaluations")
+    our_order = our_order[: len(their_order)]
+    types = (f"{len(our_order)} evaluations", f"{len(their_order)} evaluations")
     differing_steps = [
         k
-        for k, (a, b) in enumerate(zip(ours, theirs, strict=False))
-        if _node_sets(a) != _node_sets(b)
+        for k, (our_sets, their_sets) in enumerate(zip(our_order, their_order, strict=False))
+        if _node_sets(our_sets) != _node_sets(their_sets)
     ]
-    if not differing_steps and len(ours) == len(theirs):
+    if not differing_steps and len(our_order) == len(their_order):
         return Comparison("order of execution", "modeci_mdf", True, 0.0, 0.0, types)
     step = differing_steps[0] if differing_steps else None
     values = (
-        None if step is None else (_format_node_sets(ours[step]), _format_node_sets(theirs[step]))
+        None
+        if step is None
+        else (_format_node_sets(our_order[step]), _format_node_sets(their_order[step]))
     )
     infinity = float("inf")
     return Comparison(
@@ -88,5 +92,5 @@ def _node_sets(evaluation: Sequence[Collection[str]]) -> list[frozenset[str]]:
 
 def _format_node_sets(evaluation: Sequence[Collection[str]]) -> str:
     """Return the sets of an evaluation as text, `A|B,C||D`. An empty set is a pass without nodes."""
-    text = "|".join(",".join(nodes) for nodes in evaluation)
-    return text if len(text) <= 60 else text[:57] + "..."
+    order_text = "|".join(",".join(nodes) for nodes in evaluation)
+    return order_text if len(order_text) <= 60 else order_text[:57] + "..."

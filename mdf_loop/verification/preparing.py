@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.ir import Program
 from mdf_loop.reading.binding import BoundValues
 from mdf_loop.reading.names import output_names
 from mdf_loop.specification import RunSpecification
 
 
-def prepare(prepared: Prepared, spec: RunSpecification) -> BoundValues:
+def prepare(prepared: PreparedModel, spec: RunSpecification) -> BoundValues:
     """Read, compile and cache the programs of a run, and return its bound inputs.
 
     Raises:
         LoopError: An argument does not fit the model, or the model cannot be compiled.
     """
-    bound = prepared.bound(spec)
-    programs = _programs(prepared, spec, bound)
-    return bound.with_random_keys(programs[0]) if programs else bound
+    bound_values = prepared.bind(spec)
+    programs = _programs(prepared, spec, bound_values)
+    return bound_values.with_random_keys(programs[0]) if programs else bound_values
 
 
 def _programs(
-    prepared: Prepared, spec: RunSpecification, bound: BoundValues
+    prepared: PreparedModel, spec: RunSpecification, bound_values: BoundValues
 ) -> tuple[Program, ...]:
     """Return the compiled programs of one evaluation, or of a run over time (first and later steps).
 
@@ -30,7 +30,7 @@ def _programs(
     if not output_names(prepared.document):
         return ()
     if spec.steps is None:
-        return (prepared.evaluation(spec, bound).program,)
-    session = prepared.over_time(spec, bound)
+        return (prepared.evaluation(spec, bound_values).program,)
+    session = prepared.over_time(spec, bound_values)
     session.load_programs()
     return (session.programs.first_program, session.programs.later_program)

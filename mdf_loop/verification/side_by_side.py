@@ -146,45 +146,49 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
     """
     limits = Limits(spec.controls.time_limit)
     steps = spec.steps
-    bound = prepare(compiled.prepared, spec)
-    bound_inputs, document = bound.inputs, with_values(document, bound.settings)
+    bound_values = prepare(compiled.prepared, spec)
+    bound_inputs, document = bound_values.inputs, with_values(document, bound_values.settings)
     notes: list[str] = []
     engine_inputs = select_inputs(document, spec.values.inputs, bound_inputs)
-    theirs = _run_engine(document, engine_inputs, spec, notes, limits)
-    if theirs.stopped_by is not None and not theirs.execution_list:
+    engine_run = _run_engine(document, engine_inputs, spec, notes, limits)
+    if engine_run.stopped_by is not None and not engine_run.execution_list:
         raise time_limit_error()
     recorded_names = [
-        i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays
+        item.name
+        for item in items(document)
+        if item.kind != "functions" and item.name in engine_run.arrays
     ]
     selection = replace(spec.selection, record=tuple(recorded_names))
-    if theirs.stopped_by is not None and not bound_inputs.varying_names:
-        spec = replace(spec, steps=len(theirs.execution_list))
+    if engine_run.stopped_by is not None and not bound_inputs.varying_names:
+        spec = replace(spec, steps=len(engine_run.execution_list))
     spec = replace(spec, controls=replace(spec.controls, time_limit=limits.remaining))
-    ours = specified_run.run_specified(compiled.prepared, replace(spec, selection=selection))
+    compiled_results = specified_run.run_specified(
+        compiled.prepared, replace(spec, selection=selection)
+    )
     tolerance = _choose_tolerance(document, compiled.options.precision)
-    if theirs.stopped_by is not None and not ours.stopped_by.is_asked:
-        ours.stopped_by = theirs.stopped_by
-    if ours.stopped_by.is_asked or ours.stopped_by is StopReason.TIME_LIMIT:
-        return _verify_common_steps(document, ours, theirs, tolerance, notes, steps)
+    if engine_run.stopped_by is not None and not compiled_results.stopped_by.is_asked:
+        compiled_results.stopped_by = engine_run.stopped_by
+    if compiled_results.stopped_by.is_asked or compiled_results.stopped_by is StopReason.TIME_LIMIT:
+        return _verify_common_steps(document, compiled_results, engine_run, tolerance, notes, steps)
     if steps is None:
         inputs = spec.values.inputs
         program = read(document, inputs, record=recorded_names, options=compiled.options)
-        arrays = bound.with_random_keys(program).arrays
+        arrays = bound_values.with_random_keys(program).arrays
         interpreter_outputs = interpret(program, arrays, limits.check_interpreter)
         interpreter_results = fill_missing_rows(
             interpreter_outputs, program.output_names(OutputRole.HAS_RUN)
         )
         results_by_engine = {
             "interpreter": interpreter_results,
-            "modeci_mdf": _with_result_names(document, theirs.arrays),
+            "modeci_mdf": _with_result_names(document, engine_run.arrays),
         }
-        comparisons = _compare_values(document, ours, results_by_engine, tolerance)
+        comparisons = _compare_values(document, compiled_results, results_by_engine, tolerance)
     else:
-        comparisons = _compare_steps(document, ours, theirs, tolerance)
+        comparisons = _compare_steps(document, compiled_results, engine_run, tolerance)
     if not comparisons:
-        raise _nothing_to_compare_error(theirs.failure, document)
+        raise _nothing_to_compare_error(engine_run.failure, document)
     if steps is not None:
-        compiled_order = ours.execution_list
+        compiled_order = compiled_results.execution_list
         if compiled_order is None:  # values determine the order, so another run records it
             controls = replace(spec.controls, time_limit=limits.remaining)
             order_run = specified_run.run_specified(
@@ -197,10 +201,10 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
                 notes.append(
                     f"the time limit of the comparison was over: the order of nodes was compared in {len(compiled_order)} steps"
                 )
-                theirs = replace(
-                    theirs, execution_list=theirs.execution_list[: len(compiled_order)]
+                engine_run = replace(
+                    engine_run, execution_list=engine_run.execution_list[: len(compiled_order)]
                 )
-        comparisons += (compare_order(compiled_order, theirs.execution_list),)
+        comparisons += (compare_order(compiled_order, engine_run.execution_list),)
     if tolerance == ENGINE_ONNX_TOLERANCE:
         notes.append("modeci_mdf's engine computes onnx:: functions in float32")
     first_inputs = {name: bound_inputs.first_value(name) for name in bound_inputs.arrays}
@@ -211,8 +215,8 @@ def _verify(document: Document, compiled: CompiledModel, spec: RunSpecification)
 
 def _verify_common_steps(
     document: Document,
-    ours: Results,
-    theirs: EngineRun,
+    compiled_results: Results,
+    engine_run: EngineRun,
     tolerance: float,
     notes: Sequence[str],
     requested_steps: int | None,
@@ -223,15 +227,17 @@ def _verify_common_steps(
         KeyboardInterrupt: The run was interrupted without a completed step.
         RunError: The time limit was over before the first step.
     """
-    completed_steps = 0 if ours.steps is None else ours.axes[-1].length
-    steps = min(completed_steps, len(theirs.execution_list))
-    is_asked = ours.stopped_by.is_asked
-    if not steps:
-        raise stop_exception(ours.stopped_by) if is_asked else time_limit_error()
-    rows = {name: column[:steps] for name, column in theirs.rows.items()}
-    comparisons = _compare_steps(document, ours, replace(theirs, rows=rows), tolerance)
+    completed_steps = 0 if compiled_results.steps is None else compiled_results.axes[-1].length
+    step_count = min(completed_steps, len(engine_run.execution_list))
+    is_asked = compiled_results.stopped_by.is_asked
+    if not step_count:
+        raise stop_exception(compiled_results.stopped_by) if is_asked else time_limit_error()
+    rows = {name: column[:step_count] for name, column in engine_run.rows.items()}
+    comparisons = _compare_steps(
+        document, compiled_results, replace(engine_run, rows=rows), tolerance
+    )
     reason = "the run was interrupted" if is_asked else "the time limit of the comparison was over"
-    note = f"{reason}: {steps} of {requested_steps} steps were compared"
+    note = f"{reason}: {step_count} of {requested_steps} steps were compared"
     return Verification(comparisons, tolerance, (note, *notes))
 
 
@@ -319,7 +325,7 @@ def _name_engine_in_message(message: str) -> str:
 
 def _compare_values(
     document: Document,
-    ours: Mapping[str, Data],
+    compiled_outputs: Mapping[str, Data],
     other_results: Mapping[str, Mapping[str, Data]],
     tolerance: float,
 ) -> tuple[Comparison, ...]:
@@ -328,31 +334,36 @@ def _compare_values(
     return tuple(
         comparison
         for engine, outputs in other_results.items()
-        for name in ours
+        for name in compiled_outputs
         if name in outputs
         for comparison in compare_members(
-            name, engine, ours[name], outputs[name], tolerance, is_parameter=name in parameters
+            name,
+            engine,
+            compiled_outputs[name],
+            outputs[name],
+            tolerance,
+            is_parameter=name in parameters,
         )
     )
 
 
 def _compare_steps(
-    document: Document, ours: Results, theirs: EngineRun, tolerance: float
+    document: Document, compiled_results: Results, engine_run: EngineRun, tolerance: float
 ) -> tuple[Comparison, ...]:
     """Compare the recorded rows with the engine's values in each step."""
     parameters = _parameter_names(document)
     rows, arrays = (
-        _with_result_names(document, theirs.rows),
-        _with_result_names(document, theirs.arrays),
+        _with_result_names(document, engine_run.rows),
+        _with_result_names(document, engine_run.arrays),
     )
     comparisons = []
-    for name in ours:
+    for name in compiled_results:
         if name in rows:
-            recorded_rows = ours.rows(name)[: len(rows[name])]
+            recorded_rows = compiled_results.rows(name)[: len(rows[name])]
             expected_rows = _expected_rows(
-                rows[name], recorded_rows, settled=name not in ours.lengths
+                rows[name], recorded_rows, settled=name not in compiled_results.lengths
             )
-            types = (type_of(ours[name][: len(recorded_rows)]), type_of(arrays[name]))
+            types = (type_of(compiled_results[name][: len(recorded_rows)]), type_of(arrays[name]))
             is_parameter = name in parameters
             comparisons.append(
                 compare_rows(
@@ -374,7 +385,7 @@ def _parameter_names(document: Document) -> Collection[str]:
 
 
 def _expected_rows(
-    theirs: Sequence[Array | None], ours: Sequence[Array], *, settled: bool
+    engine_rows: Sequence[Array | None], our_rows: Sequence[Array], *, settled: bool
 ) -> list[Array]:
     """Return the engine's rows in the form of the compiled model.
 
@@ -384,13 +395,17 @@ def _expected_rows(
     """
     expected_rows: list[Array] = []
     is_initial = True
-    for row, our_row in zip_longest(theirs, ours, fillvalue=np.empty(0)):
-        if row is None:
+    for engine_row, our_row in zip_longest(engine_rows, our_rows, fillvalue=np.empty(0)):
+        if engine_row is None:
             expected_rows.append(np.full(our_row.shape, np.nan))
             continue
-        is_initial &= extents_without_ones(row) != extents_without_ones(our_row)
-        is_spread = settled and (is_initial or not row.shape) and _broadcasts_to(row, our_row)
-        expected_rows.append(np.broadcast_to(row, our_row.shape) if is_spread else row)
+        is_initial &= extents_without_ones(engine_row) != extents_without_ones(our_row)
+        is_spread = (
+            settled and (is_initial or not engine_row.shape) and _broadcasts_to(engine_row, our_row)
+        )
+        expected_rows.append(
+            np.broadcast_to(engine_row, our_row.shape) if is_spread else engine_row
+        )
     return expected_rows
 
 

@@ -16,7 +16,7 @@ import yaml
 
 import mdf_loop
 from mdf_loop.api import specified_run
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.ir import StopReason
 from mdf_loop.results.data import Results
@@ -60,7 +60,7 @@ def read_specification(run, monkeypatch):
     class SpecificationRead(Exception):  # noqa: N818 - a way out
         pass
 
-    def raise_spec(prepared: Prepared, spec: RunSpecification) -> Results:
+    def raise_spec(prepared: PreparedModel, spec: RunSpecification) -> Results:
         raise SpecificationRead(spec)
 
     monkeypatch.setattr(specified_run, "run_specified", raise_spec)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.errors import InputError, ModelError
 from mdf_loop.run.states import save_state
 
@@ -78,7 +78,7 @@ def test_nul_is_refused_before_the_run_where_the_file_cannot_hold_it(
     tmp_path: Path, monkeypatch, suffix, changed
 ) -> None:
     model = mdf_loop.compile(document(**changed))
-    monkeypatch.setattr(Prepared, "over_time", lambda *_, **__: pytest.fail("it has run"))
+    monkeypatch.setattr(PreparedModel, "over_time", lambda *_, **__: pytest.fail("it has run"))
     target = tmp_path / f"x{suffix}"
     with pytest.raises(InputError, match=r"cannot hold the (name|unit).*\\x00.*character 0"):
         model.run(steps=2, output=target)

@@ -36,7 +36,7 @@ def source(shape: str, body: str, weights: dict[str, tuple[int, ...]], dtype: st
 
 def form_of(model) -> str:
     """Return the form of the only loop of a model for a long run, without running the model."""
-    program = mdf_loop.compile(mdf_loop.from_onnx(model)).prepared.of_own_values(over_time=False)
+    program = mdf_loop.compile(mdf_loop.from_onnx(model)).prepared.default_program(over_time=False)
     (form,) = predict_forms(prepare(prepare(program, ONNXRUNTIME), LOADED)).values()
     return form
 
@@ -149,6 +149,6 @@ def test_the_cost_of_an_inner_loop_counts_all_its_iterations(inner: int) -> None
           }}>
         }}""")
     compiled = mdf_loop.compile(mdf_loop.from_onnx(model))
-    program = prepare(compiled.prepared.of_own_values(over_time=False), ONNXRUNTIME)
+    program = prepare(compiled.prepared.default_program(over_time=False), ONNXRUNTIME)
     (loop,) = loops(program)
     assert not is_slower(loop, loop, constants_in(program))

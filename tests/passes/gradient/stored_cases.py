@@ -47,7 +47,7 @@ def program_of(case: dict[str, Any]) -> tuple[Program, dict[str, np.ndarray], di
     sets = {k: at[k] for k in case["wrt"] if k not in ports}
     only = list(dict.fromkeys(o["output"] for o in case["of"]))
     spec = specify(inputs, set=sets, only=only, steps=case["steps"], dt=case["dt"])
-    bound = model.prepared.bound(spec)
+    bound = model.prepared.bind(spec)
     more: dict[str, np.ndarray] = {}
     if case["steps"] is None:
         program = read_once(model.document, bound, model.options, spec.selection).program
