@@ -37,7 +37,7 @@ from mdf_loop.pipeline import ONNXRUNTIME, Order, evaluation, prepare
 from mdf_loop.pipeline import over_time as passes_over_time
 from mdf_loop.public_call import public_call
 from mdf_loop.reading.order_of_states import find_new_value_reads
-from mdf_loop.run.device import USUAL
+from mdf_loop.run.device import DEFAULT_PLACEMENT
 from mdf_loop.text_escaping import escape_to_one_line
 
 _WORD_WIDTH = 12
@@ -174,7 +174,9 @@ def _describe_time_loop(time: LoopOutline, document: Document) -> Iterator[str]:
 def _read_program(document: Document, *, over_time: bool) -> Program | None:
     """Return the program for the default inputs of the model, or None if the model cannot run."""
     try:
-        return PreparedModel(document, USUAL, Options()).default_program(over_time=over_time)
+        return PreparedModel(document, DEFAULT_PLACEMENT, Options()).default_program(
+            over_time=over_time
+        )
     except LoopError:
         return None
 

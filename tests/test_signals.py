@@ -111,7 +111,7 @@ def test_a_second_signal_ends_at_once(monkeypatch, number, reason) -> None:
     with signals.handling_signals():
         with Stopping() as stopping:
             signal.raise_signal(number)
-            assert stopping.reason is stopping.signalled is reason
+            assert stopping.reason is stopping.received_signal is reason
             with pytest.raises(KeyboardInterrupt) as caught:
                 signal.raise_signal(number)
         assert getattr(caught.value, "reason", StopReason.INTERRUPTED) is reason

@@ -20,7 +20,7 @@ from mdf_loop.ir import Array
 from mdf_loop.results.data import Results
 from mdf_loop.run.onnxruntime.session import set_max_threads
 from mdf_loop.run.recording.metadata import COMPUTED, FAILED
-from mdf_loop.run.recording.missing import cast_for_nan
+from mdf_loop.run.recording.missing_rows import cast_for_nan
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
 from mdf_loop.run.recording.regions import Regions
 from mdf_loop.specification import RunControls, RunSpecification, Values
@@ -192,7 +192,7 @@ def run_block_on_worker(job: Job, block: MemberBlock) -> ComputedBlock:
     worker = get_worker()
     job.check_worker(f"'{worker.address}'")
     set_max_threads(max(1, worker.state.nthreads))
-    computed_block = job.compute_block(block.first, block.last)
+    computed_block = job.compute_block(block.first_member, block.end_member)
     if job.store is None:
         return computed_block
     write_block(job.store, block, computed_block)
@@ -205,7 +205,8 @@ def write_block(store: Regions, block: MemberBlock, computed_block: ComputedBloc
     arrays: dict[str, Array] = {}
     for batch in computed_block.batches:
         row_slice = slice(
-            batch.first_member - block.first, batch.first_member - block.first + batch.member_count
+            batch.first_member - block.first_member,
+            batch.first_member - block.first_member + batch.member_count,
         )
         completion_flags[row_slice] = COMPUTED
         for name, array in flatten_members(batch.results).items():
@@ -217,7 +218,7 @@ def write_block(store: Regions, block: MemberBlock, computed_block: ComputedBloc
                 dtype = array.dtype
                 arrays[name] = np.full(shape, np.nan if dtype.kind in "fc" else 0, dtype)
             arrays[name][row_slice] = array
-    target_boxes = list(boxes(store.shape, block.first, block.last))
+    target_boxes = list(boxes(store.shape, block.first_member, block.end_member))
     store.write(target_boxes, arrays, completion_flags)
 
 

@@ -65,14 +65,14 @@ def run_pilot(job: Job, block: int | None, stopping: Stopping) -> PilotRun:
         pilot_block = Partition.of(job.shape, pilot_members, 1).block(0)
         start_time = perf_counter()
         job.limit_time(stopping.remaining)
-        computed_block = job.compute_block(pilot_block.first, pilot_block.last)
+        computed_block = job.compute_block(pilot_block.first_member, pilot_block.end_member)
         job.limit_time(None)
         elapsed_seconds = perf_counter() - start_time
         if _is_partial(computed_block):
             if pilot_run is None:
                 raise _stop_error(stopping)
             return pilot_run
-        has_all_members = pilot_block.last == member_count
+        has_all_members = pilot_block.end_member == member_count
         if computed_block.batches:
             block_members = block or int(
                 min(
@@ -113,8 +113,8 @@ def _is_partial(computed_block: ComputedBlock) -> bool:
 
 def _stop_error(stopping: Stopping) -> BaseException:
     """Return the exception for a run that was stopped before its first member was computed."""
-    if stopping.signalled is not None:
-        return stop_exception(stopping.signalled)
+    if stopping.received_signal is not None:
+        return stop_exception(stopping.received_signal)
     return RunError(
         "the time limit of the run was over before the first member was computed",
         hint="give it more time, or run fewer steps",

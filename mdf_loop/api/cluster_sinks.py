@@ -31,7 +31,7 @@ from mdf_loop.ir import Array, StopReason
 from mdf_loop.memory_limit import check
 from mdf_loop.results.data import Results
 from mdf_loop.run.outputs import Axis, LoopReport
-from mdf_loop.run.recording.missing import common_shape, pad_rows
+from mdf_loop.run.recording.missing_rows import common_shape, pad_rows
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
 from mdf_loop.run.recording.over_trials import TrialStatistics
 from mdf_loop.specification import RunSpecification

@@ -36,7 +36,7 @@ from mdf_loop.run.recording.labels import END_ATTRIBUTES, coordinates
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
 from mdf_loop.run.recording.regions import CoordinateFunction, Regions, create_regions
 from mdf_loop.run.recording.store_lease import StoreLease
-from mdf_loop.run.recording.stored import stored_axes
+from mdf_loop.run.recording.stored_axes import stored_axes
 from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid, select_members, sweep_definition
 
@@ -151,7 +151,7 @@ class StoreSink:
                 run_pilot(job, 1, stopping).computed_block.batches[0].results, spec
             )
         earlier_store.remove_damaged_files()
-        lease.run = earlier_store.store.run
+        lease.run_id = earlier_store.store.run_id
         if template is not None:
             coordinate_readers = _make_coordinate_readers(template, spec)
             earlier_store.write_coordinates(lease, coordinates(template), coordinate_readers)
@@ -219,7 +219,7 @@ class StoreSink:
             seed=manifest["seed"],
             draws=manifest["draws"],
         )
-        results.store = self._store.place
+        results.store = self._store.path
         return results
 
 
@@ -232,7 +232,7 @@ def _partition_attributes(partition: Partition) -> dict[str, Any]:
         "shape": list(partition.shape),
         "axis": partition.axis,
         "chunk": partition.chunk_extent,
-        "chunks_in_block": partition.chunks,
+        "chunks_in_block": partition.chunks_per_block,
     }
 
 

@@ -131,7 +131,7 @@ def _open_connection(spec: RunSpecification, stopping: Stopping) -> Iterator[Con
         is_hasty = True
         raise
     finally:
-        is_hasty |= stopping.signalled is not None
+        is_hasty |= stopping.received_signal is not None
         pending_connection.close(HASTY_CLOSING_SECONDS if is_hasty else CLOSING_SECONDS)
 
 
@@ -148,7 +148,7 @@ class _ClusterRun:
     def reason_to_end(self, reporter: Reporter) -> StopReason | None:
         """Report the progress of the run, and return the reason why it must end, or None."""
         if not reporter.update(self._sink.done_count, self._remark):
-            self._stopping.ask(StopReason.INTERRUPTED)
+            self._stopping.request_stop(StopReason.INTERRUPTED)
         return StopReason.FAILED if self._error is not None else self._stopping.reason
 
     def share(
@@ -193,7 +193,11 @@ class _ClusterRun:
         if isinstance(error, WorkerDiedError):
             finding = error.findings[0]
             self._failures.append(
-                FailedMember(block.first, f"members {block.first} to {block.last - 1}", finding)
+                FailedMember(
+                    block.first_member,
+                    f"members {block.first_member} to {block.end_member - 1}",
+                    finding,
+                )
             )
             return
         try:

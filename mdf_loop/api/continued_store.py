@@ -53,7 +53,7 @@ class ContinuedStore(Struct, frozen=True):
         Raises:
             InputError: The store cannot be written.
         """
-        store_path = self.store.place
+        store_path = self.store.path
         with folder.convert_os_errors(store_path):
             for file in self.leftover_files:
                 file.unlink(missing_ok=True)
@@ -134,7 +134,7 @@ def continued_store(
         layout.mend(lease.place)  # the check needs these metadata to read chunks
         region_check = RegionCheck(lease.place, layout, files)
         for block in partition.blocks():
-            member_boxes = [*boxes(record.shape, block.first, block.last)]
+            member_boxes = [*boxes(record.shape, block.first_member, block.end_member)]
             block_state = region_check.state(member_boxes)
             if block_state is BlockState.COMPUTED:
                 computed_blocks.add(block.number)

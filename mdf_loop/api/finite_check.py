@@ -63,7 +63,7 @@ def over_time(
     A state that is nan or infinite initially, such as the time of a spike that never came, is reported
     only if an output shows the state.
     """
-    has_finite_end = completed_run.ends.are_finite
+    has_finite_end = completed_run.row_ends.are_finite
     if has_finite_end is None:
         has_finite_end = all(is_finite(row) for row in _last_rows(results))
     nonfinite_states = {
@@ -74,12 +74,14 @@ def over_time(
     if (
         has_finite_end
         and not nonfinite_states
-        and all(map(is_finite, completed_run.reduced.values()))
+        and all(map(is_finite, completed_run.reductions.values()))
     ):
         return None
-    unrun_rows = completed_run.ends.unrun
+    unrun_rows = completed_run.row_ends.unrun_counts
     unrun_reductions = {
-        name: np.array(1) for name in completed_run.reduced if name.rpartition(".")[0] in unrun_rows
+        name: np.array(1)
+        for name in completed_run.reductions
+        if name.rpartition(".")[0] in unrun_rows
     }
     not_finite = find_in_outputs(results, {**unrun_rows, **unrun_reductions})
     if not_finite is not None:

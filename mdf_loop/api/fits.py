@@ -146,7 +146,7 @@ def _fit_in_parallel(
                 assert outcome.result is not None
                 fits[subject] = dataclasses.replace(outcome.result, read_from=frozenset(files))
                 if not reporter.update(len(fits)):
-                    stopping.ask(StopReason.INTERRUPTED)
+                    stopping.request_stop(StopReason.INTERRUPTED)
     if not fits and stopping.reason is not None:
         raise stop_exception(stopping.reason)
     return {name: fits[name] for name, _ in subject_requests if name in fits}

@@ -40,7 +40,7 @@ def build_results(
     row_counts = more.pop("lengths", None)
     return Results(
         split_first_axis(outputs, leading_axes),
-        {name: report.apart(leading_axes) for name, report in (loops or {}).items()},
+        {name: report.unflatten(leading_axes) for name, report in (loops or {}).items()},
         device.name,
         prepared.options.precision,
         axes=(*leading_axes, *axes),

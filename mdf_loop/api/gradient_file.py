@@ -16,7 +16,7 @@ from mdf_loop.passes.check_row_counts import check_row_counts
 from mdf_loop.passes.gradient.backward_strategy import backward_for_onnxruntime
 from mdf_loop.passes.gradient.objective import Term
 from mdf_loop.reading.binding import BoundValues
-from mdf_loop.run.device import USUAL
+from mdf_loop.run.device import DEFAULT_PLACEMENT
 from mdf_loop.run.gradient.loaded import Differentiation
 from mdf_loop.run.gradient.terms import Data, make_unscaled_terms
 from mdf_loop.specification import RunSpecification
@@ -53,9 +53,9 @@ def build_file_program(
         )
     )
     document_names = {target: name for name, target in differentiated_names.inputs.items()}
-    gradient_program = Differentiation(terms, tuple(document_names), USUAL, truncation).program(
-        source_program, backward_for_onnxruntime
-    )
+    gradient_program = Differentiation(
+        terms, tuple(document_names), DEFAULT_PLACEMENT, truncation
+    ).program(source_program, backward_for_onnxruntime)
     loss_data = Data.of(losses, terms, source_program, spec.steps)
     default_values = {
         **bound_values.with_random_keys(source_program).arrays,

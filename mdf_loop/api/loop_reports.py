@@ -9,7 +9,7 @@ import numpy as np
 from mdf_loop.api.prepared import Evaluation
 from mdf_loop.ir import Array, Data, Loop, StopReason
 from mdf_loop.run.outputs import LoopReport
-from mdf_loop.run.recording.missing import pad_members
+from mdf_loop.run.recording.missing_rows import pad_members
 from mdf_loop.run.segments import PartialRun
 
 

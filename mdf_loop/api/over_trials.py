@@ -49,7 +49,7 @@ def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopErr
             stopped_by = getattr(interrupt, "reason", StopReason.INTERRUPTED)
             if stopped_by is StopReason.INTERRUPTED:
                 count_interrupt()
-            reason = f"{statistics.trials} trials; {stopped_by.value}"
+            reason = f"{statistics.trial_count} trials; {stopped_by.value}"
             return build_statistics_results(statistics, complete_results, stopped_by, reason), None
         not_finite = earliest((not_finite, last_results.not_finite))
         if error is not None or last_results.stopped_by is not StopReason.COMPLETED:
@@ -63,7 +63,9 @@ def run_over_trials(run: _Run, spec: RunSpecification) -> tuple[Results, LoopErr
         return last_results, error
     is_complete = last_results.stopped_by is StopReason.COMPLETED
     reason = (
-        last_results.reason if is_complete else f"{statistics.trials} trials; {last_results.reason}"
+        last_results.reason
+        if is_complete
+        else f"{statistics.trial_count} trials; {last_results.reason}"
     )
     results = build_statistics_results(
         statistics, complete_results, last_results.stopped_by, reason
@@ -199,7 +201,7 @@ def build_statistics_results(
         native=complete_results.native,
         seed=complete_results.seed,
         draws=True,
-        statistics=statistics.numbers,
+        statistics=statistics.parameters,
     )
 
 

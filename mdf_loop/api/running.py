@@ -33,7 +33,7 @@ from mdf_loop.run.control.controller import RunController
 from mdf_loop.run.control.stepper import RowSink
 from mdf_loop.run.modeci.engine import select_inputs
 from mdf_loop.run.outputs import Axis, LoopReport
-from mdf_loop.run.recording.missing import fill_missing_rows
+from mdf_loop.run.recording.missing_rows import fill_missing_rows
 from mdf_loop.run.recording.recording_plan import RecordingPlan, plan_recording
 from mdf_loop.run.recording.rows import Rows
 from mdf_loop.run.recording.store_lease import StoreLease, lease_store
@@ -170,14 +170,14 @@ def _save(
     if spec.streams:
         complete_store(lease.place, results)
     else:
-        create_store(lease.place, results, run=lease.run)
+        create_store(lease.place, results, run=lease.run_id)
 
 
 def _error_of_run(
     prepared: PreparedModel, controller: RunController, time: Callable[[int], str | None]
 ) -> LoopError | None:
     """Return the error that ended a run, or None."""
-    not_finite = controller.not_finite
+    not_finite = controller.not_finite_value
     if not_finite is None or controller.controls.nan != "error":
         return controller.failure
     location = prepared.document.where
@@ -192,8 +192,8 @@ def _describe_reason(
     stopped_by: StopReason, controller: RunController, time: Callable[[int], str | None]
 ) -> str:
     """Return the most specific sentence about a stop reason."""
-    if controller.not_finite is not None:
-        return controller.not_finite.sentence(time(controller.not_finite.step))
+    if controller.not_finite_value is not None:
+        return controller.not_finite_value.sentence(time(controller.not_finite_value.step))
     return str(
         stopped_by.value if controller.failure is None else controller.failure.findings[0].what
     )
@@ -211,12 +211,12 @@ def _run_once(
     bound_values = bound_values.with_random_keys(evaluation.program)
     program, controls = evaluation.program, spec.controls
     output_names = [output.name for output in program.outputs]
-    run_id = None if lease is None else lease.run
+    run_id = None if lease is None else lease.run_id
     controller = RunController(
         controls, lambda: identity(prepared, spec, bound_values, output_names), run=run_id
     )
     if lease is not None:
-        lease.run = controller.run
+        lease.run_id = controller.run_id
         lease.check_new()
     partial_run = evaluation.single_run.run(bound_values.arrays, controller)
     outputs = {
@@ -259,7 +259,10 @@ def _describe_evaluation_end(
         )
         stopped_by = StopReason.MAX_ITERATIONS if reached_limit else StopReason.COMPLETED
         if not (
-            reached_limit or partial_run.missing or controller.failure or controller.not_finite
+            reached_limit
+            or partial_run.missing_reasons
+            or controller.failure
+            or controller.not_finite_value
         ):
             return stopped_by, stopped_by.value
     stop_texts = [
@@ -269,7 +272,8 @@ def _describe_evaluation_end(
     ]
     reason = _describe_reason(stopped_by, controller, lambda step: None)
     missing_texts = [
-        f"'{name}' could not be computed: {reason}" for name, reason in partial_run.missing.items()
+        f"'{name}' could not be computed: {reason}"
+        for name, reason in partial_run.missing_reasons.items()
     ]
     return stopped_by, "; ".join((*stop_texts, reason, *missing_texts))
 
@@ -286,21 +290,21 @@ def _run_over_time(
     session = prepared.over_time(spec, bound_values)
     bound_values = bound_values.with_random_keys(session.programs.later_program)
     stepper = TimeStepper(session, spec, bound_values, plan)
-    plan = replace(plan, open=session.row_shapes.open)
+    plan = replace(plan, varying_ranks=session.row_shapes.varying_ranks)
     _refuse_members(bound_values, plan)
     has_fixed_end = spec.controls.time_limit is None  # a time limit leaves the row count open
     expected_rows = (
-        plan.count_recorded_rows(stepper.first, stepper.total) if has_fixed_end else None
+        plan.count_recorded_rows(stepper.first_step, stepper.total) if has_fixed_end else None
     )
     controller = RunController(
         spec.controls,
         lambda: identity(prepared, spec, bound_values, plan.names),
         session.axis,
-        None if lease is None else lease.run,
+        None if lease is None else lease.run_id,
     )
     sink: RowSink = Rows(session.axis, expected_rows)
     if lease is not None:
-        lease.run = controller.run
+        lease.run_id = controller.run_id
         sink = _stream(prepared, spec, bound_values, session, plan, lease)
     with controller:
         model_name = prepared.document.graph.id
@@ -313,13 +317,13 @@ def _run_over_time(
     results = build_results(
         prepared,
         bound_values,
-        {**completed_run.rows, **completed_run.reduced},
+        {**completed_run.rows, **completed_run.reductions},
         completed_run.device,
         axes=(completed_run.axis,) if plan.traces else (),
         lengths=completed_run.lengths,
         state=completed_run.state,
         execution_list=completed_run.execution_list,
-        reduced=completed_run.reduced,
+        reduced=completed_run.reductions,
         units=_units_of_reduced(prepared, plan),
         stopped_by=completed_run.stopped_by,
         reason=_describe_run_end(completed_run, stepper, controller, time),
@@ -386,7 +390,7 @@ def _describe_run_end(
     """Return a sentence about the progress of a run and the reason for its end."""
     if completed_run.stopped_by is StopReason.COMPLETED:
         return str(completed_run.stopped_by.value)
-    return f"{completed_run.done} of {stepper.total} steps; {_describe_reason(completed_run.stopped_by, controller, time)}"
+    return f"{completed_run.step_count} of {stepper.total} steps; {_describe_reason(completed_run.stopped_by, controller, time)}"
 
 
 # --- modeci_mdf's engine --------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from mdf_loop.ir.types import content_type
 from mdf_loop.results.data import Results
 from mdf_loop.results.gradient import Gradient
 from mdf_loop.results.json_text import json_chunks
-from mdf_loop.run.execution_list import ExecutionList, Sets
+from mdf_loop.run.execution_list import ExecutionList, NodeSets
 from mdf_loop.run.recording.labels import coordinates, lengths
 from mdf_loop.text_escaping import escape_to_one_line
 
@@ -168,6 +168,6 @@ def _execution_order_lines(execution_list: ExecutionList) -> list[str]:
     return ["order of execution:", *lines]
 
 
-def _execution_sets_text(sets: Sets) -> str:
+def _execution_sets_text(sets: NodeSets) -> str:
     """Format the execution sets of one evaluation: `A, B | C`."""
     return " | ".join(", ".join(nodes) or "-" for nodes in sets) or "nothing"

@@ -71,13 +71,18 @@ def _host_and_port(address: str) -> tuple[str, int]:
     """
     problem = ""
     try:
-        parts = urlsplit(address)
-        host, port = parts.hostname, parts.port
+        url_parts = urlsplit(address)
+        host, port = url_parts.hostname, url_parts.port
         if not host:
             problem = "it has no host"
         elif not port:
             problem = "it has no port"
-        elif parts.path or parts.query or parts.fragment or parts.username is not None:
+        elif (
+            url_parts.path
+            or url_parts.query
+            or url_parts.fragment
+            or url_parts.username is not None
+        ):
             problem = "an address has a host and a port, and nothing else"
     except ValueError as error:
         problem = str(error)
@@ -172,22 +177,22 @@ def _answer_to_web_request(address: str, deadline: float) -> bytes | None:
 
 def _received(connection: socket.socket, deadline: float) -> bytes | None:
     """Return the first eight bytes of a connection, or fewer if it is closed, or None after the deadline."""
-    received = b""
-    while len(received) < 8:
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
+    received_bytes = b""
+    while len(received_bytes) < 8:
+        remaining_seconds = deadline - time.monotonic()
+        if remaining_seconds <= 0:
             break
-        connection.settimeout(remaining)
+        connection.settimeout(remaining_seconds)
         try:
-            part = connection.recv(8 - len(received))
+            new_bytes = connection.recv(8 - len(received_bytes))
         except TimeoutError:
             break
         except OSError:  # the other side closed the connection
-            part = b""
-        if not part:
-            return received
-        received += part
-    return received or None
+            new_bytes = b""
+        if not new_bytes:
+            return received_bytes
+        received_bytes += new_bytes
+    return received_bytes or None
 
 
 def _is_greeting(received: bytes) -> bool:
@@ -207,12 +212,13 @@ def check_scheduler(address: str) -> None:
     import asyncio  # its import takes a while
 
     try:
-        kind = asyncio.run(_kind_of_server(address))
+        server_kind = asyncio.run(_kind_of_server(address))
     except Exception as error:  # noqa: BLE001 - a server may answer anything
         raise no_answer(address, str(error) or type(error).__name__) from None
-    if kind in ("Worker", "Nanny"):
+    if server_kind in ("Worker", "Nanny"):
         raise InputError(
-            f"a {kind.lower()} of Dask listens at '{address}', not a scheduler", hint=_ADDRESS_HINT
+            f"a {server_kind.lower()} of Dask listens at '{address}', not a scheduler",
+            hint=_ADDRESS_HINT,
         )
 
 

@@ -93,7 +93,7 @@ class Connecting:
     def __init__(
         self, cluster: Any, is_stopped: Callable[[], bool], head_start: float = 0.0
     ) -> None:
-        self._cluster, self._head_start = cluster, head_start
+        self._cluster, self._head_start_seconds = cluster, head_start
         self._is_stopped = is_stopped
         self._may_begin, self._is_over = Event(), Event()
         self._outcome: Future[Connection] = Future()
@@ -127,7 +127,7 @@ class Connecting:
         self._thread.join(seconds)
 
     def _hold(self) -> None:
-        self._may_begin.wait(self._head_start)
+        self._may_begin.wait(self._head_start_seconds)
         try:
             with _open_connection(
                 self._cluster, lambda: self._is_over.is_set() or self._is_stopped()
@@ -154,7 +154,7 @@ def connect(cluster: Any, time_limit: float | None = None) -> Iterator[Connectio
     check_cluster(cluster)
     deadline = None if time_limit is None else time.monotonic() + time_limit
     connecting = Connecting(cluster, lambda: deadline is not None and time.monotonic() >= deadline)
-    seconds = CLOSING_SECONDS
+    closing_seconds = CLOSING_SECONDS
     try:
         connection = connecting.connection()
         if connection is None:
@@ -165,10 +165,10 @@ def connect(cluster: Any, time_limit: float | None = None) -> Iterator[Connectio
         connection.deadline = deadline
         yield connection
     except KeyboardInterrupt:
-        seconds = HASTY_CLOSING_SECONDS
+        closing_seconds = HASTY_CLOSING_SECONDS
         raise
     finally:
-        connecting.close(seconds)
+        connecting.close(closing_seconds)
 
 
 def check_cluster(cluster: Any) -> None:

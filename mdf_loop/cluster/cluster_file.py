@@ -35,14 +35,14 @@ _EXCLUDED_ARGUMENTS = {
 }
 """Arguments that are Python objects, that are set by this program, or that are deprecated."""
 
-_EXAMPLE = "see docs/how-to/run-on-a-cluster.md for an example"
+_EXAMPLE_HINT = "see docs/how-to/run-on-a-cluster.md for an example"
 
 
 class ClusterFile(Struct, frozen=True):
-    """Content of a cluster file: its `kind`, `slurm` or `ssh`, and the arguments of the Dask class."""
+    """Content of a cluster file: its `cluster_kind`, `slurm` or `ssh`, and the arguments of the Dask class."""
 
     path: Path
-    kind: str
+    cluster_kind: str
     arguments: Mapping[str, Any]
 
     def start(self) -> Any:
@@ -52,17 +52,17 @@ class ClusterFile(Struct, frozen=True):
             InputError: The cluster does not start. The message has the reason.
         """
         arguments = dict(self.arguments)
-        jobs = arguments.pop(JOBS_KEY, None)
+        job_count = arguments.pop(JOBS_KEY, None)
         try:
-            cluster = _CLASSES[self.kind]()(**arguments)
-            if jobs is not None:
-                cluster.scale(jobs=jobs)
+            dask_cluster = _CLUSTER_CLASSES[self.cluster_kind]()(**arguments)
+            if job_count is not None:
+                dask_cluster.scale(jobs=job_count)
         except Exception as error:  # noqa: BLE001 - the libraries that start it raise any exception
             raise InputError(
                 f"the cluster of '{self.path}' does not start: {error}",
                 hint="try its arguments in Python with the same class of Dask",
             ) from None
-        return cluster
+        return dask_cluster
 
 
 def read_cluster(path: str | Path) -> ClusterFile:
@@ -80,18 +80,18 @@ def read_cluster(path: str | Path) -> ClusterFile:
         raise InputError(f"the cluster file '{path}' is no YAML: {error}") from None
     if not isinstance(content, Mapping) or len(content) != 1:
         raise InputError(
-            f"'{path}' describes no cluster: it needs one of slurm, ssh", hint=_EXAMPLE
+            f"'{path}' describes no cluster: it needs one of slurm, ssh", hint=_EXAMPLE_HINT
         )
-    ((kind, arguments),) = content.items()
-    if kind not in _CLASSES:
+    ((cluster_kind, arguments),) = content.items()
+    if cluster_kind not in _CLUSTER_CLASSES:
         raise InputError(
-            f"'{path}' describes a cluster of the unknown kind '{kind}'",
-            hint=suggest(str(kind), _CLASSES) or "give slurm or ssh",
+            f"'{path}' describes a cluster of the unknown kind '{cluster_kind}'",
+            hint=suggest(str(cluster_kind), _CLUSTER_CLASSES) or "give slurm or ssh",
         )
     if not isinstance(arguments, Mapping):
-        raise InputError(f"'{path}': {kind} needs arguments by name", hint=_EXAMPLE)
-    _check_keys(file, kind, arguments)
-    return ClusterFile(file, kind, arguments)
+        raise InputError(f"'{path}': {cluster_kind} needs arguments by name", hint=_EXAMPLE_HINT)
+    _check_keys(file, cluster_kind, arguments)
+    return ClusterFile(file, cluster_kind, arguments)
 
 
 def _check_keys(path: Path, kind: str, arguments: Mapping[str, Any]) -> None:
@@ -100,21 +100,22 @@ def _check_keys(path: Path, kind: str, arguments: Mapping[str, Any]) -> None:
     Raises:
         InputError: An argument is unknown, or the number of jobs is missing or invalid.
     """
-    allowed = _allowed_arguments(kind)
+    allowed_names = _allowed_arguments(kind)
     for name in arguments:
-        if name not in allowed:
+        if name not in allowed_names:
             raise InputError(
                 f"'{path}': {kind} takes no '{name}'",
-                hint=suggest(str(name), allowed) or f"it takes {', '.join(sorted(allowed))}",
+                hint=suggest(str(name), allowed_names)
+                or f"it takes {', '.join(sorted(allowed_names))}",
             )
-    jobs = arguments.get(JOBS_KEY)
-    if kind == "slurm" and (type(jobs) is not int or jobs < 1):
+    job_count = arguments.get(JOBS_KEY)
+    if kind == "slurm" and (type(job_count) is not int or job_count < 1):
         raise InputError(f"'{path}': slurm needs the number of jobs, a whole number above 0")
 
 
 def _allowed_arguments(kind: str) -> set[str]:
     """Return the names of arguments that a file can set, for a class and its job classes."""
-    cluster_class: Any = _CLASSES[kind]()
+    cluster_class: Any = _CLUSTER_CLASSES[kind]()
     if kind == "ssh":
         return _argument_names(cluster_class) - _EXCLUDED_ARGUMENTS
     classes = (*cluster_class.__mro__, *cluster_class.job_cls.__mro__)
@@ -144,4 +145,4 @@ def _ssh_class() -> Any:
     return import_library("distributed").SSHCluster
 
 
-_CLASSES: Mapping[str, Callable[[], Any]] = {"slurm": _slurm_class, "ssh": _ssh_class}
+_CLUSTER_CLASSES: Mapping[str, Callable[[], Any]] = {"slurm": _slurm_class, "ssh": _ssh_class}

@@ -32,14 +32,14 @@ def check_environment(expected: dict[str, str], worker: str) -> None:
     Raises:
         InputError: This process has another environment.
     """
-    actual = environment_versions()
-    differences = [
-        f"{library} {actual[library]} (here: {expected[library]})"
-        for library in actual
-        if actual[library] != expected[library]
+    actual_versions = environment_versions()
+    version_differences = [
+        f"{library} {actual_versions[library]} (here: {expected[library]})"
+        for library in actual_versions
+        if actual_versions[library] != expected[library]
     ]
-    if differences:
+    if version_differences:
         raise InputError(
-            f"the worker {worker} would not compute the same numbers: it has {', '.join(differences)}",
+            f"the worker {worker} would not compute the same numbers: it has {', '.join(version_differences)}",
             hint="install the same versions on all machines; 'mdf-loop cluster check' shows them",
         )

@@ -57,7 +57,7 @@ _MIN_MEMORY_BYTES = 10**9
 _MAX_ERROR_BYTES = 4096
 """Number of bytes at the end of a process's standard error that are read for its last line."""
 
-_SETTINGS = {
+_DASK_SETTINGS = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.system-monitor.interval": "5s",
     **{f"distributed.worker.memory.{word}": False for word in ("target", "spill", "pause")},
@@ -72,11 +72,11 @@ replace Dask's reactions to a lack of memory by the memory limit of the run.
 class _Slot(Struct):
     """Slot for one process: its current process, and the earliest start time of the next one."""
 
-    number: int
+    slot_number: int
     process: subprocess.Popen[bytes] | None = None
-    started: float = 0.0
-    short_lives: int = 0
-    next_start: float = 0.0
+    start_time: float = 0.0
+    short_life_count: int = 0
+    next_start_time: float = 0.0
 
 
 class WorkerProcesses:
@@ -99,12 +99,12 @@ class WorkerProcesses:
         self._address, self._security = address, dict(security)
         self._is_connected = is_connected
         self._memory_bytes = max(_MIN_MEMORY_BYTES, default_limit() // count)
-        self._slots = [_Slot(number) for number in range(count)]
+        self._slots = [_Slot(slot_number) for slot_number in range(count)]
         self._folder = Path(tempfile.mkdtemp(prefix="mdf_loop_cluster_"))
         self._start_count = 0
-        self._own_exits = 0
-        self._last_end = ""
-        self._last_connected = time.monotonic()
+        self._own_exit_count = 0
+        self._last_exit_reason = ""
+        self._last_connection_time = time.monotonic()
         self._failure: RunError | None = None
         self._is_closing = threading.Event()
         self._watcher = threading.Thread(
@@ -141,7 +141,7 @@ class WorkerProcesses:
         """Start each process, and restart processes that have ended."""
         while not self._is_closing.is_set() and self._failure is None:
             if self._is_connected():
-                self._last_connected, self._own_exits = time.monotonic(), 0
+                self._last_connection_time, self._own_exit_count = time.monotonic(), 0
             for slot in self._slots:
                 self._renew(slot)
             self._failure = self._problem()
@@ -151,25 +151,25 @@ class WorkerProcesses:
         """Start a process in a slot without a running process."""
         now = time.monotonic()
         if slot.process is not None:
-            if (code := slot.process.poll()) is None:
+            if (exit_code := slot.process.poll()) is None:
                 return
-            self._note_end(slot, code, now)
-        if now >= slot.next_start:
-            slot.started = now
+            self._note_end(slot, exit_code, now)
+        if now >= slot.next_start_time:
+            slot.start_time = now
             slot.process = self._start(slot)
 
-    def _note_end(self, slot: _Slot, code: int, now: float) -> None:
+    def _note_end(self, slot: _Slot, exit_code: int, now: float) -> None:
         """Record how the process of a slot ended, and the earliest start time of the next one."""
         slot.process = None
-        is_short = now - slot.started < _SHORT_LIFE_SECONDS
-        slot.short_lives = slot.short_lives + 1 if is_short else 0
-        delay = _FIRST_DELAY_SECONDS * 2.0 ** min(slot.short_lives, 10)
-        slot.next_start = now + min(delay, _MAX_DELAY_SECONDS)
-        if code >= 0:
-            self._own_exits += 1
-            self._last_end = f"exit code {code}{self._last_error_line(slot)}"
+        is_short_life = now - slot.start_time < _SHORT_LIFE_SECONDS
+        slot.short_life_count = slot.short_life_count + 1 if is_short_life else 0
+        delay = _FIRST_DELAY_SECONDS * 2.0 ** min(slot.short_life_count, 10)
+        slot.next_start_time = now + min(delay, _MAX_DELAY_SECONDS)
+        if exit_code >= 0:
+            self._own_exit_count += 1
+            self._last_exit_reason = f"exit code {exit_code}{self._last_error_line(slot)}"
         else:
-            self._last_end = _signal_name(-code)
+            self._last_exit_reason = _signal_name(-exit_code)
 
     def _start(self, slot: _Slot) -> subprocess.Popen[bytes]:
         """Start a process, send its settings, and return it."""
@@ -194,7 +194,7 @@ class WorkerProcesses:
             "address": self._address,
             "security": self._security,
             "preload": PRELOAD_MODULE,
-            "config": _SETTINGS,
+            "config": _DASK_SETTINGS,
             "arguments": {
                 "name": f"{os.getpid()}-{self._start_count}",
                 "host": "127.0.0.1",
@@ -209,7 +209,7 @@ class WorkerProcesses:
 
     def _error_file(self, slot: _Slot) -> Path:
         """Return the file with the standard error of the process in a slot."""
-        return self._folder / f"process_{slot.number}.txt"
+        return self._folder / f"process_{slot.slot_number}.txt"
 
     def _last_error_line(self, slot: _Slot) -> str:
         """Return the last line of a process's standard error, after a colon, or an empty text."""
@@ -223,21 +223,21 @@ class WorkerProcesses:
     def _problem(self) -> RunError | None:
         """Return an error if no process can start, else None."""
         hint = "without cluster the run needs no other process"
-        if self._own_exits >= _MAX_OWN_EXITS:
+        if self._own_exit_count >= _MAX_OWN_EXITS:
             return RunError(
-                f"no process of the cluster can start: the last one ended with {self._last_end}",
+                f"no process of the cluster can start: the last one ended with {self._last_exit_reason}",
                 hint=hint,
             )
-        if time.monotonic() - self._last_connected < START_TIMEOUT_SECONDS:
+        if time.monotonic() - self._last_connection_time < START_TIMEOUT_SECONDS:
             return None
-        if not self._last_end:
+        if not self._last_exit_reason:
             return RunError(
                 f"none of the cluster's processes has started within {START_TIMEOUT_SECONDS:.0f} s",
                 hint=hint,
             )
         return RunError(
             f"the cluster has had no process for {START_TIMEOUT_SECONDS:.0f} s: "
-            f"{self._start_count} were started, and the last one that ended did so by {self._last_end}",
+            f"{self._start_count} were started, and the last one that ended did so by {self._last_exit_reason}",
             hint=hint,
         )
 

@@ -18,16 +18,16 @@ from msgspec import Struct
 
 
 class MemberBlock(Struct, frozen=True):
-    """Block of members from `first` to before `last`."""
+    """Block of members from `first_member` to before `end_member`."""
 
     number: int
-    first: int
-    last: int
+    first_member: int
+    end_member: int
 
     @property
     def members(self) -> int:
         """Number of members."""
-        return self.last - self.first
+        return self.end_member - self.first_member
 
 
 class Partition(Struct, frozen=True):
@@ -36,13 +36,13 @@ class Partition(Struct, frozen=True):
     Attributes:
         axis: Axis that is divided into chunks. A chunk has one index of earlier axes, and all of later axes.
         chunk_extent: Number of indices of that axis in a chunk.
-        chunks: Number of chunks in a block.
+        chunks_per_block: Number of chunks in a block.
     """
 
     shape: tuple[int, ...]
     axis: int
     chunk_extent: int
-    chunks: int
+    chunks_per_block: int
 
     @classmethod
     def of(cls, shape: tuple[int, ...], chunk: int, block: int) -> Partition:
@@ -67,7 +67,7 @@ class Partition(Struct, frozen=True):
     @property
     def count(self) -> int:
         """Number of blocks."""
-        return 1 + math.ceil((self._chunk_count - 1) / self.chunks)
+        return 1 + math.ceil((self._chunk_count - 1) / self.chunks_per_block)
 
     @property
     def _chunks_per_row(self) -> int:
@@ -79,15 +79,15 @@ class Partition(Struct, frozen=True):
 
     def _first_member(self, chunk: int) -> int:
         """Return the first member of a chunk."""
-        row, position = divmod(min(chunk, self._chunk_count), self._chunks_per_row)
+        row, chunk_position = divmod(min(chunk, self._chunk_count), self._chunks_per_row)
         inner_members = math.prod(self.shape[self.axis + 1 :])
-        return (row * self.shape[self.axis] + position * self.chunk_extent) * inner_members
+        return (row * self.shape[self.axis] + chunk_position * self.chunk_extent) * inner_members
 
     def block(self, number: int) -> MemberBlock:
         """Return a block by its number."""
-        first = 0 if number == 0 else 1 + (number - 1) * self.chunks
-        last = 1 + number * self.chunks
-        return MemberBlock(number, self._first_member(first), self._first_member(last))
+        first_chunk = 0 if number == 0 else 1 + (number - 1) * self.chunks_per_block
+        end_chunk = 1 + number * self.chunks_per_block
+        return MemberBlock(number, self._first_member(first_chunk), self._first_member(end_chunk))
 
     def blocks(self) -> Iterator[MemberBlock]:
         """Return all blocks in order."""
@@ -105,8 +105,8 @@ def boxes(shape: tuple[int, ...], first: int, last: int) -> Iterator[Box]:
         yield (slice(first, last),)
         return
     inner_members = math.prod(shape[1:])
-    first_row, last_row = -(-first // inner_members), last // inner_members  # complete rows
-    if first_row > last_row:  # within one row
+    first_row, end_row = -(-first // inner_members), last // inner_members  # complete rows
+    if first_row > end_row:  # within one row
         yield from _boxes_in_row(
             shape, first // inner_members, first % inner_members, last % inner_members
         )
@@ -115,9 +115,9 @@ def boxes(shape: tuple[int, ...], first: int, last: int) -> Iterator[Box]:
         yield from _boxes_in_row(
             shape, first // inner_members, first % inner_members, inner_members
         )
-    if first_row < last_row:
-        yield (slice(first_row, last_row), *(slice(0, extent) for extent in shape[1:]))
-    yield from _boxes_in_row(shape, last_row, 0, last % inner_members)
+    if first_row < end_row:
+        yield (slice(first_row, end_row), *(slice(0, extent) for extent in shape[1:]))
+    yield from _boxes_in_row(shape, end_row, 0, last % inner_members)
 
 
 def _boxes_in_row(shape: tuple[int, ...], row: int, first: int, last: int) -> Iterator[Box]:

@@ -59,12 +59,12 @@ class Tasks(Generic[T, R]):
         self._connection, self._client = connection, connection.client
         self._function = function
         self._retries = retries
-        self._finished: queue.SimpleQueue[tuple[Any, T, int]] = queue.SimpleQueue()
-        self._submitted: set[Any] = set()
-        self._lost_since: float | None = None
-        self._workers = 0
-        self._pickled = pickle.dumps(shared)
-        self._shared = self._submit_shared()
+        self._finished_tasks: queue.SimpleQueue[tuple[Any, T, int]] = queue.SimpleQueue()
+        self._submitted_futures: set[Any] = set()
+        self._loss_time: float | None = None
+        self._worker_count = 0
+        self._pickled_data = pickle.dumps(shared)
+        self._shared_future = self._submit_shared()
 
     def outcomes(
         self, items: Iterable[T], stopped: Callable[[], StopReason | None]
@@ -75,31 +75,33 @@ class Tasks(Generic[T, R]):
             SchedulerGoneError: The scheduler ended.
             RunError: The processes of this machine cannot start.
         """
-        remaining = iter(items)
+        remaining_items = iter(items)
         try:
-            self._submit_all(islice(remaining, self._capacity()))
-            while self._submitted and stopped() is None:
+            self._submit_all(islice(remaining_items, self._capacity()))
+            while self._submitted_futures and stopped() is None:
                 outcome = self._next_outcome()
                 if outcome is not None:
                     yield outcome
-                self._submit_all(islice(remaining, max(0, self._capacity() - len(self._submitted))))
+                self._submit_all(
+                    islice(remaining_items, max(0, self._capacity() - len(self._submitted_futures)))
+                )
         finally:
-            for future in self._submitted:
+            for future in self._submitted_futures:
                 future.release()
-            self._submitted.clear()
+            self._submitted_futures.clear()
 
     def _submit_shared(self) -> Any:
         """Submit the shared data as a task."""
-        return self._client.submit(_unpack, self._pickled, pure=False)
+        return self._client.submit(_unpack, self._pickled_data, pure=False)
 
     def has_workers(self) -> bool:
         """Return True if the client knows of a connected worker."""
-        return self._workers > 0 or self._count_workers() > 0
+        return self._worker_count > 0 or self._count_workers() > 0
 
     def _count_workers(self) -> int:
         """Return the number of workers."""
-        self._workers = len(self._client.scheduler_info(n_workers=-1)["workers"])
-        return self._workers
+        self._worker_count = len(self._client.scheduler_info(n_workers=-1)["workers"])
+        return self._worker_count
 
     def _capacity(self) -> int:
         """Return the number of items to submit at once."""
@@ -112,18 +114,20 @@ class Tasks(Generic[T, R]):
 
     def _submit(self, item: T, death_count: int) -> None:
         """Submit an item, with the number of times that its worker died."""
-        future = self._client.submit(self._function, self._shared, item, pure=False)
-        self._submitted.add(future)
-        future.add_done_callback(lambda future: self._finished.put((future, item, death_count)))
+        future = self._client.submit(self._function, self._shared_future, item, pure=False)
+        self._submitted_futures.add(future)
+        future.add_done_callback(
+            lambda future: self._finished_tasks.put((future, item, death_count))
+        )
 
     def _next_outcome(self) -> Outcome[T, R] | None:
         """Return the next outcome, or None if none is complete yet."""
         try:
-            future, item, death_count = self._finished.get(timeout=_POLL_SECONDS)
+            future, item, death_count = self._finished_tasks.get(timeout=_POLL_SECONDS)
         except queue.Empty:
             self._check_scheduler()
             return None
-        self._submitted.discard(future)
+        self._submitted_futures.discard(future)
         if future.status == "finished":
             with suppress(*_fetch_errors()):
                 return Outcome(item, future.result(), None)
@@ -139,17 +143,19 @@ class Tasks(Generic[T, R]):
 
         if not isinstance(error, KilledWorker):
             return Outcome(item, None, error)
-        if self._shared.status == "error":  # workers died while they unpacked the shared data
-            self._shared = self._submit_shared()
+        if (
+            self._shared_future.status == "error"
+        ):  # workers died while they unpacked the shared data
+            self._shared_future = self._submit_shared()
         if death_count < self._retries:
             self._submit(item, death_count + 1)
             return None
-        times = death_count + 1
+        attempt_count = death_count + 1
         return Outcome(
             item,
             None,
             WorkerDiedError(
-                f"its worker died {'once' if times == 1 else f'{times} times'}",
+                f"its worker died {'once' if attempt_count == 1 else f'{attempt_count} times'}",
                 hint="the worker may lack memory: a smaller block needs less (block, --block)",
             ),
         )
@@ -163,12 +169,12 @@ class Tasks(Generic[T, R]):
         """
         self._connection.check()
         if self._client.status == "running":
-            self._lost_since = None
+            self._loss_time = None
             return
-        self._lost_since = self._lost_since or time.monotonic()
+        self._loss_time = self._loss_time or time.monotonic()
         if (
             self._client.status == "closed"
-            or time.monotonic() - self._lost_since > SCHEDULER_LOSS_SECONDS
+            or time.monotonic() - self._loss_time > SCHEDULER_LOSS_SECONDS
         ):
             raise SchedulerGoneError("the scheduler of the cluster is gone")
 

@@ -242,7 +242,7 @@ def _zarr(results: Outputs, target: Path) -> None:
     from mdf_loop.run.recording.zarr_folder import create_store
 
     with lease_store(target, new_run_id(), overwrite=True) as lease:
-        create_store(target, results, run=lease.run)
+        create_store(target, results, run=lease.run_id)
 
 
 # --- formats ----------------------------------------------------------------------------------

@@ -22,27 +22,29 @@ class Incomplete(Struct):
     """Stacks with missing rows and errors of outputs, after a loop was stopped.
 
     Attributes:
-        short: Stacks with fewer rows than the program declares.
+        shortened_stacks: Stacks with fewer rows than the program declares.
         errors: Errors of outputs that failed to compute from the available values.
     """
 
-    short: set[Value] = field(default_factory=set)
+    shortened_stacks: set[Value] = field(default_factory=set)
     errors: list[LoopError] = field(default_factory=list)
 
-    def record_stopped_loop(self, loop: Loop, computed: Mapping[Value, Data]) -> None:
+    def record_stopped_loop(self, loop: Loop, loop_results: Mapping[Value, Data]) -> None:
         """Record the stacks of a stopped loop that have fewer rows than declared."""
-        stacks = (recorded.stack for recorded in loop.recorded if recorded.stack in computed)
-        self.short.update(
-            v for v in stacks if _has_fixed_length(v) and v.shape != computed[v].shape
+        stacks = (recorded.stack for recorded in loop.recorded if recorded.stack in loop_results)
+        self.shortened_stacks.update(
+            stack
+            for stack in stacks
+            if _has_fixed_length(stack) and stack.shape != loop_results[stack].shape
         )
 
     def outputs(self, program: Program) -> tuple[Output, ...]:
         """Return the outputs of a straight segment that do not depend on missing rows."""
-        unavailable: set[Value] = set()
+        unavailable_values: set[Value] = set()
         for operation in program.ops:
-            if not (self.short | unavailable).isdisjoint(reads(operation)):
-                unavailable.update(results(operation))
-        return tuple(output for output in program.outputs if output.value not in unavailable)
+            if not (self.shortened_stacks | unavailable_values).isdisjoint(reads(operation)):
+                unavailable_values.update(results(operation))
+        return tuple(output for output in program.outputs if output.value not in unavailable_values)
 
 
 def _has_fixed_length(rows: Value) -> bool:
@@ -60,27 +62,27 @@ def compute_available_values(
 
     All outputs are computed together, or one by one if the joint run fails.
     """
-    outputs = incomplete.outputs(program)
-    joint_program = _select_outputs(program, outputs)
-    if outputs and _input_values(joint_program) <= known_values.keys():
+    available_outputs = incomplete.outputs(program)
+    joint_program = _select_outputs(program, available_outputs)
+    if available_outputs and _input_values(joint_program) <= known_values.keys():
         try:
             return _compute_outputs(session_of(joint_program), known_values)
         except LoopError as error:
             incomplete.errors.append(error)
-    computed: dict[Value, Data] = {}
-    for output in outputs if len(outputs) > 1 else ():
+    computed_values: dict[Value, Data] = {}
+    for output in available_outputs if len(available_outputs) > 1 else ():
         single_program = _select_outputs(program, (output,))
         if _input_values(single_program) <= known_values.keys():
             try:
-                computed |= _compute_outputs(session_of(single_program), known_values)
+                computed_values |= _compute_outputs(session_of(single_program), known_values)
             except LoopError as error:
                 incomplete.errors.append(error)
-    return computed
+    return computed_values
 
 
-def _compute_outputs(session: Runnable, known: Mapping[Value, Data]) -> dict[Value, Data]:
+def _compute_outputs(session: Runnable, known_values: Mapping[Value, Data]) -> dict[Value, Data]:
     program = session.program
-    outputs = session.run({value.name: known[value] for value in _input_values(program)})
+    outputs = session.run({value.name: known_values[value] for value in _input_values(program)})
     return {output.value: outputs[output.name] for output in program.outputs}
 
 
@@ -90,8 +92,11 @@ def _input_values(program: Program) -> set[Value]:
 
 def _select_outputs(program: Program, outputs: tuple[Output, ...]) -> Program:
     """Return the program with only the given outputs and the inputs that these outputs need."""
-    pruned = eliminate_dead_code(replace(program, outputs=outputs))
-    read_values = {output.value for output in outputs} | {v for op in pruned.ops for v in reads(op)}
+    pruned_program = eliminate_dead_code(replace(program, outputs=outputs))
+    read_values = {output.value for output in outputs} | {
+        value for op in pruned_program.ops for value in reads(op)
+    }
     return replace(
-        pruned, inputs=tuple(entry for entry in pruned.inputs if entry.value in read_values)
+        pruned_program,
+        inputs=tuple(entry for entry in pruned_program.inputs if entry.value in read_values),
     )

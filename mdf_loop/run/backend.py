@@ -22,24 +22,27 @@ from mdf_loop.document.document import Document
 from mdf_loop.ir import Data, Program
 from mdf_loop.pipeline import INTERPRET, ONNXRUNTIME, Order
 from mdf_loop.run.control.stopping import Stopping
-from mdf_loop.run.device import USUAL, Device, Placement
+from mdf_loop.run.device import DEFAULT_PLACEMENT, Device, Placement
 from mdf_loop.run.interpreted import Interpreted
 from mdf_loop.run.modeci.evaluations import Evaluations
 from mdf_loop.run.onnxruntime.session import Session
-from mdf_loop.run.room import NO_ROOM, Room
+from mdf_loop.run.output_buffers import NO_BUFFERS, OutputBuffers
 
 
-class Computes(Protocol):
+class Computation(Protocol):
     """Interface of a computation that can be run repeatedly."""
 
     @property
     def device(self) -> Device:
-        """Device, with the reason for its choice. `UNDECIDED` if the first run chooses the device."""
+        """Device, with the reason for its choice. `UNDECIDED_DEVICE` if the first run chooses the device."""
 
     def run(
-        self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
+        self,
+        arrays: Mapping[str, Data],
+        stopping: Stopping | None = None,
+        buffers: OutputBuffers = NO_BUFFERS,
     ) -> dict[str, Data]:
-        """Return the outputs by name, for inputs by name. `room` may provide memory for outputs.
+        """Return the outputs by name, for inputs by name. `buffers` may provide memory for outputs.
 
         Raises:
             RunError: The model failed. The message names the place in the MDF document.
@@ -47,7 +50,7 @@ class Computes(Protocol):
         """
 
 
-class Runnable(Computes, Protocol):
+class Runnable(Computation, Protocol):
     """Interface of a program that can be run by several threads at once."""
 
     @property
@@ -65,7 +68,7 @@ class Load(Protocol):
     def __call__(
         self,
         program: Program,
-        placement: Placement = USUAL,
+        placement: Placement = DEFAULT_PLACEMENT,
         whole: Program | None = None,
     ) -> Runnable:
         """Load a program, which may be a segment of `whole`, for a placement."""

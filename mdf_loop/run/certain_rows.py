@@ -45,9 +45,9 @@ class _ErrorHidingStream(io.BufferedIOBase):
 
     def write(self, data: Any, /) -> int:
         """Write all of the data and return its number of bytes."""
-        remaining = memoryview(data).cast("B")
-        while remaining:
-            remaining = remaining[self._apply(methodcaller("write", remaining)) :]
+        remaining_bytes = memoryview(data).cast("B")
+        while remaining_bytes:
+            remaining_bytes = remaining_bytes[self._apply(methodcaller("write", remaining_bytes)) :]
         return memoryview(data).nbytes
 
     def truncate(self, size: int | None = None, /) -> int:

@@ -13,7 +13,7 @@ class Placement(Struct, frozen=True):
     Attributes:
         device: `auto`, `cpu` or `cuda`.
         native: Loops as machine code: `auto` for all supported loops, `off`, or `require`.
-        brief: True if the program computes so little that compilation to machine code does not pay.
+        is_brief: True if the program computes so little that compilation to machine code does not pay.
         threads: Maximum number of threads, native loops included. None means all threads of the process,
             if several threads are faster than one.
         iteration_of: Prepared program whose last loop has this program as its iteration. If that loop
@@ -22,12 +22,12 @@ class Placement(Struct, frozen=True):
 
     device: str = "auto"
     native: str = "auto"
-    brief: bool = False
+    is_brief: bool = False
     threads: int | None = None
     iteration_of: Program | None = None
 
 
-USUAL = Placement()
+DEFAULT_PLACEMENT = Placement()
 """Default placement: the faster device, and native loops where they are supported."""
 
 
@@ -38,4 +38,4 @@ class Device(Struct, frozen=True):
     reason: str
 
 
-UNDECIDED = Device("auto", "the first run decides between cpu and cuda")
+UNDECIDED_DEVICE = Device("auto", "the first run decides between cpu and cuda")

@@ -35,14 +35,18 @@ def environment(engine: str, forms: Mapping[str, str] | None) -> dict[str, str]:
         engine: Name of the engine that runs the model.
         forms: Form of each loop, as `Results.native`, or None if unknown.
     """
-    entries = {"number format", _PROCESSOR}
+    entry_names = {"number format", _PROCESSOR}
     if engine == "interpreter":
-        entries.add("numpy")
+        entry_names.add("numpy")
     else:
-        entries.add("onnxruntime")
+        entry_names.add("onnxruntime")
         if forms is None or any(map(_depends_on_llvmlite, forms.values())):
-            entries.add(_LLVMLITE)
-    return {word: _ENTRY_READERS[word]() for word in _ENTRY_READERS if word in entries}
+            entry_names.add(_LLVMLITE)
+    return {
+        entry_name: _ENTRY_READERS[entry_name]()
+        for entry_name in _ENTRY_READERS
+        if entry_name in entry_names
+    }
 
 
 def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str) -> None:
@@ -61,11 +65,15 @@ def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str
             "same ones, since others may change the last bits of numbers"
         )
         return
-    current = {word: _ENTRY_READERS[word]() for word in recorded if word in _ENTRY_READERS}
+    current_entries = {
+        entry_name: _ENTRY_READERS[entry_name]()
+        for entry_name in recorded
+        if entry_name in _ENTRY_READERS
+    }
     differences = [
-        f"{word} {text} (here: {current.get(word, 'unknown')})"
-        for word, text in recorded.items()
-        if word != _PROCESSOR and current.get(word) != text
+        f"{entry_name} {recorded_text} (here: {current_entries.get(entry_name, 'unknown')})"
+        for entry_name, recorded_text in recorded.items()
+        if entry_name != _PROCESSOR and current_entries.get(entry_name) != recorded_text
     ]
     if differences:
         raise InputError(
@@ -73,9 +81,9 @@ def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str
             "of numbers",
             hint=f"continue it with the versions that it was begun with, or {remedy}",
         )
-    if recorded.get(_PROCESSOR) != current.get(_PROCESSOR):
+    if recorded.get(_PROCESSOR) != current_entries.get(_PROCESSOR):
         warn_user(
-            f"{what} was begun on the processor {recorded[_PROCESSOR]} (here: {current.get(_PROCESSOR)}): "
+            f"{what} was begun on the processor {recorded[_PROCESSOR]} (here: {current_entries.get(_PROCESSOR)}): "
             "the last bits of numbers of standard loops may differ"
         )
 
@@ -94,13 +102,22 @@ def _llvmlite_version() -> str:
 @functools.cache
 def _processor_description() -> str:
     """Return the processor type and its vector instructions."""
-    flags: set[str] = set()
+    processor_flags: set[str] = set()
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             if line.lower().startswith(("flags", "features")):
-                flags = set(line.partition(":")[2].split())
+                processor_flags = set(line.partition(":")[2].split())
                 break
-    return " ".join((platform.machine(), *(word for word in _VECTOR_INSTRUCTIONS if word in flags)))
+    return " ".join(
+        (
+            platform.machine(),
+            *(
+                instruction_set
+                for instruction_set in _VECTOR_INSTRUCTIONS
+                if instruction_set in processor_flags
+            ),
+        )
+    )
 
 
 _ENTRY_READERS: Mapping[str, Callable[[], str]] = {

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias, overload
 from mdf_loop.ir import Array
 from mdf_loop.reading.schedule.plan import Schedule
 
-Sets: TypeAlias = tuple[tuple[str, ...], ...]
+NodeSets: TypeAlias = tuple[tuple[str, ...], ...]
 """Sets of nodes that ran together in one evaluation. Ids within a set are in document order."""
 
 
-ExecutionList: TypeAlias = Sequence[Sets]
+ExecutionList: TypeAlias = Sequence[NodeSets]
 """Sets of nodes of each evaluation, in order of execution."""
 
 EndPosition: TypeAlias = tuple[int, int]
@@ -25,13 +25,13 @@ _MAX_PRINTED_EVALUATIONS = 20
 """Maximum number of evaluations in a printed list."""
 
 
-class OrderOfExecution(Sequence[Sets]):
+class OrderOfExecution(Sequence[NodeSets]):
     """An `ExecutionList` of any length, which stores consecutive equal evaluations once.
 
     Each entry of `runs` has the node sets of an evaluation and the number of repetitions.
     """
 
-    def __init__(self, runs: Iterable[tuple[Sets, int]] = ()) -> None:
+    def __init__(self, runs: Iterable[tuple[NodeSets, int]] = ()) -> None:
         self.runs = list(runs)
 
     @classmethod
@@ -39,9 +39,11 @@ class OrderOfExecution(Sequence[Sets]):
         """Return the execution list that a JSON value describes, or None for invalid content."""
         if not isinstance(runs, list) or not all(map(_is_run, runs)):
             return None
-        return cls((tuple(tuple(nodes) for nodes in sets), times) for sets, times in runs)
+        return cls(
+            (tuple(tuple(nodes) for nodes in sets), repetitions) for sets, repetitions in runs
+        )
 
-    def add(self, sets: Sets, repetitions: int) -> None:
+    def add(self, sets: NodeSets, repetitions: int) -> None:
         """Append `repetitions` evaluations with equal node sets."""
         if self.runs and self.runs[-1][0] == sets:
             self.runs[-1] = (sets, self.runs[-1][1] + repetitions)
@@ -60,25 +62,25 @@ class OrderOfExecution(Sequence[Sets]):
             self.runs[-1] = (self.runs[-1][0], repetitions)
 
     def __len__(self) -> int:
-        return sum(times for _, times in self.runs)
+        return sum(repetitions for _, repetitions in self.runs)
 
     @overload
-    def __getitem__(self, index: int) -> Sets: ...
+    def __getitem__(self, index: int) -> NodeSets: ...
 
     @overload
-    def __getitem__(self, index: slice) -> tuple[Sets, ...]: ...
+    def __getitem__(self, index: slice) -> tuple[NodeSets, ...]: ...
 
-    def __getitem__(self, index: int | slice) -> Sets | tuple[Sets, ...]:
+    def __getitem__(self, index: int | slice) -> NodeSets | tuple[NodeSets, ...]:
         if isinstance(index, slice):
             return tuple(self)[index]
         if not -len(self) <= index < len(self):
             raise IndexError(index)
-        ends = list(accumulate(times for _, times in self.runs))
-        return self.runs[bisect_right(ends, index % len(self))][0]
+        run_ends = list(accumulate(repetitions for _, repetitions in self.runs))
+        return self.runs[bisect_right(run_ends, index % len(self))][0]
 
-    def __iter__(self) -> Iterator[Sets]:
-        for sets, times in self.runs:
-            yield from repeat(sets, times)
+    def __iter__(self) -> Iterator[NodeSets]:
+        for sets, repetitions in self.runs:
+            yield from repeat(sets, repetitions)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, OrderOfExecution):
@@ -104,20 +106,20 @@ def _is_run(run: Any) -> bool:
     return False
 
 
-def executed_node_sets(flags: Array, schedule: Schedule) -> Sets:
+def executed_node_sets(flags: Array, schedule: Schedule) -> NodeSets:
     """Return the node sets of one evaluation from one row of flags per pass.
 
     Each row has, for every layer, a flag for the visit of the layer and one flag per node that ran.
     """
-    sets: list[tuple[str, ...]] = []
-    for row in flags.tolist():
-        flag_iterator = iter(row)
-        previous_count = len(sets)
+    node_sets: list[tuple[str, ...]] = []
+    for flag_row in flags.tolist():
+        flag_iterator = iter(flag_row)
+        previous_count = len(node_sets)
         for layer in schedule.layers:
-            visited = next(flag_iterator)
-            executed = tuple(node for node in layer if next(flag_iterator))
-            if executed or (schedule.has_absolute_time and visited):
-                sets.append(executed)
-        if len(sets) == previous_count and not schedule.has_absolute_time:
-            sets.append(())
-    return tuple(sets)
+            is_visited = next(flag_iterator)
+            executed_nodes = tuple(node for node in layer if next(flag_iterator))
+            if executed_nodes or (schedule.has_absolute_time and is_visited):
+                node_sets.append(executed_nodes)
+        if len(node_sets) == previous_count and not schedule.has_absolute_time:
+            node_sets.append(())
+    return tuple(node_sets)

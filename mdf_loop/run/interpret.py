@@ -45,7 +45,7 @@ def interpret(
         RunError: An operation cannot be computed. The message names the operation and its place.
     """
     feeds = ((entry.value, arrays[entry.value.name]) for entry in program.inputs)
-    values = {v: np.asarray(data) if is_tensor(v.dtype) else data for v, data in feeds}
+    values = {value: np.asarray(data) if is_tensor(value.dtype) else data for value, data in feeds}
     _run_operations(program.ops, values, check_termination)
     return {output.name: values[output.value] for output in program.outputs}
 
@@ -61,8 +61,8 @@ def _run_operations(
         elif isinstance(operation, Guard):
             _run_guard(operation, values)
         elif isinstance(operation, Loop):
-            run = _run_loop if operation.member_axis is None else _run_members
-            run(operation, values, check_termination)
+            run_loop = _run_loop if operation.member_axis is None else _run_members
+            run_loop(operation, values, check_termination)
         else:
             _run_branch(operation, values, check_termination)
 
@@ -93,41 +93,45 @@ def _run_branch(
     branch_values = dict(values)
     _run_operations(branch.ops, branch_values, check_termination)
     values.update(
-        (o, branch_values[leaf]) for o, leaf in zip(choice.outputs, branch.outputs, strict=True)
+        (output, branch_values[branch_output])
+        for output, branch_output in zip(choice.outputs, branch.outputs, strict=True)
     )
 
 
 def _run_loop(loop: Loop, values: dict[Value, Data], check_termination: _CheckTermination) -> None:
-    limit = None if loop.trip_count is None else int(values[loop.trip_count])
-    if limit is None:
-        limit = loop.max_iterations
+    max_iterations = None if loop.trip_count is None else int(values[loop.trip_count])
+    if max_iterations is None:
+        max_iterations = loop.max_iterations
     condition = True if loop.condition is None else bool(values[loop.condition])
     last_condition = condition
     first_iteration = 0 if loop.first_iteration is None else int(values[loop.first_iteration])
     carried_arrays = [values[carried.initial] for carried in loop.carried]
-    rows: list[list[Array]] = [[] for _ in loop.recorded]
+    recorded_rows: list[list[Array]] = [[] for _ in loop.recorded]
     i = 0
-    while (limit is None or i < limit) and (loop.condition is None or condition):
+    while (max_iterations is None or i < max_iterations) and (loop.condition is None or condition):
         check_termination()
         body_values = dict(values)
         body_values[loop.iteration] = np.array(first_iteration + i, np.int64)
         body_values[loop.condition_in] = np.array(condition)
         body_values.update(
-            (c.enter, array) for c, array in zip(loop.carried, carried_arrays, strict=True)
+            (carried.enter, array)
+            for carried, array in zip(loop.carried, carried_arrays, strict=True)
         )
         body_values.update(
             (scanned.row, _read_scanned_row(values, scanned, i, loop)) for scanned in loop.scanned
         )
         _run_operations(loop.ops, body_values, check_termination)
         carried_arrays = [body_values[carried.leave] for carried in loop.carried]
-        for stack, recorded in zip(rows, loop.recorded, strict=True):
+        for stack, recorded in zip(recorded_rows, loop.recorded, strict=True):
             stack.append(body_values[recorded.row])
         if loop.condition_out is not None:
             last_condition = bool(body_values[loop.condition_out])
             condition = condition if loop.condition is None else last_condition
         i += 1
-    values.update((c.final, array) for c, array in zip(loop.carried, carried_arrays, strict=True))
-    for stack, recorded in zip(rows, loop.recorded, strict=True):
+    values.update(
+        (carried.final, array) for carried, array in zip(loop.carried, carried_arrays, strict=True)
+    )
+    for stack, recorded in zip(recorded_rows, loop.recorded, strict=True):
         values[recorded.stack] = _stack_rows(stack, recorded, loop)
     if loop.iteration_count is not None:
         values[loop.iteration_count] = np.array(i, np.int64)
@@ -139,48 +143,60 @@ def _run_members(
     loop: Loop, values: dict[Value, Data], check_termination: _CheckTermination
 ) -> None:
     """Run a loop of a batch whose members have individual termination conditions."""
-    limit = loop.max_iterations if loop.trip_count is None else int(values[loop.trip_count])
+    max_iterations = (
+        loop.max_iterations if loop.trip_count is None else int(values[loop.trip_count])
+    )
     assert loop.condition is not None
     assert loop.condition_out is not None
-    running = np.array(values[loop.condition])
-    counts = np.zeros(running.shape, np.int64)
+    is_running = np.array(values[loop.condition])
+    iteration_counts = np.zeros(is_running.shape, np.int64)
     first_iteration = 0 if loop.first_iteration is None else int(values[loop.first_iteration])
     carried_arrays = [values[carried.initial] for carried in loop.carried]
     captured = captures(loop)
-    rows: list[list[Array]] = [[] for _ in loop.recorded]
+    recorded_rows: list[list[Array]] = [[] for _ in loop.recorded]
     i = 0
-    while (limit is None or i < limit) and running.any():
+    while (max_iterations is None or i < max_iterations) and is_running.any():
         check_termination()
         body_values = dict(values)
         body_values.update(
-            (c.enter, array) for c, array in zip(loop.carried, carried_arrays, strict=True)
+            (carried.enter, array)
+            for carried, array in zip(loop.carried, carried_arrays, strict=True)
         )
         body_values.update(
             (scanned.row, _read_scanned_row(values, scanned, i, loop)) for scanned in loop.scanned
         )
-        inner_values = (*captured, *(c.enter for c in loop.carried), *(s.row for s in loop.scanned))
+        inner_values = (
+            *captured,
+            *(carried.enter for carried in loop.carried),
+            *(scanned.row for scanned in loop.scanned),
+        )
         body_values.update(
-            (value, _replace_finished_members(value, body_values[value], running, loop))
+            (value, _replace_finished_members(value, body_values[value], is_running, loop))
             for value in inner_values
         )
         body_values[loop.iteration] = np.array(first_iteration + i, np.int64)
-        body_values[loop.condition_in] = running
+        body_values[loop.condition_in] = is_running
         _run_operations(loop.ops, body_values, check_termination)
         new_arrays = [body_values[carried.leave] for carried in loop.carried]
-        pairs = zip(carried_arrays, new_arrays, strict=True)
-        carried_arrays = [np.where(_align_mask(running, 0, old), new, old) for old, new in pairs]
-        for stack, recorded in zip(rows, loop.recorded, strict=True):
+        array_pairs = zip(carried_arrays, new_arrays, strict=True)
+        carried_arrays = [
+            np.where(_align_mask(is_running, 0, old_array), new_array, old_array)
+            for old_array, new_array in array_pairs
+        ]
+        for stack, recorded in zip(recorded_rows, loop.recorded, strict=True):
             stack.append(body_values[recorded.row])
-        counts = counts + running
-        running = running & body_values[loop.condition_out]
+        iteration_counts = iteration_counts + is_running
+        is_running = is_running & body_values[loop.condition_out]
         i += 1
-    values.update((c.final, array) for c, array in zip(loop.carried, carried_arrays, strict=True))
-    for stack, recorded in zip(rows, loop.recorded, strict=True):
+    values.update(
+        (carried.final, array) for carried, array in zip(loop.carried, carried_arrays, strict=True)
+    )
+    for stack, recorded in zip(recorded_rows, loop.recorded, strict=True):
         values[recorded.stack] = _stack_rows(stack, recorded, loop)
     if loop.iteration_count is not None:
-        values[loop.iteration_count] = counts
+        values[loop.iteration_count] = iteration_counts
     if loop.last_condition is not None:
-        values[loop.last_condition] = running
+        values[loop.last_condition] = is_running
 
 
 def _replace_finished_members(value: Value, array: Data, running: Array, loop: Loop) -> Data:
@@ -188,8 +204,8 @@ def _replace_finished_members(value: Value, array: Data, running: Array, loop: L
     if loop.member_axis not in (value.shape or ()):
         return array
     axis = (value.shape or ()).index(loop.member_axis)
-    first = np.take(array, [int(np.argmax(running))], axis)
-    return np.where(_align_mask(running, axis, array), array, first)
+    running_member = np.take(array, [int(np.argmax(running))], axis)
+    return np.where(_align_mask(running, axis, array), array, running_member)
 
 
 def _align_mask(mask: Array, axis: int, array: Array) -> Array:
@@ -200,9 +216,11 @@ def _align_mask(mask: Array, axis: int, array: Array) -> Array:
 def _read_scanned_row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> Array:
     """Return the row of a scanned array for one iteration."""
     rows = np.asarray(values[scanned.rows])
-    count = rows.shape[scanned.axis]
-    if i >= count:
-        raise RunError(f"iteration {i} has no row: '{scanned.rows.name}' has {count}", loop.where)
+    row_count = rows.shape[scanned.axis]
+    if i >= row_count:
+        raise RunError(
+            f"iteration {i} has no row: '{scanned.rows.name}' has {row_count}", loop.where
+        )
     row: Array = np.take(rows, -1 - i if scanned.is_backward else i, scanned.axis)
     return np.asarray(row, rows.dtype)
 
@@ -210,7 +228,9 @@ def _read_scanned_row(values: Mapping[Value, Data], scanned: Scanned, i: int, lo
 def _stack_rows(rows: list[Array], recorded: Recorded, loop: Loop) -> Array:
     """Stack the recorded rows along a new axis 0, which has length 0 without rows."""
     if not rows:
-        shape = tuple(d if isinstance(d, int) else 0 for d in recorded.row.shape or ())
+        shape = tuple(
+            extent if isinstance(extent, int) else 0 for extent in recorded.row.shape or ()
+        )
         return np.zeros((0, *shape), numpy_dtype(recorded.row.dtype))
     for position, row in enumerate(rows):
         if row.shape != rows[0].shape:

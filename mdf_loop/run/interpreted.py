@@ -8,9 +8,9 @@ from types import MappingProxyType
 from mdf_loop.errors import DeviceError
 from mdf_loop.ir import Data, Program
 from mdf_loop.run.control.stopping import Stopped, Stopping
-from mdf_loop.run.device import USUAL, Device, Placement
+from mdf_loop.run.device import DEFAULT_PLACEMENT, Device, Placement
 from mdf_loop.run.interpret import interpret
-from mdf_loop.run.room import NO_ROOM, Room
+from mdf_loop.run.output_buffers import NO_BUFFERS, OutputBuffers
 
 
 class Interpreted:
@@ -22,7 +22,7 @@ class Interpreted:
     def __init__(
         self,
         program: Program,
-        placement: Placement = USUAL,
+        placement: Placement = DEFAULT_PLACEMENT,
         whole: Program | None = None,
     ) -> None:
         if placement.device == "cuda":
@@ -32,7 +32,10 @@ class Interpreted:
         self.program = program
 
     def run(
-        self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
+        self,
+        arrays: Mapping[str, Data],
+        stopping: Stopping | None = None,
+        buffers: OutputBuffers = NO_BUFFERS,
     ) -> dict[str, Data]:
         """Compute the outputs by name from the inputs by name, in newly allocated memory.
 
@@ -44,10 +47,10 @@ class Interpreted:
             return interpret(self.program, arrays)
         computation = _Computation()
         try:
-            stopping.begins(computation)
+            stopping.register_computation(computation)
             return interpret(self.program, arrays, computation.go_on)
         finally:
-            stopping.ends(computation)
+            stopping.unregister_computation(computation)
 
 
 class _Computation:

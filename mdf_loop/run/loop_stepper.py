@@ -34,10 +34,10 @@ class LoopState(Struct, frozen=True, eq=False):
     If members terminate individually, each member has its own condition and its own count of iterations.
     """
 
-    done: int
-    carried: tuple[Data, ...]
+    iterations: int
+    carried_values: tuple[Data, ...]
     condition: Array
-    counts: Array
+    iteration_counts: Array
 
 
 class LoopStepper:
@@ -45,7 +45,7 @@ class LoopStepper:
 
     Attributes:
         rows: Recorded rows by stack name. The code that drives the stepper adds each block.
-        around: Further arrays for a snapshot, which are necessary to resume in another process.
+        outer_arrays: Further arrays for a snapshot, which are necessary to resume in another process.
     """
 
     def __init__(
@@ -53,25 +53,27 @@ class LoopStepper:
         session: Runnable,
         segment: LoopSegment,
         values: Mapping[Value, Data],
-        around: Mapping[str, Array] | None = None,
-        at_once: int = sys.maxsize,
+        outer_arrays: Mapping[str, Array] | None = None,
+        max_iterations: int = sys.maxsize,
     ) -> None:
         loop = segment.loop
-        self._max_iterations = at_once
+        self._max_iterations = max_iterations
         self.cadence = Cadence()
         self.session = session
         self.segment = segment
-        self.around = dict(around or {})
+        self.outer_arrays = dict(outer_arrays or {})
         self._captured = {value.name: values[value] for value in segment.captured_inputs}
-        self._rows_of = tuple(np.asarray(values[scanned.rows]) for scanned in loop.scanned)
-        self._first = 0 if loop.first_iteration is None else int(values[loop.first_iteration])
-        self._limit = (
+        self._scanned_arrays = tuple(np.asarray(values[scanned.rows]) for scanned in loop.scanned)
+        self._first_iteration = (
+            0 if loop.first_iteration is None else int(values[loop.first_iteration])
+        )
+        self._iteration_limit = (
             loop.max_iterations if loop.trip_count is None else int(values[loop.trip_count])
         )
         condition = np.array(True if loop.condition is None else values[loop.condition])
-        initial = tuple(values[carried.initial] for carried in loop.carried)
+        initial_values = tuple(values[carried.initial] for carried in loop.carried)
         self._state = self._make_initial_state(
-            LoopState(0, initial, condition, np.zeros(condition.shape, np.int64))
+            LoopState(0, initial_values, condition, np.zeros(condition.shape, np.int64))
         )
         self._previous_state = self._state
         self._row_shapes: dict[Recorded, tuple[int, ...]] = {}
@@ -90,21 +92,24 @@ class LoopStepper:
     @property
     def done(self) -> int:
         """Number of completed iterations."""
-        return self._state.done
+        return self._state.iterations
 
     @property
     def total(self) -> int | None:
         """Total number of iterations, or None if a condition decides."""
-        if self.segment.loop.condition is not None or self._limit in (None, MAX_TRIP_COUNT):
+        if self.segment.loop.condition is not None or self._iteration_limit in (
+            None,
+            MAX_TRIP_COUNT,
+        ):
             return None
-        return max(0, self._limit)
+        return max(0, self._iteration_limit)
 
     @property
     def ended_by(self) -> StopReason | None:
         """Reason for the end of the loop, or None while iterations remain."""
         if self.segment.loop.condition is not None and not self._state.condition.any():
             return StopReason.CONDITION
-        if self._limit is None or self.done < self._limit:
+        if self._iteration_limit is None or self.done < self._iteration_limit:
             return None
         has_count = self.segment.loop.trip_count is not None
         return StopReason.TRIP_COUNT if has_count else StopReason.MAX_ITERATIONS
@@ -123,26 +128,29 @@ class LoopStepper:
     @property
     def carried_bytes(self) -> int:
         """Bytes of the values that are carried into the next iteration."""
-        return sum(map(data_bytes, self._state.carried))
+        return sum(map(data_bytes, self._state.carried_values))
 
     # --- execution ------------------------------------------------------------------------------
 
-    def advance(self, most: int, stopping: Stopping) -> Block:
-        """Run at least one iteration and at most `most` iterations.
+    def advance(self, max_steps: int, stopping: Stopping) -> Block:
+        """Run at least one iteration and at most `max_steps` iterations.
 
         Raises:
             Stopped: The computation was stopped. The state is the one before the call.
             RecordShapeError: A row differs in shape from earlier rows.
         """
-        most = min(most, self._max_iterations)
-        if self._limit is not None:
-            most = min(most, self._limit - self.done)
-        outputs = self._run_iterations(most, stopping)
-        rows = {r.stack.name: outputs[r.stack.name] for r in self.segment.loop.recorded}
+        max_steps = min(max_steps, self._max_iterations)
+        if self._iteration_limit is not None:
+            max_steps = min(max_steps, self._iteration_limit - self.done)
+        outputs = self._run_iterations(max_steps, stopping)
+        rows = {
+            recorded.stack.name: outputs[recorded.stack.name]
+            for recorded in self.segment.loop.recorded
+        }
         self._check_row_shapes(outputs)
         segment, state = self.segment, self._state
-        iterations = (
-            np.array(most)
+        new_iterations = (
+            np.array(max_steps)
             if segment.iteration_count is None
             else outputs[segment.iteration_count.name]
         )
@@ -150,18 +158,18 @@ class LoopStepper:
         self._previous_state = state
         self._state = self._make_next_state(
             LoopState(
-                state.done + int(iterations.max()),
+                state.iterations + int(new_iterations.max()),
                 tuple(outputs[carried.final.name] for carried in segment.loop.carried),
                 state.condition if last_condition is None else outputs[last_condition.name],
-                np.asarray(state.counts + iterations),
+                np.asarray(state.iteration_counts + new_iterations),
             )
         )
-        watched = {name: outputs[value.name] for name, value in segment.watched_values.items()}
-        return Block(range(state.done, self.done), rows, watched)
+        watched_rows = {name: outputs[value.name] for name, value in segment.watched_values.items()}
+        return Block(range(state.iterations, self.done), rows, watched_rows)
 
-    def _run_iterations(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
-        """Run `most` further iterations and return the outputs of the loop program."""
-        return self.session.run(self._feeds(most, self._state, self._captured), stopping)
+    def _run_iterations(self, max_steps: int, stopping: Stopping) -> Mapping[str, Data]:
+        """Run `max_steps` further iterations and return the outputs of the loop program."""
+        return self.session.run(self._feeds(max_steps, self._state, self._captured), stopping)
 
     def _make_initial_state(self, state: LoopState) -> LoopState:
         """Return the loop state before the next iterations, as this stepper represents it."""
@@ -179,17 +187,24 @@ class LoopStepper:
         """Restore the loop state before the last `advance`."""
         self._state = self._previous_state
 
-    def _feeds(self, most: int, state: LoopState, captured: Mapping[str, Data]) -> dict[str, Data]:
+    def _feeds(
+        self, max_steps: int, state: LoopState, captured: Mapping[str, Data]
+    ) -> dict[str, Data]:
         segment = self.segment
-        feeds = {**captured, segment.max_iterations.name: np.array(most, np.int64)}
+        feeds = {**captured, segment.max_iterations.name: np.array(max_steps, np.int64)}
         feeds |= {
-            v.name: data for v, data in zip(segment.carried_inputs, state.carried, strict=True)
+            value.name: data
+            for value, data in zip(segment.carried_inputs, state.carried_values, strict=True)
         }
         if segment.first_iteration is not None:
-            feeds[segment.first_iteration.name] = np.array(self._first + state.done, np.int64)
-        scanning = zip(segment.loop.scanned, segment.row_inputs, self._rows_of, strict=True)
-        for scanned, value, rows in scanning:
-            feeds[value.name] = _slice_scanned_rows(rows, scanned, state.done, most)
+            feeds[segment.first_iteration.name] = np.array(
+                self._first_iteration + state.iterations, np.int64
+            )
+        scanned_inputs = zip(
+            segment.loop.scanned, segment.row_inputs, self._scanned_arrays, strict=True
+        )
+        for scanned, value, rows in scanned_inputs:
+            feeds[value.name] = _slice_scanned_rows(rows, scanned, state.iterations, max_steps)
         if segment.condition is not None:
             feeds[segment.condition.name] = state.condition
         return feeds
@@ -198,11 +213,11 @@ class LoopStepper:
         """Raise if a row differs in shape from the first row. The runtime compares rows of one chunk only."""
         for recorded in self.segment.loop.recorded:
             shape = outputs[recorded.stack.name].shape[1:]
-            first = self._row_shapes.setdefault(recorded, shape)
-            if shape != first:
+            first_shape = self._row_shapes.setdefault(recorded, shape)
+            if shape != first_shape:
                 name = recorded.name or recorded.row.name
                 raise build_row_shape_error(
-                    [name], str(list(first)), str(list(shape)), self.segment.loop.where
+                    [name], str(list(first_shape)), str(list(shape)), self.segment.loop.where
                 )
 
     # --- results --------------------------------------------------------------------------------
@@ -221,74 +236,93 @@ class LoopStepper:
             loop_results |= {
                 recorded.stack: rows[recorded.stack.name] for recorded in loop.recorded
             }
-            finals = zip(loop.carried, state.carried, strict=True)
-            loop_results |= {carried.final: data for carried, data in finals}
+            carried_data = zip(loop.carried, state.carried_values, strict=True)
+            loop_results |= {carried.final: data for carried, data in carried_data}
         else:
             outputs = self.session.run(self._feeds(0, state, self._captured))
             loop_results |= {
                 value: outputs[value.name] for value in self._values_without_iterations()
             }
         if loop.iteration_count is not None:
-            loop_results[loop.iteration_count] = state.counts
+            loop_results[loop.iteration_count] = state.iteration_counts
         if loop.last_condition is not None:
             loop_results[loop.last_condition] = state.condition
         return loop_results
 
     def _values_without_iterations(self) -> tuple[Value, ...]:
         loop = self.segment.loop
-        read = {value for operation in loop.ops for value in reads(operation)}
-        read.update(body_outputs(loop))
-        finals = (c.final for c in loop.carried if self.finished or c.enter in read)
-        return (*finals, *(recorded.stack for recorded in loop.recorded))
+        read_values = {value for operation in loop.ops for value in reads(operation)}
+        read_values.update(body_outputs(loop))
+        final_values = (
+            carried.final
+            for carried in loop.carried
+            if self.finished or carried.enter in read_values
+        )
+        return (*final_values, *(recorded.stack for recorded in loop.recorded))
 
     # --- checkpoints ----------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
         """Return the arrays of a checkpoint: iterations, condition, carried values, rows and outer values."""
         state, loop = self.whole, self.segment.loop
-        parts = {
-            "iterations": np.array(state.done, np.int64),
+        arrays = {
+            "iterations": np.array(state.iterations, np.int64),
             "condition": state.condition,
         }
         if loop.member_axis is not None:
-            parts["counts"] = state.counts
-        for carried, data in zip(loop.carried, state.carried, strict=True):
-            parts[f"carried {carried.enter.name}"] = np.asarray(data)
-        parts |= {f"rows of {name}": rows for name, rows in self.rows.snapshot().items()}
-        return {**self.around, **parts}
+            arrays["counts"] = state.iteration_counts
+        for carried, data in zip(loop.carried, state.carried_values, strict=True):
+            arrays[f"carried {carried.enter.name}"] = np.asarray(data)
+        arrays |= {f"rows of {name}": rows for name, rows in self.rows.snapshot().items()}
+        return {**self.outer_arrays, **arrays}
 
-    def restore(self, parts: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Restore the loop state and the recorded rows from a snapshot."""
         loop = self.segment.loop
-        carried = tuple(parts.value(f"carried {c.enter.name}", c.enter) for c in loop.carried)
-        done = parts.number("iterations", self._limit)
-        condition, counts = self._read_progress(parts, done)
-        self._state = self._make_initial_state(LoopState(done, carried, condition, counts))
+        carried_values = tuple(
+            snapshot.value(f"carried {carried.enter.name}", carried.enter)
+            for carried in loop.carried
+        )
+        iterations = snapshot.number("iterations", self._iteration_limit)
+        condition, iteration_counts = self._read_progress(snapshot, iterations)
+        self._state = self._make_initial_state(
+            LoopState(iterations, carried_values, condition, iteration_counts)
+        )
         self._previous_state = self._state
         self.rows = Rows()
-        stored_rows = parts.under("rows of ")
-        recorded = loop.recorded if done else ()
-        for each in recorded:
-            self._row_shapes[each] = stored_rows.value(each.stack.name, each.row, (done,)).shape[1:]
+        stored_rows = snapshot.with_prefix("rows of ")
+        recorded_values = loop.recorded if iterations else ()
+        for recorded in recorded_values:
+            self._row_shapes[recorded] = stored_rows.value(
+                recorded.stack.name, recorded.row, (iterations,)
+            ).shape[1:]
         self.rows.restore(
-            stored_rows, done, {each.stack.name: each.stack.dtype for each in recorded}
+            stored_rows,
+            iterations,
+            {recorded.stack.name: recorded.stack.dtype for recorded in recorded_values},
         )
 
-    def _read_progress(self, parts: Snapshot, done: int) -> tuple[Array, Array]:
+    def _read_progress(self, snapshot: Snapshot, done: int) -> tuple[Array, Array]:
         """Read the last condition and the iteration counts from a snapshot.
 
         Both have an element for each member if members terminate individually.
         """
         if self.segment.loop.member_axis is None:
-            return np.array(parts.flag("condition")), np.array(done)
+            return np.array(snapshot.flag("condition")), np.array(done)
         member_shape = self.whole.condition.shape
-        return parts.array("condition", "b", member_shape), parts.array("counts", "i", member_shape)
+        return snapshot.array("condition", "b", member_shape), snapshot.array(
+            "counts", "i", member_shape
+        )
 
 
-def _slice_scanned_rows(rows: Array, scanned: Scanned, done: int, most: int) -> Array:
-    """Return a view of the rows of a scanned array that the next `most` iterations read."""
-    count = rows.shape[scanned.axis]
-    first, last = min(done, count), min(done + most, count)
-    part = slice(count - last, count - first) if scanned.is_backward else slice(first, last)
-    view: Array = rows[(*(slice(None),) * scanned.axis, part)]
-    return view
+def _slice_scanned_rows(rows: Array, scanned: Scanned, done: int, max_steps: int) -> Array:
+    """Return a view of the rows of a scanned array that the next `max_steps` iterations read."""
+    row_count = rows.shape[scanned.axis]
+    first_row, end_row = min(done, row_count), min(done + max_steps, row_count)
+    row_slice = (
+        slice(row_count - end_row, row_count - first_row)
+        if scanned.is_backward
+        else slice(first_row, end_row)
+    )
+    rows_view: Array = rows[(*(slice(None),) * scanned.axis, row_slice)]
+    return rows_view

@@ -15,7 +15,7 @@ from mdf_loop.ir import Array, Data, Program
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.device import Device
-from mdf_loop.run.room import NO_ROOM, Room
+from mdf_loop.run.output_buffers import NO_BUFFERS, OutputBuffers
 
 
 class Members:
@@ -41,14 +41,19 @@ class Members:
         return self._runnable.native
 
     def run(
-        self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
+        self,
+        arrays: Mapping[str, Data],
+        stopping: Stopping | None = None,
+        buffers: OutputBuffers = NO_BUFFERS,
     ) -> dict[str, Data]:
         """Compute the outputs by name, with a leading axis of members."""
-        axes = {output.name: output.member_axis for output in self.program.outputs}
-        inner_room = {
-            n: np.moveaxis(r, 0, axis) for n, r in room.items() if (axis := axes[n]) is not None
+        axis_by_output = {output.name: output.member_axis for output in self.program.outputs}
+        inner_buffers = {
+            name: np.moveaxis(buffer, 0, axis)
+            for name, buffer in buffers.items()
+            if (axis := axis_by_output[name]) is not None
         }
-        outputs = self._runnable.run(arrays, stopping, inner_room)
+        outputs = self._runnable.run(arrays, stopping, inner_buffers)
         return move_members_first(self.program, outputs, len(arrays[self._swept]))
 
 
@@ -56,8 +61,11 @@ def move_members_first(
     program: Program, outputs: Mapping[str, Data], members: int
 ) -> dict[str, Data]:
     """Return the outputs of a program over a sweep as views with a leading axis of members."""
-    axes = {output.name: output.member_axis for output in program.outputs}
-    return {name: _move_axis_first(data, axes[name], members) for name, data in outputs.items()}
+    axis_by_output = {output.name: output.member_axis for output in program.outputs}
+    return {
+        name: _move_axis_first(data, axis_by_output[name], members)
+        for name, data in outputs.items()
+    }
 
 
 def _move_axis_first(data: Array, axis: int | None, members: int) -> Array:
@@ -67,5 +75,9 @@ def _move_axis_first(data: Array, axis: int | None, members: int) -> Array:
     """
     if axis is None:
         return np.broadcast_to(data, (members, *data.shape))
-    moved = np.moveaxis(data, axis, 0)
-    return moved if len(moved) == members else np.zeros((members, *moved.shape[1:]), data.dtype)
+    members_first = np.moveaxis(data, axis, 0)
+    return (
+        members_first
+        if len(members_first) == members
+        else np.zeros((members, *members_first.shape[1:]), data.dtype)
+    )

@@ -36,33 +36,33 @@ class MembersStepper(LoopStepper):
     def report(self, reason: StopReason | None) -> LoopReport:
         """Return the loop report with the iterations and the stop reason of each member."""
         state, stop_reason = self.whole, self.ended_by or reason
-        codes = np.full(state.condition.shape, StopReason.CONDITION.code)
+        reason_codes = np.full(state.condition.shape, StopReason.CONDITION.code)
         if stop_reason is not None:
-            codes[state.condition] = stop_reason.code
-        return LoopReport.of(state.counts, codes)
+            reason_codes[state.condition] = stop_reason.code
+        return LoopReport.of(state.iteration_counts, reason_codes)
 
 
 class _EndedMembers(Struct, frozen=True, eq=False):
     """Members that ended in one chunk, linked to the members of earlier chunks."""
 
-    earlier: _EndedMembers | None
-    rows: Array
-    carried: tuple[Data, ...]
-    counts: Array
+    earlier_members: _EndedMembers | None
+    positions: Array
+    carried_values: tuple[Data, ...]
+    iteration_counts: Array
 
 
 class _RunningMembers(LoopState, frozen=True, eq=False):
     """Loop state of the members that have not ended.
 
     Attributes:
-        rows: Positions of these members among all members.
+        positions: Positions of these members among all members.
         captured: Loop-invariant values of these members.
-        stopped: States of the members that have ended, or None.
+        ended_members: States of the members that have ended, or None.
     """
 
-    rows: Array
+    positions: Array
     captured: Mapping[str, Data]
-    stopped: _EndedMembers | None
+    ended_members: _EndedMembers | None
 
 
 class ShrinkingMembersStepper(MembersStepper):
@@ -70,88 +70,128 @@ class ShrinkingMembersStepper(MembersStepper):
 
     _state: _RunningMembers
 
-    def advance(self, most: int, stopping: Stopping) -> Block:
-        """Run at least one iteration and at most `most` iterations of the running members."""
+    def advance(self, max_steps: int, stopping: Stopping) -> Block:
+        """Run at least one iteration and at most `max_steps` iterations of the running members."""
         # Native loops handle ended members themselves.
         if self.session.native.get(self.name) != NATIVE:
-            most = min(
-                most, max(MIN_CHUNK_ITERATIONS, CHUNK_MEMBER_ITERATIONS // len(self._state.rows))
+            max_steps = min(
+                max_steps,
+                max(MIN_CHUNK_ITERATIONS, CHUNK_MEMBER_ITERATIONS // len(self._state.positions)),
             )
-        return super().advance(most, stopping)
+        return super().advance(max_steps, stopping)
 
-    def _run_iterations(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
+    def _run_iterations(self, max_steps: int, stopping: Stopping) -> Mapping[str, Data]:
         """Run further iterations of the running members. Rows of ended members are zeros."""
         state, segment = self._state, self.segment
-        feeds = self._feeds(most, state, state.captured)
-        if state.stopped is None:
+        feeds = self._feeds(max_steps, state, state.captured)
+        if state.ended_members is None:
             return self.session.run(feeds, stopping)
         for value in segment.row_inputs:
-            feeds[value.name] = self._select_members(value, feeds[value.name], state.rows)
+            feeds[value.name] = self._select_members(value, feeds[value.name], state.positions)
         outputs = dict(self.session.run(feeds, stopping))
         stacks = (recorded.stack for recorded in segment.loop.recorded)
         for value in (*stacks, *segment.watched_values.values()):
-            outputs[value.name] = self._scatter_members(value, ((state.rows, outputs[value.name]),))
+            outputs[value.name] = self._scatter_members(
+                value, ((state.positions, outputs[value.name]),)
+            )
         return outputs
 
     # --- removal of ended members, and states of all members ------------------------------------
 
     def _make_initial_state(self, state: LoopState) -> LoopState:
         """Return the initial loop state without the members that have already ended."""
-        self._members = len(state.condition)
+        self._member_count = len(state.condition)
         return self._remove_ended(state, np.arange(len(state.condition)), self._captured, None)
 
     def _make_next_state(self, state: LoopState) -> LoopState:
         """Return the loop state after iterations without the members that ended in them."""
-        before = self._state
-        return self._remove_ended(state, before.rows, before.captured, before.stopped)
+        previous_state = self._state
+        return self._remove_ended(
+            state, previous_state.positions, previous_state.captured, previous_state.ended_members
+        )
 
     def _remove_ended(
         self,
         state: LoopState,
-        rows: Array,
+        positions: Array,
         captured: Mapping[str, Data],
-        stopped: _EndedMembers | None,
+        ended_members: _EndedMembers | None,
     ) -> _RunningMembers:
-        carried, condition, counts = state.carried, state.condition, state.counts
+        carried_values, condition, iteration_counts = (
+            state.carried_values,
+            state.condition,
+            state.iteration_counts,
+        )
         if not condition.all():
-            ended, running = np.flatnonzero(~condition), np.flatnonzero(condition)
-            ended_carried = self._select_carried(carried, ended)
-            stopped = _EndedMembers(stopped, rows[ended], ended_carried, counts[ended])
-            carried = self._select_carried(carried, running)
-            condition, counts, rows = condition[running], counts[running], rows[running]
+            ended_indexes, running_indexes = np.flatnonzero(~condition), np.flatnonzero(condition)
+            ended_values = self._select_carried(carried_values, ended_indexes)
+            ended_members = _EndedMembers(
+                ended_members,
+                positions[ended_indexes],
+                ended_values,
+                iteration_counts[ended_indexes],
+            )
+            carried_values = self._select_carried(carried_values, running_indexes)
+            condition, iteration_counts, positions = (
+                condition[running_indexes],
+                iteration_counts[running_indexes],
+                positions[running_indexes],
+            )
             captured = {
-                v.name: self._select_members(v, captured[v.name], running)
-                for v in self.segment.captured_inputs
+                value.name: self._select_members(value, captured[value.name], running_indexes)
+                for value in self.segment.captured_inputs
             }
-        return _RunningMembers(state.done, carried, condition, counts, rows, captured, stopped)
+        return _RunningMembers(
+            state.iterations,
+            carried_values,
+            condition,
+            iteration_counts,
+            positions,
+            captured,
+            ended_members,
+        )
 
-    def _select_carried(self, carried: tuple[Data, ...], rows: Array) -> tuple[Data, ...]:
-        values = zip(self.segment.carried_inputs, carried, strict=True)
-        return tuple(self._select_members(value, data, rows) for value, data in values)
+    def _select_carried(
+        self, carried_values: tuple[Data, ...], positions: Array
+    ) -> tuple[Data, ...]:
+        carried_data = zip(self.segment.carried_inputs, carried_values, strict=True)
+        return tuple(self._select_members(value, data, positions) for value, data in carried_data)
 
-    def _select_members(self, value: Value, data: Data, rows: Array) -> Data:
-        """Select the members at positions `rows` from an array. An array without axis of members is unchanged."""
+    def _select_members(self, value: Value, data: Data, positions: Array) -> Data:
+        """Select the members at `positions` from an array. An array without axis of members is unchanged."""
         axis = self._members_axis(value)
-        return data if axis is None else np.take(data, rows, axis)
+        return data if axis is None else np.take(data, positions, axis)
 
     @property
     def whole(self) -> LoopState:
         """Loop state of all members, including members that have ended."""
         state = self._state
-        groups = [(state.rows, state.carried, state.counts)]
-        stopped = state.stopped
-        while stopped is not None:
-            groups.append((stopped.rows, stopped.carried, stopped.counts))
-            stopped = stopped.earlier
-        carried = (
-            self._scatter_members(value, [(rows, piece[k]) for rows, piece, _ in groups])
+        member_groups = [(state.positions, state.carried_values, state.iteration_counts)]
+        ended_members = state.ended_members
+        while ended_members is not None:
+            member_groups.append(
+                (
+                    ended_members.positions,
+                    ended_members.carried_values,
+                    ended_members.iteration_counts,
+                )
+            )
+            ended_members = ended_members.earlier_members
+        carried_values = (
+            self._scatter_members(
+                value,
+                [(positions, group_values[k]) for positions, group_values, _ in member_groups],
+            )
             for k, value in enumerate(self.segment.carried_inputs)
         )
-        condition, counts = np.zeros(self._members, np.bool_), np.zeros(self._members, np.int64)
-        condition[state.rows] = True
-        for rows, _, group_counts in groups:
-            counts[rows] = group_counts
-        return LoopState(state.done, tuple(carried), condition, counts)
+        condition, iteration_counts = (
+            np.zeros(self._member_count, np.bool_),
+            np.zeros(self._member_count, np.int64),
+        )
+        condition[state.positions] = True
+        for group_positions, _, group_counts in member_groups:
+            iteration_counts[group_positions] = group_counts
+        return LoopState(state.iterations, tuple(carried_values), condition, iteration_counts)
 
     def _scatter_members(self, value: Value, groups: Sequence[tuple[Array, Data]]) -> Data:
         """Scatter the values of some members into an array over all members, with zeros elsewhere."""
@@ -159,15 +199,15 @@ class ShrinkingMembersStepper(MembersStepper):
         if axis is None:
             return first_data
         full_array = np.zeros(
-            (*first_data.shape[:axis], self._members, *first_data.shape[axis + 1 :]),
+            (*first_data.shape[:axis], self._member_count, *first_data.shape[axis + 1 :]),
             first_data.dtype,
         )
-        for rows, data in groups:
-            index: tuple[Any, ...] = (*(slice(None),) * axis, rows)
+        for positions, data in groups:
+            index: tuple[Any, ...] = (*(slice(None),) * axis, positions)
             full_array[index] = data
         return full_array
 
     def _members_axis(self, value: Value) -> int | None:
         """Return the position of the axis of members in the shape of a value, or None."""
-        shape, members = value.shape or (), self.segment.loop.member_axis
-        return shape.index(members) if members in shape else None
+        shape, members_dim = value.shape or (), self.segment.loop.member_axis
+        return shape.index(members_dim) if members_dim in shape else None

@@ -52,7 +52,7 @@ class LoopReport:
     def __hash__(self) -> int:
         return hash((self.how_often, self.why))
 
-    def apart(self, axes: tuple[Axis, ...]) -> LoopReport:
+    def unflatten(self, axes: tuple[Axis, ...]) -> LoopReport:
         """Return the report with its axis of members divided into the given axes."""
         if isinstance(self.stopped_by, StopReason):
             return self
@@ -63,19 +63,23 @@ class LoopReport:
     @property
     def how_often(self) -> str:
         """Text such as `1 iteration`, `7 iterations`, or `177 to 3021 iterations` for members that differ."""
-        least, most = np.min(self.iterations), np.max(self.iterations)
-        if least != most:
-            return f"{least} to {most} iterations"
-        return "1 iteration" if most == 1 else f"{most} iterations"
+        min_iterations, max_iterations = np.min(self.iterations), np.max(self.iterations)
+        if min_iterations != max_iterations:
+            return f"{min_iterations} to {max_iterations} iterations"
+        return "1 iteration" if max_iterations == 1 else f"{max_iterations} iterations"
 
     @property
     def reasons(self) -> list[StopReason]:
         """Reasons for the end of the loop without duplicates, the most frequent first."""
         if isinstance(self.stopped_by, StopReason):
             return [self.stopped_by]
-        counts = np.bincount(np.ravel(self.codes), minlength=len(StopReason))
-        counted = {reason: int(n) for reason, n in zip(StopReason, counts, strict=True) if n}
-        return sorted(counted, key=lambda reason: -counted[reason])
+        reason_counts = np.bincount(np.ravel(self.codes), minlength=len(StopReason))
+        count_by_reason = {
+            reason: int(count)
+            for reason, count in zip(StopReason, reason_counts, strict=True)
+            if count
+        }
+        return sorted(count_by_reason, key=lambda reason: -count_by_reason[reason])
 
     @property
     def why(self) -> str:
@@ -87,8 +91,8 @@ class LoopReport:
         """Word of each stop reason, such as `condition`, as in `Results`."""
         if isinstance(self.stopped_by, StopReason):
             return self.stopped_by.word
-        words = np.array([reason.word for reason in StopReason], object)
-        return list(words[self.codes].tolist())
+        reason_words = np.array([reason.word for reason in StopReason], object)
+        return list(reason_words[self.codes].tolist())
 
 
 def _reason_codes(reasons: StopReason | Array) -> int | Array:
@@ -228,12 +232,14 @@ class Outputs(Mapping[str, Data]):
 
     def with_first_as(self, axes: tuple[Axis, ...]) -> Self:
         """Return a copy of the outputs whose first axis is divided into the given axes."""
-        renamed = copy(self)
-        renamed.axes = (*axes, *self.axes[1:])
-        renamed._arrays = dict(split_first_axis(self._arrays, axes))
-        renamed.lengths = dict(split_first_axis(self.lengths, axes))
-        renamed.loops = {name: report.apart(axes) for name, report in self.loops.items()}
-        return renamed
+        renamed_outputs = copy(self)
+        renamed_outputs.axes = (*axes, *self.axes[1:])
+        renamed_outputs._arrays = dict(split_first_axis(self._arrays, axes))
+        renamed_outputs.lengths = dict(split_first_axis(self.lengths, axes))
+        renamed_outputs.loops = {
+            name: report.unflatten(axes) for name, report in self.loops.items()
+        }
+        return renamed_outputs
 
     def axes_of(self, name: str) -> tuple[Axis, ...]:
         """Return the leading axes of an output."""
@@ -252,7 +258,7 @@ class Outputs(Mapping[str, Data]):
         """
         if name in self._arrays:
             return name
-        matches = [full for full in self._arrays if full.endswith(f".{name}")]
+        matches = [full_name for full_name in self._arrays if full_name.endswith(f".{name}")]
         if len(matches) == 1:
             return matches[0]
         raise KeyError(

@@ -17,5 +17,5 @@ def new_run_id() -> str:
 
 def describe_run(content: Any) -> str:
     """Return a run id as text for messages: `run 20261123-012011-9f3c2a71`, or a text for an invalid id."""
-    plain = isinstance(content, str) and _RUN_ID_PATTERN.fullmatch(content)
-    return f"run {content}" if plain else "a run without a name"
+    is_plain = isinstance(content, str) and _RUN_ID_PATTERN.fullmatch(content)
+    return f"run {content}" if is_plain else "a run without a name"

@@ -51,7 +51,7 @@ from mdf_loop.run.control.chunks import run_in_chunks
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Cadence
 from mdf_loop.run.control.stopping import Stopped, Stopping
-from mdf_loop.run.device import UNDECIDED, USUAL, Device, Placement
+from mdf_loop.run.device import DEFAULT_PLACEMENT, UNDECIDED_DEVICE, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.members_stepper import MembersStepper, ShrinkingMembersStepper
 from mdf_loop.run.outputs import LoopReport
@@ -79,20 +79,26 @@ class Segments:
         program: Program,
         segments: tuple[Segment, ...],
         backend: Backend,
-        placement: Placement = USUAL,
+        placement: Placement = DEFAULT_PLACEMENT,
     ) -> None:
         self.program = program
         self.segments = segments
-        self.needed = _values_needed_by_segment(program, segments)
+        self.needed_values = _values_needed_by_segment(program, segments)
         self.constants: dict[Value, Data] = {
             op.value: op.array for op in program.ops if isinstance(op, Constant)
         }
-        loops = (segment.loop for segment in segments if isinstance(segment, LoopSegment))
-        trips = {loop.trip_count for loop in loops if loop.condition is None}
+        segment_loops = (segment.loop for segment in segments if isinstance(segment, LoopSegment))
+        trip_counts = {loop.trip_count for loop in segment_loops if loop.condition is None}
         input_names = {entry.value: entry.value.name for entry in program.inputs}
-        self._trip_count_inputs = [input_names[trip] for trip in trips if trip in input_names]
-        constants = (self.constants[trip] for trip in trips if trip in self.constants)
-        self._has_long_constant_loop = any(np.max(trip) > LONG_ITERATIONS for trip in constants)
+        self._trip_count_inputs = [
+            input_names[trip_count] for trip_count in trip_counts if trip_count in input_names
+        ]
+        constant_counts = (
+            self.constants[trip_count] for trip_count in trip_counts if trip_count in self.constants
+        )
+        self._has_long_constant_loop = any(
+            np.max(trip_count) > LONG_ITERATIONS for trip_count in constant_counts
+        )
         self._backend = backend
         self._placement = placement
         self._sessions: dict[int, Runnable] = {}
@@ -104,8 +110,8 @@ class Segments:
     def device(self) -> Device:
         """Device of the first segment whose device is decided, with the reason for its choice."""
         devices = [session.device for _, session in sorted(self._sessions.items())]
-        decided = (device for device in devices if device is not UNDECIDED)
-        return next(decided, None) or self.session(0).device
+        decided_devices = (device for device in devices if device is not UNDECIDED_DEVICE)
+        return next(decided_devices, None) or self.session(0).device
 
     @property
     def native(self) -> dict[str, str]:
@@ -115,17 +121,18 @@ class Segments:
 
     def is_long(self, arrays: Mapping[str, Data]) -> bool:
         """Return True if a loop is known in advance to run long."""
-        trips = (arrays[name] for name in self._trip_count_inputs)
+        trip_counts = (arrays[name] for name in self._trip_count_inputs)
         return self._has_long_constant_loop or any(
-            (trip.item() if trip.size == 1 else trip.max()) > LONG_ITERATIONS for trip in trips
+            (trip_count.item() if trip_count.size == 1 else trip_count.max()) > LONG_ITERATIONS
+            for trip_count in trip_counts
         )
 
-    def session(self, place: int) -> Runnable:
+    def session(self, index: int) -> Runnable:
         """Return the session of the segment at an index, which is created on first use."""
         with self._lock:
-            if place not in self._sessions:
-                self._sessions[place] = self._load_segment(self.segments[place])
-            return self._sessions[place]
+            if index not in self._sessions:
+                self._sessions[index] = self._load_segment(self.segments[index])
+            return self._sessions[index]
 
     def _load_segment(self, segment: Segment) -> Runnable:
         session = self.load_part(segment.program)
@@ -136,19 +143,19 @@ class Segments:
             return session
         if session.native.get(segment.loop.name, NATIVE) == NATIVE:
             return session
-        pregenerated = pregenerate_random_numbers(segment.program, segment.max_iterations)
-        rows = pregenerated_rows(segment.program, pregenerated)
+        pregenerated_program = pregenerate_random_numbers(segment.program, segment.max_iterations)
+        rows = pregenerated_rows(segment.program, pregenerated_program)
         if not rows or not (has_members or all(is_fixed(row.shape) for row in rows)):
             return session
         if not has_members:
             self._max_chunk_iterations[segment] = max(
                 MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // total_elements(rows, 1)
             )
-            return self.load_part(pregenerated)
-        extended = run_past_termination(pregenerated, segment.max_iterations)
-        if extended is not pregenerated:
+            return self.load_part(pregenerated_program)
+        extended_program = run_past_termination(pregenerated_program, segment.max_iterations)
+        if extended_program is not pregenerated_program:
             self._max_chunk_iterations[segment] = MAX_RUN_ITERATIONS
-        return self.load_part(extended)
+        return self.load_part(extended_program)
 
     def max_chunk_iterations(self, segment: LoopSegment) -> int:
         """Return the maximum number of loop iterations in one chunk.
@@ -159,10 +166,10 @@ class Segments:
 
     def have_independent_members(self, segment: LoopSegment) -> bool:
         """Return True if each member of a loop can be removed as soon as it has ended."""
-        members = segment.loop.member_axis
-        if members is None:
+        members_dim = segment.loop.member_axis
+        if members_dim is None:
             return False
-        return member_aggregates(self.program, members).isdisjoint(segment.captured_inputs)
+        return member_aggregates(self.program, members_dim).isdisjoint(segment.captured_inputs)
 
     def load_part(self, part: Program) -> Runnable:
         """Load a part of the program, such as a segment, into a new session."""
@@ -173,16 +180,16 @@ def _values_needed_by_segment(
     program: Program, segments: tuple[Segment, ...]
 ) -> tuple[frozenset[Value], ...]:
     """Return, for each segment, the values that are read there, in later segments or as outputs."""
-    needed = frozenset(output.value for output in program.outputs)
+    needed_values = frozenset(output.value for output in program.outputs)
     needed_sets = []
     for segment in reversed(segments):
-        own_values = (
+        segment_inputs = (
             reads(segment.loop)
             if isinstance(segment, LoopSegment)
             else _input_values(segment.program)
         )
-        needed |= frozenset(own_values)
-        needed_sets.append(needed)
+        needed_values |= frozenset(segment_inputs)
+        needed_sets.append(needed_values)
     return tuple(reversed(needed_sets))
 
 
@@ -198,13 +205,13 @@ class PartialRun(Struct, frozen=True):
         loops: Report of each loop, by name. For several loops of the same name, the report of the last
             one that started.
         stopped_by: Reason of a stop from outside, or None.
-        missing: Reason why each missing output could not be computed, by name.
+        missing_reasons: Reason why each missing output could not be computed, by name.
     """
 
     outputs: Mapping[str, Data]
     loops: Mapping[str, LoopReport]
     stopped_by: StopReason | None
-    missing: Mapping[str, str]
+    missing_reasons: Mapping[str, str]
 
 
 def run_in_segments(
@@ -226,10 +233,10 @@ def run_in_segments(
     Raises:
         LoopError: The model failed before any stop.
     """
-    run = _Evaluation(segments, arrays, stopping, follower)
+    evaluation = _Evaluation(segments, arrays, stopping, follower)
     if resume is not None:
-        run.restore(resume)
-    return run.run_remaining()
+        evaluation.restore(resume)
+    return evaluation.run_remaining()
 
 
 class _Evaluation:
@@ -248,28 +255,30 @@ class _Evaluation:
         self.reports: dict[str, LoopReport] = {}
         self.reason: StopReason | None = None
         self.incomplete = Incomplete()
-        self.first = 0
+        self.first_index = 0
         self.resume: Snapshot | None = None
 
     def run_remaining(self) -> PartialRun:
         """Run the remaining segments and return the outputs and loop reports."""
-        for index in range(self.first, len(self.segments.segments)):
+        for index in range(self.first_index, len(self.segments.segments)):
             segment = self.segments.segments[index]
             self._discard_unneeded(index)
             if isinstance(segment, StraightSegment):
                 self._run_straight(index, segment.program)
             else:
                 self._run_loop(index, segment)
-        output_values = {output.name: output.value for output in self.segments.program.outputs}
+        value_by_output = {output.name: output.value for output in self.segments.program.outputs}
         outputs = {
-            n: self.values[value] for n, value in output_values.items() if value in self.values
+            name: self.values[value]
+            for name, value in value_by_output.items()
+            if value in self.values
         }
-        missing = {
-            n: self._missing_reason()
-            for n, value in output_values.items()
+        missing_reasons = {
+            name: self._missing_reason()
+            for name, value in value_by_output.items()
             if value not in self.values
         }
-        return PartialRun(outputs, self.reports, self.reason, missing)
+        return PartialRun(outputs, self.reports, self.reason, missing_reasons)
 
     def _missing_reason(self) -> str:
         """Return the reason why outputs are missing: an error, or the stop of the run."""
@@ -278,51 +287,57 @@ class _Evaluation:
         assert self.reason is not None
         return self.reason.value
 
-    def _discard_unneeded(self, place: int) -> None:
+    def _discard_unneeded(self, index: int) -> None:
         """Discard values that neither the remaining segments nor the outputs read."""
-        needed = self.segments.needed[place]
-        self.values = {value: data for value, data in self.values.items() if value in needed}
+        needed_values = self.segments.needed_values[index]
+        self.values = {value: data for value, data in self.values.items() if value in needed_values}
 
     def _known_values(self) -> dict[Value, Data]:
         """Return the computed values, inputs and constants, without incomplete rows of stopped loops."""
-        known = {**self.feeds, **self.values}
-        return {value: data for value, data in known.items() if value not in self.incomplete.short}
+        known_values = {**self.feeds, **self.values}
+        return {
+            value: data
+            for value, data in known_values.items()
+            if value not in self.incomplete.shortened_stacks
+        }
 
     # --- straight segments ----------------------------------------------------------------------
 
-    def _run_straight(self, place: int, program: Program) -> None:
-        known = self._known_values()
+    def _run_straight(self, index: int, program: Program) -> None:
+        known_values = self._known_values()
         if self.reason is not None:
             self.values |= compute_available_values(
-                program, known, self.incomplete, self._make_loader(place)
+                program, known_values, self.incomplete, self._make_loader(index)
             )
             return
-        feeds = {entry.value.name: known[entry.value] for entry in program.inputs}
+        feeds = {entry.value.name: known_values[entry.value] for entry in program.inputs}
         try:
-            outputs = self.segments.session(place).run(feeds, self.stopping)
+            outputs = self.segments.session(index).run(feeds, self.stopping)
         except Stopped:
             self.reason = self.stopping.reason
         else:
             self.values |= {output.value: outputs[output.name] for output in program.outputs}
 
-    def _make_loader(self, place: int) -> Callable[[Program], Runnable]:
+    def _make_loader(self, index: int) -> Callable[[Program], Runnable]:
         """Return a function that loads a segment, or a reduced segment with some of its outputs."""
-        outputs = self.segments.segments[place].program.outputs
+        outputs = self.segments.segments[index].program.outputs
 
         def session_of(part: Program) -> Runnable:
-            is_whole = part.outputs == outputs
-            return self.segments.session(place) if is_whole else self.segments.load_part(part)
+            is_whole_segment = part.outputs == outputs
+            return (
+                self.segments.session(index) if is_whole_segment else self.segments.load_part(part)
+            )
 
         return session_of
 
     # --- loops ----------------------------------------------------------------------------------
 
-    def _run_loop(self, place: int, segment: LoopSegment) -> None:
-        known = self._known_values()
-        if not all(value in known for value in reads(segment.loop)):
+    def _run_loop(self, index: int, segment: LoopSegment) -> None:
+        known_values = self._known_values()
+        if not all(value in known_values for value in reads(segment.loop)):
             return
-        outer_arrays = {} if self.reason else self._snapshot(place)
-        stepper = self._make_stepper(place, segment, known, outer_arrays)
+        outer_arrays = {} if self.reason else self._snapshot(index)
+        stepper = self._make_stepper(index, segment, known_values, outer_arrays)
         stepper.cadence = self.segments.cadences[segment]
         if self.resume is not None:
             stepper.restore(self.resume)
@@ -339,53 +354,53 @@ class _Evaluation:
 
     def _make_stepper(
         self,
-        place: int,
+        index: int,
         segment: LoopSegment,
         known: Mapping[Value, Data],
         outer_arrays: Mapping[str, Array],
     ) -> LoopStepper:
-        session = self.segments.session(place)
-        at_once = self.segments.max_chunk_iterations(segment)
+        session = self.segments.session(index)
+        max_iterations = self.segments.max_chunk_iterations(segment)
         if segment.loop.member_axis is None:
-            return LoopStepper(session, segment, known, outer_arrays, at_once)
+            return LoopStepper(session, segment, known, outer_arrays, max_iterations)
         stepper_class = (
             ShrinkingMembersStepper
             if self.segments.have_independent_members(segment)
             else MembersStepper
         )
-        return stepper_class(session, segment, known, outer_arrays, at_once)
+        return stepper_class(session, segment, known, outer_arrays, max_iterations)
 
     # --- checkpoints ----------------------------------------------------------------------------
 
-    def _snapshot(self, place: int) -> dict[str, Array]:
+    def _snapshot(self, index: int) -> dict[str, Array]:
         """Return checkpoint arrays with the values and loop reports at the beginning of a loop."""
-        parts = {f"value {value.name}": np.asarray(data) for value, data in self.values.items()}
+        arrays = {f"value {value.name}": np.asarray(data) for value, data in self.values.items()}
         for name, report in self.reports.items():
-            parts[f"loop {name}"] = np.array([report.iterations, report.codes])
-        return {"piece": np.array(place, np.int64), **parts}
+            arrays[f"loop {name}"] = np.array([report.iterations, report.codes])
+        return {"piece": np.array(index, np.int64), **arrays}
 
-    def restore(self, parts: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Resume in the loop in which the snapshot was taken."""
         segments = self.segments.segments
-        self.first = parts.number("piece", len(segments) - 1)
-        if not isinstance(segments[self.first], LoopSegment):
-            raise parts.wrong("piece", "the place of a loop")
-        self.resume = parts
-        values = parts.under("value ")
-        for segment in segments[: self.first]:
+        self.first_index = snapshot.number("piece", len(segments) - 1)
+        if not isinstance(segments[self.first_index], LoopSegment):
+            raise snapshot.invalid_part_error("piece", "the place of a loop")
+        self.resume = snapshot
+        stored_values = snapshot.with_prefix("value ")
+        for segment in segments[: self.first_index]:
             for value in _segment_results(segment):
-                if value in self.segments.needed[self.first]:
-                    self.values[value] = values.value(value.name, value)
+                if value in self.segments.needed_values[self.first_index]:
+                    self.values[value] = stored_values.value(value.name, value)
             if isinstance(segment, LoopSegment):
-                self.reports[segment.loop.name] = _read_report(parts, segment.loop)
+                self.reports[segment.loop.name] = _read_report(snapshot, segment.loop)
 
 
-def _read_report(parts: Snapshot, loop: Loop) -> LoopReport:
+def _read_report(snapshot: Snapshot, loop: Loop) -> LoopReport:
     """Read the report of a completed loop from a snapshot."""
-    name, own = f"loop {loop.name}", () if loop.member_axis is None else (None,)
-    iterations, codes = parts.array(name, "i", (2, *own))
+    part_name, members_shape = f"loop {loop.name}", () if loop.member_axis is None else (None,)
+    iterations, codes = snapshot.array(part_name, "i", (2, *members_shape))
     if (iterations < 0).any() or (codes < 0).any() or (codes >= len(StopReason)).any():
-        raise parts.wrong(name, "iterations and why they ended")
+        raise snapshot.invalid_part_error(part_name, "iterations and why they ended")
     return LoopReport.of(iterations, codes)
 
 

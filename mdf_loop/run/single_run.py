@@ -22,7 +22,7 @@ from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend
 from mdf_loop.run.control.controller import RunController
 from mdf_loop.run.control.stepper import Block
 from mdf_loop.run.control.stopping import NeverStopping, Stopped, Stopping
-from mdf_loop.run.device import UNDECIDED, USUAL, Device, Placement
+from mdf_loop.run.device import DEFAULT_PLACEMENT, UNDECIDED_DEVICE, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.members import move_members_first
 from mdf_loop.run.segments import Follower, PartialRun, Segments, run_in_segments
@@ -50,7 +50,7 @@ class SingleRun:
     def __init__(
         self,
         program: Program,
-        placement: Placement = USUAL,
+        placement: Placement = DEFAULT_PLACEMENT,
         swept: Collection[str] = (),
         backend: Backend = PROGRAM_BACKENDS["onnxruntime"],
     ) -> None:
@@ -63,22 +63,24 @@ class SingleRun:
         self._has_constant_duration = _has_constant_duration(self._program)
         self._members_end_individually = any(loop.member_axis for loop in loops(self._program))
         self._last_seconds = math.inf
-        self._known_patience: float | None = None
+        self._known_seconds: float | None = None
         self._lock = ForkSafeLock()
 
     @property
     def device(self) -> Device:
         """Device of the whole program, or of its segments if only those have run."""
-        whole = self.session.device
+        device = self.session.device
         loaded_segments = [segments for segments in self._segments.values() if segments is not None]
-        return loaded_segments[-1].device if whole is UNDECIDED and loaded_segments else whole
+        return (
+            loaded_segments[-1].device if device is UNDECIDED_DEVICE and loaded_segments else device
+        )
 
     @property
     def native(self) -> dict[str, str]:
         """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
         loaded_segments = [segments for segments in self._segments.values() if segments is not None]
         segment_forms = {
-            name: form for each in loaded_segments for name, form in each.native.items()
+            name: form for segments in loaded_segments for name, form in segments.native.items()
         }
         return {**self.session.native, **segment_forms}
 
@@ -99,43 +101,47 @@ class SingleRun:
         segments = self._load_segments(controls.watches)
         if segments is None:
             return self._run_whole(arrays, controller)
-        signalled = None
-        patience = self._patience_seconds(controls)
-        if patience > 0 and not segments.is_long(arrays) and not self._has_many_members(arrays):
+        received_signal = None
+        max_seconds = self._patience_seconds(controls)
+        if max_seconds > 0 and not segments.is_long(arrays) and not self._has_many_members(arrays):
             outputs = None
             expected_errors = (
                 Stopped,
                 MemoryLimitError,
             )  # all rows of a loop at once may exceed memory
             start = time.perf_counter()
-            with Stopping(patience, grace=0.0) as attempt, contextlib.suppress(*expected_errors):
+            with Stopping(max_seconds, grace=0.0) as attempt, contextlib.suppress(*expected_errors):
                 outputs = self.session.run(arrays, attempt)
                 controller.seconds[""] = time.perf_counter() - start
-            signalled = attempt.signalled
+            received_signal = attempt.received_signal
             if outputs is not None:
-                return PartialRun(outputs, {}, signalled, {})
+                return PartialRun(outputs, {}, received_signal, {})
             if attempt.reason is StopReason.MEMORY_LIMIT:
                 self.session = self._backend.load(self._program, self._placement)  # with new memory
         with controller:
-            if signalled is not None:
-                controller.stopping.receive_signal(signalled)
-            resumed = None if controller.resumed is None else controller.resumed["course"]
+            if received_signal is not None:
+                controller.stopping.receive_signal(received_signal)
+            stepper_snapshot = (
+                None
+                if controller.resumed_snapshots is None
+                else controller.resumed_snapshots["course"]
+            )
             start = time.perf_counter()
             partial_run = run_in_segments(
-                segments, arrays, controller.stopping, _make_follower(controller), resumed
+                segments, arrays, controller.stopping, _make_follower(controller), stepper_snapshot
             )
-            if partial_run.stopped_by is None and resumed is None:
-                self._known_patience = _whole_run_seconds(time.perf_counter() - start)
+            if partial_run.stopped_by is None and stepper_snapshot is None:
+                self._known_seconds = _whole_run_seconds(time.perf_counter() - start)
             return partial_run
 
     def _patience_seconds(self, controls: RunControls) -> float:
         """Return the maximum number of seconds of a whole evaluation before it is started in segments."""
         if not controls.is_patient:
             return 0.0
-        known = self._known_patience
-        if known is None or (known and controls.time_limit is not None):
+        known_seconds = self._known_seconds
+        if known_seconds is None or (known_seconds and controls.time_limit is not None):
             return MAX_WHOLE_SECONDS
-        return known
+        return known_seconds
 
     def _has_many_members(self, arrays: Mapping[str, Data]) -> bool:
         """Return True if enough members end individually to make their removal worthwhile."""
@@ -204,8 +210,8 @@ def _whole_run_seconds(seconds: float) -> float:
 def _has_constant_duration(program: Program) -> bool:
     """Return True if a program has no loops, branches or unknown shapes, and so a constant duration."""
     result_values = (value for operation in program.ops for value in results(operation))
-    values = (*(entry.value for entry in program.inputs), *result_values)
-    return not any(map(bodies, program.ops)) and all(is_fixed(value.shape) for value in values)
+    all_values = (*(entry.value for entry in program.inputs), *result_values)
+    return not any(map(bodies, program.ops)) and all(is_fixed(value.shape) for value in all_values)
 
 
 class _StepperRowRecorder:

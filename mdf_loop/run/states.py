@@ -35,21 +35,25 @@ _HINT = "give results.state of a run of this model that took the same inputs and
 
 def convert_to_type(array: Array, value: Value, front: int = 0) -> Array:
     """Convert an array to the dtype and shape of a carried value, after `front` leading axes."""
-    converted = (
+    converted_array = (
         array if value.dtype == "string" else array.astype(numpy_dtype(value.dtype), copy=False)
     )
-    if value.shape is None or converted.shape[front:] == value.shape:
-        return converted
-    missing = len(value.shape) - (converted.ndim - front)
-    expanded = converted.reshape(
-        (*converted.shape[:front], *(1,) * missing, *converted.shape[front:])
+    if value.shape is None or converted_array.shape[front:] == value.shape:
+        return converted_array
+    missing_axes = len(value.shape) - (converted_array.ndim - front)
+    expanded_array = converted_array.reshape(
+        (*converted_array.shape[:front], *(1,) * missing_axes, *converted_array.shape[front:])
     )
-    extents = zip(value.shape, expanded.shape[front:], strict=True)
+    extent_pairs = zip(value.shape, expanded_array.shape[front:], strict=True)
     fixed_extents = (
-        extent if isinstance(extent, int) else array_extent for extent, array_extent in extents
+        extent if isinstance(extent, int) else array_extent for extent, array_extent in extent_pairs
     )
-    shape = (*expanded.shape[:front], *fixed_extents)
-    return expanded if expanded.shape == shape else np.array(np.broadcast_to(expanded, shape))
+    shape = (*expanded_array.shape[:front], *fixed_extents)
+    return (
+        expanded_array
+        if expanded_array.shape == shape
+        else np.array(np.broadcast_to(expanded_array, shape))
+    )
 
 
 def is_swept(array: Array, value: Value) -> bool:
@@ -85,22 +89,22 @@ def checked_state(
     """
     if not isinstance(state, Mapping):
         raise InputError(f"the state is no mapping of arrays: {state!r}"[:200], hint=_HINT)
-    if missing := sorted({"step", "time", *carried} - set(state)):
+    if missing_names := sorted({"step", "time", *carried} - set(state)):
         raise InputError(
-            f"the state is not one of this model: it has no '{missing[0]}'", hint=_HINT
+            f"the state is not one of this model: it has no '{missing_names[0]}'", hint=_HINT
         )
-    checked: dict[str, Array] = {
+    checked_arrays: dict[str, Array] = {
         "step": _check_step(state["step"]),
         "time": _check_time(state["time"]),
     }
     for name, value in carried.items():
         array = _check_fit(name, state[name], value, members)
-        front = int(is_swept(array, value))
-        typed_array = convert_to_type(array, value, front)
-        if members is not None and not front and name in per_member:
+        leading_ndim = int(is_swept(array, value))
+        typed_array = convert_to_type(array, value, leading_ndim)
+        if members is not None and not leading_ndim and name in per_member:
             typed_array = np.repeat(typed_array[None], members, axis=0)
-        checked[name] = typed_array
-    return checked
+        checked_arrays[name] = typed_array
+    return checked_arrays
 
 
 def check_keys(written_keys: Any, *allowed: Array) -> None:
@@ -161,9 +165,9 @@ def _can_represent(dtype: str, array: Array) -> bool:
     if dtype == "string":
         return array.dtype.kind in "OUS"
     if dtype == "bfloat16":
-        converted = array.astype(numpy_dtype(dtype))
+        converted_array = array.astype(numpy_dtype(dtype))
         return np.array_equal(
-            converted.astype(np.float64), array.astype(np.float64), equal_nan=True
+            converted_array.astype(np.float64), array.astype(np.float64), equal_nan=True
         )
     is_widening = array.dtype.kind in "biu" and np.dtype(dtype).kind == "f"
     return array.dtype.kind in "biuf" and (is_widening or np.can_cast(array.dtype, dtype, "safe"))
@@ -175,8 +179,10 @@ def _can_broadcast(shape: tuple[int, ...], value: Value) -> bool:
         return True
     if len(shape) > len(value.shape):
         return False
-    ends = value.shape[len(value.shape) - len(shape) :]
-    return all(a in (1, b) or isinstance(b, str) for a, b in zip(shape, ends, strict=True))
+    trailing_extents = value.shape[len(value.shape) - len(shape) :]
+    return all(
+        a in (1, b) or isinstance(b, str) for a, b in zip(shape, trailing_extents, strict=True)
+    )
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -31,15 +31,15 @@ class CompletedRun(Struct, frozen=True):
 
     rows: Mapping[str, Data]
     lengths: Mapping[str, Data]
-    reduced: Mapping[str, Data]
+    reductions: Mapping[str, Data]
     axis: Axis
     clock: Clock
     state: State
     execution_list: ExecutionList | None
     device: Device
-    done: int
+    step_count: int
     stopped_by: StopReason
-    ends: RowEnds
+    row_ends: RowEnds
 
     def time_of(self, step: int, unit: str) -> str | None:
         """Return the time of a step with its unit, such as `0.0617 s`, or None for a model without time."""
@@ -67,17 +67,17 @@ def run_over_time(
     Raises:
         KeyboardInterrupt, RunError: The run was stopped before its first evaluation was complete.
     """
-    recorder = Recorder(plan, sink, stepper.clock, session.axis, session.has_run)
-    stepper.room = recorder.room
-    if controller.resumed is not None:
-        stepper.restore(controller.resumed["course"])
+    recorder = Recorder(plan, sink, stepper.clock, session.axis, session.flag_names)
+    stepper.get_buffers = recorder.get_buffers
+    if controller.resumed_snapshots is not None:
+        stepper.restore(controller.resumed_snapshots["course"])
         if stepper.done > stepper.total:
             raise InputError(
                 f"the checkpoint is of {stepper.done} steps, more than the {stepper.total} of this run",
                 hint=f"give steps={stepper.done} or more",
             )
-        numbers = range(stepper.first, stepper.first + stepper.done)
-        recorder.restore(controller.resumed["kept"], numbers, session.dtypes)
+        step_numbers = range(stepper.first_step, stepper.first_step + stepper.done)
+        recorder.restore(controller.resumed_snapshots["kept"], step_numbers, session.dtypes)
     stopped_by = controller.follow(stepper, recorder, "steps", name)
     state = stepper.state(recorder.clock)
     if state is None:
@@ -87,7 +87,7 @@ def run_over_time(
     return CompletedRun(
         {name: sink_rows[name] for name in plan.traces if name in sink_rows},
         {name: sink_rows[column] for name, column in plan.lengths.items() if column in sink_rows},
-        recorder.reduced(),
+        recorder.reductions(),
         Axis("time", {"step" if stepper.clock.dt is None else "time": recorder.ticks()}),
         recorder.clock,
         state,
@@ -95,7 +95,7 @@ def run_over_time(
         session.device,
         stepper.done,
         stopped_by or StopReason.COMPLETED,
-        recorder.ends,
+        recorder.row_ends,
     )
 
 

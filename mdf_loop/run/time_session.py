@@ -37,8 +37,8 @@ from mdf_loop.reading.over_time import OverTime
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend, Runnable
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Cadence
-from mdf_loop.run.device import USUAL, Device, Placement
-from mdf_loop.run.execution_list import Sets, executed_node_sets
+from mdf_loop.run.device import DEFAULT_PLACEMENT, Device, Placement
+from mdf_loop.run.execution_list import NodeSets, executed_node_sets
 from mdf_loop.run.members import Members
 from mdf_loop.run.recording.lengths import RowShapes
 from mdf_loop.run.recording.recording_plan import RecordingPlan
@@ -53,14 +53,14 @@ from mdf_loop.run.states import (
 )
 from mdf_loop.specification import RunControls, RunSpecification
 
-SMALL_ROWS = 4096
+SMALL_ROW_BYTES = 4096
 """Bytes of a step's rows, over all members, up to which recording all rows is cheaper than skipping some
 (measured: FitzHugh-Nagumo, one number to 100 000)."""
 
 COMPILATION_MICROSECONDS = 10 * MIN_NATIVE_MICROSECONDS
 """Total microseconds of short runs after which native loops are compiled. Compilation takes about as long."""
 
-LAST_ONLY = sys.maxsize
+LAST_ROW_STRIDE = sys.maxsize
 """Distance between recorded rows that exceeds every number of steps: only the last row of each chunk is recorded."""
 
 ProgramKind: TypeAlias = Literal["first", "later", "thinned"]
@@ -77,7 +77,7 @@ class TimeSession:
         self,
         programs: OverTime,
         options: Options,
-        placement: Placement = USUAL,
+        placement: Placement = DEFAULT_PLACEMENT,
         swept: Collection[str] = (),
         backend: Backend = PROGRAM_BACKENDS["onnxruntime"],
     ) -> None:
@@ -95,21 +95,23 @@ class TimeSession:
         self._pregenerated_rows: dict[Program, tuple[Value, ...]] = {}
         self.cadence = Cadence()
         self._lock = ForkSafeLock()
-        self._work = _step_microseconds(programs.later_program)
+        self._step_work = _step_microseconds(programs.later_program)
         self._total_work = 0.0
-        rows = (
-            o.value for o in programs.later_program.outputs if o.name in programs.recorded_names
+        recorded_values = (
+            output.value
+            for output in programs.later_program.outputs
+            if output.name in programs.recorded_names
         )
-        self._bytes_per_row = sum(map(_row_bytes, rows))
+        self._bytes_per_row = sum(map(_row_bytes, recorded_values))
         self._state_outputs = programs.later_program.output_names(OutputRole.STATE)
         self._state_inputs = programs.later_program.input_names(InputRole.STATE)
-        self.has_run = programs.later_program.output_names(OutputRole.HAS_RUN)
+        self.flag_names = programs.later_program.output_names(OutputRole.HAS_RUN)
         """Name of the flags of each output's node, which are True in rows in which the node ran."""
-        inputs = {entry.value.name: entry.value for entry in programs.later_program.inputs}
-        names = map(state_name, programs.states)
-        self.carried = {name: inputs[self._state_inputs[name]] for name in names}
+        input_by_name = {entry.value.name: entry.value for entry in programs.later_program.inputs}
+        state_names = map(state_name, programs.states)
+        self.carried = {name: input_by_name[self._state_inputs[name]] for name in state_names}
         """Carried values by name, with a type that is common to all steps of one run."""
-        self._per_member = frozenset(
+        self._member_states = frozenset(
             state_name(state) for state in programs.states if state[0] in NODE_FIELDS
         )
         """Names of the values that a sweep may change, which excludes the counters of the schedule."""
@@ -124,11 +126,14 @@ class TimeSession:
 
         `runs` is the expected number of runs of this kind.
         """
-        work = steps * members * self._work
-        self._total_work += work
-        return work * runs < MIN_NATIVE_MICROSECONDS and self._total_work < COMPILATION_MICROSECONDS
+        run_microseconds = steps * members * self._step_work
+        self._total_work += run_microseconds
+        return (
+            run_microseconds * runs < MIN_NATIVE_MICROSECONDS
+            and self._total_work < COMPILATION_MICROSECONDS
+        )
 
-    def later(self, state: State, *, brief: bool, thinned: bool) -> Runnable:
+    def later(self, state: State, *, is_brief: bool, thinned: bool) -> Runnable:
         """Return the loaded loop over all evaluations after the first, for a carried state."""
         swept_states = {
             self._state_inputs[name]
@@ -136,13 +141,13 @@ class TimeSession:
             if is_swept(state[name], value)
         }
         return self._get_program(
-            "thinned" if thinned else "later", self.swept | swept_states, brief
+            "thinned" if thinned else "later", self.swept | swept_states, is_brief
         )
 
     def load_programs(self) -> None:
         """Load the programs of the first and of later evaluations, so that errors precede a run."""
-        for which in ("first", "later"):
-            self._get_program(which, self.swept)
+        for program_kind in ("first", "later"):
+            self._get_program(program_kind, self.swept)
 
     def refuse_standard_loops(self) -> None:
         """Raise if native code is required for the loop over time, and cannot be compiled.
@@ -159,79 +164,85 @@ class TimeSession:
         refuse_standard_loops(prepare(program, LOADED))
 
     def _get_program(
-        self, which: ProgramKind, swept: frozenset[str], brief: bool = True
+        self, kind: ProgramKind, swept: frozenset[str], is_brief: bool = True
     ) -> Runnable:
         with self._lock:
-            if (which, swept, brief) not in self._sessions:
-                self._sessions[which, swept, brief] = self._load_program(which, swept, brief)
-            return self._sessions[which, swept, brief]
+            if (kind, swept, is_brief) not in self._sessions:
+                self._sessions[kind, swept, is_brief] = self._load_program(kind, swept, is_brief)
+            return self._sessions[kind, swept, is_brief]
 
-    def _load_program(self, which: ProgramKind, swept: frozenset[str], brief: bool) -> Runnable:
-        program = self._prepare_program(which, swept)
-        placement = replace(self._placement, brief=brief)
-        if which == "first" and not self._backend.is_standard(placement):
-            states = (self._state_inputs[name] for name in self._per_member if swept)
+    def _load_program(self, kind: ProgramKind, swept: frozenset[str], is_brief: bool) -> Runnable:
+        program = self._prepare_program(kind, swept)
+        placement = replace(self._placement, is_brief=is_brief)
+        if kind == "first" and not self._backend.is_standard(placement):
+            state_inputs = (self._state_inputs[name] for name in self._member_states if swept)
             placement = replace(
-                placement, iteration_of=self._prepare_program("later", swept.union(states))
+                placement, iteration_of=self._prepare_program("later", swept.union(state_inputs))
             )
-        load = self._load_drawing_loop if which == "later" and program.sites else self._backend.load
-        loaded = load(program, placement)
-        return Members(loaded, swept) if swept else loaded
+        load = self._load_drawing_loop if kind == "later" and program.sites else self._backend.load
+        loaded_program = load(program, placement)
+        return Members(loaded_program, swept) if swept else loaded_program
 
-    def _prepare_program(self, which: ProgramKind, swept: frozenset[str]) -> Program:
+    def _prepare_program(self, kind: ProgramKind, swept: frozenset[str]) -> Program:
         """Return the program of the first or of later evaluations after all passes of the back end."""
-        if (which, swept) not in self._prepared_programs:
+        if (kind, swept) not in self._prepared_programs:
             program = (
-                self.programs.first_program if which == "first" else self.programs.later_program
+                self.programs.first_program if kind == "first" else self.programs.later_program
             )
-            over_time_program = over_time(swept, thinned=which == "thinned")
-            self._prepared_programs[which, swept] = prepare(
-                program, self._backend.order, over_time_program
+            pass_context = over_time(swept, thinned=kind == "thinned")
+            self._prepared_programs[kind, swept] = prepare(
+                program, self._backend.order, pass_context
             )
-        return self._prepared_programs[which, swept]
+        return self._prepared_programs[kind, swept]
 
     def _load_drawing_loop(self, ready: Program, placement: Placement) -> Runnable:
         """Load a loop that draws random numbers, which ONNX Runtime's own kernels need before the loop."""
         loop, load = ready.ops[-1], self._backend.load
-        (steps,) = (
-            e.value for e in ready.inputs if e.role is InputRole.CONTROL and e.owner_name == "steps"
+        (steps_value,) = (
+            entry.value
+            for entry in ready.inputs
+            if entry.role is InputRole.CONTROL and entry.owner_name == "steps"
         )
         if not isinstance(loop, Loop):
             return load(ready, placement)
-        loaded = None if self._backend.is_standard(placement) else load(ready, placement)
-        if loaded is not None and loaded.native.get(loop.name, STANDARD_FOR_LITTLE_WORK) in (
+        loaded_loop = None if self._backend.is_standard(placement) else load(ready, placement)
+        if loaded_loop is not None and loaded_loop.native.get(
+            loop.name, STANDARD_FOR_LITTLE_WORK
+        ) in (
             NATIVE,
             STANDARD_FOR_LITTLE_WORK,
         ):
-            return loaded
-        drawing_program = pregenerate_random_numbers(ready, steps)
+            return loaded_loop
+        drawing_program = pregenerate_random_numbers(ready, steps_value)
         if drawing_program is ready:
-            return loaded or load(ready, placement)
-        drawing = load(drawing_program, self._placement)
-        self._pregenerated_rows[drawing.program] = pregenerated_rows(ready, drawing_program)
-        return drawing
+            return loaded_loop or load(ready, placement)
+        drawing_loop = load(drawing_program, self._placement)
+        self._pregenerated_rows[drawing_loop.program] = pregenerated_rows(ready, drawing_program)
+        return drawing_loop
 
     def max_evaluations_per_call(self, session: Runnable, members: int) -> int:
         """Return the maximum number of evaluations in one call, limited by the memory for random numbers."""
-        drawn = total_elements(self._pregenerated_rows.get(session.program, ()), members)
+        drawn_numbers = total_elements(self._pregenerated_rows.get(session.program, ()), members)
         return (
-            max(MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // drawn)
-            if drawn
+            max(MIN_PREGENERATED_ITERATIONS, MAX_PREGENERATED_NUMBERS // drawn_numbers)
+            if drawn_numbers
             else sys.maxsize
         )
 
     def record_stride(self, plan: RecordingPlan, controls: RunControls, members: int) -> int:
-        """Return the number of steps between two recorded rows, or `LAST_ONLY`."""
+        """Return the number of steps between two recorded rows, or `LAST_ROW_STRIDE`."""
         if controls.watches or self._has_small_rows(members):
             return 1
         if not plan.selection.reduce:
             return plan.selection.every
-        is_uniform = not (self.has_run or self.row_shapes.open or self.programs.later_program.sites)
-        return LAST_ONLY if is_uniform and plan.last_only else 1
+        is_uniform = not (
+            self.flag_names or self.row_shapes.varying_ranks or self.programs.later_program.sites
+        )
+        return LAST_ROW_STRIDE if is_uniform and plan.last_only else 1
 
     def _has_small_rows(self, members: int) -> bool:
         """Return True if the recorded rows of all members are known to be small."""
-        return members * self._bytes_per_row <= SMALL_ROWS
+        return members * self._bytes_per_row <= SMALL_ROW_BYTES
 
     @property
     def device(self) -> Device:
@@ -250,21 +261,25 @@ class TimeSession:
         state = specification.values.state
         if state is None:
             return None
-        (members,) = self._members(bound) or (None,)
-        checked = checked_state(state, self.carried, members, self._per_member)
+        (member_count,) = self._members(bound) or (None,)
+        initial_state = checked_state(state, self.carried, member_count, self._member_states)
         if bound.keys:  # all trials may start from the state of one run
             single_run_keys = bound.streams.keys_of_one_run(self.programs.later_program.sites)
             check_keys(state.get(KEYS_NAME), bound.random_keys, single_run_keys)
-        return checked
+        return initial_state
 
     # --- inputs of the programs -----------------------------------------------------------------
 
-    def given(self, bound: BoundValues, first: int, last: int | None = None) -> dict[str, Array]:
+    def step_inputs(
+        self, bound: BoundValues, first: int, last: int | None = None
+    ) -> dict[str, Array]:
         """Return the inputs of evaluation `first`, or of the evaluations from `first` to before `last`."""
         feeds = dict(bound.arrays)
         for name in bound.inputs.varying_names:
-            front = (slice(None),) * int(name in self.swept)
-            feeds[name] = feeds[name][(*front, first if last is None else slice(first, last))]
+            leading_index = (slice(None),) * int(name in self.swept)
+            feeds[name] = feeds[name][
+                (*leading_index, first if last is None else slice(first, last))
+            ]
         return feeds
 
     def loop_feeds(
@@ -277,18 +292,18 @@ class TimeSession:
         dt: float | None,
     ) -> dict[str, Array]:
         """Return the inputs of the loop over the next evaluations, including steps, dt and carried values."""
-        controls = {
+        control_inputs = {
             "steps": np.array(rows, np.int64),
             "every": np.array(steps // rows, np.int64),
         }
         if dt is not None:
-            controls["dt"] = np.array(dt, self.options.precision)
+            control_inputs["dt"] = np.array(dt, self.options.precision)
         feeds: dict[str, Array] = {}
         for entry in session.program.inputs:
             name = entry.value.name
             match entry.role:
                 case InputRole.CONTROL:
-                    feeds[name] = controls[entry.owner_name]
+                    feeds[name] = control_inputs[entry.owner_name]
                 case InputRole.STATE:
                     feeds[name] = state[entry.owner_name]
                 case _:
@@ -302,38 +317,42 @@ class TimeSession:
         """True if only the run determines which nodes run after the first evaluation."""
         return self.programs.plans[1] is None
 
-    def sets(self, outputs: Mapping[str, Array], which: int) -> Sets | None:
+    def sets(self, outputs: Mapping[str, Array], program_index: int) -> NodeSets | None:
         """Return the nodes that ran in the first evaluation (0), or in each later evaluation (1)."""
-        planned_sets = self.programs.plans[which]
-        program = self.programs.later_program if which else self.programs.first_program
-        executed = program.output_names(OutputRole.EXECUTED)
-        if planned_sets is not None or not executed:
+        planned_sets = self.programs.plans[program_index]
+        program = self.programs.later_program if program_index else self.programs.first_program
+        executed_names = program.output_names(OutputRole.EXECUTED)
+        if planned_sets is not None or not executed_names:
             return planned_sets
-        (name,) = executed.values()
-        flags = outputs[name]
+        (flags_name,) = executed_names.values()
+        flags = outputs[flags_name]
         return executed_node_sets(flags.reshape(-1, flags.shape[-1]), self.programs.schedule)
 
     def rows(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the values that have a row for each evaluation, without carried values."""
-        carried = set(self._state_outputs.values())
-        return {name: array for name, array in outputs.items() if name not in carried}
+        carried_names = set(self._state_outputs.values())
+        return {name: array for name, array in outputs.items() if name not in carried_names}
 
     def state_of(self, outputs: Mapping[str, Array]) -> State:
         """Return the carried values among outputs. Equal schedule counters of all members become one counter."""
         state = {}
         for name, value in self.carried.items():
             array = outputs[self._state_outputs[name]]
-            if self.swept and name not in self._per_member:
+            if self.swept and name not in self._member_states:
                 array = drop_equal_members(array)
-            has_members = bool(self.swept) and (name in self._per_member or is_swept(array, value))
+            has_members = bool(self.swept) and (
+                name in self._member_states or is_swept(array, value)
+            )
             state[name] = convert_to_type(array, value, int(has_members))
         return state
 
-    def read_state(self, parts: Snapshot, bound: BoundValues) -> State:
+    def read_state(self, snapshot: Snapshot, bound: BoundValues) -> State:
         """Read the carried values from a checkpoint."""
-        members = self._members(bound)
+        members_shape = self._members(bound)
         return {
-            name: parts.value(name, value, members if is_swept(parts[name], value) else ())
+            name: snapshot.value(
+                name, value, members_shape if is_swept(snapshot[name], value) else ()
+            )
             for name, value in self.carried.items()
         }
 
@@ -356,19 +375,25 @@ class TimeSession:
 
 def _step_microseconds(program: Program) -> float:
     """Return a lower bound of the microseconds that the loops of a step take."""
-    known = constants_in(program)
-    return sum(estimate_work(loop.ops, known) for loop in program.ops if isinstance(loop, Loop))
+    known_values = constants_in(program)
+    return sum(
+        estimate_work(loop.ops, known_values) for loop in program.ops if isinstance(loop, Loop)
+    )
 
 
 def _row_shapes(programs: OverTime) -> RowShapes:
     """Return the shapes of the rows of all recorded values."""
-    first, later = (
+    first_shapes, later_shapes = (
         {output.name: output.value.shape for output in program.outputs}
         for program in (programs.first_program, programs.later_program)
     )
-    stacks = {name: later[name] for name in programs.recorded_names if name in first}
-    rows = {name: None if shape is None else shape[1:] for name, shape in stacks.items()}
-    return RowShapes.of({name: first[name] for name in rows}, rows)
+    stack_shapes = {
+        name: later_shapes[name] for name in programs.recorded_names if name in first_shapes
+    }
+    row_shapes = {
+        name: None if shape is None else shape[1:] for name, shape in stack_shapes.items()
+    }
+    return RowShapes.of({name: first_shapes[name] for name in row_shapes}, row_shapes)
 
 
 def _row_bytes(stack: Value) -> float:

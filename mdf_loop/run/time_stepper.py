@@ -21,12 +21,12 @@ from mdf_loop.native.loop_decisions import NATIVE, STANDARD_FOR_LITTLE_WORK
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Block, data_bytes
 from mdf_loop.run.control.stopping import Stopping
-from mdf_loop.run.execution_list import EndPosition, OrderOfExecution, Sets
+from mdf_loop.run.execution_list import EndPosition, NodeSets, OrderOfExecution
+from mdf_loop.run.output_buffers import NO_BUFFERS, OutputBuffers, shares_memory
 from mdf_loop.run.recording.lengths import insert_axes
 from mdf_loop.run.recording.ticks import Clock
-from mdf_loop.run.room import NO_ROOM, Room, shares_memory
 from mdf_loop.run.states import KEYS_NAME, State
-from mdf_loop.run.time_session import LAST_ONLY, TimeSession
+from mdf_loop.run.time_session import LAST_ROW_STRIDE, TimeSession
 
 if TYPE_CHECKING:
     from mdf_loop.reading.binding import BoundValues
@@ -39,14 +39,14 @@ class _Position(Struct, frozen=True):
 
     `execution_mark` is the end of the recorded order of execution.
 
-    `alike` is the expected number of further rows with equal shapes. `shapes` are those of the last rows.
+    `equal_rows` is the expected number of further rows with equal shapes. `row_shapes` are those of the last rows.
     """
 
-    done: int
+    evaluations: int
     state: State | None
     execution_mark: EndPosition | None
-    alike: int
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    equal_rows: int
+    row_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class TimeStepper:
@@ -54,10 +54,10 @@ class TimeStepper:
 
     Attributes:
         total: Total number of evaluations.
-        first: Number of the first evaluation.
+        first_step: Number of the first evaluation.
         clock: Clock from the beginning of the run, or of its initial state.
         native: Form of each loop by name: `native`, or `standard: ` followed by the reason.
-        room: Function that returns memory for the rows of given steps.
+        get_buffers: Function that returns memory for the rows of given steps.
     """
 
     def __init__(
@@ -67,23 +67,27 @@ class TimeStepper:
         bound: BoundValues,
         plan: RecordingPlan,
     ) -> None:
-        start = session.start(specification, bound)
-        state = None if start is None else {name: start[name] for name in session.carried}
+        start_state = session.start(specification, bound)
+        state = (
+            None if start_state is None else {name: start_state[name] for name in session.carried}
+        )
         self.total = specification.steps or 0
         if self.total > int(state is None):  # beyond the first evaluation
             session.refuse_standard_loops()
-        self.first = 0 if start is None else int(start["step"])
-        self.clock = _make_clock(start, specification.dt)
+        self.first_step = 0 if start_state is None else int(start_state["step"])
+        self.clock = _make_clock(start_state, specification.dt)
         self.native: dict[str, str] = {}
         self._later_forms: dict[str, str] = {}
-        self.room: Callable[[range], Room] = lambda numbers: NO_ROOM
+        self.get_buffers: Callable[[range], OutputBuffers] = lambda numbers: NO_BUFFERS
         self.cadence = session.cadence
         self._session = session
         self._specification = specification
-        self._bound = bound
-        self._members = session.members(bound)
-        self._brief = session.begin_run(self.total, self._members, specification.runs)
-        self._record_stride = session.record_stride(plan, specification.controls, self._members)
+        self._bound_values = bound
+        self._member_count = session.members(bound)
+        self._is_brief = session.begin_run(self.total, self._member_count, specification.runs)
+        self._record_stride = session.record_stride(
+            plan, specification.controls, self._member_count
+        )
         self._execution_order: OrderOfExecution | None = OrderOfExecution()
         self._position = self._previous_position = _Position(
             0, state, self._execution_order.end_position(), self.total
@@ -92,7 +96,7 @@ class TimeStepper:
     @property
     def done(self) -> int:
         """Number of completed evaluations."""
-        return self._position.done
+        return self._position.evaluations
 
     @property
     def finished(self) -> bool:
@@ -114,18 +118,23 @@ class TimeStepper:
         """Return the state after the completed evaluations, or None before the first evaluation."""
         if self._position.state is None:
             return None
-        number = self.first + self.done
-        position_entries = {"step": np.array(number), "time": np.array(float(clock.at(number - 1)))}
-        key_entries = {} if not self._bound.keys else {KEYS_NAME: self._bound.random_keys}
+        step_number = self.first_step + self.done
+        position_entries = {
+            "step": np.array(step_number),
+            "time": np.array(float(clock.at(step_number - 1))),
+        }
+        key_entries = (
+            {} if not self._bound_values.keys else {KEYS_NAME: self._bound_values.random_keys}
+        )
         return {**position_entries, **key_entries, **self._position.state}
 
     # --- execution ----------------------------------------------------------------------------
 
-    def advance(self, most: int, stopping: Stopping) -> Block:
+    def advance(self, max_steps: int, stopping: Stopping) -> Block:
         """Run at least one evaluation, and at most the given number."""
         if self._position.state is None:
             return self._run_first(stopping)
-        return self._run_later(min(most, self.total - self.done), stopping)
+        return self._run_later(min(max_steps, self.total - self.done), stopping)
 
     def undo_advance(self) -> None:
         """Restore the state before the last `advance`."""
@@ -136,7 +145,7 @@ class TimeStepper:
 
     def _run_first(self, stopping: Stopping) -> Block:
         session = self._session
-        outputs = session.first.run(session.given(self._bound, 0), stopping)
+        outputs = session.first.run(session.step_inputs(self._bound_values, 0), stopping)
         self.native.update(session.first.native)
         rows = {
             name: self._convert_first_row(name, array)
@@ -147,47 +156,57 @@ class TimeStepper:
 
     def _convert_first_row(self, name: str, array: Array) -> Array:
         """Return a row of the first evaluation in the common shape and dtype of all rows."""
-        front = self._session.axis
-        row = array[(slice(None),) * front + (np.newaxis,)]
+        time_axis = self._session.axis
+        row = array[(slice(None),) * time_axis + (np.newaxis,)]
         if self.total > 1:
             row = _convert_to_common_dtype(row, self._session.dtypes.get(name))
-        shape = self._session.row_shapes.spread.get(name)
+        shape = self._session.row_shapes.broadcast_shapes.get(name)
         if shape is None:
             return row
-        expanded = insert_axes(row, len(shape), front + 1)
-        return np.broadcast_to(expanded, (*expanded.shape[: front + 1], *shape))
+        expanded_row = insert_axes(row, len(shape), time_axis + 1)
+        return np.broadcast_to(expanded_row, (*expanded_row.shape[: time_axis + 1], *shape))
 
-    def _run_later(self, most: int, stopping: Stopping) -> Block:
-        number, every = self.first + self.done, self._record_stride
+    def _run_later(self, max_steps: int, stopping: Stopping) -> Block:
+        next_step, stride = self.first_step + self.done, self._record_stride
         if self._specification.execution_list and self._session.is_schedule_dynamic:
-            most = 1
+            max_steps = 1
         state = self._position.state
         assert state is not None
-        session = self._session.later(state, brief=self._brief, thinned=every > 1)
-        most = min(most, self._session.max_evaluations_per_call(session, self._members))
-        steps, rows = _plan_steps(number, min(most, self._position.alike * every), every)
-        arrays = self._session.given(self._bound, self.done, self.done + steps)
-        feeds = self._session.loop_feeds(
-            session, arrays, state, steps, rows, self._specification.dt
+        session = self._session.later(state, is_brief=self._is_brief, thinned=stride > 1)
+        max_steps = min(
+            max_steps, self._session.max_evaluations_per_call(session, self._member_count)
         )
-        first = number + steps // max(rows, 1) - 1
-        numbers = range(first, number + steps, every) if _is_recorded(first, every) else range(0)
-        room = self.room(numbers)
+        step_count, row_count = _plan_steps(
+            next_step, min(max_steps, self._position.equal_rows * stride), stride
+        )
+        step_inputs = self._session.step_inputs(
+            self._bound_values, self.done, self.done + step_count
+        )
+        feeds = self._session.loop_feeds(
+            session, step_inputs, state, step_count, row_count, self._specification.dt
+        )
+        first_row_step = next_step + step_count // max(row_count, 1) - 1
+        step_numbers = (
+            range(first_row_step, next_step + step_count, stride)
+            if _is_recorded(first_row_step, stride)
+            else range(0)
+        )
+        buffers = self.get_buffers(step_numbers)
         try:
-            outputs = session.run(feeds, stopping, room)
+            outputs = session.run(feeds, stopping, buffers)
         except RecordShapeError:
-            if rows == 1:
+            if row_count == 1:
                 raise
-            self._position = replace(self._position, alike=1)
-            return self._run_later(most, stopping)
+            self._position = replace(self._position, equal_rows=1)
+            return self._run_later(max_steps, stopping)
         self._check_forms(session.native)
         self._advance_position(
-            steps, self._session.state_of(outputs), outputs, self._session.sets(outputs, 1)
+            step_count, self._session.state_of(outputs), outputs, self._session.sets(outputs, 1)
         )
-        return self._make_block(numbers, outputs, 1, room)
+        return self._make_block(step_numbers, outputs, 1, buffers)
 
     def _advance_position(
-        self, steps: int, state: State, rows: Mapping[str, Array], sets: Sets | None
+        self, steps: int, state: State, rows: Mapping[str, Array], sets: NodeSets | None
     ) -> None:
         self._previous_position = self._position
         if self._execution_order is not None and sets is not None:
@@ -197,39 +216,47 @@ class TimeStepper:
         end_position = (
             None if self._execution_order is None else self._execution_order.end_position()
         )
-        alike, shapes = self._expect_row_shapes(rows)
-        self._position = _Position(self.done + steps, state, end_position, alike, shapes)
+        equal_rows, row_shapes = self._expect_row_shapes(rows)
+        self._position = _Position(self.done + steps, state, end_position, equal_rows, row_shapes)
 
     def _expect_row_shapes(
         self, rows: Mapping[str, Array]
     ) -> tuple[int, Mapping[str, tuple[int, ...]]]:
         """Return the expected number of further rows with equal shapes, and these shapes."""
-        front = self._session.axis + 1
-        shapes = {name: rows[name].shape[front:] for name in self._session.row_shapes.open}
-        if shapes == (self._position.shapes or shapes):
-            return min(2 * self._position.alike, self.total), shapes
-        return 1, shapes
+        leading_ndim = self._session.axis + 1
+        row_shapes = {
+            name: rows[name].shape[leading_ndim:] for name in self._session.row_shapes.varying_ranks
+        }
+        if row_shapes == (self._position.row_shapes or row_shapes):
+            return min(2 * self._position.equal_rows, self.total), row_shapes
+        return 1, row_shapes
 
     def _make_block(
-        self, numbers: range, outputs: Mapping[str, Array], which: int, room: Room = NO_ROOM
+        self,
+        numbers: range,
+        outputs: Mapping[str, Array],
+        program_index: int,
+        buffers: OutputBuffers = NO_BUFFERS,
     ) -> Block:
         """Return the block of rows that the first evaluation (0) or later evaluations (1) computed."""
-        row_index = (slice(None),) * self._session.axis + (slice(len(numbers)),)
+        rows_index = (slice(None),) * self._session.axis + (slice(len(numbers)),)
         rows = {
-            name: outputs[name][row_index]
+            name: outputs[name][rows_index]
             for name in self._session.programs.recorded_names
             if name in outputs
         }
-        watched = {
+        watched_rows = {
             output_name: _zero_unrun_rows(
-                outputs[name], outputs.get(self._session.has_run.get(name, "")), self._session.axis
+                outputs[name],
+                outputs.get(self._session.flag_names.get(name, "")),
+                self._session.axis,
             )
-            for output_name, name in self._session.programs.watched_names[which].items()
+            for output_name, name in self._session.programs.watched_names[program_index].items()
         }
         owned_names = frozenset(
-            name for name, array in rows.items() if shares_memory(array, room.get(name))
+            name for name, array in rows.items() if shares_memory(array, buffers.get(name))
         )
-        return Block(numbers, rows, watched, owned_names)
+        return Block(numbers, rows, watched_rows, owned_names)
 
     def _check_forms(self, forms: Mapping[str, str]) -> None:
         """Check and record whether each loop is native in evaluations after the first one.
@@ -256,43 +283,53 @@ class TimeStepper:
     def snapshot(self) -> dict[str, Array]:
         """Return the arrays that a checkpoint needs to resume the run."""
         state, execution_order = self._position.state or {}, self._execution_order
-        parts = {f"state {name}": array for name, array in state.items()}
-        order = (
+        state_entries = {f"state {name}": array for name, array in state.items()}
+        order_entry = (
             {} if execution_order is None else {"ran": np.array(json.dumps(execution_order.runs))}
         )
-        native = np.array(json.dumps(self.native))
-        return {"done": np.array(self.done), "native": native, **order, **parts}
+        forms_array = np.array(json.dumps(self.native))
+        return {"done": np.array(self.done), "native": forms_array, **order_entry, **state_entries}
 
-    def restore(self, parts: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Restore the completed evaluations and carried values from a snapshot."""
-        done = parts.number("done")
+        evaluations = snapshot.number("done")
         # The carried values may be empty.
-        has_state = done > 0 or self._specification.values.state is not None
-        state = self._session.read_state(parts.under("state "), self._bound) if has_state else None
-        self._execution_order = _read_execution_order(parts, done) if "ran" in parts else None
-        self.native = _read_forms(parts)
+        has_state = evaluations > 0 or self._specification.values.state is not None
+        state = (
+            self._session.read_state(snapshot.with_prefix("state "), self._bound_values)
+            if has_state
+            else None
+        )
+        self._execution_order = (
+            _read_execution_order(snapshot, evaluations) if "ran" in snapshot else None
+        )
+        self.native = _read_forms(snapshot)
         has_first_evaluation = self._specification.values.state is None
-        self._later_forms = dict(self.native) if done > has_first_evaluation else {}
+        self._later_forms = dict(self.native) if evaluations > has_first_evaluation else {}
         end_position = (
             None if self._execution_order is None else self._execution_order.end_position()
         )
-        self._position = self._previous_position = _Position(done, state, end_position, self.total)
+        self._position = self._previous_position = _Position(
+            evaluations, state, end_position, self.total
+        )
 
 
-def _read_forms(parts: Snapshot) -> dict[str, str]:
+def _read_forms(snapshot: Snapshot) -> dict[str, str]:
     """Read the form of each loop from a snapshot."""
-    content = parts.content("native") if "native" in parts else {}
-    if not isinstance(content, dict) or not all(isinstance(text, str) for text in content.values()):
-        raise parts.wrong("native", "which loops were native")
-    return content
+    form_by_loop = snapshot.content("native") if "native" in snapshot else {}
+    if not isinstance(form_by_loop, dict) or not all(
+        isinstance(text, str) for text in form_by_loop.values()
+    ):
+        raise snapshot.invalid_part_error("native", "which loops were native")
+    return form_by_loop
 
 
-def _read_execution_order(parts: Snapshot, done: int) -> OrderOfExecution:
+def _read_execution_order(snapshot: Snapshot, done: int) -> OrderOfExecution:
     """Read the order of execution of `done` evaluations from a snapshot."""
-    order = OrderOfExecution.read(parts.content("ran"))
-    if order is None or len(order) != done:
-        raise parts.wrong("ran", f"the order of execution of {done} steps")
-    return order
+    execution_order = OrderOfExecution.read(snapshot.content("ran"))
+    if execution_order is None or len(execution_order) != done:
+        raise snapshot.invalid_part_error("ran", f"the order of execution of {done} steps")
+    return execution_order
 
 
 def _make_clock(start: State | None, dt: float | None) -> Clock:
@@ -302,20 +339,20 @@ def _make_clock(start: State | None, dt: float | None) -> Clock:
     return Clock(int(start["step"]) - 1, float(start["time"]), dt)
 
 
-def _plan_steps(number: int, most: int, every: int) -> tuple[int, int]:
+def _plan_steps(number: int, max_steps: int, stride: int) -> tuple[int, int]:
     """Return the numbers of evaluations and of recorded rows for the next call of the loop.
 
-    A row is that of the last of `steps / rows` evaluations. A row whose number is not a multiple of `every`
+    A row is that of the last of `steps / rows` evaluations. A row whose number is not a multiple of `stride`
     is not recorded.
     """
-    steps_to_row = -number % every + 1
-    if steps_to_row > most or steps_to_row < every:
-        return min(steps_to_row, most), 1
-    return most // every * every, most // every
+    steps_to_row = -number % stride + 1
+    if steps_to_row > max_steps or steps_to_row < stride:
+        return min(steps_to_row, max_steps), 1
+    return max_steps // stride * stride, max_steps // stride
 
 
-def _is_recorded(number: int, every: int) -> bool:
-    return every == LAST_ONLY or number % every == 0
+def _is_recorded(number: int, stride: int) -> bool:
+    return stride == LAST_ROW_STRIDE or number % stride == 0
 
 
 def _convert_to_common_dtype(row: Array, dtype: str | None) -> Array:

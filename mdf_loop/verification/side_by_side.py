@@ -33,7 +33,7 @@ from mdf_loop.run.modeci.engine_graph import (
     skip_debug_texts,
 )
 from mdf_loop.run.modeci.evaluations import Evaluations
-from mdf_loop.run.recording.missing import fill_missing_rows
+from mdf_loop.run.recording.missing_rows import fill_missing_rows
 from mdf_loop.signals import stop_exception
 from mdf_loop.specification import RunSpecification, specify
 from mdf_loop.trials import draws

@@ -52,12 +52,12 @@ SIGNAL_AFTER_WRITING = SLOW_DISK.replace('write(b"half")', "flush()").replace(
 REPORT_BEGIN = """
 from mdf_loop.run.control.stopping import Stopping
 
-def begins(self, *computation, whole=Stopping.begins):
+def register_computation(self, *computation, whole=Stopping.register_computation):
     whole(self, *computation)
     print("begun", file=sys.stderr, flush=True)
-    Stopping.begins = whole
+    Stopping.register_computation = whole
 
-Stopping.begins = begins
+Stopping.register_computation = register_computation
 """
 OUTCOMES = {
     signal.SIGINT: (130, "interrupted", "the run was interrupted"),

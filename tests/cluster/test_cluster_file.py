@@ -69,7 +69,7 @@ def test_the_number_of_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         def scale(self, jobs: int) -> None:
             calls.append(jobs)
 
-    monkeypatch.setitem(cluster_file._CLASSES, "slurm", lambda: Cluster)
+    monkeypatch.setitem(cluster_file._CLUSTER_CLASSES, "slurm", lambda: Cluster)
     monkeypatch.setattr(cluster_file, "_allowed_arguments", lambda kind: {"queue", "jobs"})
     started = read_cluster(write_file(tmp_path, "slurm: {queue: long, jobs: 40}")).start()
     assert isinstance(started, Cluster)
@@ -80,7 +80,7 @@ def test_hosts_by_ssh(tmp_path: Path) -> None:
     cluster_file = read_cluster(
         write_file(tmp_path, "ssh: {hosts: [head, one], connect_options: {}}")
     )
-    assert (cluster_file.kind, cluster_file.arguments["hosts"]) == ("ssh", ["head", "one"])
+    assert (cluster_file.cluster_kind, cluster_file.arguments["hosts"]) == ("ssh", ["head", "one"])
 
 
 @pytest.mark.parametrize(

@@ -20,15 +20,15 @@ def test_blocks_are_consecutive_and_have_complete_chunks(shape: tuple[int, ...])
         for block in range(1, members + 2):
             partition = Partition.of(shape, chunk, block)
             blocks = list(partition.blocks())
-            ends = [0, *(each.last for each in blocks)]
-            assert [each.first for each in blocks] == ends[:-1]
+            ends = [0, *(each.end_member for each in blocks)]
+            assert [each.first_member for each in blocks] == ends[:-1]
             assert ends[-1] == members
             assert min(each.members for each in blocks) > 0
             assert math.prod(partition.chunk) <= chunk
             for each in blocks:
-                member_boxes = [*boxes(shape, each.first, each.last)]
+                member_boxes = [*boxes(shape, each.first_member, each.end_member)]
                 rows = np.concatenate([numbers[box].ravel() for box in member_boxes])
-                np.testing.assert_array_equal(rows, np.arange(each.first, each.last))
+                np.testing.assert_array_equal(rows, np.arange(each.first_member, each.end_member))
                 for box in member_boxes:
                     for part, along, extent in zip(box, partition.chunk, shape, strict=True):
                         assert part.start % along == 0

@@ -166,7 +166,9 @@ def thinned_by_chance(rng: np.random.Generator) -> Iterator[None]:
 
     By default a run computes these rows only if the rows are small.
     """
-    with patch.object(over_time, "SMALL_ROWS", int(rng.choice([0, over_time.SMALL_ROWS]))):
+    with patch.object(
+        over_time, "SMALL_ROW_BYTES", int(rng.choice([0, over_time.SMALL_ROW_BYTES]))
+    ):
         yield
 
 

@@ -159,7 +159,7 @@ def test_preallocated_outputs_may_be_unaligned(monkeypatch: pytest.MonkeyPatch) 
     with kernels_checked():
         session = Session(program, REQUIRED)
     expected = session.run(inputs)["stack"]
-    stack = session.run(inputs, room={"stack": unaligned_copy(np.zeros_like(expected))})["stack"]
+    stack = session.run(inputs, buffers={"stack": unaligned_copy(np.zeros_like(expected))})["stack"]
     np.testing.assert_array_equal(stack, expected)
 
 

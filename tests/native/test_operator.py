@@ -151,7 +151,7 @@ def seconds_to_stop(session: Session, inputs: dict[str, np.ndarray]) -> float:
 
     def ask() -> None:
         request_time[0] = time.monotonic()
-        stopping.ask(StopReason.INTERRUPTED)
+        stopping.request_stop(StopReason.INTERRUPTED)
 
     with Stopping() as stopping:
         timer = threading.Timer(0.02, ask)
@@ -182,7 +182,7 @@ def test_a_stop_request_ends_only_its_own_run() -> None:
             pool.submit(session.run, feeds(program, trip=trip), stopping)
             for trip, stopping in ((LONG, first), (20_000_000, second))
         ]
-        first.ask(StopReason.INTERRUPTED)
+        first.request_stop(StopReason.INTERRUPTED)
         with pytest.raises(Stopped):
             runs[0].result()
         np.testing.assert_array_equal(runs[1].result()["y"], np.full(3, 2e7))

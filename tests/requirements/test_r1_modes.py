@@ -242,7 +242,7 @@ def test_r1_01_an_endless_run_can_be_cancelled_from_another_thread(mdf):
     time.sleep(0.2)
     assert thread.is_alive(), "an endless loop ended by itself"
     request_time = time.perf_counter()
-    stopping.ask(StopReason.INTERRUPTED)
+    stopping.request_stop(StopReason.INTERRUPTED)
     thread.join(10)
     assert outcome["interrupted"] - request_time < 5
 

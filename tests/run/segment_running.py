@@ -170,7 +170,7 @@ def same(program: Program, arrays: Mapping[str, Any], seed: int, *, breaks: bool
         return False
     unbroken = Session(program, STANDARD).run(arrays)
     partial_run = run(segments, arrays, by_chance(np.random.default_rng(seed), breaks=breaks))
-    assert (partial_run.stopped_by, partial_run.missing) == (None, {})
+    assert (partial_run.stopped_by, partial_run.missing_reasons) == (None, {})
     same_outputs(partial_run.outputs, unbroken)
     return True
 

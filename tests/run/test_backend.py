@@ -119,8 +119,8 @@ def test_a_checkpoint_is_of_one_engine(neuron, tmp_path) -> None:
 def test_the_interpreter_ends_between_iterations_and_has_one_device() -> None:
     runnable = Interpreted(in_a_loop("Neg", np.ones(1)))
     with Stopping(grace=0.0) as stopping:
-        stopping.ask(StopReason.INTERRUPTED)
-        stopping.look(0.0, ())
+        stopping.request_stop(StopReason.INTERRUPTED)
+        stopping.check(0.0, ())
         with pytest.raises(Stopped):
             runnable.run({"x0": np.ones(1)}, stopping)
     with pytest.raises(DeviceError, match="the interpreter computes on the CPU"):
@@ -143,6 +143,6 @@ def test_a_document_goes_on_from_evaluation_to_evaluation(mdf) -> None:
     assert results == [0.0, 1.0, 1.0]
     assert loaded.device.name == "cpu"
     with Stopping() as stopping:
-        stopping.ask(StopReason.INTERRUPTED)
+        stopping.request_stop(StopReason.INTERRUPTED)
         with pytest.raises(Stopped):
             loaded.run({}, stopping)

@@ -327,7 +327,7 @@ def test_a_model_without_loops_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -
     def looked(self: stopping.Stopping) -> stopping.Stopping:
         enter(self)
         self.check_memory()
-        self.look(time.monotonic(), ())
+        self.check(time.monotonic(), ())
         return self
 
     monkeypatch.setattr(stopping.Stopping, "__enter__", looked)

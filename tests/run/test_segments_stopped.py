@@ -116,8 +116,8 @@ def test_stopped_later_loops_are_not_begun() -> None:
 
 def test_stopped_missing_outputs_have_a_reason() -> None:
     partial_run, unbroken_outputs = run_until_stopped(CHAIN, after(3))
-    assert set(partial_run.missing) == {"C.z"}
-    assert "a subscript is outside of its array" in partial_run.missing["C.z"]
+    assert set(partial_run.missing_reasons) == {"C.z"}
+    assert "a subscript is outside of its array" in partial_run.missing_reasons["C.z"]
     assert set(partial_run.outputs) == set(unbroken_outputs) - {"C.z"}
 
 
@@ -127,7 +127,7 @@ def test_stopped_in_the_second_loop() -> None:
     assert partial_run.loops["B.f"] == LoopReport(10, StopReason.INTERRUPTED)
     assert partial_run.outputs["B.rows"].tolist() == unbroken_outputs["B.rows"][:10].tolist()
     assert partial_run.outputs["C.z"] == unbroken_outputs["B.rows"][0] + 10
-    assert not partial_run.missing
+    assert not partial_run.missing_reasons
 
 
 def test_stopped_before_the_first_iteration() -> None:
@@ -159,7 +159,7 @@ def test_a_loop_that_never_ends_is_stopped(reason: StopReason) -> None:
     limit = 0.3 if reason is StopReason.TIME_LIMIT else None
     with Stopping(limit) as stopping:
         if limit is None:
-            threading.Timer(0.3, stopping.ask, [reason]).start()
+            threading.Timer(0.3, stopping.request_stop, [reason]).start()
         partial_run = run_in_segments(segments, arrays, stopping)
     assert partial_run.stopped_by is reason
     assert partial_run.loops["A.loop"].stopped_by is reason
@@ -173,7 +173,7 @@ def test_stopped_in_a_straight_segment_dependent_outputs_are_missing() -> None:
 
     def follower(stepper: LoopStepper, stopping: Stopping) -> StopReason | None:
         reason = follow_loop(stepper, Stopping())
-        stopping.ask(StopReason.TIME_LIMIT)
+        stopping.request_stop(StopReason.TIME_LIMIT)
         while not stopping._is_terminated:
             pass
         return reason
@@ -182,7 +182,7 @@ def test_stopped_in_a_straight_segment_dependent_outputs_are_missing() -> None:
         partial_run = run_in_segments(segments, arrays, stopping, follower)
     assert partial_run.stopped_by is StopReason.TIME_LIMIT
     assert set(partial_run.outputs) >= {"A.rows", "A.last", "C.x"}
-    assert partial_run.missing["B.rows"] == StopReason.TIME_LIMIT.value
+    assert partial_run.missing_reasons["B.rows"] == StopReason.TIME_LIMIT.value
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -280,8 +280,8 @@ def test_outputs_that_need_all_rows_are_missing_after_a_stop(row: str) -> None:
     )
     more = {"mean": "numpy.mean(loop[1])", "last": "loop[1][-1]", "twice": "loop[0] * 2"}
     partial_run, unbroken_outputs = run_until_stopped(with_outputs(source, **more), after(7))
-    assert set(partial_run.missing) == {"A.mean", "A.last"}
-    assert partial_run.missing["A.mean"] == StopReason.INTERRUPTED.value
+    assert set(partial_run.missing_reasons) == {"A.mean", "A.last"}
+    assert partial_run.missing_reasons["A.mean"] == StopReason.INTERRUPTED.value
     assert partial_run.outputs["A.r1"].tolist() == unbroken_outputs["A.r1"][:7].tolist()
     assert partial_run.outputs["A.twice"] == 2 * partial_run.outputs["A.r0"] == 9.0
     complete, unbroken_outputs = run_until_stopped(with_outputs(source, **more), follow_loop)
@@ -292,7 +292,7 @@ def test_the_last_row_of_an_unfinished_loop_is_missing() -> None:
     args = {**FIFTY, "recordings": {"r": {"keep": "last"}}}
     source = loop_model(args, {"x_next": "x + 1", "r": "x * 2"}, carried="x", recorded="r")
     nothing, _ = run_until_stopped(source, lambda stepper, stopping: StopReason.TIME_LIMIT)
-    assert "A.r1" in nothing.missing
+    assert "A.r1" in nothing.missing_reasons
     assert nothing.outputs["A.r0"] == 1.0
     partial_run, _ = run_until_stopped(source, after(3))
     assert partial_run.outputs["A.r1"] == 6.0

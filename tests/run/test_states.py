@@ -50,10 +50,10 @@ def compiled() -> dict[str, mdf_loop.CompiledModel]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("small", [0, over_time.SMALL_ROWS])
+@pytest.mark.parametrize("small", [0, over_time.SMALL_ROW_BYTES])
 @pytest.mark.parametrize(("name", "dt"), CASES)
 def test_every_keeps_each_kth_row(compiled, monkeypatch, name, dt, small):
-    monkeypatch.setattr(over_time, "SMALL_ROWS", small)
+    monkeypatch.setattr(over_time, "SMALL_ROW_BYTES", small)
     for steps in range(1, 21):
         every_row = compiled[name].run(steps=steps, dt=dt)
         for every in range(1, 8):
@@ -69,7 +69,7 @@ def test_rows_before_the_last_one_need_not_be_made(compiled, monkeypatch, name, 
     options = {"dt": dt, "only": (), "reduce": dict.fromkeys(names, "last")}
     for steps in (1, 2, 3, 7, 20):
         results = compiled[name].run(steps=steps, **options)
-        monkeypatch.setattr(over_time, "SMALL_ROWS", 0)
+        monkeypatch.setattr(over_time, "SMALL_ROW_BYTES", 0)
         with lengths(lambda: 3):
             lean = compiled[name].run(steps=steps, **options)
         monkeypatch.undo()

@@ -35,7 +35,7 @@ class InlineTasks:
             if stopped() is not None:
                 return
             self.blocks.append(block.number)
-            outcome = self._job.compute_block(block.first, block.last)
+            outcome = self._job.compute_block(block.first_member, block.end_member)
             if self._job.store is not None:
                 write_block(self._job.store, block, outcome)
                 outcome = ComputedBlock((), outcome.failures, outcome.not_finite)

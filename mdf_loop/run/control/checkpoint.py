@@ -38,7 +38,7 @@ from mdf_loop.run.control.snapshot import (
     damaged_error,
 )
 
-Parts: TypeAlias = Mapping[str, Mapping[str, Array]]
+CheckpointParts: TypeAlias = Mapping[str, Mapping[str, Array]]
 Identity: TypeAlias = Mapping[str, str]
 """Inputs and options that identify a run, by word. Runs with equal identities compute the same results.
 
@@ -50,8 +50,8 @@ Identity: TypeAlias = Mapping[str, str]
 """
 
 VERSION = 3
-_CONTENTS = "mdf_loop.checkpoint"
-_DIGEST = "sha256:"
+_CONTENTS_ENTRY = "mdf_loop.checkpoint"
+_DIGEST_PREFIX = "sha256:"
 _MAX_DIFFERENCES = 5
 _TEXT_ENCODING = "texts"
 _PYTHON_ERRORS = (TypeError, AttributeError, LookupError)
@@ -84,39 +84,41 @@ class Checkpoints:
             raise InputError(
                 f"'{path}' is there already, and is no checkpoint", hint="give another name"
             )
-        self._every = every_seconds
+        self._interval_seconds = every_seconds
         self._identity = dict(identity)
-        self._next = time.monotonic() + every_seconds
+        self._next_save_time = time.monotonic() + every_seconds
 
     def due(self) -> bool:
         """Return True if the next save is due."""
-        return time.monotonic() >= self._next
+        return time.monotonic() >= self._next_save_time
 
-    def save(self, parts: Parts) -> None:
+    def save(self, parts: CheckpointParts) -> None:
         """Replace the checkpoint file.
 
         Raises:
             InputError: The file cannot be written (the disk is full). The old file is unchanged.
         """
-        start = time.monotonic()
+        start_time = time.monotonic()
         entries = _file_entries(parts, self._identity)
         write_atomically(self._target, lambda stream: write_arrays(stream, entries))
-        end = time.monotonic()
-        self._next = max(start + self._every, end + (end - start))
+        end_time = time.monotonic()
+        self._next_save_time = max(
+            start_time + self._interval_seconds, end_time + (end_time - start_time)
+        )
 
 
-def _file_entries(parts: Parts, identity: Identity) -> dict[str, Array]:
+def _file_entries(parts: CheckpointParts, identity: Identity) -> dict[str, Array]:
     """Return the entries of the file by name: the table of contents, then the arrays."""
     arrays: list[Array] = []
     encodings: dict[str, dict[str, str]] = {}
-    for part, named in parts.items():
-        encodings[part] = {}
-        for name, array in named.items():
-            encodings[part][name], stored = _encode_array(array)
-            arrays.append(stored)
+    for part_name, part_arrays in parts.items():
+        encodings[part_name] = {}
+        for name, array in part_arrays.items():
+            encodings[part_name][name], stored_array = _encode_array(array)
+            arrays.append(stored_array)
     contents = {"version": VERSION, "identity": dict(identity), "parts": encodings}
-    numbered = {str(k): array for k, array in enumerate(arrays)}
-    return {_CONTENTS: _encode_json(contents), **numbered}
+    arrays_by_number = {str(k): array for k, array in enumerate(arrays)}
+    return {_CONTENTS_ENTRY: _encode_json(contents), **arrays_by_number}
 
 
 def _encode_json(content: Any) -> Array:
@@ -149,12 +151,12 @@ def _decode_texts(stored: Array) -> Array:
     check(stored.nbytes * JSON_MEMORY_RATIO, "the texts of a checkpoint")
     content = json.loads(stored.tobytes())
     shape, texts = content["shape"], content["texts"]
-    fits = isinstance(texts, list) and math.prod(shape) == len(texts)
-    if not fits or not all(isinstance(text, str) for text in texts):
+    has_valid_size = isinstance(texts, list) and math.prod(shape) == len(texts)
+    if not has_valid_size or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"texts that are not those of {shape}"[:100])
-    decoded = np.empty(len(texts), object)
-    decoded[:] = texts
-    return decoded.reshape(shape)
+    text_array = np.empty(len(texts), object)
+    text_array[:] = texts
+    return text_array.reshape(shape)
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -166,27 +168,34 @@ def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
     Raises:
         InputError: The checkpoint does not exist, is damaged, or belongs to another run.
     """
-    source = Path(path)
-    if not source.is_file():
-        raise InputError(f"there is no checkpoint '{source}'", hint=BEGIN_ANEW_HINT)
-    if not _is_marked(source):
-        raise InputError(f"'{source.name}' is no checkpoint", hint="--checkpoint FILE writes one")
+    checkpoint_path = Path(path)
+    if not checkpoint_path.is_file():
+        raise InputError(f"there is no checkpoint '{checkpoint_path}'", hint=BEGIN_ANEW_HINT)
+    if not _is_marked(checkpoint_path):
+        raise InputError(
+            f"'{checkpoint_path.name}' is no checkpoint", hint="--checkpoint FILE writes one"
+        )
     try:
-        with zipfile.ZipFile(source) as file:
-            _refuse_compressed(file, source.stat().st_size)
-            archive = Archive(file, source.name)
+        with zipfile.ZipFile(checkpoint_path) as file:
+            _refuse_compressed(file, checkpoint_path.stat().st_size)
+            archive = Archive(file, checkpoint_path.name)
             contents = _read_contents(archive)
-            _check_identity(source.name, contents, identity)
-            if broken := file.testzip():  # check all entries before using any
-                raise zipfile.BadZipFile(f"entry '{broken}'")
+            _check_identity(checkpoint_path.name, contents, identity)
+            if broken_entry := file.testzip():  # check all entries before using any
+                raise zipfile.BadZipFile(f"entry '{broken_entry}'")
             parts = _decode_parts(archive, contents["parts"])
-            return {part: Snapshot(named, f"{part}/", source.name) for part, named in parts.items()}
+            return {
+                part_name: Snapshot(part_arrays, f"{part_name}/", checkpoint_path.name)
+                for part_name, part_arrays in parts.items()
+            }
     except LoopError:
         raise
     except _PYTHON_ERRORS:
-        raise damaged_error(source.name, "what it says of its parts does not fit them") from None
+        raise damaged_error(
+            checkpoint_path.name, "what it says of its parts does not fit them"
+        ) from None
     except ARCHIVE_ERRORS as error:
-        raise damaged_error(source.name, str(error)) from None
+        raise damaged_error(checkpoint_path.name, str(error)) from None
 
 
 def _refuse_compressed(file: zipfile.ZipFile, size: int) -> None:
@@ -197,20 +206,20 @@ def _refuse_compressed(file: zipfile.ZipFile, size: int) -> None:
 
 def _is_marked(source: Path) -> bool:
     """Return True if the file begins like a checkpoint, valid or not."""
-    mark = f"{_CONTENTS}.npy".encode()
+    file_mark = f"{_CONTENTS_ENTRY}.npy".encode()
     try:
         with source.open("rb") as stream:
-            return mark in stream.read(100)
+            return file_mark in stream.read(100)
     except OSError as error:
         raise InputError(f"cannot read '{source}': {error.strerror or error}") from None
 
 
 def _read_contents(archive: Archive) -> dict[str, Any]:
     """Return the table of contents of a checkpoint of any version."""
-    contents = json.loads(archive.array(_CONTENTS).tobytes())
-    version, identity, parts = (contents[word] for word in ("version", "identity", "parts"))
-    texts = [identity, *parts.values()] if isinstance(parts, dict) else [parts]
-    if type(version) is not int or not all(map(_is_texts_by_name, texts)):
+    contents = json.loads(archive.array(_CONTENTS_ENTRY).tobytes())
+    version, identity, parts = (contents[key] for key in ("version", "identity", "parts"))
+    text_mappings = [identity, *parts.values()] if isinstance(parts, dict) else [parts]
+    if type(version) is not int or not all(map(_is_texts_by_name, text_mappings)):
         raise ValueError("it does not say what it holds")
     return dict(contents)
 
@@ -234,13 +243,13 @@ def _decode_parts(
 ) -> dict[str, dict[str, Array]]:
     """Decode the arrays of each part of a checkpoint."""
     archive.check(archive.names)
-    numbers = itertools.count()
+    array_numbers = itertools.count()
     return {
-        part: {
-            name: _decode_array(encoding, archive.array(str(next(numbers))))
-            for name, encoding in named.items()
+        part_name: {
+            name: _decode_array(encoding, archive.array(str(next(array_numbers))))
+            for name, encoding in part_encodings.items()
         }
-        for part, named in encodings.items()
+        for part_name, part_encodings in encodings.items()
     }
 
 
@@ -251,29 +260,34 @@ def describe_difference(recorded: Identity, current: Identity) -> str:
     """Return the difference between the run of a checkpoint and this run, or "" if they are equal."""
     if recorded.get("model") != current.get("model"):
         return "another model"
-    words = [word for word in {**recorded, **current} if recorded.get(word) != current.get(word)]
-    if not words:
+    differing_names = [
+        name for name in {**recorded, **current} if recorded.get(name) != current.get(name)
+    ]
+    if not differing_names:
         return ""
     differences = [
-        _describe_entry(word, recorded.get(word), current.get(word))
-        for word in words[:_MAX_DIFFERENCES]
+        _describe_entry(name, recorded.get(name), current.get(name))
+        for name in differing_names[:_MAX_DIFFERENCES]
     ]
-    if omitted := len(words) - len(differences):
-        differences.append(f"{omitted} more differences")
+    if omitted_count := len(differing_names) - len(differences):
+        differences.append(f"{omitted_count} more differences")
     return f"a run {' and '.join(differences)}"
 
 
-def _describe_entry(word: str, recorded: str | None, current: str | None) -> str:
-    kind, _, name = word.partition(" ")
-    if kind == "kept":
+def _describe_entry(entry_name: str, recorded: str | None, current: str | None) -> str:
+    entry_kind, _, item_name = entry_name.partition(" ")
+    if entry_kind == "kept":
         return f"that kept {recorded}, not {current}"
-    if (recorded or current or "").startswith(_DIGEST):
+    if (recorded or current or "").startswith(_DIGEST_PREFIX):
         return _describe_values(
-            word, f"values of the {kind} '{name}'" if name else "", recorded, current
+            entry_name,
+            f"values of the {entry_kind} '{item_name}'" if item_name else "",
+            recorded,
+            current,
         )
     if recorded is None:
-        return f"without {word}"
-    return f"with {word} = {recorded}" + ("" if current is None else f", not {current}")
+        return f"without {entry_name}"
+    return f"with {entry_name} = {recorded}" + ("" if current is None else f", not {current}")
 
 
 def _describe_values(word: str, values: str, recorded: str | None, current: str | None) -> str:
@@ -288,11 +302,13 @@ def digest_of_arrays(arrays: Mapping[str, Array]) -> str:
     """Return a digest of arrays that depends on their names, dtypes, shapes and bits."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
-        encoding, stored = _encode_array(arrays[name])
-        digest.update(json.dumps([name, encoding, stored.dtype.str, stored.shape]).encode("ascii"))
-        for chunk in _iterate_elements(stored):
+        encoding, stored_array = _encode_array(arrays[name])
+        digest.update(
+            json.dumps([name, encoding, stored_array.dtype.str, stored_array.shape]).encode("ascii")
+        )
+        for chunk in _iterate_elements(stored_array):
             digest.update(chunk.tobytes())
-    return _DIGEST + digest.hexdigest()
+    return _DIGEST_PREFIX + digest.hexdigest()
 
 
 def _iterate_elements(array: Array) -> Iterator[Array]:
@@ -307,7 +323,9 @@ def _iterate_elements(array: Array) -> Iterator[Array]:
 
 def digest_of_document(document: Document) -> str:
     """Return a digest of the whole content of a model file."""
-    large: dict[str, Array] = {}
-    content = [document.graph.id, to_plain_content(content_of(document), "", large)]
-    text = json.dumps(content, default=str)
-    return digest_of_arrays({"": _encode_json(text), **{f"array {k}": a for k, a in large.items()}})
+    large_arrays: dict[str, Array] = {}
+    content = [document.graph.id, to_plain_content(content_of(document), "", large_arrays)]
+    json_text = json.dumps(content, default=str)
+    return digest_of_arrays(
+        {"": _encode_json(json_text), **{f"array {k}": array for k, array in large_arrays.items()}}
+    )

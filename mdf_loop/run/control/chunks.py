@@ -46,8 +46,8 @@ class ChunkLengths:
     def __init__(self) -> None:
         self.next_steps = self.known_steps = 1
         self._carried_bytes: int | None = None
-        self._growth = 1.0
-        self._increase = 0.0
+        self._growth_factor = 1.0
+        self._increase_per_step = 0.0
         self._growth_factors: deque[float] = deque(maxlen=MIN_GROWTH_SAMPLES)
 
     def record_duration(self, steps: int, seconds: float, size: int) -> None:
@@ -68,19 +68,19 @@ class ChunkLengths:
         previous_size, self._carried_bytes = self._carried_bytes, size
         if previous_size is None or size is None:
             return
-        self._increase = max(0.0, (size - previous_size) / steps)
-        self._growth = _growth_per_step(previous_size, size, steps)
-        self._growth_factors.append(self._growth)
-        if self._growth > 1:
+        self._increase_per_step = max(0.0, (size - previous_size) / steps)
+        self._growth_factor = _growth_per_step(previous_size, size, steps)
+        self._growth_factors.append(self._growth_factor)
+        if self._growth_factor > 1:
             max_ratio = max(2.0, MAX_CHUNK_BYTES / size)
             self.next_steps = max(
-                1, min(self.next_steps, int(math.log(max_ratio) / math.log(self._growth)))
+                1, min(self.next_steps, int(math.log(max_ratio) / math.log(self._growth_factor)))
             )
 
     @property
     def is_growing(self) -> bool:
         """True if the last chunk has increased the number of bytes of the carried values."""
-        return self._growth > 1
+        return self._growth_factor > 1
 
     @property
     def expected_bytes(self) -> float:
@@ -89,13 +89,13 @@ class ChunkLengths:
         The estimate uses the smallest growth factor of the last `MIN_GROWTH_SAMPLES` chunks. With fewer chunks, it
         uses the number of bytes by which the carried values grew per step.
         """
-        if self._carried_bytes is None or self._growth <= 1:
+        if self._carried_bytes is None or self._growth_factor <= 1:
             return 0.0
         if len(self._growth_factors) < MIN_GROWTH_SAMPLES:
-            expected = self._carried_bytes + self._increase
+            expected_size = self._carried_bytes + self._increase_per_step
         else:
-            expected = self._carried_bytes * min(self._growth_factors)
-        return expected if expected > MAX_CHUNK_BYTES else 0.0
+            expected_size = self._carried_bytes * min(self._growth_factors)
+        return expected_size if expected_size > MAX_CHUNK_BYTES else 0.0
 
     def record_failure(self) -> None:
         """Halve the length of the next chunk, to run the steps before a step that failed."""
@@ -119,42 +119,44 @@ def run_in_chunks(
         stopping: Watcher of signals and limits.
         process_block: Function that processes the block of each chunk and returns a reason to stop, or None.
     """
-    lengths, cadence, sizes = ChunkLengths(), stepper.cadence, None
-    lengths.record_carried_bytes(0, stepper.carried_bytes)
+    chunk_lengths, cadence, first_chunk_sizes = ChunkLengths(), stepper.cadence, None
+    chunk_lengths.record_carried_bytes(0, stepper.carried_bytes)
     while not stepper.finished:
-        if lengths.expected_bytes:
-            stopping.check_memory(lengths.expected_bytes)
+        if chunk_lengths.expected_bytes:
+            stopping.check_memory(chunk_lengths.expected_bytes)
         if stopping.reason is not None:
             return stopping.reason
-        previous_done, start = stepper.done, time.perf_counter()
+        steps_before, start_time = stepper.done, time.perf_counter()
         try:
-            block = stepper.advance(lengths.next_steps, stopping)
+            block = stepper.advance(chunk_lengths.next_steps, stopping)
         except Stopped:
             return stopping.reason
         except LoopError as error:
-            if lengths.next_steps == 1:
+            if chunk_lengths.next_steps == 1:
                 stopping.failure = error
                 return StopReason.FAILED
-            lengths.record_failure()
+            chunk_lengths.record_failure()
             continue
-        seconds, size, carried_bytes = (
-            time.perf_counter() - start,
+        seconds, row_bytes, carried_bytes = (
+            time.perf_counter() - start_time,
             _new_bytes(block),
             stepper.carried_bytes,
         )
-        if sizes is None:
-            sizes = (carried_bytes, size)
-            lengths.known_steps = cadence.steps if cadence.sizes == sizes else 1
-        lengths.record_duration(stepper.done - previous_done, seconds, size)
-        lengths.record_carried_bytes(stepper.done - previous_done, carried_bytes)
+        if first_chunk_sizes is None:
+            first_chunk_sizes = (carried_bytes, row_bytes)
+            chunk_lengths.known_steps = (
+                cadence.steps if cadence.first_chunk_sizes == first_chunk_sizes else 1
+            )
+        chunk_lengths.record_duration(stepper.done - steps_before, seconds, row_bytes)
+        chunk_lengths.record_carried_bytes(stepper.done - steps_before, carried_bytes)
         if (reason := process_block(block)) is not None:
             return reason
     if (
-        cadence.sizes != sizes or lengths.next_steps != cadence.steps
+        cadence.first_chunk_sizes != first_chunk_sizes or chunk_lengths.next_steps != cadence.steps
     ):  # otherwise the chunk ended early
-        cadence.sizes, cadence.steps = (
-            sizes,
-            1 if lengths.is_growing else max(1, lengths.next_steps // 2),
+        cadence.first_chunk_sizes, cadence.steps = (
+            first_chunk_sizes,
+            1 if chunk_lengths.is_growing else max(1, chunk_lengths.next_steps // 2),
         )
     reason = stopping.reason
     return reason if reason is not None and reason.is_asked else None
@@ -163,4 +165,4 @@ def run_in_chunks(
 def _new_bytes(block: Block) -> int:
     """Return the bytes of a block's new arrays, except rows that are already at their destination."""
     rows = (array for name, array in block.rows.items() if name not in block.owned_names)
-    return sum(array.nbytes for array in (*rows, *block.watched.values()))
+    return sum(array.nbytes for array in (*rows, *block.watched_rows.values()))

@@ -14,7 +14,7 @@ from mdf_loop import signals
 from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError
 from mdf_loop.files import real_place, remove_abandoned
 from mdf_loop.ir import Array, StopReason
-from mdf_loop.run.control.checkpoint import Checkpoints, Identity, Parts, load
+from mdf_loop.run.control.checkpoint import CheckpointParts, Checkpoints, Identity, load
 from mdf_loop.run.control.chunks import run_in_chunks
 from mdf_loop.run.control.progress import Reporter, open_reporter
 from mdf_loop.run.control.snapshot import BEGIN_ANEW_HINT, Snapshot, damaged_error
@@ -50,10 +50,10 @@ class RunController:
     """Controller of one run, which is entered as a context before the first stepper runs.
 
     Attributes:
-        not_finite: First nan or infinity, if the run was watched and stopped there. None otherwise.
+        not_finite_value: First nan or infinity, if the run was watched and stopped there. None otherwise.
         failure: Error that ended the run, or None.
         stopping: Watcher of signals and limits.
-        run: Id of the run, which a resumed run keeps.
+        run_id: Id of the run, which a resumed run keeps.
         checkpoint: File from which the run can resume, or None before the first checkpoint.
     """
 
@@ -65,32 +65,34 @@ class RunController:
         run: str | None = None,
     ) -> None:
         self.controls = controls
-        self.not_finite: NotFiniteValue | None = None
+        self.not_finite_value: NotFiniteValue | None = None
         self.failure: LoopError | None = None
         self.seconds: dict[str, float] = {}
         self._identity: Identity = {} if controls.saved_at is None else identity()
         self._axis = axis
         self._checkpoints: Checkpoints | None = None
-        self.resumed = self._load_resumed()
+        self.resumed_snapshots = self._load_resumed()
         new_id = run or new_run_id() if controls.saved_at is not None else run or ""
-        self.run = new_id if self.resumed is None else _run_id(self.resumed)
-        self.checkpoint = None if self.resumed is None else controls.resume
+        self.run_id = new_id if self.resumed_snapshots is None else _run_id(self.resumed_snapshots)
+        self.checkpoint = None if self.resumed_snapshots is None else controls.resume
 
     def _load_resumed(self) -> Mapping[str, Snapshot] | None:
         """Load the checkpoint from which the run resumes, or return None for a new run."""
         if self.controls.begins:
             return None
         assert self.controls.resume is not None
-        loaded = load(self.controls.resume, self._identity)
-        if missing := {"course", "kept"} - set(loaded):
-            raise damaged_error(self.controls.resume.name, f"it has no '{min(missing)}'")
-        recorded = loaded.get(_ENVIRONMENT)
+        snapshots = load(self.controls.resume, self._identity)
+        if missing_parts := {"course", "kept"} - set(snapshots):
+            raise damaged_error(self.controls.resume.name, f"it has no '{min(missing_parts)}'")
+        recorded_environment = snapshots.get(_ENVIRONMENT)
         check_environment(
             f"the checkpoint '{self.controls.resume.name}'",
-            None if recorded is None else {word: recorded.text(word) for word in recorded},
+            None
+            if recorded_environment is None
+            else {key: recorded_environment.text(key) for key in recorded_environment},
             BEGIN_ANEW_HINT,
         )
-        return loaded
+        return snapshots
 
     def __enter__(self) -> RunController:
         if self.controls.saved_at is not None:
@@ -115,7 +117,7 @@ class RunController:
 
         The elapsed seconds are stored in `seconds` under `name`.
         """
-        start = perf_counter()
+        start_time = perf_counter()
         with open_reporter(
             self.controls.progress, stepper.total, stepper.done, unit, name
         ) as reporter:
@@ -133,7 +135,7 @@ class RunController:
                 self.failure, reason = error, StopReason.MEMORY_LIMIT
             except LoopError as error:  # rows that cannot be recorded
                 self.failure, reason = error, StopReason.FAILED
-        self.seconds[name] = perf_counter() - start
+        self.seconds[name] = perf_counter() - start_time
         return reason
 
     def _make_block_processor(
@@ -141,43 +143,45 @@ class RunController:
     ) -> Callable[[Block], StopReason | None]:
         """Return a function that records a block, reports progress and saves checkpoints."""
 
-        def take(block: Block) -> StopReason | None:
-            not_finite = first_not_finite(block, self._axis) if block.watched else None
-            if not_finite is not None:
+        def process_block(block: Block) -> StopReason | None:
+            not_finite_value = first_not_finite(block, self._axis) if block.watched_rows else None
+            if not_finite_value is not None:
                 stepper.undo_advance()
                 try:
-                    block = stepper.advance(not_finite.row + 1, self.stopping)
+                    block = stepper.advance(not_finite_value.row + 1, self.stopping)
                 except Stopped:
                     return self.stopping.reason
-                self.not_finite = not_finite
+                self.not_finite_value = not_finite_value
             recorder.add_block(block)
             if not reporter.update(stepper.done):
-                self.stopping.ask(StopReason.INTERRUPTED)
+                self.stopping.request_stop(StopReason.INTERRUPTED)
             if self._checkpoints is not None and self._checkpoints.due():
                 self._save(stepper, recorder)
-            return None if not_finite is None else StopReason.NOT_FINITE
+            return None if not_finite_value is None else StopReason.NOT_FINITE
 
-        return take
+        return process_block
 
     def _save(self, stepper: Stepper, recorder: RowRecorder) -> None:
         """Flush the recorder, and write a checkpoint if the run has a checkpoint file."""
         recorder.flush()
         if self._checkpoints is not None:
-            course = stepper.snapshot()
-            parts: Parts = {
-                "run": {"id": np.array(self.run)},
-                _ENVIRONMENT: self._environment(course),
-                "course": course,
+            stepper_snapshot = stepper.snapshot()
+            parts: CheckpointParts = {
+                "run": {"id": np.array(self.run_id)},
+                _ENVIRONMENT: self._environment(stepper_snapshot),
+                "course": stepper_snapshot,
                 "kept": recorder.snapshot(),
             }
             self._checkpoints.save(parts)
             self.checkpoint = self.controls.saved_at
 
-    def _environment(self, course: Mapping[str, Array]) -> dict[str, Array]:
+    def _environment(self, stepper_snapshot: Mapping[str, Array]) -> dict[str, Array]:
         """Return the environment of the run, including the forms of its loops if the run has steps."""
-        forms = json.loads(str(course["native"])) if "native" in course else None
-        words = environment(self._identity.get("engine", "onnxruntime"), forms)
-        return {word: np.array(text) for word, text in words.items()}
+        form_by_loop = (
+            json.loads(str(stepper_snapshot["native"])) if "native" in stepper_snapshot else None
+        )
+        description_by_key = environment(self._identity.get("engine", "onnxruntime"), form_by_loop)
+        return {key: np.array(description) for key, description in description_by_key.items()}
 
     def _save_on_full_disk(self, stepper: Stepper, recorder: RowRecorder) -> None:
         """Write a last checkpoint on a full disk, in the space that was reserved for rows."""

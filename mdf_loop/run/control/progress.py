@@ -63,9 +63,11 @@ class Progress:
     remaining: float | None
 
     def __str__(self) -> str:
-        of_total = "" if self.total is None else f" of {self.total}"
+        total_text = "" if self.total is None else f" of {self.total}"
         remaining_text = f", {as_text(math.ceil(self.remaining))} left" if self.remaining else ""
-        return f"{self.done}{of_total} {self.unit}, {as_text(round(self.elapsed))}{remaining_text}"
+        return (
+            f"{self.done}{total_text} {self.unit}, {as_text(round(self.elapsed))}{remaining_text}"
+        )
 
 
 class Reporter(Protocol):
@@ -110,8 +112,8 @@ class Pace:
         self.total = total
         self.unit = unit
         self.done = done
-        self._began = (now, done)
-        self._samples = deque([self._began])
+        self._start_sample = (now, done)
+        self._samples = deque([self._start_sample])
         self.rate: float | None = None  # recent steps per second
         self._remaining_estimate: tuple[float, float, float] | None = (
             None  # seconds left, time of estimate, minimum
@@ -125,7 +127,7 @@ class Pace:
             return False
         new_steps = done - samples[-1][1]
         samples.append((now, done))
-        if len(samples) > 2 and samples[0] is self._began:
+        if len(samples) > 2 and samples[0] is self._start_sample:
             samples.popleft()  # the first sample includes the preparation of the model
         while len(samples) > 2 and samples[1][0] <= now - RATE_WINDOW_SECONDS:
             samples.popleft()
@@ -144,21 +146,21 @@ class Pace:
     def progress(self, now: float) -> Progress:
         """Return the progress of the run at the time `now`."""
         return Progress(
-            self.done, self.total, self.unit, now - self._began[0], self._remaining(now)
+            self.done, self.total, self.unit, now - self._start_sample[0], self._remaining(now)
         )
 
     def mean_rate(self, now: float) -> float | None:
         """Return the mean number of steps per second since the start of this run."""
-        start_time, start_done = self._began
-        return (self.done - start_done) / (now - start_time) if now > start_time else None
+        start_time, start_steps = self._start_sample
+        return (self.done - start_steps) / (now - start_time) if now > start_time else None
 
     def _remaining(self, now: float) -> float | None:
         if self.total is not None and self.done >= self.total:
             return 0.0
         if self._remaining_estimate is None:
             return None
-        seconds, estimated_at, minimum = self._remaining_estimate
-        return max(seconds - (now - estimated_at), minimum)
+        remaining_seconds, estimate_time, min_seconds = self._remaining_estimate
+        return max(remaining_seconds - (now - estimate_time), min_seconds)
 
 
 class _SilentReporter(AbstractContextManager["_SilentReporter"]):
@@ -177,7 +179,7 @@ class _CallbackReporter(AbstractContextManager["_CallbackReporter"]):
     def __init__(self, callback: Callback, pace: Pace) -> None:
         self._callback = callback
         self._pace = pace
-        self._last_reported: int | None = None
+        self._last_reported_steps: int | None = None
         self._may_continue = True
 
     def __enter__(self) -> _CallbackReporter:
@@ -191,11 +193,11 @@ class _CallbackReporter(AbstractContextManager["_CallbackReporter"]):
         return self._may_continue
 
     def __exit__(self, error: object, *rest: object) -> None:
-        if error is None and self._last_reported != self._pace.done:
+        if error is None and self._last_reported_steps != self._pace.done:
             self._call_callback(perf_counter())
 
     def _call_callback(self, now: float) -> None:
-        self._last_reported = self._pace.done
+        self._last_reported_steps = self._pace.done
         if self._callback(self._pace.progress(now)) is False:
             self._may_continue = False
 
@@ -212,7 +214,7 @@ class _Bar(AbstractContextManager["_Bar"]):
         self._name = name
         self._pace = pace
         self._remark = ""
-        self._ended = threading.Event()
+        self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._show, name="mdf-loop progress", daemon=True)
 
     def __enter__(self) -> _Bar:
@@ -225,7 +227,7 @@ class _Bar(AbstractContextManager["_Bar"]):
         return True
 
     def __exit__(self, *error: object) -> None:
-        self._ended.set()
+        self._has_ended.set()
         try:
             self._thread.join(BAR_CLOSE_SECONDS)
         except KeyboardInterrupt:
@@ -233,7 +235,7 @@ class _Bar(AbstractContextManager["_Bar"]):
             raise
 
     def _show(self) -> None:
-        if self._ended.wait(BAR_DELAY_SECONDS) or not _BAR_LOCK.acquire(blocking=False):
+        if self._has_ended.wait(BAR_DELAY_SECONDS) or not _BAR_LOCK.acquire(blocking=False):
             return
         try:
             with suppress(OSError, ValueError):  # the terminal was closed: the run continues
@@ -242,15 +244,15 @@ class _Bar(AbstractContextManager["_Bar"]):
             _BAR_LOCK.release()
 
     def _draw(self) -> None:
-        line = _make_bar(self._pace.total, bool(self._name))
-        task = line.add_task(escape_to_one_line(self._name), total=self._pace.total)
-        line.update(task, **self._column_fields(ended=False))
-        if self._ended.is_set():
+        bar = _make_bar(self._pace.total, bool(self._name))
+        task_id = bar.add_task(escape_to_one_line(self._name), total=self._pace.total)
+        bar.update(task_id, **self._column_fields(ended=False))
+        if self._has_ended.is_set():
             return
-        with line:
-            while not self._ended.wait(BAR_REFRESH_SECONDS):
-                line.update(task, refresh=True, **self._column_fields(ended=False))
-            line.update(task, **self._column_fields(ended=True))
+        with bar:
+            while not self._has_ended.wait(BAR_REFRESH_SECONDS):
+                bar.update(task_id, refresh=True, **self._column_fields(ended=False))
+            bar.update(task_id, **self._column_fields(ended=True))
 
     def _column_fields(self, *, ended: bool) -> dict[str, Any]:
         """Return the contents of the bar's columns. At the end, the rate is the mean of the whole run."""

@@ -1,11 +1,11 @@
 """Arrays of a checkpoint by name, each of which is validated when it is read.
 
-    parts.number("done", most=100)           an integer from 0 to 100
-    parts.flag("condition")                  a boolean
-    parts.text("ran")                        a string
-    parts.value("carried A.v", value)        an array of the type of a program value
-    parts.array("waiting", "f", (None, 3))   an array of floats of this shape, with any first extent
-    parts.under("state ")                    the parts whose names begin with "state ", without the prefix
+    snapshot.number("done", maximum=100)        an integer from 0 to 100
+    snapshot.flag("condition")                  a boolean
+    snapshot.text("ran")                        a string
+    snapshot.value("carried A.v", value)        an array of the type of a program value
+    snapshot.array("waiting", "f", (None, 3))   an array of floats of this shape, with any first extent
+    snapshot.with_prefix("state ")              the parts whose names begin with "state ", without the prefix
 
 Anybody may have written a checkpoint file. Each invalid part raises an error that names the file and part.
 """
@@ -57,12 +57,16 @@ class Snapshot(Mapping[str, Array]):
     def __len__(self) -> int:
         return len(self._arrays)
 
-    def under(self, word: str) -> Snapshot:
+    def with_prefix(self, prefix: str) -> Snapshot:
         """Return the parts whose names begin with a prefix, without the prefix."""
-        arrays = {n.removeprefix(word): a for n, a in self._arrays.items() if n.startswith(word)}
-        return Snapshot(arrays, self._part + word, self._file)
+        arrays = {
+            name.removeprefix(prefix): array
+            for name, array in self._arrays.items()
+            if name.startswith(prefix)
+        }
+        return Snapshot(arrays, self._part + prefix, self._file)
 
-    def wrong(self, name: str, expected: str) -> InputError:
+    def invalid_part_error(self, name: str, expected: str) -> InputError:
         """Return the error that a part of the checkpoint is invalid."""
         array = self[name]
         type_text = f"{array.dtype}{list(array.shape)}"
@@ -77,25 +81,27 @@ class Snapshot(Mapping[str, Array]):
 
     # --- one value ----------------------------------------------------------------------------
 
-    def number(self, name: str, most: int | None = None) -> int:
-        """Read a part that is an integer from 0 to `most`."""
+    def number(self, name: str, maximum: int | None = None) -> int:
+        """Read a part that is an integer from 0 to `maximum`."""
         array = self[name]
         if array.shape != () or array.dtype.kind not in "iu":
-            raise self.wrong(name, "a whole number")
-        if array < 0 or array > (np.iinfo(np.int64).max if most is None else most):
-            raise self.wrong(name, "0 or more" if most is None else f"from 0 to {most}")
+            raise self.invalid_part_error(name, "a whole number")
+        if array < 0 or array > (np.iinfo(np.int64).max if maximum is None else maximum):
+            raise self.invalid_part_error(
+                name, "0 or more" if maximum is None else f"from 0 to {maximum}"
+            )
         return int(array)
 
     def flag(self, name: str) -> bool:
         """Read a part that is a boolean."""
         if self[name].shape != () or self[name].dtype != bool:
-            raise self.wrong(name, "true or false")
+            raise self.invalid_part_error(name, "true or false")
         return bool(self[name])
 
     def text(self, name: str) -> str:
         """Read a part that is a string."""
         if self[name].shape != () or self[name].dtype.kind != "U":
-            raise self.wrong(name, "a text")
+            raise self.invalid_part_error(name, "a text")
         return str(self[name])
 
     def content(self, name: str) -> Any:
@@ -107,19 +113,22 @@ class Snapshot(Mapping[str, Array]):
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            raise self.wrong(name, "JSON") from None
+            raise self.invalid_part_error(name, "JSON") from None
 
     # --- arrays -------------------------------------------------------------------------------
 
     def array(self, name: str, kinds: str, shape: tuple[int | None, ...]) -> Array:
         """Read an array whose NumPy dtype kind is in `kinds`. None in `shape` allows any extent."""
         array = self[name]
-        fits = len(shape) == array.ndim and all(
-            extent in (None, own) for extent, own in zip(shape, array.shape, strict=True)
+        has_shape = len(shape) == array.ndim and all(
+            extent in (None, actual_extent)
+            for extent, actual_extent in zip(shape, array.shape, strict=True)
         )
-        if not fits or _array_kind(array) not in kinds:
+        if not has_shape or _array_kind(array) not in kinds:
             extents_text = ", ".join("any" if extent is None else str(extent) for extent in shape)
-            raise self.wrong(name, f"an array of {_KIND_NAMES[kinds[0]]} [{extents_text}]")
+            raise self.invalid_part_error(
+                name, f"an array of {_KIND_NAMES[kinds[0]]} [{extents_text}]"
+            )
         return array
 
     def value(self, name: str, value: Value, front: tuple[int, ...] = ()) -> Array:
@@ -129,17 +138,21 @@ class Snapshot(Mapping[str, Array]):
         is_of_type = (
             array.dtype.kind in _TEXT_KINDS if is_text else np.can_cast(array.dtype, dtype, "safe")
         )
-        expected = value.type if not front else f"{value.type} for each of {list(front)}"
+        expected_type = value.type if not front else f"{value.type} for each of {list(front)}"
         if not is_of_type or not _matches_shape(array.shape, value, front):
-            raise self.wrong(name, expected)
+            raise self.invalid_part_error(name, expected_type)
         return array.astype(dtype, copy=False)
 
     def rows(self, name: str, length: int, axis: int, dtype: str) -> Array:
         """Read an array with `length` rows of numbers or texts along `axis`."""
         array = self[name]
-        kinds = kinds_for_dtype(dtype)
-        if array.ndim <= axis or array.shape[axis] != length or _array_kind(array) not in kinds:
-            raise self.wrong(name, f"{length} rows of {_KIND_NAMES[kinds[0]]}")
+        dtype_kinds = kinds_for_dtype(dtype)
+        if (
+            array.ndim <= axis
+            or array.shape[axis] != length
+            or _array_kind(array) not in dtype_kinds
+        ):
+            raise self.invalid_part_error(name, f"{length} rows of {_KIND_NAMES[dtype_kinds[0]]}")
         return array
 
 
@@ -148,8 +161,8 @@ _KIND_NAMES = {"b": "numbers", "i": "whole numbers", "f": "floats", "U": "texts"
 
 def kinds_for_dtype(dtype: str) -> str:
     """Return the kinds of arrays that can represent values of a dtype."""
-    kind = kind_of(dtype)
-    return "U" if kind == "U" else "biufc" if kind == "c" else "biuf"
+    dtype_kind = kind_of(dtype)
+    return "U" if dtype_kind == "U" else "biufc" if dtype_kind == "c" else "biuf"
 
 
 def _array_kind(array: Array) -> str:
@@ -164,7 +177,7 @@ def _matches_shape(shape: tuple[int, ...], value: Value, front: tuple[int, ...])
         return shape[: len(front)] == front
     extent_pairs = zip((*front, *value.shape), shape, strict=False)
     return len(shape) == len(front) + len(value.shape) and all(
-        isinstance(extent, str) or extent == own for extent, own in extent_pairs
+        isinstance(extent, str) or extent == actual_extent for extent, actual_extent in extent_pairs
     )
 
 

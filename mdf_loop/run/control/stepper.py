@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stopping import Stopping
-from mdf_loop.run.room import Room
+from mdf_loop.run.output_buffers import OutputBuffers
 
 StepNumbers: TypeAlias = "range | Array"
 """Step number of each row. Steps count from 0 over the whole run."""
@@ -19,25 +19,25 @@ StepNumbers: TypeAlias = "range | Array"
 class Block(Struct, frozen=True):
     """Rows of some consecutive steps: `[time, ...]`, in a sweep `[members, time, ...]`.
 
-    `watched` has the floats that are checked for nan, in order of computation. `owned_names` has the names
+    `watched_rows` has the floats that are checked for nan, in order of computation. `owned_names` has the names
     of rows that are already stored at their destination.
     """
 
     numbers: StepNumbers
     rows: Mapping[str, Array]
-    watched: Mapping[str, Array] = field(default_factory=dict)
+    watched_rows: Mapping[str, Array] = field(default_factory=dict)
     owned_names: frozenset[str] = frozenset()
 
 
 class Cadence(Struct):
     """Number of steps that take half of a chunk's target duration, shared by the runs of one model.
 
-    `sizes` are the bytes of the carried values and of the rows after the first chunk. The number of steps is
+    `first_chunk_sizes` are the bytes of the carried values and of the rows after the first chunk. The number of steps is
     valid only for runs with equal sizes.
     """
 
     steps: int = 1
-    sizes: tuple[int | None, int] | None = None
+    first_chunk_sizes: tuple[int | None, int] | None = None
 
 
 class Stepper(Protocol):
@@ -65,8 +65,8 @@ class Stepper(Protocol):
     def carried_bytes(self) -> int | None:
         """Bytes of the values that are carried into the next step, or None if no step has computed them."""
 
-    def advance(self, most: int, stopping: Stopping) -> Block:
-        """Run at least one step and at most `most` steps.
+    def advance(self, max_steps: int, stopping: Stopping) -> Block:
+        """Run at least one step and at most `max_steps` steps.
 
         Raises:
             Stopped: The computation was stopped. The state is the one before the call.
@@ -78,7 +78,7 @@ class Stepper(Protocol):
     def snapshot(self) -> dict[str, Array]:
         """Return the arrays that a checkpoint needs to resume the run."""
 
-    def restore(self, parts: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Restore the state of the computation from a snapshot."""
 
 
@@ -99,7 +99,7 @@ class RowSink(Protocol):
     def length(self) -> int:
         """Number of rows that the destination contains."""
 
-    def room(self, count: int) -> Room:
+    def next_buffers(self, count: int) -> OutputBuffers:
         """Return preallocated memory for the next `count` rows, if the destination has some."""
 
     def add(self, coordinate: Coordinates, rows: Mapping[str, Array]) -> None:
@@ -117,11 +117,11 @@ class RowSink(Protocol):
     def snapshot(self) -> Mapping[str, Array]:
         """Return the rows, unless they are stored in a file."""
 
-    def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
+    def restore(self, snapshot: Snapshot, length: int, columns: Mapping[str, str]) -> None:
         """Restore `length` rows from a snapshot. `columns` maps each name to its dtype."""
 
 
 def data_bytes(data: Data) -> int:
     """Return the bytes of an array, of all members of a sequence, or 0 for an absent value."""
-    members = data if isinstance(data, list) else [data]
-    return sum(member.nbytes for member in members if member is not None)
+    arrays = data if isinstance(data, list) else [data]
+    return sum(array.nbytes for array in arrays if array is not None)

@@ -56,76 +56,94 @@ class GradientOverTime:
         self._programs = programs
         self._session = session
         self._differentiation, self._max_steps = (
-            replace(differentiation, most=None),
-            differentiation.most,
+            replace(differentiation, max_iterations=None),
+            differentiation.max_iterations,
         )
         self._data = data
         self._over_time = over_time
         self._steps, self._dt = specification.steps or 0, specification.dt
         self._precision = session.options.precision
-        later = programs.later_program
-        floats = {name for name, v in session.carried.items() if kind_of(v.dtype) == "f"}
-        before, after = later.input_names(InputRole.STATE), later.output_names(OutputRole.STATE)
-        self._state_inputs = {name: before[name] for name in session.carried if name in floats}
-        self._state_outputs = {name: after[name] for name in self._state_inputs}
+        later_program = programs.later_program
+        float_names = {
+            name for name, value in session.carried.items() if kind_of(value.dtype) == "f"
+        }
+        input_names, output_names = (
+            later_program.input_names(InputRole.STATE),
+            later_program.output_names(OutputRole.STATE),
+        )
+        self._state_inputs = {
+            name: input_names[name] for name in session.carried if name in float_names
+        }
+        self._state_outputs = {name: output_names[name] for name in self._state_inputs}
         self._backward_programs: dict[tuple[frozenset[str], Differentiation], Runnable] = {}
 
-    def run(self, bound: BoundValues) -> tuple[Array, dict[str, Array]]:
+    def run(self, bound_values: BoundValues) -> tuple[Array, dict[str, Array]]:
         """Compute the objective and its derivative by each requested input."""
-        bound = bound.with_random_keys(self._programs.later_program)
-        state_size = self._state_bytes(max(self._session.members(bound), 1))
-        most = max(MIN_CHUNK_STEPS, math.isqrt(self._steps), CHUNK_STATE_BYTES // state_size)
+        bound_values = bound_values.with_random_keys(self._programs.later_program)
+        state_size = self._state_bytes(max(self._session.members(bound_values), 1))
+        max_chunk_steps = max(
+            MIN_CHUNK_STEPS, math.isqrt(self._steps), CHUNK_STATE_BYTES // state_size
+        )
         if (
-            self._steps <= max(most, MAX_JOINED_CHUNKS * CHUNK_STATE_BYTES // state_size)
+            self._steps <= max(max_chunk_steps, MAX_JOINED_CHUNKS * CHUNK_STATE_BYTES // state_size)
             and not self._constant_steps
         ):
-            return self._joined_gradient.run(bound)
-        return self._run_in_chunks(bound, most)
+            return self._joined_gradient.run(bound_values)
+        return self._run_in_chunks(bound_values, max_chunk_steps)
 
     @property
     def native(self) -> Mapping[str, str]:
         """Form of each loop by name: `native`, or `standard: ` followed by the reason."""
-        sessions = list(self._backward_programs.values())
-        return sessions[-1].native if sessions else self._joined_gradient.native
+        backward_programs = list(self._backward_programs.values())
+        return backward_programs[-1].native if backward_programs else self._joined_gradient.native
 
     @cached_property
     def _joined_gradient(self) -> GradientInOne:
-        programs, controls = self._programs, {"steps": np.array(self._steps)}
+        programs, control_inputs = self._programs, {"steps": np.array(self._steps)}
         if self._dt is not None:
-            controls["dt"] = np.array(self._dt, self._precision)
-        whole = whole_run(
+            control_inputs["dt"] = np.array(self._dt, self._precision)
+        whole_program = whole_run(
             programs.first_program, programs.later_program, programs.recorded_names, self._over_time
         )
         return GradientInOne(
-            whole, self._differentiation, self._data, self._session.swept, controls
+            whole_program, self._differentiation, self._data, self._session.swept, control_inputs
         )
 
     def _state_bytes(self, members: int) -> int:
         """Return the bytes of the values that are carried from one step to the next."""
         return members * max(8 * count_elements(tuple(self._session.carried.values())), 1)
 
-    def _run_in_chunks(self, bound: BoundValues, most: int) -> tuple[Array, dict[str, Array]]:
-        chunks = self._divide_into_chunks(most)
+    def _run_in_chunks(
+        self, bound: BoundValues, max_chunk_steps: int
+    ) -> tuple[Array, dict[str, Array]]:
+        chunks = self._divide_into_chunks(max_chunk_steps)
         state, start_states = self._run_first_forward(bound), []
-        brief = self._session.begin_run(self._steps, max(self._session.members(bound), 1))
+        is_brief_run = self._session.begin_run(self._steps, max(self._session.members(bound), 1))
         for chunk in chunks:
             start_states.append(state)
             if chunk.stop < self._steps:
-                state = self._run_forward(bound, state, chunk, brief)
-        zero_changes = {name: np.zeros_like(state[name]) for name in self._state_inputs}
-        changes, sums = (
-            zero_changes,
+                state = self._run_forward(bound, state, chunk, is_brief_run)
+        zero_derivatives = {name: np.zeros_like(state[name]) for name in self._state_inputs}
+        state_derivatives, gradient_sums = (
+            zero_derivatives,
             _GradientSums(self._steps, self._over_time, self._session.axis),
         )
-        for chunk, start in zip(reversed(chunks), reversed(start_states), strict=True):
+        for chunk, start_state in zip(reversed(chunks), reversed(start_states), strict=True):
             is_differentiated = chunk.start >= self._constant_steps
             wrt = self._differentiation.wrt if is_differentiated else ()
-            changes = self._run_backward(
-                bound, start, changes if is_differentiated else zero_changes, chunk, sums, wrt
+            state_derivatives = self._run_backward(
+                bound,
+                start_state,
+                state_derivatives if is_differentiated else zero_derivatives,
+                chunk,
+                gradient_sums,
+                wrt,
             )
-        self._run_first_backward(bound, zero_changes if self._constant_steps else changes, sums)
-        feeds = self._session.given(bound, 0, self._steps)
-        return sums.value, sums.fill_with_zeros(
+        self._run_first_backward(
+            bound, zero_derivatives if self._constant_steps else state_derivatives, gradient_sums
+        )
+        feeds = self._session.step_inputs(bound, 0, self._steps)
+        return gradient_sums.value, gradient_sums.fill_with_zeros(
             feeds, self._differentiation.wrt, self._session.swept
         )
 
@@ -134,32 +152,38 @@ class GradientOverTime:
         """Number of initial steps through which no derivatives propagate."""
         return 0 if self._max_steps is None else max(self._steps - self._max_steps, 0)
 
-    def _divide_into_chunks(self, most: int) -> list[range]:
+    def _divide_into_chunks(self, max_chunk_steps: int) -> list[range]:
         """Return the ranges of steps after the first one. Constant and differentiated steps are separated."""
-        ends = [1, *([self._constant_steps] if self._constant_steps > 1 else []), self._steps]
+        boundaries = [1, *([self._constant_steps] if self._constant_steps > 1 else []), self._steps]
         return [
-            range(begin, min(begin + most, end))
-            for start, end in pairwise(ends)
-            for begin in range(start, end, most)
+            range(chunk_start, min(chunk_start + max_chunk_steps, end))
+            for start, end in pairwise(boundaries)
+            for chunk_start in range(start, end, max_chunk_steps)
         ]
 
     # --- forward --------------------------------------------------------------------------------
 
     def _run_first_forward(self, bound: BoundValues) -> State:
         """Run the first evaluation and return the carried values."""
-        return self._session.state_of(self._session.first.run(self._session.given(bound, 0)))
+        return self._session.state_of(self._session.first.run(self._session.step_inputs(bound, 0)))
 
-    def _run_forward(self, bound: BoundValues, state: State, chunk: range, brief: bool) -> State:
+    def _run_forward(
+        self, bound: BoundValues, state: State, chunk: range, is_brief_run: bool
+    ) -> State:
         """Run the steps of a chunk and return the carried values."""
-        session, begin, end = self._session, chunk.start, chunk.stop
-        members = max(session.members(bound), 1)
-        while begin < end:
-            later = session.later(state, brief=brief, thinned=False)
-            count = min(end - begin, session.max_evaluations_per_call(later, members))
-            arrays = session.given(bound, begin, begin + count)
-            feeds = session.loop_feeds(later, arrays, state, count, count, self._dt)
-            state = session.state_of(later.run(feeds))
-            begin += count
+        session, first_step, end_step = self._session, chunk.start, chunk.stop
+        member_count = max(session.members(bound), 1)
+        while first_step < end_step:
+            later_program = session.later(state, is_brief=is_brief_run, thinned=False)
+            step_count = min(
+                end_step - first_step, session.max_evaluations_per_call(later_program, member_count)
+            )
+            step_inputs = session.step_inputs(bound, first_step, first_step + step_count)
+            feeds = session.loop_feeds(
+                later_program, step_inputs, state, step_count, step_count, self._dt
+            )
+            state = session.state_of(later_program.run(feeds))
+            first_step += step_count
         return state
 
     # --- backward -------------------------------------------------------------------------------
@@ -168,7 +192,7 @@ class GradientOverTime:
         self,
         bound: BoundValues,
         state: State,
-        changes: Mapping[str, Array],
+        state_derivatives: Mapping[str, Array],
         chunk: range,
         sums: _GradientSums,
         wrt: tuple[str, ...],
@@ -176,14 +200,19 @@ class GradientOverTime:
         """Run one chunk backward, add its derivatives, and return the derivatives by its initial values."""
         session, steps = self._session, len(chunk)
         backward_program = self._load_backward_program(state, is_last=chunk.stop == self._steps)
-        feeds: dict[str, Any] = session.given(bound, chunk.start, chunk.stop)
+        feeds: dict[str, Any] = session.step_inputs(bound, chunk.start, chunk.stop)
         feeds |= self._data.rows(chunk.start, chunk.stop)
-        feeds |= {change_of(self._state_outputs[name]): change for name, change in changes.items()}
+        feeds |= {
+            change_of(self._state_outputs[name]): derivative
+            for name, derivative in state_derivatives.items()
+        }
         derivatives = backward_program.run(
             session.loop_feeds(backward_program, feeds, state, steps, steps, self._dt)
         )
         sums.add(derivatives, wrt, chunk)
-        return {name: derivatives[change_of(self._state_inputs[name])] for name in changes}
+        return {
+            name: derivatives[change_of(self._state_inputs[name])] for name in state_derivatives
+        }
 
     def _load_backward_program(self, state: State, *, is_last: bool) -> Runnable:
         """Return the backward program of the later steps, for the last chunk or for the other chunks."""
@@ -197,33 +226,34 @@ class GradientOverTime:
         differentiation = (
             self._differentiation if is_last else self._differentiation.without_last_terms
         )
-        key = frozenset(swept_states), differentiation
-        if key not in self._backward_programs:
+        program_key = frozenset(swept_states), differentiation
+        if program_key not in self._backward_programs:
             change_inputs = (
                 {change_of(name) for name in self._state_outputs.values()}
                 if session.swept
                 else set()
             )
-            self._backward_programs[key] = differentiation.load(
+            self._backward_programs[program_key] = differentiation.load(
                 self._programs.later_program,
                 session.swept | swept_states | change_inputs,
                 tuple(self._state_inputs.values()),
                 tuple(self._state_outputs.values()),
             )
-        return self._backward_programs[key]
+        return self._backward_programs[program_key]
 
     def _run_first_backward(
         self, bound: BoundValues, changes: Mapping[str, Array], sums: _GradientSums
     ) -> None:
         """Run the first evaluation backward."""
         session = self._session
-        arrays: dict[str, Any] = session.given(bound, 0) | self._data.rows(0, 1)
+        input_arrays: dict[str, Any] = session.step_inputs(bound, 0) | self._data.rows(0, 1)
         for name, value in self._first_state_outputs.items():
-            arrays[change_of(value.name)] = _reduce_to_value(
+            input_arrays[change_of(value.name)] = _reduce_to_value(
                 changes[name], value.value, session.axis
             )
         feeds = {
-            e.value.name: arrays[e.value.name] for e in self._first_backward_program.program.inputs
+            entry.value.name: input_arrays[entry.value.name]
+            for entry in self._first_backward_program.program.inputs
         }
         sums.add(
             self._first_backward_program.run(feeds),
@@ -234,32 +264,36 @@ class GradientOverTime:
     @cached_property
     def _first_state_outputs(self) -> dict[str, Output]:
         """Float outputs of the first evaluation that are carried into later steps."""
-        outputs = {output.name: output for output in self._programs.first_program.outputs}
+        output_by_name = {output.name: output for output in self._programs.first_program.outputs}
         output_names = self._programs.first_program.output_names(OutputRole.STATE)
-        state = {name: outputs[output_names[name]] for name in self._state_inputs}
-        return {name: o for name, o in state.items() if kind_of(o.value.dtype) == "f"}
+        state_outputs = {name: output_by_name[output_names[name]] for name in self._state_inputs}
+        return {
+            name: output
+            for name, output in state_outputs.items()
+            if kind_of(output.value.dtype) == "f"
+        }
 
     @cached_property
     def _first_backward_program(self) -> Runnable:
         """Loaded backward program of the first evaluation."""
-        programs, swept = self._programs, self._session.swept
-        rows = first_evaluation_rows(
+        programs, swept_names = self._programs, self._session.swept
+        first_program = first_evaluation_rows(
             programs.first_program, programs.later_program, programs.recorded_names
         )
-        outputs = [output.name for output in self._first_state_outputs.values()]
-        change_inputs = map(change_of, outputs) if swept else ()
+        output_names = [output.name for output in self._first_state_outputs.values()]
+        change_inputs = map(change_of, output_names) if swept_names else ()
         return self._differentiation.without_last_terms.load(
-            rows, {*swept, *change_inputs}, (), outputs
+            first_program, {*swept_names, *change_inputs}, (), output_names
         )
 
 
 class _GradientSums:
     """Sums of the objective and its derivatives over chunks. A derivative by an input over time has rows."""
 
-    def __init__(self, steps: int, over_time: frozenset[str], front: int) -> None:
+    def __init__(self, steps: int, over_time: frozenset[str], leading_ndim: int) -> None:
         self._steps = steps
         self._over_time = over_time
-        self._front = front
+        self._leading_ndim = leading_ndim
         self.value: Array = np.zeros(())
         self.derivatives: dict[str, Array] = {}
 
@@ -269,45 +303,47 @@ class _GradientSums:
         """Add the objective and the derivatives of one chunk to the sums."""
         self.value = self.value + chunk_derivatives[OBJECTIVE_OUTPUT]
         for name in wrt:
-            change = chunk_derivatives.get(change_of(name))
-            if change is None:
+            derivative = chunk_derivatives.get(change_of(name))
+            if derivative is None:
                 continue
             if name in self._over_time:
-                self._add_rows(name, change, chunk)
+                self._add_rows(name, derivative, chunk)
             else:
-                self.derivatives[name] = change + self.derivatives.get(name, 0)
+                self.derivatives[name] = derivative + self.derivatives.get(name, 0)
 
     def fill_with_zeros(
         self, parameters: Mapping[str, Array], wrt: tuple[str, ...], swept: Collection[str]
     ) -> dict[str, Array]:
         """Return all derivatives, with zeros for inputs on which the objective does not depend."""
-        members = np.shape(self.value)
-        zeros = {
+        members_shape = np.shape(self.value)
+        zero_derivatives = {
             name: np.zeros_like(parameters[name]) for name in wrt if name not in self.derivatives
         }
         return self.derivatives | {
-            name: zero if name in swept else np.broadcast_to(zero, (*members, *zero.shape))
-            for name, zero in zeros.items()
+            name: zero_derivative
+            if name in swept
+            else np.broadcast_to(zero_derivative, (*members_shape, *zero_derivative.shape))
+            for name, zero_derivative in zero_derivatives.items()
         }
 
-    def _add_rows(self, name: str, change: Array, chunk: range) -> None:
-        leading = (slice(None),) * self._front
+    def _add_rows(self, name: str, derivative: Array, chunk: range) -> None:
+        leading_index = (slice(None),) * self._leading_ndim
         if chunk.start == 0:
-            change = np.expand_dims(change, self._front)
+            derivative = np.expand_dims(derivative, self._leading_ndim)
         if name not in self.derivatives:
-            row_shape = change.shape[self._front + 1 :]
-            shape = (*change.shape[: self._front], self._steps, *row_shape)
-            self.derivatives[name] = np.zeros(shape, change.dtype)
-        self.derivatives[name][(*leading, slice(chunk.start, chunk.stop))] = change
+            row_shape = derivative.shape[self._leading_ndim + 1 :]
+            shape = (*derivative.shape[: self._leading_ndim], self._steps, *row_shape)
+            self.derivatives[name] = np.zeros(shape, derivative.dtype)
+        self.derivatives[name][(*leading_index, slice(chunk.start, chunk.stop))] = derivative
 
 
-def _reduce_to_value(change: Array, value: Value, front: int) -> Array:
+def _reduce_to_value(derivative: Array, value: Value, front: int) -> Array:
     """Sum and convert a derivative to the shape and dtype that its value has in the first evaluation."""
-    shape = (*change.shape[:front], *(value.shape or ()))
-    change = change.astype(value.dtype, copy=False)
-    while change.ndim > len(shape):
-        change = change.sum(axis=front)
-    for axis in range(front, change.ndim):
-        if shape[axis] == 1 and change.shape[axis] > 1:
-            change = change.sum(axis=axis, keepdims=True)
-    return change
+    shape = (*derivative.shape[:front], *(value.shape or ()))
+    derivative = derivative.astype(value.dtype, copy=False)
+    while derivative.ndim > len(shape):
+        derivative = derivative.sum(axis=front)
+    for axis in range(front, derivative.ndim):
+        if shape[axis] == 1 and derivative.shape[axis] > 1:
+            derivative = derivative.sum(axis=axis, keepdims=True)
+    return derivative

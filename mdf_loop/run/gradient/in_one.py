@@ -57,19 +57,23 @@ class GradientInOne:
         feeds = {**bound.with_random_keys(self._program).arrays, **self._data_feeds}
         if not self._swept or self._runs_all_members:
             return self._run_program(self._runnable, feeds)
-        members = len(feeds[min(self._swept)])
-        derivatives = [
-            self._run_program(self._runnable, self._select_member(feeds, k)) for k in range(members)
+        member_count = len(feeds[min(self._swept)])
+        member_gradients = [
+            self._run_program(self._runnable, self._select_member(feeds, member))
+            for member in range(member_count)
         ]
-        changes = {name: np.stack([each[name] for _, each in derivatives]) for name in self._wrt}
-        return np.stack([value for value, _ in derivatives]), changes
+        stacked_derivatives = {
+            name: np.stack([derivatives[name] for _, derivatives in member_gradients])
+            for name in self._wrt
+        }
+        return np.stack([value for value, _ in member_gradients]), stacked_derivatives
 
     def _select_member(self, feeds: Mapping[str, Any], member: int) -> dict[str, Any]:
-        return {n: data[member] if n in self._swept else data for n, data in feeds.items()}
+        return {name: data[member] if name in self._swept else data for name, data in feeds.items()}
 
     def _run_program(
         self, runnable: Runnable, feeds: Mapping[str, Any]
     ) -> tuple[Array, dict[str, Array]]:
-        names = [entry.value.name for entry in runnable.program.inputs]
-        outputs = runnable.run({name: feeds[name] for name in names})
+        input_names = [entry.value.name for entry in runnable.program.inputs]
+        outputs = runnable.run({name: feeds[name] for name in input_names})
         return outputs[OBJECTIVE_OUTPUT], {name: outputs[change_of(name)] for name in self._wrt}

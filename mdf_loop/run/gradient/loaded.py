@@ -26,15 +26,15 @@ class Differentiation(Struct, frozen=True):
         terms: Terms of the sum over program outputs.
         wrt: Names of the inputs.
         placement: Device and form of the differentiated program.
-        most: Number of last iterations through which derivatives propagate, or None for all iterations.
-        through_kernels: Backward pass for loops that ONNX Runtime's own kernels compute.
+        max_iterations: Number of last iterations through which derivatives propagate, or None for all iterations.
+        kernel_backward: Backward pass for loops that ONNX Runtime's own kernels compute.
     """
 
     terms: tuple[Term, ...]
     wrt: tuple[str, ...]
     placement: Placement
-    most: int | None = None
-    through_kernels: LoopBackward = backward_for_onnxruntime
+    max_iterations: int | None = None
+    kernel_backward: LoopBackward = backward_for_onnxruntime
 
     @property
     def without_last_terms(self) -> Differentiation:
@@ -44,7 +44,7 @@ class Differentiation(Struct, frozen=True):
     def program(
         self,
         program: Program,
-        through_loop: LoopBackward,
+        loop_backward: LoopBackward,
         wrt: Sequence[str] = (),
         of: Sequence[str] = (),
     ) -> Program:
@@ -56,14 +56,19 @@ class Differentiation(Struct, frozen=True):
         known_inputs = [name for name in self.wrt if name in input_names]
         objective_program = add_objective(program, self.terms)
         gradient_program = differentiate(
-            objective_program, OBJECTIVE_OUTPUT, (*known_inputs, *wrt), of, through_loop, self.most
+            objective_program,
+            OBJECTIVE_OUTPUT,
+            (*known_inputs, *wrt),
+            of,
+            loop_backward,
+            self.max_iterations,
         )
-        kept_outputs = [
-            o
-            for o in gradient_program.outputs
-            if o.name == OBJECTIVE_OUTPUT or o.role is OutputRole.CHANGE
+        derivative_outputs = [
+            output
+            for output in gradient_program.outputs
+            if output.name == OBJECTIVE_OUTPUT or output.role is OutputRole.CHANGE
         ]
-        return replace(gradient_program, outputs=tuple(kept_outputs))
+        return replace(gradient_program, outputs=tuple(derivative_outputs))
 
     def load(
         self,
@@ -74,19 +79,19 @@ class Differentiation(Struct, frozen=True):
     ) -> Runnable:
         """Differentiate a program and load the result. Inputs in `swept` have a leading axis of members."""
         backend = PROGRAM_BACKENDS["onnxruntime"]
-        prepared = None
+        prepared_program = None
         if (
             self.placement.native != "off"
-            and not self.placement.brief
+            and not self.placement.is_brief
             and reason_unavailable() is None
         ):
             gradient_program = self.program(program, backward_for_native, wrt, of)
-            prepared = prepare(gradient_program, backend.order, over_time(swept))
-            forms = set(predict_forms(prepared).values())
-            if forms != {NATIVE} and self.placement.native != "require":
-                prepared = None
-        if prepared is None:
-            gradient_program = self.program(program, self.through_kernels, wrt, of)
-            prepared = prepare(gradient_program, backend.order, over_time(swept))
-        loaded = backend.load(prepared, self.placement)
-        return Members(loaded, swept) if swept else loaded
+            prepared_program = prepare(gradient_program, backend.order, over_time(swept))
+            loop_forms = set(predict_forms(prepared_program).values())
+            if loop_forms != {NATIVE} and self.placement.native != "require":
+                prepared_program = None
+        if prepared_program is None:
+            gradient_program = self.program(program, self.kernel_backward, wrt, of)
+            prepared_program = prepare(gradient_program, backend.order, over_time(swept))
+        runnable = backend.load(prepared_program, self.placement)
+        return Members(runnable, swept) if swept else runnable

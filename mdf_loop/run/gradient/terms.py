@@ -48,9 +48,11 @@ class Data(Struct, frozen=True):
         Raises:
             InputError: The shape of the data differs from the shape of the output.
         """
-        values = {output.name: output.value for output in program.outputs}
+        value_by_output = {output.name: output.value for output in program.outputs}
         arrays = {
-            term.data: _convert_data(loss, values[term.output], steps, alike=term.has_scalar_data)
+            term.data: _convert_data(
+                loss, value_by_output[term.output], steps, alike=term.has_scalar_data
+            )
             for loss, term in zip(losses, terms, strict=True)
             if loss.data is not None and term.data is not None
         }
@@ -68,8 +70,12 @@ class Data(Struct, frozen=True):
 
     def _factors(self, share: float) -> dict[str, Array]:
         """Return the factors of mean terms, so that the sum over all chunks and trials is the mean."""
-        factor = np.array(share / self.trials)
-        return {t.data: factor for t in self.terms if t.is_scaled and t.data is not None}
+        mean_factor = np.array(share / self.trials)
+        return {
+            term.data: mean_factor
+            for term in self.terms
+            if term.is_scaled and term.data is not None
+        }
 
 
 def _convert_data(loss: Loss, value: Value, steps: int | None, *, alike: bool) -> Array:
@@ -82,11 +88,11 @@ def _convert_data(loss: Loss, value: Value, steps: int | None, *, alike: bool) -
     has_fixed_shape = all(isinstance(extent, int) for extent in shape)
     if array.ndim == 0 and has_fixed_shape:
         return np.full([int(extent) for extent in shape], array)
-    alike = len(array.shape) == len(shape) and all(
-        not isinstance(extent, int) or extent == own_extent
-        for extent, own_extent in zip(shape, array.shape, strict=True)
+    has_output_shape = len(array.shape) == len(shape) and all(
+        not isinstance(extent, int) or extent == array_extent
+        for extent, array_extent in zip(shape, array.shape, strict=True)
     )
-    if not alike:
+    if not has_output_shape:
         raise InputError(
             f"the data of {loss.word} of '{loss.output}' have shape {list(array.shape)}, "
             f"but the output has {list(shape)}",

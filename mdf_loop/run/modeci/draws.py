@@ -44,7 +44,7 @@ class EngineDraws:
     def __init__(self, document: Document, seed: int) -> None:
         self._seed = seed
         self._calls: list[tuple[str, str]] = []
-        self._place = document.graph.id
+        self._graph_id = document.graph.id
         self.document = document
         graph = replace_fields(
             document.graph, nodes=[*map(self._number_node, document.graph.nodes)]
@@ -61,8 +61,8 @@ class EngineDraws:
             try:
                 return FUNCTIONS[function](SiteTurn(site, turn(), self._seed), *arguments, **named)
             except OperandError as error:
-                sentence = f"{error.findings[0].what}, drawn by '{site}'"
-                raise OperandError(sentence) from None
+                error_text = f"{error.findings[0].what}, drawn by '{site}'"
+                raise OperandError(error_text) from None
 
         with use_seed(self._seed), _install_hook(draw):
             yield
@@ -70,7 +70,7 @@ class EngineDraws:
     # --- the document -----------------------------------------------------------------------------
 
     def _number_node(self, node: Any) -> Any:
-        taken_names = {item.id for item in (*node.functions, *node.parameters)}
+        taken_names = {named_item.id for named_item in (*node.functions, *node.parameters)}
         return replace_fields(
             node,
             functions=[self._number_item(node, item) for item in node.functions],
@@ -88,58 +88,72 @@ class EngineDraws:
 
     def _port_site(self, node: Any, port: Any, taken_names: set[str]) -> str:
         name = f"output_ports.{port.id}" if port.id in taken_names else port.id
-        return f"{self._place}.{node.id}.{name}"
+        return f"{self._graph_id}.{node.id}.{name}"
 
     def _number_item(self, node: Any, item: Any) -> Any:
         if graph_function(item.function):
             return item
-        site = f"{self._place}.{node.id}.{item.id}"
+        site = f"{self._graph_id}.{node.id}.{item.id}"
         if item.function in FUNCTIONS:
             return self._replace_operator(item, site)
-        fields = {"value": self._number_expression(item.value, site)}
+        new_fields = {"value": self._number_expression(item.value, site)}
         if item.args:
-            fields["args"] = {
-                k: self._number_expression(v, f"{site}.{k}") for k, v in item.args.items()
+            new_fields["args"] = {
+                argument_name: self._number_expression(expression, f"{site}.{argument_name}")
+                for argument_name, expression in item.args.items()
             }
-        for part in ("default_initial_value", "time_derivative"):
-            if getattr(item, part, None) is not None:
-                fields[part] = self._number_expression(getattr(item, part), f"{site}.{part}")
+        for field_name in ("default_initial_value", "time_derivative"):
+            if getattr(item, field_name, None) is not None:
+                new_fields[field_name] = self._number_expression(
+                    getattr(item, field_name), f"{site}.{field_name}"
+                )
         if getattr(item, "conditions", None):
-            fields["conditions"] = [
+            new_fields["conditions"] = [
                 self._number_condition(condition, f"{site}.conditions.{k}")
                 for k, condition in enumerate(item.conditions)
             ]
-        return replace_fields(item, **fields)
+        return replace_fields(item, **new_fields)
 
     def _replace_operator(self, item: Any, site: str) -> Any:
         """Replace an ONNX operator that draws by an expression with a numbered drawing call."""
-        args = {k: self._number_expression(v, f"{site}.{k}") for k, v in (item.args or {}).items()}
+        args = {
+            name: self._number_expression(expression, f"{site}.{name}")
+            for name, expression in (item.args or {}).items()
+        }
         seed = args.pop("seed", None)
         arguments = [f"{name}={name}" for name in args if name in _KEYWORD_ARGUMENTS]
         arguments += ["input=input"] * item.function.endswith(_INPUT_OPERATOR_SUFFIXES)
-        number = self._register_call(item.function, f"{site}{_seed_suffix(seed)}#0")
-        call = f"numpy.random.{_HOOK_NAME}({', '.join((str(number), *arguments))})"
+        call_number = self._register_call(item.function, f"{site}{_seed_suffix(seed)}#0")
+        call = f"numpy.random.{_HOOK_NAME}({', '.join((str(call_number), *arguments))})"
         return replace_fields(item, function=None, args=args, value=call)
 
     def _number_condition(self, condition: Any, site: str) -> Any:
         if isinstance(condition, dict):
             return {
                 **condition,
-                **{k: self._number_expression(v, f"{site}.{k}") for k, v in condition.items()},
+                **{
+                    name: self._number_expression(expression, f"{site}.{name}")
+                    for name, expression in condition.items()
+                },
             }
-        fields = {part: getattr(condition, part) for part in ("test", "value")}
+        fields = {field_name: getattr(condition, field_name) for field_name in ("test", "value")}
         return replace_fields(
-            condition, **{k: self._number_expression(v, f"{site}.{k}") for k, v in fields.items()}
+            condition,
+            **{
+                field_name: self._number_expression(expression, f"{site}.{field_name}")
+                for field_name, expression in fields.items()
+            },
         )
 
     def _number_expression(self, expression: Any, site: str) -> Any:
         """Insert the numbers of the call sites into the drawing calls of an expression."""
         if isinstance(expression, list | tuple) and not contains_only_numbers(expression):
-            parts = [
-                self._number_expression(part, f"{site}.{k}") for k, part in enumerate(expression)
+            elements = [
+                self._number_expression(element, f"{site}.{k}")
+                for k, element in enumerate(expression)
             ]
-            is_unchanged = all(map(lambda new, old: new is old, parts, expression))
-            return expression if is_unchanged else parts
+            is_unchanged = all(map(lambda new, old: new is old, elements, expression))
+            return expression if is_unchanged else elements
         if not isinstance(expression, str) or "random" not in expression:
             return expression
         try:
@@ -152,10 +166,10 @@ class EngineDraws:
         return ast.unparse(tree) if calls else expression
 
     def _number_call(self, call: ast.Call, site: str) -> None:
-        function = dotted_name(call.func)
-        if function not in FUNCTIONS:
+        function_name = dotted_name(call.func)
+        if function_name not in FUNCTIONS:
             return
-        call.args.insert(0, ast.Constant(self._register_call(function, site)))
+        call.args.insert(0, ast.Constant(self._register_call(function_name, site)))
         call.func = ast.parse(f"numpy.random.{_HOOK_NAME}", mode="eval").body
 
     def _register_call(self, function: str, site: str) -> int:
@@ -166,15 +180,15 @@ class EngineDraws:
 @contextmanager
 def _install_hook(draw: Callable[..., Any]) -> Iterator[None]:
     """Install a drawing function for expressions, and restore the previous function at the end."""
-    previous = getattr(np.random, _HOOK_NAME, None)
+    previous_hook = getattr(np.random, _HOOK_NAME, None)
     setattr(np.random, _HOOK_NAME, draw)
     try:
         yield
     finally:
-        if previous is None:
+        if previous_hook is None:
             delattr(np.random, _HOOK_NAME)
         else:
-            setattr(np.random, _HOOK_NAME, previous)
+            setattr(np.random, _HOOK_NAME, previous_hook)
 
 
 def _seed_suffix(seed: Any) -> str:

@@ -38,7 +38,7 @@ NO_INPUTS = BoundInputs({})
 
 def select_inputs(document: Document, names: Container[str], inputs: BoundInputs) -> BoundInputs:
     """Select the inputs in `names`. Other ports have the engine's own defaults."""
-    port_names = [p.name for p in open_ports(document) if p.name_among(names) is not None]
+    port_names = [port.name for port in open_ports(document) if port.name_among(names) is not None]
     arrays = {name: inputs.arrays[name] for name in port_names}
     return BoundInputs(arrays, inputs.varying_names, inputs.dtypes)
 
@@ -86,33 +86,43 @@ def run_evaluations(
         RunError: An item that was requested by name is not a number.
     """
     engine = evaluations.engine
-    columns: dict[Item, list[Any]] = {item: [] for item in evaluations.recorded_items}
+    column_by_item: dict[Item, list[Any]] = {item: [] for item in evaluations.recorded_items}
     failure = stopped_by = None
     for step in range(steps or 1):
         if (stopped_by := reason_to_stop()) is not None:
             break
-        arrays = {n: a[step] if n in inputs.varying_names else a for n, a in inputs.arrays.items()}
+        arrays = {
+            name: array[step] if name in inputs.varying_names else array
+            for name, array in inputs.arrays.items()
+        }
         try:
             item_values = evaluations.run(arrays)
         except LoopError as error:
             failure = error
             break
-        for item, column in columns.items():
+        for item, column in column_by_item.items():
             column.append(item_values[item.name])
-    executed = tuple(evaluations.executed_sets)
-    executed_nodes = {node for sets in executed for nodes in sets for node in nodes}
+    executed_sets = tuple(evaluations.executed_sets)
+    executed_nodes = {node for sets in executed_sets for nodes in sets for node in nodes}
     value_columns = (
-        columns.items() if evaluations.by_name else _numeric_columns(columns, executed_nodes)
+        column_by_item.items()
+        if evaluations.are_outputs_named
+        else _numeric_columns(column_by_item, executed_nodes)
     )
     rows = (
-        {i.name: _convert_column(i, column, engine.document) for i, column in value_columns}
-        if executed
+        {
+            item.name: _convert_column(item, column, engine.document)
+            for item, column in value_columns
+        }
+        if executed_sets
         else {}
     )
     stacks = {name: _stack_rows(name, column) for name, column in rows.items()}
     arrays = {name: array if steps else array[0, ...] for name, (array, _) in stacks.items()}
     lengths = {name: lengths for name, (_, lengths) in stacks.items() if lengths is not None}
-    return EngineRun(arrays, executed, _loop_reports(engine), failure, stopped_by, rows, lengths)
+    return EngineRun(
+        arrays, executed_sets, _loop_reports(engine), failure, stopped_by, rows, lengths
+    )
 
 
 # --- values in the engine -----------------------------------------------------------------------
@@ -145,15 +155,19 @@ def _as_array(value: Any) -> Array | None:
 
 def _wide_integers_to_float(array: Array) -> Array | None:
     """Convert integers wider than 64 bits to floats if that is exact. Return None for other objects."""
-    entries = list(array.flat)
-    if all(isinstance(entry, str) for entry in entries):
+    elements = list(array.flat)
+    if all(isinstance(element, str) for element in elements):
         return array
     try:
-        floats = array.astype(np.float64)
+        float_array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         return None
-    is_exact = all(int(f) == e for f, e in zip(floats.flat, entries, strict=True) if np.isfinite(f))
-    return floats if is_exact and np.isfinite(floats).all() else None
+    is_exact = all(
+        int(number) == element
+        for number, element in zip(float_array.flat, elements, strict=True)
+        if np.isfinite(number)
+    )
+    return float_array if is_exact and np.isfinite(float_array).all() else None
 
 
 def _convert_column(item: Item, column: list[Any], document: Document) -> list[Array | None]:
@@ -177,10 +191,10 @@ def _stack_rows(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array |
     dtype = _common_dtype(present_rows, missing=len(present_rows) < len(rows))
     shapes = {row.shape for row in present_rows if row.shape} or {()}
     if len(shapes) == 1:
-        stacked = np.empty((len(rows), *shapes.pop()), dtype)
+        stacked_rows = np.empty((len(rows), *shapes.pop()), dtype)
         for position, row in enumerate(rows):
-            stacked[position] = np.nan if row is None else row
-        return stacked, None
+            stacked_rows[position] = np.nan if row is None else row
+        return stacked_rows, None
     rank = max(map(len, shapes))
     empty_row = np.empty((0,) * rank, dtype)
     expanded_rows = [empty_row if row is None else insert_axes(row, rank, 0) for row in rows]
@@ -192,10 +206,10 @@ def _stack_rows(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array |
 
 def _common_dtype(rows: Sequence[Array], *, missing: bool) -> Any:
     """Return the common dtype of all rows, which can represent nan if rows are absent."""
-    kinds = {row.dtype for row in rows}
-    if any(dtype.kind in "OUS" for dtype in kinds):
+    dtypes = {row.dtype for row in rows}
+    if any(dtype.kind in "OUS" for dtype in dtypes):
         return object
-    dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
+    dtype = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
     return np.result_type(dtype, np.float64) if missing and dtype.kind != "f" else dtype
 
 

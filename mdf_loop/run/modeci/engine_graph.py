@@ -74,8 +74,8 @@ class EngineGraph:
     def loop_calls(self) -> Iterator[tuple[str, Any]]:
         """Yield the loops that this library computes inside the engine, as (`node.function`, call)."""
         for node_id, node in self.nodes.items():
-            for table in (node.evaluable_functions, node.evaluable_parameters):
-                for loop_id, loop in table.items():
+            for evaluables in (node.evaluable_functions, node.evaluable_parameters):
+                for loop_id, loop in evaluables.items():
                     if hasattr(loop, "call"):
                         yield f"{node_id}.{loop_id}", loop.call
 
@@ -119,11 +119,13 @@ def make_engine_error(error: Exception, where: str) -> RunError:
     """Convert an exception of the engine to a RunError with a one-line message."""
     message = _one_line(str(error).partition(" with params ")[0]).removeprefix("Error! ")
     has_plain_message = type(error) in (Exception, ValueError) and message
-    text = message if has_plain_message else f"{type(error).__name__}: {message}".removesuffix(": ")
+    full_message = (
+        message if has_plain_message else f"{type(error).__name__}: {message}".removesuffix(": ")
+    )
     if reason := _expression_failure(error):
-        text = f"{text}: {reason}"
+        full_message = f"{full_message}: {reason}"
     return RunError(
-        f"modeci_mdf's engine cannot run this model: {text}",
+        f"modeci_mdf's engine cannot run this model: {full_message}",
         where,
         "the sentence is the engine's own; correct what it names",
     )
@@ -138,13 +140,15 @@ def _expression_failure(error: Exception) -> str:
     from modelspec.utils import evaluate
 
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    frame_locals = next((f.f_locals for f in frames if f.f_code.co_name == "evaluate_expr"), None)
+    frame_locals = next(
+        (frame.f_locals for frame in frames if frame.f_code.co_name == "evaluate_expr"), None
+    )
     if frame_locals is None:
         return ""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    printed_text = io.StringIO()
+    with contextlib.redirect_stdout(printed_text):
         evaluate(frame_locals["expr"], frame_locals["func_params"], verbose=True)
-    _, message, reason = printed.getvalue().rpartition(" (error: ")
+    _, message, reason = printed_text.getvalue().rpartition(" (error: ")
     return _one_line(reason).removesuffix(")") if message else ""
 
 
@@ -164,23 +168,27 @@ def _check_edges_reachable(document: Document) -> None:
     """Check that all edges can be reached from nodes without incoming edges, as the engine requires."""
     graph = document.graph
     receivers = {edge.receiver for edge in graph.edges}
-    reachable = {node.id for node in graph.nodes if node.id not in receivers}
-    has_default = {
-        n.id for n in graph.nodes if any(p.default_value is not None for p in n.input_ports)
+    reachable_nodes = {node.id for node in graph.nodes if node.id not in receivers}
+    nodes_with_default = {
+        node.id
+        for node in graph.nodes
+        if any(port.default_value is not None for port in node.input_ports)
     }
-    reachable = reachable or set(has_default)
-    size = -1
-    while size != len(reachable):
-        size = len(reachable)
-        reachable |= {edge.receiver for edge in graph.edges if edge.sender in reachable}
-    unreachable = list(dict.fromkeys(e.sender for e in graph.edges if e.sender not in reachable))
-    if unreachable:
-        names = ", ".join(f"'{name}'" for name in unreachable)
+    reachable_nodes = reachable_nodes or set(nodes_with_default)
+    previous_count = -1
+    while previous_count != len(reachable_nodes):
+        previous_count = len(reachable_nodes)
+        reachable_nodes |= {edge.receiver for edge in graph.edges if edge.sender in reachable_nodes}
+    unreachable_nodes = list(
+        dict.fromkeys(edge.sender for edge in graph.edges if edge.sender not in reachable_nodes)
+    )
+    if unreachable_nodes:
+        name_list = ", ".join(f"'{name}'" for name in unreachable_nodes)
         raise CycleError(
-            f"modeci_mdf's engine never starts: no edges lead from its first nodes to {names}",
+            f"modeci_mdf's engine never starts: no edges lead from its first nodes to {name_list}",
             document.where,
             "run the model compiled: only the engine's search for first nodes fails"
-            if has_default.intersection(unreachable)
+            if nodes_with_default.intersection(unreachable_nodes)
             else "the nodes wait for each other; give an input port of one a default_value",
         )
 
@@ -190,7 +198,7 @@ def _check_edges_reachable(document: Document) -> None:
 
 def _order_edges(graph: Any, document: Document) -> None:
     """Transfer the values of edges into a node just before the node runs, in document order."""
-    order = {id(edge): k for k, edge in enumerate(document.graph.edges)}
+    position_by_edge = {id(edge): k for k, edge in enumerate(document.graph.edges)}
     evaluate_edge = graph.evaluate_edge
     pending_edges: list[tuple[Any, dict[str, Any]]] = []
 
@@ -199,7 +207,7 @@ def _order_edges(graph: Any, document: Document) -> None:
 
     def after_edges(node_id: str, run: Callable[..., None]) -> Callable[..., None]:
         def run_node(**arguments: Any) -> None:
-            edges = sorted(pending_edges, key=lambda edge_call: order[id(edge_call[0])])
+            edges = sorted(pending_edges, key=lambda edge_call: position_by_edge[id(edge_call[0])])
             pending_edges.clear()
             for edge, options in edges:
                 with _convert_errors(f"{document.where}.edges['{edge.id}']"):
@@ -226,20 +234,20 @@ def _convert_errors(where: str) -> Iterator[None]:
 
 def _order_nodes(graph: Any, document: Document, executed_sets: list[tuple[str, ...]]) -> None:
     """Order simultaneous nodes by document order, and raise if an evaluation never ends."""
-    order = {id(node): k for k, node in enumerate(document.graph.nodes)}
+    position_by_node = {id(node): k for k, node in enumerate(document.graph.nodes)}
     queue = graph.scheduler.consideration_queue
-    queue[:] = [sorted(nodes, key=lambda node: order[id(node)]) for nodes in queue]
-    run = graph.scheduler.run
+    queue[:] = [sorted(nodes, key=lambda node: position_by_node[id(node)]) for nodes in queue]
+    scheduler_run = graph.scheduler.run
 
     def bounded(*args: Any, **kwargs: Any) -> Iterator[list[Any]]:
-        idle = 0
-        for count, nodes in enumerate(run(*args, **kwargs)):
-            idle = 0 if nodes else idle + 1
-            if idle > MAX_IDLE_PASSES * len(queue):
+        idle_passes = 0
+        for pass_number, nodes in enumerate(scheduler_run(*args, **kwargs)):
+            idle_passes = 0 if nodes else idle_passes + 1
+            if idle_passes > MAX_IDLE_PASSES * len(queue):
                 raise _endless_error(f"nothing runs for {MAX_IDLE_PASSES} passes", document)
-            if count > MAX_PASSES * len(queue):
+            if pass_number > MAX_PASSES * len(queue):
                 raise _endless_error(f"it is not over after {MAX_PASSES} passes", document)
-            ordered_nodes = sorted(nodes, key=lambda node: order[id(node)])
+            ordered_nodes = sorted(nodes, key=lambda node: position_by_node[id(node)])
             executed_sets.append(tuple(node.id for node in ordered_nodes))
             yield ordered_nodes
 
@@ -288,7 +296,11 @@ def _debug_formatters() -> tuple[tuple[Any, str, Any], ...]:
     from modeci_mdf import execution_engine
 
     modules = (modelspec.utils, execution_engine)
-    return tuple((m, n, getattr(m, n)) for m in modules for n in ("_params_info", "_val_info"))
+    return tuple(
+        (module, name, getattr(module, name))
+        for module in modules
+        for name in ("_params_info", "_val_info")
+    )
 
 
 def _return_no_text(*_: Any, **__: Any) -> str:
@@ -300,15 +312,15 @@ def copy_port_values(engine: EngineGraph) -> list[str]:
 
     The engine adds in place, to the array that the first sender still holds.
     """
-    edges = [(edge.receiver, edge.receiver_port) for edge in engine.document.graph.edges]
-    names = []
+    receiver_ports = [(edge.receiver, edge.receiver_port) for edge in engine.document.graph.edges]
+    port_names = []
     for node_id, node in engine.nodes.items():
         for port_id, port in node.evaluable_inputs.items():
-            has_several_edges = edges.count((node_id, port_id)) > 1
+            has_several_edges = receiver_ports.count((node_id, port_id)) > 1
             if port.input_port.reduce != "overwrite" and has_several_edges:
-                names.append(f"{node_id}.{port_id}")
+                port_names.append(f"{node_id}.{port_id}")
                 port.set_input_value = _make_copying_setter(port.set_input_value)
-    return names
+    return port_names
 
 
 def keep_port_values(engine: EngineGraph, names: Iterable[tuple[str, str]]) -> None:
@@ -323,10 +335,10 @@ def keep_port_values(engine: EngineGraph, names: Iterable[tuple[str, str]]) -> N
 
 def _make_keeping_evaluate(port: Any, evaluate: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate_and_keep(*args: Any, **kwargs: Any) -> Any:
-        value = port.curr_value
-        evaluated = evaluate(*args, **kwargs)
-        port.curr_value = value
-        return evaluated
+        port_value = port.curr_value
+        evaluated_value = evaluate(*args, **kwargs)
+        port.curr_value = port_value
+        return evaluated_value
 
     return evaluate_and_keep
 

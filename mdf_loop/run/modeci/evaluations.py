@@ -44,9 +44,9 @@ class Evaluations:
         self.engine = EngineGraph(document, seed) if isinstance(document, Document) else document
         model = self.engine.document
         self.recorded_items = (
-            items(model) if record is None else [find_item(model, n) for n in record]
+            items(model) if record is None else [find_item(model, name) for name in record]
         )
-        self.by_name = record is not None
+        self.are_outputs_named = record is not None
         self._dt = dt
         self.executed_sets: list[tuple[tuple[str, ...], ...]] = []
         self._ports = {port.name: (port.node, port.port.id) for port in open_ports(model)}

@@ -32,7 +32,7 @@ def call_runtime(compute: Callable[[], _Result], stopping: Stopping) -> _Result:
     Raises:
         Stopped: The call did not return within `ANSWER_SECONDS` after the request, and was abandoned.
     """
-    if not (signals.in_command() and signals.in_main_thread() and stopping.can_end):
+    if not (signals.in_command() and signals.in_main_thread() and stopping.can_stop):
         return compute()
     future = _get_executor(os.getpid()).submit(compute)
     try:

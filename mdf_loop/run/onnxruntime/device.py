@@ -20,7 +20,7 @@ from mdf_loop.ir import If, Loop, Program, reads, results, walk
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.onnx_session import CPU, inference_session
 from mdf_loop.run.device import Device
-from mdf_loop.run.room import NO_ROOM, Room, address
+from mdf_loop.run.output_buffers import NO_BUFFERS, OutputBuffers, address
 
 DEVICES = ("auto", "cpu", "cuda")
 INEXACT_FUSIONS = ("MatMulScaleFusion", "DivMulFusion", "EliminateIdentity")
@@ -31,7 +31,7 @@ INEXACT_ON_CUDA = (*INEXACT_FUSIONS, "MatmulTransposeFusion")
 """Optimisations to disable on CUDA, where `a.T @ v` with a vector must not become `a @ v` either. For the
 CPU, see `emit.transposed_products`."""
 
-_CUDA = "CUDAExecutionProvider"
+_CUDA_PROVIDER = "CUDAExecutionProvider"
 
 _CUDA_OPTIONS = {"use_tf32": "0"}
 """Provider options for float32 products with full precision instead of 10 bits."""
@@ -44,30 +44,34 @@ class PlacedModel(Struct, frozen=True, eq=False):
     device: Device
 
     def run(
-        self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
+        self,
+        names: Sequence[str],
+        feeds: Mapping[str, Any],
+        options: Any,
+        buffers: OutputBuffers = NO_BUFFERS,
     ) -> list[Any]:
-        """Compute the named outputs. Outputs with memory in `room` are written there."""
-        if not room:
+        """Compute the named outputs. Outputs with memory in `buffers` are written there."""
+        if not buffers:
             arrays: list[Any] = self.session.run(names, feeds, options)
             if feeds.keys().isdisjoint(names):
                 return arrays
             # CUDA returns zeros for a tensor that is an input and an output
             return [
-                _copy_input(feeds[n]) if n in feeds else m
-                for n, m in zip(names, arrays, strict=True)
+                _copy_input(feeds[name]) if name in feeds else array
+                for name, array in zip(names, arrays, strict=True)
             ]
         binding = self.session.io_binding()  # for runs over time, whose inputs are no outputs
         for name, array in feeds.items():
             binding.bind_cpu_input(name, array)
         for name in names:
-            array = room.get(name)
+            array = buffers.get(name)
             if array is None:
                 binding.bind_output(name)
             else:
                 binding.bind_output(name, "cpu", 0, array.dtype, array.shape, address(array))
         self.session.run_with_iobinding(binding, options)
         outputs = zip(names, binding.get_outputs(), strict=True)
-        return [room[name] if name in room else output.numpy() for name, output in outputs]
+        return [buffers[name] if name in buffers else output.numpy() for name, output in outputs]
 
 
 def _copy_input(data: Any) -> Any:
@@ -79,9 +83,9 @@ def runtime_package() -> str:
     """Return the name of the package that provides onnxruntime: `onnxruntime` or `onnxruntime-gpu`."""
     import onnxruntime
 
-    name = getattr(onnxruntime, "package_name", None)
-    if name:
-        return str(name)
+    package_name = getattr(onnxruntime, "package_name", None)
+    if package_name:
+        return str(package_name)
     from onnxruntime.capi import build_and_package_info
 
     return str(getattr(build_and_package_info, "package_name", "onnxruntime"))
@@ -91,7 +95,7 @@ def cuda_problem() -> str | None:
     """Return the reason why CUDA is unavailable, or None."""
     import onnxruntime
 
-    if _CUDA in onnxruntime.get_available_providers():
+    if _CUDA_PROVIDER in onnxruntime.get_available_providers():
         return None
     return f"the package '{runtime_package()}' {onnxruntime.__version__} has none"
 
@@ -104,15 +108,20 @@ def _cuda_type_problem(program: Program) -> str | None:
     for operation in walk(program.ops):
         if isinstance(operation, Loop | If):
             values = (*reads(operation), *results(operation))
-            unsupported = next(
-                (v for v in values if not is_tensor(v.dtype) or v.dtype == "string"), None
+            unsupported_value = next(
+                (
+                    value
+                    for value in values
+                    if not is_tensor(value.dtype) or value.dtype == "string"
+                ),
+                None,
             )
-            if unsupported is not None:
-                kind = "texts" if "string" in unsupported.dtype else "values that are no arrays"
-                name = operation.name
-                return (
-                    f"{kind} go into '{name}' or come out of it: its loops are of arrays of numbers"
+            if unsupported_value is not None:
+                type_description = (
+                    "texts" if "string" in unsupported_value.dtype else "values that are no arrays"
                 )
+                operation_name = operation.name
+                return f"{type_description} go into '{operation_name}' or come out of it: its loops are of arrays of numbers"
     return None
 
 
@@ -136,7 +145,7 @@ def load_on_cuda(model: SessionModel, options: Any) -> PlacedModel:
     session = _open_cuda_session(model, options)
     operators = operators_by_provider(session)
     cpu_operators = operators.get(CPU, ())
-    if cpu_operators and _CUDA not in operators:
+    if cpu_operators and _CUDA_PROVIDER not in operators:
         raise DeviceError(f"the runtime put all operations on the CPU ({', '.join(cpu_operators)})")
     reason = f"on the CPU: {', '.join(cpu_operators)}" if cpu_operators else "CUDA is available"
     return PlacedModel(session, Device("cuda", reason))
@@ -164,13 +173,13 @@ def _open_cuda_session(model: SessionModel, options: Any) -> Any:
         session = inference_session(
             model.model_for_cuda().SerializeToString(),
             options,
-            [(_CUDA, _CUDA_OPTIONS), CPU],
+            [(_CUDA_PROVIDER, _CUDA_OPTIONS), CPU],
             disabled_optimizers=list(INEXACT_ON_CUDA),
             enable_fallback=0,
         )
     except Exception as error:  # noqa: BLE001 - the runtime raises exceptions of its own types
         raise DeviceError(f"it could not be started: {str(error).splitlines()[0]}") from None
-    if session.get_providers()[0] != _CUDA:
+    if session.get_providers()[0] != _CUDA_PROVIDER:
         raise DeviceError("its libraries could not be loaded (driver, CUDA or cuDNN missing)")
     return session
 

@@ -18,9 +18,9 @@ from mdf_loop.emit import SessionModel
 from mdf_loop.errors import DeviceError
 from mdf_loop.locks import ForkSafeLock
 from mdf_loop.onnx_session import run_options
-from mdf_loop.run.device import UNDECIDED, Device
+from mdf_loop.run.device import UNDECIDED_DEVICE, Device
 from mdf_loop.run.onnxruntime.device import DEVICES, PlacedModel, load_on_cpu, load_on_cuda
-from mdf_loop.run.room import NO_ROOM, Room
+from mdf_loop.run.output_buffers import NO_BUFFERS, OutputBuffers
 
 MIN_CUDA_SPEEDUP = 1.1
 """Minimum speedup of CUDA over the CPU. Smaller differences are noise."""
@@ -46,9 +46,13 @@ class Runner(Protocol):
         """Device of the model, with the reason for its choice."""
 
     def run(
-        self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
+        self,
+        names: Sequence[str],
+        feeds: Mapping[str, Any],
+        options: Any,
+        buffers: OutputBuffers = NO_BUFFERS,
     ) -> list[Any]:
-        """Compute the named outputs, in `room` where possible. `options.terminate` ends the run."""
+        """Compute the named outputs, in `buffers` where possible. `options.terminate` ends the run."""
 
 
 def open_session(model: SessionModel, device: str, options: Any) -> Runner:
@@ -62,7 +66,7 @@ def open_session(model: SessionModel, device: str, options: Any) -> Runner:
     if device == "cpu":
         return load_on_cpu(model, options, "asked for")
     try:
-        cuda = load_on_cuda(model, options)
+        cuda_model = load_on_cuda(model, options)
     except DeviceError as error:
         problem = error.findings[0].what
         if device == "auto":
@@ -71,7 +75,7 @@ def open_session(model: SessionModel, device: str, options: Any) -> Runner:
             f"CUDA was asked for, but {problem}",
             hint="use device='cpu' or 'auto', or install onnxruntime-gpu (see docs/gpu.md)",
         ) from None
-    return cuda if device == "cuda" else Race(load_on_cpu(model, options, ""), cuda)
+    return cuda_model if device == "cuda" else Race(load_on_cpu(model, options, ""), cuda_model)
 
 
 class Race:
@@ -85,28 +89,34 @@ class Race:
     """
 
     def __init__(self, cpu: PlacedModel, cuda: PlacedModel) -> None:
-        self._candidates: tuple[PlacedModel, PlacedModel] | None = (cpu, cuda)
+        self._candidate_models: tuple[PlacedModel, PlacedModel] | None = (cpu, cuda)
         self._winner: PlacedModel | None = None
         self._cuda_is_warm = False
         self._lock = ForkSafeLock()
 
     @property
     def device(self) -> Device:
-        """Device of the model, with the reason. `UNDECIDED` before the race has a winner."""
-        return UNDECIDED if self._winner is None else self._winner.device
+        """Device of the model, with the reason. `UNDECIDED_DEVICE` before the race has a winner."""
+        return UNDECIDED_DEVICE if self._winner is None else self._winner.device
 
     def run(
-        self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
+        self,
+        names: Sequence[str],
+        feeds: Mapping[str, Any],
+        options: Any,
+        buffers: OutputBuffers = NO_BUFFERS,
     ) -> list[Any]:
         """Compute the outputs on the device that won the race, or run the race first."""
         winner = self._winner
         if winner is None:
             with self._lock:
-                if self._candidates is not None:
-                    return self._run_race(*self._candidates, _ModelCall(names, feeds, options))
+                if self._candidate_models is not None:
+                    return self._run_race(
+                        *self._candidate_models, _ModelCall(names, feeds, options)
+                    )
                 winner = self._winner
                 assert winner is not None
-        return winner.run(names, feeds, options, room)
+        return winner.run(names, feeds, options, buffers)
 
     def _run_race(self, cpu: PlacedModel, cuda: PlacedModel, work: _ModelCall) -> list[Any]:
         cpu_seconds, outputs = work.time_runs(cpu, least=1)
@@ -135,7 +145,7 @@ class Race:
 
     def _set_winner(self, placed: PlacedModel, reason: str) -> None:
         self._winner = PlacedModel(placed.session, Device(placed.device.name, reason))
-        self._candidates = None  # frees the memory of the slower device
+        self._candidate_models = None  # frees the memory of the slower device
 
 
 class _TimeExceeded(Exception):  # noqa: N818 - not an error: CUDA is slower
@@ -164,20 +174,20 @@ class _ModelCall(Struct, frozen=True):
         Raises:
             _TooSlow: With a limit, a run took longer than `limit` or was stopped from outside.
         """
-        times: list[float] = []
+        run_seconds: list[float] = []
         outputs: list[Any] = []
-        while len(times) < least or (
-            len(times) < _MAX_TIMED_RUNS and sum(times) < _MAX_TIMED_SECONDS
+        while len(run_seconds) < least or (
+            len(run_seconds) < _MAX_TIMED_RUNS and sum(run_seconds) < _MAX_TIMED_SECONDS
         ):
             start = time.perf_counter()
             try:
                 outputs = self._run_once(placed, limit)
             except Exception:
-                if limit is None and times and self.is_ended:
+                if limit is None and run_seconds and self.is_ended:
                     break  # the outputs of the previous run are complete
                 raise
-            times.append(time.perf_counter() - start)
-        return min(times[1:] or times), outputs
+            run_seconds.append(time.perf_counter() - start)
+        return min(run_seconds[1:] or run_seconds), outputs
 
     def _run_once(self, placed: PlacedModel, limit: float | None) -> list[Any]:
         if limit is None:
@@ -188,11 +198,11 @@ class _ModelCall(Struct, frozen=True):
     @contextlib.contextmanager
     def _limit_time(self, limit: float) -> Iterator[Any]:
         """Yield options for a run that ends with the call's own options, or after `limit` seconds."""
-        options, done, start = run_options(), threading.Event(), time.monotonic()
+        options, is_done, start_time = run_options(), threading.Event(), time.monotonic()
 
         def look() -> None:
-            while not (self.is_ended or time.monotonic() > start + limit):
-                if done.wait(_CHECK_SECONDS):
+            while not (self.is_ended or time.monotonic() > start_time + limit):
+                if is_done.wait(_CHECK_SECONDS):
                     return
             options.terminate = True
 
@@ -203,12 +213,12 @@ class _ModelCall(Struct, frozen=True):
         except Exception:
             if not options.terminate:
                 raise
-            message = f"ended from outside after {_format_seconds(time.monotonic() - start)}"
+            message = f"ended from outside after {_format_seconds(time.monotonic() - start_time)}"
             raise _TimeExceeded(
                 message if self.is_ended else f"more than {_format_seconds(limit)}"
             ) from None
         finally:
-            done.set()
+            is_done.set()
             watcher.join()
 
 

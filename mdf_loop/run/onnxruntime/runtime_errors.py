@@ -31,7 +31,11 @@ def onnxruntime_errors() -> tuple[type[Exception], ...]:
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     classes = (getattr(state, name, None) for name in dir(state))
-    exceptions = [t for t in classes if isinstance(t, type) and issubclass(t, Exception)]
+    exceptions = [
+        exception_class
+        for exception_class in classes
+        if isinstance(exception_class, type) and issubclass(exception_class, Exception)
+    ]
     return (*exceptions, RuntimeError, ValueError)
 
 
@@ -48,23 +52,29 @@ def convert_run_error(error: Exception, nodes: Nodes) -> LoopError:
 
     If a node inside a body (Loop, If) fails, the innermost node is reported.
     """
-    text = str(error)
-    failed = _FAILED_NODE.findall(text)
-    for _, name in reversed(failed):
+    error_text = str(error)
+    failed_nodes = _FAILED_NODE.findall(error_text)
+    for _, name in reversed(failed_nodes):
         if guard := nodes.guards.get(name):
             return RunError(guard.message, guard.where)
-        if (check := _FAILED_CHECK.search(text)) and (failures := nodes.failures.get(name)):
-            return failures[int(check[1]) - 1].error(map(int, check[2].split()))
-    failed_name = next((name for _, name in reversed(failed) if _document_path(name)), "")
-    where = _document_path(failed_name)
-    if _OUT_OF_MEMORY.search(text):
-        return _memory_error(where)
-    rows_error = row_shape_error(text, failed_name, where, nodes)
+        if (failed_check := _FAILED_CHECK.search(error_text)) and (
+            failure_conditions := nodes.failures.get(name)
+        ):
+            return failure_conditions[int(failed_check[1]) - 1].error(
+                map(int, failed_check[2].split())
+            )
+    failed_node_name = next(
+        (name for _, name in reversed(failed_nodes) if _document_path(name)), ""
+    )
+    document_path = _document_path(failed_node_name)
+    if _OUT_OF_MEMORY.search(error_text):
+        return _memory_error(document_path)
+    rows_error = row_shape_error(error_text, failed_node_name, document_path, nodes)
     if rows_error is not None:
         return rows_error
-    op_type = failed[-1][0] if failed else ""
+    op_type = failed_nodes[-1][0] if failed_nodes else ""
     sentence, hint = _explain(op_type, _clean_message(error))
-    return RunError(sentence, where, hint)
+    return RunError(sentence, document_path, hint)
 
 
 def convert_load_error(error: Exception) -> LoopError:
@@ -114,9 +124,9 @@ _MESSAGE_PREFIX = re.compile(
 def _clean_message(error: Exception) -> str:
     """Return the message of a runtime exception without error codes, source lines and signatures."""
     lines = str(error).rpartition("Status Message: ")[2].strip().splitlines()
-    reason, previous = lines[0] if lines else "", None
-    while previous != reason:
-        previous, reason = reason, _MESSAGE_PREFIX.sub("", reason).strip()
+    reason, previous_reason = lines[0] if lines else "", None
+    while previous_reason != reason:
+        previous_reason, reason = reason, _MESSAGE_PREFIX.sub("", reason).strip()
     return reason or type(error).__name__
 
 
@@ -129,10 +139,10 @@ _Explanation: TypeAlias = Callable[[re.Match[str]], tuple[str, str]]
 def _explain(op_type: str, reason: str) -> tuple[str, str]:
     if "operand cannot broadcast" in reason and row_of(op_type).is_elementwise:  # message of CUDA
         return "the shapes of two operands do not fit", _SHAPE_HINT
-    for pattern, words in _KNOWN_MESSAGES:
+    for pattern, explain in _KNOWN_MESSAGES:
         match = pattern.search(reason)
         if match:
-            return words(match)
+            return explain(match)
     if op_type in ("ArgMax", "ArgMin"):
         return f"onnx::{op_type} needs at least one element", "there was nothing to choose from"
     sentence = "the model failed while running"
@@ -157,8 +167,8 @@ _POSITION_HINT = "a subscript is outside of its array"
 _SHAPE_HINT = "give both one shape, or one of them an axis of 1 element there"
 
 _KNOWN_MESSAGES: tuple[tuple[re.Pattern[str], _Explanation], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), words)
-    for pattern, words in (
+    (re.compile(pattern, re.IGNORECASE), explain)
+    for pattern, explain in (
         (
             r"(?:division|modulo|divide) by zero",
             lambda _: (DIVIDED_BY_ZERO, DIVISION_HINT),

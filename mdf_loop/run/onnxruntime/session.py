@@ -22,7 +22,7 @@ from mdf_loop.onnx_session import run_options, session_options
 from mdf_loop.passes.legalize.repeat_loops_with_nan import repeat_loops_with_nan
 from mdf_loop.pipeline import CUDA, LOADED, prepare
 from mdf_loop.run.control.stopping import Stopped, Stopping
-from mdf_loop.run.device import USUAL, Device, Placement
+from mdf_loop.run.device import DEFAULT_PLACEMENT, Device, Placement
 from mdf_loop.run.onnxruntime.abandonable import call_runtime
 from mdf_loop.run.onnxruntime.arrays import (
     bfloat16_names,
@@ -38,7 +38,7 @@ from mdf_loop.run.onnxruntime.runtime_errors import (
     onnxruntime_errors,
 )
 from mdf_loop.run.onnxruntime.sizes import measure_sizes
-from mdf_loop.run.room import NO_ROOM, Room, address
+from mdf_loop.run.output_buffers import NO_BUFFERS, OutputBuffers, address
 from mdf_loop.signals import stop_exception
 
 MAX_THREADS = 0
@@ -69,43 +69,46 @@ class Session:
     """
 
     def __init__(
-        self, program: Program, placement: Placement = USUAL, whole: Program | None = None
+        self,
+        program: Program,
+        placement: Placement = DEFAULT_PLACEMENT,
+        whole: Program | None = None,
     ) -> None:
         self.program = program
-        self.names = [output.name for output in program.outputs]
+        self.output_names = [output.name for output in program.outputs]
         self._dtypes = {output.name: output.value.dtype for output in program.outputs}
         self._bfloat16_inputs, self._bfloat16_outputs = bfloat16_names(program)
         self._sizes = measure_sizes(program)
         self._sizes.check_limit()
-        size = self._sizes if whole is None else measure_sizes(whole)
-        large = (
-            size.most_elements > SINGLE_THREAD_ELEMENTS
-            or size.most_work > SINGLE_THREAD_MICROSECONDS
+        whole_sizes = self._sizes if whole is None else measure_sizes(whole)
+        is_large = (
+            whole_sizes.max_elements > SINGLE_THREAD_ELEMENTS
+            or whole_sizes.max_work > SINGLE_THREAD_MICROSECONDS
         )
-        loaded = prepare(program, LOADED)
-        following = placement.iteration_of
-        natives = decide_loops(
-            loaded,
+        loaded_program = prepare(program, LOADED)
+        following_program = placement.iteration_of
+        native_loops = decide_loops(
+            loaded_program,
             placement.native,
-            brief=placement.brief,
+            brief=placement.is_brief,
             iteration_of=None
-            if following is None
-            else functools.partial(prepare, following, LOADED),
+            if following_program is None
+            else functools.partial(prepare, following_program, LOADED),
             whole=whole,
         )
-        loaded = natives.program
-        options = _make_options(natives.share(loaded), large, placement.threads)
-        self.native = natives.form_by_name
-        keep = natives.register(options)
-        forms = NodeWriters(natives.writer(write_scan), natives.writer(write_loop))
-        self._has_stop_flag = bool(natives.loops)
-        control_inputs = (STOP,) if natives.loops else ()
+        loaded_program = native_loops.program
+        options = _make_options(native_loops.share(loaded_program), is_large, placement.threads)
+        self.native = native_loops.form_by_name
+        keep_alive = native_loops.register(options)
+        node_writers = NodeWriters(native_loops.writer(write_scan), native_loops.writer(write_loop))
+        self._has_stop_flag = bool(native_loops.loops)
+        control_inputs = (STOP,) if native_loops.loops else ()
         # On CUDA, the condition of a loop is slower than the check for nan in each iteration.
         model = SessionModel(
-            repeat_loops_with_nan(loaded, natives.loops),
-            forms,
+            repeat_loops_with_nan(loaded_program, native_loops.loops),
+            node_writers,
             control_inputs,
-            cuda_program=functools.partial(prepare, loaded, CUDA),
+            cuda_program=functools.partial(prepare, loaded_program, CUDA),
         )
         self._nodes = model.nodes
         self._external_constants = {
@@ -117,7 +120,7 @@ class Session:
             )
         try:
             self._session = open_session(model, placement.device, options)
-            keep()
+            keep_alive()
         except LoopError:
             raise
         except onnxruntime_errors() as error:
@@ -125,13 +128,16 @@ class Session:
 
     @property
     def device(self) -> Device:
-        """Device of the program, with the reason. `UNDECIDED` before the first run if that run chooses."""
+        """Device of the program, with the reason. `UNDECIDED_DEVICE` before the first run if that run chooses."""
         return self._session.device
 
     def run(
-        self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
+        self,
+        arrays: Mapping[str, Data],
+        stopping: Stopping | None = None,
+        buffers: OutputBuffers = NO_BUFFERS,
     ) -> dict[str, Data]:
-        """Compute the outputs by name from the inputs by name. Outputs with memory in `room` are written there.
+        """Compute the outputs by name from the inputs by name. Outputs with memory in `buffers` are written there.
 
         Raises:
             RunError: The model failed. The message names the place in the MDF document.
@@ -141,40 +147,44 @@ class Session:
             KeyboardInterrupt: A signal arrived, and there is no `stopping`.
         """
         if stopping is not None:
-            return self._run(arrays, stopping, room)
+            return self._run(arrays, stopping, buffers)
         outputs: dict[str, Data] | None = None
-        with Stopping(grace=0.0) as alone, suppress(Stopped):
-            outputs = self._run(arrays, alone, room)
-        if alone.reason is not None and alone.reason.is_asked:
-            raise stop_exception(alone.reason)
+        with Stopping(grace=0.0) as own_stopping, suppress(Stopped):
+            outputs = self._run(arrays, own_stopping, buffers)
+        if own_stopping.reason is not None and own_stopping.reason.is_asked:
+            raise stop_exception(own_stopping.reason)
         if outputs is None:  # without a failure, other code has ended the run
-            raise alone.failure or KeyboardInterrupt
+            raise own_stopping.failure or KeyboardInterrupt
         return outputs
 
-    def _select_writable(self, room: Room) -> Room:
-        """Return the arrays of `room` that ONNX Runtime can write outputs to, if direct writing pays."""
-        if sum(array.nbytes for array in room.values()) < MIN_DIRECT_BYTES:
-            return NO_ROOM
+    def _select_writable(self, buffers: OutputBuffers) -> OutputBuffers:
+        """Return the arrays of `buffers` that ONNX Runtime can write outputs to, if direct writing pays."""
+        if sum(array.nbytes for array in buffers.values()) < MIN_DIRECT_BYTES:
+            return NO_BUFFERS
         return {
             name: array
-            for name, array in room.items()
+            for name, array in buffers.items()
             if is_directly_writable(array) and dtype_name(array) == self._dtypes[name]
         }
 
-    def _run(self, arrays: Mapping[str, Data], stopping: Stopping, room: Room) -> dict[str, Data]:
+    def _run(
+        self, arrays: Mapping[str, Data], stopping: Stopping, buffers: OutputBuffers
+    ) -> dict[str, Data]:
         self._sizes.check_limit()
         options = run_options()
         feeds = convert_inputs(arrays, self._bfloat16_inputs)
         if self._has_stop_flag:
-            number = np.zeros((), np.int64)
-            feeds = {**feeds, STOP.name: np.array(address(number))}
-            computation: Any = TerminationFlag(options, number)
+            stop_flag = np.zeros((), np.int64)
+            feeds = {**feeds, STOP.name: np.array(address(stop_flag))}
+            computation: Any = TerminationFlag(options, stop_flag)
         else:
             computation = options
         try:
-            stopping.begins(computation)
+            stopping.register_computation(computation)
             outputs = call_runtime(
-                lambda: self._session.run(self.names, feeds, options, self._select_writable(room)),
+                lambda: self._session.run(
+                    self.output_names, feeds, options, self._select_writable(buffers)
+                ),
                 stopping,
             )
         except onnxruntime_errors() as error:
@@ -182,8 +192,10 @@ class Session:
                 raise Stopped from None
             raise convert_run_error(error, self._nodes) from None
         finally:
-            stopping.ends(computation)
-        return convert_outputs(dict(zip(self.names, outputs, strict=True)), self._bfloat16_outputs)
+            stopping.unregister_computation(computation)
+        return convert_outputs(
+            dict(zip(self.output_names, outputs, strict=True)), self._bfloat16_outputs
+        )
 
 
 def _make_options(shares: bool, large: bool, threads: int | None) -> Any:
@@ -195,19 +207,19 @@ def _make_options(shares: bool, large: bool, threads: int | None) -> Any:
         threads: Maximum number of threads, or None for the limit of the process only.
     """
     options = session_options()
-    most = _max_threads(threads)
-    options.intra_op_num_threads = most if large else 1
+    max_threads = _max_threads(threads)
+    options.intra_op_num_threads = max_threads if large else 1
     options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_MICROSECONDS))
     if shares:  # spinning threads would block the threads that run native lanes
-        options.intra_op_num_threads = most or _count_cores()
+        options.intra_op_num_threads = max_threads or _count_cores()
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
 
 
 def _max_threads(threads: int | None) -> int:
     """Return the maximum number of threads of a session, or 0 if only the machine limits them."""
-    limits = [count for count in (threads, MAX_THREADS) if count]
-    return min(*limits, _count_cores()) if limits else 0
+    thread_limits = [thread_count for thread_count in (threads, MAX_THREADS) if thread_count]
+    return min(*thread_limits, _count_cores()) if thread_limits else 0
 
 
 def set_max_threads(count: int) -> None:
@@ -228,7 +240,7 @@ class TerminationFlag:
 
     def __init__(self, options: Any, number: Array) -> None:
         self._options = options
-        self._number = number
+        self._stop_flag = number
 
     @property
     def terminate(self) -> bool:
@@ -238,4 +250,4 @@ class TerminationFlag:
     @terminate.setter
     def terminate(self, ends: bool) -> None:
         self._options.terminate = ends
-        self._number[...] = ends
+        self._stop_flag[...] = ends

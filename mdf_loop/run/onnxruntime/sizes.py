@@ -17,40 +17,46 @@ class Sizes(Struct, frozen=True):
     """Largest sizes of the values of a program, and the work of its slowest operation.
 
     Attributes:
-        most_elements: Largest number of elements of a value.
-        most_work: Estimated microseconds of the slowest operation.
-        largest: Largest value outside of loops and branches, or None.
-        bytes: Bytes of `largest`.
+        max_elements: Largest number of elements of a value.
+        max_work: Estimated microseconds of the slowest operation.
+        largest_value: Largest value outside of loops and branches, or None.
+        largest_bytes: Bytes of `largest_value`.
     """
 
-    most_elements: int
-    most_work: float
-    largest: Value | None
-    bytes: int
+    max_elements: int
+    max_work: float
+    largest_value: Value | None
+    largest_bytes: int
 
     def check_limit(self) -> None:
         """Raise MemoryLimitError if a value of the program exceeds the memory limit.
 
         Raises:
-            MemoryLimitError: `largest` exceeds the memory limit.
+            MemoryLimitError: `largest_value` exceeds the memory limit.
         """
-        value = self.largest
-        if value is not None and self.bytes > limit():
-            raise too_large(self.bytes, f"'{value.name}', {value.type},", value.where)
+        largest_value = self.largest_value
+        if largest_value is not None and self.largest_bytes > limit():
+            raise too_large(
+                self.largest_bytes,
+                f"'{largest_value.name}', {largest_value.type},",
+                largest_value.where,
+            )
 
 
 def measure_sizes(program: Program) -> Sizes:
     """Compute the largest value sizes and the largest operation work of a program."""
-    inputs = [entry.value for entry in program.inputs]
+    input_values = [entry.value for entry in program.inputs]
     operations = tuple(walk(program.ops))
     result_values = (value for operation in operations for value in results(operation))
     outer_results = (value for operation in program.ops for value in results(operation))
-    largest = max((v for v in outer_results if _is_known(v)), key=_value_bytes, default=None)
+    largest_value = max(
+        (value for value in outer_results if _is_known(value)), key=_value_bytes, default=None
+    )
     return Sizes(
-        max(map(_count_elements, (*inputs, *result_values)), default=1),
+        max(map(_count_elements, (*input_values, *result_values)), default=1),
         max((row_of(op.op_type).work(op) for op in operations if isinstance(op, Op)), default=0.0),
-        largest,
-        0 if largest is None else _value_bytes(largest),
+        largest_value,
+        0 if largest_value is None else _value_bytes(largest_value),
     )
 
 

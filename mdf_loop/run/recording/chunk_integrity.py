@@ -19,10 +19,10 @@ from mdf_loop.run.recording.metadata import Entry
 CHECKSUM_BYTES = 4
 """Bytes of the checksum at the end of a chunk."""
 
-_BLOSC_HEAD = struct.Struct("<4B3I")
+_BLOSC_HEADER = struct.Struct("<4B3I")
 """Head of a chunk of numbers: ..., uncompressed bytes, bytes of a block, compressed bytes."""
 
-_ZSTD_HEAD = b"\x28\xb5\x2f\xfd"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 """First bytes of a chunk of texts."""
 
 
@@ -60,11 +60,11 @@ def crc32c(content: bytes) -> int:
 def _has_valid_head(entry: Entry, body: bytes) -> bool:
     """Return True if the head of a chunk states the correct compressed and uncompressed sizes."""
     if entry.is_text:
-        return body.startswith(_ZSTD_HEAD)
-    if len(body) < _BLOSC_HEAD.size:
+        return body.startswith(_ZSTD_MAGIC)
+    if len(body) < _BLOSC_HEADER.size:
         return False
-    *_, raw, _, compressed = _BLOSC_HEAD.unpack(body[: _BLOSC_HEAD.size])
-    return (raw, compressed) == (entry.chunk_bytes, len(body))
+    *_, raw_size, _, compressed_size = _BLOSC_HEADER.unpack(body[: _BLOSC_HEADER.size])
+    return (raw_size, compressed_size) == (entry.chunk_bytes, len(body))
 
 
 def _can_be_decoded(entry: Entry, body: bytes) -> bool:

@@ -47,8 +47,8 @@ def coordinates(results: Outputs) -> list[Labelled]:
     labels = []
     for axis in results.axes:
         if any(array.ndim > 1 for array in axis.coordinates.values()):
-            members = np.arange(axis.length)
-            labels.append(Labelled(axis.name, (axis.name,), members, ""))
+            member_numbers = np.arange(axis.length)
+            labels.append(Labelled(axis.name, (axis.name,), member_numbers, ""))
         for name, array in axis.coordinates.items():
             label_name = f"{name} (swept)" if name in taken_names else name
             dims = (axis.name, *_trailing_dims(label_name, array.ndim - 1, taken_names))
@@ -65,14 +65,14 @@ def outputs(results: Outputs) -> list[Labelled]:
     """
     for name, data in results.items():
         if not hasattr(data, "dtype"):
-            what = "absent" if data is None else "a sequence of arrays"
+            description = "absent" if data is None else "a sequence of arrays"
             raise InputError(
-                f"the output '{name}' is {what}, which only JSON can hold",
+                f"the output '{name}' is {description}, which only JSON can hold",
                 hint="save as .json, or join the members with onnx::ConcatFromSequence",
             )
-    taken_names, stated = _reserved_names(results), _stated_dims(results)
+    taken_names, stated_dims = _reserved_names(results), _stated_dims(results)
     return [
-        _label_output(results, name, name, array, taken_names, stated.get(name))
+        _label_output(results, name, name, array, taken_names, stated_dims.get(name))
         for name, array in results.items()
     ]
 
@@ -92,7 +92,10 @@ def variables(results: Outputs) -> list[Labelled]:
     return [
         item
         for output in outputs(results)
-        for item in (output, *(lengths_by_name[n] for n in (output.name,) if n in lengths_by_name))
+        for item in (
+            output,
+            *(lengths_by_name[name] for name in (output.name,) if name in lengths_by_name),
+        )
     ]
 
 
@@ -100,8 +103,8 @@ def seed(results: Outputs) -> list[Labelled]:
     """Return the seed under a free name, `seed` by default, or nothing if seeds are swept."""
     if results.seed is None or not results.draws:
         return []
-    number = np.array(results.seed, np.uint64)
-    return [Labelled(_unused_name("seed", _reserved_names(results)), (), number, "")]
+    seed_array = np.array(results.seed, np.uint64)
+    return [Labelled(_unused_name("seed", _reserved_names(results)), (), seed_array, "")]
 
 
 def length_names(names: Iterable[str], outputs: Collection[str]) -> dict[str, str]:
@@ -118,8 +121,8 @@ def element_names(name: str, shape: Sequence[int]) -> Iterator[str]:
 
 def _reserved_names(results: Outputs) -> set[str]:
     """Return the names of outputs, axes and coordinates, which trailing dimensions must not reuse."""
-    axes = (axis.name for axis in results.axes)
-    return {*results, *axes, *(along.name for along in coordinates(results))}
+    axis_names = (axis.name for axis in results.axes)
+    return {*results, *axis_names, *(coordinate.name for coordinate in coordinates(results))}
 
 
 def _stated_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
@@ -130,7 +133,7 @@ def _stated_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
     Outputs share a named axis if it has the same length in all of them. If the lengths differ, or an array
     has another number of axes, the stated names are ignored.
     """
-    stated_dims, extents = {}, dict[str, set[int]]()
+    stated_dims, extents_by_dim = {}, dict[str, set[int]]()
     for name, array in results.items():
         output_name = name.rpartition(".")[0] if name in results.reduced else name
         dims = results.dims.get(output_name, ())
@@ -138,9 +141,11 @@ def _stated_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
         if dims and len(dims) == len(trailing_shape):
             stated_dims[name] = dims
             for dim, extent in zip(dims, trailing_shape, strict=True):
-                extents.setdefault(dim, set()).add(extent)
+                extents_by_dim.setdefault(dim, set()).add(extent)
     return {
-        name: dims for name, dims in stated_dims.items() if all(len(extents[d]) == 1 for d in dims)
+        name: dims
+        for name, dims in stated_dims.items()
+        if all(len(extents_by_dim[dim]) == 1 for dim in dims)
     }
 
 
@@ -153,10 +158,10 @@ def _label_output(
     stated: tuple[str, ...] | None = None,
 ) -> Labelled:
     """Return an array as `Labelled`, with the leading axes of the output `name`."""
-    front = tuple(axis.name for axis in results.axes_of(name))
-    trailing_dims = _trailing_dims(output_name, array.ndim - len(front), taken_names)
+    leading_dims = tuple(axis.name for axis in results.axes_of(name))
+    trailing_dims = _trailing_dims(output_name, array.ndim - len(leading_dims), taken_names)
     dims = (
-        *front,
+        *leading_dims,
         *(trailing_dims if stated is None else (_unused_name(dim, taken_names) for dim in stated)),
     )
     return Labelled(
@@ -189,9 +194,9 @@ def escape_name(name: str) -> str:
 
     `..` becomes `%2E%2E`, and `zarr.json`, the name of Zarr's metadata file, becomes `zarr%2Ejson`.
     """
-    escaped = name.translate(_ESCAPES)
-    is_taken = escaped.startswith("zarr.json") or not escaped.strip(".")
-    return escaped.replace(".", "%2E") if is_taken else escaped
+    escaped_name = name.translate(_ESCAPES)
+    is_reserved = escaped_name.startswith("zarr.json") or not escaped_name.strip(".")
+    return escaped_name.replace(".", "%2E") if is_reserved else escaped_name
 
 
 def array_attributes(name: str, unit: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from mdf_loop.ir import Array, Shape, is_fixed
 
-OpenRows: TypeAlias = "Mapping[str, int | None]"
+VaryingRanks: TypeAlias = "Mapping[str, int | None]"
 """Outputs whose row shape may vary between steps, with the number of axes of a row."""
 
 
@@ -26,27 +26,29 @@ class RowShapes(Struct, frozen=True):
     """Row shapes that are known before a run, in the first step and in later steps.
 
     Attributes:
-        open: Outputs whose row shape may vary between steps.
-        spread: Outputs whose first row is broadcast to the shape of all later rows.
+        varying_ranks: Outputs whose row shape may vary between steps.
+        broadcast_shapes: Outputs whose first row is broadcast to the shape of all later rows.
     """
 
-    open: OpenRows
-    spread: Mapping[str, tuple[int, ...]]
+    varying_ranks: VaryingRanks
+    broadcast_shapes: Mapping[str, tuple[int, ...]]
 
     @classmethod
     def of(cls, first: Mapping[str, Shape], later: Mapping[str, Shape]) -> RowShapes:
         """Return the row shapes of outputs from a first and a later program."""
-        rank: dict[str, int | None] = {}
-        spread: dict[str, tuple[int, ...]] = {}
+        varying_ranks: dict[str, int | None] = {}
+        broadcast_shapes: dict[str, tuple[int, ...]] = {}
         for name, shape in later.items():
             first_shape = first[name]
-            common = _common_row_shape(first_shape, shape)
-            if common is None:
+            common_shape = _common_row_shape(first_shape, shape)
+            if common_shape is None:
                 shapes = (first_shape, shape)
-                rank[name] = None if None in shapes else max(len(end or ()) for end in shapes)
-            elif common != first_shape:
-                spread[name] = common
-        return cls(rank, spread)
+                varying_ranks[name] = (
+                    None if None in shapes else max(len(row_shape or ()) for row_shape in shapes)
+                )
+            elif common_shape != first_shape:
+                broadcast_shapes[name] = common_shape
+        return cls(varying_ranks, broadcast_shapes)
 
 
 def _common_row_shape(first: Shape, later: Shape) -> tuple[int, ...] | None:
@@ -54,16 +56,16 @@ def _common_row_shape(first: Shape, later: Shape) -> tuple[int, ...] | None:
     if not (is_fixed(first) and is_fixed(later)):
         return None
     try:
-        common = np.broadcast_shapes(first, later)
+        row_shape = np.broadcast_shapes(first, later)
     except ValueError:
         return None
-    return common if common == later else None
+    return row_shape if row_shape == later else None
 
 
 def insert_axes(rows: Array, rank: int, front: int) -> Array:
     """Insert axes of length 1 so that rows have `rank` axes after the `front` leading axes."""
-    missing = (1,) * (rank - (rows.ndim - front))
-    return rows.reshape(*rows.shape[:front], *missing, *rows.shape[front:])
+    missing_axes = (1,) * (rank - (rows.ndim - front))
+    return rows.reshape(*rows.shape[:front], *missing_axes, *rows.shape[front:])
 
 
 def row_lengths(rows: Array, flags: Array | None, front: int) -> Array:
@@ -72,11 +74,11 @@ def row_lengths(rows: Array, flags: Array | None, front: int) -> Array:
     Rows of a node that has not run, according to `flags`, have length 0.
     """
     row_shape = rows.shape[front:] or (1,)
-    extents = np.array(row_shape[0] if len(row_shape) == 1 else row_shape, np.int64)
-    lengths = np.broadcast_to(extents, (*rows.shape[:front], *extents.shape))
+    row_extents = np.array(row_shape[0] if len(row_shape) == 1 else row_shape, np.int64)
+    lengths = np.broadcast_to(row_extents, (*rows.shape[:front], *row_extents.shape))
     if flags is None:
         return lengths
-    has_run = flags.reshape(*rows.shape[:front], *(1,) * extents.ndim)
+    has_run = flags.reshape(*rows.shape[:front], *(1,) * row_extents.ndim)
     return lengths * has_run
 
 
@@ -85,12 +87,13 @@ def remove_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:
 
     With `front=2`, rows `[time, members, ...]` keep the length of the longest member.
     """
-    members = (slice(None),) * (front - 1)
-    longest = lengths.max(axis=1) if members else lengths
-    shapes = longest if longest.ndim > 1 else longest[:, None]
-    row_extents = shapes[:, : rows.ndim - front]
+    members_index = (slice(None),) * (front - 1)
+    max_lengths = lengths.max(axis=1) if members_index else lengths
+    max_shapes = max_lengths if max_lengths.ndim > 1 else max_lengths[:, None]
+    row_extents = max_shapes[:, : rows.ndim - front]
     return [
-        row[(*members, *map(slice, shape))] for row, shape in zip(rows, row_extents, strict=True)
+        row[(*members_index, *map(slice, shape))]
+        for row, shape in zip(rows, row_extents, strict=True)
     ]
 
 
@@ -108,8 +111,8 @@ def padding_mask(lengths: Array, shape: tuple[int, ...], front: int) -> Array:
     if not row_shape:
         return mask | (lengths < 1)
     for axis, extent in enumerate(row_shape):
-        places = np.arange(extent).reshape(extent, *(1,) * (len(row_shape) - axis - 1))
-        mask |= places >= row_ends[..., axis].reshape(*shape[:front], *(1,) * len(row_shape))
+        positions = np.arange(extent).reshape(extent, *(1,) * (len(row_shape) - axis - 1))
+        mask |= positions >= row_ends[..., axis].reshape(*shape[:front], *(1,) * len(row_shape))
     return mask
 
 

@@ -81,8 +81,10 @@ class Owner(Struct, frozen=True):
         """Return True if the owner's process still runs, or has renewed its entry recently."""
         if self.system != _system_id():
             return abs(now - self.heard) < SILENT_SECONDS
-        began = _process_start_time(self.process)
-        return began is not None and (began == self.began or "" in (began, self.began))
+        start_time = _process_start_time(self.process)
+        return start_time is not None and (
+            start_time == self.began or "" in (start_time, self.began)
+        )
 
     def overlaps(self, region: Region | None) -> bool:
         """Return True if the owner's region overlaps `region` (None means the whole store)."""
@@ -93,10 +95,10 @@ class Owner(Struct, frozen=True):
 
 def describe_this_process(run: str, region: Region | None = None) -> Owner:
     """Return an owner for a run of this process."""
-    process = os.getpid()
-    since = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
-    began = _process_start_time(process) or ""
-    return Owner(run, _host_name(), _system_id(), process, began, since, region=region)
+    process_id = os.getpid()
+    lock_time = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
+    start_time = _process_start_time(process_id) or ""
+    return Owner(run, _host_name(), _system_id(), process_id, start_time, lock_time, region=region)
 
 
 @cache
@@ -108,19 +110,19 @@ def _host_name() -> str:
 @cache
 def _system_id() -> str:
     """Return the boot id of this host and the process namespace, which differs between containers."""
-    boot, processes = "", ""
+    boot_id, process_namespace = "", ""
     with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        processes = os.readlink("/proc/self/ns/pid")
-    return f"{_host_name()} {boot} {processes}"
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        process_namespace = os.readlink("/proc/self/ns/pid")
+    return f"{_host_name()} {boot_id} {process_namespace}"
 
 
 def _process_start_time(process: int) -> str | None:
     """Return the start time of a process, "" if it is unknown, or None if the process has ended."""
     try:
-        stat = Path(f"/proc/{process}/stat").read_text(errors="replace")
-        state, *fields = stat.rpartition(")")[2].split()
-        return None if state in "ZX" else fields[18]
+        status_line = Path(f"/proc/{process}/stat").read_text(errors="replace")
+        process_state, *fields = status_line.rpartition(")")[2].split()
+        return None if process_state in "ZX" else fields[18]
     except (OSError, ValueError, IndexError):
         with suppress(OverflowError):
             return "" if is_running(process) else None
@@ -139,11 +141,11 @@ class Lock:
     def __init__(self, store: Path, owner: Owner) -> None:
         self.owner = owner
         self._store = store
-        place = real_place(store)  # a link shares the lock of its target
-        self._path = place.with_name(f"{place.name}.lock")
-        self._encoded_run = json.dumps(owner.run).encode()
+        real_path = real_place(store)  # a link shares the lock of its target
+        self._path = real_path.with_name(f"{real_path.name}.lock")
+        self._encoded_run_id = json.dumps(owner.run).encode()
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Lock the store: add the owner to the list in the lock file.
 
         Raises:
@@ -174,7 +176,7 @@ class Lock:
                 hint="begin a run of its own in the new process, with another output",
             )
         with suppress(OSError):
-            if self._encoded_run in self._path.read_bytes():
+            if self._encoded_run_id in self._path.read_bytes():
                 return
         with self._open_locked() as file:  # an unlocked read may overlap a write
             owners = [] if file is None else self._read_owners(file)
@@ -191,7 +193,7 @@ class Lock:
                 if len(other_owners) < len(owners):
                     _write_owners(file, [*other_owners, replace(self.owner, heard=now)])
 
-    def give_up(self) -> None:
+    def release(self) -> None:
         """Unlock the store: remove the owner from the lock file, unless this process is a fork."""
         if os.getpid() != self.owner.process:
             return
@@ -222,7 +224,7 @@ class Lock:
             raise write_error(self._path, error) from None
 
     def _wait_for_lock(self, flags: int) -> int | None:
-        end = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS
         while True:
             try:
                 file = os.open(self._path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | flags, 0o666)
@@ -237,7 +239,7 @@ class Lock:
                 os.close(file)
                 raise
             _unlock_and_close(file)
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 raise InputError(
                     f"cannot write '{self._store}': another process keeps '{self._path.name}'",
                     hint="find out what it is, and end it",
@@ -266,36 +268,36 @@ class Lock:
             ) from None
 
     def _locked_error(self, owner: Owner, now: float) -> InputError:
-        wait = "wait until it has ended, or stop it"
+        wait_hint = "wait until it has ended, or stop it"
         if owner.system != _system_id():
             seconds = max(1, round(owner.heard + SILENT_SECONDS - now))
-            wait += f" (if it was killed, the store is free in {seconds} s)"
+            wait_hint += f" (if it was killed, the store is free in {seconds} s)"
         return InputError(
             f"'{self._store}' is being written by {owner}",
-            hint=f"give the output another name; {wait}",
+            hint=f"give the output another name; {wait_hint}",
         )
 
     def _lost_error(self, owners: Sequence[Owner]) -> InputError:
-        overlapping = [owner for owner in owners if owner.overlaps(self.owner.region)]
-        what = (
-            f"{overlapping[0]} has taken it over"
-            if overlapping
+        overlapping_owners = [owner for owner in owners if owner.overlaps(self.owner.region)]
+        cause = (
+            f"{overlapping_owners[0]} has taken it over"
+            if overlapping_owners
             else "its lock file is gone or was changed"
         )
         return InputError(
-            f"'{self._store}' belongs no more to this run, {self.owner.run}: {what}",
+            f"'{self._store}' belongs no more to this run, {self.owner.run}: {cause}",
             hint="nothing more is written to it; begin anew with another output",
         )
 
 
 def _parse_owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
     """Parse the entry of an owner in the lock file, and raise for an invalid entry."""
-    first, last = (0, 0) if region is None else region
-    owner = Owner(**entry, region=None if region is None else (first, last))
+    first_row, end_row = (0, 0) if region is None else region
+    owner = Owner(**entry, region=None if region is None else (first_row, end_row))
     texts = (owner.run, owner.host, owner.system, owner.began, owner.since)
     if not all(isinstance(text, str) and _TEXT_PATTERN.fullmatch(text) for text in texts):
         raise ValueError("no plain text")
-    if not all(isinstance(number, int) for number in (owner.process, first, last)):
+    if not all(isinstance(number, int) for number in (owner.process, first_row, end_row)):
         raise ValueError("no whole number")
     if owner.process <= 0:  # such a number means a group of processes
         raise ValueError("no process")
@@ -305,11 +307,11 @@ def _parse_owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
 def _write_owners(file: int, owners: Sequence[Owner]) -> None:
     """Replace the content of the lock file. Only the first line counts, so one write is enough."""
     content = json.dumps({_OWNERS_KEY: [asdict(owner) for owner in owners]}).encode() + b"\n"
-    size = len(content)
+    content_size = len(content)
     os.lseek(file, 0, os.SEEK_SET)
     while content:
         content = content[os.write(file, content) :]
-    os.ftruncate(file, size)
+    os.ftruncate(file, content_size)
 
 
 def _file_system_time(file: int) -> float:

@@ -79,7 +79,7 @@ LENGTHS_ATTRIBUTE = "lengths"
 """Attribute of an array whose rows may vary in length: the name of the array of lengths."""
 
 
-def has_open_rows(document: Mapping[str, Any]) -> bool:
+def has_varying_rows(document: Mapping[str, Any]) -> bool:
     """Return True if rows of the array with this metadata may vary in length.
 
     Stores of earlier versions lack the attribute. Their unwritten elements are nan.
@@ -102,7 +102,7 @@ FLAG_ATTRIBUTES: Mapping[str, Any] = {
 class Entry(Struct, frozen=True):
     """Validated metadata of one array: dtype, dimensions, shape and chunk shape.
 
-    `is_open` is True if its rows may vary in length. `name` is the name of the output. `has_checksums` is
+    `has_varying_rows` is True if its rows may vary in length. `name` is the name of the output. `has_checksums` is
     True if each chunk ends with its CRC-32C.
     """
 
@@ -111,7 +111,7 @@ class Entry(Struct, frozen=True):
     dims: tuple[str, ...]
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
-    is_open: bool
+    has_varying_rows: bool
     has_checksums: bool
 
     @classmethod
@@ -123,10 +123,11 @@ class Entry(Struct, frozen=True):
         """
         _check(is_plain_name(name), f"{name[:80]!r} is no name of an array")
         _check(isinstance(document, dict), f"of '{name}' it says nothing")
-        for word, fact in _FIXED_METADATA.items():
-            content = document.get(word)
+        for key, expected_content in _FIXED_METADATA.items():
+            content = document.get(key)
             _check(
-                _are_equal_json(content, fact), f"the {word} of '{name}' is {_abbreviate(content)}"
+                _are_equal_json(content, expected_content),
+                f"the {key} of '{name}' is {_abbreviate(content)}",
             )
         dtype = _parse_dtype(name, document.get("data_type"))
         shape = _parse_extents(name, "shape", document.get("shape"), 0)
@@ -155,7 +156,13 @@ class Entry(Struct, frozen=True):
         output_name = attributes.get("long_name", name)
         has_checksums = len(codecs) == len(_expected_codecs(dtype)) + 1
         return cls(
-            output_name, dtype, tuple(dims), shape, chunks, has_open_rows(document), has_checksums
+            output_name,
+            dtype,
+            tuple(dims),
+            shape,
+            chunks,
+            has_varying_rows(document),
+            has_checksums,
         )
 
     @property
@@ -223,29 +230,29 @@ def _is_fill_value(content: Any, dtype: np.dtype[Any]) -> bool:
 
 def _are_expected_codecs(codecs: Any, dtype: np.dtype[Any]) -> bool:
     """Return True if the codecs are those of this package, with or (in old stores) without a checksum."""
-    expected = _expected_codecs(dtype)
-    return _are_equal_json(codecs, expected) or _are_equal_json(
-        codecs, [*expected, {"name": CHECKSUM_CODEC}]
+    expected_codecs = _expected_codecs(dtype)
+    return _are_equal_json(codecs, expected_codecs) or _are_equal_json(
+        codecs, [*expected_codecs, {"name": CHECKSUM_CODEC}]
     )
 
 
 def _expected_codecs(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
     """Return the metadata of the codecs of an array without checksums."""
     if dtype.kind == "T":
-        level = {"level": 0, "checksum": False}
+        zstd_options = {"level": 0, "checksum": False}
         return [
             {"name": "vlen-utf8", "configuration": {}},
-            {"name": "zstd", "configuration": level},
+            {"name": "zstd", "configuration": zstd_options},
         ]
-    order = {"configuration": {"endian": sys.byteorder}} if dtype.itemsize > 1 else {}
-    blosc = {
+    endian_options = {"configuration": {"endian": sys.byteorder}} if dtype.itemsize > 1 else {}
+    blosc_options = {
         "typesize": dtype.itemsize,
         "cname": "lz4",
         "clevel": 1,
         "shuffle": "shuffle",
         "blocksize": 0,
     }
-    return [{"name": "bytes", **order}, {"name": "blosc", "configuration": blosc}]
+    return [{"name": "bytes", **endian_options}, {"name": "blosc", "configuration": blosc_options}]
 
 
 def _are_equal_json(first: Any, second: Any) -> bool:
@@ -256,8 +263,10 @@ def _are_equal_json(first: Any, second: Any) -> bool:
 
 
 def _abbreviate(content: Any) -> str:
-    text = "missing" if content is None else repr(content)
-    return text if len(text) <= 80 else f"{text[:60]} ... {text[-15:]}"
+    content_text = "missing" if content is None else repr(content)
+    return (
+        content_text if len(content_text) <= 80 else f"{content_text[:60]} ... {content_text[-15:]}"
+    )
 
 
 def _check(holds: bool, sentence: str) -> None:
@@ -271,13 +280,13 @@ def _check(holds: bool, sentence: str) -> None:
 class Layout(Struct, frozen=True):
     """Validated metadata of a growing store, with its arrays by folder name.
 
-    `along` is the coordinate that grows with the rows. `dim` is the dimension of this coordinate, along which
+    `coordinate_name` is the name of the coordinate that grows with the rows. `dim` is the dimension of this coordinate, along which
     all growing arrays grow.
     """
 
     document: Mapping[str, Any]
     arrays: Mapping[str, Entry]
-    along: str
+    coordinate_name: str
     dim: str
 
     @classmethod
@@ -290,23 +299,27 @@ class Layout(Struct, frozen=True):
         attributes = get_attributes(document)
         _check(VERSION_ATTRIBUTE in attributes, "it is none of mdf_loop")
         _check(_are_text_attributes(attributes), f"its attributes are {_abbreviate(attributes)}")
-        consolidated = document.get("consolidated_metadata")
-        documents = consolidated.get("metadata") if isinstance(consolidated, dict) else None
+        consolidated_metadata = document.get("consolidated_metadata")
+        documents = (
+            consolidated_metadata.get("metadata")
+            if isinstance(consolidated_metadata, dict)
+            else None
+        )
         _check(isinstance(documents, dict), "it does not say what its arrays are")
         assert isinstance(documents, dict)
-        along = attributes.get(STREAMED_ATTRIBUTE)
+        coordinate_name = attributes.get(STREAMED_ATTRIBUTE)
         _check(
-            along in documents,
-            f"the {STREAMED_ATTRIBUTE} of it is {_abbreviate(along)}, which it has not",
+            coordinate_name in documents,
+            f"the {STREAMED_ATTRIBUTE} of it is {_abbreviate(coordinate_name)}, which it has not",
         )
-        assert along is not None
+        assert coordinate_name is not None
         arrays = {name: Entry.of(name, entry) for name, entry in documents.items()}
-        dims = arrays[along].dims
+        dims = arrays[coordinate_name].dims
         _check(
             len(dims) == 1,
-            f"the {STREAMED_ATTRIBUTE} of it is '{along}', which has {len(dims)} axes",
+            f"the {STREAMED_ATTRIBUTE} of it is '{coordinate_name}', which has {len(dims)} axes",
         )
-        layout = cls(document, arrays, along, dims[0])
+        layout = cls(document, arrays, coordinate_name, dims[0])
         for name in layout.growing:
             layout._check_chunks(name)
         return layout
@@ -322,8 +335,8 @@ class Layout(Struct, frozen=True):
     @property
     def growing(self) -> list[str]:
         """Names of the growing arrays, the coordinate last."""
-        names = [name for name, entry in self.arrays.items() if self.dim in entry.dims]
-        return sorted(names, key=lambda name: name == self.along)
+        growing_names = [name for name, entry in self.arrays.items() if self.dim in entry.dims]
+        return sorted(growing_names, key=lambda name: name == self.coordinate_name)
 
     def axis(self, name: str) -> int:
         """Return the axis along which an array grows."""

@@ -56,27 +56,29 @@ class NotFinite(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Sentence with output, row and remedy: `'cell.v' became nan in row 12 (time 6 ms): ...`."""
-        members = {"member": self.member, "trial": self.trial}
-        whose = [f"{word} {number}" for word, number in members.items() if number is not None]
-        name = f"'{self.name}'" + (f" of {', '.join(whose)}" if whose else "")
+        number_by_word = {"member": self.member, "trial": self.trial}
+        member_texts = [
+            f"{word} {number}" for word, number in number_by_word.items() if number is not None
+        ]
+        quoted_name = f"'{self.name}'" + (f" of {', '.join(member_texts)}" if member_texts else "")
         if self.is_state:
-            return f"the state {name} is {self.word} after the last step: {_REMEDY}"
+            return f"the state {quoted_name} is {self.word} after the last step: {_REMEDY}"
         if self.at:
-            return f"{name} became {self.word} in row {self.row} ({self.at}): {_REMEDY}"
-        place = "" if self.row is None else f" in row {self.row}"
-        return f"{name} is {self.word}{place}: {_REMEDY}"
+            return f"{quoted_name} became {self.word} in row {self.row} ({self.at}): {_REMEDY}"
+        row_text = "" if self.row is None else f" in row {self.row}"
+        return f"{quoted_name} is {self.word}{row_text}: {_REMEDY}"
 
 
-def earliest(places: Iterable[NotFinite | None]) -> NotFinite | None:
+def earliest(candidates: Iterable[NotFinite | None]) -> NotFinite | None:
     """Return the finding with the earliest row, then the first output and member, or None."""
-    findings = (each for each in places if each is not None)
+    findings = (finding for finding in candidates if finding is not None)
     return min(findings, key=_sort_key, default=None)
 
 
-def _sort_key(place: NotFinite) -> tuple[Any, ...]:
-    has_time = place.row is not None and bool(place.at)
-    row = place.row if has_time else math.inf
-    return place.is_state, row, place.order, place.member or 0, place.trial or 0
+def _sort_key(finding: NotFinite) -> tuple[Any, ...]:
+    has_time = finding.row is not None and bool(finding.at)
+    row = finding.row if has_time else math.inf
+    return finding.is_state, row, finding.order, finding.member or 0, finding.trial or 0
 
 
 # --- checks of ends ---------------------------------------------------------------------------
@@ -86,14 +88,16 @@ def is_finite(data: Data) -> bool:
     """Return True if all numbers are finite. Of a large array, only both ends are checked."""
     if data is None or isinstance(data, list):
         return all(map(is_finite, data or ()))
-    kind = data.dtype.kind
-    if kind != "f":
+    dtype_kind = data.dtype.kind
+    if dtype_kind != "f":
         return not _is_inexact(data) or bool(np.isfinite(data).all())
     if data.ndim == 0:
         return math.isfinite(data)
     if data.size > CHECKED_ELEMENTS:
-        flat = data.reshape(-1)
-        return _all_finite(flat[:CHECKED_ELEMENTS]) and _all_finite(flat[-CHECKED_ELEMENTS:])
+        flat_array = data.reshape(-1)
+        return _all_finite(flat_array[:CHECKED_ELEMENTS]) and _all_finite(
+            flat_array[-CHECKED_ELEMENTS:]
+        )
     return _all_finite(data)
 
 
@@ -104,8 +108,8 @@ def _all_finite(array: Array) -> bool:
 
 def _is_inexact(array: Array) -> bool:
     """Return True if an array has a floating-point or complex dtype, including those of ml_dtypes."""
-    kind = array.dtype.kind
-    return kind in "fc" or (kind == "V" and kind_of(dtype_name(array)) in "fc")
+    dtype_kind = array.dtype.kind
+    return dtype_kind in "fc" or (dtype_kind == "V" and kind_of(dtype_name(array)) in "fc")
 
 
 class RowEnds:
@@ -113,13 +117,13 @@ class RowEnds:
 
     Attributes:
         are_finite: True if all last rows are finite, or None without any rows.
-        unrun: Number of rows of each member before the first run of an output's node.
+        unrun_counts: Number of rows of each member before the first run of an output's node.
     """
 
     def __init__(self, axis: int) -> None:
         self._axis = axis
         self.are_finite: bool | None = None
-        self.unrun: dict[str, Array] = {}
+        self.unrun_counts: dict[str, Array] = {}
 
     def check_rows(self, rows: Mapping[str, Array], flags: Mapping[str, Array]) -> None:
         """Check the last of further rows for nan and infinity.
@@ -128,18 +132,21 @@ class RowEnds:
         """
         for name, flag_rows in flags.items():
             if not flag_rows.all():
-                self.unrun[name] = self.unrun.get(name, 0) + (~flag_rows).sum(axis=self._axis)
-        last = (slice(None),) * self._axis + (-1,)
+                self.unrun_counts[name] = self.unrun_counts.get(name, 0) + (~flag_rows).sum(
+                    axis=self._axis
+                )
+        last_index = (slice(None),) * self._axis + (-1,)
         self.are_finite = all(
-            is_finite(array[last]) or self._is_unrun(array[last], flags.get(name), last)
+            is_finite(array[last_index])
+            or self._is_unrun(array[last_index], flags.get(name), last_index)
             for name, array in rows.items()
         )
 
-    def _is_unrun(self, row: Array, flags: Array | None, last: tuple[Any, ...]) -> bool:
+    def _is_unrun(self, row: Array, flags: Array | None, last_index: tuple[Any, ...]) -> bool:
         """Return True if a row is only not finite for members whose node has not run."""
         if flags is None:
             return False
-        has_run = flags[last]
+        has_run = flags[last_index]
         return is_finite(np.asarray(row)[has_run])
 
 
@@ -154,15 +161,15 @@ def find_in_outputs(results: Outputs, missing: Mapping[str, Array]) -> NotFinite
         missing: Number of first rows that the node of an output has not computed, for each member.
     """
     first_finding: NotFinite | None = None
-    for order, name in enumerate(results):
-        front = results.axes_of(name)
-        if any(axis.name == "time" for axis in front):
+    for output_index, name in enumerate(results):
+        leading_axes = results.axes_of(name)
+        if any(axis.name == "time" for axis in leading_axes):
             end_row = None if first_finding is None else first_finding.row
-            finding = _search_rows(results, name, order, missing.get(name), end_row)
+            finding = _search_rows(results, name, output_index, missing.get(name), end_row)
         elif name in missing:  # a reduction over rows that are partly missing
             finding = None
         else:
-            finding = _search_whole(results, name, order)
+            finding = _search_whole(results, name, output_index)
         first_finding = earliest((first_finding, finding))
     return first_finding
 
@@ -178,16 +185,18 @@ def find_in_states(state: Mapping[str, Array]) -> NotFinite | None:
 
 def _search_whole(results: Outputs, name: str, order: int) -> NotFinite | None:
     """Return the first value of one output without time axis that is not finite, or None."""
-    data, front = results[name], results.axes_of(name)
+    data, leading_axes = results[name], results.axes_of(name)
     for array in data if isinstance(data, list) else [data]:
         if array is None or not _is_inexact(array) or is_finite(array):
             continue
-        mask = _not_finite_mask(np.asarray(array), results.lengths.get(name), len(front))
+        mask = _not_finite_mask(np.asarray(array), results.lengths.get(name), len(leading_axes))
         if mask.any():
-            place = np.unravel_index(int(np.argmax(mask)), mask.shape)
-            number = np.asarray(array)[place]
-            row = int(place[len(front)]) if len(place) > len(front) else None
-            return _make_finding(name, number, order, row, "", _member_numbers(front, place))
+            index = np.unravel_index(int(np.argmax(mask)), mask.shape)
+            element = np.asarray(array)[index]
+            row = int(index[len(leading_axes)]) if len(index) > len(leading_axes) else None
+            return _make_finding(
+                name, element, order, row, "", _member_numbers(leading_axes, index)
+            )
     return None
 
 
@@ -198,46 +207,57 @@ def _search_rows(
     data: Any = results[name]
     if isinstance(data, list) or data is None or not _is_inexact(data):
         return None
-    front = results.axes_of(name)
-    time = next(k for k, axis in enumerate(front) if axis.name == "time")
+    leading_axes = results.axes_of(name)
+    time_axis = next(position for position, axis in enumerate(leading_axes) if axis.name == "time")
     lengths = results.lengths.get(name)
-    for first, rows, block_lengths in _iterate_blocks(data, lengths, time, end_row):
-        mask = np.moveaxis(_not_finite_mask(rows, block_lengths, len(front)), time, 0)
+    for first_row, rows, block_lengths in _iterate_blocks(data, lengths, time_axis, end_row):
+        mask = np.moveaxis(_not_finite_mask(rows, block_lengths, len(leading_axes)), time_axis, 0)
         if missing is not None:
-            members = mask.shape[1 : len(front)]
-            numbers = np.arange(first, first + len(mask)).reshape(-1, *(1,) * len(members))
-            is_run = numbers >= np.broadcast_to(missing, math.prod(members)).reshape(members)
-            mask &= is_run.reshape(*is_run.shape, *(1,) * (mask.ndim - is_run.ndim))
+            members_shape = mask.shape[1 : len(leading_axes)]
+            row_numbers = np.arange(first_row, first_row + len(mask)).reshape(
+                -1, *(1,) * len(members_shape)
+            )
+            has_run = row_numbers >= np.broadcast_to(missing, math.prod(members_shape)).reshape(
+                members_shape
+            )
+            mask &= has_run.reshape(*has_run.shape, *(1,) * (mask.ndim - has_run.ndim))
         if mask.any():
-            row, *place = np.unravel_index(int(np.argmax(mask)), mask.shape)
-            member_axes = (*front[:time], *front[time + 1 :])
-            values = np.moveaxis(rows, time, 0)[(row, *place[: len(member_axes)])]
-            time_text = _format_time(front[time], first + int(row), results.units)
+            row, *index = np.unravel_index(int(np.argmax(mask)), mask.shape)
+            member_axes = (*leading_axes[:time_axis], *leading_axes[time_axis + 1 :])
+            row_values = np.moveaxis(rows, time_axis, 0)[(row, *index[: len(member_axes)])]
+            time_text = _format_time(leading_axes[time_axis], first_row + int(row), results.units)
             return _make_finding(
                 name,
-                values,
+                row_values,
                 order,
-                first + int(row),
+                first_row + int(row),
                 time_text,
-                _member_numbers(member_axes, place),
+                _member_numbers(member_axes, index),
             )
     return None
 
 
 def _iterate_blocks(
-    data: Any, lengths: Any, time: int, end_row: int | None
+    data: Any, lengths: Any, time_axis: int, end_row: int | None
 ) -> Iterator[tuple[int, Array, Array | None]]:
     """Yield blocks of rows along the time axis: the number of the first row, the rows, and their lengths."""
-    size = math.prod(data.shape) // max(data.shape[time], 1)
-    chunk = getattr(data, "chunks", None)
-    step = max(1, _BLOCK_ELEMENTS // max(size, 1)) if chunk is None else chunk[time]
-    end = data.shape[time] if end_row is None else min(end_row, data.shape[time])
-    for first in range(0, end, step):
-        place = (*(slice(None),) * time, slice(first, min(first + step, end)))
+    row_size = math.prod(data.shape) // max(data.shape[time_axis], 1)
+    chunk_shape = getattr(data, "chunks", None)
+    block_rows = (
+        max(1, _BLOCK_ELEMENTS // max(row_size, 1))
+        if chunk_shape is None
+        else chunk_shape[time_axis]
+    )
+    block_end = data.shape[time_axis] if end_row is None else min(end_row, data.shape[time_axis])
+    for first_row in range(0, block_end, block_rows):
+        block_index = (
+            *(slice(None),) * time_axis,
+            slice(first_row, min(first_row + block_rows, block_end)),
+        )
         yield (
-            first,
-            np.asarray(data[place]),
-            None if lengths is None else np.asarray(lengths[place]),
+            first_row,
+            np.asarray(data[block_index]),
+            None if lengths is None else np.asarray(lengths[block_index]),
         )
 
 
@@ -256,17 +276,21 @@ def _make_finding(
 
 def _member_numbers(front: tuple[Axis, ...], place: Iterable[Any]) -> dict[str, int]:
     """Return the number of the member of a sweep, and of the trial, at an index."""
-    numbers: dict[str, int] = {}
+    number_by_word: dict[str, int] = {}
     for axis, index in zip(front, place, strict=False):
         if axis.name == "trial":
-            numbers["trial"] = int(np.asarray(axis.coordinates["trial"])[index])
+            number_by_word["trial"] = int(np.asarray(axis.coordinates["trial"])[index])
         elif axis.is_swept:
-            numbers["member"] = numbers.get("member", 0) * axis.length + int(index)
-    return numbers
+            number_by_word["member"] = number_by_word.get("member", 0) * axis.length + int(index)
+    return number_by_word
 
 
 def _format_time(axis: Axis, row: int, units: Mapping[str, str]) -> str:
     """Return the time of a row with its unit, or its step number, as text."""
-    ((word, along),) = axis.coordinates.items()
-    value = np.asarray(along[row : row + 1])[0]
-    return f"step {int(value)}" if word == "step" else f"time {float(value):.6g} {units['time']}"
+    ((coordinate_name, coordinates),) = axis.coordinates.items()
+    coordinate = np.asarray(coordinates[row : row + 1])[0]
+    return (
+        f"step {int(coordinate)}"
+        if coordinate_name == "step"
+        else f"time {float(coordinate):.6g} {units['time']}"
+    )

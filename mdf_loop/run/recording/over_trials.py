@@ -16,7 +16,7 @@ from mdf_loop.run.recording.reduction import Reduction
 from mdf_loop.run.recording.statistics import PARAMETER_STATISTICS, STATISTICS
 from mdf_loop.trials import OverTrials, Statistic
 
-_Group = tuple[int, Any]
+_GroupKey = tuple[int, Any]
 """Member of the sweep, and value of the grouping output."""
 
 
@@ -27,9 +27,9 @@ class TrialStatistics:
         over_trials: Requested statistics, and the grouping output.
 
     Attributes:
-        numbers: Parameters of each statistic by its name: the probabilities of quantiles, or the edges
+        parameters: Parameters of each statistic by its name: the probabilities of quantiles, or the edges
             of a histogram.
-        trials: Number of added trials.
+        trial_count: Number of added trials.
 
     Raises:
         InputError: The name of a statistic is unknown, or its parameters are invalid.
@@ -37,33 +37,38 @@ class TrialStatistics:
 
     def __init__(self, over_trials: OverTrials) -> None:
         self._over_trials = over_trials
-        self._members: int | None = None
-        self._groups: dict[_Group, dict[str, Reduction]] = {}
-        requested = {
+        self._member_count: int | None = None
+        self._groups: dict[_GroupKey, dict[str, Reduction]] = {}
+        requested_statistics = {
             f"{name}.{statistic.word}": (name, statistic)
             for name, statistics in over_trials.statistics.items()
             for statistic in statistics
         }
         self._accumulators = {
-            key: (name, _accumulator_factory(statistic))
-            for key, (name, statistic) in requested.items()
+            statistic_name: (name, _accumulator_factory(statistic))
+            for statistic_name, (name, statistic) in requested_statistics.items()
         }
-        self.numbers = {key: statistic.numbers for key, (_, statistic) in requested.items()}
-        self.trials = 0
+        self.parameters = {
+            statistic_name: statistic.numbers
+            for statistic_name, (_, statistic) in requested_statistics.items()
+        }
+        self.trial_count = 0
 
     def add(self, outputs: Mapping[str, Array], members: range | None = None) -> None:
         """Add a batch of trials: outputs `[trial, ...]`, or `[member, trial, ...]` for a range of members."""
         if members is not None:
-            self._members = max(self._members or 0, members.stop)
+            self._member_count = max(self._member_count or 0, members.stop)
         arrays = {
             name: self._with_member_axis(outputs[name]) for name in self._over_trials.statistics
         }
-        groups = (
+        group_values = (
             None
             if self._over_trials.by is None
             else self._with_member_axis(outputs[self._over_trials.by])
         )
-        if groups is not None and (groups.ndim != 2 or groups.dtype.kind not in "biuf"):
+        if group_values is not None and (
+            group_values.ndim != 2 or group_values.dtype.kind not in "biuf"
+        ):
             raise InputError(
                 f"'{self._over_trials.by}' is no single number in each trial, so nothing is told by it",
                 hint="choose an output that is one number, e.g. the response",
@@ -72,14 +77,18 @@ class TrialStatistics:
             if array.dtype.kind not in "biuf":
                 raise InputError(f"'{name}' is {array.dtype}: over trials numbers are told only")
         if not members or members.start == 0:
-            self.trials += next(iter(arrays.values())).shape[1]
+            self.trial_count += next(iter(arrays.values())).shape[1]
         for row, member in enumerate(members or range(1)):
-            for value in (None,) if groups is None else np.unique(groups[row]).tolist():
-                selected = slice(None) if groups is None else groups[row] == value
-                group = self._get_group(member, value)
-                for key, (name, _) in self._accumulators.items():
-                    self._check_shape(group[key], name, arrays[name][row])
-                    group[key].add(arrays[name][row][selected])
+            for group_value in (
+                (None,) if group_values is None else np.unique(group_values[row]).tolist()
+            ):
+                trial_selection = (
+                    slice(None) if group_values is None else group_values[row] == group_value
+                )
+                accumulators = self._get_group(member, group_value)
+                for statistic_name, (name, _) in self._accumulators.items():
+                    self._check_shape(accumulators[statistic_name], name, arrays[name][row])
+                    accumulators[statistic_name].add(arrays[name][row][trial_selection])
 
     def _check_shape(self, reduction: Reduction, name: str, rows: Array) -> None:
         if not reduction.can_add(rows):
@@ -89,20 +98,23 @@ class TrialStatistics:
             )
 
     def _with_member_axis(self, array: Array) -> Array:
-        return np.asarray(array)[None] if self._members is None else np.asarray(array)
+        return np.asarray(array)[None] if self._member_count is None else np.asarray(array)
 
     def _get_group(self, member: int, value: Any) -> dict[str, Reduction]:
-        key = (member, value)
-        if key not in self._groups:
-            self._groups[key] = {name: make() for name, (_, make) in self._accumulators.items()}
-        return self._groups[key]
+        group_key = (member, value)
+        if group_key not in self._groups:
+            self._groups[group_key] = {
+                name: make_accumulator()
+                for name, (_, make_accumulator) in self._accumulators.items()
+            }
+        return self._groups[group_key]
 
     # --- statistics -----------------------------------------------------------------------------
 
     @property
     def values(self) -> Array:
         """Distinct values of the grouping output, in order."""
-        return np.array(sorted({value for _, value in self._groups}))
+        return np.array(sorted({group_value for _, group_value in self._groups}))
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -115,27 +127,33 @@ class TrialStatistics:
 
     def arrays(self) -> dict[str, Array]:
         """Return the statistics by name: `[member, value, ...]`, without absent axes."""
-        values = (None,) if self._over_trials.by is None else self.values.tolist()
-        return {name: self._stack_statistic(name, values) for name in self._accumulators}
+        group_values = (None,) if self._over_trials.by is None else self.values.tolist()
+        return {name: self._stack_statistic(name, group_values) for name in self._accumulators}
 
     def _stack_statistic(self, name: str, values: Collection[Any]) -> Array:
-        keys = list(product(range(self._members or 1), values))
-        values_by_key = {key: group[name].value() for key, group in self._groups.items()}
-        template = next(iter(values_by_key.values()))
+        group_keys = list(product(range(self._member_count or 1), values))
+        values_by_key = {
+            key: accumulators[name].value() for key, accumulators in self._groups.items()
+        }
+        first_statistic = next(iter(values_by_key.values()))
         fill_value = (
-            0 if template.dtype.kind in "iu" and name.endswith((".count", ".histogram")) else np.nan
+            0
+            if first_statistic.dtype.kind in "iu" and name.endswith((".count", ".histogram"))
+            else np.nan
         )
         rows = [
-            values_by_key[k] if k in values_by_key else np.full(template.shape, fill_value)
-            for k in keys
+            values_by_key[key]
+            if key in values_by_key
+            else np.full(first_statistic.shape, fill_value)
+            for key in group_keys
         ]
-        is_complete = all(key in values_by_key for key in keys) or fill_value == 0
-        stack = np.stack(rows).astype(
-            template.dtype if is_complete else np.result_type(template, np.float64)
+        is_complete = all(key in values_by_key for key in group_keys) or fill_value == 0
+        stacked_rows = np.stack(rows).astype(
+            first_statistic.dtype if is_complete else np.result_type(first_statistic, np.float64)
         )
-        members = () if self._members is None else (self._members,)
+        members_shape = () if self._member_count is None else (self._member_count,)
         leading_shape = () if self._over_trials.by is None else (len(values),)
-        return stack.reshape((*members, *leading_shape, *template.shape))
+        return stacked_rows.reshape((*members_shape, *leading_shape, *first_statistic.shape))
 
 
 def _accumulator_factory(statistic: Statistic) -> Any:
@@ -144,22 +162,24 @@ def _accumulator_factory(statistic: Statistic) -> Any:
     Raises:
         InputError: The statistic is unknown, or its parameters are invalid.
     """
-    word, numbers = statistic.word, statistic.numbers
-    if word in STATISTICS and not numbers:
-        return STATISTICS[word]
-    if word not in PARAMETER_STATISTICS:
-        known = (*STATISTICS, *PARAMETER_STATISTICS)
+    statistic_name, parameters = statistic.word, statistic.numbers
+    if statistic_name in STATISTICS and not parameters:
+        return STATISTICS[statistic_name]
+    if statistic_name not in PARAMETER_STATISTICS:
+        known_names = (*STATISTICS, *PARAMETER_STATISTICS)
         raise InputError(
-            f"'{word}' is nothing that can be told over trials",
-            hint=suggest(word, known) or f"the words are {', '.join(known)}",
+            f"'{statistic_name}' is nothing that can be told over trials",
+            hint=suggest(statistic_name, known_names) or f"the words are {', '.join(known_names)}",
         )
-    if word == "quantiles":
-        are_valid = bool(numbers) and all(0 <= number <= 1 for number in numbers)
+    if statistic_name == "quantiles":
+        are_valid_parameters = bool(parameters) and all(
+            0 <= probability <= 1 for probability in parameters
+        )
     else:
-        are_valid = len(numbers) > 1 and all(a < b for a, b in pairwise(numbers))
-    if not are_valid:
+        are_valid_parameters = len(parameters) > 1 and all(a < b for a, b in pairwise(parameters))
+    if not are_valid_parameters:
         raise InputError(
-            f"{word} over trials cannot be {list(numbers)}",
+            f"{statistic_name} over trials cannot be {list(parameters)}",
             hint="give {'quantiles': [0.1, 0.5, 0.9]}, from 0 to 1, or {'histogram': edges} that rise",
         )
-    return lambda: PARAMETER_STATISTICS[word](numbers)
+    return lambda: PARAMETER_STATISTICS[statistic_name](parameters)

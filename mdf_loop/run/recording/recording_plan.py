@@ -11,28 +11,30 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.reading.names import Item, find_item, named_items
 from mdf_loop.run.recording.labels import length_names
-from mdf_loop.run.recording.lengths import OpenRows
+from mdf_loop.run.recording.lengths import VaryingRanks
 from mdf_loop.specification import Selection
 
 
 class RecordingPlan(Struct, frozen=True):
     """Recorded values of each step: rows of the `traces`, and reductions of other outputs.
 
-    `selection` is the user's selection with full output names. `open` has the outputs whose row shape may
+    `selection` is the user's selection with full output names. `varying_ranks` has the outputs whose row shape may
     vary between steps.
     """
 
     traces: tuple[str, ...]
     selection: Selection
-    open: OpenRows = field(default_factory=dict)
+    varying_ranks: VaryingRanks = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of all recorded values in results."""
-        reduced = (
-            f"{name}.{word}" for name, words in self.selection.reduce.items() for word in words
+        reduction_names = (
+            f"{name}.{statistic}"
+            for name, statistics in self.selection.reduce.items()
+            for statistic in statistics
         )
-        return (*self.traces, *reduced)
+        return (*self.traces, *reduction_names)
 
     @property
     def last_only(self) -> bool:
@@ -42,7 +44,9 @@ class RecordingPlan(Struct, frozen=True):
     @property
     def lengths(self) -> dict[str, str]:
         """Names of the arrays of lengths, by the name of the trace."""
-        return length_names((name for name in self.traces if name in self.open), self.names)
+        return length_names(
+            (name for name in self.traces if name in self.varying_ranks), self.names
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -53,8 +57,8 @@ class RecordingPlan(Struct, frozen=True):
         """Return the number of recorded rows of `steps` steps from step `first` on, or None if unknown."""
         if self.selection.when is not None:
             return None
-        every = self.selection.every
-        return len(range(first + -first % every, first + steps, every))
+        stride = self.selection.every
+        return len(range(first + -first % stride, first + steps, stride))
 
 
 def plan_recording(document: Document, selection: Selection) -> RecordingPlan:
@@ -65,29 +69,37 @@ def plan_recording(document: Document, selection: Selection) -> RecordingPlan:
         InputError: The selection records nothing.
     """
     outputs = named_items(document)
-    items = outputs if selection.names_outputs else named_items(document, selection)
-    name_of = {item: name for name, item in reversed(items.items())}
+    item_by_name = outputs if selection.names_outputs else named_items(document, selection)
+    name_by_item = {item: name for name, item in reversed(item_by_name.items())}
     _refuse_duplicates(document, selection.reduce)
-    selected = {find_item(document, name) for name in (*(selection.only or ()), *selection.record)}
-    reduced = {find_item(document, name): words for name, words in selection.reduce.items()}
+    selected_items = {
+        find_item(document, name) for name in (*(selection.only or ()), *selection.record)
+    }
+    statistics_by_item = {
+        find_item(document, name): statistics for name, statistics in selection.reduce.items()
+    }
     if selection.only is None:
-        selected |= {item for item in outputs.values() if item not in reduced}
-    traces = tuple(name for name, item in items.items() if item in selected)
-    if selection.only is not None and not traces and not reduced:
+        selected_items |= {item for item in outputs.values() if item not in statistics_by_item}
+    traces = tuple(name for name, item in item_by_name.items() if item in selected_items)
+    if selection.only is not None and not traces and not statistics_by_item:
         raise InputError(
             "nothing of the run is kept: `only` names nothing", hint="name an output, or reduce one"
         )
-    when = None if selection.when is None else name_of[find_item(document, selection.when)]
-    words = {name_of[item]: words for item, words in reduced.items()}
-    return RecordingPlan(traces, replace(selection, when=when, reduce=words))
+    condition_name = (
+        None if selection.when is None else name_by_item[find_item(document, selection.when)]
+    )
+    statistics_by_name = {
+        name_by_item[item]: statistics for item, statistics in statistics_by_item.items()
+    }
+    return RecordingPlan(traces, replace(selection, when=condition_name, reduce=statistics_by_name))
 
 
 def _refuse_duplicates(document: Document, reduce: Iterable[str]) -> None:
-    names: dict[Item, str] = {}
+    name_by_item: dict[Item, str] = {}
     for name in reduce:
         item = find_item(document, name)
-        if (other := names.setdefault(item, name)) != name:
+        if (other_name := name_by_item.setdefault(item, name)) != name:
             raise InputError(
-                f"reduce: '{other}' and '{name}' are the same output",
+                f"reduce: '{other_name}' and '{name}' are the same output",
                 hint=f"give all that is wanted of it at once: {{'{name}': ['mean', 'max']}}",
             )

@@ -51,15 +51,15 @@ class Reduction(ABC):
     """True if all rows must have one shape."""
 
     def __init__(self) -> None:
-        self.rows = 0
+        self.row_count = 0
         self._dtypes: list[str] = []
         self._dtype = np.dtype(np.float64)
         self._shape: tuple[int, ...] = ()
 
     def can_add(self, rows: Array) -> bool:
         """Return True if the shape of rows fits the rows that were added before."""
-        is_same_shape = rows.shape[1:] == self._shape
-        return is_same_shape or not (self.one_shape and self.rows and len(rows))
+        has_same_shape = rows.shape[1:] == self._shape
+        return has_same_shape or not (self.one_shape and self.row_count and len(rows))
 
     def add(self, rows: Array) -> None:
         """Add rows to the reduction.
@@ -67,19 +67,19 @@ class Reduction(ABC):
         Raises:
             OperandError: The rows have no common dtype with the earlier rows.
         """
-        if (word := dtype_name(rows)) not in self._dtypes:
-            self._dtypes.append(word)
+        if (new_dtype := dtype_name(rows)) not in self._dtypes:
+            self._dtypes.append(new_dtype)
             self._dtype = _common_dtype(self._dtypes)
-        if rows.shape[1:] != self._shape and (len(rows) or not self.rows):
+        if rows.shape[1:] != self._shape and (len(rows) or not self.row_count):
             self._set_shape(rows.shape[1:])
         if len(rows):
             with np.errstate(all="ignore"):
                 self._add_rows(rows)
-            self.rows += len(rows)
+            self.row_count += len(rows)
 
     def value(self) -> Array:
         """Return the reduction of all rows so far."""
-        if not self.rows:
+        if not self.row_count:
             is_float = kind_of(str(self._dtype)) == "f"
             return np.full(self._shape, np.nan, self._dtype if is_float else np.float64)
         with np.errstate(all="ignore"):
@@ -88,33 +88,33 @@ class Reduction(ABC):
     def snapshot(self) -> dict[str, Array]:
         """Return the arrays that a checkpoint needs to resume the run."""
         return {
-            "rows": np.array(self.rows),
+            "rows": np.array(self.row_count),
             "dtypes": np.array(self._dtypes, str),
             "shape": np.array(self._shape, np.int64),
-            **(self._state_arrays() if self.rows else {}),
+            **(self._state_arrays() if self.row_count else {}),
         }
 
-    def restore(self, parts: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Restore the accumulator from a snapshot."""
-        self.rows = parts.number("rows")
-        self._dtypes = parts.array("dtypes", "U", (None,)).tolist()
+        self.row_count = snapshot.number("rows")
+        self._dtypes = snapshot.array("dtypes", "U", (None,)).tolist()
         try:
             self._dtype = _common_dtype(self._dtypes)
         except (LoopError, TypeError):
-            raise parts.wrong("dtypes", "dtypes of rows") from None
-        shape = parts.array("shape", "i", (None,)).tolist()
+            raise snapshot.invalid_part_error("dtypes", "dtypes of rows") from None
+        shape = snapshot.array("shape", "i", (None,)).tolist()
         if min(shape, default=0) < 0:
-            raise parts.wrong("shape", "a shape")
+            raise snapshot.invalid_part_error("shape", "a shape")
         check(8 * (_TREE_LEVELS + 2) * math.prod(shape), "the rows of a reduction")
-        if self.rows:
-            self._restore_state(parts, tuple(shape))
+        if self.row_count:
+            self._restore_state(snapshot, tuple(shape))
         else:
             self._set_shape(tuple(shape))
 
     @property
     def has_value(self) -> bool:
         """True if the reduction has a value, which is nan without rows. Text needs at least one row."""
-        return self.rows > 0 or (bool(self._dtypes) and self._dtype.kind != "O")
+        return self.row_count > 0 or (bool(self._dtypes) and self._dtype.kind != "O")
 
     def _set_shape(self, shape: tuple[int, ...]) -> None:
         """Set the shape of the rows that will be added."""
@@ -133,7 +133,7 @@ class Reduction(ABC):
         """Return the state of the reduction after at least one row, as arrays of a checkpoint."""
 
     @abstractmethod
-    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+    def _restore_state(self, snapshot: Snapshot, shape: tuple[int, ...]) -> None:
         """Restore the state of the reduction for rows of this shape."""
 
 
@@ -152,17 +152,17 @@ class _SelectingReduction(Reduction):
 
     def __init__(self) -> None:
         super().__init__()
-        self._row: Array = np.empty(0)
+        self._reduced_row: Array = np.empty(0)
 
     def _compute_value(self) -> Array:
-        return self._row.astype(self._dtype)
+        return self._reduced_row.astype(self._dtype)
 
     def _state_arrays(self) -> dict[str, Array]:
-        return {"row": convert_to_storable(self._row)}
+        return {"row": convert_to_storable(self._reduced_row)}
 
-    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        kinds = kinds_for_dtype(dtype_name(np.empty(0, self._dtype)))
-        self._row = parts.array("row", kinds, shape).astype(self._dtype)
+    def _restore_state(self, snapshot: Snapshot, shape: tuple[int, ...]) -> None:
+        dtype_kinds = kinds_for_dtype(dtype_name(np.empty(0, self._dtype)))
+        self._reduced_row = snapshot.array("row", dtype_kinds, shape).astype(self._dtype)
         self._set_shape(shape)
 
 
@@ -173,7 +173,7 @@ class Last(_SelectingReduction):
     one_shape = False
 
     def _add_rows(self, rows: Array) -> None:
-        self._row = rows[-1:].reshape(rows.shape[1:]).astype(self._dtype)
+        self._reduced_row = rows[-1:].reshape(rows.shape[1:]).astype(self._dtype)
 
 
 class _ExtremeReduction(_SelectingReduction):
@@ -183,9 +183,9 @@ class _ExtremeReduction(_SelectingReduction):
 
     def _add_rows(self, rows: Array) -> None:
         row = np.asarray(self.binary_ufunc.reduce(rows, axis=0)).astype(self._dtype)
-        if self.rows:
-            row = np.asarray(self.binary_ufunc(self._row.astype(self._dtype), row))
-        self._row = row
+        if self.row_count:
+            row = np.asarray(self.binary_ufunc(self._reduced_row.astype(self._dtype), row))
+        self._reduced_row = row
 
     def _compute_value(self) -> Array:
         row = super()._compute_value()
@@ -224,9 +224,11 @@ class Mean(Reduction):
         self._partial_sums: dict[int, Array] = {}
 
     def _add_rows(self, rows: Array) -> None:
-        at_once = max(1, _CACHED_ELEMENTS // max(1, math.prod(rows.shape[1:])))
-        for place in range(0, len(rows), at_once):
-            self._add_tree(rows[place : place + at_once].astype(np.float64, copy=False))
+        block_rows = max(1, _CACHED_ELEMENTS // max(1, math.prod(rows.shape[1:])))
+        for block_start in range(0, len(rows), block_rows):
+            self._add_tree(
+                rows[block_start : block_start + block_rows].astype(np.float64, copy=False)
+            )
 
     def _add_tree(self, sums: Array) -> None:
         """Add the rows pairwise as a binary tree, level by level."""
@@ -239,9 +241,9 @@ class Mean(Reduction):
             if not len(sums):
                 return
             sums = sums[0::2] + sums[1::2]
-        for block in sums:
+        for block_sum in sums:
             self._sum, self._rounding_error = _add_compensated(
-                self._sum, self._rounding_error, block
+                self._sum, self._rounding_error, block_sum
             )
 
     def _sum_all(self) -> tuple[Array, Array]:
@@ -254,29 +256,37 @@ class Mean(Reduction):
         return _add_compensated(self._sum, self._rounding_error, partial_sum)
 
     def _compute_value(self) -> Array:
-        total, lost = self._sum_all()
-        mean = np.asarray(self._value_of_sum(np.where(np.isfinite(total), total + lost, total)))
+        total_sum, compensation = self._sum_all()
+        mean = np.asarray(
+            self._value_of_sum(
+                np.where(np.isfinite(total_sum), total_sum + compensation, total_sum)
+            )
+        )
         mean[np.isnan(mean)] = np.nan
         is_float = kind_of(str(self._dtype)) == "f"
         return mean.astype(self._dtype) if is_float else mean
 
     def _value_of_sum(self, total: Array) -> Array:
-        return total / self.rows
+        return total / self.row_count
 
     def _state_arrays(self) -> dict[str, Array]:
-        waiting = [self._partial_sums[level] for level in sorted(self._partial_sums)]
-        rows = np.array(waiting) if waiting else np.zeros((0, *self._shape))
-        return {"sum": np.array(self._sum), "lost": np.array(self._rounding_error), "waiting": rows}
+        partial_sums = [self._partial_sums[level] for level in sorted(self._partial_sums)]
+        stacked_sums = np.array(partial_sums) if partial_sums else np.zeros((0, *self._shape))
+        return {
+            "sum": np.array(self._sum),
+            "lost": np.array(self._rounding_error),
+            "waiting": stacked_sums,
+        }
 
-    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        block_shape = shape if self.rows >= BLOCK_ROWS else ()  # a complete block exists
+    def _restore_state(self, snapshot: Snapshot, shape: tuple[int, ...]) -> None:
+        block_shape = shape if self.row_count >= BLOCK_ROWS else ()  # a complete block exists
         self._sum, self._rounding_error = (
-            parts.array(name, "f", block_shape) for name in ("sum", "lost")
+            snapshot.array(name, "f", block_shape) for name in ("sum", "lost")
         )
-        levels = [level for level in range(_TREE_LEVELS) if self.rows >> level & 1]
-        waiting = parts.array("waiting", "f", (len(levels), *shape))
+        levels = [level for level in range(_TREE_LEVELS) if self.row_count >> level & 1]
+        partial_sums = snapshot.array("waiting", "f", (len(levels), *shape))
         self._set_shape(shape)
-        self._partial_sums = dict(zip(levels, waiting, strict=True))
+        self._partial_sums = dict(zip(levels, partial_sums, strict=True))
 
 
 class Sum(Mean):

@@ -20,12 +20,12 @@ class Reductions:
         InputError: A reduction is unknown.
     """
 
-    def __init__(self, words: Mapping[str, Sequence[str]]) -> None:
-        raise_findings(_find_unknown(words))
+    def __init__(self, statistics: Mapping[str, Sequence[str]]) -> None:
+        raise_findings(_find_unknown(statistics))
         self._axis = 0
         self._accumulators = {
-            name: {word: REDUCTIONS[word]() for word in statistic_names}
-            for name, statistic_names in words.items()
+            name: {statistic: REDUCTIONS[statistic]() for statistic in statistic_names}
+            for name, statistic_names in statistics.items()
         }
 
     def add(self, rows: Mapping[str, Array], axis: int) -> None:
@@ -36,74 +36,79 @@ class Reductions:
         """
         raise_findings(self._find_unsupported_dtypes(rows))
         self._axis = axis
-        moved_rows = {
-            n: _move_members_last(rows[n]) if axis else rows[n] for n in self._accumulators
+        rows_by_name = {
+            name: _move_members_last(rows[name]) if axis else rows[name]
+            for name in self._accumulators
         }
-        raise_findings(self._find_varying_shapes(moved_rows))
+        raise_findings(self._find_varying_shapes(rows_by_name))
         for name, accumulators in self._accumulators.items():
             for reduction in accumulators.values():
-                reduction.add(moved_rows[name])
+                reduction.add(rows_by_name[name])
 
     def arrays(self) -> dict[str, Array]:
         """Return the reduced values by name (`node.port.mean`), with a leading axis of members in a sweep."""
-        values = {
+        reduced_arrays = {
             name: accumulator.value()
             for name, accumulator in self._accumulators_by_name().items()
             if accumulator.has_value
         }
-        return {n: np.moveaxis(a, -1, 0) for n, a in values.items()} if self._axis else values
+        return (
+            {name: np.moveaxis(array, -1, 0) for name, array in reduced_arrays.items()}
+            if self._axis
+            else reduced_arrays
+        )
 
     def snapshot(self) -> dict[str, Array]:
         """Return the arrays that a checkpoint needs to resume the run."""
-        parts = {
-            f"{name}/{key}": part
+        arrays = {
+            f"{name}/{key}": array
             for name, accumulator in self._accumulators_by_name().items()
-            for key, part in accumulator.snapshot().items()
+            for key, array in accumulator.snapshot().items()
         }
-        return {"axis": np.array(self._axis), **parts}
+        return {"axis": np.array(self._axis), **arrays}
 
-    def restore(self, parts: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Restore the reductions from a snapshot.
 
         Raises:
             InputError: The snapshot is of other reductions.
         """
         for name, accumulator in self._accumulators_by_name().items():
-            own_parts = parts.under(f"{name}/")
-            if not own_parts:
+            accumulator_snapshot = snapshot.with_prefix(f"{name}/")
+            if not accumulator_snapshot:
                 raise InputError(
                     f"the run that is to be resumed did not have '{name}'",
                     hint="give the same reduce as for that run",
                 )
-            accumulator.restore(own_parts)
-        self._axis = parts.number("axis", 1) if self._accumulators else 0
+            accumulator.restore(accumulator_snapshot)
+        self._axis = snapshot.number("axis", 1) if self._accumulators else 0
 
     def _accumulators_by_name(self) -> dict[str, Reduction]:
         return {
-            f"{name}.{word}": reduction
+            f"{name}.{statistic}": reduction
             for name, accumulators in self._accumulators.items()
-            for word, reduction in accumulators.items()
+            for statistic, reduction in accumulators.items()
         }
 
     def _find_unsupported_dtypes(self, rows: Mapping[str, Array]) -> Iterable[Finding]:
         for name, accumulators in self._accumulators.items():
             dtype = dtype_name(rows[name])
-            for word, reduction in accumulators.items():
+            for statistic, reduction in accumulators.items():
                 if kind_of(dtype) not in reduction.kinds:
                     yield Finding(
                         "InputError",
-                        f"reduce: '{name}' is {dtype}, which has no {word}",
+                        f"reduce: '{name}' is {dtype}, which has no {statistic}",
                         hint=f"reduce it to its last value: {{'{name}': 'last'}}",
                     )
 
     def _find_varying_shapes(self, rows: Mapping[str, Array]) -> Iterable[Finding]:
         for name, accumulators in self._accumulators.items():
-            for word, reduction in accumulators.items():
+            for statistic, reduction in accumulators.items():
                 if not reduction.can_add(rows[name]):
                     yield Finding(
                         "InputError",
                         f"reduce: '{name}' has not the same length in all steps, so its rows have "
-                        f"no {word}",
+                        f"no {statistic}",
                         hint=f"reduce it to its last row ({{'{name}': 'last'}}), or add an output "
                         "that makes one number of a row, such as numpy.mean(...)",
                     )
@@ -111,11 +116,11 @@ class Reductions:
 
 def _find_unknown(words: Mapping[str, Sequence[str]]) -> Iterable[Finding]:
     for name, statistic_names in words.items():
-        for word in statistic_names:
-            if word not in REDUCTIONS:
+        for statistic in statistic_names:
+            if statistic not in REDUCTIONS:
                 yield Finding(
                     "InputError",
-                    f"reduce: '{name}' cannot be reduced to {word!r}",
+                    f"reduce: '{name}' cannot be reduced to {statistic!r}",
                     hint=f"the words are {', '.join(REDUCTIONS)}",
                 )
 

@@ -40,22 +40,24 @@ class RegionCheck:
     """Checker of blocks and coordinates of the store at `place`, with the sizes of its files."""
 
     def __init__(self, place: Path, layout: RegionLayout, files: Mapping[str, int]) -> None:
-        self._place, self._layout, self._files = place, layout, files
+        self._path, self._layout, self._files = place, layout, files
         self._record = layout.record
         self._flags = layout.arrays[self._record.flags]
-        self._chunks = self._group_chunks()
+        self._keys_by_members = self._group_chunks()
 
     def _group_chunks(self) -> dict[tuple[str, ...], list[str]]:
         """Return the keys of existing chunks, by array name and chunk indices along the members' axes."""
-        axes = len(self._record.shape)
-        chunks: dict[tuple[str, ...], list[str]] = {}
-        counts = {name: _chunk_counts(self._layout.arrays[name]) for name in self._array_names}
+        axis_count = len(self._record.shape)
+        keys_by_members: dict[tuple[str, ...], list[str]] = {}
+        chunk_counts = {
+            name: _chunk_counts(self._layout.arrays[name]) for name in self._array_names
+        }
         for file in self._files:
             name, _, key = file.partition("/")
-            if name in counts and is_chunk_key(key, counts[name]):
-                members = key.split("/")[1 : axes + 1]
-                chunks.setdefault((name, *members), []).append(key)
-        return chunks
+            if name in chunk_counts and is_chunk_key(key, chunk_counts[name]):
+                member_indexes = key.split("/")[1 : axis_count + 1]
+                keys_by_members.setdefault((name, *member_indexes), []).append(key)
+        return keys_by_members
 
     @property
     def _array_names(self) -> list[str]:
@@ -63,21 +65,21 @@ class RegionCheck:
 
     def _iterate_keys(self, name: str, boxes: Sequence[Box]) -> Iterator[tuple[int, list[str]]]:
         """Yield, for each chunk of members, the required number of keys and the existing keys of an array."""
-        entry, axes = self._layout.arrays[name], len(self._record.shape)
-        count = math.prod(_chunk_counts(entry)[axes:])
+        entry, axis_count = self._layout.arrays[name], len(self._record.shape)
+        chunk_count = math.prod(_chunk_counts(entry)[axis_count:])
         for box in boxes:
             for key in chunk_keys(self._flags.shape, self._flags.chunks, box):
-                yield count, self._chunks.get((name, *key.split("/")[1:]), [])
+                yield chunk_count, self._keys_by_members.get((name, *key.split("/")[1:]), [])
 
     # --- blocks -------------------------------------------------------------------------------
 
     def state(self, boxes: Sequence[Box]) -> BlockState:
         """Check the block of the members in `boxes`, and return its state."""
-        name = self._record.flags
-        if not any(keys for _, keys in self._iterate_keys(name, boxes)):
+        flags_name = self._record.flags
+        if not any(keys for _, keys in self._iterate_keys(flags_name, boxes)):
             return BlockState.MISSING
         try:
-            self._check_chunks(name, boxes, {})
+            self._check_chunks(flags_name, boxes, {})
             flags = self._read_flags(boxes)
             if not (flags == COMPUTED).all():
                 return BlockState.MISSING
@@ -89,8 +91,8 @@ class RegionCheck:
         return BlockState.COMPUTED
 
     def _read_flags(self, boxes: Sequence[Box]) -> Array:
-        array = folder.open_array(self._place / self._record.flags)
-        return np.concatenate([np.asarray(array[box]).reshape(-1) for box in boxes])
+        flags_array = folder.open_array(self._path / self._record.flags)
+        return np.concatenate([np.asarray(flags_array[box]).reshape(-1) for box in boxes])
 
     def _read_checksums(self, boxes: Sequence[Box], flags: Array) -> Mapping[str, int] | None:
         """Return the recorded checksums of a block, or None if the store was created without checksums."""
@@ -98,7 +100,7 @@ class RegionCheck:
             return None
         path = record_path(self._record.flags, self._record.shape, boxes)
         try:
-            record = json.loads((self._place / path).read_bytes())
+            record = json.loads((self._path / path).read_bytes())
             if record["flags"] == crc32c(flags.astype(np.int8).tobytes()):
                 return dict(record["chunks"])
         except (OSError, ValueError, TypeError, LookupError, RecursionError):
@@ -110,31 +112,31 @@ class RegionCheck:
     ) -> None:
         """Raise DamagedError if a chunk is missing, damaged, or different from the recorded chunk."""
         is_recorded = checksums is not None and name != self._record.flags
-        for count, keys in self._iterate_keys(name, boxes):
-            if len(keys) != count:
+        for chunk_count, block_keys in self._iterate_keys(name, boxes):
+            if len(block_keys) != chunk_count:
                 raise DamagedError(f"chunks of '{name}' are missing")
-            for key in keys:
+            for key in block_keys:
                 path = f"{name}/{key}"
                 if is_recorded and checksums is not None and path not in checksums:
                     raise DamagedError(f"'{path}' has no checksum")
                 self._check_file(name, key, (checksums or {}).get(path))
 
     def _check_file(self, name: str, key: str, checksum: int | None) -> None:
-        size = self._files[f"{name}/{key}"]
-        check_chunk(self._place / name, key, size, self._layout.arrays[name], checksum)
+        file_size = self._files[f"{name}/{key}"]
+        check_chunk(self._path / name, key, file_size, self._layout.arrays[name], checksum)
 
     def files(self, boxes: Sequence[Box]) -> list[Path]:
         """Return the files of a block, its flags first."""
-        names = [self._record.flags, *self._layout.outputs]
+        array_names = [self._record.flags, *self._layout.outputs]
         files = [
-            self._place / name / key
-            for name in names
+            self._path / name / key
+            for name in array_names
             for key in itertools.chain.from_iterable(
-                keys for _, keys in self._iterate_keys(name, boxes)
+                block_keys for _, block_keys in self._iterate_keys(name, boxes)
             )
         ]
-        record = record_path(self._record.flags, self._record.shape, boxes)
-        return [*files, *([self._place / record] if record in self._files else [])]
+        checksum_path = record_path(self._record.flags, self._record.shape, boxes)
+        return [*files, *([self._path / checksum_path] if checksum_path in self._files else [])]
 
     # --- coordinates --------------------------------------------------------------------------
 

@@ -118,8 +118,12 @@ class RegionLayout(Struct, frozen=True):
             record = convert(attributes.get(SWEEP_ATTRIBUTE), SweepRecord)
         except ValidationError as error:
             raise DamagedError(f"its attribute '{SWEEP_ATTRIBUTE}' is damaged: {error}") from None
-        consolidated = root.get("consolidated_metadata")
-        documents = consolidated.get("metadata") if isinstance(consolidated, dict) else None
+        consolidated_metadata = root.get("consolidated_metadata")
+        documents = (
+            consolidated_metadata.get("metadata")
+            if isinstance(consolidated_metadata, dict)
+            else None
+        )
         _check(isinstance(documents, dict), "it does not say what its arrays are")
         assert isinstance(documents, dict)
         arrays = {name: Entry.of(name, entry) for name, entry in documents.items()}
@@ -152,18 +156,18 @@ class RegionLayout(Struct, frozen=True):
             and record.members == math.prod(record.shape),
             "the division of its members into chunks is damaged",
         )
-        flags = self.arrays.get(record.flags)
+        flags_entry = self.arrays.get(record.flags)
         _check(
-            flags is not None
-            and flags.dtype == np.int8
+            flags_entry is not None
+            and flags_entry.dtype == np.int8
             and self.documents[record.flags]["attributes"] == FLAG_ATTRIBUTES
-            and (flags.shape, flags.chunks) == (record.shape, record.chunk_shape),
+            and (flags_entry.shape, flags_entry.chunks) == (record.shape, record.chunk_shape),
             f"it has no array '{record.flags[:80]}' of flags",
         )
 
     def _check_outputs(self) -> None:
-        flags = self.arrays[self.record.flags]
-        front = len(flags.shape)
+        flags_entry = self.arrays[self.record.flags]
+        leading_ndim = len(flags_entry.shape)
         _check(
             len({*self.outputs, self.record.flags}) == len(self.record.outputs) + 1 > 1,
             "the names of its outputs are damaged",
@@ -172,29 +176,29 @@ class RegionLayout(Struct, frozen=True):
             _check(name in self.arrays, f"it has no array of the output '{name[:80]}'")
             entry = self.arrays[name]
             _check(
-                (entry.dims[:front], entry.shape[:front], entry.chunks[:front])
-                == (flags.dims, flags.shape, flags.chunks),
+                (entry.dims[:leading_ndim], entry.shape[:leading_ndim], entry.chunks[:leading_ndim])
+                == (flags_entry.dims, flags_entry.shape, flags_entry.chunks),
                 f"the members of '{name}' are not divided like the flags",
             )
 
     def _check_extents(self) -> None:
         """Check that axes with one name have one extent."""
-        extents: dict[str, int] = {}
+        extent_by_dim: dict[str, int] = {}
         for name, entry in self.arrays.items():
             for dim, extent in zip(entry.dims, entry.shape, strict=True):
                 _check(
-                    extents.setdefault(dim, extent) == extent,
-                    f"the extent of '{name}' along '{dim}' is {extent}, not {extents[dim]}",
+                    extent_by_dim.setdefault(dim, extent) == extent,
+                    f"the extent of '{name}' along '{dim}' is {extent}, not {extent_by_dim[dim]}",
                 )
 
     def mend(self, place: Path) -> None:
         """Rewrite the metadata of each array that differ from the metadata of the whole store."""
         for name, document in self.documents.items():
             try:
-                is_same = folder.read_json(place / name) == document
+                is_unchanged = folder.read_json(place / name) == document
             except (OSError, DamagedError):
-                is_same = False
-            if not is_same:
+                is_unchanged = False
+            if not is_unchanged:
                 (place / name).mkdir(exist_ok=True)
                 folder.write_json(place / name, document)
 
@@ -217,9 +221,11 @@ def metadata_digest(root: Any) -> int:
     Attributes from other programs do not count.
     """
     attributes = root["attributes"]
-    own_attributes = {word: attributes.get(word) for word in _WRITTEN_ATTRIBUTES}
-    sweep = {word: value for word, value in attributes[SWEEP_ATTRIBUTE].items() if word != "digest"}
-    content = [root["consolidated_metadata"]["metadata"], own_attributes, sweep]
+    written_attributes = {key: attributes.get(key) for key in _WRITTEN_ATTRIBUTES}
+    sweep_attributes = {
+        key: value for key, value in attributes[SWEEP_ATTRIBUTE].items() if key != "digest"
+    }
+    content = [root["consolidated_metadata"]["metadata"], written_attributes, sweep_attributes]
     return crc32c(json.dumps(content, sort_keys=True).encode())
 
 

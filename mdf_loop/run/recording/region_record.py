@@ -24,8 +24,8 @@ CHECKSUM_FOLDER = "checksums"
 
 def record_path(flags: str, shape: Sequence[int], boxes: Sequence[tuple[slice, ...]]) -> str:
     """Return the path of the checksum file of a block within its store. `boxes` has the block's members."""
-    first = np.ravel_multi_index([part.start for part in boxes[0]], tuple(shape))
-    return f"{flags}/{CHECKSUM_FOLDER}/{int(first)}"
+    first_member = np.ravel_multi_index([axis_slice.start for axis_slice in boxes[0]], tuple(shape))
+    return f"{flags}/{CHECKSUM_FOLDER}/{int(first_member)}"
 
 
 def write_record(store: Path, path: str, chunks: Iterable[str], flags: Array) -> None:
@@ -34,15 +34,15 @@ def write_record(store: Path, path: str, chunks: Iterable[str], flags: Array) ->
     record = {"flags": crc32c(np.asarray(flags, np.int8).tobytes()), "chunks": checksums}
     target = store / path
     target.parent.mkdir(exist_ok=True)
-    part = target.with_name(f"{target.name}.{secrets.token_hex(8)}.partial")
+    partial_path = target.with_name(f"{target.name}.{secrets.token_hex(8)}.partial")
     try:
-        with part.open("x", encoding="utf-8") as stream:
+        with partial_path.open("x", encoding="utf-8") as stream:
             json.dump(record, stream)
             stream.flush()
             os.fsync(stream.fileno())
-        part.replace(target)
+        partial_path.replace(target)
     except OSError:
-        part.unlink(missing_ok=True)
+        partial_path.unlink(missing_ok=True)
         raise
     sync(target.parent)
     sync(target.parent.parent)
@@ -53,6 +53,6 @@ def sync_chunks(store: Path, chunks: Iterable[str]) -> None:
     folders: set[Path] = set()
     for chunk in chunks:
         sync(store / chunk)
-        folders.update(place for place in (store / chunk).parents if store in place.parents)
-    for place in folders:
-        sync(place)
+        folders.update(folder for folder in (store / chunk).parents if store in folder.parents)
+    for folder in folders:
+        sync(folder)

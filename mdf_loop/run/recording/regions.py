@@ -50,13 +50,13 @@ CoordinateFunction: TypeAlias = Callable[[int, int], Array]
 class Regions(Struct, frozen=True):
     """Regions of a Zarr store that different processes write, for the members of one run.
 
-    The store is at `place`, `run` is the id of the run, and `shape` has the lengths of the axes of members.
+    The store is at `path`, `run_id` is the id of the run, and `shape` has the lengths of the axes of members.
     `flags` is the name of the array of member states. `has_checksums` is True if the checksums of each
     block are recorded.
     """
 
-    place: Path
-    run: str
+    path: Path
+    run_id: str
     shape: tuple[int, ...]
     names: tuple[str, ...]
     flags: str
@@ -69,60 +69,58 @@ class Regions(Struct, frozen=True):
             RunError: The dtype or shape of an output differs from that of the first computed members.
             InputError: The store belongs to another run now, or cannot be written.
         """
-        if folder.read_own_attributes(self.place).get(folder.RUN_ATTRIBUTE) != self.run:
+        if folder.read_own_attributes(self.path).get(folder.RUN_ATTRIBUTE) != self.run_id:
             raise InputError(
-                f"'{self.place}' is no more the store of this run: somebody replaced it"
+                f"'{self.path}' is no more the store of this run: somebody replaced it"
             )
-        with folder.convert_os_errors(self.place):
-            chunks: list[str] = []
+        with folder.convert_os_errors(self.path):
+            chunk_paths: list[str] = []
             for name in filter(arrays.__contains__, self.names):  # without arrays if all failed
-                chunks += self._write(name, boxes, arrays[name])
-            sync_chunks(self.place, chunks)
+                chunk_paths += self._write(name, boxes, arrays[name])
+            sync_chunks(self.path, chunk_paths)
             if self.has_checksums:
-                path = record_path(self.flags, self.shape, boxes)
-                write_record(self.place, path, chunks, flags)
-            sync_chunks(self.place, self._write(self.flags, boxes, flags))
+                checksum_path = record_path(self.flags, self.shape, boxes)
+                write_record(self.path, checksum_path, chunk_paths, flags)
+            sync_chunks(self.path, self._write(self.flags, boxes, flags))
 
     def _write(self, name: str, boxes: list[Box], rows: Array) -> list[str]:
         """Write the rows of an array, and return the paths of the chunks within the store."""
         self._refuse_links(escape_name(name))
-        array = folder.open_array(self.place / escape_name(name), "r+")
-        front, first = len(self.shape), 0
-        if rows.shape[1:] != array.shape[front:] or not _can_store(rows.dtype, array.dtype):
+        array = folder.open_array(self.path / escape_name(name), "r+")
+        leading_ndim, first_member = len(self.shape), 0
+        if rows.shape[1:] != array.shape[leading_ndim:] or not _can_store(rows.dtype, array.dtype):
             raise RunError(
                 f"'{name}' is {rows.dtype}{list(rows.shape[1:])} of these members, and "
-                f"{array.dtype}{list(array.shape[front:])} of the first ones",
+                f"{array.dtype}{list(array.shape[leading_ndim:])} of the first ones",
                 hint="a store holds values of one type: choose other outputs (only), or give no store",
             )
         for box in boxes:
-            extents = tuple(part.stop - part.start for part in box)
-            last = first + math.prod(extents)
-            array[box] = rows[first:last].reshape(*extents, *rows.shape[1:])
-            first = last
-        keys = (key for box in boxes for key in chunk_keys(array.shape, array.chunks, box))
-        return [f"{escape_name(name)}/{key}" for key in keys]
+            extents = tuple(axis_slice.stop - axis_slice.start for axis_slice in box)
+            end_member = first_member + math.prod(extents)
+            array[box] = rows[first_member:end_member].reshape(*extents, *rows.shape[1:])
+            first_member = end_member
+        written_keys = (key for box in boxes for key in chunk_keys(array.shape, array.chunks, box))
+        return [f"{escape_name(name)}/{key}" for key in written_keys]
 
     def _refuse_links(self, name: str) -> None:
         """Raise InputError if the folder of an array or of its chunks is a link."""
-        for place in (self.place / name, self.place / name / "c"):
-            if place.is_symlink():
+        for path in (self.path / name, self.path / name / "c"):
+            if path.is_symlink():
                 raise InputError(
-                    f"cannot write '{self.place}': '{place.relative_to(self.place)}' in it is a "
+                    f"cannot write '{self.path}': '{path.relative_to(self.path)}' in it is a "
                     "link, and nothing is written through links",
                     hint="put the folder itself in place of the link",
                 )
 
     def computed(self) -> Array:
         """Read the state flags of all members as a one-dimensional array."""
-        return np.asarray(folder.open_array(self.place / self.flags)[...]).reshape(-1)
+        return np.asarray(folder.open_array(self.path / self.flags)[...]).reshape(-1)
 
     def arrays(self, display_path: Path) -> dict[str, Any]:
         """Return the outputs of the store, read on access. Errors call the store `display_path`."""
         from mdf_loop.run.recording.rows_of_run import open_rows
 
-        return {
-            name: open_rows(self.place / escape_name(name), display_path) for name in self.names
-        }
+        return {name: open_rows(self.path / escape_name(name), display_path) for name in self.names}
 
     def manifest(self) -> dict[str, Any]:
         """Read the description of the run from the attributes of the store."""
@@ -133,15 +131,22 @@ class Regions(Struct, frozen=True):
     ) -> None:
         """Update the description of the run in the store. None removes an attribute of `more`."""
         lease.check()
-        with folder.convert_os_errors(self.place):
+        with folder.convert_os_errors(self.path):
             root = self._read_root()
-            updated = {
-                word: v for word, v in root["attributes"].items() if word not in END_ATTRIBUTES
+            attributes_by_key = {
+                key: content
+                for key, content in root["attributes"].items()
+                if key not in END_ATTRIBUTES
             }
-            updated[SWEEP_ATTRIBUTE] = {**updated[SWEEP_ATTRIBUTE], **attributes}
-            updated |= more
-            root["attributes"] = {word: v for word, v in updated.items() if v is not None}
-            _write_root(self.place, root)
+            attributes_by_key[SWEEP_ATTRIBUTE] = {
+                **attributes_by_key[SWEEP_ATTRIBUTE],
+                **attributes,
+            }
+            attributes_by_key |= more
+            root["attributes"] = {
+                key: content for key, content in attributes_by_key.items() if content is not None
+            }
+            _write_root(self.path, root)
 
     def _read_root(self) -> dict[str, Any]:
         """Read the metadata of the whole store.
@@ -150,24 +155,24 @@ class Regions(Struct, frozen=True):
             InputError: The metadata were damaged during the run.
         """
         try:
-            root = folder.read_json(self.place)
+            root = folder.read_json(self.path)
             root["attributes"][SWEEP_ATTRIBUTE]["digest"] = None
             return dict(root)
         except (DamagedError, LookupError, TypeError):
             raise InputError(
-                f"'{self.place}' was damaged while the run wrote it",
+                f"'{self.path}' was damaged while the run wrote it",
                 hint="begin anew: overwrite=True (--overwrite)",
             ) from None
 
     def write_coordinate(self, item: Labelled, along: CoordinateFunction | None) -> dict[str, int]:
         """Rewrite a coordinate, and return the checksums of its chunks by their paths in the store."""
-        name = escape_name(item.name)
-        with folder.convert_os_errors(self.place):
-            array = folder.open_array(self.place / name, "r+")
+        folder_name = escape_name(item.name)
+        with folder.convert_os_errors(self.path):
+            array = folder.open_array(self.path / folder_name, "r+")
             _write_values(array, item.array, along)
-            paths = [f"{name}/{key}" for key in chunk_keys(array.shape, array.chunks)]
-            sync_chunks(self.place, paths)
-        return _read_checksums(self.place, paths) if self.has_checksums else {}
+            chunk_paths = [f"{folder_name}/{key}" for key in chunk_keys(array.shape, array.chunks)]
+            sync_chunks(self.path, chunk_paths)
+        return _read_checksums(self.path, chunk_paths) if self.has_checksums else {}
 
 
 def _write_root(place: Path, root: dict[str, Any]) -> None:
@@ -204,37 +209,48 @@ def create_regions(
         attributes: Description of the run.
     """
     lease.check_place()
-    place = folder.check_target(lease.path)
-    front, sweep_names = (
+    real_path = folder.check_target(lease.path)
+    leading_ndim, array_names = (
         len(shape),
         {item.name for item in (*coordinates(template), *variables(template))},
     )
-    flags = "computed"
-    while flags in sweep_names:
-        flags += "_"
-    dims = tuple(axis.name for axis in template.axes[:front])
-    with folder.convert_os_errors(place), temporary_path(place) as temporary:
-        new_store = temporary / "new"
+    flags_name = "computed"
+    while flags_name in array_names:
+        flags_name += "_"
+    dims = tuple(axis.name for axis in template.axes[:leading_ndim])
+    with folder.convert_os_errors(real_path), temporary_path(real_path) as temporary_folder:
+        new_store = temporary_folder / "new"
         new_store.mkdir(parents=True)
-        documents, paths = {}, list[str]()
+        documents, chunk_paths = {}, list[str]()
         for item in coordinates(template):
-            paths += _write_coordinate(new_store, item, dict(zip(dims, shape, strict=True)), along)
-            documents[escape_name(item.name)] = folder.read_json(new_store / escape_name(item.name))
-        for item in (*variables(template), Labelled(flags, dims, np.zeros(1, np.int8), "")):
-            _create_output(
-                new_store, item, front, shape, chunk, FLAG_ATTRIBUTES if item.name == flags else {}
+            chunk_paths += _write_coordinate(
+                new_store, item, dict(zip(dims, shape, strict=True)), along
             )
             documents[escape_name(item.name)] = folder.read_json(new_store / escape_name(item.name))
-        attributes = {**attributes, "flags": flags, "checksums": _read_checksums(new_store, paths)}
-        run_entries = {folder.RUN_ATTRIBUTE: lease.run, SWEEP_ATTRIBUTE: attributes}
+        for item in (*variables(template), Labelled(flags_name, dims, np.zeros(1, np.int8), "")):
+            _create_output(
+                new_store,
+                item,
+                leading_ndim,
+                shape,
+                chunk,
+                FLAG_ATTRIBUTES if item.name == flags_name else {},
+            )
+            documents[escape_name(item.name)] = folder.read_json(new_store / escape_name(item.name))
+        attributes = {
+            **attributes,
+            "flags": flags_name,
+            "checksums": _read_checksums(new_store, chunk_paths),
+        }
+        run_attributes = {folder.RUN_ATTRIBUTE: lease.run_id, SWEEP_ATTRIBUTE: attributes}
         _write_root(
             new_store,
             folder.make_root_metadata(
-                documents, {**folder.store_attributes(template), **run_entries}
+                documents, {**folder.store_attributes(template), **run_attributes}
             ),
         )
-        folder.install_store(new_store, place)
-    return Regions(place, lease.run, shape, tuple(template), flags, has_checksums=True)
+        folder.install_store(new_store, real_path)
+    return Regions(real_path, lease.run_id, shape, tuple(template), flags_name, has_checksums=True)
 
 
 def _create_output(
@@ -252,29 +268,37 @@ def _create_output(
             f"'{item.name}' is text, which is not written by several processes",
             hint="choose other outputs (only, --only)",
         )
-    rows = tuple(max(1, extent) for extent in row_shape)
-    if rows and math.prod(chunk) * math.prod(rows) * dtype.itemsize > 2 * folder.CHUNK_BYTES:
-        row = math.prod(chunk) * math.prod(rows[1:]) * dtype.itemsize
-        rows = (min(rows[0], max(1, folder.CHUNK_BYTES // row)), *rows[1:])
-    chunks = (*chunk, *rows)
-    folder.create_array(store, item, (*shape, *row_shape), dtype, chunks, with_nan=True, more=more)
+    row_chunk = tuple(max(1, extent) for extent in row_shape)
+    if (
+        row_chunk
+        and math.prod(chunk) * math.prod(row_chunk) * dtype.itemsize > 2 * folder.CHUNK_BYTES
+    ):
+        row_bytes = math.prod(chunk) * math.prod(row_chunk[1:]) * dtype.itemsize
+        row_chunk = (min(row_chunk[0], max(1, folder.CHUNK_BYTES // row_bytes)), *row_chunk[1:])
+    chunk_shape = (*chunk, *row_chunk)
+    folder.create_array(
+        store, item, (*shape, *row_shape), dtype, chunk_shape, with_nan=True, more=more
+    )
 
 
 def _write_coordinate(
     store: Path, item: Labelled, lengths: Mapping[str, int], along: Mapping[str, CoordinateFunction]
 ) -> list[str]:
     """Write a new coordinate, and return the paths of its chunks within the store."""
-    values = along.get(item.name)
-    if values is None:
+    coordinate_function = along.get(item.name)
+    if coordinate_function is None:
         shape = tuple(item.array.shape)
-        chunks = tuple(max(1, extent) for extent in shape)
+        chunk_shape = tuple(max(1, extent) for extent in shape)
     else:
-        count, value_shape = lengths[item.dims[0]], tuple(item.array.shape[1:])
-        shape = (count, *value_shape)
-        chunks = (min(count, _BLOCK_MEMBERS), *(max(1, extent) for extent in value_shape))
-    array = folder.create_array(store, item, shape, item.array.dtype, chunks, with_nan=False)
-    _write_values(array, item.array, values)
-    return [f"{escape_name(item.name)}/{key}" for key in chunk_keys(shape, chunks)]
+        member_count, value_shape = lengths[item.dims[0]], tuple(item.array.shape[1:])
+        shape = (member_count, *value_shape)
+        chunk_shape = (
+            min(member_count, _BLOCK_MEMBERS),
+            *(max(1, extent) for extent in value_shape),
+        )
+    array = folder.create_array(store, item, shape, item.array.dtype, chunk_shape, with_nan=False)
+    _write_values(array, item.array, coordinate_function)
+    return [f"{escape_name(item.name)}/{key}" for key in chunk_keys(shape, chunk_shape)]
 
 
 def _write_values(array: Any, values: Any, along: CoordinateFunction | None) -> None:
@@ -282,6 +306,6 @@ def _write_values(array: Any, values: Any, along: CoordinateFunction | None) -> 
     if along is None:
         array[...] = np.asarray(values)
         return
-    for first in range(0, array.shape[0], _BLOCK_MEMBERS):
-        last = min(first + _BLOCK_MEMBERS, array.shape[0])
-        array[first:last] = along(first, last)
+    for first_member in range(0, array.shape[0], _BLOCK_MEMBERS):
+        end_member = min(first_member + _BLOCK_MEMBERS, array.shape[0])
+        array[first_member:end_member] = along(first_member, end_member)

@@ -58,7 +58,7 @@ class StoreCheckpoint(Struct, frozen=True):
     tails: Mapping[str, Array]
     checksums: Mapping[str, int] = {}
 
-    def parts(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Array]:
         """Encode the checkpoint of the store as arrays by name."""
         return {
             "": _encode_json(self.document),
@@ -67,18 +67,18 @@ class StoreCheckpoint(Struct, frozen=True):
         }
 
     @classmethod
-    def of(cls, parts: Mapping[str, Array]) -> StoreCheckpoint:
-        """Decode the checkpoint of a store from the arrays that `parts` returned."""
+    def of(cls, arrays: Mapping[str, Array]) -> StoreCheckpoint:
+        """Decode the checkpoint of a store from the arrays that `arrays` returned."""
         try:
-            document = parse_json(parts[""].tobytes())
+            document = parse_json(arrays[""].tobytes())
             checksums = (
-                parse_json(parts[_CHECKSUMS_KEY].tobytes()) if _CHECKSUMS_KEY in parts else {}
+                parse_json(arrays[_CHECKSUMS_KEY].tobytes()) if _CHECKSUMS_KEY in arrays else {}
             )
         except (DamagedError, KeyError) as error:
             raise _checkpoint_error(error) from None
         if not isinstance(checksums, dict):
             raise _checkpoint_error("its checksums are not those of chunks")
-        tails = {name: part for name, part in parts.items() if name not in ("", _CHECKSUMS_KEY)}
+        tails = {name: array for name, array in arrays.items() if name not in ("", _CHECKSUMS_KEY)}
         return cls(document, tails, checksums)
 
 
@@ -105,16 +105,16 @@ def check_and_resume_metadata(
         _check_tails(checkpoint_layout, recorded.tails, length)
     except DamagedError as error:
         raise _checkpoint_error(error) from None
-    names = {checkpoint_layout.arrays[name].name for name in checkpoint_layout.growing[:-1]}
-    if names != set(outputs):
+    output_names = {checkpoint_layout.arrays[name].name for name in checkpoint_layout.growing[:-1]}
+    if output_names != set(outputs):
         raise _checkpoint_error("it is of other outputs")
     try:
-        files = dict(list_files(place))
+        size_by_file = dict(list_files(place))
         stored_layout = _read_layout(place, checkpoint_layout)
         for name in checkpoint_layout.arrays:
             _check_same_array(stored_layout, checkpoint_layout, name, length)
         document = _metadata_with_length(stored_layout, checkpoint_layout, length)
-        _check_chunks(place, files, Layout.of(document), recorded, length)
+        _check_chunks(place, size_by_file, Layout.of(document), recorded, length)
     except DamagedError as error:
         raise InputError(f"cannot go on with '{place}': {error}", hint=_RESTORE_HINT) from None
     return document
@@ -178,41 +178,45 @@ def _rebuild_layout(place: Path, checkpoint_layout: Layout) -> Layout:
 def _replace_array_metadata(
     document: Mapping[str, Any], arrays: Mapping[str, Any]
 ) -> dict[str, Any]:
-    consolidated = {**document["consolidated_metadata"], "metadata": dict(arrays)}
-    return {**document, "consolidated_metadata": consolidated}
+    consolidated_metadata = {**document["consolidated_metadata"], "metadata": dict(arrays)}
+    return {**document, "consolidated_metadata": consolidated_metadata}
 
 
 def _check_same_array(
     stored_layout: Layout, checkpoint_layout: Layout, name: str, length: int
 ) -> None:
     """Check that an array on the disk equals the array of the checkpoint, possibly with more rows."""
-    stored, recorded = stored_layout.arrays.get(name), checkpoint_layout.arrays[name]
-    reason = "it is not the one that was written together with the checkpoint"
-    if stored is None or stored_layout.along != checkpoint_layout.along:
+    stored_entry, checkpoint_entry = stored_layout.arrays.get(name), checkpoint_layout.arrays[name]
+    mismatch = "it is not the one that was written together with the checkpoint"
+    if stored_entry is None or stored_layout.coordinate_name != checkpoint_layout.coordinate_name:
         raise DamagedError(
-            f"{reason}: it has no '{name}' that grows along '{checkpoint_layout.along}'"
+            f"{mismatch}: it has no '{name}' that grows along '{checkpoint_layout.coordinate_name}'"
         )
-    is_widened = stored.dtype.kind == "f" and recorded.dtype.kind in "iu"
-    if (stored.name, stored.dims) != (recorded.name, recorded.dims) or (
-        stored.dtype != recorded.dtype and not is_widened
+    is_widened = stored_entry.dtype.kind == "f" and checkpoint_entry.dtype.kind in "iu"
+    if (stored_entry.name, stored_entry.dims) != (checkpoint_entry.name, checkpoint_entry.dims) or (
+        stored_entry.dtype != checkpoint_entry.dtype and not is_widened
     ):
         raise DamagedError(
-            f"{reason}: '{name}' is {stored.dtype}{list(stored.dims)}, "
-            f"not {recorded.dtype}{list(recorded.dims)}"
+            f"{mismatch}: '{name}' is {stored_entry.dtype}{list(stored_entry.dims)}, "
+            f"not {checkpoint_entry.dtype}{list(checkpoint_entry.dims)}"
         )
     axis = (
-        checkpoint_layout.axis(name) if name in checkpoint_layout.growing else len(recorded.shape)
+        checkpoint_layout.axis(name)
+        if name in checkpoint_layout.growing
+        else len(checkpoint_entry.shape)
     )
-    rows = zip(stored.shape[axis + 1 :], recorded.shape[axis + 1 :], strict=True)
-    if stored.shape[:axis] != recorded.shape[:axis] or any(
-        a != b and not stored.is_open for a, b in rows
+    extent_pairs = zip(
+        stored_entry.shape[axis + 1 :], checkpoint_entry.shape[axis + 1 :], strict=True
+    )
+    if stored_entry.shape[:axis] != checkpoint_entry.shape[:axis] or any(
+        a != b and not stored_entry.has_varying_rows for a, b in extent_pairs
     ):
         raise DamagedError(
-            f"{reason}: '{name}' is {list(stored.shape)}, not {list(recorded.shape)}"
+            f"{mismatch}: '{name}' is {list(stored_entry.shape)}, not {list(checkpoint_entry.shape)}"
         )
-    if name in checkpoint_layout.growing and stored.shape[axis] < length:
+    if name in checkpoint_layout.growing and stored_entry.shape[axis] < length:
         raise DamagedError(
-            f"it has only {stored.shape[axis]} rows of '{stored.name}', "
+            f"it has only {stored_entry.shape[axis]} rows of '{stored_entry.name}', "
             f"and the checkpoint says {length}"
         )
 
@@ -252,19 +256,23 @@ def _check_chunks(
     for path in recorded.checksums:
         if path not in files:
             raise DamagedError(f"the chunk '{path}' is missing")
-    paths = group_by_array(files)
+    keys_by_array = group_by_array(files)
     for name, entry in layout.arrays.items():
         shape = list(entry.shape)
         if name in layout.growing:
             axis = layout.axis(name)
             shape[axis] = length - recorded.tails[entry.name].shape[axis]
-        counts = [-(-n // size) for n, size in zip(shape, entry.chunks, strict=True)]
-        needed = [key for key in paths.get(name, ()) if is_chunk_key(key, counts)]
-        missing = math.prod(counts) - len(needed)
-        if missing and not entry.is_open:
+        chunk_counts = [
+            -(-extent // size) for extent, size in zip(shape, entry.chunks, strict=True)
+        ]
+        needed_keys = [
+            key for key in keys_by_array.get(name, ()) if is_chunk_key(key, chunk_counts)
+        ]
+        missing_count = math.prod(chunk_counts) - len(needed_keys)
+        if missing_count and not entry.has_varying_rows:
             raise DamagedError(
-                f"{missing} of {math.prod(counts)} chunks of '{entry.name}' are missing"
+                f"{missing_count} of {math.prod(chunk_counts)} chunks of '{entry.name}' are missing"
             )
-        for key in needed:
+        for key in needed_keys:
             path = f"{name}/{key}"
             check_chunk(place / name, key, files[path], entry, recorded.checksums.get(path))

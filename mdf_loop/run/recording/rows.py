@@ -18,8 +18,8 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.recording.missing import common_shape, pad_rows
-from mdf_loop.run.room import Room, shares_memory
+from mdf_loop.run.output_buffers import OutputBuffers, shares_memory
+from mdf_loop.run.recording.missing_rows import common_shape, pad_rows
 
 _HINT = (
     "stream them to disk (output='run.zarr', --output run.zarr), keep fewer of them (every, when), "
@@ -39,7 +39,7 @@ class Rows:
     def __init__(self, axis: int = 0, expected: int | None = None) -> None:
         self.axis = axis
         self.length = 0
-        self._expected = expected
+        self._expected_rows = expected
         self._columns: dict[str, Column] = {}
 
     def add(self, coordinate: Sized, rows: Mapping[str, Array]) -> None:
@@ -49,26 +49,32 @@ class Rows:
             MemoryLimitError: All expected rows would exceed the memory limit.
         """
         self._check_memory(rows)
-        for name, part in rows.items():
+        for name, array in rows.items():
             if name not in self._columns:
-                self._columns[name] = Column(name, self._expected)
-            self._columns[name].add(_move_axis(part, self.axis, 0))
+                self._columns[name] = Column(name, self._expected_rows)
+            self._columns[name].add(_move_axis(array, self.axis, 0))
         self.length += len(coordinate)
 
-    def room(self, count: int) -> Room:
+    def next_buffers(self, count: int) -> OutputBuffers:
         """Return memory for the next `count` rows of each column."""
-        rooms = {name: column.room(count) for name, column in self._columns.items()}
+        buffer_by_column = {
+            name: column.next_buffer(count) for name, column in self._columns.items()
+        }
         return {
-            name: _move_axis(room, 0, self.axis) for name, room in rooms.items() if room is not None
+            name: _move_axis(buffer, 0, self.axis)
+            for name, buffer in buffer_by_column.items()
+            if buffer is not None
         }
 
     def _check_memory(self, rows: Mapping[str, Array]) -> None:
         """Raise at the first rows of a column if all expected rows would exceed the memory limit."""
-        new_parts = [part for name, part in rows.items() if name not in self._columns]
-        length = self._expected or 0
-        size = sum(length * part.nbytes // max(part.shape[self.axis], 1) for part in new_parts)
-        if size:
-            check(size, f"{length} rows of {_describe_names(rows)}", hint=_HINT)
+        new_arrays = [array for name, array in rows.items() if name not in self._columns]
+        row_count = self._expected_rows or 0
+        expected_bytes = sum(
+            row_count * array.nbytes // max(array.shape[self.axis], 1) for array in new_arrays
+        )
+        if expected_bytes:
+            check(expected_bytes, f"{row_count} rows of {_describe_names(rows)}", hint=_HINT)
 
     def flush(self) -> None:
         """Do nothing, since rows are never buffered."""
@@ -88,13 +94,15 @@ class Rows:
         """Return all rows by name, with time as first axis."""
         return {name: column.rows for name, column in self._columns.items()}
 
-    def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
+    def restore(self, snapshot: Snapshot, length: int, columns: Mapping[str, str]) -> None:
         """Restore the rows from a snapshot."""
         for name, dtype in columns.items():
-            rows = parts.rows(name, length, 0, dtype)
+            rows = snapshot.rows(name, length, 0, dtype)
             if rows.ndim <= self.axis:
-                raise parts.wrong(name, f"{length} rows for each member of the sweep")
-            self._columns[name] = Column(name, self._expected)
+                raise snapshot.invalid_part_error(
+                    name, f"{length} rows for each member of the sweep"
+                )
+            self._columns[name] = Column(name, self._expected_rows)
             self._columns[name].add(rows)
         self.length = length
 
@@ -107,81 +115,94 @@ class Column:
 
     def __init__(self, name: str, expected: int | None = None) -> None:
         self.name = name
-        self._expected = expected
+        self._expected_rows = expected
         self._length = 0
-        self._row: tuple[int, ...] | None = None
-        self._room = np.empty((0,))
+        self._row_shape: tuple[int, ...] | None = None
+        self._buffer = np.empty((0,))
 
     @property
     def rows(self) -> Array:
         """All added rows."""
-        return self._room[(slice(self._length), *map(slice, self._row or ()))]
+        return self._buffer[(slice(self._length), *map(slice, self._row_shape or ()))]
 
-    def add(self, part: Array) -> None:
+    def add(self, rows: Array) -> None:
         """Append rows. An empty array only affects the dtype if the column has rows."""
-        if not self._has_stored_type(part):
-            part = self._widen_and_pad(part)
-        if len(part):
-            self._enlarge(self._length + len(part))
-            place = self._room[self._length : self._length + len(part)]
-            if not shares_memory(part, place):
-                place[...] = part
-            self._length += len(part)
+        if not self._has_stored_type(rows):
+            rows = self._widen_and_pad(rows)
+        if len(rows):
+            self._enlarge(self._length + len(rows))
+            target = self._buffer[self._length : self._length + len(rows)]
+            if not shares_memory(rows, target):
+                target[...] = rows
+            self._length += len(rows)
 
-    def _has_stored_type(self, part: Array) -> bool:
+    def _has_stored_type(self, rows: Array) -> bool:
         """Return True if rows have the dtype and shape of the stored rows."""
-        has_shape = self._row == part.shape[1:] == self._room.shape[1:]
-        return has_shape and self._length > 0 and self._room.dtype == part.dtype
+        has_shape = self._row_shape == rows.shape[1:] == self._buffer.shape[1:]
+        return has_shape and self._length > 0 and self._buffer.dtype == rows.dtype
 
-    def _widen_and_pad(self, part: Array) -> Array:
+    def _widen_and_pad(self, rows: Array) -> Array:
         """Widen the stored dtype and shape for new rows, and return the rows padded to the stored shape."""
-        dtype = part.dtype if self._row is None else np.result_type(self._room.dtype, part.dtype)
+        dtype = (
+            rows.dtype
+            if self._row_shape is None
+            else np.result_type(self._buffer.dtype, rows.dtype)
+        )
         if not self._length:
-            self._row = part.shape[1:]
-            self._allocate(len(part), dtype, self._row)
-        elif len(part):
-            part = self._pad_to_stored(part)
-            dtype = np.result_type(self._room.dtype, part.dtype)
-        if self._room.dtype != dtype:
-            self._reallocate(dtype, self._room.shape[1:])
-        return part
+            self._row_shape = rows.shape[1:]
+            self._allocate(len(rows), dtype, self._row_shape)
+        elif len(rows):
+            rows = self._pad_to_stored(rows)
+            dtype = np.result_type(self._buffer.dtype, rows.dtype)
+        if self._buffer.dtype != dtype:
+            self._reallocate(dtype, self._buffer.shape[1:])
+        return rows
 
-    def room(self, count: int) -> Array | None:
+    def next_buffer(self, count: int) -> Array | None:
         """Return memory for the next `count` rows, or None if it is not allocated."""
-        end = self._length + count
-        if not self._length or end > len(self._room) or self._room.shape[1:] != self._row:
+        end_row = self._length + count
+        if (
+            not self._length
+            or end_row > len(self._buffer)
+            or self._buffer.shape[1:] != self._row_shape
+        ):
             return None
-        return self._room[self._length : end]
+        return self._buffer[self._length : end_row]
 
     def trim(self) -> None:
         """Free the memory beyond the last row."""
-        if self._room.shape[1:] != (self._row or ()):
-            self._room = self.rows.copy()
-        elif len(self._room) > self._length:
+        if self._buffer.shape[1:] != (self._row_shape or ()):
+            self._buffer = self.rows.copy()
+        elif len(self._buffer) > self._length:
             self._resize(self._length)
 
-    def _pad_to_stored(self, part: Array) -> Array:
+    def _pad_to_stored(self, rows: Array) -> Array:
         """Pad rows to the stored row shape, which grows by at least an eighth for longer rows."""
-        row = common_shape(self.name, self._row or (), part.shape[1:])
-        stored_shape: tuple[int, ...] = self._room.shape[1:]
-        extent_pairs = zip(stored_shape, row, strict=True)
+        row_shape = common_shape(self.name, self._row_shape or (), rows.shape[1:])
+        stored_shape: tuple[int, ...] = self._buffer.shape[1:]
+        extent_pairs = zip(stored_shape, row_shape, strict=True)
         new_shape = tuple(
-            old if new <= old else max(new, old + old // 8) for old, new in extent_pairs
+            old_extent
+            if new_extent <= old_extent
+            else max(new_extent, old_extent + old_extent // 8)
+            for old_extent, new_extent in extent_pairs
         )
-        self._row = row
+        self._row_shape = row_shape
         if new_shape != stored_shape:
-            self._reallocate(self._room.dtype, new_shape)
-        return pad_rows(self.name, part, (len(part), *new_shape))
+            self._reallocate(self._buffer.dtype, new_shape)
+        return pad_rows(self.name, rows, (len(rows), *new_shape))
 
     def _reallocate(self, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
-        old_rows = pad_rows(self.name, self._room[: self._length], (self._length, *shape))
+        old_rows = pad_rows(self.name, self._buffer[: self._length], (self._length, *shape))
         self._allocate(self._length, np.result_type(dtype, old_rows.dtype), shape)
-        self._room[: self._length] = old_rows
+        self._buffer[: self._length] = old_rows
 
-    def _allocate(self, least: int, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
-        length = max(least, self._expected or 0)
+    def _allocate(
+        self, min_length: int, dtype: np.dtype[np.generic], shape: tuple[int, ...]
+    ) -> None:
+        length = max(min_length, self._expected_rows or 0)
         try:
-            self._room = used_memory.pooled_array((length, *shape), dtype)
+            self._buffer = used_memory.pooled_array((length, *shape), dtype)
         except (MemoryError, ValueError):
             raise self._too_large_error(length, math.prod(shape) * dtype.itemsize) from None
 
@@ -190,23 +211,23 @@ class Column:
 
         The growth is limited to `MAX_GROWTH_BYTES`, since new memory is zeroed without a check for stops.
         """
-        if length <= len(self._room):
+        if length <= len(self._buffer):
             return
-        rows = max(1, MAX_GROWTH_BYTES // max(1, self._room[:1].nbytes))
-        new_length = max(length, len(self._room) + min(len(self._room) // 8, rows))
+        max_growth_rows = max(1, MAX_GROWTH_BYTES // max(1, self._buffer[:1].nbytes))
+        new_length = max(length, len(self._buffer) + min(len(self._buffer) // 8, max_growth_rows))
         try:
             self._resize(new_length)
         except MemoryError:
-            raise self._too_large_error(new_length, self._room[:1].nbytes) from None
+            raise self._too_large_error(new_length, self._buffer[:1].nbytes) from None
 
     def _resize(self, length: int) -> None:
         """Change the number of allocated rows, in place if possible."""
-        shape = (length, *self._room.shape[1:])
-        if self._room.flags.owndata:
-            self._room.resize(shape, refcheck=False)
+        shape = (length, *self._buffer.shape[1:])
+        if self._buffer.flags.owndata:
+            self._buffer.resize(shape, refcheck=False)
             return
-        old_rows, self._room = self._room[: self._length], np.empty(shape, self._room.dtype)
-        self._room[: self._length] = old_rows
+        old_rows, self._buffer = self._buffer[: self._length], np.empty(shape, self._buffer.dtype)
+        self._buffer[: self._length] = old_rows
 
     def _too_large_error(self, length: int, row: int) -> InputError:
         return InputError(
@@ -216,8 +237,8 @@ class Column:
 
 
 def _describe_names(rows: Mapping[str, Array]) -> str:
-    first, *others = rows
-    return f"'{first}'" + (f" and {len(others)} more" if others else "")
+    first_name, *other_names = rows
+    return f"'{first_name}'" + (f" and {len(other_names)} more" if other_names else "")
 
 
 def _move_axis(rows: Array, source: int, target: int) -> Array:

@@ -32,7 +32,7 @@ class _RunCheckedStore(CheckedStore):
     def __init__(self, root: Path, display_path: Path) -> None:
         super().__init__(root, display_path, read_only=True)
         self._last_version = _metadata_file_version(root)
-        self._run, self._entry = _read_current(root, display_path)
+        self._run_id, self._entry = _read_current(root, display_path)
 
     def document(self) -> Any:
         """Return the metadata of the array within the metadata of the whole store."""
@@ -40,7 +40,7 @@ class _RunCheckedStore(CheckedStore):
 
     def may_be_missing(self, entry: Entry) -> bool:
         """Return True if rows vary in length, so that long rows may not exist."""
-        return entry.is_open
+        return entry.has_varying_rows
 
     def check(self, key: str, content: Buffer | None) -> None:
         """Raise InputError if the store has changed since it was opened, or a chunk is damaged."""
@@ -52,16 +52,16 @@ class _RunCheckedStore(CheckedStore):
         version = _metadata_file_version(self.root)
         if version is not None and version == self._last_version:
             return
-        run, entry = _read_current(self.root, self.display_path)
-        if run != self._run:
+        run_id, entry = _read_current(self.root, self.display_path)
+        if run_id != self._run_id:
             raise InputError(
-                f"'{self.display_path}' has the rows of {describe_run(run)} now; these results are those of "
-                f"{describe_run(self._run)}",
+                f"'{self.display_path}' has the rows of {describe_run(run_id)} now; these results are those of "
+                f"{describe_run(self._run_id)}",
                 hint="give each run an output of its own",
             )
         if not _is_continuation(self._entry, entry):
             raise InputError(
-                f"'{self.display_path}' has fewer rows, or others, than these results: {describe_run(run)} was "
+                f"'{self.display_path}' has fewer rows, or others, than these results: {describe_run(run_id)} was "
                 "gone on with since",
                 hint="take the results of that, or open the store again when it has ended",
             )
@@ -71,10 +71,10 @@ class _RunCheckedStore(CheckedStore):
 def _metadata_file_version(place: Path) -> tuple[int, int, int] | None:
     """Return inode, time and size of the store's metadata file, which change if the file is replaced."""
     try:
-        status = (place.parent / METADATA).stat()
+        file_status = (place.parent / METADATA).stat()
     except OSError:
         return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    return file_status.st_ino, file_status.st_mtime_ns, file_status.st_size
 
 
 def _read_current(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]:
@@ -95,6 +95,6 @@ def _read_current(place: Path, display_path: Path) -> tuple[Any, dict[str, Any]]
 
 def _is_continuation(old: dict[str, Any], new: dict[str, Any]) -> bool:
     """Return True if new array metadata equal the old metadata, except for a larger shape."""
-    shapes = [*zip(old["shape"], new["shape"], strict=False)]
+    extent_pairs = [*zip(old["shape"], new["shape"], strict=False)]
     is_equal = {**old, "shape": len(old["shape"])} == {**new, "shape": len(new["shape"])}
-    return is_equal and all(before <= after for before, after in shapes)
+    return is_equal and all(old_extent <= new_extent for old_extent, new_extent in extent_pairs)

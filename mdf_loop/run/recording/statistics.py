@@ -28,18 +28,18 @@ class Count(Reduction):
 
     def value(self) -> Array:
         """Return the number of rows as an integer, also if it is 0."""
-        return np.array(self.rows)
+        return np.array(self.row_count)
 
     def _add_rows(self, rows: Array) -> None:
         """Do nothing, since the base class counts the rows."""
 
     def _compute_value(self) -> Array:
-        return np.array(self.rows)
+        return np.array(self.row_count)
 
     def _state_arrays(self) -> dict[str, Array]:
         return {}
 
-    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+    def _restore_state(self, snapshot: Snapshot, shape: tuple[int, ...]) -> None:
         self._set_shape(shape)
 
 
@@ -51,36 +51,36 @@ class Variance(Reduction):
 
     def __init__(self) -> None:
         super().__init__()
-        self._first: Array = np.zeros(())
+        self._first_row: Array = np.zeros(())
         self._moments = (Mean(), Mean())
 
     def _set_shape(self, shape: tuple[int, ...]) -> None:
-        self._first = np.zeros(shape)
+        self._first_row = np.zeros(shape)
         super()._set_shape(shape)
 
     def _add_rows(self, rows: Array) -> None:
-        floats = rows.astype(np.float64, copy=False)
-        if not self.rows:
-            self._first = floats[0].copy()
-        differences = floats - self._first
+        float_rows = rows.astype(np.float64, copy=False)
+        if not self.row_count:
+            self._first_row = float_rows[0].copy()
+        differences = float_rows - self._first_row
         for power, moment in enumerate(self._moments, 1):
             moment.add(differences**power)
 
     def _compute_value(self) -> Array:
-        mean, square = (moment.value() for moment in self._moments)
-        return np.asarray(np.maximum(square - mean * mean, 0.0))
+        mean, mean_square = (moment.value() for moment in self._moments)
+        return np.asarray(np.maximum(mean_square - mean * mean, 0.0))
 
     def _state_arrays(self) -> dict[str, Array]:
-        parts = {"first": self._first}
+        arrays = {"first": self._first_row}
         for k, moment in enumerate(self._moments):
-            parts |= {f"{k} {name}": part for name, part in moment.snapshot().items()}
-        return parts
+            arrays |= {f"{k} {name}": array for name, array in moment.snapshot().items()}
+        return arrays
 
-    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+    def _restore_state(self, snapshot: Snapshot, shape: tuple[int, ...]) -> None:
         self._set_shape(shape)
-        self._first = parts.array("first", "f", shape)
+        self._first_row = snapshot.array("first", "f", shape)
         for k, moment in enumerate(self._moments):
-            moment.restore(parts.under(f"{k} "))
+            moment.restore(snapshot.with_prefix(f"{k} "))
 
 
 class Deviation(Variance):
@@ -102,7 +102,7 @@ class Quantiles(Reduction):
         """Return the quantiles, or nan for each probability if there are no rows."""
         quantiles = super().value()
         shape = (*self._shape, len(self._probabilities))
-        return quantiles if self.rows else np.full(shape, np.nan)
+        return quantiles if self.row_count else np.full(shape, np.nan)
 
     def _add_rows(self, rows: Array) -> None:
         self._stored_rows.append(rows.copy())
@@ -117,9 +117,9 @@ class Quantiles(Reduction):
     def _state_arrays(self) -> dict[str, Array]:
         return {"kept": self._joined_rows()}
 
-    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+    def _restore_state(self, snapshot: Snapshot, shape: tuple[int, ...]) -> None:
         self._set_shape(shape)
-        self._stored_rows = [parts.array("kept", "biuf", (self.rows, *shape))]
+        self._stored_rows = [snapshot.array("kept", "biuf", (self.row_count, *shape))]
 
 
 class Histogram(Reduction):
@@ -139,10 +139,10 @@ class Histogram(Reduction):
         super()._set_shape(shape)
 
     def _add_rows(self, rows: Array) -> None:
-        bins = np.searchsorted(self._edges, rows, side="right") - 1
-        bins[rows == self._edges[-1]] = len(self._edges) - 2
-        for k in range(len(self._edges) - 1):
-            self._counts[..., k] += np.count_nonzero(bins == k, axis=0)
+        bin_indexes = np.searchsorted(self._edges, rows, side="right") - 1
+        bin_indexes[rows == self._edges[-1]] = len(self._edges) - 2
+        for bin_index in range(len(self._edges) - 1):
+            self._counts[..., bin_index] += np.count_nonzero(bin_indexes == bin_index, axis=0)
 
     def _compute_value(self) -> Array:
         return self._counts
@@ -150,9 +150,9 @@ class Histogram(Reduction):
     def _state_arrays(self) -> dict[str, Array]:
         return {"counts": self._counts}
 
-    def _restore_state(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+    def _restore_state(self, snapshot: Snapshot, shape: tuple[int, ...]) -> None:
         self._set_shape(shape)
-        self._counts = parts.array("counts", "i", self._counts.shape)
+        self._counts = snapshot.array("counts", "i", self._counts.shape)
 
 
 STATISTICS: Mapping[str, Callable[[], Reduction]] = {

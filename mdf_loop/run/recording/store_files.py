@@ -20,18 +20,18 @@ def list_files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
         DamagedError: The store contains a link or another special file, or a folder is unreadable.
     """
     try:
-        children = [*os.scandir(place / within)]
+        directory_entries = [*os.scandir(place / within)]
     except OSError as error:
         raise DamagedError(f"'{within or '.'}' cannot be read: {error.strerror}") from None
-    for child in children:
-        name = f"{within}{child.name}"
-        status = child.stat(follow_symlinks=False)
-        if stat.S_ISDIR(status.st_mode):
-            yield from list_files(place, f"{name}/")
-        elif stat.S_ISREG(status.st_mode):
-            yield name, status.st_size
+    for entry in directory_entries:
+        path = f"{within}{entry.name}"
+        file_status = entry.stat(follow_symlinks=False)
+        if stat.S_ISDIR(file_status.st_mode):
+            yield from list_files(place, f"{path}/")
+        elif stat.S_ISREG(file_status.st_mode):
+            yield path, file_status.st_size
         else:
-            raise DamagedError(f"'{name}' in it is no plain file: nothing is written through links")
+            raise DamagedError(f"'{path}' in it is no plain file: nothing is written through links")
 
 
 def chunk_keys(
@@ -44,32 +44,32 @@ def chunk_keys(
         chunks: Shape of a chunk.
         box: Range along each of the first axes. The range of other axes is their whole extent.
     """
-    whole = (slice(0, extent) for extent in shape[len(box) :])
-    ranges = (
-        range(part.start // size, -(-part.stop // size))
-        for part, size in zip((*box, *whole), chunks, strict=True)
+    full_slices = (slice(0, extent) for extent in shape[len(box) :])
+    chunk_ranges = (
+        range(axis_slice.start // chunk_extent, -(-axis_slice.stop // chunk_extent))
+        for axis_slice, chunk_extent in zip((*box, *full_slices), chunks, strict=True)
     )
-    for place in itertools.product(*ranges):
-        yield "/".join(("c", *map(str, place)))
+    for chunk_index in itertools.product(*chunk_ranges):
+        yield "/".join(("c", *map(str, chunk_index)))
 
 
 def group_by_array(files: Mapping[str, int]) -> dict[str, list[str]]:
     """Group the paths of files by the top-level folder of the store, which is an array."""
-    paths: dict[str, list[str]] = {}
+    keys_by_array: dict[str, list[str]] = {}
     for file in files:
-        name, _, rest = file.partition("/")
-        paths.setdefault(name, []).append(rest)
-    return paths
+        name, _, key = file.partition("/")
+        keys_by_array.setdefault(name, []).append(key)
+    return keys_by_array
 
 
 def is_chunk_key(path: str, counts: Sequence[int]) -> bool:
     """Return True if a path is the key of one of `counts` chunks along each axis."""
-    word, *numbers = path.split("/")
+    prefix, *index_texts = path.split("/")
     return (
-        word == "c"
-        and len(numbers) == len(counts)
-        and all(text.isascii() and text.isdecimal() for text in numbers)
-        and all(int(text) < count for text, count in zip(numbers, counts, strict=True))
+        prefix == "c"
+        and len(index_texts) == len(counts)
+        and all(text.isascii() and text.isdecimal() for text in index_texts)
+        and all(int(text) < count for text, count in zip(index_texts, counts, strict=True))
     )
 
 

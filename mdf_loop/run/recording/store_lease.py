@@ -23,13 +23,13 @@ class StoreLease:
     Attributes:
         path: Path of the store as the user gave it.
         place: Absolute path of the store, independent of the working directory.
-        run: Id of the run that the rows belong to: this run, or the run that it resumes.
+        run_id: Id of the run that the rows belong to: this run, or the run that it resumes.
     """
 
     def __init__(self, path: Path, run: str, lock: Lock, *, overwrite: bool) -> None:
         self.path = path
         self.place = real_place(path)
-        self.run = run
+        self.run_id = run
         self._lock = lock
         self._overwrite = overwrite
 
@@ -63,7 +63,7 @@ class StoreLease:
         self.check_place()
         folder.check_target(self.path)
         stored_attributes = folder.read_own_attributes(self.path)
-        is_own = stored_attributes.get(folder.RUN_ATTRIBUTE) == self.run
+        is_own = stored_attributes.get(folder.RUN_ATTRIBUTE) == self.run_id
         if stored_attributes and not (
             is_own or folder.UNFINISHED_ATTRIBUTE in stored_attributes or self._overwrite
         ):
@@ -80,10 +80,10 @@ class StoreLease:
             InputError: The rows belong to another run.
         """
         stored_attributes = folder.read_own_attributes(self.path)
-        if stored_attributes and stored_attributes.get(folder.RUN_ATTRIBUTE) != self.run:
+        if stored_attributes and stored_attributes.get(folder.RUN_ATTRIBUTE) != self.run_id:
             raise InputError(
                 f"the run cannot go on: '{self.path}' has the rows of "
-                f"{describe_run(stored_attributes.get(folder.RUN_ATTRIBUTE))}, and no more those of {describe_run(self.run)}",
+                f"{describe_run(stored_attributes.get(folder.RUN_ATTRIBUTE))}, and no more those of {describe_run(self.run_id)}",
                 hint="put its own store back, or begin anew",
             )
 
@@ -101,13 +101,13 @@ def lease_store(path: Path, run: str, *, overwrite: bool) -> Iterator[StoreLease
         target=_renew_lock, args=(lock, is_over), name="mdf_loop lock", daemon=True
     )
     try:
-        lock.take()
+        lock.acquire()
         renewer.start()
         yield StoreLease(path, run, lock, overwrite=overwrite)
     finally:
         is_over.set()
         with suppress(LoopError):  # the next owner sees that this process has ended
-            lock.give_up()
+            lock.release()
 
 
 def _renew_lock(lock: Lock, is_over: threading.Event) -> None:

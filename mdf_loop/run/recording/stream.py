@@ -64,28 +64,33 @@ class Stream:
     """
 
     def __init__(self, path: Path) -> None:
-        place = real_place(path)  # independent of the working directory
-        root = folder.read_json(place)
+        real_path = real_place(path)  # independent of the working directory
+        root = folder.read_json(real_path)
         metadata = root["consolidated_metadata"]["metadata"]
-        along = root["attributes"][STREAMED_ATTRIBUTE]
-        dim = metadata[along]["dimension_names"][0]
-        growing = [
+        coordinate_name = root["attributes"][STREAMED_ATTRIBUTE]
+        dim = metadata[coordinate_name]["dimension_names"][0]
+        growing_names = [
             name for name, entry in metadata.items() if dim in entry.get("dimension_names", ())
         ]
-        order = sorted(growing, key=lambda name: name == along)
-        self._path, self._place = path, place
-        self._metadata = [*((place / name, metadata[name]) for name in order), (place, root)]
-        self._growing = [GrowingArray(*entry, dim) for entry in self._metadata[:-1]]
-        self._stored = self._synced = self.length = int(metadata[along]["shape"][0])
-        self.checksums = _read_static_checksums(place, metadata, growing)
+        ordered_names = sorted(growing_names, key=lambda name: name == coordinate_name)
+        self._path, self._real_path = path, real_path
+        self._metadata = [
+            *((real_path / name, metadata[name]) for name in ordered_names),
+            (real_path, root),
+        ]
+        self._growing_arrays = [GrowingArray(*location, dim) for location in self._metadata[:-1]]
+        self._stored_count = self._synced_count = self.length = int(
+            metadata[coordinate_name]["shape"][0]
+        )
+        self.checksums = _read_static_checksums(real_path, metadata, growing_names)
         self._buffered_bytes = 0
-        self._written_at = time.monotonic()
-        self._rows_per_chunk = min(growing.chunk_rows for growing in self._growing)
+        self._write_time = time.monotonic()
+        self._rows_per_chunk = min(array.chunk_rows for array in self._growing_arrays)
         self._extra_bytes = ARRAY_RESERVE_BYTES * len(self._metadata) + max(
-            g.chunk_bytes for g in self._growing
+            array.chunk_bytes for array in self._growing_arrays
         )
         with folder.convert_os_errors(path):
-            self._reserve = WriteBuffer(place, BUFFER_BYTES + self._extra_bytes)
+            self._reserve = WriteBuffer(real_path, BUFFER_BYTES + self._extra_bytes)
             self._can_buffer()
 
     @classmethod
@@ -118,24 +123,34 @@ class Stream:
             InputError: The store cannot be written, or the path has other content.
         """
         target = checked_target(path, (".zarr",), "rows while they are computed")
-        *members, last = axes
-        ((along, ticks),) = last.coordinates.items()
-        front = (*(axis.length for axis in members), 0)
-        arrays = {c.name: np.empty((*front, *c.row_shape), c.dtype) for c in columns}
-        lengths = {c.length_of: arrays.pop(c.name) for c in columns if c.length_of is not None}
+        *member_axes, time_axis = axes
+        ((coordinate_name, ticks),) = time_axis.coordinates.items()
+        leading_shape = (*(axis.length for axis in member_axes), 0)
+        arrays = {
+            column.name: np.empty((*leading_shape, *column.row_shape), column.dtype)
+            for column in columns
+        }
+        lengths = {
+            column.length_of: arrays.pop(column.name)
+            for column in columns
+            if column.length_of is not None
+        }
         template = Outputs(
             arrays,
             {},
             device,
             precision,
-            axes=(*members, Axis(last.name, {along: ticks[:0]})),
+            axes=(*member_axes, Axis(time_axis.name, {coordinate_name: ticks[:0]})),
             lengths=lengths,
             seed=seed,
             draws=seed is not None,
             dims=dims,
-            units={**(units or {}), **{c.name: c.unit for c in columns if c.unit}},
+            units={
+                **(units or {}),
+                **{column.name: column.unit for column in columns if column.unit},
+            },
         )
-        attributes = {STREAMED_ATTRIBUTE: along, **folder.UNFINISHED_ATTRIBUTES}
+        attributes = {STREAMED_ATTRIBUTE: coordinate_name, **folder.UNFINISHED_ATTRIBUTES}
         folder.create_store(target, template, attributes, _chunk_rows(template), run)
         return cls(target)
 
@@ -154,20 +169,20 @@ class Stream:
         Raises:
             InputError: The store does not exist or is incomplete. It is unchanged.
         """
-        place = real_place(path)
-        document = check_and_resume_metadata(place, recorded, length, outputs)
-        with folder.convert_os_errors(place):
-            for part in place.rglob("*.partial"):  # left by a killed run
-                if part.is_file():  # not an output with such a name
-                    part.unlink()
+        real_path = real_place(path)
+        document = check_and_resume_metadata(real_path, recorded, length, outputs)
+        with folder.convert_os_errors(real_path):
+            for partial_path in real_path.rglob("*.partial"):  # left by a killed run
+                if partial_path.is_file():  # not an output with such a name
+                    partial_path.unlink()
             document["attributes"] = {**document["attributes"], **folder.UNFINISHED_ATTRIBUTES}
-            folder.write_json(place, document)
+            folder.write_json(real_path, document)
             for name, entry in document["consolidated_metadata"]["metadata"].items():
-                folder.write_json(place / name, entry)
-            stream = cls(place)
-            for growing in stream._growing:
-                growing.rewrite_tail(length, recorded.tails[growing.name])
-                growing.delete_chunks_after(length)
+                folder.write_json(real_path / name, entry)
+            stream = cls(real_path)
+            for array in stream._growing_arrays:
+                array.rewrite_tail(length, recorded.tails[array.name])
+                array.delete_chunks_after(length)
             stream.checksums |= recorded.checksums
         return stream
 
@@ -180,25 +195,28 @@ class Stream:
             DiskFullError: The disk is full. Earlier rows are written, and these rows if they fit.
             InputError: The dtype or shape of a row does not fit the store.
         """
-        count = len(coordinate)
-        *others, along = self._growing
-        parts = [
-            *(g.convert_rows(rows[g.name], count) for g in others),
-            along.convert_rows(coordinate, count),
+        row_count = len(coordinate)
+        *row_arrays, coordinate_array = self._growing_arrays
+        new_rows = [
+            *(array.convert_rows(rows[array.name], row_count) for array in row_arrays),
+            coordinate_array.convert_rows(coordinate, row_count),
         ]
-        size = sum(g.padded_bytes(part) for g, part in zip(self._growing, parts, strict=True))
+        padded_bytes = sum(
+            array.padded_bytes(array_rows)
+            for array, array_rows in zip(self._growing_arrays, new_rows, strict=True)
+        )
         with folder.convert_os_errors(self._path):
-            is_full = not self._can_buffer(size) and not self._try_write()
-            if count:
-                self._enqueue(parts, count, size)
-            if is_full:
+            is_disk_full = not self._can_buffer(padded_bytes) and not self._try_write()
+            if row_count:
+                self._enqueue(new_rows, row_count, padded_bytes)
+            if is_disk_full:
                 self._write_what_fits()
                 raise self._disk_full_error()
             self._write_what_is_due()
 
     def can_store(self, rows: Mapping[str, Array]) -> bool:
         """Return True if the store can append rows of these shapes."""
-        return all(growing.can_store(rows[growing.name]) for growing in self._growing[:-1])
+        return all(array.can_store(rows[array.name]) for array in self._growing_arrays[:-1])
 
     def flush(self) -> None:
         """Write the buffered rows to the store.
@@ -212,18 +230,18 @@ class Stream:
 
     def secure(self) -> None:
         """Flush the files with written rows from the operating system to the disk."""
-        if self._synced == self._stored:
+        if self._synced_count == self._stored_count:
             return
         with folder.convert_os_errors(self._path):
-            for growing in self._growing:
-                self.checksums |= growing.sync_rows(self._synced, self._stored)
-            for place in (self._place / METADATA, self._place):
-                sync(place)
-        self._synced = self._stored
+            for array in self._growing_arrays:
+                self.checksums |= array.sync_rows(self._synced_count, self._stored_count)
+            for path in (self._real_path / METADATA, self._real_path):
+                sync(path)
+        self._synced_count = self._stored_count
 
-    def kept(self) -> StoreCheckpoint:
+    def checkpoint(self) -> StoreCheckpoint:
         """Return the checkpoint content for a resume after the written rows."""
-        tails = {growing.name: growing.tail(self._stored) for growing in self._growing}
+        tails = {array.name: array.tail(self._stored_count) for array in self._growing_arrays}
         return StoreCheckpoint(self._metadata[-1][1], tails, self.checksums)
 
     def close(self) -> None:
@@ -232,22 +250,27 @@ class Stream:
             self.flush()
             self.secure()
         finally:
-            self._reserve.give_up()
+            self._reserve.release()
 
     def arrays(self) -> dict[str, zarr.Array[Any]]:
         """Return the stored outputs, read from the disk on access."""
         from mdf_loop.run.recording.rows_of_run import open_rows
 
-        return {g.name: open_rows(g.place, self._path) for g in self._growing[:-1]}
+        return {
+            array.name: open_rows(array.path, self._path) for array in self._growing_arrays[:-1]
+        }
 
-    def parts(self) -> Iterator[tuple[Array, Mapping[str, Array]]]:
+    def iterate_chunks(self) -> Iterator[tuple[Array, Mapping[str, Array]]]:
         """Yield the stored rows in blocks, with their coordinates."""
-        *others, along = self._growing
-        arrays = {growing: folder.open_array(growing.place) for growing in self._growing}
-        for start in range(0, self._stored, self._rows_per_chunk):
-            end = min(start + self._rows_per_chunk, self._stored)
-            rows = {g.name: np.asarray(arrays[g][g.row_index(start, end)]) for g in others}
-            yield np.asarray(arrays[along][start:end]), rows
+        *row_arrays, coordinate_array = self._growing_arrays
+        open_arrays = {array: folder.open_array(array.path) for array in self._growing_arrays}
+        for start in range(0, self._stored_count, self._rows_per_chunk):
+            end = min(start + self._rows_per_chunk, self._stored_count)
+            rows = {
+                array.name: np.asarray(open_arrays[array][array.row_index(start, end)])
+                for array in row_arrays
+            }
+            yield np.asarray(open_arrays[coordinate_array][start:end]), rows
 
     # --- the disk -----------------------------------------------------------------------------
 
@@ -258,15 +281,15 @@ class Stream:
     def _write_what_is_due(self) -> None:
         """Write complete chunks of the buffered rows, or all rows if the buffer is full or old."""
         last_chunk_end = self.length - self.length % self._rows_per_chunk
-        is_late = time.monotonic() > self._written_at + BUFFER_SECONDS
+        is_late = time.monotonic() > self._write_time + BUFFER_SECONDS
         if is_late or self._buffered_bytes >= BUFFER_BYTES or not self._can_buffer():
             self.flush()
-        elif last_chunk_end > self._stored and not self._try_write(last_chunk_end):
+        elif last_chunk_end > self._stored_count and not self._try_write(last_chunk_end):
             raise self._disk_full_error()
 
-    def _enqueue(self, parts: Sequence[Array], count: int, size: int) -> None:
-        for growing, part in zip(self._growing, parts, strict=True):
-            growing.enqueue(part)
+    def _enqueue(self, new_rows: Sequence[Array], count: int, size: int) -> None:
+        for array, rows in zip(self._growing_arrays, new_rows, strict=True):
+            array.enqueue(rows)
         self.length += count
         self._buffered_bytes += size
 
@@ -275,63 +298,66 @@ class Stream:
 
         On a full disk, all buffered rows are written in the reserved space.
         """
-        count = (self.length if end is None else end) - self._stored
+        row_count = (self.length if end is None else end) - self._stored_count
         try:
-            if count:
-                self._write(count)
+            if row_count:
+                self._write(row_count)
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
-            self._reserve.give_up()
+            self._reserve.release()
             self._write_what_fits()
             return False
         return True
 
     def _write_what_fits(self) -> None:
         """Write all buffered rows, or as many rows as fit on the disk."""
-        count = self.length - self._stored
-        while count:
+        row_count = self.length - self._stored_count
+        while row_count:
             try:
-                self._write(count)
-                count = min(count, self.length - self._stored)
+                self._write(row_count)
+                row_count = min(row_count, self.length - self._stored_count)
             except OSError as error:
                 if error.errno not in NO_SPACE:
                     raise
-                count //= 2
-        self.length, self._buffered_bytes = self._stored, 0
-        for growing in self._growing:
-            growing.clear()
+                row_count //= 2
+        self.length, self._buffered_bytes = self._stored_count, 0
+        for array in self._growing_arrays:
+            array.clear()
 
     def _write(self, count: int) -> None:
         """Write the first `count` buffered rows, and then the new length of the arrays."""
-        for growing in self._growing:
-            growing.write(self._stored, count)
-        self._publish(self._stored + count)
-        self._stored += count
-        self._buffered_bytes = sum(growing.dequeue(count) for growing in self._growing)
-        self._written_at = time.monotonic()
+        for array in self._growing_arrays:
+            array.write(self._stored_count, count)
+        self._publish(self._stored_count + count)
+        self._stored_count += count
+        self._buffered_bytes = sum(array.dequeue(count) for array in self._growing_arrays)
+        self._write_time = time.monotonic()
 
     def _publish(self, length: int) -> None:
         """Update the length of all arrays. Coordinates follow after outputs, so they are never longer."""
-        for (_, document), growing in zip(self._metadata, self._growing, strict=False):
-            document["shape"] = growing.shape(length)
-        for place, document in self._metadata:
-            folder.write_json(place, document)
+        for (_, document), array in zip(self._metadata, self._growing_arrays, strict=False):
+            document["shape"] = array.shape(length)
+        for path, document in self._metadata:
+            folder.write_json(path, document)
 
     def _disk_full_error(self) -> DiskFullError:
         return DiskFullError(
-            f"the disk is full; '{self._path}' has the first {self._stored} rows",
+            f"the disk is full; '{self._path}' has the first {self._stored_count} rows",
             hint="make room, and go on from a checkpoint if there is one",
         )
 
 
 def _chunk_rows(results: Outputs) -> int:
     """Return the number of rows of one chunk of every array, at most half of the buffer in total."""
-    items = [*variables(results), *coordinates(results)[-1:]]
-    shapes = [(item.array.dtype.itemsize, *folder.enlarge_shape(item, results)) for item in items]
-    sizes = [math.prod(extent for extent in shape if extent) for shape in shapes]
-    rows: int = min(BUFFER_BYTES // 2 // sum(sizes), folder.CHUNK_BYTES // max(sizes))
-    return max(1, rows)
+    labelled_arrays = [*variables(results), *coordinates(results)[-1:]]
+    shapes = [
+        (labelled.array.dtype.itemsize, *folder.enlarge_shape(labelled, results))
+        for labelled in labelled_arrays
+    ]
+    row_bytes = [math.prod(extent for extent in shape if extent) for shape in shapes]
+    chunk_rows: int = min(BUFFER_BYTES // 2 // sum(row_bytes), folder.CHUNK_BYTES // max(row_bytes))
+    return max(1, chunk_rows)
 
 
 def _read_static_checksums(

@@ -19,13 +19,13 @@ from mdf_loop.files import checked_target, temporary_path
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Coordinates
+from mdf_loop.run.output_buffers import NO_BUFFERS, OutputBuffers
 from mdf_loop.run.outputs import Axis, split_first_axis
 from mdf_loop.run.recording import zarr_folder as folder
-from mdf_loop.run.recording.missing import common_shape
+from mdf_loop.run.recording.missing_rows import common_shape
 from mdf_loop.run.recording.resuming import StoreCheckpoint
 from mdf_loop.run.recording.store_lease import StoreLease
 from mdf_loop.run.recording.stream import Column, Stream
-from mdf_loop.run.room import NO_ROOM, Room
 
 _FirstBlock: TypeAlias = tuple[Array, Mapping[str, Array]]
 """Coordinates of rows, and the rows."""
@@ -59,7 +59,7 @@ class StreamedRows:
         self._about = about
         self._units = units
         self._columns = columns
-        self._lengths = {column: name for name, column in lengths.items()}
+        self._output_by_length = {column: name for name, column in lengths.items()}
         self._lease = lease
         self._seed = seed
         self._dims = dims
@@ -72,9 +72,9 @@ class StreamedRows:
         buffered_count = 0 if self._first_block is None else len(self._first_block[0])
         return buffered_count if self._stream is None else self._stream.length
 
-    def room(self, count: int) -> Room:
+    def next_buffers(self, count: int) -> OutputBuffers:
         """Return no memory, since rows are written to the disk."""
-        return NO_ROOM
+        return NO_BUFFERS
 
     def add(self, coordinate: Coordinates, rows: Mapping[str, Array]) -> None:
         """Append rows. The first block stays in memory until the next block arrives."""
@@ -89,45 +89,48 @@ class StreamedRows:
         elif len(coordinate):
             self._open_stream(self._first_block, rows).add(coordinate, rows)
         else:  # also an empty block has dtypes
-            first = {
+            first_rows = {
                 name: self._convert_to_common_dtype(self._first_block[1][name], rows[name])
                 for name in rows
             }
-            self._first_block = (self._first_block[0], first)
+            self._first_block = (self._first_block[0], first_rows)
 
     def _convert_to_common_dtype(self, rows: Array, other: Array) -> Array:
         """Convert rows to the common dtype of both arrays."""
         return rows.astype(np.result_type(rows.dtype, other.dtype), copy=False)
 
-    def _open_stream(self, waiting: _FirstBlock, rows: Mapping[str, Array]) -> Stream:
+    def _open_stream(self, first_block: _FirstBlock, rows: Mapping[str, Array]) -> Stream:
         """Return the stream, created if necessary with types that fit the first and the new rows."""
         if self._stream is None:
-            coordinate, first = waiting
-            self._stream = self._create_stream(self._path, first, rows)
-            self._stream.add(coordinate, first)
+            coordinate, first_rows = first_block
+            self._stream = self._create_stream(self._path, first_rows, rows)
+            self._stream.add(coordinate, first_rows)
             self._first_block = None
         return self._stream
 
     def _recreate(self, old: Stream, rows: Mapping[str, Array]) -> Stream:
         """Replace the store by a new one with the old rows, and with types that also fit the new rows."""
         old.close()
-        place = folder.check_target(self._path)
-        with folder.convert_os_errors(place), temporary_path(place) as temporary:
-            temporary.mkdir()
-            new_path = temporary / place.name
-            stream = self._create_stream(new_path, old.arrays(), rows)
-            for part in old.parts():
-                stream.add(*part)
-            stream.close()
-            folder.install_store(new_path, place)
+        real_path = folder.check_target(self._path)
+        with folder.convert_os_errors(real_path), temporary_path(real_path) as temporary_folder:
+            temporary_folder.mkdir()
+            new_path = temporary_folder / real_path.name
+            temporary_stream = self._create_stream(new_path, old.arrays(), rows)
+            for chunk in old.iterate_chunks():
+                temporary_stream.add(*chunk)
+            temporary_stream.close()
+            folder.install_store(new_path, real_path)
         new_stream = Stream(self._path)
-        new_stream.checksums |= stream.checksums
+        new_stream.checksums |= temporary_stream.checksums
         return new_stream
 
     def _create_stream(self, path: Path, *rows: Mapping[str, Any]) -> Stream:
         """Create a store with types that fit all of the given rows."""
         self._lease.check_place()
-        columns = [self._make_column(name, *(part[name] for part in rows)) for name in rows[-1]]
+        columns = [
+            self._make_column(name, *(array_by_name[name] for array_by_name in rows))
+            for name in rows[-1]
+        ]
         device, precision = self._about()
         return Stream.create(
             path,
@@ -136,18 +139,22 @@ class StreamedRows:
             device,
             precision,
             self._units,
-            self._lease.run,
+            self._lease.run_id,
             self._seed,
             self._dims,
         )
 
-    def _make_column(self, name: str, *parts: Any) -> Column:
+    def _make_column(self, name: str, *arrays: Any) -> Column:
         """Return the column with a dtype and row shape that fit all of the given rows."""
-        front = len(self._axes)
-        nonempty_parts = [part for part in parts if part.shape[front - 1]] or parts
-        shape = reduce(partial(common_shape, name), (part.shape[front:] for part in nonempty_parts))
-        dtype = np.result_type(*(part.dtype for part in parts))
-        return Column(name, dtype, shape, self._units.get(name, ""), self._lengths.get(name))
+        leading_ndim = len(self._axes)
+        nonempty_arrays = [array for array in arrays if array.shape[leading_ndim - 1]] or arrays
+        row_shape = reduce(
+            partial(common_shape, name), (array.shape[leading_ndim:] for array in nonempty_arrays)
+        )
+        dtype = np.result_type(*(array.dtype for array in arrays))
+        return Column(
+            name, dtype, row_shape, self._units.get(name, ""), self._output_by_length.get(name)
+        )
 
     def flush(self) -> None:
         """Write buffered rows and flush them to the disk, if the store exists."""
@@ -171,27 +178,30 @@ class StreamedRows:
     def snapshot(self) -> Mapping[str, Array]:
         """Return the rows that are not in a store yet, or the state of the store."""
         if self._stream is not None:
-            return self._stream.kept().parts()
+            return self._stream.checkpoint().arrays()
         if self._first_block is None:
             return {}
         coordinate, rows = self._first_block
         return {_COORDINATES_KEY: coordinate, **rows}
 
-    def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
+    def restore(self, snapshot: Snapshot, length: int, columns: Mapping[str, str]) -> None:
         """Resume after `length` rows of the store, or with buffered rows of a snapshot."""
         self._lease.check()
-        if _COORDINATES_KEY in parts:
+        if _COORDINATES_KEY in snapshot:
             self._lease.check_new()
-            time = len(self._axes) - 1
-            rows = {n: parts.rows(n, length, time, dtype) for n, dtype in columns.items()}
-            self._first_block = (parts.array(_COORDINATES_KEY, "biuf", (length,)), rows)
-        elif (parts or length) and not self._path.exists():
+            time_axis = len(self._axes) - 1
+            rows = {
+                name: snapshot.rows(name, length, time_axis, dtype)
+                for name, dtype in columns.items()
+            }
+            self._first_block = (snapshot.array(_COORDINATES_KEY, "biuf", (length,)), rows)
+        elif (snapshot or length) and not self._path.exists():
             raise InputError(
                 f"the run cannot go on: its rows were in '{self._path}', which is not there",
                 hint="put it back, or begin anew",
             )
-        elif parts or length:
+        elif snapshot or length:
             self._lease.check_old()
             self._stream = Stream.resume(
-                self._path, length, StoreCheckpoint.of(parts), self._columns
+                self._path, length, StoreCheckpoint.of(snapshot), self._columns
             )

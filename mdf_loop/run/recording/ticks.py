@@ -54,25 +54,28 @@ class Ticks:
     def __repr__(self) -> str:
         if self.size <= 6:
             return f"Ticks({np.asarray(self).tolist()})"
-        ends = (", ".join(map(str, self[part].tolist())) for part in (slice(3), slice(-3, None)))
-        return f"Ticks([{', ..., '.join(ends)}], {self.size} of them)"
+        end_texts = (
+            ", ".join(map(str, self[end_slice].tolist()))
+            for end_slice in (slice(3), slice(-3, None))
+        )
+        return f"Ticks([{', ..., '.join(end_texts)}], {self.size} of them)"
 
     def __len__(self) -> int:
         return self.size
 
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, tuple) and len(place) == 1:
-            (place,) = place
-        if isinstance(place, slice):
-            return np.asarray(Ticks(self._numbers[place], self._clock))
-        return np.asarray(self)[place]
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, tuple) and len(index) == 1:
+            (index,) = index
+        if isinstance(index, slice):
+            return np.asarray(Ticks(self._numbers[index], self._clock))
+        return np.asarray(self)[index]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        numbers = self._numbers
+        step_numbers = self._numbers
         ticks = (
-            numbers
-            if isinstance(numbers, np.ndarray)
-            else np.arange(numbers.start, numbers.stop, numbers.step)
+            step_numbers
+            if isinstance(step_numbers, np.ndarray)
+            else np.arange(step_numbers.start, step_numbers.stop, step_numbers.step)
         )
         coordinates: Array = ticks if self._clock.dt is None else self._clock.at(ticks)
         return np.asarray(coordinates, dtype)

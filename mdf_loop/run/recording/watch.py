@@ -29,38 +29,38 @@ class NotFiniteValue(Struct, frozen=True):
 
     def sentence(self, time: str | None) -> str:
         """Return a sentence such as "'FNpop.V' was nan at step 1234 (time 0.0617 s)". `time` has its unit."""
-        when = "" if time is None else f" (time {time})"
-        whose = "" if self.member is None else f" of member {self.member} of the sweep"
-        return f"'{self.name}'{whose} was {self.word} at step {self.step}{when}"
+        time_text = "" if time is None else f" (time {time})"
+        member_text = "" if self.member is None else f" of member {self.member} of the sweep"
+        return f"'{self.name}'{member_text} was {self.word} at step {self.step}{time_text}"
 
 
 def first_not_finite(block: Block, axis: int = 0) -> NotFiniteValue | None:
     """Search a block for its first nan or infinite value, in the first row and then the first output.
 
     Args:
-        block: Rows, of which the arrays `watched` are searched.
+        block: Rows, of which the arrays `watched_rows` are searched.
         axis: Axis of time: 0, or 1 after the members of a sweep.
     """
-    first, first_place = len(block.numbers), None
-    for name, watched in block.watched.items():
-        rows = watched.swapaxes(0, axis)
-        row = _first_not_finite_row(rows[:first])
+    first_row, first_value = len(block.numbers), None
+    for name, watched_rows in block.watched_rows.items():
+        rows = watched_rows.swapaxes(0, axis)
+        row = _first_not_finite_row(rows[:first_row])
         if row is not None:
             word: Literal["nan", "infinite"] = "nan" if np.isnan(rows[row]).any() else "infinite"
             member = _first_not_finite_row(rows[row]) if axis else None
-            first, first_place = (
+            first_row, first_value = (
                 row,
                 NotFiniteValue(row, int(block.numbers[row]), name, word, member),
             )
-    return first_place
+    return first_value
 
 
 def _first_not_finite_row(rows: Array) -> int | None:
     """Return the index of the first row (or member) that is not finite, or None."""
-    at_once = max(1, _CACHED_ELEMENTS // max(1, math.prod(rows.shape[1:])))
-    for start in range(0, len(rows), at_once):
-        finite = np.isfinite(rows[start : start + at_once])
-        if not finite.all():
-            finite_rows = finite.reshape(len(finite), -1).all(axis=1)
-            return start + int(np.argmin(finite_rows))
+    block_rows = max(1, _CACHED_ELEMENTS // max(1, math.prod(rows.shape[1:])))
+    for start in range(0, len(rows), block_rows):
+        is_finite = np.isfinite(rows[start : start + block_rows])
+        if not is_finite.all():
+            is_finite_row = is_finite.reshape(len(is_finite), -1).all(axis=1)
+            return start + int(np.argmin(is_finite_row))
     return None

@@ -32,14 +32,14 @@ class WriteBuffer:
             return True
         return self._try_grow(max(size, self._default_size)) or self._try_grow(size)
 
-    def give_up(self) -> None:
+    def release(self) -> None:
         """Release the reserved space."""
         if self._file is not None:
             self._file.close()
         self._file, self._size = None, 0
 
     def __del__(self) -> None:
-        self.give_up()  # after a run that ended with an error
+        self.release()  # after a run that ended with an error
 
     def _try_grow(self, size: int) -> bool:
         try:

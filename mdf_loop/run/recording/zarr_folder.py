@@ -94,27 +94,31 @@ def create_store(
     Raises:
         InputError: The path has other content, or cannot be written. Nothing is changed.
     """
-    place = check_target(path)
-    along = results.axes[-1].name if results.axes else ""
-    arrays = [*coordinates(results), *variables(results)]
-    names = length_names(results.lengths, results)
-    with convert_os_errors(path), temporary_path(place) as temporary:
-        new_store = temporary / "new"
+    real_path = check_target(path)
+    streamed_dim = results.axes[-1].name if results.axes else ""
+    labelled_arrays = [*coordinates(results), *variables(results)]
+    lengths_names = length_names(results.lengths, results)
+    with convert_os_errors(path), temporary_path(real_path) as temporary_folder:
+        new_store = temporary_folder / "new"
         new_store.mkdir(parents=True)
-        for item in arrays:
-            grows = rows is not None and item.name in results.lengths
-            length_attributes = {LENGTHS_ATTRIBUTE: names[item.name]} if item.name in names else {}
-            room = enlarge_shape(item, results) if grows else None
-            _write_array(new_store, item, along, rows, room, length_attributes)
-        documents = {name: read_json(new_store / name) for name in map(_folder_name, arrays)}
-        run_entries = {RUN_ATTRIBUTE: run or new_run_id()}
+        for item in labelled_arrays:
+            is_growing = rows is not None and item.name in results.lengths
+            length_attributes = (
+                {LENGTHS_ATTRIBUTE: lengths_names[item.name]} if item.name in lengths_names else {}
+            )
+            enlarged_shape = enlarge_shape(item, results) if is_growing else None
+            _write_array(new_store, item, streamed_dim, rows, enlarged_shape, length_attributes)
+        documents = {
+            name: read_json(new_store / name) for name in map(_folder_name, labelled_arrays)
+        }
+        run_attribute = {RUN_ATTRIBUTE: run or new_run_id()}
         write_json(
             new_store,
             make_root_metadata(
-                documents, {**store_attributes(results), **run_entries, **(more or {})}
+                documents, {**store_attributes(results), **run_attribute, **(more or {})}
             ),
         )
-        install_store(new_store, place)
+        install_store(new_store, real_path)
 
 
 def install_store(new_store: Path, place: Path) -> None:
@@ -130,9 +134,9 @@ def install_store(new_store: Path, place: Path) -> None:
 
 def _try_exchange(first: Path, second: Path) -> bool:
     """Swap two folders atomically. Return False if the operating system cannot do that."""
-    exchange = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
-    names = (_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second))
-    return exchange is not None and exchange(*names, _RENAME_EXCHANGE) == 0
+    exchange_paths = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
+    path_arguments = (_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second))
+    return exchange_paths is not None and exchange_paths(*path_arguments, _RENAME_EXCHANGE) == 0
 
 
 def complete_store(path: Path, results: Outputs) -> None:
@@ -141,18 +145,21 @@ def complete_store(path: Path, results: Outputs) -> None:
     Raises:
         InputError: The store cannot be written. Its rows are unchanged.
     """
-    reduced = [item for item in outputs(results) if item.name in results.reduced]
+    reduced_outputs = [item for item in outputs(results) if item.name in results.reduced]
     with convert_os_errors(path):
         root = read_json(path)
-        for item in reduced:
+        for item in reduced_outputs:
             _write_array(path, item, "", None)
-        documents = {name: read_json(path / name) for name in map(_folder_name, reduced)}
+        documents = {name: read_json(path / name) for name in map(_folder_name, reduced_outputs)}
         root["consolidated_metadata"]["metadata"].update(documents)
-        for word in (UNFINISHED_ATTRIBUTE, *END_ATTRIBUTES):  # attributes of the resumed run
-            root["attributes"].pop(word, None)
+        for attribute_name in (
+            UNFINISHED_ATTRIBUTE,
+            *END_ATTRIBUTES,
+        ):  # attributes of the resumed run
+            root["attributes"].pop(attribute_name, None)
         root["attributes"].update(run_attributes(results))
         write_json(path, root)
-        for name in map(_folder_name, reduced):
+        for name in map(_folder_name, reduced_outputs):
             sync_all(path / name)
         sync(path / METADATA)
         sync(path)
@@ -164,14 +171,14 @@ def check_target(path: Path) -> Path:
     Raises:
         InputError: The path has other content.
     """
-    place = real_place(path)
-    if place.exists() and VERSION_ATTRIBUTE not in read_own_attributes(place):
+    real_path = real_place(path)
+    if real_path.exists() and VERSION_ATTRIBUTE not in read_own_attributes(real_path):
         raise InputError(
-            f"cannot write '{path}': it is there already, and {_describe_content(place)}",
+            f"cannot write '{path}': it is there already, and {_describe_content(real_path)}",
             hint="give another name, or remove it first",
         )
     refuse_overwriting(path)
-    return place
+    return real_path
 
 
 def _describe_content(place: Path) -> str:
@@ -196,8 +203,8 @@ def read_own_attributes(path: Path) -> Mapping[str, Any]:
 
 def store_attributes(results: Outputs) -> dict[str, str]:
     """Return the store attributes: origin of the numbers, and coordinate names in xarray's convention."""
-    names = [escape_name(along.name) for along in coordinates(results)]
-    name_list = " ".join(name for name in names if len(name.split()) == 1)
+    coordinate_names = [escape_name(coordinate.name) for coordinate in coordinates(results)]
+    name_list = " ".join(name for name in coordinate_names if len(name.split()) == 1)
     return run_attributes(results) | ({"coordinates": name_list} if name_list else {})
 
 
@@ -220,23 +227,25 @@ def convert_os_errors(path: Path) -> Iterator[None]:
 def _write_array(
     store: Path,
     item: Labelled,
-    along: str,
+    streamed_dim: str,
     rows: int | None,
-    room: tuple[int, ...] | None = None,
+    enlarged_shape: tuple[int, ...] | None = None,
     more: Mapping[str, str] | None = None,
 ) -> None:
     """Write an array with the attributes `more`.
 
-    In a float array with `room` for longer rows, unwritten elements are nan.
+    In a float array with an `enlarged_shape` for longer rows, unwritten elements are nan.
     """
-    axis, rows = (item.dims.index(along), rows) if along in item.dims else (0, None)
+    axis, rows = (item.dims.index(streamed_dim), rows) if streamed_dim in item.dims else (0, None)
     array = convert_texts(item.array)
-    chunks = _choose_chunk_shape(room or array.shape, array.dtype.itemsize, axis, rows)
-    stored_array = create_array(
-        store, item, array.shape, array.dtype, chunks, with_nan=bool(room), more=more
+    chunk_shape = _choose_chunk_shape(
+        enlarged_shape or array.shape, array.dtype.itemsize, axis, rows
     )
-    for place in _iterate_chunks(array.shape, axis, stored_array.chunks):
-        stored_array[place] = np.asarray(array[place])
+    stored_array = create_array(
+        store, item, array.shape, array.dtype, chunk_shape, with_nan=bool(enlarged_shape), more=more
+    )
+    for chunk_index in _iterate_chunks(array.shape, axis, stored_array.chunks):
+        stored_array[chunk_index] = np.asarray(array[chunk_index])
 
 
 def create_array(
@@ -279,11 +288,11 @@ def convert_texts(array: Array) -> Array:
 
 def enlarge_shape(item: Labelled, results: Outputs) -> tuple[int, ...]:
     """Return the shape of an array, enlarged for longer rows if its row length may vary."""
-    front, shape = len(results.axes_of(item.name)), item.array.shape
-    if item.name not in results.lengths or len(shape) == front:
+    leading_ndim, shape = len(results.axes_of(item.name)), item.array.shape
+    if item.name not in results.lengths or len(shape) == leading_ndim:
         return tuple(shape)
-    min_extent = round(MIN_ROW_ELEMENTS ** (1 / (len(shape) - front)))
-    return (*shape[:front], *(max(extent, min_extent) for extent in shape[front:]))
+    min_extent = round(MIN_ROW_ELEMENTS ** (1 / (len(shape) - leading_ndim)))
+    return (*shape[:leading_ndim], *(max(extent, min_extent) for extent in shape[leading_ndim:]))
 
 
 def _choose_chunk_shape(
@@ -343,10 +352,10 @@ def make_root_metadata(
 
 def write_json(folder: Path, document: Mapping[str, Any]) -> None:
     """Replace the metadata of an array, or of the whole store."""
-    part = folder / f"{METADATA}.partial"
+    partial_path = folder / f"{METADATA}.partial"
     try:
-        part.write_text(json.dumps(document), encoding="utf-8")
-        part.replace(folder / METADATA)
+        partial_path.write_text(json.dumps(document), encoding="utf-8")
+        partial_path.replace(folder / METADATA)
     except OSError:
-        part.unlink(missing_ok=True)
+        partial_path.unlink(missing_ok=True)
         raise

@@ -40,9 +40,9 @@ def test_a_signal_within_another_run_is_for_both() -> None:
 def test_a_signal_after_the_time_limit_is_noted() -> None:
     with Stopping(0.0) as stopping:
         assert _wait_for(stopping) is StopReason.TIME_LIMIT
-        assert stopping.signalled is None
+        assert stopping.received_signal is None
         signal.raise_signal(signal.SIGINT)
-    assert stopping.signalled is StopReason.INTERRUPTED
+    assert stopping.received_signal is StopReason.INTERRUPTED
     assert stopping.reason is StopReason.TIME_LIMIT
 
 

@@ -15,7 +15,7 @@ import mdf_loop
 from mdf_loop.errors import RunError
 from mdf_loop.ir import StopReason
 from mdf_loop.run.control.stopping import Stopped, Stopping
-from mdf_loop.run.device import UNDECIDED, Device
+from mdf_loop.run.device import UNDECIDED_DEVICE, Device
 from mdf_loop.run.onnxruntime import device_race
 from mdf_loop.run.onnxruntime.device import PlacedModel
 from mdf_loop.run.onnxruntime.device_race import Race
@@ -75,7 +75,7 @@ def test_the_faster_device_wins_and_the_reason_has_both_times(clock: Clock) -> N
         for name, us in (("cpu", 39), ("cuda", 410))
     )
     racing = race(cpu, cuda)
-    assert racing.device == UNDECIDED
+    assert racing.device == UNDECIDED_DEVICE
     assert run(racing) == ["cpu"]
     sentence = "cpu: 39 us for the first piece of work, cuda: 410 us"
     assert racing.device == Device("cpu", sentence)
@@ -191,7 +191,7 @@ def test_a_terminated_race_returns_the_outputs_of_the_cpu(clock: Clock) -> None:
     cuda = EndlessSession()
     racing = race(FakeSession(clock, "cpu", [1e-4]), cuda)
     assert ended_while_cuda_is_at_work(racing, cuda) == ["cpu"]
-    assert racing.device == UNDECIDED
+    assert racing.device == UNDECIDED_DEVICE
     assert ended_while_cuda_is_at_work(racing, cuda) == ["cpu"]
     assert racing.device.name == "cpu"
     sentence = "cpu: 100 us for the first piece of work, cuda: ended from outside after "
@@ -221,7 +221,7 @@ def test_a_run_ended_from_outside_while_the_cpu_repeats_it_is_complete(clock: Cl
     cuda = EndlessSession()
     racing = race(Ended(clock, "cpu", [1e-4]), cuda)
     assert run(racing, options) == ["cpu"]
-    assert racing.device == UNDECIDED
+    assert racing.device == UNDECIDED_DEVICE
     assert not cuda.began.is_set()
 
 
@@ -302,7 +302,7 @@ def test_a_failing_model_leaves_the_device_undecided(monkeypatch) -> None:
     session = Session(program_of("Mod", [whole, whole]))
     with pytest.raises(RunError, match="divided by zero"):
         session.run({"x0": whole, "x1": np.array([1, 0])})
-    assert session.device == UNDECIDED
+    assert session.device == UNDECIDED_DEVICE
     session.run({"x0": whole, "x1": np.array([1, 3])})
     assert session.device.name == "cpu"
 
@@ -311,11 +311,11 @@ def test_a_race_can_be_stopped(monkeypatch) -> None:
     claiming_cuda(monkeypatch, slow="cpu")
     session = Session(program_of("Neg", [np.array([1.0])]))
     with Stopping(grace=0.0) as stopping:
-        stopping.ask(StopReason.TIME_LIMIT)
+        stopping.request_stop(StopReason.TIME_LIMIT)
         time.sleep(0.05)
         with pytest.raises(Stopped):
             session.run({"x0": np.array([1.0])}, stopping)
-    assert session.device == UNDECIDED
+    assert session.device == UNDECIDED_DEVICE
 
 
 @pytest.mark.slow

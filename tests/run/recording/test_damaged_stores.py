@@ -457,8 +457,8 @@ FORGED: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], Any], str]] =
 @pytest.mark.parametrize(("forge", "sentence"), FORGED.values(), ids=FORGED)
 def test_a_checkpoint_that_contradicts_the_store(place, forge, sentence):
     opened_stream = Stream(place / "rows.zarr")
-    opened_stream._stored = REACHED
-    snapshot = opened_stream.kept()
+    opened_stream._stored_count = REACHED
+    snapshot = opened_stream.checkpoint()
     about, tails = json.loads(json.dumps(snapshot.document)), dict(snapshot.tails)
     forge(about, tails)
     state_before = contents(place)

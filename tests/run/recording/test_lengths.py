@@ -36,8 +36,8 @@ NAN = np.nan
 )
 def test_ragged_shapes_are_checked_before_the_run(first, later, rank, spread):
     shapes = RowShapes.of({"y": first}, {"y": later})
-    assert shapes.open.get("y", "one") == rank
-    assert shapes.spread.get("y") == spread
+    assert shapes.varying_ranks.get("y", "one") == rank
+    assert shapes.broadcast_shapes.get("y") == spread
 
 
 def test_lengths():

@@ -64,10 +64,10 @@ def in_threads(count: int, work: Callable[[], None]) -> None:
 
 def test_one_owner_at_a_time(tmp_path):
     first, second = lock(tmp_path), lock(tmp_path)
-    first.take()
+    first.acquire()
     first.check()
     with pytest.raises(InputError) as refused:
-        second.take()
+        second.acquire()
     assert refused.value.report == (
         f"InputError: '{tmp_path}/x.zarr' is being written by run {first.owner.run} (process "
         f"{os.getpid()} on {first.owner.host}, since {first.owner.since})\n"
@@ -76,35 +76,35 @@ def test_one_owner_at_a_time(tmp_path):
     with pytest.raises(InputError, match=f"no more to this run, {second.owner.run}: run "):
         second.check()
     assert owners(tmp_path) == [first.owner.run]
-    second.give_up()
+    second.release()
     first.check()
-    first.give_up()
+    first.release()
     assert list(tmp_path.iterdir()) == []
-    second.take()
-    second.give_up()
+    second.acquire()
+    second.release()
 
 
 def test_links_to_a_store_share_one_lock(tmp_path):
     (tmp_path / "x.zarr").mkdir()
     (tmp_path / "link.zarr").symlink_to(tmp_path / "x.zarr")
-    lock(tmp_path).take()
+    lock(tmp_path).acquire()
     with pytest.raises(InputError, match=r"link.zarr' is being written by run"):
-        Lock(tmp_path / "link.zarr", describe_this_process(new_run_id())).take()
+        Lock(tmp_path / "link.zarr", describe_this_process(new_run_id())).acquire()
 
 
 def test_a_lock_that_was_taken_away(tmp_path):
     mine = lock(tmp_path)
-    mine.take()
+    mine.acquire()
     file(tmp_path).unlink()
     with pytest.raises(InputError, match=r"its lock file is gone or was changed"):
         mine.check()
     mine.renew()
-    mine.give_up()
+    mine.release()
     assert list(tmp_path.iterdir()) == []
     other = lock(tmp_path)
-    other.take()
+    other.acquire()
     mine.renew()
-    mine.give_up()
+    mine.release()
     with pytest.raises(InputError, match=f"run {other.owner.run} .* has taken it over"):
         mine.check()
     assert owners(tmp_path) == [other.owner.run]
@@ -117,7 +117,7 @@ def test_threads_that_all_begin_at_once(tmp_path):
         mine = lock(tmp_path)
         begin.wait()
         try:
-            mine.take()
+            mine.acquire()
             acquired.append(mine)
         except InputError as error:
             refused.append(error)
@@ -137,7 +137,7 @@ def test_many_threads_take_and_release_the_lock(tmp_path):
         while len(rounds) < 200:
             mine = lock(tmp_path)
             try:
-                mine.take()
+                mine.acquire()
             except InputError:
                 continue
             with counting:
@@ -146,7 +146,7 @@ def test_many_threads_take_and_release_the_lock(tmp_path):
             mine.check()
             with counting:
                 inside -= 1
-            mine.give_up()
+            mine.release()
             rounds.append(mine)
 
     in_threads(4, worker)
@@ -156,9 +156,9 @@ def test_many_threads_take_and_release_the_lock(tmp_path):
 
 def test_a_child_that_was_forked_gives_nothing_up(tmp_path):
     mine = lock(tmp_path)
-    mine.take()
+    mine.acquire()
     mine.owner = replace(mine.owner, process=mine.owner.process + 1)
-    mine.give_up()
+    mine.release()
     assert owners(tmp_path) == [mine.owner.run]
 
 
@@ -168,29 +168,29 @@ def test_a_child_that_was_forked_gives_nothing_up(tmp_path):
 def test_owners_of_disjoint_regions_share_the_lock(tmp_path):
     first, second, last = (lock(tmp_path, region) for region in ((0, 10), (10, 20), (40, 50)))
     for each in (first, last, second):
-        each.take()
+        each.acquire()
     for region in (None, (0, 1), (9, 11), (15, 16), (0, 100), (45, 60)):
         with pytest.raises(InputError, match="is being written by run"):
-            lock(tmp_path, region).take()
+            lock(tmp_path, region).acquire()
     between = lock(tmp_path, (20, 40))
-    between.take()
+    between.acquire()
     for each in (first, second, last, between):
         each.check()
         each.renew()
-    second.give_up()
+    second.release()
     assert set(owners(tmp_path)) == {own.owner.run for own in (first, last, between)}
-    lock(tmp_path, (12, 20)).take()
+    lock(tmp_path, (12, 20)).acquire()
     with pytest.raises(InputError, match=r"has taken it over"):
         second.check()
 
 
 def test_the_whole_store_requires_no_region_owner(tmp_path):
     part = lock(tmp_path, (0, 10))
-    part.take()
+    part.acquire()
     with pytest.raises(InputError, match="is being written by run"):
-        lock(tmp_path).take()
-    part.give_up()
-    lock(tmp_path).take()
+        lock(tmp_path).acquire()
+    part.release()
+    lock(tmp_path).acquire()
 
 
 # --- owners that are gone -----------------------------------------------------------------------
@@ -207,7 +207,7 @@ def test_a_process_that_has_ended(tmp_path):
         replace(describe_this_process("20260101-000000-00000000"), process=ended_process()),
     )
     mine = lock(tmp_path)
-    mine.take()
+    mine.acquire()
     assert owners(tmp_path) == [mine.owner.run]
 
 
@@ -222,55 +222,55 @@ def test_a_killed_process_without_a_waiting_parent(tmp_path):
         )
         write(tmp_path, other)
         with pytest.raises(InputError, match=f"process {process.pid} on"):
-            lock(tmp_path).take()
+            lock(tmp_path).acquire()
         process.kill()
         # The process is a zombie from here on.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        lock(tmp_path).take()
+        lock(tmp_path).acquire()
 
 
 def test_a_process_that_has_the_number_of_another(tmp_path):
     write(tmp_path, replace(describe_this_process("20260101-000000-00000000"), began="1"))
     mine = lock(tmp_path)
-    mine.take()
+    mine.acquire()
     assert owners(tmp_path) == [mine.owner.run]
 
 
 def test_a_host_that_does_not_say_when_processes_began(tmp_path):
     write(tmp_path, replace(describe_this_process("20260101-000000-00000000"), began=""))
     with pytest.raises(InputError, match="is being written by run"):
-        lock(tmp_path).take()
+        lock(tmp_path).acquire()
 
 
 @pytest.mark.parametrize("silent", [0.0, SILENT_SECONDS - 5, -5.0])
 def test_another_host_that_was_heard_of(tmp_path, silent):
     write(tmp_path, forged(time.time() - silent))
     with pytest.raises(InputError, match=r"on far, since .*\n.*the store is free in \d+ s\)"):
-        lock(tmp_path).take()
+        lock(tmp_path).acquire()
 
 
 @pytest.mark.parametrize("silent", [SILENT_SECONDS + 1, 1e6, -1e6, float("nan"), float("inf")])
 def test_another_host_that_is_silent(tmp_path, silent):
     write(tmp_path, forged(time.time() - silent))
     mine = lock(tmp_path)
-    mine.take()
+    mine.acquire()
     assert owners(tmp_path) == [mine.owner.run]
 
 
 def test_an_owner_is_heard_of_by_the_clock_of_the_file_system(tmp_path, monkeypatch):
     far = lock(tmp_path, system="far", host="far")
-    far.take()
+    far.acquire()
     monkeypatch.setattr(time, "time", lambda: 0.0)
     monkeypatch.setattr(lock_module, "SILENT_SECONDS", 0.05)
     with pytest.raises(InputError, match="is being written by run"):
-        lock(tmp_path).take()
+        lock(tmp_path).acquire()
     time.sleep(0.1)
     far.renew()
     with pytest.raises(InputError, match="is being written by run"):
-        lock(tmp_path).take()
+        lock(tmp_path).acquire()
     time.sleep(0.1)
     mine = lock(tmp_path)
-    mine.take()
+    mine.acquire()
     with pytest.raises(InputError, match=f"run {mine.owner.run} .* has taken it over"):
         far.check()
 
@@ -285,7 +285,7 @@ def test_a_file_that_was_not_written_to(tmp_path, content):
     """Check that a lock file left empty by a kill or a power loss is ignored."""
     file(tmp_path).write_bytes(content)
     mine = lock(tmp_path)
-    mine.take()
+    mine.acquire()
     assert owners(tmp_path) == [mine.owner.run]
 
 
@@ -321,14 +321,14 @@ def entry(**other: Any) -> bytes:
 def test_a_lock_file_with_foreign_content(tmp_path, content):
     file(tmp_path).write_bytes(content)
     with pytest.raises(InputError, match=r"'x.zarr.lock' beside it is not of mdf_loop"):
-        lock(tmp_path).take()
+        lock(tmp_path).acquire()
     assert file(tmp_path).read_bytes() == content
 
 
 def test_a_number_that_no_process_has(tmp_path):
     file(tmp_path).write_bytes(entry(process=10**30))
     mine = lock(tmp_path)
-    mine.take()
+    mine.acquire()
     assert owners(tmp_path) == [mine.owner.run]
 
 
@@ -336,12 +336,12 @@ def test_a_link_or_a_folder(tmp_path):
     (tmp_path / "other").touch()
     file(tmp_path).symlink_to(tmp_path / "other")
     with pytest.raises(InputError, match=r"cannot write '.*x.zarr.lock'"):
-        lock(tmp_path).take()
+        lock(tmp_path).acquire()
     assert (tmp_path / "other").read_bytes() == b""
     file(tmp_path).unlink()
     file(tmp_path).mkdir()
     with pytest.raises(InputError, match=r"cannot write '.*x.zarr.lock'"):
-        lock(tmp_path).take()
+        lock(tmp_path).acquire()
 
 
 # --- file systems -------------------------------------------------------------------------------
@@ -354,11 +354,11 @@ def test_without_flock_the_list_counts(tmp_path, monkeypatch, number):
 
     monkeypatch.setattr(lock_module.fcntl, "flock", flock)
     first = lock(tmp_path)
-    first.take()
+    first.acquire()
     first.check()
     with pytest.raises(InputError, match="is being written by run"):
-        lock(tmp_path).take()
-    first.give_up()
+        lock(tmp_path).acquire()
+    first.release()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -367,7 +367,7 @@ def test_a_process_that_keeps_the_file(tmp_path, monkeypatch):
     with file(tmp_path).open("w") as stream:
         lock_module.fcntl.flock(stream, lock_module.fcntl.LOCK_EX)
         with pytest.raises(InputError, match=r"another process keeps 'x.zarr.lock'"):
-            lock(tmp_path).take()
+            lock(tmp_path).acquire()
 
 
 def test_a_full_disk(tmp_path, monkeypatch):
@@ -376,7 +376,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
 
     monkeypatch.setattr(lock_module.os, "write", full)
     with pytest.raises(InputError, match=r"cannot write '.*x.zarr.lock': No space left on device"):
-        lock(tmp_path).take()
+        lock(tmp_path).acquire()
     assert list(tmp_path.iterdir()) == []
 
 

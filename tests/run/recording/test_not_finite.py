@@ -74,7 +74,7 @@ def test_rows_before_the_first_run_are_counted_for_each_member() -> None:
     assert ends.are_finite
     ends.check_rows({"x": rows[:, ::-1]}, {"x": flags[:, ::-1]})
     assert ends.are_finite
-    assert ends.unrun["x"].tolist() == [2, 6]
+    assert ends.unrun_counts["x"].tolist() == [2, 6]
     ends.check_rows({"x": np.full((2, 1), np.inf)}, {"x": np.ones((2, 1), bool)})
     assert not ends.are_finite
 

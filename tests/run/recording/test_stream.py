@@ -45,8 +45,8 @@ def lengths(path: Path) -> list[int]:
 def resume_stream(path: Path, length: int) -> Stream:
     """Open the store from a checkpoint of the given length."""
     opened_stream = Stream(path)
-    opened_stream._stored = length
-    snapshot = opened_stream.kept()
+    opened_stream._stored_count = length
+    snapshot = opened_stream.checkpoint()
     return Stream.resume(path, length, snapshot, [*opened_stream.arrays()])
 
 
@@ -383,7 +383,7 @@ np.testing.assert_array_equal(stored, noise[:reached])
 print(given, reached)
 
 subprocess.run([*mount, "remount,size=20m", "tmpfs", folder], check=True)
-stream = Stream.resume(path, reached, stream.kept(), ["A.w"])
+stream = Stream.resume(path, reached, stream.checkpoint(), ["A.w"])
 for start in range(reached, reached + 5 * block, block):
     add(stream, start)
 stream.close()

@@ -12,23 +12,23 @@ from typing import TypeAlias
 
 from mdf_loop.ir import Array
 
-Room: TypeAlias = Mapping[str, Array]
+OutputBuffers: TypeAlias = Mapping[str, Array]
 """Preallocated arrays with the shape and dtype of outputs, by output name."""
 
-NO_ROOM: Room = MappingProxyType({})
+NO_BUFFERS: OutputBuffers = MappingProxyType({})
 
 
 def address(array: Array) -> int:
     """Return the address of an array's data, five times as fast as `array.ctypes.data`."""
-    place: int = array.__array_interface__["data"][0]
-    return place
+    data_address: int = array.__array_interface__["data"][0]
+    return data_address
 
 
-def shares_memory(array: Array, room: Array | None) -> bool:
-    """Return True if an array occupies the preallocated memory `room`."""
+def shares_memory(array: Array, buffer: Array | None) -> bool:
+    """Return True if an array occupies the preallocated memory `buffer`."""
     return (
-        room is not None
-        and array.shape == room.shape
-        and array.strides == room.strides
-        and address(array) == address(room)
+        buffer is not None
+        and array.shape == buffer.shape
+        and array.strides == buffer.strides
+        and address(array) == address(buffer)
     )

@@ -15,27 +15,31 @@ from mdf_loop.run.recording.regions import Regions
 
 def stored_axes(store: Regions) -> tuple[tuple[Axis, ...], Mapping[str, Any], list[str]]:
     """Read the leading axes of outputs, the store's attributes, and the outputs without time axis."""
-    root = folder.read_json(store.place)
+    root = folder.read_json(store.path)
     documents = root["consolidated_metadata"]["metadata"]
-    dims = {name: tuple(entry["dimension_names"]) for name, entry in documents.items()}
-    outputs = {escape_name(name) for name in store.names}
-    coordinates = {
-        name: own_dims for name, own_dims in dims.items() if name not in (*outputs, store.flags)
+    dims_by_array = {name: tuple(entry["dimension_names"]) for name, entry in documents.items()}
+    output_names = {escape_name(name) for name in store.names}
+    dims_by_coordinate = {
+        name: array_dims
+        for name, array_dims in dims_by_array.items()
+        if name not in (*output_names, store.flags)
     }
-    front = dims[escape_name(store.flags)]
-    has_time = any(own_dims[:1] == ("time",) for own_dims in coordinates.values())
+    leading_dims = dims_by_array[escape_name(store.flags)]
+    has_time = any(array_dims[:1] == ("time",) for array_dims in dims_by_coordinate.values())
     axes = []
-    for axis in (*front, *(("time",) if has_time else ())):
+    for axis in (*leading_dims, *(("time",) if has_time else ())):
         coordinates_by_name = {
             _coordinate_name(name, documents[name]): _open_coordinate(store, name)
-            for name, own_dims in coordinates.items()
-            if own_dims and own_dims[0] == axis
+            for name, array_dims in dims_by_coordinate.items()
+            if array_dims and array_dims[0] == axis
         }
         if len(coordinates_by_name) > 1:
             coordinates_by_name.pop(axis, None)  # member numbers, beside values that are arrays
         axes.append(Axis(axis, coordinates_by_name, is_swept=axis not in ("trial", "time")))
-    reduced = [n for n in store.names if has_time and "time" not in dims[escape_name(n)]]
-    return tuple(axes), root["attributes"], reduced
+    reduced_names = [
+        name for name in store.names if has_time and "time" not in dims_by_array[escape_name(name)]
+    ]
+    return tuple(axes), root["attributes"], reduced_names
 
 
 def _coordinate_name(stored: str, entry: Mapping[str, Any]) -> str:
@@ -45,7 +49,7 @@ def _coordinate_name(stored: str, entry: Mapping[str, Any]) -> str:
 def _open_coordinate(store: Regions, name: str) -> Any:
     from mdf_loop.run.recording.rows_of_run import open_rows
 
-    array = open_rows(store.place / name, store.place)
+    array = open_rows(store.path / name, store.path)
     return np.asarray(array[...]) if array.size < _MAX_LOADED_COORDINATES else array
 
 

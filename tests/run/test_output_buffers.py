@@ -9,9 +9,9 @@ import pytest
 
 import mdf_loop
 from mdf_loop.run.onnxruntime import session
+from mdf_loop.run.output_buffers import NO_BUFFERS, shares_memory
 from mdf_loop.run.recording.recorder import Recorder
 from mdf_loop.run.recording.rows import Rows
-from mdf_loop.run.room import NO_ROOM, shares_memory
 
 CELLS = 40
 STEPS = 2000
@@ -56,7 +56,7 @@ def test_rows_are_the_same_whether_copied_or_not(
     options = {"every": every} | ({} if sweep is None else {"sweep": sweep})
     monkeypatch.setattr(session, "MIN_DIRECT_BYTES", 0)
     other_rows = rows(compiled, **options)
-    monkeypatch.setattr(Recorder, "room", lambda self, numbers: NO_ROOM)
+    monkeypatch.setattr(Recorder, "get_buffers", lambda self, numbers: NO_BUFFERS)
     copied = rows(compiled, **options)
     for name, array in copied.items():
         np.testing.assert_array_equal(other_rows[name], array)
@@ -65,12 +65,14 @@ def test_rows_are_the_same_whether_copied_or_not(
 
 @pytest.mark.native
 def test_rows_are_written_where_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    is_in_room = []
+    is_in_buffer = []
     add = Rows.add
 
     def spied(self: Rows, coordinate: Any, added: Any) -> None:
-        room = self.room(len(coordinate))
-        is_in_room.append(all(shares_memory(part, room.get(name)) for name, part in added.items()))
+        buffers = self.next_buffers(len(coordinate))
+        is_in_buffer.append(
+            all(shares_memory(part, buffers.get(name)) for name, part in added.items())
+        )
         add(self, coordinate, added)
 
     monkeypatch.setattr(Rows, "add", spied)
@@ -78,8 +80,8 @@ def test_rows_are_written_where_they_are_kept(monkeypatch: pytest.MonkeyPatch) -
         session, "MIN_DIRECT_BYTES", 0
     )  # the last chunk may be short, depending on timing
     rows(mdf_loop.compile(model(), device="cpu", native="require"))
-    assert not is_in_room[0]
-    assert all(is_in_room[1:])
+    assert not is_in_buffer[0]
+    assert all(is_in_buffer[1:])
 
 
 @pytest.mark.parametrize(("steps", "dtype"), [(1, "int64"), (2, "float64")])
@@ -88,22 +90,25 @@ def test_the_first_row_has_the_dtype_of_all(steps: int, dtype: str) -> None:
     assert results["b.y"].dtype == dtype
 
 
-def test_there_is_room_only_for_rows_like_the_last_ones() -> None:
+def test_there_are_buffers_only_for_rows_like_the_last_ones() -> None:
     rows = Rows(expected=4)
-    assert rows.room(1) == {}
+    assert rows.next_buffers(1) == {}
     rows.add(range(1), {"a": np.zeros((1, 2)), "b": np.zeros((1, 2))})
-    assert {name: room.shape for name, room in rows.room(3).items()} == {"a": (3, 2), "b": (3, 2)}
-    assert rows.room(4) == {}
-    rows.room(1)["a"][...] = 7.0
-    rows.add(range(1), {"a": rows.room(1)["a"], "b": np.ones((1, 3))})
+    assert {name: buffer.shape for name, buffer in rows.next_buffers(3).items()} == {
+        "a": (3, 2),
+        "b": (3, 2),
+    }
+    assert rows.next_buffers(4) == {}
+    rows.next_buffers(1)["a"][...] = 7.0
+    rows.add(range(1), {"a": rows.next_buffers(1)["a"], "b": np.ones((1, 3))})
     np.testing.assert_array_equal(rows.arrays()["a"], [[0, 0], [7, 7]])
     np.testing.assert_array_equal(rows.arrays()["b"], [[0, 0, np.nan], [1, 1, 1]])
-    assert rows.room(1)["b"].shape == (1, 3)
+    assert rows.next_buffers(1)["b"].shape == (1, 3)
 
 
 def test_rows_of_members_lie_behind_each_other() -> None:
     rows = Rows(axis=1, expected=3)
     rows.add(range(1), {"a": np.zeros((2, 1, 5))})
-    room = rows.room(2)["a"]
-    assert room.shape == (2, 2, 5)
-    assert np.moveaxis(room, 1, 0).flags.c_contiguous
+    buffer = rows.next_buffers(2)["a"]
+    assert buffer.shape == (2, 2, 5)
+    assert np.moveaxis(buffer, 1, 0).flags.c_contiguous

@@ -49,9 +49,9 @@ def _fill_unrun_rows(name: str, array: Data, flags: Array, keeps_dtype: bool) ->
         raise RunError(f"'{name}' is no array, and its node has not run")
     if array.dtype.kind in "OU":
         raise RunError(f"'{name}' is text, and its node has not run in every step")
-    filled = array.copy() if keeps_dtype else cast_for_nan(name, array)
-    filled[~flags] = padding_element(filled.dtype)
-    return filled
+    filled_rows = array.copy() if keeps_dtype else cast_for_nan(name, array)
+    filled_rows[~flags] = padding_element(filled_rows.dtype)
+    return filled_rows
 
 
 def cast_for_nan(name: str, array: Array) -> Array:
@@ -62,13 +62,13 @@ def cast_for_nan(name: str, array: Array) -> Array:
     """
     if _has_nan(array.dtype):
         return array.copy()
-    floats: Array = array.astype(np.float64)
-    if array.dtype.itemsize > 4 and not np.array_equal(floats.astype(array.dtype), array):
+    float_array: Array = array.astype(np.float64)
+    if array.dtype.itemsize > 4 and not np.array_equal(float_array.astype(array.dtype), array):
         raise RunError(
             f"'{name}' has integers beyond 2**53, and float64 with nan for missing rows cannot hold them",
             hint="let its node run in every step, or compute the output in float64",
         )
-    return floats
+    return float_array
 
 
 def padding_element(dtype: np.dtype[Any]) -> Any:
@@ -110,9 +110,9 @@ def pad_rows(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
             f"'{name}' is text, and has not the same shape in every step",
             hint="a recorded text must have one shape in all steps",
         )
-    padded = np.full(shape, padding_element(rows.dtype), rows.dtype)
-    padded[tuple(map(slice, rows.shape))] = rows
-    return padded
+    padded_rows = np.full(shape, padding_element(rows.dtype), rows.dtype)
+    padded_rows[tuple(map(slice, rows.shape))] = rows
+    return padded_rows
 
 
 def pad_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]:
@@ -126,17 +126,19 @@ def pad_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]:
     Raises:
         RecordShapeError: The rows are texts, for which there is no padding.
     """
-    extents = np.broadcast_to(np.array(rows.shape[1:], np.int64), (len(rows), rows.ndim - 1)).copy()
-    extents[:, 0] = counts
-    lengths = extents if rows.ndim > 2 else counts
-    missing = np.arange(rows.shape[1]) >= counts[:, None]
-    if not missing.any():
+    row_extents = np.broadcast_to(
+        np.array(rows.shape[1:], np.int64), (len(rows), rows.ndim - 1)
+    ).copy()
+    row_extents[:, 0] = counts
+    lengths = row_extents if rows.ndim > 2 else counts
+    is_missing = np.arange(rows.shape[1]) >= counts[:, None]
+    if not is_missing.any():
         return rows, lengths
     if rows.dtype.kind in "OU":
         raise RecordShapeError(
             f"'{name}' is text, and members have different numbers of rows of it",
             hint="record a number that stands for it, or run the members one by one",
         )
-    padded = rows.copy()
-    padded[missing] = padding_element(rows.dtype)
-    return padded, lengths
+    padded_rows = rows.copy()
+    padded_rows[is_missing] = padding_element(rows.dtype)
+    return padded_rows, lengths
