@@ -82,7 +82,7 @@ def _needs_program(graph: GraphOutline) -> bool:
 
     Only graphs with these parts are also read as programs, since reading thousands of nodes is slow.
     """
-    return graph.scheduled or any(node.blocks or node.draws for node in graph.nodes)
+    return graph.scheduled or any(node.blocks or node.is_random for node in graph.nodes)
 
 
 def loops_of(graph: GraphOutline) -> Iterator[LoopOutline]:
@@ -130,7 +130,7 @@ def _describe_connections(graph: GraphOutline) -> Iterator[str]:
     for cycle_nodes in graph.cycles:
         yield f"  cycle: {' → '.join((*cycle_nodes, cycle_nodes[0]))}; once around in every pass"
     for edge in graph.edges:
-        if edge.feedback:
+        if edge.is_feedback:
             yield (
                 f"  feedback: {edge.receiver}.{edge.receiver_port} is "
                 f"{edge.sender}.{edge.sender_port} of the pass before"
@@ -205,7 +205,7 @@ def _describe_start(pair: CarriedOutline) -> str:
     """Return a text about the initial value of a state."""
     constant_text = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
     start_text = "?" if pair.initial is None else value_text(pair.initial)
-    return f"{pair.enter}, starts as {start_text}" + (
+    return f"{pair.input_name}, starts as {start_text}" + (
         f" = {constant_text}" if constant_text else ""
     )
 
@@ -379,7 +379,8 @@ def _describe_carried(pair: CarriedOutline, final: str) -> str:
     constant_text = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
     initial_text = f"{start_text} = {constant_text}" if constant_text else start_text
     return _append_type(
-        f"{initial_text} → {pair.enter or '?'} → {pair.leave or '?'} → {final}", pair.type
+        f"{initial_text} → {pair.input_name or '?'} → {pair.output_name or '?'} → {final}",
+        pair.type,
     )
 
 

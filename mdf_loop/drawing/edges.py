@@ -16,7 +16,7 @@ def draw_edge(
     """Draw an edge between the ports of two drawn nodes."""
     sender_ends, receiver_ends = connections[edge.sender], connections[edge.receiver]
     weight_label = weight_text(edge.weight)
-    if edge.feedback:
+    if edge.is_feedback:
         label_text = f"{edge.sender_port} → {edge.receiver_port} {weight_label}".strip()
         label = label_text if view.detail.shows_bodies else ""
         canvas.edge(

@@ -81,7 +81,7 @@ def _edge_pairs(
     edge_pairs = (
         (edge.sender, edge.receiver)
         for edge in graph.edges
-        if edge.feedback == feedback and edge.sender in node_ids and edge.receiver in node_ids
+        if edge.is_feedback == feedback and edge.sender in node_ids and edge.receiver in node_ids
     )
     return list(dict.fromkeys(edge_pairs))
 
@@ -112,7 +112,10 @@ def _live_node_ids(graph: GraphOutline) -> frozenset[str]:
 def _varies_without_inputs(node: NodeOutline) -> bool:
     """Return True if the values of a node may vary although the node reads no values."""
     return bool(
-        node.blocks or node.condition or node.draws or any(item.stateful for item in node.items)
+        node.blocks
+        or node.condition
+        or node.is_random
+        or any(item.is_stateful for item in node.items)
     )
 
 

@@ -28,7 +28,7 @@ def own_formulas(node: NodeOutline) -> list[OwnFormula]:
             tuple(formula_lines(item)),
             item,
             _item_expressions(item),
-            frozenset(item.reads),
+            frozenset(item.read_names),
         )
         for item in node.items
         if not item.constant

@@ -146,7 +146,7 @@ def describe_schedule(loop: LoopOutline) -> list[str]:
 def loop_title(loop: LoopOutline) -> str:
     """Return the line below the headline of a loop: its name, and whether the body is strict."""
     name = block_name(loop)
-    return f"{name} · strict: reads only what it is given" if loop.strict else name
+    return f"{name} · strict: reads only what it is given" if loop.is_strict else name
 
 
 def frame_title(canvas: Canvas, block: Block, text_lines: list[str]) -> str:
@@ -208,7 +208,10 @@ def _terminals_by_name(loop: LoopOutline) -> dict[str, tuple[str, str]]:
     """Return the terminal key and the stroke of each name that enters the body."""
     terminals = {capture.name: (f"o{k}", "capture") for k, capture in enumerate(loop.captures)}
     terminals.update(
-        {carried_value.enter: (f"v{k}", "data") for k, carried_value in enumerate(loop.carried)}
+        {
+            carried_value.input_name: (f"v{k}", "data")
+            for k, carried_value in enumerate(loop.carried)
+        }
     )
     terminals.update({row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)})
     terminals.update({delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)})
@@ -281,19 +284,21 @@ def _draw_back_edges(canvas: Canvas, loop: LoopOutline, left_rail: Rail, right_r
             right_rail.inner(f"v{k}", direction.back_start_side),
             left_rail.inner(f"v{k}", direction.back_end_side),
             "back",
-            f"{loop.path} {carried_value.enter}",
+            f"{loop.path} {carried_value.input_name}",
             "t+1" if k == 0 else "",
         )
-    keys_by_name = {carried_value.leave: f"v{k}" for k, carried_value in enumerate(loop.carried)}
+    keys_by_name = {
+        carried_value.output_name: f"v{k}" for k, carried_value in enumerate(loop.carried)
+    }
     keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded)}
     for k, delay in enumerate(loop.delays):
-        if delay.of in keys_by_name:
+        if delay.source_name in keys_by_name:
             canvas.edge(
-                right_rail.inner(keys_by_name[delay.of], direction.back_start_side),
+                right_rail.inner(keys_by_name[delay.source_name], direction.back_start_side),
                 left_rail.inner(f"d{k}", direction.back_end_side),
                 "back",
                 f"{loop.path} {delay.name}",
-                f"t+{value_text(delay.back)}",
+                f"t+{value_text(delay.lag)}",
             )
 
 
@@ -309,7 +314,7 @@ def keep_body_between_rails(
     receivers_by_node: dict[str, list[str]] = {node: [] for node in drawn_ids}
     for edge in graph.edges:
         if (
-            not edge.feedback
+            not edge.is_feedback
             and edge.sender in receivers_by_node
             and edge.receiver in receivers_by_node
         ):

@@ -55,10 +55,10 @@ def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
     if node.condition:
         canvas.kinds.add("schedule")
         remarks += wrap_text(f"{MARKS['schedule'].sign} {node.condition}", MAX_CONDITION_LINE)
-    if node.draws:
+    if node.is_random:
         canvas.kinds.add("noise")
         remarks.append(f"{MARKS['noise'].sign} draws random numbers")
-    if node.before_test:
+    if node.is_before_test:
         canvas.kinds.add("before_test")
         remarks.append(f"{MARKS['before_test'].sign} before the test")
     return [
@@ -241,7 +241,7 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
             continue
         type_text = "" if item.id in names_typed_at_port else item.type
         state_sign = ""
-        if item.stateful:
+        if item.is_stateful:
             canvas.kinds.add("state")
             state_sign = f"{MARKS['state'].sign} "
         formula_texts = list(formula_lines(item))

@@ -27,9 +27,9 @@ def describe_loop(observation: Observation | None, loop: LoopOutline) -> str:
         return ""
     is_over_time = loop.kind == "over time"
     loop_observation = observation.loop(OVER_TIME if is_over_time else loop.full_name)
-    descriptions = [f"{observation.count} recorded steps"] if is_over_time else []
+    descriptions = [f"{observation.row_count} recorded steps"] if is_over_time else []
     if loop_observation is not None:
-        descriptions += [loop_observation.iterations, loop_observation.stopped_by]
+        descriptions += [loop_observation.iterations_text, loop_observation.stopped_by]
         descriptions.append(
             ""
             if loop_observation.seconds is None
@@ -62,11 +62,11 @@ def describe_value(observation: Observation | None, node: str, port: str) -> str
         return ""
     unit_text = f" {value_observation.unit}" if value_observation.unit else ""
     trace = draw_trace(
-        value_observation.last if value_observation.rows is None else value_observation.rows
+        value_observation.last_value if value_observation.rows is None else value_observation.rows
     )
     if value_observation.rows is None and trace:
         return trace + unit_text  # the trace shows the whole array, and the port shows its type
-    return f"= {value_text(value_observation.last, 24)}{unit_text}" + (
+    return f"= {value_text(value_observation.last_value, 24)}{unit_text}" + (
         f"  {trace}" if trace else ""
     )
 

@@ -163,7 +163,7 @@ def _draw_edges(
         if sender_band == receiver_band:
             if (
                 banded_graph.run_of_node[edge.sender] != banded_graph.run_of_node[edge.receiver]
-                or edge.feedback
+                or edge.is_feedback
             ):
                 draw_edge(canvas, edge, connections, banded_graph.view)
             continue

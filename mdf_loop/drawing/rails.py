@@ -164,7 +164,7 @@ def _enter_terminal(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
         )
     type_text = f" · {carried_value.type}" if detail.shows_types and carried_value.type else ""
     return Terminal(
-        "enter", f"v{k}", carried_value.enter or f"carried {k}", f"← {initial_text}{type_text}"
+        "enter", f"v{k}", carried_value.input_name or f"carried {k}", f"← {initial_text}{type_text}"
     )
 
 
@@ -184,7 +184,7 @@ def _leave_terminal(
     remark = _ports_text(
         carried_value.ports, type_text, _observed_value(observation, loop, carried_value.ports)
     )
-    return Terminal("leave", f"v{k}", carried_value.leave or f"carried {k}", remark)
+    return Terminal("leave", f"v{k}", carried_value.output_name or f"carried {k}", remark)
 
 
 def _recording_terminals(

@@ -45,7 +45,7 @@ def _mergeable_names(node: NodeOutline, constant_names: set[str]) -> frozenset[s
     captured_names = {
         capture.name for block in node.blocks for capture in block.captures
     } & constant_names
-    read_names = {name for item in node.items for name in item.reads}
+    read_names = {name for item in node.items for name in item.read_names}
     read_names |= {str(expression) for block in node.blocks for expression in block.expressions}
     mergeable_names = frozenset(captured_names - read_names)
     return mergeable_names if len(mergeable_names) > MAX_SEPARATE_CONSTANTS else frozenset()

@@ -30,14 +30,14 @@ class Annotations(Struct, frozen=True):
     """Types, constants and notes about a model, which the reader of the document determines.
 
     Attributes:
-        types: Program value of each port, parameter and function.
+        program_values: Program value of each port, parameter and function.
         loops: Program loop of each function that owns one.
         constants: Arrays of values that the model fixes.
         notes: Reasons why the model cannot be read, or remarks.
         counted_events: Events that the written conditions count.
     """
 
-    types: Mapping[str, Any] = field(default_factory=dict)
+    program_values: Mapping[str, Any] = field(default_factory=dict)
     loops: Mapping[str, Loop] = field(default_factory=dict)
     constants: Mapping[Value, Array] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Annotations(Struct, frozen=True):
 
     def type_of(self, path: str, port: Any = None) -> str:
         """Return the type of the value at a path, or else the type that the port declares."""
-        program_value = self.types.get(path)
+        program_value = self.program_values.get(path)
         return program_value.type if isinstance(program_value, Value) else stated_type(port)
 
     def fixed_value(self, value: Value | None) -> Any | None:
@@ -76,8 +76,8 @@ def stated_type(port: Any) -> str:
 
 def _named_extents(port: Any) -> Any:
     """Return the shape with the extent names in the port's metadata, or None without names."""
-    dims = (getattr(port, "metadata", None) or {}).get("dims")
-    return dims if isinstance(dims, list | tuple) else None
+    extent_names = (getattr(port, "metadata", None) or {}).get("dims")
+    return extent_names if isinstance(extent_names, list | tuple) else None
 
 
 def annotate(document: Document) -> Annotations:
@@ -85,13 +85,15 @@ def annotate(document: Document) -> Annotations:
     try:
         reading = read_annotated(document, options=Options(max_iterations=1))
     except LoopError as error:
-        return Annotations(notes=tuple(dict.fromkeys(f.what for f in error.findings)))
+        return Annotations(notes=tuple(dict.fromkeys(finding.what for finding in error.findings)))
     except Exception as error:  # noqa: BLE001 - a model that breaks the reader can still be shown
         return Annotations(notes=(f"types are not known: {type(error).__name__}: {error}",))
     operations = list(walk(reading.program.ops))
     return Annotations(
-        types=reading.types,
-        loops={op.where: op for op in operations if isinstance(op, Loop)},
+        program_values=reading.types,
+        loops={
+            operation.where: operation for operation in operations if isinstance(operation, Loop)
+        },
         constants={op.value: op.array for op in operations if isinstance(op, Constant)},
         notes=tuple(note.what for note in reading.notes),
     )
@@ -114,8 +116,10 @@ def annotate_over_time(document: Document) -> Annotations:
         return Annotations(notes=notes)
     operations = list(walk(reading.later_program.ops))
     return Annotations(
-        types=reading.types,
-        loops={op.where: op for op in operations if isinstance(op, Loop)},
+        program_values=reading.types,
+        loops={
+            operation.where: operation for operation in operations if isinstance(operation, Loop)
+        },
         constants={op.value: op.array for op in operations if isinstance(op, Constant)},
         notes=notes,
         counted_events=tuple(_counted_events(document, reading.schedule)),
@@ -133,7 +137,11 @@ def _counted_events(document: Document, schedule: Schedule) -> Iterator[str]:
     ]
     if getattr(graph_conditions, "termination", None):
         condition_keys.append(schedule.termination)
-    counted_texts = {str(count) for key in condition_keys for count in find_counts(key)}
+    event_texts = {
+        str(event_count)
+        for condition_key in condition_keys
+        for event_count in find_counts(condition_key)
+    }
     yield from sorted(
-        text.replace("environment state update", "the evaluation") for text in counted_texts
+        text.replace("environment state update", "the evaluation") for text in event_texts
     )

@@ -29,7 +29,7 @@ class BlockContext(Struct, frozen=True):
     where: str
     document: Document
     notes: Annotations
-    outer: OutlineScope | None
+    outer_scope: OutlineScope | None
     read_body: BodyReader
 
     @property
@@ -44,7 +44,7 @@ class BlockContext(Struct, frozen=True):
 
     def scope(self, bindings: Sequence[str] = ()) -> OutlineScope:
         """Return the scope of names that a body of the function can capture."""
-        return node_scope(self.node, self.node_where, bindings, self.outer)
+        return node_scope(self.node, self.node_where, bindings, self.outer_scope)
 
 
 def output_names(owned: OwnedGraph) -> tuple[str, ...]:

@@ -21,8 +21,8 @@ from mdf_loop.reading.owned_graph import find_owned_graph
 
 def outline_if(context: BlockContext) -> ChoiceOutline:
     """Return the outline of an If, whose branches have titles such as `if hot` and `else`."""
-    condition = value_text(context.args.get("cond"), 60)
-    titles = {"then_branch": f"if {condition}", "else_branch": "else"}
+    condition_text = value_text(context.args.get("cond"), 60)
+    titles = {"then_branch": f"if {condition_text}", "else_branch": "else"}
     graphs_by_key = written_bodies(context.item, context.node)
     return _build_choice(
         context,
@@ -87,7 +87,7 @@ def _outline_branch(
             owned_body.graph, owned_body.where, {}, output_names_of_graph, context.scope()
         )
     except LoopError as error:
-        return BranchOutline(title, None, notes=tuple(f.what for f in error.findings))
+        return BranchOutline(title, None, notes=tuple(finding.what for finding in error.findings))
     return BranchOutline(title, body, body.outputs)
 
 
@@ -96,7 +96,11 @@ def _outline_pass_through_branch(context: BlockContext) -> BranchOutline:
     default_value = written_body(context.item, context.node, "default").graph_or_id
     path = f"{context.where}.args.default"
     output_texts = (value_text(expression) for expression in list_expressions(default_value))
-    return BranchOutline("else", None, tuple(OutputOutline(o, None, o, path) for o in output_texts))
+    return BranchOutline(
+        "else",
+        None,
+        tuple(OutputOutline(output_text, None, output_text, path) for output_text in output_texts),
+    )
 
 
 # --- joins and captures -----------------------------------------------------------------------
@@ -125,7 +129,10 @@ def _outline_captures(
     for branch in branches:
         for capture in _branch_captures(branch, scope):
             captures_by_name.setdefault(capture.name, capture)
-    return tuple(replace(c, type=context.notes.type_of(c.path)) for c in captures_by_name.values())
+    return tuple(
+        replace(capture, type=context.notes.type_of(capture.path))
+        for capture in captures_by_name.values()
+    )
 
 
 def _branch_captures(branch: BranchOutline, scope: OutlineScope) -> Iterator[CaptureOutline]:

@@ -18,17 +18,17 @@ def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
 
     positions = {node.id: position for position, node in enumerate(graph.nodes)}
     edge_pairs = [
-        (e.sender, e.receiver)
-        for e in graph.edges
-        if e.sender in positions and e.receiver in positions
+        (edge.sender, edge.receiver)
+        for edge in graph.edges
+        if edge.sender in positions and edge.receiver in positions
     ]
     self_loops = {sender for sender, receiver in edge_pairs if sender == receiver}
-    groups = [
+    node_groups = [
         tuple(sorted(component, key=positions.__getitem__))
         for component in networkx.strongly_connected_components(networkx.DiGraph(edge_pairs))
         if len(component) > 1 or component & self_loops
     ]
-    return tuple(sorted(groups, key=lambda group: positions[group[0]]))
+    return tuple(sorted(node_groups, key=lambda group: positions[group[0]]))
 
 
 def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
@@ -37,19 +37,24 @@ def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[s
     senders_before = find_required_senders(graph, valid_edges)
     closing_edge_ids: set[str] = set()
     for group in groups:
-        group_edges = [e for e in valid_edges if e.sender in group and e.receiver in group]
+        group_edges = [
+            edge for edge in valid_edges if edge.sender in group and edge.receiver in group
+        ]
         closing_edge_ids.update(
             _closing_edges(
-                [e for e in group_edges if e.sender in senders_before[e.receiver]], group
+                [edge for edge in group_edges if edge.sender in senders_before[edge.receiver]],
+                group,
             )
         )
-    forward_edges = [e for e in valid_edges if e.id not in closing_edge_ids]
+    forward_edges = [edge for edge in valid_edges if edge.id not in closing_edge_ids]
     layers = sort_into_layers(graph, find_required_senders(graph, forward_edges), "")
     position_of_node = {
         node: position for position, node in enumerate(node for layer in layers for node in layer)
     }
     backward_edge_ids = {
-        e.id for e in forward_edges if position_of_node[e.sender] >= position_of_node[e.receiver]
+        edge.id
+        for edge in forward_edges
+        if position_of_node[edge.sender] >= position_of_node[edge.receiver]
     }
     return frozenset(closing_edge_ids | backward_edge_ids)
 
@@ -59,9 +64,9 @@ def usable_edges(graph: Any) -> list[Any]:
     node_ids = {node.id for node in graph.nodes}
     input_port_ids = {(node.id, port.id) for node in graph.nodes for port in node.input_ports}
     return [
-        e
-        for e in graph.edges
-        if e.sender in node_ids and (e.receiver, e.receiver_port) in input_port_ids
+        edge
+        for edge in graph.edges
+        if edge.sender in node_ids and (edge.receiver, edge.receiver_port) in input_port_ids
     ]
 
 
@@ -73,7 +78,7 @@ def _closing_edges(edges: list[Any], order: tuple[str, ...]) -> Iterable[str]:
 
     def visit(node: str) -> None:
         nodes_on_path.append(node)
-        for edge in (e for e in edges if e.sender == node):
+        for edge in (outgoing_edge for outgoing_edge in edges if outgoing_edge.sender == node):
             if edge.receiver in nodes_on_path:
                 closing_edge_ids.append(edge.id)
             elif edge.receiver not in visited_nodes:

@@ -81,16 +81,19 @@ class _Reader:
 
     def graph(self, graph: Any, where: str, scope: OutlineScope | None) -> GraphOutline:
         """Return the outline of a graph. `scope` has the names around the graph."""
-        groups = cycle_groups(graph)
-        conditions = node_conditions(graph)
+        cycles = cycle_groups(graph)
+        conditions_by_node = node_conditions(graph)
         return GraphOutline(
             id=graph.id,
             path=where,
-            nodes=tuple(self._node(n, where, conditions.get(n.id, ""), scope) for n in graph.nodes),
-            edges=_edges(graph, where, feedback_edges(graph, groups)),
+            nodes=tuple(
+                self._node(node, where, conditions_by_node.get(node.id, ""), scope)
+                for node in graph.nodes
+            ),
+            edges=_edges(graph, where, feedback_edges(graph, cycles)),
             inputs=(),
             outputs=(),
-            cycles=groups,
+            cycles=cycles,
             termination=termination_texts(graph),
         )
 
@@ -109,13 +112,16 @@ class _Reader:
         scope = OutlineScope(_signature_captures(roles, where), outer_scope)
         graph = self.graph(body, where, scope)
         self.open_bodies.pop()
-        blocks = {node.id: node.blocks for node in graph.nodes}
-        inputs = body_inputs(body, where, blocks, roles, outer_scope)
+        blocks_by_node = {node.id: node.blocks for node in graph.nodes}
+        input_outlines = body_inputs(body, where, blocks_by_node, roles, outer_scope)
         passed_names = (*roles, *(name for name in outputs if outer_scope.find(name)))
         return replace(
             graph,
-            inputs=tuple(replace(i, type=self.notes.type_of(i.path)) for i in inputs),
-            outputs=tuple(self._body_output(body, where, n, passed_names) for n in outputs),
+            inputs=tuple(
+                replace(input_outline, type=self.notes.type_of(input_outline.path))
+                for input_outline in input_outlines
+            ),
+            outputs=tuple(self._body_output(body, where, name, passed_names) for name in outputs),
         )
 
     def _body_output(
@@ -139,11 +145,13 @@ class _Reader:
         return NodeOutline(
             id=node.id,
             path=path,
-            inputs=tuple(self._port(p, f"{path}.input_ports['{p.id}']") for p in node.input_ports),
+            inputs=tuple(
+                self._port(port, f"{path}.input_ports['{port.id}']") for port in node.input_ports
+            ),
             items=tuple(self._items(node, path)),
             blocks=tuple(self._blocks(node, path, scope)),
             outputs=tuple(
-                self._port(p, f"{path}.output_ports['{p.id}']") for p in node.output_ports
+                self._port(port, f"{path}.output_ports['{port.id}']") for port in node.output_ports
             ),
             condition=condition,
         )
@@ -161,10 +169,10 @@ class _Reader:
     def _blocks(self, node: Any, path: str, scope: OutlineScope | None) -> Iterable[Block]:
         """Yield the outlines of the node's functions that own graphs."""
         for list_name, item in _functions_and_parameters(node):
-            function = graph_function(item.function)
-            if function is not None:
+            function_name = graph_function(item.function)
+            if function_name is not None:
                 where = f"{path}.{list_name}['{item.id}']"
-                yield BLOCK_OUTLINERS[function](
+                yield BLOCK_OUTLINERS[function_name](
                     BlockContext(
                         item, node, path, where, self.document, self.notes, scope, self._body
                     )
@@ -180,12 +188,19 @@ class _Reader:
         """Return the outline of a parameter or function."""
         derivative = getattr(item, "time_derivative", None)
         initial_value = getattr(item, "default_initial_value", None)
-        conditions = tuple(condition_fields(c) for c in getattr(item, "conditions", None) or ())
+        conditions = tuple(
+            condition_fields(condition) for condition in getattr(item, "conditions", None) or ()
+        )
         arguments = tuple((item.args or {}).items())
-        expressions = (item.value, derivative, initial_value, *(v for _, v in arguments))
-        expressions += tuple(text for pair in conditions for text in pair)
-        names_read: set[str] = set().union(*map(names_in, expressions))
-        reads_itself = isinstance(item.value, str) and item.id in names_in(item.value)
+        expressions = (
+            item.value,
+            derivative,
+            initial_value,
+            *(argument_value for _, argument_value in arguments),
+        )
+        expressions += tuple(text for condition_pair in conditions for text in condition_pair)
+        read_names: set[str] = set().union(*map(names_in, expressions))
+        is_self_referencing = isinstance(item.value, str) and item.id in names_in(item.value)
         return ItemOutline(
             id=item.id,
             path=path,
@@ -196,9 +211,9 @@ class _Reader:
             derivative=derivative,
             conditions=conditions,
             type=self.notes.type_of(path),
-            stateful=derivative is not None or initial_value is not None or reads_itself,
-            reads=tuple(sorted(names_read & (local_names(node) | _identifiers(names_read)))),
-            draws=function_draws(item.function) or any(map(draws_numbers, expressions)),
+            is_stateful=derivative is not None or initial_value is not None or is_self_referencing,
+            read_names=tuple(sorted(read_names & (local_names(node) | _identifiers(read_names)))),
+            is_random=function_draws(item.function) or any(map(draws_numbers, expressions)),
         )
 
     # --- inputs and outputs of the whole model --------------------------------------------------
@@ -241,10 +256,10 @@ def _stated_outputs(graph: Any) -> dict[str, str]:
     output_metadata = (graph.metadata or {}).get("outputs") or ()
     if isinstance(output_metadata, Mapping):
         return {str(port): str(name) for name, port in output_metadata.items()}
-    ports = (
+    stated_ports = (
         output_metadata if isinstance(output_metadata, list | tuple) else ()
     )  # the reader reports other types
-    return {str(port): str(port).rsplit(".", 1)[-1] for port in ports}
+    return {str(port): str(port).rsplit(".", 1)[-1] for port in stated_ports}
 
 
 def _functions_and_parameters(node: Any) -> Iterable[tuple[str, Any]]:
@@ -259,8 +274,8 @@ def _is_graph(value: Any) -> bool:
         return all(map(_is_graph, value))
     if not isinstance(value, dict):
         return hasattr(value, "nodes")
-    only_value = next(iter(value.values()), None) if len(value) == 1 else None
-    return "nodes" in value or (only_value is not value and _is_graph(only_value))
+    single_value = next(iter(value.values()), None) if len(value) == 1 else None
+    return "nodes" in value or (single_value is not value and _is_graph(single_value))
 
 
 def _identifiers(names: Iterable[str]) -> set[str]:
@@ -289,7 +304,7 @@ def _edges(graph: Any, where: str, feedback: frozenset[str]) -> tuple[EdgeOutlin
             receiver=edge.receiver,
             receiver_port=edge.receiver_port,
             weight=_weight(edge),
-            feedback=edge.id in feedback,
+            is_feedback=edge.id in feedback,
         )
         for edge in graph.edges
     )

@@ -30,24 +30,24 @@ class PartialSignature(Struct, frozen=True):
 
     iteration: str
     condition_in: str
-    enters: tuple[str, ...]
+    carried_inputs: tuple[str, ...]
     condition_out: str
-    leaves: tuple[str, ...]
-    rows: tuple[str, ...]
+    carried_outputs: tuple[str, ...]
+    recorded_outputs: tuple[str, ...]
     note: str = ""
 
     @property
     def roles(self) -> dict[str, str]:
         """Role of each input of the body: iteration, condition or carried."""
         roles = {self.iteration: "iteration", self.condition_in: "condition"}
-        roles.update(dict.fromkeys(self.enters, "carried"))
+        roles.update(dict.fromkeys(self.carried_inputs, "carried"))
         roles.pop("", None)
         return roles
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names of the condition, the carried values and the recorded values, in the order of ONNX."""
-        return (self.condition_out, *self.leaves, *self.rows)
+        return (self.condition_out, *self.carried_outputs, *self.recorded_outputs)
 
 
 def outline_loop(context: BlockContext) -> LoopOutline:
@@ -92,7 +92,7 @@ def outline_loop(context: BlockContext) -> LoopOutline:
         slices=slices,
         delays=delays,
         has_mid_exit=loop_arguments.has_mid_exit,
-        strict=loop_arguments.owned_graph.is_strict,
+        is_strict=loop_arguments.owned_graph.is_strict,
     )
 
 
@@ -161,7 +161,9 @@ def mark_condition_nodes(body: GraphOutline) -> GraphOutline:
         condition_nodes |= senders
     return replace(
         body,
-        nodes=tuple(replace(node, before_test=node.id in condition_nodes) for node in body.nodes),
+        nodes=tuple(
+            replace(node, is_before_test=node.id in condition_nodes) for node in body.nodes
+        ),
     )
 
 
@@ -197,10 +199,10 @@ def outline_argument(
     """Return an argument with its constant value, if it has one, or None for an omitted argument."""
     if expression is None or expression == "":
         return None
-    value = known_value(node, expression) if fixed_value is None else fixed_value
-    while isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    return ArgumentOutline(expression, value)
+    argument_value = known_value(node, expression) if fixed_value is None else fixed_value
+    while isinstance(argument_value, list) and len(argument_value) == 1:
+        argument_value = argument_value[0]
+    return ArgumentOutline(expression, argument_value)
 
 
 # --- signature --------------------------------------------------------------------------------
@@ -229,10 +231,10 @@ def _read_signature(
         partial_signature = PartialSignature(
             iteration=_name_at(inputs, 0),
             condition_in=_name_at(inputs, 1),
-            enters=tuple(inputs[2:]),
+            carried_inputs=tuple(inputs[2:]),
             condition_out=_name_at(outputs, 0),
-            leaves=tuple(outputs[1 : 1 + carried_count]),
-            rows=tuple(outputs[1 + carried_count :]),
+            carried_outputs=tuple(outputs[1 : 1 + carried_count]),
+            recorded_outputs=tuple(outputs[1 + carried_count :]),
             note="; ".join(finding.what for finding in error.findings),
         )
         return initial_expressions, partial_signature
@@ -243,10 +245,10 @@ def _complete_signature(signature: Signature) -> PartialSignature:
     return PartialSignature(
         iteration=signature.iteration or "",
         condition_in=signature.condition_in or "",
-        enters=signature.carried_inputs,
+        carried_inputs=signature.carried_inputs,
         condition_out=signature.condition_out,
-        leaves=signature.carried_outputs,
-        rows=signature.recorded_outputs,
+        carried_outputs=signature.carried_outputs,
+        recorded_outputs=signature.recorded_outputs,
     )
 
 
@@ -279,7 +281,7 @@ def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
         else []
     )
     indexed_ports = [
-        p.id for p in node.output_ports if _remove_spaces(p.value) == f"{loop_id}[{k}]"
+        port.id for port in node.output_ports if _remove_spaces(port.value) == f"{loop_id}[{k}]"
     ]
     return (*port_of_position, *indexed_ports)
 
@@ -294,7 +296,9 @@ def _outline_report_results(node: Any, loop_id: str) -> tuple[ResultOutline, ...
     report_results = []
     for name in RESULT_NAMES:
         port_ids = [
-            p.id for p in node.output_ports if _remove_spaces(p.value) == f"{loop_id}.{name}"
+            port.id
+            for port in node.output_ports
+            if _remove_spaces(port.value) == f"{loop_id}.{name}"
         ]
         if port_ids:
             report_results.append(ResultOutline(name, tuple(port_ids)))
@@ -311,18 +315,18 @@ def _outline_carried_values(
 ) -> tuple[CarriedOutline, ...]:
     """Return the carried values of a loop with initial values, names in the body, and ports."""
     carried_values = []
-    for k in range(max(len(initial_expressions), len(signature.enters))):
-        expression = initial_expressions[k] if k < len(initial_expressions) else None
-        program_value = loop.carried[k] if loop and k < len(loop.carried) else None
-        fixed_value = notes.fixed_value(program_value.initial) if program_value else None
+    for position in range(max(len(initial_expressions), len(signature.carried_inputs))):
+        expression = initial_expressions[position] if position < len(initial_expressions) else None
+        program_carried = loop.carried[position] if loop and position < len(loop.carried) else None
+        fixed_value = notes.fixed_value(program_carried.initial) if program_carried else None
         initial_value = known_value(node, expression) if fixed_value is None else fixed_value
         carried_values.append(
             CarriedOutline(
                 initial=expression,
-                enter=_name_at(signature.enters, k),
-                leave=_name_at(signature.leaves, k),
-                ports=result_ports(node, loop_id, k),
-                type=program_value.enter.type if program_value else "",
+                input_name=_name_at(signature.carried_inputs, position),
+                output_name=_name_at(signature.carried_outputs, position),
+                ports=result_ports(node, loop_id, position),
+                type=program_carried.enter.type if program_carried else "",
                 initial_value=initial_value,
             )
         )
@@ -338,8 +342,10 @@ def _outline_recorded_values(
 ) -> tuple[RecordedOutline, ...]:
     """Return the recorded values of a loop with names, ports and types."""
     recorded_values = []
-    program_recordings = loop.recorded if loop and len(loop.recorded) == len(signature.rows) else ()
-    for k, name in enumerate(signature.rows):
+    program_recordings = (
+        loop.recorded if loop and len(loop.recorded) == len(signature.recorded_outputs) else ()
+    )
+    for k, name in enumerate(signature.recorded_outputs):
         port_ids = result_ports(context.node, context.item.id, n_carried + k)
         remark = recording_remark(loop_arguments.recordings.get(name))
         stacked_type = program_recordings[k].stack.type if program_recordings and not remark else ""

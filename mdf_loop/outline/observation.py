@@ -1,8 +1,8 @@
 """Observation of a run for pictures: iterations of each loop, and values of each output port over time.
 
     observation = observe(results)
-    observation.loop("newton.improve").iterations     # "6 iterations"
-    observation.value("newton", "guesses").last       # the array of the last evaluation
+    observation.loop("newton.improve").iterations_text      # "6 iterations"
+    observation.value("newton", "guesses").last_value       # the array of the last evaluation
 
 Loops and ports have the same names as in an outline. For a sweep or for trials, the observation is that of
 the first member.
@@ -29,19 +29,19 @@ MAX_OBSERVED_NUMBERS = 100_000
 class LoopObservation(Struct, frozen=True):
     """Iterations and stop reason of an observed loop, such as `6 iterations` and `its condition became false`.
 
-    `native` is `native`, `standard: ` with the reason, or empty. `seconds` is None for a loop that was not
+    `native_text` is `native`, `standard: ` with the reason, or empty. `seconds` is None for a loop that was not
     measured separately.
     """
 
-    iterations: str
+    iterations_text: str
     stopped_by: str
-    native: str = ""
+    native_text: str = ""
     seconds: float | None = None
 
     @property
     def is_native(self) -> bool:
         """True if the loop ran as machine code."""
-        return self.native.startswith("native")
+        return self.native_text.startswith("native")
 
 
 class ValueObservation(Struct, frozen=True, eq=False):
@@ -50,7 +50,7 @@ class ValueObservation(Struct, frozen=True, eq=False):
     `rows` has the steps in `Observation.row_numbers`. None for an output without a time axis.
     """
 
-    last: Array
+    last_value: Array
     rows: Array | None = None
     unit: str = ""
 
@@ -64,8 +64,8 @@ class Observation(Struct, frozen=True, eq=False):
         axis_name: `time` if `coordinates` are times, `step` if they are steps, empty for one evaluation.
         unit: Unit of the time.
         coordinates: Time or step of each observed row.
-        row_numbers: Positions of the observed rows among all `count` rows of the run.
-        count: Number of rows of the run.
+        row_numbers: Positions of the observed rows among all `row_count` rows of the run.
+        row_count: Number of rows of the run.
         member_text: Observed member of a sweep, if there are several.
         stopped_by: Sentence with the reason that ended the run.
     """
@@ -76,7 +76,7 @@ class Observation(Struct, frozen=True, eq=False):
     unit: str = ""
     coordinates: Array = field(default_factory=lambda: np.zeros(0))
     row_numbers: Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    count: int = 0
+    row_count: int = 0
     member_text: str = ""
     stopped_by: str = ""
 
@@ -107,7 +107,7 @@ def observe(results: Outputs) -> Observation:
         unit=results.units.get(axis_name, ""),
         coordinates=coordinates,
         row_numbers=row_numbers,
-        count=row_count,
+        row_count=row_count,
         member_text=member_text.removeprefix(", "),
         stopped_by=results.reason,
     )
@@ -115,8 +115,8 @@ def observe(results: Outputs) -> Observation:
 
 def _observe_loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
     """Yield the observation of each loop that has a report, a choice of native code or a duration."""
-    names = dict.fromkeys((*results.native, *results.seconds))
-    reports: dict[str, LoopReport | None] = {**names, **results.loops}
+    empty_reports = dict.fromkeys((*results.native, *results.seconds))
+    reports: dict[str, LoopReport | None] = {**empty_reports, **results.loops}
     for name, report in reports.items():
         yield (
             name,
@@ -138,8 +138,8 @@ def _observe_values(results: Outputs, row_numbers: Array) -> Iterator[tuple[str,
         unit = results.units.get(name, "")
         axes = results.axes_of(name)
         axis_names = [axis.name for axis in axes]
-        first_member = tuple(slice(None) if name == OVER_TIME else 0 for name in axis_names)
-        array = values[first_member] if first_member else values
+        first_member_index = tuple(slice(None) if name == OVER_TIME else 0 for name in axis_names)
+        array = values[first_member_index] if first_member_index else values
         if OVER_TIME not in axis_names:
             yield name, ValueObservation(np.asarray(array), unit=unit)
         elif len(array):
@@ -150,9 +150,9 @@ def _observe_values(results: Outputs, row_numbers: Array) -> Iterator[tuple[str,
 def _row_numbers(results: Outputs, count: int) -> Array:
     """Return the positions of the rows to observe."""
     row_sizes = [
-        int(np.prod(data.shape[len(results.axes_of(name)) :]))
-        for name, data in results.items()
-        if hasattr(data, "shape")
+        int(np.prod(array.shape[len(results.axes_of(name)) :]))
+        for name, array in results.items()
+        if hasattr(array, "shape")
     ]
     row_limit = max(2, min(MAX_OBSERVED_ROWS, MAX_OBSERVED_NUMBERS // max([1, *row_sizes])))
     if count <= row_limit:

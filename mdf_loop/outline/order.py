@@ -7,23 +7,23 @@ from mdf_loop.outline.parts import GraphOutline, NodeOutline
 
 def order_nodes(graph: GraphOutline) -> tuple[NodeOutline, ...]:
     """Return the nodes sorted by layers, senders first. Document order applies within layers and cycles."""
-    positions = {node.id: k for k, node in enumerate(graph.nodes)}
+    positions = {node.id: position for position, node in enumerate(graph.nodes)}
     receivers: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
-    open_senders = dict.fromkeys(positions, 0)
+    open_sender_counts = dict.fromkeys(positions, 0)
     for edge in graph.edges:
-        is_inside = edge.sender in positions and edge.receiver in positions
-        if is_inside and not edge.feedback and edge.receiver not in receivers[edge.sender]:
+        is_inside_graph = edge.sender in positions and edge.receiver in positions
+        if is_inside_graph and not edge.is_feedback and edge.receiver not in receivers[edge.sender]:
             receivers[edge.sender].add(edge.receiver)
-            open_senders[edge.receiver] += 1
+            open_sender_counts[edge.receiver] += 1
     ordered_nodes: list[NodeOutline] = []
-    current_layer = [node for node in graph.nodes if not open_senders[node.id]]
+    current_layer = [node for node in graph.nodes if not open_sender_counts[node.id]]
     while current_layer:
         ordered_nodes += current_layer
         next_positions = set()
         for node in current_layer:
             for receiver in receivers[node.id]:
-                open_senders[receiver] -= 1
-                if not open_senders[receiver]:
+                open_sender_counts[receiver] -= 1
+                if not open_sender_counts[receiver]:
                     next_positions.add(positions[receiver])
         current_layer = [graph.nodes[position] for position in sorted(next_positions)]
     ordered_ids = {node.id for node in ordered_nodes}

@@ -47,11 +47,14 @@ def outline_over_time(source: Source) -> GraphOutline:
 def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
     """Return an outline whose only node contains the whole graph inside a loop over time."""
     loop = _build_time_loop(graph, document)
-    port_names = [row.ports[0] for row in loop.recorded]
+    port_names = [recorded.ports[0] for recorded in loop.recorded]
     owner = NodeOutline(
         id=loop.owner,
         path=graph.path,
-        inputs=tuple(PortOutline(i.name, i.path, i.type) for i in graph.inputs),
+        inputs=tuple(
+            PortOutline(graph_input.name, graph_input.path, graph_input.type)
+            for graph_input in graph.inputs
+        ),
         blocks=(loop,),
         outputs=tuple(PortOutline(name, graph.path) for name in port_names),
     )
@@ -59,7 +62,10 @@ def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
         graph,
         nodes=(owner,),
         edges=(),
-        inputs=tuple(replace(i, node=owner.id, port=i.name) for i in graph.inputs),
+        inputs=tuple(
+            replace(graph_input, node=owner.id, port=graph_input.name)
+            for graph_input in graph.inputs
+        ),
         outputs=tuple(
             OutputOutline(name, owner.id, name, output.path, row.type)
             for name, output, row in zip(port_names, graph.outputs, loop.recorded, strict=True)
@@ -72,11 +78,13 @@ def _build_time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
     """Return the loop over time with its states, recordings and captures."""
     states = _collect_states(graph, document)
     recorded_values = _outline_recorded_values(graph)
-    has_derivatives = any(item.derivative is not None for n in graph.nodes for item in n.items)
-    name = f"{graph.id} over time"
+    has_derivatives = any(
+        item.derivative is not None for node in graph.nodes for item in node.items
+    )
+    loop_name = f"{graph.id} over time"
     return LoopOutline(
-        id=name,
-        owner=name,
+        id=loop_name,
+        owner=loop_name,
         path=graph.path,
         kind="over time",
         trip_count=ArgumentOutline("steps"),
@@ -89,7 +97,12 @@ def _build_time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
         recorded=recorded_values,
         results=(),
         captures=(
-            *(CaptureOutline(i.name, "input", "", i.path, type=i.type) for i in graph.inputs),
+            *(
+                CaptureOutline(
+                    graph_input.name, "input", "", graph_input.path, type=graph_input.type
+                )
+                for graph_input in graph.inputs
+            ),
             *([CaptureOutline(_STEP_NAME, "argument", "", graph.path)] if has_derivatives else []),
         ),
         body=_build_body(graph, states, recorded_values),
@@ -105,16 +118,19 @@ def _build_body(
 ) -> GraphOutline:
     """Return the body of the loop over time: the graph, with outputs in the order of a signature."""
     condition_output = OutputOutline("", None, "", graph.path)
-    state_outputs = [OutputOutline(s.carried_value.leave, s.node, s.port, s.path) for s in states]
+    state_outputs = [
+        OutputOutline(state.carried_value.output_name, state.node, state.port, state.path)
+        for state in states
+    ]
     recorded_outputs = [
-        OutputOutline(row.name, output.node, output.port, output.path)
-        for row, output in zip(recorded_values, graph.outputs, strict=True)
+        OutputOutline(recorded.name, output.node, output.port, output.path)
+        for recorded, output in zip(recorded_values, graph.outputs, strict=True)
     ]
     return replace(
         graph,
-        edges=tuple(e for e in graph.edges if not e.feedback or graph.scheduled),
+        edges=tuple(edge for edge in graph.edges if not edge.is_feedback or graph.scheduled),
         inputs=(
-            *(entry for state in states for entry in state.body_inputs),
+            *(body_input for state in states for body_input in state.body_inputs),
             *(replace(graph_input, source="captured") for graph_input in graph.inputs),
         ),
         outputs=(condition_output, *state_outputs, *recorded_outputs),
@@ -125,19 +141,22 @@ def _build_body(
 def _outline_recorded_values(graph: GraphOutline) -> tuple[RecordedOutline, ...]:
     """Return the recorded value of each output of a graph."""
     name_counts = Counter(output.name for output in graph.outputs)
-    names = [o.name if name_counts[o.name] == 1 else f"{o.node}.{o.port}" for o in graph.outputs]
+    row_names = [
+        output.name if name_counts[output.name] == 1 else f"{output.node}.{output.port}"
+        for output in graph.outputs
+    ]
     return tuple(
         RecordedOutline(f"{name}[t]", (name,), _prepend_time_axis(output.type))
-        for name, output in zip(names, graph.outputs, strict=True)
+        for name, output in zip(row_names, graph.outputs, strict=True)
     )
 
 
 def _prepend_time_axis(type_: str) -> str:
     """Prepend the time axis to a type. The result is empty for an unknown shape."""
-    dtype, bracket, shape = type_.partition("[")
-    if not bracket:
+    dtype, opening_bracket, shape_text = type_.partition("[")
+    if not opening_bracket:
         return ""
-    return f"{dtype}[time]" if shape == "]" else f"{dtype}[time, {shape}"
+    return f"{dtype}[time]" if shape_text == "]" else f"{dtype}[time, {shape_text}"
 
 
 # --- states -----------------------------------------------------------------------------------
@@ -155,23 +174,25 @@ class _State(Struct, frozen=True):
 
 def _collect_states(graph: GraphOutline, document: Document) -> list[_State]:
     """Return the states of a graph: stateful parameters first, then outputs that feed back."""
-    stateful_items = [(n, item) for n in graph.nodes for item in n.items if item.stateful]
+    stateful_items = [
+        (node, item) for node in graph.nodes for item in node.items if item.is_stateful
+    ]
     name_counts = Counter(item.id for _, item in stateful_items)
     name_counts.update([_STEP_NAME, *(graph_input.name for graph_input in graph.inputs)])
     used_names = {_STEP_NAME, *(graph_input.name for graph_input in graph.inputs)}
     states = []
     for node, item in stateful_items:
-        name = (
+        state_name = (
             item.id
             if name_counts[item.id] == 1
             else _unused_name(f"{node.id}.{item.id}", used_names)
         )
-        states.append(_build_parameter_state(name, node, item, document))
-        used_names.add(name)
+        states.append(_build_parameter_state(state_name, node, item, document))
+        used_names.add(state_name)
     for edges in _group_feedback_edges(graph):
-        name = _unused_name(f"{edges[0].sender}.{edges[0].sender_port}", used_names)
-        states.append(_build_output_state(name, edges, graph))
-        used_names.add(name)
+        state_name = _unused_name(f"{edges[0].sender}.{edges[0].sender_port}", used_names)
+        states.append(_build_output_state(state_name, edges, graph))
+        used_names.add(state_name)
     return states
 
 
@@ -184,13 +205,15 @@ def _build_parameter_state(
     name: str, node: NodeOutline, item: ItemOutline, document: Document
 ) -> _State:
     """Return the state that a stateful parameter carries from step to step."""
-    document_node = next(n for n in document.graph.nodes if n.id == node.id)
+    document_node = next(
+        candidate_node for candidate_node in document.graph.nodes if candidate_node.id == node.id
+    )
     starts_at_zero = item.initial is None and item.derivative is None
     initial_expression = 0 if starts_at_zero else item.initial
     initial_value = (
         None if initial_expression is None else known_value(document_node, initial_expression)
     )
-    port_id = next((port_id.id for port_id in node.outputs if port_id.value == item.id), "")
+    port_id = next((port.id for port in node.outputs if port.value == item.id), "")
     return _State(
         CarriedOutline(
             initial_expression, name, f"{name}'", type=item.type, initial_value=initial_value
@@ -205,11 +228,11 @@ def _build_parameter_state(
 def _group_feedback_edges(graph: GraphOutline) -> Iterator[list[EdgeOutline]]:
     """Yield lists of feedback edges that leave the same output port."""
     node_ids = {node.id for node in graph.nodes}
-    groups: dict[tuple[str, str], list[EdgeOutline]] = {}
+    edges_by_output: dict[tuple[str, str], list[EdgeOutline]] = {}
     for edge in graph.edges:
-        if edge.feedback and {edge.sender, edge.receiver} <= node_ids:
-            groups.setdefault((edge.sender, edge.sender_port), []).append(edge)
-    yield from groups.values()
+        if edge.is_feedback and {edge.sender, edge.receiver} <= node_ids:
+            edges_by_output.setdefault((edge.sender, edge.sender_port), []).append(edge)
+    yield from edges_by_output.values()
 
 
 def _build_output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline) -> _State:
@@ -223,7 +246,12 @@ def _build_output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline
         if port.id == edge.receiver_port
     ]
     sender_port = next(
-        (p for p in nodes_by_id[first_edge.sender].outputs if p.id == first_edge.sender_port), None
+        (
+            port
+            for port in nodes_by_id[first_edge.sender].outputs
+            if port.id == first_edge.sender_port
+        ),
+        None,
     )
     return _State(
         CarriedOutline(
@@ -233,8 +261,10 @@ def _build_output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline
             type=sender_port.type if sender_port else "",
         ),
         tuple(
-            InputOutline(name, e.receiver, e.receiver_port, "carried", e.path, weight=e.weight)
-            for e in edges
+            InputOutline(
+                name, edge.receiver, edge.receiver_port, "carried", edge.path, weight=edge.weight
+            )
+            for edge in edges
         ),
         first_edge.sender,
         first_edge.sender_port,

@@ -49,14 +49,20 @@ class ItemOutline(Struct, frozen=True):
     derivative: Any | None = None
     conditions: tuple[tuple[Any, Any], ...] = ()
     type: str = ""
-    stateful: bool = False
-    reads: tuple[str, ...] = ()
-    draws: bool = False
+    is_stateful: bool = False
+    read_names: tuple[str, ...] = ()
+    is_random: bool = False
 
     @property
     def constant(self) -> bool:
         """True if the item is a plain number, list or text that the model never changes."""
-        is_computed = self.function or self.conditions or self.stateful or self.reads or self.draws
+        is_computed = (
+            self.function
+            or self.conditions
+            or self.is_stateful
+            or self.read_names
+            or self.is_random
+        )
         return self.value is not None and not is_computed
 
 
@@ -69,7 +75,7 @@ class LoopOutline(Struct, frozen=True):
             evaluates the whole graph once per time step.
         condition_text: Expression of the body's condition.
         has_mid_exit: True if the condition is tested in the middle of the body.
-        strict: True if the body reads only its declared inputs.
+        is_strict: True if the body reads only its declared inputs.
         notes: Messages about unknown parts of the loop.
     """
 
@@ -94,7 +100,7 @@ class LoopOutline(Struct, frozen=True):
     slices: tuple[SliceOutline, ...] = ()
     delays: tuple[DelayOutline, ...] = ()
     has_mid_exit: bool = False
-    strict: bool = False
+    is_strict: bool = False
 
     @property
     def bodies(self) -> tuple[GraphOutline, ...]:
@@ -114,7 +120,11 @@ class LoopOutline(Struct, frozen=True):
     @property
     def expressions(self) -> Iterator[Any]:
         """Expressions in the loop's arguments, without the captures of its body."""
-        yield from (a.expression for a in (self.trip_count, self.start) if a is not None)
+        yield from (
+            argument.expression
+            for argument in (self.trip_count, self.start)
+            if argument is not None
+        )
         yield from (carried.initial for carried in self.carried)
         yield from (row_slice.source for row_slice in self.slices)
         yield from (delay.initial for delay in self.delays)
@@ -216,7 +226,7 @@ BodyChange: TypeAlias = "Callable[[GraphOutline], GraphOutline]"
 class NodeOutline(Struct, frozen=True):
     """Node with its ports, items, blocks (loops and choices) and scheduler condition.
 
-    `condition` is the scheduler's condition in words. `before_test` is True for a node of a body on which the
+    `condition` is the scheduler's condition in words. `is_before_test` is True for a node of a body on which the
     loop's condition depends, if the condition is tested in the middle.
     """
 
@@ -227,13 +237,13 @@ class NodeOutline(Struct, frozen=True):
     blocks: tuple[Block, ...] = ()
     outputs: tuple[PortOutline, ...] = ()
     condition: str = ""
-    before_test: bool = False
+    is_before_test: bool = False
 
     @property
-    def draws(self) -> bool:
+    def is_random(self) -> bool:
         """True if the node draws random numbers outside of its bodies."""
-        items_draw = any(item.draws for item in self.items)
-        return items_draw or any(draws_numbers(port.value) for port in self.outputs)
+        has_random_items = any(item.is_random for item in self.items)
+        return has_random_items or any(draws_numbers(port.value) for port in self.outputs)
 
     @property
     def loops(self) -> tuple[LoopOutline, ...]:
@@ -252,9 +262,11 @@ class NodeOutline(Struct, frozen=True):
     @property
     def is_input(self) -> bool:
         """True if the node only passes on the value of one unconnected port with the same name."""
-        names = [(self.id, port.id, port.id) for port in self.inputs if port.default is None]
+        port_names = [(self.id, port.id, port.id) for port in self.inputs if port.default is None]
         has_only_ports = not (self.items or self.blocks or self.condition) and len(self.inputs) == 1
-        return has_only_ports and names == [(o.id, o.id, o.value) for o in self.outputs]
+        return has_only_ports and port_names == [
+            (port.id, port.id, port.value) for port in self.outputs
+        ]
 
     @property
     def bodies(self) -> tuple[GraphOutline, ...]:
@@ -263,7 +275,7 @@ class NodeOutline(Struct, frozen=True):
 
 
 class EdgeOutline(Struct, frozen=True):
-    """Edge between two ports. `feedback` is True if the edge carries a value of the previous pass."""
+    """Edge between two ports. `is_feedback` is True if the edge carries a value of the previous pass."""
 
     id: str
     path: str
@@ -272,7 +284,7 @@ class EdgeOutline(Struct, frozen=True):
     receiver: str
     receiver_port: str
     weight: Any | None = None
-    feedback: bool = False
+    is_feedback: bool = False
 
 
 class InputOutline(Struct, frozen=True):

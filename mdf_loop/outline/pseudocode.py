@@ -77,7 +77,7 @@ def _initial_lines(loop: LoopOutline) -> Iterator[str]:
         value_literal = fixed_text(argument)
         remark = f"carried, starts as {value_literal}" if value_literal else "carried"
         initial_text = "?" if carried.initial is None else value_text(carried.initial)
-        yield with_remark(f"{carried.enter or f'carried_{k}'} = {initial_text}", remark)
+        yield with_remark(f"{carried.input_name or f'carried_{k}'} = {initial_text}", remark)
     if loop.start is not None and loop.kind in _KINDS_TESTED_FIRST:
         remark = "start condition" + (
             f", {fixed_text(loop.start)}" if fixed_text(loop.start) else ""
@@ -86,7 +86,9 @@ def _initial_lines(loop: LoopOutline) -> Iterator[str]:
             f"{_condition_variable(loop)} = {value_text(loop.start.expression)}", remark
         )
     for recorded in loop.recorded:
-        remark = ", ".join(part for part in ("recorded", recorded.remark) if part)
+        remark = ", ".join(
+            remark_part for remark_part in ("recorded", recorded.remark) if remark_part
+        )
         yield with_remark(f"{_list_name(recorded.name, recorded.ports)} = []", remark)
 
 
@@ -137,17 +139,17 @@ def _body_lines(loop: LoopOutline) -> Iterator[str]:
         initial_remark = (
             "" if delay.initial is None else f"; before that, {value_text(delay.initial)}"
         )
-        delayed_value = f"{delay.of}[{loop.iteration or 'i'} - {value_text(delay.back)}]"
+        delayed_value = f"{delay.source_name}[{loop.iteration or 'i'} - {value_text(delay.lag)}]"
         yield with_remark(f"{delay.name} = {delayed_value}", f"{delay_text(delay)}{initial_remark}")
     if loop.body is None:
         yield "…"
         return
     ordered_nodes = order_nodes(loop.body)
-    for node in (node for node in ordered_nodes if node.before_test):
+    for node in (node for node in ordered_nodes if node.is_before_test):
         yield from node_lines(node, loop.body)
     if loop.has_mid_exit and loop.continue_name:
         yield with_remark(f"if not {loop.continue_name}: break", "tested in the middle")
-    for node in (node for node in ordered_nodes if not node.before_test):
+    for node in (node for node in ordered_nodes if not node.is_before_test):
         yield from node_lines(node, loop.body)
     for recorded in loop.recorded:
         yield f"{_list_name(recorded.name, recorded.ports)}.append({recorded.name})"
@@ -156,17 +158,19 @@ def _body_lines(loop: LoopOutline) -> Iterator[str]:
 
 def _update_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield the simultaneous update of all carried values, then the test of the condition."""
-    enter_and_leave_names = [
-        (pair.enter, pair.leave) for pair in loop.carried if pair.enter and pair.leave
+    carried_name_pairs = [
+        (carried.input_name, carried.output_name)
+        for carried in loop.carried
+        if carried.input_name and carried.output_name
     ]
     is_tested_first = loop.kind in _KINDS_TESTED_FIRST and not loop.has_mid_exit
     if is_tested_first and loop.continue_name:
-        enter_and_leave_names.append((_condition_variable(loop), loop.continue_name))
-    if enter_and_leave_names:
-        enter_names, leave_names = (
-            ", ".join(names) for names in zip(*enter_and_leave_names, strict=True)
+        carried_name_pairs.append((_condition_variable(loop), loop.continue_name))
+    if carried_name_pairs:
+        input_names, output_names = (
+            ", ".join(names) for names in zip(*carried_name_pairs, strict=True)
         )
-        yield with_remark(f"{enter_names} = {leave_names}", "for the next iteration")
+        yield with_remark(f"{input_names} = {output_names}", "for the next iteration")
     if loop.kind == "do-while" and loop.continue_name and not loop.has_mid_exit:
         yield f"if not {loop.continue_name}: break"
 
@@ -175,7 +179,7 @@ def _final_lines(loop: LoopOutline) -> Iterator[str]:
     """Yield assignments of the loop's results to output ports."""
     for carried in loop.carried:
         for port in carried.ports:
-            yield with_remark(f"{port} = {carried.enter or '?'}", "final value")
+            yield with_remark(f"{port} = {carried.input_name or '?'}", "final value")
     for recorded in loop.recorded:
         list_name = _list_name(recorded.name, recorded.ports)
         yield from (f"{port} = {list_name}" for port in recorded.ports if port != list_name)
@@ -190,17 +194,18 @@ def _final_lines(loop: LoopOutline) -> Iterator[str]:
 def _choice_lines(choice: ChoiceOutline) -> Iterator[str]:
     """Yield an `if` or a `match` statement with all branches."""
     value_literal = fixed_text(choice.selector) if choice.selector is not None else ""
-    selector, indent = selector_text(choice), ""
+    selector_expression, case_indent = selector_text(choice), ""
     if choice.kind == "case":
         yield with_remark(
-            f"match {selector}:", f"{selector} = {value_literal}" if value_literal else ""
+            f"match {selector_expression}:",
+            f"{selector_expression} = {value_literal}" if value_literal else "",
         )
-        indent = INDENT
+        case_indent = INDENT
     for k, branch in enumerate(choice.branches):
-        yield indent + _branch_head(choice, branch, k)
+        yield case_indent + _branch_head(choice, branch, k)
         branch_lines = list(_branch_lines(choice, branch)) or ["pass"]
-        yield from (indent + INDENT + line for line in branch_lines)
-    if choice.kind == "case" and not any(b.title == "else" for b in choice.branches):
+        yield from (case_indent + INDENT + line for line in branch_lines)
+    if choice.kind == "case" and not any(branch.title == "else" for branch in choice.branches):
         yield f"{INDENT}case _:"
         yield f"{INDENT}{INDENT}{with_remark('raise', 'there is no other branch')}"
 
@@ -254,14 +259,14 @@ def node_lines(node: NodeOutline, graph: GraphOutline) -> Iterator[str]:
 
 def _is_plain_edge(edge: EdgeOutline) -> bool:
     """Return True if an edge connects ports of one name without weight and feedback."""
-    is_unchanged = edge.weight is None and not edge.feedback
+    is_unchanged = edge.weight is None and not edge.is_feedback
     return is_unchanged and edge.sender_port == edge.receiver_port
 
 
 def _edge_line(edge: EdgeOutline) -> str:
     """Return the assignment that an edge makes to the receiving port."""
     weight_factor = "" if edge.weight is None else f"{value_text(edge.weight)} * "
-    remark = "as it was in the pass before" if edge.feedback else ""
+    remark = "as it was in the pass before" if edge.is_feedback else ""
     return with_remark(
         f"{edge.receiver_port} = {weight_factor}{edge.sender}.{edge.sender_port}", remark
     )

@@ -38,7 +38,7 @@ def _item_expressions(item: ItemOutline) -> Iterator[Any]:
     """Yield the expressions of a parameter or function."""
     yield from (item.value, item.initial, item.derivative)
     yield from (value for _, value in item.arguments)
-    yield from (text for pair in item.conditions for text in pair)
+    yield from (text for condition_pair in item.conditions for text in condition_pair)
 
 
 def _capture_names(block: Block) -> Iterator[str]:

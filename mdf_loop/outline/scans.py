@@ -76,7 +76,9 @@ def outline_map(context: BlockContext) -> LoopOutline:
     try:
         owned_body = _read_owned_graph(context, describe_body(context.name))
     except LoopError as error:
-        return replace(unknown_loop(context, "map"), notes=tuple(f.what for f in error.findings))
+        return replace(
+            unknown_loop(context, "map"), notes=tuple(finding.what for finding in error.findings)
+        )
     bound_names = tuple(name for name in context.args if name not in MAP_ARGUMENTS)
     names_and_sequences = zip_longest(
         (owned_body.inputs or ())[: len(sequence_expressions)], sequence_expressions, fillvalue=""
@@ -122,14 +124,14 @@ def _outline_recorded_value(
 
 
 def _outline_state(
-    context: BlockContext, k: int, initial: Any, enter: str, leave: str
+    context: BlockContext, k: int, initial: Any, input_name: str, output_name: str
 ) -> CarriedOutline:
     """Return the outline of a state that a Scan carries, with the ports that read the final value."""
     port_ids = result_ports(context.node, context.item.id, k)
     return CarriedOutline(
         initial=initial,
-        enter=enter,
-        leave=leave,
+        input_name=input_name,
+        output_name=output_name,
         ports=port_ids,
         type=port_type(context, port_ids),
         initial_value=known_value(context.node, initial),
@@ -147,12 +149,15 @@ def _read_owned_graph(context: BlockContext, role: Role) -> OwnedGraph:
 
 def _outline_unknown_scan(context: BlockContext, error: LoopError) -> LoopOutline:
     """Return the outline of a Scan with invalid arguments, with its body if one is found."""
-    loop = replace(unknown_loop(context, "scan"), notes=tuple(f.what for f in error.findings))
+    loop_outline = replace(
+        unknown_loop(context, "scan"), notes=tuple(finding.what for finding in error.findings)
+    )
     with contextlib.suppress(LoopError):
-        loop = replace(
-            loop, body=_outline_body(context, _read_owned_graph(context, SCAN_BODY), (), (), ())
+        loop_outline = replace(
+            loop_outline,
+            body=_outline_body(context, _read_owned_graph(context, SCAN_BODY), (), (), ()),
         )
-    return loop
+    return loop_outline
 
 
 def _outline_body(
@@ -179,4 +184,4 @@ def _outline_captures(
 ) -> tuple[CaptureOutline, ...]:
     """Return the values that a Scan's body captures, with their types."""
     captures = find_captures(body.inputs, context.scope(bound_names))
-    return tuple(replace(c, type=context.notes.type_of(c.path)) for c in captures)
+    return tuple(replace(capture, type=context.notes.type_of(capture.path)) for capture in captures)

@@ -28,24 +28,26 @@ def node_conditions(graph: Any) -> dict[str, str]:
     """
     written_conditions = getattr(graph.conditions, "node_specific", None) or {}
     senders_before = find_required_senders(graph, usable_edges(graph))
-    texts = {
+    condition_texts = {
         str(node_id(node)): describe_condition(condition)
         for node, condition in written_conditions.items()
     }
     return {
-        node: "in every pass" if text == "always" else text
-        for node, text in texts.items()
-        if text != "always" or senders_before.get(node)
+        node: "in every pass" if condition_text == "always" else condition_text
+        for node, condition_text in condition_texts.items()
+        if condition_text != "always" or senders_before.get(node)
     }
 
 
 def termination_texts(graph: Any) -> tuple[str, ...]:
     """Describe when evaluations and runs end, such as `each evaluation ends after 2 calls of C`."""
     written_conditions = getattr(graph.conditions, "termination", None) or {}
-    texts = []
+    termination_descriptions = []
     for scale_key, condition in written_conditions.items():
         scale = scale_name(scale_key)
-        name = _TIME_SCALE_NAMES.get(scale, scale.replace("_", " ").lower())
-        if not is_condition_type(condition, _DEFAULT_TERMINATIONS.get(name, "")):
-            texts.append(f"each {name} ends {describe_condition(condition)}")
-    return tuple(texts)
+        scale_text = _TIME_SCALE_NAMES.get(scale, scale.replace("_", " ").lower())
+        if not is_condition_type(condition, _DEFAULT_TERMINATIONS.get(scale_text, "")):
+            termination_descriptions.append(
+                f"each {scale_text} ends {describe_condition(condition)}"
+            )
+    return tuple(termination_descriptions)

@@ -22,14 +22,14 @@ from mdf_loop.reading.parameters import condition_fields
 class OutlineScope(Struct, frozen=True):
     """Names that a node or a body's signature defines, with the enclosing scope."""
 
-    names: Mapping[str, CaptureOutline] = field(default_factory=dict)
-    outer: OutlineScope | None = None
+    captures_by_name: Mapping[str, CaptureOutline] = field(default_factory=dict)
+    outer_scope: OutlineScope | None = None
 
     def find(self, name: str) -> CaptureOutline | None:
         """Return the capture for a name in this scope or an enclosing scope, or None."""
-        if name in self.names:
-            return self.names[name]
-        return self.outer.find(name) if self.outer else None
+        if name in self.captures_by_name:
+            return self.captures_by_name[name]
+        return self.outer_scope.find(name) if self.outer_scope else None
 
 
 def known_value(node: Any, expression: Any) -> Any | None:
@@ -37,7 +37,9 @@ def known_value(node: Any, expression: Any) -> Any | None:
     for _ in range(8):
         if not isinstance(expression, str):
             return expression
-        named_parameter = next((p for p in node.parameters if p.id == expression.strip()), None)
+        named_parameter = next(
+            (parameter for parameter in node.parameters if parameter.id == expression.strip()), None
+        )
         if named_parameter is None or named_parameter.conditions:
             return literal_value(expression)
         if isinstance(named_parameter.value, str) and named_parameter.value == expression:
@@ -56,7 +58,7 @@ def literal_value(text: str) -> Any | None:
 
 
 def node_scope(
-    node: Any, where: str, bindings: Iterable[str], outer: OutlineScope | None
+    node: Any, where: str, bindings: Iterable[str], outer_scope: OutlineScope | None
 ) -> OutlineScope:
     """Return the scope of names that the loops of `node` can capture."""
     captures_by_name: dict[str, CaptureOutline] = {}
@@ -70,9 +72,9 @@ def node_scope(
             path = f"{where}.{field_name}['{item.id}']"
             value = known_value(node, item.id) if kind_text == "parameter" else None
             captures_by_name[item.id] = CaptureOutline(item.id, kind_text, node.id, path, value)
-    for name in bindings:
-        captures_by_name[name] = CaptureOutline(name, "argument", node.id, where)
-    return OutlineScope(captures_by_name, outer)
+    for argument_name in bindings:
+        captures_by_name[argument_name] = CaptureOutline(argument_name, "argument", node.id, where)
+    return OutlineScope(captures_by_name, outer_scope)
 
 
 def local_names(node: Any) -> frozenset[str]:
@@ -87,7 +89,7 @@ def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
     read_names = dict.fromkeys(
         name for text in _expressions(node) for name in sorted(names_in(text))
     )
-    read_names.update(dict.fromkeys(c.name for block in blocks for c in block.captures))
+    read_names.update(dict.fromkeys(capture.name for block in blocks for capture in block.captures))
     yield from (
         name
         for name in read_names
@@ -98,8 +100,8 @@ def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
 def _expressions(node: Any) -> Iterator[Any]:
     """Yield all expressions of a node."""
     for item in (*node.functions, *node.parameters):
-        for name in ("value", "default_initial_value", "time_derivative"):
-            yield from _texts(getattr(item, name, None))
+        for field_name in ("value", "default_initial_value", "time_derivative"):
+            yield from _texts(getattr(item, field_name, None))
         for value in _arguments(item):
             yield from _texts(value)
         for condition in getattr(item, "conditions", None) or ():
@@ -115,8 +117,12 @@ def _arguments(item: Any) -> Iterator[Any]:
     body_arguments = GRAPH_ARGUMENTS[function_name] if function_name else ()
     for key, value in (item.args or {}).items():
         if function_name and isinstance(value, Mapping) and key not in body_arguments:
-            for entry in value.values():
-                yield from entry.values() if isinstance(entry, Mapping) else [entry]
+            for nested_argument in value.values():
+                yield from (
+                    nested_argument.values()
+                    if isinstance(nested_argument, Mapping)
+                    else [nested_argument]
+                )
         elif key not in body_arguments or (key == "default" and isinstance(value, list | tuple)):
             yield value
 
@@ -126,9 +132,9 @@ def _texts(value: Any) -> Iterator[Any]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
-        for entry in value:
-            if isinstance(entry, str):
-                yield entry
+        for element in value:
+            if isinstance(element, str):
+                yield element
 
 
 def body_inputs(
@@ -136,7 +142,7 @@ def body_inputs(
     where: str,
     blocks: Mapping[str, tuple[Block, ...]],
     declared: Mapping[str, str],
-    outer: OutlineScope,
+    outer_scope: OutlineScope,
 ) -> tuple[InputOutline, ...]:
     """Return the inputs of a body's nodes: those of its signature, and captured values.
 
@@ -148,7 +154,7 @@ def body_inputs(
         node_path = f"{where}.nodes['{node.id}']"
         for port in node.input_ports:
             if (node.id, port.id) not in connected_ports:
-                source = _input_source(port, declared, outer)
+                source = _input_source(port, declared, outer_scope)
                 path = f"{node_path}.input_ports['{port.id}']"
                 inputs.append(
                     InputOutline(
@@ -156,25 +162,27 @@ def body_inputs(
                     )
                 )
         for name in free_names(node, blocks.get(node.id, ())):
-            if name in declared or outer.find(name) is not None:
+            if name in declared or outer_scope.find(name) is not None:
                 source = declared.get(name, "captured")
                 inputs.append(InputOutline(name, node.id, None, source, node_path))
     return tuple(inputs)
 
 
-def _input_source(port: Any, declared: Mapping[str, str], outer: OutlineScope) -> str:
+def _input_source(port: Any, declared: Mapping[str, str], outer_scope: OutlineScope) -> str:
     """Return the role of an unconnected input port, such as carried or captured."""
     if port.id in declared:
         return declared[port.id]
-    if outer.find(port.id) is not None:
+    if outer_scope.find(port.id) is not None:
         return "captured"
     return "unbound" if port.default_value is None else "default"
 
 
 def find_captures(
-    inputs: Iterable[InputOutline], outer: OutlineScope
+    inputs: Iterable[InputOutline], outer_scope: OutlineScope
 ) -> tuple[CaptureOutline, ...]:
     """Return the captured values of a body, each once, in the order of first use."""
-    captured_names = dict.fromkeys(entry.name for entry in inputs if entry.source == "captured")
-    named_captures = ((name, outer.find(name)) for name in captured_names)
+    captured_names = dict.fromkeys(
+        body_input.name for body_input in inputs if body_input.source == "captured"
+    )
+    named_captures = ((name, outer_scope.find(name)) for name in captured_names)
     return tuple(capture for _, capture in named_captures if capture is not None)

@@ -27,7 +27,10 @@ def value_text(value: Any, limit: int = 48) -> str:
         if set(value) == {"npz", "array"}:
             return f"{value['array']} of {value['npz']}"
         return shorten(
-            "{" + ", ".join(f"{k}: {value_text(v)}" for k, v in value.items()) + "}", limit
+            "{"
+            + ", ".join(f"{key}: {value_text(element)}" for key, element in value.items())
+            + "}",
+            limit,
         )
     return shorten(" ".join(str(value).split()), limit)
 
@@ -53,10 +56,10 @@ def _list_text(values: list[Any], limit: int) -> str:
         if len(text) <= limit:
             return text
     list_shape = []
-    nested_list: Any = values
-    while isinstance(nested_list, list) and nested_list:
-        list_shape.append(str(len(nested_list)))
-        nested_list = nested_list[0]
+    inner_list: Any = values
+    while isinstance(inner_list, list) and inner_list:
+        list_shape.append(str(len(inner_list)))
+        inner_list = inner_list[0]
     return f"[{' × '.join(list_shape)} values]"
 
 

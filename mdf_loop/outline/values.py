@@ -23,14 +23,15 @@ class ArgumentOutline(Struct, frozen=True):
 
 
 class CarriedOutline(Struct, frozen=True):
-    """Carried value. `enter` is `initial` in the first iteration, later the previous `leave`.
+    """Carried value of a loop, with its names as an input and as an output of the body.
 
-    `ports` are the output ports of the node with the final value.
+    The value of the input `input_name` is `initial` in the first iteration, and later the previous value of
+    the output `output_name`. `ports` are the output ports of the node with the final value.
     """
 
     initial: Any | None
-    enter: str
-    leave: str
+    input_name: str
+    output_name: str
     ports: tuple[str, ...] = ()
     type: str = ""
     initial_value: Any | None = None
@@ -61,11 +62,11 @@ class SliceOutline(Struct, frozen=True):
 
 
 class DelayOutline(Struct, frozen=True):
-    """Value of `of` from `back` iterations earlier. The first iterations read rows of `initial`."""
+    """Value of `source_name` from `lag` iterations earlier. The first iterations read rows of `initial`."""
 
     name: str
-    of: str
-    back: int = 1
+    source_name: str
+    lag: int = 1
     initial: Any | None = None
 
 

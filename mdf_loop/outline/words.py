@@ -84,14 +84,14 @@ def _slice_source(row_slice: SliceOutline) -> str:
 
 def _for_text(loop: LoopOutline) -> str:
     """Describe the trip count of a loop, such as `for i in range(M=10)`."""
-    trip_count = "?" if loop.trip_count is None else _argument_text(loop.trip_count)
-    return f"for {loop.iteration or 'i'} in range(M={trip_count})"
+    trip_count_text = "?" if loop.trip_count is None else _argument_text(loop.trip_count)
+    return f"for {loop.iteration or 'i'} in range(M={trip_count_text})"
 
 
 def _argument_text(argument: ArgumentOutline) -> str:
     """Format the value of an argument, or its expression if the value is unknown."""
-    value_or_expression = argument.value if argument.value is not None else argument.expression
-    return value_text(value_or_expression, 32)
+    shown_argument = argument.value if argument.value is not None else argument.expression
+    return value_text(shown_argument, 32)
 
 
 def _condition_text(loop: LoopOutline) -> str:
@@ -154,5 +154,5 @@ def slice_text(row_slice: SliceOutline) -> str:
 
 def delay_text(delay: DelayOutline) -> str:
     """Describe a delay, such as `v_out, 2 iterations ago`."""
-    iteration_count_text = value_text(delay.back)
-    return f"{delay.of}, {iteration_count_text} {'iteration' if iteration_count_text == '1' else 'iterations'} ago"
+    iteration_count_text = value_text(delay.lag)
+    return f"{delay.source_name}, {iteration_count_text} {'iteration' if iteration_count_text == '1' else 'iterations'} ago"

@@ -25,7 +25,7 @@ def graph(edges, input_nodes=("a",), outputs=(), feedback=(), extra_nodes=()):
         "$",
         tuple(nodes.values()),
         tuple(
-            EdgeOutline(f"{a}{b}", "$", a, "y", b, "x", feedback=(a, b) in feedback)
+            EdgeOutline(f"{a}{b}", "$", a, "y", b, "x", is_feedback=(a, b) in feedback)
             for a, b in (*edges, *feedback)
         ),
         tuple(InputOutline(name, name, "x", "given", "$") for name in input_nodes),
@@ -64,7 +64,7 @@ def test_a_graph_without_inputs_is_not_folded():
 
 
 def test_outputs_and_states_do_not_fold():
-    state = NodeOutline("s", "s", items=(ItemOutline("v", "v", stateful=True),))
+    state = NodeOutline("s", "s", items=(ItemOutline("v", "v", is_stateful=True),))
     flow = flow_of(graph(["ab", "wv"], outputs=["v"], extra_nodes=[state]))
     assert runs(flow) == ["ab", "v", "s"]
 

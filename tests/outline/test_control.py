@@ -130,7 +130,9 @@ def test_a_branch_that_contains_its_own_choice_has_a_note():
 def test_outline_of_a_scan():
     (scan,) = node_of("scans", "reader").loops
     assert (scan.kind, headline(scan)) == ("scan", "scan over x, z")
-    assert [(p.enter, p.leave, p.ports) for p in scan.carried] == [("s", "s_next", ("s_final",))]
+    assert [(p.input_name, p.output_name, p.ports) for p in scan.carried] == [
+        ("s", "s_next", ("s_final",))
+    ]
     assert [(p.name, slice_text(p), p.remark) for p in scan.slices] == [
         ("x_t", "x[i]", ""),
         ("z_t", "z[:, i]", "backwards"),
@@ -213,8 +215,8 @@ def test_a_plain_recording_has_no_remark():
 def test_outline_of_a_condition_in_the_middle():
     (loop,) = node_of("middle", "power").loops
     assert headline(loop) == "loop while small, tested in the middle"
-    assert loop.strict
-    assert {n.id: n.before_test for n in loop.body.nodes} == {
+    assert loop.is_strict
+    assert {n.id: n.is_before_test for n in loop.body.nodes} == {
         "raise_it": True,
         "test": True,
         "keep": False,

@@ -19,7 +19,7 @@ def test_loops_have_words_for_iterations_and_stop_reason():
     observation = observe(
         make_outputs({}, {"n.f": report}, native={"n.f": "native"}, seconds={"n.f": 0.5})
     ).loop("n.f")
-    assert observation.iterations == "6 iterations"
+    assert observation.iterations_text == "6 iterations"
     assert observation.stopped_by == "its condition became false"
     assert observation.is_native
     assert observation.seconds == 0.5
@@ -27,16 +27,20 @@ def test_loops_have_words_for_iterations_and_stop_reason():
 
 def test_a_loop_without_report_has_its_native_choice():
     observation = observe(make_outputs({}, native={"time": "standard: it is short"})).loop("time")
-    assert (observation.iterations, observation.seconds, observation.is_native) == ("", None, False)
+    assert (observation.iterations_text, observation.seconds, observation.is_native) == (
+        "",
+        None,
+        False,
+    )
 
 
 def test_an_evaluation_has_last_values_and_no_rows():
     observation = observe(make_outputs({"n.y": np.arange(3.0)}, units={"n.y": "mV"}))
-    assert observation.value("n", "y").last.tolist() == [0, 1, 2]
+    assert observation.value("n", "y").last_value.tolist() == [0, 1, 2]
     assert observation.value("n", "y").rows is None
     assert observation.value("n", "y").unit == "mV"
     assert observation.value("n", "z") is None
-    assert (observation.axis_name, observation.count) == ("", 0)
+    assert (observation.axis_name, observation.row_count) == ("", 0)
 
 
 def test_rows_over_time_are_evenly_spaced():
@@ -49,8 +53,8 @@ def test_rows_over_time_are_evenly_spaced():
         == len(observation.row_numbers)
         == MAX_OBSERVED_ROWS
     )
-    assert (rows[0], rows[-1], observation.value("n", "y").last) == (0, 9999, 9999)
-    assert (observation.axis_name, observation.count) == ("time", 10_000)
+    assert (rows[0], rows[-1], observation.value("n", "y").last_value) == (0, 9999, 9999)
+    assert (observation.axis_name, observation.row_count) == ("time", 10_000)
     assert np.array_equal(observation.coordinates, observation.row_numbers * 0.1)
 
 

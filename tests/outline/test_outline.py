@@ -34,7 +34,7 @@ def test_outline_of_a_loop():
     assert (loop.iteration, loop.condition_in) == ("i", "going_in")
     assert (loop.continue_name, loop.condition_text) == ("going_out", "x_next > 1")
     (pair,) = loop.carried
-    assert (pair.initial, pair.enter, pair.leave) == ("x", "x_in", "x_out")
+    assert (pair.initial, pair.input_name, pair.output_name) == ("x", "x_in", "x_out")
     assert (pair.ports, pair.type, pair.initial_value) == (("x_final",), "float64[]", 64.0)
     (recorded,) = loop.recorded
     assert (recorded.name, recorded.ports) == ("lost", ("losses",))
@@ -129,7 +129,7 @@ def test_ports_with_the_bare_name_of_a_loop_have_results_by_position(shared):
 def test_an_unknown_signature_has_a_note():
     loop = loop_of("broken", "unordered")
     assert "cannot be inferred" in loop.notes[0]
-    assert [(c.initial, c.enter, c.ports) for c in loop.carried] == [
+    assert [(c.initial, c.input_name, c.ports) for c in loop.carried] == [
         ("a", "", ("p",)),
         ("b", "", ()),
     ]
@@ -148,9 +148,9 @@ def test_a_loop_without_a_body_is_outlined():
 def test_nodes_of_a_graph_with_states_conditions_and_feedback():
     graph = outline(MODELS / "feedback.yaml")
     first, second, third = graph.nodes
-    assert [item.id for item in first.items if item.stateful] == ["v"]
+    assert [item.id for item in first.items if item.is_stateful] == ["v"]
     assert [item.id for item in first.items if item.constant] == ["tau"]
-    assert [item.id for item in second.items if item.stateful] == ["count", "spike"]
+    assert [item.id for item in second.items if item.is_stateful] == ["count", "spike"]
     assert first.inputs[0].default == 0.0
     assert (second.condition, third.condition) == (
         "every 2 calls of cell/1:a-b.c<d>",
@@ -158,7 +158,7 @@ def test_nodes_of_a_graph_with_states_conditions_and_feedback():
     )
     assert graph.termination == ("each evaluation ends after 2 calls of reader or after pass 9",)
     assert graph.cycles == ((first.id, second.id),)
-    assert [edge.id for edge in graph.edges if edge.feedback] == ["back"]
+    assert [edge.id for edge in graph.edges if edge.is_feedback] == ["back"]
     assert [edge.weight for edge in graph.edges] == [0.5, [1, 2], None]
 
 
@@ -170,7 +170,7 @@ def test_a_cycle_without_defaults_has_one_feedback_edge():
     }
     graph = outline({"g": {"nodes": dict.fromkeys("abcd", ports), "edges": edges}})
     assert graph.cycles == (("a", "b", "c"), ("d",))
-    assert [edge.id for edge in graph.edges if edge.feedback] == ["ca", "dd"]
+    assert [edge.id for edge in graph.edges if edge.is_feedback] == ["ca", "dd"]
     assert "wait for each other" in graph.notes[0]
 
 
@@ -239,7 +239,7 @@ def test_a_failure_of_the_reader_is_a_note(monkeypatch):
     monkeypatch.setattr("mdf_loop.outline.annotation.read_annotated", fail)
     graph = outline(MODELS / "sample.yaml")
     assert graph.notes == ("types are not known: KeyError: 'x'",)
-    assert graph.nodes[1].loops[0].carried[0].enter == "x_in"
+    assert graph.nodes[1].loops[0].carried[0].input_name == "x_in"
 
 
 # --- words --------------------------------------------------------------------------------------

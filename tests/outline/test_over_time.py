@@ -18,14 +18,14 @@ def time_loop(model):
 def test_states_and_feedback_outputs_are_carried():
     loop = time_loop(MODELS / "two_nodes.yaml")
     assert (loop.kind, headline(loop)) == ("over time", "for each time step")
-    assert [(p.enter, p.leave, p.initial) for p in loop.carried] == [
+    assert [(p.input_name, p.output_name, p.initial) for p in loop.carried] == [
         ("hares", "hares'", 10.0),
         ("lynxes", "lynxes'", 2.0),
         ("lynx.kills", "lynx.kills'", 0.0),
     ]
     assert [(r.name, r.ports) for r in loop.recorded] == [("lynxes[t]", ("lynxes",))]
     assert [capture.name for capture in loop.captures] == ["food", "dt"]
-    assert [(e.sender, e.feedback) for e in loop.body.edges] == [("hare", False)]
+    assert [(e.sender, e.is_feedback) for e in loop.body.edges] == [("hare", False)]
     assert [(i.name, i.node, i.port, i.weight) for i in loop.body.inputs] == [
         ("hares", "hare", None, None),
         ("lynxes", "lynx", None, None),
@@ -57,13 +57,13 @@ def test_initial_values_over_time():
         ("initial_w", [0.0]),
     ]
     count, *_ = time_loop(MODELS / "states.yaml").carried
-    assert (count.enter, count.initial) == ("count", 0)
+    assert (count.input_name, count.initial) == ("count", 0)
 
 
 def test_feedback_within_an_evaluation():
     loop = time_loop(MODELS / "feedback.yaml")
-    assert [edge.id for edge in loop.body.edges if edge.feedback] == ["back"]
-    assert loop.carried[-1].enter == "cell_2.out"
+    assert [edge.id for edge in loop.body.edges if edge.is_feedback] == ["back"]
+    assert loop.carried[-1].input_name == "cell_2.out"
 
 
 def test_ambiguous_states_have_full_names():
@@ -73,7 +73,7 @@ def test_ambiguous_states_have_full_names():
     }
     edge = {"sender": "b", "receiver": "a", "sender_port": "v", "receiver_port": "x"}
     loop = time_loop({"g": {"nodes": nodes, "edges": {"e": edge}}})
-    assert [pair.enter for pair in loop.carried] == ["a.v", "b.v", "b.v sent"]
+    assert [pair.input_name for pair in loop.carried] == ["a.v", "b.v", "b.v sent"]
     assert [capture.name for capture in loop.captures] == ["x"]
 
 
@@ -89,7 +89,7 @@ def test_receivers_with_different_defaults():
         for name in ("a", "b")
     }
     (pair,) = time_loop({"g": {"nodes": nodes, "edges": edges}}).carried
-    assert (pair.enter, pair.initial) == ("c.y", "the default of each port")
+    assert (pair.input_name, pair.initial) == ("c.y", "the default of each port")
 
 
 def test_an_edge_to_an_earlier_node_is_feedback():
@@ -99,7 +99,7 @@ def test_an_edge_to_an_earlier_node_is_feedback():
         for name in ("ab", "ba")
     }
     graph = outline({"g": {"nodes": {"a": ports, "b": ports}, "edges": edges}})
-    assert [edge.id for edge in graph.edges if edge.feedback] == ["ba"]
+    assert [edge.id for edge in graph.edges if edge.is_feedback] == ["ba"]
 
 
 def test_every_shared_model_can_be_outlined_over_time(shared):

@@ -109,6 +109,6 @@ def _edge_wires(graph: GraphOutline, ends_by_node: dict[str, NodeEnds]) -> list[
             source_end = ends_by_node[edge.sender].source(edge.sender_port)
             label = weight_text(edge.weight)
             for end, target_stroke in ends_by_node[edge.receiver].targets(edge.receiver_port, ""):
-                stroke = "feedback" if edge.feedback else target_stroke
+                stroke = "feedback" if edge.is_feedback else target_stroke
                 wires.append(Wire(source_end, end, stroke, label))
     return wires

@@ -97,9 +97,9 @@ def node_remarks(node: NodeOutline) -> str:
     remarks = []
     if node.condition:
         remarks.append(f"{MARKS['schedule'].sign} {shorten(node.condition, MAX_FORMULA_LENGTH)}")
-    if node.draws:
+    if node.is_random:
         remarks.append(f"{MARKS['noise'].sign} draws random numbers")
-    if node.before_test:
+    if node.is_before_test:
         remarks.append(f"{MARKS['before_test'].sign} before the test")
     return " · ".join(remarks)
 
@@ -111,7 +111,7 @@ def node_formulas(node: NodeOutline) -> Iterator[str]:
     """Yield the formulas of a node, without constants: `↻ V(0) = -1`, `out = 2 * V`."""
     for item in node.items:
         if not item.constant:
-            state_sign = f"{MARKS['state'].sign} " if item.stateful else ""
+            state_sign = f"{MARKS['state'].sign} " if item.is_stateful else ""
             yield from (state_sign + text for text in item_formulas(item))
     for port in node.outputs:
         value_expression = value_text(port.value, 400)

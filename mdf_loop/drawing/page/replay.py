@@ -54,7 +54,7 @@ def pack_run(observation: Observation, numbers: Numbering) -> dict[str, Any]:
         "values": [
             [
                 numbers.value_source(name),
-                safe_text(_append_unit(value_text(value.last, 120), value.unit)),
+                safe_text(_append_unit(value_text(value.last_value, 120), value.unit)),
             ]
             for name, value in observed_values.items()
         ],
@@ -65,7 +65,7 @@ def pack_run(observation: Observation, numbers: Numbering) -> dict[str, Any]:
 def describe_loop(loop: LoopObservation) -> str:
     """Describe an observed loop: `6 iterations · its condition became false · native · 3.1 ms`."""
     duration = "" if loop.seconds is None else _format_milliseconds(loop.seconds)
-    descriptions = (loop.iterations, loop.stopped_by, loop.native, duration)
+    descriptions = (loop.iterations_text, loop.stopped_by, loop.native_text, duration)
     return " · ".join(text for text in descriptions if text)
 
 
@@ -114,9 +114,13 @@ def _iteration_tapes(observation: Observation, numbers: Numbering) -> Iterator[d
         if (
             value_observation is not None
             and value_observation.rows is None
-            and np.ndim(value_observation.last) > 0
+            and np.ndim(value_observation.last_value) > 0
         ):
-            recorded_row = (recording, np.asarray(value_observation.last), value_observation.unit)
+            recorded_row = (
+                recording,
+                np.asarray(value_observation.last_value),
+                value_observation.unit,
+            )
             rows_by_frame.setdefault(recording.frame_number, []).append(recorded_row)
     for frame, rows in rows_by_frame.items():
         common_row_count = min(len(array) for _, array, _ in rows)

@@ -88,7 +88,7 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
     ]
     key_of_name = _capture_keys(loop.captures)
     key_of_name |= {
-        carried_value.enter: (f"v{k}", "data") for k, carried_value in enumerate(loop.carried)
+        carried_value.input_name: (f"v{k}", "data") for k, carried_value in enumerate(loop.carried)
     }
     key_of_name |= {row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)}
     key_of_name |= {delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)}
@@ -112,12 +112,14 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
 
 def _delay_edges(loop: LoopOutline) -> list[tuple[str, str, str]]:
     """Return right key, left key and label of the edge of each delayed value."""
-    keys_by_name = {carried_value.leave: f"v{k}" for k, carried_value in enumerate(loop.carried)}
+    keys_by_name = {
+        carried_value.output_name: f"v{k}" for k, carried_value in enumerate(loop.carried)
+    }
     keys_by_name |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded)}
     return [
-        (keys_by_name[delay.of], f"d{k}", f"t+{value_text(delay.back)}")
+        (keys_by_name[delay.source_name], f"d{k}", f"t+{value_text(delay.lag)}")
         for k, delay in enumerate(loop.delays)
-        if delay.of in keys_by_name
+        if delay.source_name in keys_by_name
     ]
 
 

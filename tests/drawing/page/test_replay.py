@@ -103,7 +103,7 @@ def test_rows_over_time_are_a_tape_with_their_times():
         unit="s",
         coordinates=np.array([0.1, 0.2]),
         row_numbers=np.arange(2),
-        count=2,
+        row_count=2,
     )
     data = Page(outline_over_time(COUNTER), observation=observation).data()
     (tape,) = data["run"]["tapes"]
