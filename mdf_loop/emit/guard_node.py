@@ -34,9 +34,9 @@ def write_guard(scope: OnnxScope, guard: Guard) -> None:
     is_false = scope.bool_node("Not", writer.values[guard.condition])
     index = scope.int64_node("Cast", is_false, to=element_type("int64"))
     if is_sequence(guard.value.dtype):
-        extended = _append_member(scope, guard, source)
+        extended_sequence = _append_member(scope, guard, source)
         position = scope.int64_node("Add", scope.int64_node("SequenceLength", source), index)
-        _append_failing(scope, guard, "SequenceErase", [extended, position])
+        _append_failing(scope, guard, "SequenceErase", [extended_sequence, position])
     else:
         _append_failing(scope, guard, "Gather", [_unsqueeze(scope, source), index], axis=0)
 
@@ -48,30 +48,34 @@ def write_host_guard(scope: OnnxScope, guard: Guard) -> None:
         return
     writer = scope.writer
     valid_axis, invalid_axis = (writer.constant(np.array([axis])) for axis in (0, _INVALID_AXIS))
-    axes = scope.int64_node("Where", writer.values[guard.condition], valid_axis, invalid_axis)
+    squeezed_axis = scope.int64_node(
+        "Where", writer.values[guard.condition], valid_axis, invalid_axis
+    )
     source = _unsqueeze(scope, writer.values[guard.value])
-    _append_failing(scope, guard, "Squeeze", [source, axes])
+    _append_failing(scope, guard, "Squeeze", [source, squeezed_axis])
 
 
 def _unsqueeze(scope: OnnxScope, source: oir.Value) -> oir.Value:
     """Append an Unsqueeze that inserts a first axis of extent 1."""
-    unsqueezed = oir.Value(name=scope.writer.new_name("guarded"), type=source.type)
-    scope.node("Unsqueeze", [source, scope.writer.constant(np.array([0]))], [unsqueezed])
-    return unsqueezed
+    unsqueezed_value = oir.Value(name=scope.writer.new_name("guarded"), type=source.type)
+    scope.node("Unsqueeze", [source, scope.writer.constant(np.array([0]))], [unsqueezed_value])
+    return unsqueezed_value
 
 
 def _append_failing(
     scope: OnnxScope, guard: Guard, op_type: str, inputs: list[oir.Value], **attributes: int
 ) -> None:
     """Append the node that fails if the condition of the guard is False."""
-    checked = scope.define(guard.output)
+    checked_value = scope.define(guard.output)
     where = f"{guard.where} guard: {guard.message}"
-    name = scope.node(op_type, inputs, [checked], attributes, where)
-    scope.writer.nodes.guards[name] = guard
+    node_name = scope.node(op_type, inputs, [checked_value], attributes, where)
+    scope.writer.nodes.guards[node_name] = guard
 
 
 def _append_member(scope: OnnxScope, guard: Guard, sequence: oir.Value) -> oir.Value:
     """Append a SequenceInsert that adds one member to a sequence."""
     dtype = inner_dtype(guard.value.dtype)
-    member = np.array("" if dtype == "string" else 0, numpy_dtype(dtype))
-    return scope.append_like("SequenceInsert", [sequence, scope.writer.constant(member)], sequence)
+    new_member = np.array("" if dtype == "string" else 0, numpy_dtype(dtype))
+    return scope.append_like(
+        "SequenceInsert", [sequence, scope.writer.constant(new_member)], sequence
+    )

@@ -22,18 +22,18 @@ def write_if(outer: OnnxScope, choice: If, write: WriteOps) -> None:
         "else_branch": _build_branch(outer, choice, choice.otherwise, write),
     }
     condition = outer.writer.values[choice.condition]
-    outputs = [outer.define(value) for value in choice.outputs]
-    outer.node("If", [condition], outputs, branches, choice.where)
+    if_outputs = [outer.define(value) for value in choice.outputs]
+    outer.node("If", [condition], if_outputs, branches, choice.where)
 
 
 def _build_branch(outer: OnnxScope, choice: If, branch: Branch, write: WriteOps) -> oir.Graph:
     """Return the ONNX graph of one branch of an If."""
     branch_scope = OnnxScope(outer.writer, ())
     write(branch_scope, branch.ops)
-    outputs: list[oir.Value] = []
-    returned_leaves: set[Value] = set()
-    for leaf in branch.outputs:
-        outputs.append(branch_scope.as_graph_output(leaf, returned_leaves))
-        returned_leaves.add(leaf)
-    name = outer.writer.new_name(choice.name or "branch")
-    return oir.Graph([], outputs, nodes=branch_scope.nodes, name=name)
+    graph_outputs: list[oir.Value] = []
+    returned_values: set[Value] = set()
+    for branch_output in branch.outputs:
+        graph_outputs.append(branch_scope.as_graph_output(branch_output, returned_values))
+        returned_values.add(branch_output)
+    graph_name = outer.writer.new_name(choice.name or "branch")
+    return oir.Graph([], graph_outputs, nodes=branch_scope.nodes, name=graph_name)

@@ -33,12 +33,12 @@ def insert_copies(
     """
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
-        names = select_names(node)
-        for position, name in enumerate(node.input):
-            if name in names:
-                copy = f"{name}#{node.name}.{position}"
-                nodes.append(helper.make_node(op_type, [name], [copy], name=copy))
-                node.input[position] = copy
+        selected_names = select_names(node)
+        for position, operand_name in enumerate(node.input):
+            if operand_name in selected_names:
+                copy_name = f"{operand_name}#{node.name}.{position}"
+                nodes.append(helper.make_node(op_type, [operand_name], [copy_name], name=copy_name))
+                node.input[position] = copy_name
         nodes.append(node)
     if len(nodes) > len(graph.node):
         del graph.node[:]

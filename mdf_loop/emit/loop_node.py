@@ -35,11 +35,11 @@ def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
         b = Builder()
         loop = mask_loop(b, loop, outer.writer.constant_array)
         write(outer, b.ops)
-    parts = LoopParts(outer, loop)
-    outputs = parts.define_outputs()
+    loop_parts = LoopParts(outer, loop)
+    outputs = loop_parts.define_outputs()
     if outputs:  # the runtime refuses a Loop without outputs
-        append_loop(outer, parts, write, outputs)
-    parts.append_postprocessing()
+        append_loop(outer, loop_parts, write, outputs)
+    loop_parts.append_postprocessing()
 
 
 class LoopParts:
@@ -85,8 +85,12 @@ class LoopParts:
 
     def define_outputs(self) -> list[oir.Value]:
         """Define the outputs of the Loop node in the outer scope: final values, then recorded stacks."""
-        finals = [self.outer.define(carried.final) for carried in self.loop.carried]
-        return [*finals, *self.extra_carried.define_finals(), *self.recorded_rows.define_stacks()]
+        final_values = [self.outer.define(carried.final) for carried in self.loop.carried]
+        return [
+            *final_values,
+            *self.extra_carried.define_finals(),
+            *self.recorded_rows.define_stacks(),
+        ]
 
     def append_postprocessing(self) -> None:
         """Append the nodes after the Loop that compute values from its outputs."""
@@ -101,21 +105,24 @@ def append_loop(
     """Append a Loop node with its body graph and with the ONNX values `outputs` as outputs."""
     body = _build_body(scope.writer, parts, write)
     inputs = [parts.trip_count, parts.condition, *parts.initial_values()]
-    name = scope.node("Loop", inputs, outputs, {"body": body}, parts.loop.where)
-    scope.writer.nodes.loops[name] = parts.loop
+    node_name = scope.node("Loop", inputs, outputs, {"body": body}, parts.loop.where)
+    scope.writer.nodes.loops[node_name] = parts.loop
 
 
 def _build_body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
     """Build the body graph of a Loop node."""
     loop = parts.loop
-    enters = tuple(carried.enter for carried in loop.carried)
+    carried_inputs = tuple(carried.enter for carried in loop.carried)
     iteration_number = (
         writer.new_counter(loop)
         if loop.first_iteration is not None
         else writer.define(loop.iteration)
     )
-    inputs = [iteration_number, *(writer.define(value) for value in (loop.condition_in, *enters))]
-    body = OnnxScope(writer, (*copied_inputs(loop), *enters))
+    inputs = [
+        iteration_number,
+        *(writer.define(value) for value in (loop.condition_in, *carried_inputs)),
+    ]
+    body = OnnxScope(writer, (*copied_inputs(loop), *carried_inputs))
     for scanned in loop.scanned:
         _read_row(body, scanned, iteration_number)
     if loop.first_iteration is not None:
@@ -132,14 +139,16 @@ def _build_body(writer: Writer, parts: LoopParts, write: WriteOps) -> oir.Graph:
         condition_out = writer.values[loop.condition_in]
     else:
         condition_out = body.as_graph_output(loop.condition_out, copied_inputs(loop))
-    leaves = [body.as_graph_output(c.leave, copied_inputs(loop)) for c in loop.carried]
-    leaves += parts.extra_carried.body_outputs(body, iteration_number)
-    recorded = parts.recorded_rows.body_outputs(body)
+    carried_outputs = [
+        body.as_graph_output(carried.leave, copied_inputs(loop)) for carried in loop.carried
+    ]
+    carried_outputs += parts.extra_carried.body_outputs(body, iteration_number)
+    recorded_outputs = parts.recorded_rows.body_outputs(body)
     if not body.nodes:
         condition_out = body.copy(condition_out)
     return oir.Graph(
         [*inputs, *extra_inputs],
-        [condition_out, *leaves, *recorded],
+        [condition_out, *carried_outputs, *recorded_outputs],
         nodes=body.nodes,
         name=writer.new_name(loop.name or "body"),
     )
@@ -176,16 +185,23 @@ class _RecordedRows:
         self.outer = outer
         self.loop = loop
         self.repeated = _find_repeated(loop)
-        self.stacked = tuple(r for r in loop.recorded if r not in self.repeated)
-        self.compared = [r for r in row_shapes.records_to_compare(loop) if r not in self.repeated]
+        self.stacked = tuple(recorded for recorded in loop.recorded if recorded not in self.repeated)
+        self.compared = [
+            recorded
+            for recorded in row_shapes.records_to_compare(loop)
+            if recorded not in self.repeated
+        ]
         self.raw_stacks: dict[Recorded, oir.Value] = {}
         self.shape_stacks: dict[Recorded, oir.Value] = {}
 
     def body_outputs(self, body: OnnxScope) -> list[oir.Value]:
         """Return the body outputs for the recorded values: the rows, then the shapes of the compared rows."""
         values = self.outer.writer.values
-        rows = [body.as_graph_output(r.row, copied_inputs(self.loop)) for r in self.stacked]
-        return rows + [body.int64_node("Shape", values[r.row]) for r in self.compared]
+        rows = [
+            body.as_graph_output(recorded.row, copied_inputs(self.loop))
+            for recorded in self.stacked
+        ]
+        return rows + [body.int64_node("Shape", values[recorded.row]) for recorded in self.compared]
 
     def define_stacks(self) -> list[oir.Value]:
         """Define the outputs of the Loop node for the recorded values: stacks of rows, then stacks of shapes."""
@@ -202,33 +218,33 @@ class _RecordedRows:
 
     def _new_value(self, label: str, dtype: str, shape: Shape) -> oir.Value:
         """Return a new ONNX value without a counterpart in the program."""
-        name = self.outer.writer.new_name(f"{self.loop.name}.{label}")
-        return oir.Value(name=name, type=value_type(dtype), shape=tensor_shape(shape))
+        value_name = self.outer.writer.new_name(f"{self.loop.name}.{label}")
+        return oir.Value(name=value_name, type=value_type(dtype), shape=tensor_shape(shape))
 
     def append_postprocessing(self) -> None:
         """Append nodes after the loop that fail if the rows of a record differ in shape."""
         outer, constant = self.outer, self.outer.writer.constant
-        for recorded, raw in self.raw_stacks.items():
+        for recorded, raw_stack in self.raw_stacks.items():
             zero, one = constant(np.array([0])), constant(np.array([1]))
-            shape = row_shapes.append_shape_check(
-                outer.int64_node, zero, one, raw, self.shape_stacks[recorded]
+            stack_shape = row_shapes.append_shape_check(
+                outer.int64_node, zero, one, raw_stack, self.shape_stacks[recorded]
             )
             stack = outer.define(recorded.stack)
             where = f"{self.loop.where} rows of: {recorded.name or recorded.row.name}"
-            name = outer.node("Reshape", [raw, shape], [stack], where=where)
-            outer.writer.nodes.records[name] = (self.loop, recorded)
+            node_name = outer.node("Reshape", [raw_stack, stack_shape], [stack], where=where)
+            outer.writer.nodes.records[node_name] = (self.loop, recorded)
 
     def append_repeats(self, trip: oir.Value) -> None:
         """Append an Expand for each row that is the same in every iteration of the loop."""
         outer, constant = self.outer, self.outer.writer.constant
         for recorded in self.repeated:
-            count = outer.int64_node("Max", trip, constant(np.array(0)))
-            shape = outer.int64_node("Reshape", count, constant(np.array([1])))
+            row_count = outer.int64_node("Max", trip, constant(np.array(0)))
+            stack_shape = outer.int64_node("Reshape", row_count, constant(np.array([1])))
             if recorded.row.shape:
-                extents = constant(np.array(recorded.row.shape, np.int64))
-                shape = outer.int64_node("Concat", shape, extents, axis=0)
+                row_extents = constant(np.array(recorded.row.shape, np.int64))
+                stack_shape = outer.int64_node("Concat", stack_shape, row_extents, axis=0)
             row, stack = outer.writer.values[recorded.row], outer.define(recorded.stack)
-            outer.node("Expand", [row, shape], [stack], where=self.loop.where)
+            outer.node("Expand", [row, stack_shape], [stack], where=self.loop.where)
 
 
 def _find_repeated(loop: Loop) -> tuple[Recorded, ...]:
@@ -237,7 +253,11 @@ def _find_repeated(loop: Loop) -> tuple[Recorded, ...]:
         return ()
     inner_values = {value for operation in loop.ops for value in results(operation)}
     inner_values.update(body_inputs(loop))
-    return tuple(r for r in loop.recorded if r.row not in inner_values and _can_repeat(r.row))
+    return tuple(
+        recorded
+        for recorded in loop.recorded
+        if recorded.row not in inner_values and _can_repeat(recorded.row)
+    )
 
 
 def _can_repeat(row: Value) -> bool:
@@ -262,41 +282,43 @@ class _ExtraCarried:
     def initial_values(self) -> list[oir.Value]:
         """Return the initial values of the extra carried values: iteration number -1, and the start condition."""
         constant = self.outer.writer.constant
-        counts = [constant(np.array(-1))] if self.carries_count else []
-        return counts + ([self.condition] if self.carries_condition else [])
+        count_values = [constant(np.array(-1))] if self.carries_count else []
+        return count_values + ([self.condition] if self.carries_condition else [])
 
     def define_finals(self) -> list[oir.Value]:
         """Define the outputs of the Loop node for the final values of the extra carried values."""
-        finals = []
+        final_values = []
         if self.carries_count:
             self.index = self._new_scalar("int64", "last_index")
-            finals.append(self.index)
+            final_values.append(self.index)
         if self.loop.last_condition is not None:
-            finals.append(self.outer.define(self.loop.last_condition))
-        return finals
+            final_values.append(self.outer.define(self.loop.last_condition))
+        return final_values
 
     def _new_scalar(self, dtype: str, label: str) -> oir.Value:
         """Return a new scalar ONNX value."""
-        name = self.outer.writer.new_name(f"{self.loop.name}.{label}")
-        return oir.Value(name=name, type=value_type(dtype), shape=oir.Shape([]))
+        value_name = self.outer.writer.new_name(f"{self.loop.name}.{label}")
+        return oir.Value(name=value_name, type=value_type(dtype), shape=oir.Shape([]))
 
     def body_inputs(self) -> list[oir.Value]:
         """Return the body inputs for the extra carried values."""
-        inputs = [self._new_scalar("int64", "index_in")] if self.carries_count else []
-        return inputs + (
+        carried_inputs = [self._new_scalar("int64", "index_in")] if self.carries_count else []
+        return carried_inputs + (
             [self._new_scalar("bool", "condition_in")] if self.carries_condition else []
         )
 
     def body_outputs(self, body: OnnxScope, number: oir.Value | None = None) -> list[oir.Value]:
         """Return the body outputs for the extra carried values; `number` is the iteration number."""
-        outputs = []
+        carried_outputs = []
         if self.carries_count:
             assert number is not None
-            outputs.append(body.copy(number))
+            carried_outputs.append(body.copy(number))
         if self.carries_condition:
             assert self.loop.condition_out is not None
-            outputs.append(body.as_graph_output(self.loop.condition_out, copied_inputs(self.loop)))
-        return outputs
+            carried_outputs.append(
+                body.as_graph_output(self.loop.condition_out, copied_inputs(self.loop))
+            )
+        return carried_outputs
 
     def append_postprocessing(self) -> None:
         """Append the nodes after the loop that compute the iteration count, if the program reads the count.
@@ -306,18 +328,18 @@ class _ExtraCarried:
         if self.loop.iteration_count is None:
             return
         writer, outer = self.outer.writer, self.outer
-        count = outer.define(self.loop.iteration_count)
+        iteration_count = outer.define(self.loop.iteration_count)
         if self.index is not None:
-            outer.node("Add", [self.index, writer.constant(np.array(1))], [count])
+            outer.node("Add", [self.index, writer.constant(np.array(1))], [iteration_count])
         elif self.loop.kind == "for":
-            outer.node("Max", [self.trip_count, writer.constant(np.array(0))], [count])
+            outer.node("Max", [self.trip_count, writer.constant(np.array(0))], [iteration_count])
         else:
             stack = writer.values[_recorded_stacks(self.loop)[0]]
-            extents = oir.Value(
+            first_extent = oir.Value(
                 name=writer.new_name("extents"), type=value_type("int64"), shape=oir.Shape([1])
             )
-            outer.node("Shape", [stack], [extents], {"end": 1})
-            outer.node("Squeeze", [extents], [count])
+            outer.node("Shape", [stack], [first_extent], {"end": 1})
+            outer.node("Squeeze", [first_extent], [iteration_count])
 
 
 def _recorded_stacks(loop: Loop) -> tuple[Value, ...]:

@@ -121,7 +121,13 @@ class SessionModel:
     ) -> None:
         _check_outputs(program.name, program.outputs)
         _check_nesting(program.ops)
-        _check_size([c for c in _list_constants(program) if c.array.nbytes < LARGE_CONSTANT_BYTES])
+        _check_size(
+            [
+                constant
+                for constant in _list_constants(program)
+                if constant.array.nbytes < LARGE_CONSTANT_BYTES
+            ]
+        )
         self.program = program
         self.nodes = Nodes()
         self._extra_inputs = extra_inputs
@@ -140,21 +146,21 @@ class SessionModel:
 def _externalize_large_constants(model: oir.Model) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """Return the ONNX model without its large constants, and the large constants by name."""
     large_constants: dict[str, Array] = {}
-    for name, value in model.graph.initializers.items():
+    for constant_name, value in model.graph.initializers.items():
         tensor = value.const_value
         if (
             tensor is not None
             and tensor.dtype not in _INTERNAL_DTYPES
             and tensor.nbytes >= LARGE_CONSTANT_BYTES
         ):
-            large_constants[name] = np.ascontiguousarray(tensor.numpy())
+            large_constants[constant_name] = np.ascontiguousarray(tensor.numpy())
             value.const_value = oir.ExternalTensor(
                 "given apart",
                 0,
                 tensor.nbytes,
                 tensor.dtype,
-                shape=oir.Shape(large_constants[name].shape),
-                name=name,
+                shape=oir.Shape(large_constants[constant_name].shape),
+                name=constant_name,
             )
     return oir.to_proto(model), large_constants
 
@@ -203,12 +209,12 @@ def _list_constants(program: Program) -> list[Constant]:
 
 def _check_size(constants: Collection[Constant]) -> None:
     """Raise UnsupportedError if the constants exceed the size limit of an ONNX file."""
-    total = sum(constant.array.nbytes for constant in constants)
-    if total > _MAX_CONSTANT_BYTES:
-        largest = max(constants, key=lambda constant: constant.array.nbytes)
+    total_bytes = sum(constant.array.nbytes for constant in constants)
+    if total_bytes > _MAX_CONSTANT_BYTES:
+        largest_constant = max(constants, key=lambda constant: constant.array.nbytes)
         raise UnsupportedError(
-            f"the arrays of the model have {total} bytes; one ONNX model holds 2 GB at most",
-            largest.value.where,
+            f"the arrays of the model have {total_bytes} bytes; one ONNX model holds 2 GB at most",
+            largest_constant.value.where,
             "make the largest ones inputs of the model",
         )
 
@@ -278,9 +284,9 @@ def _write_operation(scope: OnnxScope, operation: Op | Constant) -> None:
         _write_replacement(scope, _build_replacement(writer.builder, operation, decomposition))
         return
     added_inputs, attributes = encode_at_opset(operation, writer.opset)
-    inputs = [None if v is None else writer.values[v] for v in operation.inputs]
+    inputs = [None if operand is None else writer.values[operand] for operand in operation.inputs]
     inputs += [None if array is None else writer.constant(array) for array in added_inputs]
-    outputs = [scope.define(v) if v is not None else None for v in writer.read_outputs(operation)]
+    outputs = [scope.define(output) if output is not None else None for output in writer.read_outputs(operation)]
     scope.node(operation.op_type, inputs, outputs, dict(attributes), operation.where)
 
 
@@ -298,13 +304,13 @@ def _write_replacement(scope: OnnxScope, operations: Iterable[Operation]) -> Non
 
 def _build_replacement(b: Builder, op: Op, decomposition: Decomposition) -> Iterator[Operation]:
     """Yield the operations that replace an operation which ONNX lacks."""
-    n_previous = len(b.ops)
+    previous_op_count = len(b.ops)
     with b.at(op.where, op.outputs[0].name):
         replacement = decomposition(b, op)
         if replacement in op.inputs:
             replacement = b.op("Identity", replacement)
     assert isinstance(replacement, Value)
-    for operation in b.ops[n_previous:]:
+    for operation in b.ops[previous_op_count:]:
         yield substitute(operation, {replacement: op.outputs[0]})
 
 
@@ -312,13 +318,17 @@ def _build_output(
     scope: OnnxScope, name: str, value: Value, program_inputs: set[Value]
 ) -> oir.Value:
     """Return the graph output for a value, which is a copy if the value is a constant or has another name."""
-    source = scope.writer.values[value]
-    if source.name == name and value in program_inputs:
-        return source
-    if source.name == name and not source.is_initializer() and value not in program_inputs:
-        return source
+    source_value = scope.writer.values[value]
+    if source_value.name == name and value in program_inputs:
+        return source_value
+    if (
+        source_value.name == name
+        and not source_value.is_initializer()
+        and value not in program_inputs
+    ):
+        return source_value
     graph_output = oir.Value(
         name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape)
     )
-    scope.node("Identity", [source], [graph_output])
+    scope.node("Identity", [source_value], [graph_output])
     return graph_output

@@ -45,13 +45,17 @@ def portable(
     portable_model = onnx.ModelProto()
     portable_model.CopyFrom(model)
     single_elements = [
-        t for t in portable_model.graph.initializer if all(dim == 1 for dim in t.dims)
+        tensor
+        for tensor in portable_model.graph.initializer
+        if all(dim == 1 for dim in tensor.dims)
     ]
-    scales = {t.name for t in single_elements if t.data_type == onnx.TensorProto.DOUBLE}
+    scales = {
+        tensor.name for tensor in single_elements if tensor.data_type == onnx.TensorProto.DOUBLE
+    }
     ones = {
-        t.name
-        for t in single_elements
-        if t.data_type in _FUSED_DTYPES and numpy_helper.to_array(t) == 1
+        tensor.name
+        for tensor in single_elements
+        if tensor.data_type in _FUSED_DTYPES and numpy_helper.to_array(tensor) == 1
     }
     for graph in graphs_in(portable_model.graph):
         _separate_scales(graph, scales)
@@ -60,7 +64,9 @@ def portable(
             _return_copies(graph)
     separate_transposed_products(portable_model, "Sum")
     _declare_shapes(portable_model.graph, declared_shapes or {})
-    tensors = (numpy_helper.from_array(array, name) for name, array in (defaults or {}).items())
+    tensors = (
+        numpy_helper.from_array(array, input_name) for input_name, array in (defaults or {}).items()
+    )
     portable_model.graph.initializer.extend(tensors)
     return portable_model
 
@@ -68,10 +74,16 @@ def portable(
 def _declare_shapes(graph: onnx.GraphProto, declared_shapes: Mapping[str, Sequence[int]]) -> None:
     """Add the stated shapes to the graph outputs that declare no shape."""
     for output in graph.output:
-        tensor = output.type.tensor_type
-        if output.name in declared_shapes and tensor.elem_type and not tensor.HasField("shape"):
+        tensor_type = output.type.tensor_type
+        if (
+            output.name in declared_shapes
+            and tensor_type.elem_type
+            and not tensor_type.HasField("shape")
+        ):
             extents = [None if extent < 0 else extent for extent in declared_shapes[output.name]]
-            output.CopyFrom(helper.make_tensor_value_info(output.name, tensor.elem_type, extents))
+            output.CopyFrom(
+                helper.make_tensor_value_info(output.name, tensor_type.elem_type, extents)
+            )
 
 
 def _return_copies(body: onnx.GraphProto) -> None:
@@ -79,15 +91,22 @@ def _return_copies(body: onnx.GraphProto) -> None:
     input_names = {value.name for value in body.input}
     for position, output in enumerate(body.output):
         if output.name in input_names:
-            copy = f"{output.name}#out{position}"
-            body.node.append(helper.make_node("Identity", [output.name], [copy], name=copy))
-            output.name = copy
+            copy_name = f"{output.name}#out{position}"
+            body.node.append(
+                helper.make_node("Identity", [output.name], [copy_name], name=copy_name)
+            )
+            output.name = copy_name
 
 
 def _separate_scales(graph: onnx.GraphProto, scales: set[str]) -> None:
     """Insert a Sum of one operand between each scaling and the adjacent MatMul to prevent their fusion."""
-    product_names = {out for n in graph.node if n.op_type == "MatMul" for out in n.output}
-    scaled_names = {n.output[0] for n in graph.node if _is_scaling(n, scales)}
+    product_names = {
+        output_name
+        for node in graph.node
+        if node.op_type == "MatMul"
+        for output_name in node.output
+    }
+    scaled_names = {node.output[0] for node in graph.node if _is_scaling(node, scales)}
 
     def select_names(node: onnx.NodeProto) -> Container[str]:
         if node.op_type == "MatMul":
@@ -99,12 +118,14 @@ def _separate_scales(graph: onnx.GraphProto, scales: set[str]) -> None:
 
 def _is_scaling(node: onnx.NodeProto, scales: set[str]) -> bool:
     """Return True if a node is a Mul or Div with one of the constants `scales` as an operand."""
-    return node.op_type in ("Mul", "Div") and any(name in scales for name in node.input)
+    return node.op_type in ("Mul", "Div") and any(
+        operand_name in scales for operand_name in node.input
+    )
 
 
 def _separate_reciprocals(graph: onnx.GraphProto, ones: set[str]) -> None:
     """Insert a Max of one operand between each reciprocal `1 / x` and the products that read it."""
     reciprocal_names = {
-        n.output[0] for n in graph.node if n.op_type == "Div" and n.input[0] in ones
+        node.output[0] for node in graph.node if node.op_type == "Div" and node.input[0] in ones
     }
     insert_copies(graph, lambda node: reciprocal_names if node.op_type == "Mul" else (), "Max")

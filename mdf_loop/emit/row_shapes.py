@@ -63,10 +63,10 @@ def append_shape_check(
     farthest_row_shape = node(
         "Gather", row_shapes, node("ArgMax", distances, axis=0, keepdims=0), axis=0
     )
-    differs = node("Min", node("ReduceMax", distances), one)
+    difference = node("Min", node("ReduceMax", distances), one)
     # If all rows are empty, an extent of 0 would fit any shape.
-    extents = node("Max", farthest_row_shape, differs)
-    return node("Concat", node("Add", row_count, differs), extents, axis=0)
+    row_extents = node("Max", farthest_row_shape, difference)
+    return node("Concat", node("Add", row_count, difference), row_extents, axis=0)
 
 
 # --- the runtime's messages -------------------------------------------------------------------
@@ -96,9 +96,14 @@ def row_shape_error(message: str, name: str, where: str, nodes: Nodes) -> Record
             candidates = records_to_compare(nodes.loops[name])
     if match is None:
         return None
-    first_shape, other_shape = (f"[{extents.replace(',', ', ')}]" for extents in match.groups())
+    first_shape, other_shape = (
+        f"[{extent_text.replace(',', ', ')}]" for extent_text in match.groups()
+    )
     return build_row_shape_error(
-        [r.name or r.row.name for r in candidates], first_shape, other_shape, where
+        [recorded.name or recorded.row.name for recorded in candidates],
+        first_shape,
+        other_shape,
+        where,
     )
 
 
@@ -106,9 +111,11 @@ def build_row_shape_error(
     names: Sequence[str], first_shape: str, other_shape: str, where: str
 ) -> RecordShapeError:
     """Return the error for rows that differ in shape; `names` are the records that may have these rows."""
-    subject = f"the recorded value {' or '.join(map(repr, names))}" if names else "a recorded value"
+    record_text = (
+        f"the recorded value {' or '.join(map(repr, names))}" if names else "a recorded value"
+    )
     return RecordShapeError(
-        f"{subject} has shape {first_shape} at first, but {other_shape} in a later iteration",
+        f"{record_text} has shape {first_shape} at first, but {other_shape} in a later iteration",
         where,
         "a recorded value must have one shape in all iterations",
     )

@@ -65,19 +65,19 @@ ALIGNMENT = 64
 
 def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
     """Append a loop of the main graph as an If with a Scan branch and a Loop branch, or as a Loop."""
-    parts = LoopParts(outer, loop)
-    if not _can_scan(loop, parts.recorded_rows.stacked, outer.writer.constant_array):
+    loop_parts = LoopParts(outer, loop)
+    if not _can_scan(loop, loop_parts.recorded_rows.stacked, outer.writer.constant_array):
         write_loop(outer, loop, write)
         return
-    is_allowed = _append_scan_condition(outer, parts)
-    outputs = parts.define_outputs()
+    is_allowed = _append_scan_condition(outer, loop_parts)
+    outputs = loop_parts.define_outputs()
     used_names = set(outer.writer.used_names)
-    then = _build_scan_branch(outer, parts, write, outputs)
+    scan_branch = _build_scan_branch(outer, loop_parts, write, outputs)
     outer.writer.used_names = used_names  # both branches use the same names
-    otherwise = _build_loop_branch(outer, parts, write, outputs)
-    branches = {"then_branch": then, "else_branch": otherwise}
+    loop_branch = _build_loop_branch(outer, loop_parts, write, outputs)
+    branches = {"then_branch": scan_branch, "else_branch": loop_branch}
     outer.node("If", [is_allowed], outputs, branches, loop.where)
-    parts.append_postprocessing()
+    loop_parts.append_postprocessing()
 
 
 # --- loops that a Scan can execute ------------------------------------------------------------
@@ -93,12 +93,19 @@ def _can_scan(
     """
     if loop.condition is not None or not recorded or has_large_weight(loop, known):
         return False
-    carried = ((c.enter, c.leave) for c in loop.carried)
-    keep_shapes = all(
-        _is_fixed_numeric(leave) and enter.shape == leave.shape for enter, leave in carried
+    carried_pairs = ((carried.enter, carried.leave) for carried in loop.carried)
+    have_fixed_shapes = all(
+        _is_fixed_numeric(carried_output) and carried_input.shape == carried_output.shape
+        for carried_input, carried_output in carried_pairs
     )
-    have_ranks = all(s.rows.shape is not None and _is_numeric(s.rows) for s in loop.scanned)
-    return keep_shapes and have_ranks and all(_is_fixed_numeric(r.row) for r in recorded)
+    have_known_ranks = all(
+        scanned.rows.shape is not None and _is_numeric(scanned.rows) for scanned in loop.scanned
+    )
+    return (
+        have_fixed_shapes
+        and have_known_ranks
+        and all(_is_fixed_numeric(record.row) for record in recorded)
+    )
 
 
 def _is_fixed_numeric(value: Value) -> bool:
@@ -113,19 +120,19 @@ def _is_numeric(value: Value) -> bool:
 
 def _append_scan_condition(outer: OnnxScope, parts: LoopParts) -> oir.Value:
     """Append nodes that compute the condition under which a Scan can execute all iterations."""
-    writer, trip = outer.writer, parts.trip_count
-    is_positive = outer.bool_node("Greater", trip, writer.constant(np.array(0)))
-    limit = writer.constant(np.array(MAX_SCAN_ITERATIONS))
-    is_limited = outer.bool_node("LessOrEqual", trip, limit)
-    condition = outer.bool_node("And", is_positive, is_limited)
+    writer, trip_count = outer.writer, parts.trip_count
+    is_trip_positive = outer.bool_node("Greater", trip_count, writer.constant(np.array(0)))
+    iteration_limit = writer.constant(np.array(MAX_SCAN_ITERATIONS))
+    is_below_limit = outer.bool_node("LessOrEqual", trip_count, iteration_limit)
+    condition = outer.bool_node("And", is_trip_positive, is_below_limit)
     for scanned in parts.loop.scanned:
-        if not _has_row_per_iteration(writer, scanned, trip):
-            extent = outer.int64_node(
+        if not _has_row_per_iteration(writer, scanned, trip_count):
+            row_extent = outer.int64_node(
                 "Shape", writer.values[scanned.rows], start=scanned.axis, end=scanned.axis + 1
             )
-            count = outer.int64_node("Squeeze", extent)
-            has_rows = outer.bool_node("LessOrEqual", trip, count)
-            condition = outer.bool_node("And", condition, has_rows)
+            row_count = outer.int64_node("Squeeze", row_extent)
+            has_enough_rows = outer.bool_node("LessOrEqual", trip_count, row_count)
+            condition = outer.bool_node("And", condition, has_enough_rows)
     return condition
 
 
@@ -149,37 +156,44 @@ def _build_scan_branch(
     """
     loop, writer = parts.loop, outer.writer
     branch_scope = OnnxScope(writer, ())
-    has_number = _reads_iteration(loop) or not loop.scanned
-    body = _build_body(writer, parts, write, has_number)
-    rows = [_append_iteration_numbers(branch_scope, parts)] if has_number else []
-    rows += [_slice_rows(branch_scope, scanned, parts.trip_count) for scanned in loop.scanned]
+    reads_iteration = _reads_iteration(loop) or not loop.scanned
+    body = _build_body(writer, parts, write, reads_iteration)
+    scanned_rows = [_append_iteration_numbers(branch_scope, parts)] if reads_iteration else []
+    scanned_rows += [
+        _slice_rows(branch_scope, scanned, parts.trip_count) for scanned in loop.scanned
+    ]
     branch_outputs = _new_branch_outputs(writer, parts, outputs)
     attributes = {
-        "num_scan_inputs": len(rows),
-        "scan_input_axes": [*([0] * has_number), *(scanned.axis for scanned in loop.scanned)],
-        "scan_input_directions": [*([0] * has_number), *(int(s.is_backward) for s in loop.scanned)],
+        "num_scan_inputs": len(scanned_rows),
+        "scan_input_axes": [*([0] * reads_iteration), *(scanned.axis for scanned in loop.scanned)],
+        "scan_input_directions": [
+            *([0] * reads_iteration),
+            *(int(scanned.is_backward) for scanned in loop.scanned),
+        ],
         "body": body,
     }
     branch_scope.node(
-        "Scan", [*parts.initial_values(), *rows], branch_outputs, attributes, loop.where
+        "Scan", [*parts.initial_values(), *scanned_rows], branch_outputs, attributes, loop.where
     )
-    name = writer.new_name(f"{loop.name} scan")
-    weights = copy_packed_weights(body, writer.new_name)
-    return oir.Graph([], branch_outputs, nodes=branch_scope.nodes, initializers=weights, name=name)
+    graph_name = writer.new_name(f"{loop.name} scan")
+    copied_weights = copy_packed_weights(body, writer.new_name)
+    return oir.Graph(
+        [], branch_outputs, nodes=branch_scope.nodes, initializers=copied_weights, name=graph_name
+    )
 
 
 def _reads_iteration(loop: Loop) -> bool:
     """Return True if the body of a loop reads or returns the iteration number."""
-    operands = {value for operation in loop.ops for value in reads(operation)}
-    return loop.iteration in operands or loop.iteration in body_outputs(loop)
+    values_read = {value for operation in loop.ops for value in reads(operation)}
+    return loop.iteration in values_read or loop.iteration in body_outputs(loop)
 
 
 def _append_iteration_numbers(scope: OnnxScope, parts: LoopParts) -> oir.Value:
     """Append a Range of all iteration numbers, which begins with `Loop.first_iteration`."""
-    writer, first = scope.writer, parts.loop.first_iteration
+    writer, first_iteration = scope.writer, parts.loop.first_iteration
     start, end = writer.constant(np.array(0)), parts.trip_count
-    if first is not None:
-        start = writer.values[first]
+    if first_iteration is not None:
+        start = writer.values[first_iteration]
         end = scope.int64_node("Add", start, parts.trip_count)
     return scope.int64_node("Range", start, end, writer.constant(np.array(1)))
 
@@ -189,32 +203,32 @@ def _slice_rows(scope: OnnxScope, scanned: Scanned, trip: oir.Value) -> oir.Valu
     writer, rows = scope.writer, scope.writer.values[scanned.rows]
     if _has_row_per_iteration(writer, scanned, trip):
         return rows
-    axis = writer.constant(np.array([scanned.axis]))
-    count = scope.int64_node("Unsqueeze", trip, writer.constant(np.array([0])))
-    start, end = writer.constant(np.array([0])), count
+    row_axis = writer.constant(np.array([scanned.axis]))
+    trip_count = scope.int64_node("Unsqueeze", trip, writer.constant(np.array([0])))
+    start, end = writer.constant(np.array([0])), trip_count
     if scanned.is_backward:
-        start = scope.int64_node("Neg", count)
+        start = scope.int64_node("Neg", trip_count)
         end = writer.constant(np.array([np.iinfo(np.int64).max]))
-    shape = [*(scanned.rows.shape or ())]
-    shape[scanned.axis] = writer.new_name("iterations")
+    sliced_shape = [*(scanned.rows.shape or ())]
+    sliced_shape[scanned.axis] = writer.new_name("iterations")
     name = writer.new_name(scanned.rows.name)
-    sliced = oir.Value(name=name, type=rows.type, shape=tensor_shape(tuple(shape)))
-    scope.node("Slice", [rows, start, end, axis], [sliced])
-    return sliced
+    sliced_rows = oir.Value(name=name, type=rows.type, shape=tensor_shape(tuple(sliced_shape)))
+    scope.node("Slice", [rows, start, end, row_axis], [sliced_rows])
+    return sliced_rows
 
 
 def _build_body(writer: Writer, parts: LoopParts, write: WriteOps, has_number: bool) -> oir.Graph:
     """Build the body graph of a Scan node."""
     loop = parts.loop
-    enters = tuple(carried.enter for carried in loop.carried)
-    states = [writer.define(value) for value in enters]
-    defined_values = [*enters, *([loop.iteration] if has_number else [])]
+    carried_inputs = tuple(carried.enter for carried in loop.carried)
+    state_inputs = [writer.define(value) for value in carried_inputs]
+    defined_values = [*carried_inputs, *([loop.iteration] if has_number else [])]
     iteration_inputs = [writer.define(loop.iteration)] if has_number else []
     writer.values[loop.condition_in] = writer.constant(np.array(True))
     body = OnnxScope(writer, defined_values)
-    rows = list(_define_rows(body, loop))
+    row_inputs = list(_define_rows(body, loop))
     write(body, loop.ops)
-    inputs = [*states, *parts.extra_carried.body_inputs(), *iteration_inputs, *rows]
+    inputs = [*state_inputs, *parts.extra_carried.body_inputs(), *iteration_inputs, *row_inputs]
     return oir.Graph(
         inputs,
         list(_define_outputs(body, parts, inputs)),
@@ -241,9 +255,9 @@ def _has_address_independent_readers(loop: Loop, row: Value) -> bool:
 
 def _has_address_independent_bits(op: Op) -> bool:
     """Return True if the bits of the results of an operation are independent of memory addresses."""
-    entry = row_of(op.op_type)
-    return entry.onnx_decomposition is not None or (
-        entry.is_elementwise and entry.reproducibility is Reproducibility.FIXED
+    operator_row = row_of(op.op_type)
+    return operator_row.onnx_decomposition is not None or (
+        operator_row.is_elementwise and operator_row.reproducibility is Reproducibility.FIXED
     )
 
 
@@ -256,13 +270,17 @@ def _define_outputs(
     are not aligned are also copied.
     """
     loop, used_values = parts.loop, set(inputs)
-    outputs = [body.as_graph_output(carried.leave, copied_inputs(loop)) for carried in loop.carried]
-    outputs += parts.extra_carried.body_outputs(body)
-    n_states = len(outputs)
+    body_outputs = [
+        body.as_graph_output(carried.leave, copied_inputs(loop)) for carried in loop.carried
+    ]
+    body_outputs += parts.extra_carried.body_outputs(body)
+    state_count = len(body_outputs)
     stacked = parts.recorded_rows.stacked
-    outputs += [body.as_graph_output(recorded.row, copied_inputs(loop)) for recorded in stacked]
-    unaligned = [False] * n_states + [_is_unaligned(recorded.row) for recorded in stacked]
-    for output, is_copied in zip(outputs, unaligned, strict=True):
+    body_outputs += [
+        body.as_graph_output(recorded.row, copied_inputs(loop)) for recorded in stacked
+    ]
+    copy_flags = [False] * state_count + [_is_unaligned(recorded.row) for recorded in stacked]
+    for output, is_copied in zip(body_outputs, copy_flags, strict=True):
         distinct_output = body.copy(output) if is_copied or output in used_values else output
         used_values.add(distinct_output)
         yield distinct_output
@@ -277,8 +295,8 @@ def _is_unaligned(row: Value) -> bool:
 
 def _is_float_array(row: Value) -> bool:
     """Return True if a row may be a float array with several elements."""
-    may_have_several = not is_fixed(row.shape) or math.prod(row.shape) > 1
-    return may_have_several and numpy_dtype(row.dtype).kind not in "biu"
+    may_have_several_elements = not is_fixed(row.shape) or math.prod(row.shape) > 1
+    return may_have_several_elements and numpy_dtype(row.dtype).kind not in "biu"
 
 
 def _build_loop_branch(
@@ -289,8 +307,8 @@ def _build_loop_branch(
     branch_scope = OnnxScope(writer, ())
     branch_outputs = _new_branch_outputs(writer, parts, outputs)
     append_loop(branch_scope, parts, write, branch_outputs)
-    name = writer.new_name(f"{parts.loop.name} loop")
-    return oir.Graph([], branch_outputs, nodes=branch_scope.nodes, name=name)
+    graph_name = writer.new_name(f"{parts.loop.name} loop")
+    return oir.Graph([], branch_outputs, nodes=branch_scope.nodes, name=graph_name)
 
 
 def _new_branch_outputs(
@@ -304,7 +322,7 @@ def _new_branch_outputs(
     recorded_outputs = zip(
         reversed(branch_outputs), reversed(parts.recorded_rows.stacked), strict=False
     )
-    for value, recorded in recorded_outputs:
+    for branch_output, recorded in recorded_outputs:
         extents = recorded.row.shape or ()
-        value.shape = tensor_shape((writer.new_name("iterations"), *extents))
+        branch_output.shape = tensor_shape((writer.new_name("iterations"), *extents))
     return branch_outputs

@@ -108,8 +108,8 @@ class Writer:
             value if value in self._values_read or not optional else None
             for value, optional in zip(op.outputs, optional_outputs(op), strict=True)
         )
-        last = max((k for k, value in enumerate(outputs) if value is not None), default=0)
-        return outputs[: last + 1] if any(outputs) else op.outputs[:1]
+        last_position = max((k for k, value in enumerate(outputs) if value is not None), default=0)
+        return outputs[: last_position + 1] if any(outputs) else op.outputs[:1]
 
     @cached_property
     def builder(self) -> Builder:
@@ -118,18 +118,18 @@ class Writer:
 
     def constant_array(self, value: Value | None) -> Array | None:
         """Return the array of a constant, or None for another value."""
-        constant = None if value is None else self.values.get(value)
-        if constant is None or constant.const_value is None:
+        onnx_value = None if value is None else self.values.get(value)
+        if onnx_value is None or onnx_value.const_value is None:
             return None
-        return constant.const_value.numpy()
+        return onnx_value.const_value.numpy()
 
     def declare(self, value: Value, name: str) -> oir.Value:
         """Create the ONNX value for a program value with a given name."""
-        declared = oir.Value(
+        onnx_value = oir.Value(
             name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape)
         )
-        self.values[value] = declared
-        return declared
+        self.values[value] = onnx_value
+        return onnx_value
 
     def define(self, value: Value) -> oir.Value:
         """Create the ONNX value for a program value with an unused name."""
@@ -137,11 +137,11 @@ class Writer:
 
     def free_name(self, value: Value) -> str:
         """Return the name of a program value, with underscores appended until the name is unused."""
-        name = value.name
-        while name in self.used_names:
-            name += "_"
-        self.used_names.add(name)
-        return name
+        unused_name = value.name
+        while unused_name in self.used_names:
+            unused_name += "_"
+        self.used_names.add(unused_name)
+        return unused_name
 
     def new_name(self, base: str) -> str:
         """Return a new name for a helper value or a node."""
@@ -150,8 +150,8 @@ class Writer:
 
     def new_counter(self, loop: Loop) -> oir.Value:
         """Return a new int64 value that counts the iterations of a loop from 0 instead of from `Loop.first_iteration`."""
-        name = self.new_name(f"{loop.iteration.name}")
-        return oir.Value(name=name, type=value_type("int64"), shape=oir.Shape([]))
+        counter_name = self.new_name(f"{loop.iteration.name}")
+        return oir.Value(name=counter_name, type=value_type("int64"), shape=oir.Shape([]))
 
     def new_like(self, value: oir.Value) -> oir.Value:
         """Return a new ONNX value with the type and shape of `value`."""
@@ -164,15 +164,15 @@ class Writer:
         content_key = repr(array.tolist()).encode() if is_text else array_digest(array)
         key = (f"{array.dtype}{array.shape}", content_key)
         if key not in self.initializers:
-            label = name or self.new_name("const")
-            tensor = _to_tensor(array, label)
-            value = oir.Value(
-                name=label,
+            initializer_name = name or self.new_name("const")
+            tensor = _to_tensor(array, initializer_name)
+            initializer = oir.Value(
+                name=initializer_name,
                 type=value_type(dtype_name(array)),
                 shape=oir.Shape(array.shape),
             )
-            value.const_value = tensor
-            self.initializers[key] = value
+            initializer.const_value = tensor
+            self.initializers[key] = initializer
         return self.initializers[key]
 
 
@@ -195,8 +195,8 @@ class OnnxScope:
     def define(self, value: Value) -> oir.Value:
         """Create the ONNX value for a program value that a node of this graph computes."""
         self.inner_values.add(value)
-        name = self.output_names.get(value)
-        return self.writer.declare(value, name) if name else self.writer.define(value)
+        output_name = self.output_names.get(value)
+        return self.writer.declare(value, output_name) if output_name else self.writer.define(value)
 
     def node(
         self,
@@ -210,9 +210,10 @@ class OnnxScope:
         """Append an ONNX node and return its name, which begins with the path in the MDF document."""
         self.writer.domains.add(domain)
         onnx_attributes = {
-            k: _to_onnx_attribute(op_type, k, v) for k, v in (attributes or {}).items()
+            name: _to_onnx_attribute(op_type, name, attribute)
+            for name, attribute in (attributes or {}).items()
         }
-        name = self.writer.new_name(f"{where} {op_type}".strip())
+        node_name = self.writer.new_name(f"{where} {op_type}".strip())
         self.nodes.append(
             oir.node(
                 op_type,
@@ -220,10 +221,10 @@ class OnnxScope:
                 attributes=onnx_attributes,
                 domain=domain,
                 outputs=[oir.Value(name="") if value is None else value for value in outputs],
-                name=name,
+                name=node_name,
             )
         )
-        return name
+        return node_name
 
     def append_like(
         self, op_type: str, inputs: Sequence[oir.Value], like: oir.Value, **attributes: Any

@@ -57,7 +57,15 @@ def _has_vector(node: onnx.NodeProto, ranks: Mapping[str, int]) -> bool:
 def _find_transposed(graph: onnx.GraphProto) -> set[str]:
     """Return the names of the float values that a Transpose, or a Cast of a Transpose, computes."""
     declared_values = (*graph.value_info, *graph.input, *graph.output)
-    float_names = {v.name for v in declared_values if v.type.tensor_type.elem_type in _FLOAT_TYPES}
-    names = {node.output[0] for node in graph.node if node.op_type == "Transpose"}
-    names |= {n.output[0] for n in graph.node if n.op_type == "Cast" and n.input[0] in names}
-    return names & float_names
+    float_names = {
+        declared_value.name
+        for declared_value in declared_values
+        if declared_value.type.tensor_type.elem_type in _FLOAT_TYPES
+    }
+    transposed_names = {node.output[0] for node in graph.node if node.op_type == "Transpose"}
+    transposed_names |= {
+        node.output[0]
+        for node in graph.node
+        if node.op_type == "Cast" and node.input[0] in transposed_names
+    }
+    return transposed_names & float_names

@@ -47,12 +47,14 @@ def copy_packed_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oi
             tensor = None if weight is None else weight.const_value
             if weight is None or tensor is None or not _is_packed(node.op_type, tensor.numpy()):
                 continue
-            name = str(weight.name)
-            if name not in copies:
-                copy = oir.Value(name=fresh(name), type=weight.type, shape=weight.shape)
-                copy.const_value = oir.Tensor(tensor.numpy(), name=copy.name)
-                copies[name] = copy
-            node.replace_input_with(position, copies[name])
+            weight_name = str(weight.name)
+            if weight_name not in copies:
+                weight_copy = oir.Value(
+                    name=fresh(weight_name), type=weight.type, shape=weight.shape
+                )
+                weight_copy.const_value = oir.Tensor(tensor.numpy(), name=weight_copy.name)
+                copies[weight_name] = weight_copy
+            node.replace_input_with(position, copies[weight_name])
     return list(copies.values())
 
 

@@ -31,24 +31,31 @@ from mdf_loop.ops.build_helpers import holds_negative_zero, kind
 def write_where(scope: OnnxScope, op: Op) -> None:
     """Append nodes that compute a Where operation and preserve the signs of selected zeros."""
     writer = scope.writer
-    condition, then, otherwise = (writer.values[v] for v in op.inputs if v is not None)
+    condition, then_value, else_value = (
+        writer.values[operand] for operand in op.inputs if operand is not None
+    )
     outputs = [scope.define(value) for value in op.outputs]
     (selection,) = op.outputs
-    may_lose = [kind(selection) == "f" and _may_hold_negative_zero(scope, v) for v in op.inputs[1:]]
-    if any(may_lose):
+    loses_sign = [
+        kind(selection) == "f" and _may_hold_negative_zero(scope, operand)
+        for operand in op.inputs[1:]
+    ]
+    if any(loses_sign):
         condition = _replace_not(scope, condition)
-    if not may_lose[0]:
-        scope.node("Where", [condition, then, otherwise], outputs, where=op.where)
+    if not loses_sign[0]:
+        scope.node("Where", [condition, then_value, else_value], outputs, where=op.where)
         return
-    true = writer.constant(np.array(True))
-    opposite = scope.append_like("Xor", [condition, true], condition)
-    if not may_lose[1]:
-        scope.node("Where", [opposite, otherwise, then], outputs, where=op.where)
+    true_constant = writer.constant(np.array(True))
+    negated_condition = scope.append_like("Xor", [condition, true_constant], condition)
+    if not loses_sign[1]:
+        scope.node("Where", [negated_condition, else_value, then_value], outputs, where=op.where)
         return
     zero = writer.constant(np.array(0, selection.dtype))
     selected_sides = [
-        _append_where_or_zero(scope, mask, zero, scope.append_like("Neg", [side], side), op.where)
-        for mask, side in ((opposite, then), (condition, otherwise))
+        _append_where_or_zero(
+            scope, mask, zero, scope.append_like("Neg", [selected_value], selected_value), op.where
+        )
+        for mask, selected_value in ((negated_condition, then_value), (condition, else_value))
     ]
     scope.node(
         "Sub",
@@ -62,12 +69,12 @@ def _replace_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
     """Return the condition of a Where, with a Xor in place of a Not that computes the condition."""
     node = condition.producer()
     while node is not None and node.op_type in ("Identity", "Not"):
-        (source,) = node.inputs
-        assert source is not None
+        (operand,) = node.inputs
+        assert operand is not None
         if node.op_type == "Not":
-            true = scope.writer.constant(np.array(True))
-            return scope.append_like("Xor", [source, true], condition)
-        node = source.producer()
+            true_constant = scope.writer.constant(np.array(True))
+            return scope.append_like("Xor", [operand, true_constant], condition)
+        node = operand.producer()
     return condition
 
 
@@ -75,12 +82,12 @@ def _append_where_or_zero(
     scope: OnnxScope, mask: oir.Value, zero: oir.Value, side: oir.Value, where: str
 ) -> oir.Value:
     """Append a node `Where(mask, 0.0, side)` whose shape the runtime infers."""
-    selected = oir.Value(name=scope.writer.new_name("Where"), type=side.type)
-    scope.node("Where", [mask, zero, side], [selected], where=where)
-    return selected
+    selected_value = oir.Value(name=scope.writer.new_name("Where"), type=side.type)
+    scope.node("Where", [mask, zero, side], [selected_value], where=where)
+    return selected_value
 
 
 def _may_hold_negative_zero(scope: OnnxScope, value: Value | None) -> bool:
     """Return True unless the value is a constant without -0.0."""
-    array = scope.writer.constant_array(value)
-    return array is None or holds_negative_zero(array)
+    known_array = scope.writer.constant_array(value)
+    return known_array is None or holds_negative_zero(known_array)

@@ -45,11 +45,13 @@ def check(program: Program) -> tuple[Finding, ...]:
     input_values = {entry.value for entry in program.inputs}
     true_values = true_constants(program.ops)
     findings = list(_check_scope(program.ops, input_values, true_values))
-    defined = input_values | {value for operation in program.ops for value in results(operation)}
+    defined_values = input_values | {
+        value for operation in program.ops for value in results(operation)
+    }
     findings += [
         _out_of_scope_finding(output.value, f"output '{output.name}'")
         for output in program.outputs
-        if output.value not in defined
+        if output.value not in defined_values
     ]
     findings += _check_unique_names(program)
     return tuple(dict.fromkeys(findings))
@@ -89,11 +91,11 @@ def _out_of_scope_finding(value: Value, where: str) -> Finding:
 
 
 def _check_unique_names(program: Program) -> Iterator[Finding]:
-    names = [entry.value.name for entry in program.inputs]
-    names += [value.name for operation in walk(program.ops) for value in results(operation)]
-    for name, times in Counter(names).items():
-        if times > 1:
-            yield Finding("ScopeError", f"{times} values are called '{name}'")
+    value_names = [entry.value.name for entry in program.inputs]
+    value_names += [value.name for operation in walk(program.ops) for value in results(operation)]
+    for name, definition_count in Counter(value_names).items():
+        if definition_count > 1:
+            yield Finding("ScopeError", f"{definition_count} values are called '{name}'")
 
 
 def _check_body(
@@ -128,12 +130,12 @@ _UNRECORDABLE_DTYPE_KINDS = {
 
 
 def _check_recorded(loop: Loop, recorded: Recorded) -> Iterator[Finding]:
-    name = f"the recorded value '{recorded.name or recorded.row.name}'"
-    kind = kind_of(recorded.row.dtype)
-    if kind in _UNRECORDABLE_DTYPE_KINDS:
-        description, hint = _UNRECORDABLE_DTYPE_KINDS[kind]
-        sentence = f"{name} is {description}, which cannot be recorded"
-        yield Finding("UnsupportedError", sentence, loop.where, hint)
+    value_text = f"the recorded value '{recorded.name or recorded.row.name}'"
+    dtype_kind = kind_of(recorded.row.dtype)
+    if dtype_kind in _UNRECORDABLE_DTYPE_KINDS:
+        description, hint = _UNRECORDABLE_DTYPE_KINDS[dtype_kind]
+        message = f"{value_text} is {description}, which cannot be recorded"
+        yield Finding("UnsupportedError", message, loop.where, hint)
 
 
 def _check_scanned(loop: Loop, scanned: Scanned) -> Iterator[Finding]:
@@ -159,17 +161,17 @@ def _check_scanned(loop: Loop, scanned: Scanned) -> Iterator[Finding]:
 def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
     has_limit = loop.trip_count is not None or loop.max_iterations is not None
     if not has_limit and (loop.condition is None or always_true(loop, true_values)):
-        reason = "neither a trip count nor a condition"
+        missing_end = "neither a trip count nor a condition"
         if loop.condition is not None:
-            reason = "no trip count, and its condition is always true"
+            missing_end = "no trip count, and its condition is always true"
         yield Finding(
             "EndlessLoopError",
-            f"the loop '{loop.name}' has {reason}: it would never end",
+            f"the loop '{loop.name}' has {missing_end}: it would never end",
             loop.where,
             "give M, or a condition that becomes false, or set max_iterations (--max-iterations)",
         )
     condition_shape = () if loop.member_axis is None else (loop.member_axis,)
-    for control, value, dtype, shape in (
+    for control_name, value, dtype, shape in (
         ("trip count", loop.trip_count, "int64", ()),
         ("first iteration number", loop.first_iteration, "int64", ()),
         ("condition", loop.condition, "bool", condition_shape),
@@ -179,30 +181,32 @@ def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
         if value is not None and (value.dtype != dtype or value.shape != shape):
             yield Finding(
                 "TripCountError" if dtype == "int64" else "ConditionError",
-                f"the {control} of '{loop.name}' must be {type_text(dtype, shape)}, not {value.type}",
+                f"the {control_name} of '{loop.name}' must be {type_text(dtype, shape)}, not {value.type}",
                 loop.where,
             )
 
 
 def _check_carried(loop: Loop, carried: Carried, position: int) -> Iterator[Finding]:
-    enter, leave = carried.enter, carried.leave
-    change = (
-        f"'{enter.name}': {carried.initial.type} becomes '{carried.name or leave.name}': "
-        f"{leave.type} (body output {position})"
+    carried_input, carried_output = carried.enter, carried.leave
+    change_text = (
+        f"'{carried_input.name}': {carried.initial.type} becomes '{carried.name or carried_output.name}': "
+        f"{carried_output.type} (body output {position})"
     )
-    if enter.dtype != leave.dtype or carried.initial.dtype != enter.dtype:
+    if carried_input.dtype != carried_output.dtype or carried.initial.dtype != carried_input.dtype:
         yield Finding(
             "CarryTypeError",
-            f"carried values must keep their dtype, but {change}: "
-            f"{dtype_sentence(carried.initial.dtype, leave.dtype)}",
+            f"carried values must keep their dtype, but {change_text}: "
+            f"{dtype_sentence(carried.initial.dtype, carried_output.dtype)}",
             loop.where,
-            _dtype_hint(carried.initial.dtype, leave.dtype),
+            _dtype_hint(carried.initial.dtype, carried_output.dtype),
         )
-    elif not loop.has_dynamic_shapes and _shapes_differ(carried.initial.shape, leave.shape):
+    elif not loop.has_dynamic_shapes and _shapes_differ(
+        carried.initial.shape, carried_output.shape
+    ):
         yield Finding(
             "CarryShapeError",
-            f"carried values must keep their shape, but {change}: "
-            f"{shape_sentence(carried.initial.shape, leave.shape)}",
+            f"carried values must keep their shape, but {change_text}: "
+            f"{shape_sentence(carried.initial.shape, carried_output.shape)}",
             loop.where,
             "give the initial value the shape it has after one iteration, or allow the change: "
             "metadata: {shapes: dynamic} in the body, shapes='dynamic' or --shapes dynamic",
@@ -242,12 +246,14 @@ def _check_choice(choice: If) -> Iterator[Finding]:
                 choice.where,
             )
             continue
-        for output, leaf in zip(choice.outputs, branch.outputs, strict=True):
-            if leaf.dtype != output.dtype or _shapes_differ(output.shape, leaf.shape):
+        for output, branch_output in zip(choice.outputs, branch.outputs, strict=True):
+            if branch_output.dtype != output.dtype or _shapes_differ(
+                output.shape, branch_output.shape
+            ):
                 yield Finding(
                     "OperandError",
                     f"'{output.name}' is {output.type}, but if the condition of '{choice.name}' "
-                    f"is {outcome} it is '{leaf.name}': {leaf.type}",
+                    f"is {outcome} it is '{branch_output.name}': {branch_output.type}",
                     choice.where,
                     "both branches must give one dtype, and shapes that the result allows",
                 )
@@ -268,6 +274,6 @@ def _shapes_differ(initial: Shape, leave: Shape) -> bool:
     if len(initial) != len(leave):
         return True
     return any(
-        isinstance(p, int) and isinstance(q, int) and p != q
-        for p, q in zip(initial, leave, strict=True)
+        isinstance(extent, int) and isinstance(next_extent, int) and extent != next_extent
+        for extent, next_extent in zip(initial, leave, strict=True)
     )

@@ -44,22 +44,25 @@ def any_shape(first: Shape, second: Shape) -> Shape:
     if first is None or second is None or len(first) != len(second):
         return None
     return tuple(
-        p if p == q else f"?{k}" for k, (p, q) in enumerate(zip(first, second, strict=True))
+        first_extent if first_extent == second_extent else f"?{k}"
+        for k, (first_extent, second_extent) in enumerate(zip(first, second, strict=True))
     )
 
 
 def _can_join(first: _Extents, second: _Extents) -> bool:
     if len(first) == len(second):  # rules 1 and 2
         return all(
-            p == q or isinstance(p, str) or isinstance(q, str)
-            for p, q in zip(first, second, strict=True)
+            first_extent == second_extent or isinstance(first_extent, str) or isinstance(second_extent, str)
+            for first_extent, second_extent in zip(first, second, strict=True)
         )
-    short, long = sorted((first, second), key=len)  # rule 4
+    shorter_shape, longer_shape = sorted((first, second), key=len)  # rule 4
     has_equal_prefix = all(
-        p == q or (isinstance(p, str) and isinstance(q, str))
-        for p, q in zip(short, long, strict=False)
+        extent == longer_extent or (isinstance(extent, str) and isinstance(longer_extent, str))
+        for extent, longer_extent in zip(shorter_shape, longer_shape, strict=False)
     )
-    return has_equal_prefix and all(isinstance(extent, str) for extent in long[len(short) :])
+    return has_equal_prefix and all(
+        isinstance(extent, str) for extent in longer_shape[len(shorter_shape) :]
+    )
 
 
 def shape_sentence(first: Shape, second: Shape) -> str:

@@ -38,14 +38,21 @@ def _substitute(node: Any, replacements: Mapping[Value, Value]) -> Any:
     if node_type is Value:
         return replacements.get(node, node)
     if node_type is tuple:
-        parts = tuple(_substitute(part, replacements) for part in node)
-        return parts if any(p is not q for p, q in zip(parts, node, strict=True)) else node
+        new_elements = tuple(_substitute(part, replacements) for part in node)
+        return (
+            new_elements
+            if any(
+                new_element is not element
+                for new_element, element in zip(new_elements, node, strict=True)
+            )
+            else node
+        )
     if node_type in _TYPES_WITH_VALUES:
         changed_fields = {}
-        for name in node.__struct_fields__:
-            part = getattr(node, name)
-            substituted = _substitute(part, replacements)
-            if substituted is not part:
-                changed_fields[name] = substituted
+        for field_name in node.__struct_fields__:
+            field_content = getattr(node, field_name)
+            new_content = _substitute(field_content, replacements)
+            if new_content is not field_content:
+                changed_fields[field_name] = new_content
         return replace(node, **changed_fields) if changed_fields else node
     return node

@@ -35,48 +35,56 @@ def _arguments_text(operation: Op) -> str:
 
     operands = ["-" if value is None else f"%{value.name}" for value in operation.inputs]
     return ", ".join(
-        [*operands, *(f"{k}={attribute_text(v)}" for k, v in sorted(operation.attributes.items()))]
+        [
+            *operands,
+            *(
+                f"{name}={attribute_text(attribute)}"
+                for name, attribute in sorted(operation.attributes.items())
+            ),
+        ]
     )
 
 
 def loop_header(loop: Loop) -> str:
     """Return the first line of the text of a loop, e.g. `loop %i < %steps while %go`."""
-    trip = f" < %{loop.trip_count.name}" if loop.trip_count is not None else ""
-    bound = (
+    trip_count_text = f" < %{loop.trip_count.name}" if loop.trip_count is not None else ""
+    limit_text = (
         f" < bound {loop.max_iterations}"
         if loop.trip_count is None and loop.max_iterations is not None
         else ""
     )
-    condition = f" while %{loop.condition.name}" if loop.condition is not None else ""
-    first = f" after %{loop.first_iteration.name}" if loop.first_iteration is not None else ""
-    members = f" for each {loop.member_axis}" if loop.member_axis is not None else ""
-    return f"loop %{loop.iteration.name}{trip}{bound}{first}{condition}{members}"
+    condition_text = f" while %{loop.condition.name}" if loop.condition is not None else ""
+    first_iteration_text = (
+        f" after %{loop.first_iteration.name}" if loop.first_iteration is not None else ""
+    )
+    member_text = f" for each {loop.member_axis}" if loop.member_axis is not None else ""
+    return f"loop %{loop.iteration.name}{trip_count_text}{limit_text}{first_iteration_text}{condition_text}{member_text}"
 
 
 def _print_loop(loop: Loop, indent: str) -> Iterator[str]:
     yield indent + loop_header(loop)
-    inner = indent + "  "
+    inner_indent = indent + "  "
     for carried in loop.carried:
         yield (
-            f"{inner}carry {carried.enter} from %{carried.initial.name} "
+            f"{inner_indent}carry {carried.enter} from %{carried.initial.name} "
             f"to %{carried.leave.name} giving %{carried.final.name}"
         )
     for scanned in loop.scanned:
-        direction = " backward" if scanned.is_backward else ""
-        yield f"{inner}scan {scanned.row} of %{scanned.rows.name} axis {scanned.axis}{direction}"
-    yield from _print_ops(loop.ops, inner)
+        direction_text = " backward" if scanned.is_backward else ""
+        yield f"{inner_indent}scan {scanned.row} of %{scanned.rows.name} axis {scanned.axis}{direction_text}"
+    yield from _print_ops(loop.ops, inner_indent)
     for recorded in loop.recorded:
-        yield f"{inner}record %{recorded.row.name} giving {recorded.stack}"
+        yield f"{inner_indent}record %{recorded.row.name} giving {recorded.stack}"
     if loop.condition_out is not None:
-        yield f"{inner}continue if %{loop.condition_out.name}"
-    for word, value in (("count", loop.iteration_count), ("last condition", loop.last_condition)):
+        yield f"{inner_indent}continue if %{loop.condition_out.name}"
+    for label, value in (("count", loop.iteration_count), ("last condition", loop.last_condition)):
         if value is not None:
-            yield f"{inner}{word} giving %{value.name}"
+            yield f"{inner_indent}{label} giving %{value.name}"
 
 
 def _print_if(choice: If, indent: str) -> Iterator[str]:
-    outputs = ", ".join(map(str, choice.outputs))
-    yield f"{indent}if %{choice.condition.name} giving {outputs}"
+    output_list = ", ".join(map(str, choice.outputs))
+    yield f"{indent}if %{choice.condition.name} giving {output_list}"
     yield from _print_branch(choice.then, indent + "  ")
     yield f"{indent}else"
     yield from _print_branch(choice.otherwise, indent + "  ")
@@ -92,11 +100,11 @@ def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
         if isinstance(operation, Constant):
             yield f"{indent}{operation.value} = {array_text(operation.array)}"
         elif isinstance(operation, Op):
-            outputs = ", ".join(map(str, operation.outputs))
-            yield f"{indent}{outputs} = {operation.op_type}({_arguments_text(operation)})"
+            output_list = ", ".join(map(str, operation.outputs))
+            yield f"{indent}{output_list} = {operation.op_type}({_arguments_text(operation)})"
         elif isinstance(operation, Guard):
-            value, ok = operation.value.name, operation.condition.name
-            yield f'{indent}{operation.output} = %{value} if %{ok} else fail "{operation.message}"'
+            value_name, condition_name = operation.value.name, operation.condition.name
+            yield f'{indent}{operation.output} = %{value_name} if %{condition_name} else fail "{operation.message}"'
         elif isinstance(operation, Loop):
             yield from _print_loop(operation, indent)
         else:
@@ -105,12 +113,12 @@ def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
 
 def print_program(program: Program) -> str:
     """Return a program as text, with one operation per line."""
-    inputs = ", ".join(str(entry.value) for entry in program.inputs)
-    lines = [f"program({inputs})", *_print_ops(program.ops, "  ")]
+    input_list = ", ".join(str(entry.value) for entry in program.inputs)
+    lines = [f"program({input_list})", *_print_ops(program.ops, "  ")]
     lines += map(_output_text, program.outputs)
     return "\n".join(map(escape_to_one_line, lines))
 
 
 def _output_text(output: Output) -> str:
-    members = "" if output.member_axis is None else f" members along axis {output.member_axis}"
-    return f"  output {output.name} = %{output.value.name}{members}"
+    member_text = "" if output.member_axis is None else f" members along axis {output.member_axis}"
+    return f"  output {output.name} = %{output.value.name}{member_text}"

@@ -111,11 +111,13 @@ def promoted_dtype(dtypes: Iterable[str]) -> str:
     Raises:
         OperandError: The dtypes have no common dtype.
     """
-    names = tuple(dict.fromkeys(dtypes))
-    if all(kind_of(name) in "biufc" for name in names):
+    distinct_dtypes = tuple(dict.fromkeys(dtypes))
+    if all(kind_of(dtype) in "biufc" for dtype in distinct_dtypes):
         with contextlib.suppress(TypeError):
-            return str(np.result_type(*map(numpy_dtype, names)))
-    raise OperandError(f"there is no common dtype of {' and '.join(names)}", hint="use onnx::Cast")
+            return str(np.result_type(*map(numpy_dtype, distinct_dtypes)))
+    raise OperandError(
+        f"there is no common dtype of {' and '.join(distinct_dtypes)}", hint="use onnx::Cast"
+    )
 
 
 # --- sequences and optional values ------------------------------------------------------------
@@ -153,9 +155,11 @@ def inner_dtype(dtype: str) -> str:
 
 def is_dtype(text: str) -> bool:
     """Return True if a text is the dtype of a value; ONNX has no sequences of bfloat16."""
-    members = set(_ELEMENT_TYPES) - {"bfloat16"}
+    element_types = set(_ELEMENT_TYPES) - {"bfloat16"}
     match = _COMPOSITE_DTYPE_PATTERN.fullmatch(text)
-    return text in _ELEMENT_TYPES or bool(match and (match[1] or match[2] or match[3]) in members)
+    return text in _ELEMENT_TYPES or bool(
+        match and (match[1] or match[2] or match[3]) in element_types
+    )
 
 
 class TypeAttribute(str):
@@ -189,21 +193,21 @@ def type_of(proto: onnx.TypeProto) -> tuple[str, Shape]:
     Raises:
         OperandError: The proto has no dtype, or an unsupported kind of value.
     """
-    kind = proto.WhichOneof("value")
-    if kind == "sequence_type":
+    type_kind = proto.WhichOneof("value")
+    if type_kind == "sequence_type":
         return sequence_of(type_of(proto.sequence_type.elem_type)[0]), None
-    if kind == "optional_type":
+    if type_kind == "optional_type":
         return optional_of(type_of(proto.optional_type.elem_type)[0]), None
-    tensor = proto.tensor_type
-    if kind != "tensor_type" or tensor.elem_type not in _DTYPES:
+    tensor_type = proto.tensor_type
+    if type_kind != "tensor_type" or tensor_type.elem_type not in _DTYPES:
         raise OperandError("its dtype cannot be told")
-    if not tensor.HasField("shape"):
-        return dtype_of(tensor.elem_type), None
+    if not tensor_type.HasField("shape"):
+        return dtype_of(tensor_type.elem_type), None
     dims: list[int | str] = []
-    for position, dim in enumerate(tensor.shape.dim):
-        known = dim.HasField("dim_value") and dim.dim_value >= 0
-        dims.append(dim.dim_value if known else (dim.dim_param or f"?{position}"))
-    return dtype_of(tensor.elem_type), tuple(dims)
+    for position, dim in enumerate(tensor_type.shape.dim):
+        has_known_extent = dim.HasField("dim_value") and dim.dim_value >= 0
+        dims.append(dim.dim_value if has_known_extent else (dim.dim_param or f"?{position}"))
+    return dtype_of(tensor_type.elem_type), tuple(dims)
 
 
 # --- values -----------------------------------------------------------------------------------
@@ -226,12 +230,14 @@ def wrong_kind_error(
     value: Value, place: str = "", kinds: Collection[str] = ("tensor",)
 ) -> OperandError:
     """Return the error for a value whose kind (tensor, sequence, optional) is not among `kinds`."""
-    kind = onnx_type_text(value.dtype).partition("(")[0]
-    expected = " or ".join(
+    value_kind = onnx_type_text(value.dtype).partition("(")[0]
+    expected_kinds = " or ".join(
         description for kind_name, description in _KIND_NAMES.items() if kind_name in kinds
     )
-    is_one = f"'{value.name}' is {_KIND_NAMES[kind]}, {value.type}"
-    sentence = (
-        f"{place} must be {expected}, but {is_one}" if place else f"{is_one}: {expected} is needed"
+    is_text = f"'{value.name}' is {_KIND_NAMES[value_kind]}, {value.type}"
+    message = (
+        f"{place} must be {expected_kinds}, but {is_text}"
+        if place
+        else f"{is_text}: {expected_kinds} is needed"
     )
-    return OperandError(sentence, hint=_KIND_HINTS[kind])
+    return OperandError(message, hint=_KIND_HINTS[value_kind])

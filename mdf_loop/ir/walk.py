@@ -32,8 +32,8 @@ def operands(operation: Operation) -> Iterator[Value]:
     if type(operation) is Op:
         yield from (value for value in operation.inputs if value is not None)
     elif type(operation) is Loop:
-        control = (operation.trip_count, operation.condition, operation.first_iteration)
-        yield from (value for value in control if value is not None)
+        control_values = (operation.trip_count, operation.condition, operation.first_iteration)
+        yield from (value for value in control_values if value is not None)
         yield from (carried.initial for carried in operation.carried)
         yield from (scanned.rows for scanned in operation.scanned)
     elif type(operation) is Guard:
@@ -54,7 +54,9 @@ def results(operation: Operation) -> Iterator[Value]:
         yield from (carried.final for carried in operation.carried)
         yield from (recorded.stack for recorded in operation.recorded)
         yield from (
-            v for v in (operation.iteration_count, operation.last_condition) if v is not None
+            value
+            for value in (operation.iteration_count, operation.last_condition)
+            if value is not None
         )
 
 
@@ -70,9 +72,9 @@ def body_inputs(loop: Loop) -> tuple[Value, ...]:
 
 def body_outputs(loop: Loop) -> tuple[Value, ...]:
     """Return the outputs of a loop body in ONNX's order: outgoing condition, carried values and recorded rows."""
-    condition = () if loop.condition_out is None else (loop.condition_out,)
+    conditions = () if loop.condition_out is None else (loop.condition_out,)
     return (
-        *condition,
+        *conditions,
         *(carried.leave for carried in loop.carried),
         *(recorded.row for recorded in loop.recorded),
     )
@@ -96,10 +98,10 @@ def with_bodies(operation: _Operation, ops: Sequence[tuple[Operation, ...]]) -> 
         return cast(_Operation, replace(operation, ops=ops[0]))
     assert isinstance(operation, If)
     branches = (operation.then, operation.otherwise)
-    then, otherwise = (
+    then_branch, else_branch = (
         replace(branch, ops=new_ops) for branch, new_ops in zip(branches, ops, strict=True)
     )
-    return cast(_Operation, replace(operation, then=then, otherwise=otherwise))
+    return cast(_Operation, replace(operation, then=then_branch, otherwise=else_branch))
 
 
 def captures(operation: Operation) -> tuple[Value, ...]:
@@ -123,12 +125,12 @@ def reads(operation: Operation) -> tuple[Value, ...]:
 
 def values_read(program: Program) -> set[Value]:
     """Return all values that operations, bodies or outputs of a program read."""
-    read_values = {output.value for output in program.outputs}
+    values = {output.value for output in program.outputs}
     for operation in walk(program.ops):
-        read_values.update(operands(operation))
+        values.update(operands(operation))
         for body in bodies(operation):
-            read_values.update(body.outputs)
-    return read_values
+            values.update(body.outputs)
+    return values
 
 
 def walk(ops: Iterable[Operation]) -> Iterator[Operation]:
@@ -165,9 +167,9 @@ def always_true(loop: Loop, true_values: set[Value]) -> bool:
 
 def skip_identities(ops: Iterable[Operation], value: Value) -> Value:
     """Return the source of a chain of Identity operations that ends at `value`."""
-    copies = {
+    sources_by_copy = {
         op.outputs[0]: op.inputs[0] for op in ops if isinstance(op, Op) and op.op_type == "Identity"
     }
-    while (source := copies.get(value)) is not None:
+    while (source := sources_by_copy.get(value)) is not None:
         value = source
     return value

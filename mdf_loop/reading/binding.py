@@ -42,7 +42,9 @@ class InputTypes:
     """Names, dtypes and shapes of a program's inputs, as a key with a precomputed hash."""
 
     def __init__(self, inputs: BoundInputs, settings: Settings, swept: Iterable[str]) -> None:
-        setting_types = ((name, str(a.dtype), a.shape) for name, a in settings.arrays.items())
+        setting_types = (
+            (name, str(array.dtype), array.shape) for name, array in settings.arrays.items()
+        )
         self._content = (*inputs.types.items(), *setting_types), inputs.varying_names, tuple(swept)
         self._hash = hash(self._content)
 
@@ -127,10 +129,10 @@ class BoundValues(Struct, frozen=True):
         """Return a copy with the keys of all random streams of a program."""
         if not program.sites:
             return self
-        names = program.input_names(InputRole.KEYS).values()
-        members = len(next(iter(self.member_values.values()), (None,)))
-        keys = self.streams.keys(program.sites, members)
-        return replace(self, keys=dict.fromkeys(names, keys))
+        key_names = program.input_names(InputRole.KEYS).values()
+        member_count = len(next(iter(self.member_values.values()), (None,)))
+        keys = self.streams.keys(program.sites, member_count)
+        return replace(self, keys=dict.fromkeys(key_names, keys))
 
 
 class InputBinder:
@@ -156,13 +158,15 @@ class InputBinder:
         if values.draws is not DEFAULT_DRAWS:
             streams = Streams(values.draws.seed, values.draws.trials)
         # The inputs of a run over time may have one row per step.
-        over_time = steps is not None and bool(values.inputs)
-        if values.sweep or values.set or over_time or streams.has_members:
+        may_vary_over_time = steps is not None and bool(values.inputs)
+        if values.sweep or values.set or may_vary_over_time or streams.has_members:
             return self._bind_uncached(values, steps)
         key = _build_cache_key(values.inputs)
-        cached = None if key is None else self._cache.get(key)
+        cached_binding = None if key is None else self._cache.get(key)
         bound_values = (
-            None if cached is None else cached.bind(values.inputs, self._options.precision)
+            None
+            if cached_binding is None
+            else cached_binding.bind(values.inputs, self._options.precision)
         )
         if bound_values is not None:
             return (
@@ -172,45 +176,49 @@ class InputBinder:
             )
         bound_values = self._bind_uncached(values, steps)
         if key is not None and (
-            cached := _CachedBinding.of(self._ports, values.inputs, bound_values)
+            cached_binding := _CachedBinding.of(self._ports, values.inputs, bound_values)
         ):
-            self._cache.put(key, cached)
+            self._cache.put(key, cached_binding)
         return bound_values
 
     def _bind_uncached(self, values: Values, steps: int | None) -> BoundValues:
         """Bind the values of a run without the cache."""
-        members = {
+        member_values = {
             name: _convert_swept_values(name, member_rows)
             for name, member_rows in values.sweep.items()
         }
-        refuse_uneven(members)
-        if repeated_names := set(members) & (set(values.inputs) | set(values.set)):
+        refuse_uneven(member_values)
+        if repeated_names := set(member_values) & (set(values.inputs) | set(values.set)):
             raise InputError(
                 f"'{min(repeated_names)}' is swept, so it cannot be given one value too"
             )
         document, options = self._document, self._options
-        swept_ports = _find_swept_ports(self._ports, values.inputs, members)
+        swept_ports = _find_swept_ports(self._ports, values.inputs, member_values)
         port_names = {name for _, name in swept_ports}
-        seeds = _find_swept_seeds(members, port_names)
+        seeds = _find_swept_seeds(member_values, port_names)
         streams = Streams(values.draws.seed if seeds is None else seeds, values.draws.trials)
         first_rows = {
             name: member_rows[0]
-            for name, member_rows in members.items()
+            for name, member_rows in member_values.items()
             if seeds is None or name != SEED
         }
         parameter_rows = {name: row for name, row in first_rows.items() if name not in port_names}
         inputs = {**values.inputs, **{name: first_rows[name] for name in port_names}}
         bound_inputs = bind(document, inputs, options, steps, self._ports)
         settings = bind_settings(document, {**values.set, **parameter_rows}, options.precision)
-        swept = {}
+        swept_inputs = {}
         for port, name in swept_ports:
-            swept[port.name] = bind_members(bound_inputs, port, members[name], options, name)
+            swept_inputs[port.name] = bind_members(
+                bound_inputs, port, member_values[name], options, name
+            )
         for name in parameter_rows:
             input_key = input_name(name)
             dtype = dtype_name(settings.arrays[name])
-            swept[input_key] = cast_checked(members[name], dtype, f"the value of '{name}'")
-        member_rows = {name: streams.repeat_for_trials(each) for name, each in swept.items()}
-        return BoundValues.of(bound_inputs, settings, member_rows, members, streams)
+            swept_inputs[input_key] = cast_checked(
+                member_values[name], dtype, f"the value of '{name}'"
+            )
+        member_rows = {name: streams.repeat_for_trials(rows) for name, rows in swept_inputs.items()}
+        return BoundValues.of(bound_inputs, settings, member_rows, member_values, streams)
 
 
 # --- cache of bindings ----------------------------------------------------------------------------
@@ -218,10 +226,10 @@ class InputBinder:
 
 def _build_cache_key(inputs: Mapping[str, Any]) -> Hashable | None:
     """Return the cache key of inputs: names, dtypes and shapes. Return None if an input is no plain NumPy array."""
-    arrays = inputs.values()
-    if not _PLAIN_ARRAY_TYPES.issuperset(map(type, arrays)):
+    input_arrays = inputs.values()
+    if not _PLAIN_ARRAY_TYPES.issuperset(map(type, input_arrays)):
         return None
-    return tuple(inputs), tuple(map(_get_dtype, arrays)), tuple(map(_get_shape, arrays))
+    return tuple(inputs), tuple(map(_get_dtype, input_arrays)), tuple(map(_get_shape, input_arrays))
 
 
 _PLAIN_ARRAY_TYPES = frozenset((np.ndarray,))
@@ -256,7 +264,7 @@ class _CachedBinding(Struct, frozen=True):
         arrays, program_names = bound.inputs.arrays, {}
         default_values, default_arrays = [], []
         for port in ports:
-            name, default, array = (
+            name, default_value, array = (
                 port.name_among(inputs),
                 port.port.default_value,
                 arrays[port.name],
@@ -265,8 +273,8 @@ class _CachedBinding(Struct, frozen=True):
                 program_names[name] = port.name
                 if array is not inputs[name] or array.dtype.kind in "OUST":
                     return None  # the value was converted, or its elements were checked
-            elif default is None or isinstance(default, bool | int | float | str):
-                default_values.append((port.port, default))
+            elif default_value is None or isinstance(default_value, bool | int | float | str):
+                default_values.append((port.port, default_value))
             elif isinstance(array, np.ndarray):
                 default_arrays.append((port, array))
             else:
@@ -275,10 +283,10 @@ class _CachedBinding(Struct, frozen=True):
             return None
         port_names = {*program_names.values(), *(port.name for port, _ in default_arrays)}
         other_values = {name: data for name, data in arrays.items() if name not in port_names}
-        names = tuple(program_names[name] for name in inputs)
-        names = () if names == tuple(inputs) else names
+        input_names = tuple(program_names[name] for name in inputs)
+        input_names = () if input_names == tuple(inputs) else input_names
         return cls(
-            names,
+            input_names,
             other_values,
             tuple(default_values),
             tuple(default_arrays),
@@ -311,15 +319,15 @@ class _CachedBinding(Struct, frozen=True):
 def _convert_swept_values(name: str, values: Any) -> Array:
     """Return the values of a swept name as an array with one row per member."""
     try:
-        rows = as_supported_array(values, f"the sweep of '{name}'")
+        swept_rows = as_supported_array(values, f"the sweep of '{name}'")
     except Ragged:
         raise InputError(f"the values of '{name}' in the sweep have different shapes") from None
-    if rows.ndim == 0 or len(rows) == 0 or rows.dtype.kind not in "biuf":
+    if swept_rows.ndim == 0 or len(swept_rows) == 0 or swept_rows.dtype.kind not in "biuf":
         raise InputError(
             f"the sweep of '{name}' is no list of numbers: {values!r}"[:200],
             hint="give one value for each run, e.g. numpy.linspace(0, 1, 1000)",
         )
-    return rows
+    return swept_rows
 
 
 def _find_swept_seeds(
@@ -328,13 +336,13 @@ def _find_swept_seeds(
     """Return the swept seeds, or None if seeds are not swept."""
     if SEED not in members or SEED in ports:
         return None
-    rows = members[SEED]
-    if rows.dtype.kind == "f" and (rows == np.floor(rows)).all():
+    seed_rows = members[SEED]
+    if seed_rows.dtype.kind == "f" and (seed_rows == np.floor(seed_rows)).all():
         # numpy.linspace returns whole numbers as floats.
-        rows = rows.astype(np.int64)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu" or (rows < 0).any():
+        seed_rows = seed_rows.astype(np.int64)
+    if seed_rows.ndim != 1 or seed_rows.dtype.kind not in "iu" or (seed_rows < 0).any():
         raise InputError("the sweep of 'seed' is no list of whole numbers from 0 to 2**64 - 1")
-    return tuple(rows.tolist())
+    return tuple(seed_rows.tolist())
 
 
 def _find_swept_ports(
@@ -343,11 +351,13 @@ def _find_swept_ports(
     """Return the swept open ports, each with its name in the sweep."""
     if not members:
         return []
-    names = {*inputs, *members}
-    swept = [(p, name) for p in ports if (name := p.name_among(names)) in members and name]
+    value_names = {*inputs, *members}
+    swept_ports = [
+        (port, name) for port in ports if (name := port.name_among(value_names)) in members and name
+    ]
     for name in members:
-        matching_ports = [p for p in ports if p.name_among({name})]
-        if matching_ports and name not in {port_name for _, port_name in swept}:
-            other_name = matching_ports[0].name_among(names)
+        matching_ports = [port for port in ports if port.name_among({name})]
+        if matching_ports and name not in {port_name for _, port_name in swept_ports}:
+            other_name = matching_ports[0].name_among(value_names)
             raise InputError(f"'{name}' is swept, but '{other_name}' means the same input")
-    return swept
+    return swept_ports

@@ -186,28 +186,33 @@ class _BodyReader:
         b, signature, where = self.b, self.signature, self.form.body_where
         with b.at(where):
             iteration, condition_in = self._define_control(entering.unrolled_iteration)
-            history_names = [n for history in entering.histories for n in history.names]
-            enters = self._define_carried(entering, history_names)
-            carried_by_history = self._define_slices_and_delays(iteration, enters, entering)
-        scope, strict = self.outer_scope.inner(self.inputs), self.form.owned_graph.is_strict
-        inner = InnerGraph(
-            b, self.form.owned_graph, scope, self.document, strict=strict, iteration=iteration
+            history_names = [name for history in entering.histories for name in history.names]
+            carried_inputs = self._define_carried(entering, history_names)
+            carried_by_history = self._define_slices_and_delays(iteration, carried_inputs, entering)
+        body_scope, is_strict = self.outer_scope.inner(self.inputs), self.form.owned_graph.is_strict
+        inner_graph = InnerGraph(
+            b,
+            self.form.owned_graph,
+            body_scope,
+            self.document,
+            strict=is_strict,
+            iteration=iteration,
         )
-        condition_out, *outputs = self._read_outputs(inner)
+        condition_out, *outputs = self._read_outputs(inner_graph)
         carried_count = len(signature.carried_outputs)
-        delayed, next_carried = self._update_histories(carried_by_history, inner)
+        delayed_values, next_carried = self._update_histories(carried_by_history, inner_graph)
         return ReadBody(
             iteration=iteration,
             condition_in=condition_in,
             condition_out=condition_out,
-            carried_inputs=enters,
+            carried_inputs=carried_inputs,
             carried_outputs=(*outputs[:carried_count], *next_carried),
             carried_names=(*signature.carried_outputs, *history_names),
             rows=tuple(outputs[carried_count:]),
             row_names=signature.recorded_outputs,
-            delayed_values=delayed,
+            delayed_values=delayed_values,
             scanned=tuple(self.scanned),
-            values_before_test=tuple(self._find_available_values(inner))
+            values_before_test=tuple(self._find_available_values(inner_graph))
             if self.form.has_mid_exit
             else (),
             ops=tuple(b.ops),
@@ -228,15 +233,15 @@ class _BodyReader:
 
     def _define_carried(self, entering: BodyInputs, histories: list[str]) -> tuple[Value, ...]:
         """Define the carried values that enter an iteration, and return them. Values of delay histories are last."""
-        names = self.signature.carried_inputs
+        carried_names = self.signature.carried_inputs
         if entering.unrolled_iteration is not None:
-            self.inputs.update(zip(names, entering.unrolled_iteration.carried, strict=True))
+            self.inputs.update(zip(carried_names, entering.unrolled_iteration.carried, strict=True))
             return entering.unrolled_iteration.carried
         return tuple(
-            self._create_input(name, label, row.dtype, row.shape)
-            for name, label, row in zip(
-                (*names, *(None for _ in histories)),
-                (*names, *histories),
+            self._create_input(name, label, row_type.dtype, row_type.shape)
+            for name, label, row_type in zip(
+                (*carried_names, *(None for _ in histories)),
+                (*carried_names, *histories),
                 entering.carried,
                 strict=True,
             )
@@ -246,15 +251,15 @@ class _BodyReader:
         self, iteration: Value, enters: tuple[Value, ...], entering: BodyInputs
     ) -> list[tuple[History, tuple[Value, ...]]]:
         """Define slices and delays as inputs of the body. Return each delay history with its carried values."""
-        for part in entering.slices:
-            with self.b.at(part.form.where, part.form.name):
-                row = self._read_slice(part, entering.rows.get(part), iteration)
-                self._define_input(part.form.name, row, part.form.where)
+        for input_slice in entering.slices:
+            with self.b.at(input_slice.form.where, input_slice.form.name):
+                row = self._read_slice(input_slice, entering.rows.get(input_slice), iteration)
+                self._define_input(input_slice.form.name, row, input_slice.form.where)
         carried_by_history = []
-        start = len(self.signature.carried_inputs)
+        first_position = len(self.signature.carried_inputs)
         for history in entering.histories:
-            carried_values = enters[start : start + len(history.names)]
-            start += len(history.names)
+            carried_values = enters[first_position : first_position + len(history.names)]
+            first_position += len(history.names)
             carried_by_history.append((history, carried_values))
             with self.b.at(history.where, history.source_name):
                 for name, value in history.delayed(self.b, carried_values).items():
@@ -284,43 +289,53 @@ class _BodyReader:
         inner: InnerGraph,
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         """Return the values that the delay histories record, and the new carried values of the histories."""
-        values: list[Value] = []
-        leaves: list[Value] = []
-        for history, enters in carried_by_history:
+        delayed_values: list[Value] = []
+        next_carried: list[Value] = []
+        for history, carried_values in carried_by_history:
             with self.b.at(history.where, history.source_name):
-                value = inner.value(history.source_name)
-                is_storable = RowType(value.dtype, value.shape).fits(history)
-                leaves += history.leaves(self.b, enters, value) if is_storable else enters
-            values.append(value)
-        return tuple(values), tuple(leaves)
+                delayed_value = inner.value(history.source_name)
+                is_storable = RowType(delayed_value.dtype, delayed_value.shape).fits(history)
+                next_carried += (
+                    history.leaves(self.b, carried_values, delayed_value)
+                    if is_storable
+                    else carried_values
+                )
+            delayed_values.append(delayed_value)
+        return tuple(delayed_values), tuple(next_carried)
 
     def _find_available_values(self, inner: InnerGraph) -> list[Value]:
         """Return the values that precede the test of the condition: inputs of the body, and outputs of earlier nodes."""
-        graph, name = self.form.body, self.signature.condition_out
-        nodes = {
-            node for node, port in list_output_ports(graph) if name in (port, f"{node}.{port}")
+        graph, condition_name = self.form.body, self.signature.condition_out
+        preceding_nodes = {
+            node
+            for node, port in list_output_ports(graph)
+            if condition_name in (port, f"{node}.{port}")
         }
-        unvisited = list(nodes)
+        unvisited = list(preceding_nodes)
         while unvisited:
             receiver = unvisited.pop()
-            senders = {edge.sender for edge in graph.edges if edge.receiver == receiver} - nodes
-            nodes |= senders
+            senders = {
+                edge.sender for edge in graph.edges if edge.receiver == receiver
+            } - preceding_nodes
+            preceding_nodes |= senders
             unvisited += senders
         available_terms = [*self.inputs.values()]
         available_terms += [
-            inner.reader.output(*key) for key in list_output_ports(graph) if key[0] in nodes
+            inner.reader.output(*output_port)
+            for output_port in list_output_ports(graph)
+            if output_port[0] in preceding_nodes
         ]
         return [value for term in available_terms for value in _iterate_values(term)]
 
     def _create_input(self, name: str | None, label: str, dtype: str, shape: Shape) -> Value:
         """Create a value for an input of the body, and define the input's name if there is one."""
         named_shape = shape and tuple(
-            self.b.name("d") if str(d).startswith("?") else d for d in shape
+            self.b.name("d") if str(extent).startswith("?") else extent for extent in shape
         )
-        value = self.b.new(dtype, named_shape, name or label)
+        input_value = self.b.new(dtype, named_shape, name or label)
         if name is not None:
-            self.inputs[name] = value
-        return value
+            self.inputs[name] = input_value
+        return input_value
 
     def _read_outputs(self, inner: InnerGraph) -> list[Value]:
         """Return the body's condition, leaving carried values and recorded values. Raise all errors in them together."""
@@ -337,23 +352,23 @@ class _BodyReader:
 
     def _read_condition(self, inner: InnerGraph) -> Value:
         """Return the body's condition as one truth value, or a constant True if the body has no condition."""
-        name = self.signature.condition_out
-        if not name:
+        condition_name = self.signature.condition_out
+        if not condition_name:
             return self.b.constant(np.array(True))
-        value = inner.value(name)
-        if value.dtype != "bool":
+        condition = inner.value(condition_name)
+        if condition.dtype != "bool":
             raise ConditionError(
-                f"the body's condition '{name}' must be a truth value, not {value.type}",
+                f"the body's condition '{condition_name}' must be a truth value, not {condition.type}",
                 hint="compare, e.g. x < limit, or use True to go on always; the condition is the "
                 "first of metadata.outputs",
             )
-        scalar = one_element(self.b, value)
-        if scalar is None:
+        scalar_condition = one_element(self.b, condition)
+        if scalar_condition is None:
             raise ConditionError(
-                f"the body's condition '{name}' must be one truth value, not {value.type}",
+                f"the body's condition '{condition_name}' must be one truth value, not {condition.type}",
                 hint="reduce it to one element, e.g. numpy.max(...)",
             )
-        return scalar
+        return scalar_condition
 
 
 def _iterate_values(term: Term) -> Iterator[Value]:
@@ -361,5 +376,5 @@ def _iterate_values(term: Term) -> Iterator[Value]:
     if isinstance(term, Value):
         yield term
     else:
-        for part in term:
-            yield from _iterate_values(part)
+        for element in term:
+            yield from _iterate_values(element)

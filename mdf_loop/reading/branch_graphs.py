@@ -13,8 +13,8 @@ from mdf_loop.reading.signature import find_end_ports
 
 def describe_branch(name: str, argument: str) -> Role:
     """Return the role of a branch for error messages. `argument` is `then_branch` or `branches[1]`, for example."""
-    part = argument.removesuffix("]").replace("branches[", "branch ").replace("_", " ")
-    return Role(argument, part, f"'{name}'", "choice")
+    branch_text = argument.removesuffix("]").replace("branches[", "branch ").replace("_", " ")
+    return Role(argument, branch_text, f"'{name}'", "choice")
 
 
 def find_branch_graph(
@@ -26,14 +26,14 @@ def find_branch_graph(
         ModelError: If the branch is missing or is not a graph.
         SignatureError: If the branch has inputs.
     """
-    owned = find_owned_graph(written, item, where, role, document)
-    if owned.inputs:
+    owned_graph = find_owned_graph(written, item, where, role, document)
+    if owned_graph.inputs:
         raise SignatureError(
-            f"{role.word} names metadata.inputs, but a branch is given nothing",
-            owned.where,
+            f"{role.description} names metadata.inputs, but a branch is given nothing",
+            owned_graph.where,
             "leave them out: its ports read the values of the node that owns it by their names",
         )
-    return owned
+    return owned_graph
 
 
 def find_branch_outputs(owned: OwnedGraph) -> tuple[str, ...]:
@@ -45,14 +45,16 @@ def find_branch_outputs(owned: OwnedGraph) -> tuple[str, ...]:
     """
     if owned.outputs is not None:
         return owned.outputs
-    ends, word = find_end_ports(owned.graph), owned.role.word
-    if not ends:
-        raise ArityError(f"{word} gives nothing", owned.where, "write metadata: {outputs: [...]}")
-    if len(ends) > 1:
-        names = [port.id for _, port in ends]
+    end_ports, branch_text = find_end_ports(owned.graph), owned.role.description
+    if not end_ports:
+        raise ArityError(
+            f"{branch_text} gives nothing", owned.where, "write metadata: {outputs: [...]}"
+        )
+    if len(end_ports) > 1:
+        output_names = [port.id for _, port in end_ports]
         raise SignatureError(
-            f"the order of the outputs of {word} is not written: it may give {names}",
+            f"the order of the outputs of {branch_text} is not written: it may give {output_names}",
             owned.where,
             "write metadata: {outputs: [...]}",
         )
-    return tuple(f"{node.id}.{port.id}" for node, port in ends)
+    return tuple(f"{node.id}.{port.id}" for node, port in end_ports)

@@ -50,15 +50,15 @@ def read_if(
     """Read an `onnx::If`, and return the results of the branch that its condition selects."""
     choice = _Choice(b, item, node, where, scope, document, "cond")
     condition = choice.lower_condition()
-    then = choice.create_graph_branch("then_branch")
-    otherwise = choice.create_graph_branch("else_branch")
-    constant = b.constant_of(condition)
-    if constant is not None:
-        outputs = (then if constant else otherwise).read(b, choice.scope)
+    then_branch = choice.create_graph_branch("then_branch")
+    else_branch = choice.create_graph_branch("else_branch")
+    known_condition = b.constant_of(condition)
+    if known_condition is not None:
+        outputs = (then_branch if known_condition else else_branch).read(b, choice.scope)
         return choice.build_reading([b.mark_late_if(condition, value) for value in outputs])
-    choice.check_outputs([then, otherwise])
+    choice.check_outputs([then_branch, else_branch])
     return choice.build_reading(
-        choice.select_by_condition(b, condition, then, otherwise, choice.scope)
+        choice.select_by_condition(b, condition, then_branch, else_branch, choice.scope)
     )
 
 
@@ -69,26 +69,28 @@ def read_case(
     """Read a `case_of`, and return the results of the branch that its index selects."""
     choice = _Choice(b, item, node, where, scope, document, "index")
     index = choice.lower_index()
-    count = sum(argument.startswith("branches[") for argument in choice.written)
-    if not count:
+    branch_count = sum(argument.startswith("branches[") for argument in choice.written)
+    if not branch_count:
         raise ModelError(
             f"'{choice.name}' has no branches", where, "add branches: [a graph, another one, ...]"
         )
-    branches = [choice.create_graph_branch(f"branches[{k}]") for k in range(count)]
-    default = choice.create_default()
-    constant = b.constant_of(index)
-    if constant is not None:
-        outputs = choice.find_branch(int(constant), branches, default).read(b, choice.scope)
+    branches = [choice.create_graph_branch(f"branches[{k}]") for k in range(branch_count)]
+    default_branch = choice.create_default()
+    known_index = b.constant_of(index)
+    if known_index is not None:
+        outputs = choice.find_branch(int(known_index), branches, default_branch).read(
+            b, choice.scope
+        )
         return choice.build_reading([b.mark_late_if(index, value) for value in outputs])
-    choice.check_outputs([*branches, *([] if default is None else [default])])
-    return choice.build_reading(choice.select_by_index(index, branches, default))
+    choice.check_outputs([*branches, *([] if default_branch is None else [default_branch])])
+    return choice.build_reading(choice.select_by_index(index, branches, default_branch))
 
 
 class _Branch(Protocol):
     """Protocol of a branch of an `onnx::If` or a `case_of`."""
 
     @property
-    def word(self) -> str:
+    def description(self) -> str:
         """Name of the branch in errors."""
 
     def names(self) -> tuple[str, ...]:
@@ -105,24 +107,26 @@ class _GraphBranch(Struct, frozen=True):
     role: Role
 
     @property
-    def word(self) -> str:
-        return self.role.word
+    def description(self) -> str:
+        return self.role.description
 
     def graph(self) -> OwnedGraph:
         """Look up the graph of the branch."""
         choice = self.choice
-        written = choice.written.get(self.role.argument, WrittenBody(None))
-        return find_branch_graph(written, choice.item, choice.where, self.role, choice.document)
+        written_body = choice.written.get(self.role.argument, WrittenBody(None))
+        return find_branch_graph(
+            written_body, choice.item, choice.where, self.role, choice.document
+        )
 
     def names(self) -> tuple[str, ...]:
         return find_branch_outputs(self.graph())
 
     def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
         graph = self.graph()
-        names = find_branch_outputs(graph)
-        inner = InnerGraph(b, graph, scope.inner(), self.choice.document)
+        output_names = find_branch_outputs(graph)
+        inner_graph = InnerGraph(b, graph, scope.inner(), self.choice.document)
         with b.at(graph.where):
-            return [inner.value(name) for name in names]
+            return [inner_graph.value(name) for name in output_names]
 
 
 class _PassedDefault(Struct, frozen=True):
@@ -130,18 +134,18 @@ class _PassedDefault(Struct, frozen=True):
 
     choice: _Choice
     expressions: tuple[Any, ...]
-    word: str = "the default"
+    description: str = "the default"
 
     def names(self) -> tuple[str, ...]:
         return tuple(map(str, self.expressions))
 
     def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
         with b.at(f"{self.choice.where}.args.default"):
-            parts = (
+            terms = (
                 lower_expression(b, expression, scope, f"default.{k}")
                 for k, expression in enumerate(self.expressions)
             )
-            return [tensor(b, part) for part in parts]
+            return [tensor(b, term) for term in terms]
 
 
 class _Choice:
@@ -175,22 +179,24 @@ class _Choice:
         """Define the function's further arguments as names that the branches can read."""
         own_arguments = (self.selector, *GRAPH_ARGUMENTS[graph_function(self.item.function) or ""])
         location = (f"'{self.name}'", "its branches do")
-        for key, expression in self.args.items():
-            if key in own_arguments:
+        for argument, expression in self.args.items():
+            if argument in own_arguments:
                 continue
-            with self.b.at(f"{self.where}.args.{key}"):
+            with self.b.at(f"{self.where}.args.{argument}"):
                 if isinstance(expression, dict):
-                    close_matches = difflib.get_close_matches(key, own_arguments, n=1, cutoff=0.4)
+                    close_matches = difflib.get_close_matches(
+                        argument, own_arguments, n=1, cutoff=0.4
+                    )
                     raise ModelError(
-                        f"'{self.name}' has no argument '{key}' that is a graph",
+                        f"'{self.name}' has no argument '{argument}' that is a graph",
                         hint=f"did you mean '{close_matches[0]}'?" if close_matches else "",
                     )
                 if expression is None:
                     raise ExpressionError(
-                        f"the argument '{key}' of '{self.name}' has no value",
+                        f"the argument '{argument}' of '{self.name}' has no value",
                         hint="give it a value, or leave it out",
                     )
-                self.scope.define(key, lower_expression(self.b, expression, scope, key))
+                self.scope.define(argument, lower_expression(self.b, expression, scope, argument))
         refuse_unread(self.item, self.node, self.where, own_arguments, self.document, location)
 
     # --- condition and index --------------------------------------------------------------------
@@ -210,7 +216,9 @@ class _Choice:
 
     def _reduce_to_scalar(self, value: Value, thing: str) -> Value:
         """Return a value of one element without its axes. A run fails if the value has more elements."""
-        if value.shape is not None and any(d != 1 for d in value.shape if isinstance(d, int)):
+        if value.shape is not None and any(
+            extent != 1 for extent in value.shape if isinstance(extent, int)
+        ):
             raise ConditionError(
                 f"the {thing} of '{self.name}' must be one value, not {value.type}: the truth value "
                 "of an array with more than one element is ambiguous"
@@ -224,34 +232,36 @@ class _Choice:
         """Return the condition of an If as a boolean value."""
         path = f"{self.where}.args.{self.selector}"
         with self.b.at(path, f"{self.name}.{self.selector}"):
-            value = self._reduce_to_scalar(self._lower_selector("condition"), "condition")
+            scalar = self._reduce_to_scalar(self._lower_selector("condition"), "condition")
             try:
-                test = truths(self.b, value)
+                condition = truths(self.b, scalar)
             except OperandError as error:
                 raise ConditionError(
                     f"the condition of '{self.name}' must be a truth value: "
                     f"{error.findings[0].what}"
                 ) from None
-            self.b.values_by_path[path] = test
-            return test
+            self.b.values_by_path[path] = condition
+            return condition
 
     def lower_index(self) -> Value:
         """Return the index of a case_of as an int64 value. A run fails if the index is not a whole number."""
         b, path = self.b, f"{self.where}.args.{self.selector}"
         with b.at(path, f"{self.name}.{self.selector}"):
-            value = self._reduce_to_scalar(self._lower_selector("index"), "index")
-            if value.dtype == "string":
+            scalar = self._reduce_to_scalar(self._lower_selector("index"), "index")
+            if scalar.dtype == "string":
                 raise ConditionError(f"the index of '{self.name}' must be a whole number, not text")
-            integer = cast(b, value, "int64")
+            int_index = cast(b, scalar, "int64")
             message = f"the index of '{self.name}' must be a whole number"
-            constant = b.constant_of(value)
-            if constant is not None and constant != np.floor(constant):
-                raise ConditionError(f"{message}, not {constant}", hint="round it, e.g. int(...)")
-            if constant is None and np.dtype(value.dtype).kind == "f":
-                round_trip = cast(b, integer, value.dtype)
-                integer = guard_value(b, integer, equal(b, round_trip, value), message)
-            b.values_by_path[path] = integer
-            return integer
+            known_index = b.constant_of(scalar)
+            if known_index is not None and known_index != np.floor(known_index):
+                raise ConditionError(
+                    f"{message}, not {known_index}", hint="round it, e.g. int(...)"
+                )
+            if known_index is None and np.dtype(scalar.dtype).kind == "f":
+                float_index = cast(b, int_index, scalar.dtype)
+                int_index = guard_value(b, int_index, equal(b, float_index, scalar), message)
+            b.values_by_path[path] = int_index
+            return int_index
 
     # --- branches -------------------------------------------------------------------------------
 
@@ -271,25 +281,28 @@ class _Choice:
 
     def check_outputs(self, branches: Sequence[_Branch]) -> None:
         """Look up all branches, and refuse branches with different numbers of outputs."""
-        names: list[tuple[str, ...]] = []
+        output_names: list[tuple[str, ...]] = []
         for branch in branches:
             with self.b.findings.catch(), self.b.at(self.where):
-                names.append(branch.names())
-        if len(names) < len(branches):
+                output_names.append(branch.names())
+        if len(output_names) < len(branches):
             raise Poisoned
-        longest, shortest = (pick(names, key=len) for pick in (max, min))
-        if len(longest) != len(shortest):
-            missing_name = next((n for n in longest if n not in shortest), longest[len(shortest)])
-            longest_word, shortest_word = (
-                branches[names.index(longest)].word,
-                branches[names.index(shortest)].word,
+        longest_names, shortest_names = (select(output_names, key=len) for select in (max, min))
+        if len(longest_names) != len(shortest_names):
+            missing_name = next(
+                (name for name in longest_names if name not in shortest_names),
+                longest_names[len(shortest_names)],
+            )
+            longest_branch, shortest_branch = (
+                branches[output_names.index(longest_names)].description,
+                branches[output_names.index(shortest_names)].description,
             )
             raise ArityError(
-                f"'{missing_name}' is not defined in {shortest_word}, but defined in {longest_word}: all branches "
-                f"must give the same number of values, not {len(shortest)} and {len(longest)}",
+                f"'{missing_name}' is not defined in {shortest_branch}, but defined in {longest_branch}: all branches "
+                f"must give the same number of values, not {len(shortest_names)} and {len(longest_names)}",
                 hint="name it in metadata.outputs of each; a value from outside can be named too",
             )
-        self.output_count = len(longest)
+        self.output_count = len(longest_names)
         graphs = [branch.graph() for branch in branches if isinstance(branch, _GraphBranch)]
         stated_shapes = [graph.shape_rule for graph in graphs if graph.shape_rule]
         if (*stated_shapes, self.b.options.shapes)[0] == "dynamic":
@@ -311,19 +324,19 @@ class _Choice:
         self, b: ModelBuilder, condition: Value, then: _Branch, otherwise: _Branch, scope: Scope
     ) -> tuple[Value, ...]:
         """Return `then if condition else otherwise`. Only the branch that a run selects must fit the shapes."""
-        branch_names = BranchNames((then.word, otherwise.word), self._name_result)
+        branch_names = BranchNames((then.description, otherwise.description), self._name_result)
         open_branches = [
-            OpenBranch(side.word, side.read, scope, condition, is_then=is_then)
-            for side, is_then in ((then, True), (otherwise, False))
+            OpenBranch(branch.description, branch.read, scope, condition, is_then=is_then)
+            for branch, is_then in ((then, True), (otherwise, False))
         ]
 
         def join(first: Shape, second: Shape) -> Shape:
-            return (any_shape if any(side.is_open for side in open_branches) else self.join_rule)(
-                first, second
-            )
+            return (
+                any_shape if any(branch.is_open for branch in open_branches) else self.join_rule
+            )(first, second)
 
         with b.at(self.where, self.name):
-            read_then, read_otherwise = (side.read for side in open_branches)
+            read_then, read_otherwise = (branch.read for branch in open_branches)
             return choose(
                 b, condition, read_then, read_otherwise, self.name, names=branch_names, join=join
             )
@@ -352,8 +365,8 @@ class _Choice:
         """Append operations that select a branch by its index at run time, and return the results."""
         b, count = self.b, len(branches)
         with b.at(f"{self.where}.args.index", f"{self.name}.index"):
-            zero, branch_count = (b.constant(np.array(k)) for k in (0, count))
-            is_in_range = b.op("And", greater_equal(b, index, zero), less(b, index, branch_count))
+            zero, index_limit = (b.constant(np.array(k)) for k in (0, count))
+            is_in_range = b.op("And", greater_equal(b, index, zero), less(b, index, index_limit))
             if default is None:
                 message = f"the index of '{self.name}' is outside: {self._describe_branches(count)}"
                 is_in_range = guard_value(b, is_in_range, is_in_range, message)
@@ -376,9 +389,9 @@ class _BisectedBranches(Struct, frozen=True):
     end: int
 
     @property
-    def word(self) -> str:
+    def description(self) -> str:
         if self.end - self.start == 1:
-            return self.branches[self.start].word
+            return self.branches[self.start].description
         return f"branches {self.start} to {self.end - 1} of '{self.choice.name}'"
 
     def names(self) -> tuple[str, ...]:
@@ -391,8 +404,8 @@ class _BisectedBranches(Struct, frozen=True):
         with b.at(self.choice.where, self.choice.name):
             is_in_lower_half = less(b, self.index, b.constant(np.array(middle)))
         lower_half, upper_half = (
-            _BisectedBranches(self.choice, self.index, self.branches, *ends)
-            for ends in ((self.start, middle), (middle, self.end))
+            _BisectedBranches(self.choice, self.index, self.branches, *limits)
+            for limits in ((self.start, middle), (middle, self.end))
         )
         return list(
             self.choice.select_by_condition(b, is_in_lower_half, lower_half, upper_half, scope)

@@ -61,20 +61,22 @@ def parse_delays(value: Any, where: str) -> tuple[DelayForm, ...]:
 
 def _parse_delay(entry: NamedEntry) -> DelayForm:
     """Parse one entry of the loop argument `delays`. Raise ModelError if a field is wrong."""
-    of, back = entry.expression("of"), entry.integer("back", 1)
-    if not isinstance(of, str):
+    source_name, iterations_back = entry.expression("of"), entry.integer("back", 1)
+    if not isinstance(source_name, str):
         raise ModelError(
-            f"'of' of the delay '{entry.name}' is the name of a value of the body, not {of!r}",
+            f"'of' of the delay '{entry.name}' is the name of a value of the body, not {source_name!r}",
             entry.where,
         )
-    if back < 1:
+    if iterations_back < 1:
         raise ModelError(
-            f"the delay '{entry.name}' is {back} iterations back",
+            f"the delay '{entry.name}' is {iterations_back} iterations back",
             entry.where,
             "1 is the iteration before; what comes later is not known yet",
         )
-    initial = entry.fields.get("initial")
-    return DelayForm(entry.name, of.strip(), back, initial, entry.where)
+    initial_expression = entry.fields.get("initial")
+    return DelayForm(
+        entry.name, source_name.strip(), iterations_back, initial_expression, entry.where
+    )
 
 
 # --- histories --------------------------------------------------------------------------------
@@ -114,21 +116,31 @@ class History(Struct, frozen=True, eq=False):
         """Names of the carried values of the history."""
         if not self.is_chain:
             return (f"{self.source_name} before",)
-        return tuple(f"{self.source_name} {k} before" for k in range(1, self.depth + 1))
+        return tuple(
+            f"{self.source_name} {distance} before" for distance in range(1, self.depth + 1)
+        )
 
     def initial(self, b: ModelBuilder) -> tuple[Value, ...]:
         """Return the initial carried values. A chain has the newest value first."""
         if not self.is_chain:
             return (self.values_before,)
-        positions = (b.constant(np.array(self.depth - k)) for k in range(1, self.depth + 1))
+        positions = (
+            b.constant(np.array(self.depth - distance)) for distance in range(1, self.depth + 1)
+        )
         return tuple(b.op("Gather", self.values_before, position, axis=0) for position in positions)
 
     def delayed(self, b: ModelBuilder, enters: Sequence[Value]) -> dict[str, Value]:
         """Return the delayed values by name, read from the carried values `enters` of the history."""
         if self.is_chain:
             return {name: enters[back - 1] for name, back in self.taps}
-        positions = {name: b.constant(np.array(self.depth - back)) for name, back in self.taps}
-        return {name: b.op("Gather", enters[0], k, axis=0) for name, k in positions.items()}
+        positions = {
+            name: b.constant(np.array(self.depth - iterations_back))
+            for name, iterations_back in self.taps
+        }
+        return {
+            name: b.op("Gather", enters[0], position, axis=0)
+            for name, position in positions.items()
+        }
 
     def leaves(self, b: ModelBuilder, enters: Sequence[Value], value: Value) -> tuple[Value, ...]:
         """Return the history's carried values for the next iteration, with the new value of this iteration added."""
@@ -151,7 +163,7 @@ class SharedDelays(Struct, frozen=True, eq=False):
     @property
     def depth(self) -> int:
         """Number of iterations of the longest delay."""
-        return max(form.iterations_back for form in self.forms)
+        return max(delay.iterations_back for delay in self.forms)
 
     def history(self, b: ModelBuilder, row: RowType | None, outside: Extents) -> History:
         """Build the history for these delays. `row` is the type of the delayed value, or None if unknown.
@@ -161,16 +173,16 @@ class SharedDelays(Struct, frozen=True, eq=False):
         Raises:
             LoopError: If the initial values do not fit.
         """
-        taps = tuple((form.name, form.iterations_back) for form in self.forms)
+        taps = tuple((delay.name, delay.iterations_back) for delay in self.forms)
         where = self.forms[0].where
         with b.at(where, self.source_name):
-            initial = self.initial_value
-            if row is not None and _is_convertible_number(b, initial, row.dtype):
-                initial = cast(b, initial, row.dtype)
-            before = self._read_values_before(b, initial, row)
+            initial_value = self.initial_value
+            if row is not None and _is_convertible_number(b, initial_value, row.dtype):
+                initial_value = cast(b, initial_value, row.dtype)
+            values_before = self._read_values_before(b, initial_value, row)
             if row is not None:
-                before = self._broadcast_to_rows(b, before, row, outside)
-        return History(self.source_name, self.depth, taps, before, where)
+                values_before = self._broadcast_to_rows(b, values_before, row, outside)
+        return History(self.source_name, self.depth, taps, values_before, where)
 
     def _read_values_before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
         """Return the values before the loop, as an array of the shape [depth, *row]."""
@@ -180,8 +192,8 @@ class SharedDelays(Struct, frozen=True, eq=False):
         if self.depth == 1 and _is_single_value(initial_extents, row):
             return b.op("Unsqueeze", initial, ints(b, 0))
         row_count = count_of(b, initial, 0)
-        count = b.constant(np.array(row_count)) if isinstance(row_count, int) else row_count
-        is_long_enough = b.op("LessOrEqual", b.constant(np.array(self.depth)), count)
+        given_count = b.constant(np.array(row_count)) if isinstance(row_count, int) else row_count
+        is_long_enough = b.op("LessOrEqual", b.constant(np.array(self.depth)), given_count)
         error = CarryShapeError(
             f"the delays of '{self.source_name}' need the {self.depth} values before the loop, but their "
             f"initial is {initial.type}",
@@ -205,9 +217,9 @@ class SharedDelays(Struct, frozen=True, eq=False):
             )
         if row_extents or not row.shape:
             return before
-        with_row_axes = b.op("Reshape", before, ints(b, self.depth, *(1 for _ in row.shape)))
-        shape = outside.tensor(b, (self.depth, *row.shape))
-        return before if shape is None else b.op("Expand", with_row_axes, shape)
+        values_with_axes = b.op("Reshape", before, ints(b, self.depth, *(1 for _ in row.shape)))
+        full_shape = outside.tensor(b, (self.depth, *row.shape))
+        return before if full_shape is None else b.op("Expand", values_with_axes, full_shape)
 
 
 def _is_single_value(initial_extents: tuple[int | str, ...], row: RowType | None) -> bool:
@@ -242,14 +254,17 @@ class RowType(Struct, frozen=True):
         return (
             self.dtype == history.values_before.dtype
             and len(self.shape) == len(row_shape)
-            and all(p == q or isinstance(p, str) or isinstance(q, str) for p, q in extent_pairs)
+            and all(
+                extent == row_extent or isinstance(extent, str) or isinstance(row_extent, str)
+                for extent, row_extent in extent_pairs
+            )
         )
 
     def type_error(self, history: History) -> LoopError:
         """Return the error for a history whose initial values do not have this type."""
-        names = " and ".join(f"'{name}'" for name, _ in history.taps)
+        delay_names = " and ".join(f"'{name}'" for name, _ in history.taps)
         return CarryShapeError(
-            f"{names} would be {type_text(history.values_before.dtype, history.row)} before the loop, but "
+            f"{delay_names} would be {type_text(history.values_before.dtype, history.row)} before the loop, but "
             f"'{history.source_name}' is {self}",
             history.where,
             "give the initial values the shape of the value, oldest first",
@@ -260,21 +275,23 @@ def read_delays(
     b: ModelBuilder, forms: tuple[DelayForm, ...], scope: Scope
 ) -> tuple[SharedDelays, ...]:
     """Lower the initial values of a loop's delays. Raise all errors in them together."""
-    groups: dict[tuple[str, str], list[DelayForm]] = {}
+    delays_by_history: dict[tuple[str, str], list[DelayForm]] = {}
     for form in sorted(forms, key=lambda form: -form.iterations_back):
         with b.findings.catch():
-            groups.setdefault(_find_history_key(form, groups), []).append(form)
+            delays_by_history.setdefault(_find_history_key(form, delays_by_history), []).append(
+                form
+            )
     shared_delays: list[SharedDelays] = []
-    for (of, _), members in groups.items():
-        with b.findings.catch(), b.at(members[0].where, of):
-            initial = tensor(
+    for (source_name, _), delays in delays_by_history.items():
+        with b.findings.catch(), b.at(delays[0].where, source_name):
+            initial_value = tensor(
                 b,
                 lower_expression(
-                    b, members[0].initial_expression, scope, f"delays.{members[0].name}"
+                    b, delays[0].initial_expression, scope, f"delays.{delays[0].name}"
                 ),
             )
-            shared_delays.append(SharedDelays(of, tuple(members), initial))
-    if sum(len(delayed.forms) for delayed in shared_delays) < len(forms):
+            shared_delays.append(SharedDelays(source_name, tuple(delays), initial_value))
+    if sum(len(shared.forms) for shared in shared_delays) < len(forms):
         raise Poisoned
     return tuple(shared_delays)
 
@@ -285,9 +302,9 @@ def _find_history_key(
     """Return the key of the history that a delay belongs to. `groups` has the longer delays by key."""
     if form.initial_expression is not None:
         return form.source_name, repr(form.initial_expression)
-    candidates = [key for key in groups if key[0] == form.source_name]
-    if len(candidates) == 1:
-        return candidates[0]
+    history_keys = [key for key in groups if key[0] == form.source_name]
+    if len(history_keys) == 1:
+        return history_keys[0]
     raise ModelError(
         f"the delay '{form.name}' has no 'initial'",
         form.where,

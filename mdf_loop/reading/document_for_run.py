@@ -22,18 +22,20 @@ def apply_run_values(document: Document, values: Values, steps: int | None) -> D
 
     An input over time gets the type of its rows and no default_value, since it has many values.
     """
-    bound = InputBinder(document, Options()).bind(values, steps)
-    inputs, names = bound.inputs, {*values.inputs, *values.sweep}
-    ports = [port for port in open_ports(document) if port.name_among(names) is not None]
-    varying_inputs = {(p.node, p.port.id): p.name for p in ports if p.name in inputs.varying_names}
-    constant_inputs = {p.name for p in ports if p.name not in inputs.varying_names}
+    bound_values = InputBinder(document, Options()).bind(values, steps)
+    inputs, value_names = bound_values.inputs, {*values.inputs, *values.sweep}
+    ports = [port for port in open_ports(document) if port.name_among(value_names) is not None]
+    varying_inputs = {
+        (port.node, port.port.id): port.name for port in ports if port.name in inputs.varying_names
+    }
+    constant_inputs = {port.name for port in ports if port.name not in inputs.varying_names}
     arrays = {
         name: inputs.arrays[name]
         for name in constant_inputs
         if hasattr(inputs.arrays[name], "dtype")
     }
     return _drop_varying_defaults(
-        with_defaults(with_values(document, bound.settings), arrays), varying_inputs, inputs
+        with_defaults(with_values(document, bound_values.settings), arrays), varying_inputs, inputs
     )
 
 

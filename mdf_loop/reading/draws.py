@@ -66,18 +66,27 @@ def replace_draws_over_time(
     sites = tuple(dict.fromkeys((*_find_sites(first), *_find_sites(later))))
     if not sites:
         return first, later, ()
-    graphs, first_rewriter = tuple(_find_drawing_graphs(later.ops)), _DrawRewriter(first, sites)
+    drawing_graphs, first_rewriter = (
+        tuple(_find_drawing_graphs(later.ops)),
+        _DrawRewriter(first, sites),
+    )
     zero = scalar(first_rewriter.b, 0, "int64")
-    counts = first_rewriter.rewrite(
-        dict.fromkeys((*graphs, *_find_drawing_graphs(first.ops)), zero)
+    turn_counts = first_rewriter.rewrite(
+        dict.fromkeys((*drawing_graphs, *_find_drawing_graphs(first.ops)), zero)
     )
-    if first.name in graphs and counts[first.name] is zero:
+    if first.name in drawing_graphs and turn_counts[first.name] is zero:
         # The graph draws only in later evaluations.
-        counts[first.name] = scalar(first_rewriter.b, 1, "int64")
+        turn_counts[first.name] = scalar(first_rewriter.b, 1, "int64")
     first_program = first_rewriter.build_program(
-        outputs=[create_state_output(_count_state(graph), counts[graph]) for graph in graphs]
+        outputs=[
+            create_state_output(_count_state(graph), turn_counts[graph]) for graph in drawing_graphs
+        ]
     )
-    return first_program, replace_draws_with_counts(later, sites), tuple(map(_count_state, graphs))
+    return (
+        first_program,
+        replace_draws_with_counts(later, sites),
+        tuple(map(_count_state, drawing_graphs)),
+    )
 
 
 def replace_draws_with_counts(program: Program, sites: tuple[str, ...] | None = None) -> Program:
@@ -90,11 +99,14 @@ def replace_draws_with_counts(program: Program, sites: tuple[str, ...] | None = 
         graph: f"{state_name(_count_state(graph))} before"
         for graph in _find_drawing_graphs(program.ops)
     }
-    counters = {graph: rewriter.b.new("int64", (), name) for graph, name in input_names.items()}
-    counts_after = rewriter.rewrite(dict(counters))
+    turn_counts = {graph: rewriter.b.new("int64", (), name) for graph, name in input_names.items()}
+    new_turn_counts = rewriter.rewrite(dict(turn_counts))
     return rewriter.build_program(
-        [create_state_input(_count_state(graph), count) for graph, count in counters.items()],
-        [create_state_output(_count_state(graph), counts_after[graph]) for graph in counters],
+        [
+            create_state_input(_count_state(graph), turn_count)
+            for graph, turn_count in turn_counts.items()
+        ],
+        [create_state_output(_count_state(graph), new_turn_counts[graph]) for graph in turn_counts],
     )
 
 
@@ -137,17 +149,19 @@ def _find_drawing_graphs(ops: Iterable[Operation]) -> dict[str, None]:
 
 def _count_turns(ops: Iterable[Operation]) -> dict[str, int]:
     """Return the number of turns of each graph in one execution of the operations. Inner loops are not counted."""
-    turns: dict[str, int] = {}
+    turn_counts: dict[str, int] = {}
     for operation in ops:
         if isinstance(operation, Op) and operation.op_type == "Draw":
             attributes = operation.attributes
             turn_count = max(attributes["turn"] + 1, attributes["turns"])
-            turns[attributes["graph"]] = max(turns.get(attributes["graph"], 0), turn_count)
+            turn_counts[attributes["graph"]] = max(
+                turn_counts.get(attributes["graph"], 0), turn_count
+            )
         elif isinstance(operation, If):
             for body in bodies(operation):
                 for graph, count in _count_turns(body.ops).items():
-                    turns[graph] = max(turns.get(graph, 0), count)
-    return turns
+                    turn_counts[graph] = max(turn_counts.get(graph, 0), count)
+    return turn_counts
 
 
 # --- replacement ----------------------------------------------------------------------------------
@@ -179,8 +193,8 @@ class _DrawRewriter:
         self, inputs: Iterable[Input] = (), outputs: Iterable[Output] = ()
     ) -> Program:
         """Build the rewritten program, with further inputs and outputs."""
-        default = streams.keys(0, streams.sites(self._sites))
-        keys_input = Input(self._keys_input, default=default, role=InputRole.KEYS)
+        default_keys = streams.keys(0, streams.sites(self._sites))
+        keys_input = Input(self._keys_input, default=default_keys, role=InputRole.KEYS)
         return replace(
             self._program,
             inputs=(*self._program.inputs, keys_input, *inputs),
@@ -196,8 +210,8 @@ class _DrawRewriter:
         ops = tuple(ops)
         counts = dict(counts)
         self._rewrite_operations(b, ops, counts)
-        for graph, turns in _count_turns(ops).items():
-            counts[graph] = b.op("Add", counts[graph], scalar(b, turns, "int64"))
+        for graph, turn_count in _count_turns(ops).items():
+            counts[graph] = b.op("Add", counts[graph], scalar(b, turn_count, "int64"))
         return counts
 
     def _rewrite_operations(
@@ -222,42 +236,46 @@ class _DrawRewriter:
             return op
         attributes, label = op.attributes, op.outputs[0].name
         with b.at(op.where, label):
-            turn = counts[attributes["graph"]]
+            turn_number = counts[attributes["graph"]]
             if attributes["turn"]:
-                turn = b.op("Add", turn, scalar(b, attributes["turn"], "int64"))
-            counter, shape = cast(b, turn, "uint64"), attributes["shape"]
+                turn_number = b.op("Add", turn_number, scalar(b, attributes["turn"], "int64"))
+            random_counter, shape = cast(b, turn_number, "uint64"), attributes["shape"]
             if shape:
-                size = math.prod(shape)
-                first_number = b.op("Mul", counter, scalar(b, size, "uint64"))
-                counter = b.op(
-                    "Add", first_number, b.constant(np.arange(size, dtype=np.uint64).reshape(shape))
+                element_count = math.prod(shape)
+                first_number = b.op("Mul", random_counter, scalar(b, element_count, "uint64"))
+                random_counter = b.op(
+                    "Add",
+                    first_number,
+                    b.constant(np.arange(element_count, dtype=np.uint64).reshape(shape)),
                 )
         key = self._keys[attributes["site"]]
-        return replace(op, op_type=attributes["kind"], inputs=(counter, key), attributes={})
+        return replace(op, op_type=attributes["kind"], inputs=(random_counter, key), attributes={})
 
     def _rewrite_loop(self, b: Builder, loop: Loop, counts: _TurnCounts) -> None:
         """Append a loop that carries the turn counts of the draws inside it."""
         body_builder = b.body()
         graphs = _find_drawing_graphs(loop.ops)
         with b.at(loop.where, loop.name):
-            enters = {
+            carried_inputs = {
                 graph: body_builder.new("int64", (), f"{_CARRIED_PREFIX}{graph}")
                 for graph in graphs
             }
-            leaves = self._rewrite_scope(body_builder, loop.ops, enters)
-            finals = {graph: b.new("int64", (), f"{_CARRIED_PREFIX}{graph}") for graph in graphs}
+            carried_outputs = self._rewrite_scope(body_builder, loop.ops, carried_inputs)
+            final_counts = {
+                graph: b.new("int64", (), f"{_CARRIED_PREFIX}{graph}") for graph in graphs
+            }
         carried = tuple(
             Carried(
                 counts[graph],
-                enters[graph],
-                leaves[graph],
-                finals[graph],
+                carried_inputs[graph],
+                carried_outputs[graph],
+                final_counts[graph],
                 f"{_CARRIED_PREFIX}{graph}",
             )
             for graph in graphs
         )
         b.append(replace(loop, carried=(*loop.carried, *carried), ops=tuple(body_builder.ops)))
-        counts.update(finals)
+        counts.update(final_counts)
 
     def _rewrite_choice(self, b: Builder, choice: If, counts: _TurnCounts) -> None:
         """Append a choice whose two branches return the turn counts of the loops inside them."""
@@ -267,20 +285,20 @@ class _DrawRewriter:
             self._rewrite_operations(branch_builder, branch.ops, branch_counts)
             branches.append((branch_builder, branch, branch_counts))
         changed_graphs = [
-            g
-            for g in counts
-            if any(branch_counts[g] is not counts[g] for _, _, branch_counts in branches)
+            graph
+            for graph in counts
+            if any(branch_counts[graph] is not counts[graph] for _, _, branch_counts in branches)
         ]
-        then, otherwise = (
+        then_branch, else_branch = (
             Branch(
                 tuple(branch_builder.ops),
                 (*branch.outputs, *(branch_counts[graph] for graph in changed_graphs)),
             )
             for branch_builder, branch, branch_counts in branches
         )
-        counts_after = {
+        counts_after_choice = {
             graph: b.new("int64", (), f"{_CARRIED_PREFIX}{graph}") for graph in changed_graphs
         }
-        outputs = (*choice.outputs, *counts_after.values())
-        b.append(replace(choice, then=then, otherwise=otherwise, outputs=outputs))
-        counts.update(counts_after)
+        outputs = (*choice.outputs, *counts_after_choice.values())
+        b.append(replace(choice, then=then_branch, otherwise=else_branch, outputs=outputs))
+        counts.update(counts_after_choice)

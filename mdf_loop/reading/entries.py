@@ -83,37 +83,38 @@ def parse_entries(
             f"write {argument}: {{name: {{...}}}}",
         )
     return tuple(
-        _parse_entry(str(name), item, where, tuple(keys), short_key) for name, item in value.items()
+        _parse_entry(str(name), entry, where, tuple(keys), short_key)
+        for name, entry in value.items()
     )
 
 
 def _parse_entry(
-    name: str, item: Any, where: str, keys: tuple[str, ...], short_key: str
+    name: str, entry: Any, where: str, keys: tuple[str, ...], short_key: str
 ) -> NamedEntry:
     """Parse one entry of an argument. Raise ModelError if the entry has an unknown key."""
     path = f"{where}['{name}']"
-    if short_key and not isinstance(item, Mapping):
-        item = {short_key: item}
-    if not isinstance(item, Mapping):
+    if short_key and not isinstance(entry, Mapping):
+        entry = {short_key: entry}
+    if not isinstance(entry, Mapping):
         raise ModelError(
             f"'{name}' is written as {{{', '.join(f'{key}: ...' for key in keys)}}}, "
-            f"but this is {item!r}",
+            f"but this is {entry!r}",
             path,
         )
-    for key in item:
+    for key in entry:
         if key not in keys:
             raise ModelError(f"'{name}' has a key '{key}'", path, suggest(str(key), keys))
-    return NamedEntry(name, dict(item), path)
+    return NamedEntry(name, dict(entry), path)
 
 
 def split_literal(text: str) -> list[str] | None:
     """Split the text of a tuple or list, such as `(a, b)`, into expressions. Return None for any other text."""
     try:
-        root = ast.parse(text.strip(), mode="eval").body
+        expression = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
         return None
-    if isinstance(root, ast.Tuple | ast.List):
-        return [ast.unparse(part) for part in root.elts]
+    if isinstance(expression, ast.Tuple | ast.List):
+        return [ast.unparse(element) for element in expression.elts]
     return None
 
 
@@ -123,5 +124,5 @@ def list_expressions(value: Any) -> tuple[Any, ...]:
         return tuple(value)
     if value is None or value == "":
         return ()
-    parts = split_literal(value) if isinstance(value, str) else None
-    return (value,) if parts is None else tuple(parts)
+    literal_elements = split_literal(value) if isinstance(value, str) else None
+    return (value,) if literal_elements is None else tuple(literal_elements)

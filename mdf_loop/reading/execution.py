@@ -45,14 +45,14 @@ class Executor:
         def old(parameter: str) -> Term:
             return memory.get(("parameter", node_id, parameter))
 
-        point = ExecutionPoint(memory.ran(node_id), old, self.dt)
-        reader = NodeReader(memory.b, node, where, ports, self.context, point)
-        for port_id, term in reader.read().items():
+        execution_point = ExecutionPoint(memory.ran(node_id), old, self.dt)
+        node_reader = NodeReader(memory.b, node, where, ports, self.context, execution_point)
+        for port_id, term in node_reader.read().items():
             memory.put(("output", node_id, port_id), term)
         for item in node.parameters:
-            memory.put(("parameter", node_id, item.id), partial(reader.scope.get, item.id))
+            memory.put(("parameter", node_id, item.id), partial(node_reader.scope.get, item.id))
         for item in node.functions:
-            memory.put(("function", node_id, item.id), partial(reader.scope.get, item.id))
+            memory.put(("function", node_id, item.id), partial(node_reader.scope.get, item.id))
         memory.record_run(node_id)
 
     def _read_port(

@@ -23,7 +23,9 @@ class Extents:
 
     def tensor(self, b: ModelBuilder, shape: Shape) -> Value | None:
         """Return a shape as an int64 tensor, or None if no value provides one of its named extents."""
-        if shape is None or any(isinstance(e, str) and e not in self._axis_sources for e in shape):
+        if shape is None or any(
+            isinstance(extent, str) and extent not in self._axis_sources for extent in shape
+        ):
             return None
         if all(isinstance(extent, int) for extent in shape):
             return b.constant(np.array(shape, np.int64).reshape(-1))

@@ -23,15 +23,17 @@ class GeneralShapes:
 
     def of(self, value: Value) -> Shape:
         """Return the general shape of a value."""
-        pending = [value]
-        while pending:
-            current = pending[-1]
-            op = self.b.producers.get(current)
-            unknown_operands = [v for v in operands(op) if v not in self._shapes] if op else []
-            if current in self._shapes or not unknown_operands:
-                self._record_shape(current, op)
-                pending.pop()
-            pending += unknown_operands if current not in self._shapes else []
+        pending_values = [value]
+        while pending_values:
+            pending_value = pending_values[-1]
+            op = self.b.producers.get(pending_value)
+            unknown_operands = (
+                [operand for operand in operands(op) if operand not in self._shapes] if op else []
+            )
+            if pending_value in self._shapes or not unknown_operands:
+                self._record_shape(pending_value, op)
+                pending_values.pop()
+            pending_values += unknown_operands if pending_value not in self._shapes else []
         return self._shapes[value]
 
     def _record_shape(self, value: Value, op: Op | Guard | None) -> None:
@@ -51,20 +53,23 @@ class GeneralShapes:
         """Infer the general shapes of the outputs of an operation."""
         b, operand_types = (
             self.b,
-            [None if v is None else (v.dtype, self._shapes[v]) for v in op.inputs],
+            [
+                None if operand is None else (operand.dtype, self._shapes[operand])
+                for operand in op.inputs
+            ],
         )
-        if not any(is_specialized(b, v, self._shapes[v]) for v in op.inputs if v is not None):
+        if not any(is_specialized(b, operand, self._shapes[operand]) for operand in op.inputs if operand is not None):
             return [value.shape for value in op.outputs]
         small_constants = b.small(
-            v if v is not None and is_independent_of_inputs(b, v) else None for v in op.inputs
+            operand if operand is not None and is_independent_of_inputs(b, operand) else None for operand in op.inputs
         )
         try:
-            types = infer(
+            output_types = infer(
                 op.op_type, operand_types, op.attributes, small_constants, len(op.outputs)
             )
         except OperandError:
             return [_open_shape(value) for value in op.outputs]
-        return [shape for _, shape in types]
+        return [shape for _, shape in output_types]
 
 
 def is_independent_of_inputs(b: ModelBuilder, value: Value) -> bool:
@@ -84,7 +89,8 @@ def is_specialized(b: ModelBuilder, value: Value, general_shape: Shape) -> bool:
     ):
         return shape is not None
     return any(
-        isinstance(p, str) and isinstance(q, int) for p, q in zip(general_shape, shape, strict=True)
+        isinstance(general_extent, str) and isinstance(extent, int)
+        for general_extent, extent in zip(general_shape, shape, strict=True)
     )
 
 

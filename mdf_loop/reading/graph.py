@@ -89,14 +89,16 @@ class GraphReader:
         known_counts: dict[Key, Number | Truth | None] = {
             key: None if isinstance(count, Value) else count for key, count in start_counts.items()
         }
-        counters = Counters(self.b, known_counts)
-        passes = schedule.plan(counters, max(_MAX_PLANNED_EXECUTIONS, 4 * len(self.nodes)))
-        if passes is None or any(counters.counts[key] is None for key in schedule.persistent_keys):
+        schedule_counters = Counters(self.b, known_counts)
+        passes = schedule.plan(schedule_counters, max(_MAX_PLANNED_EXECUTIONS, 4 * len(self.nodes)))
+        if passes is None or any(
+            schedule_counters.counts[key] is None for key in schedule.persistent_keys
+        ):
             self.plan = None
             self._note_kept_inputs(self.nodes)
             PassesLoop(self.executor, schedule, self.memory, self.recorded).read(start_counts)
             return
-        self.plan = tuple(node_set for sets in passes for node_set in sets)
+        self.plan = tuple(node_set for node_sets in passes for node_set in node_sets)
         run_counts = Counter(node for node_set in self.plan for node in node_set)
         self._note_kept_inputs([node for node in run_counts if run_counts[node] > 1])
         place = self.b.place
@@ -107,9 +109,9 @@ class GraphReader:
             ):
                 self._execute(sets)
         for key in schedule.persistent_keys:
-            count = counters.counts[key]
-            assert count is not None
-            self.memory.put(create_count_state(key), to_value(self.b, count))
+            run_count = schedule_counters.counts[key]
+            assert run_count is not None
+            self.memory.put(create_count_state(key), to_value(self.b, run_count))
 
     def _execute(self, sets: NodeSets) -> None:
         """Execute sets of nodes in order."""
@@ -136,16 +138,18 @@ class GraphReader:
         persistent_keys = frozenset(schedule.persistent_keys)
         for key in schedule.count_keys:
             term = self.memory.find(create_count_state(key)) if key in persistent_keys else None
-            zero: Number | Truth = False if isinstance(key, JustRan) else 0
-            start_counts[key] = zero if term is None else tensor(self.b, term)
+            start_count: Number | Truth = False if isinstance(key, JustRan) else 0
+            start_counts[key] = start_count if term is None else tensor(self.b, term)
         return start_counts
 
     def _refuse_repeated_ids(self) -> None:
         """Raise ScopeError if two nodes have the same id."""
-        ids = [node.id for node in self.graph.nodes]
-        for repeated in [i for k, i in enumerate(ids) if i in ids[:k]]:
+        node_ids = [node.id for node in self.graph.nodes]
+        for repeated_id in [
+            node_id for k, node_id in enumerate(node_ids) if node_id in node_ids[:k]
+        ]:
             raise ScopeError(
-                f"two nodes have the id '{repeated}'", self.where, "rename one of them"
+                f"two nodes have the id '{repeated_id}'", self.where, "rename one of them"
             )
 
     # --- outputs --------------------------------------------------------------------------------
@@ -169,8 +173,8 @@ class GraphReader:
         term = self.memory.get(("output", node, port))
         if not isinstance(has_run, Value):
             return term
-        sentence = f"the node '{node}' has not run, so its output '{port}' has no value"
-        return guard_value(self.b, tensor(self.b, term), has_run, sentence)
+        message = f"the node '{node}' has not run, so its output '{port}' has no value"
+        return guard_value(self.b, tensor(self.b, term), has_run, message)
 
     # --- edges ----------------------------------------------------------------------------------
 
@@ -185,8 +189,8 @@ class GraphReader:
 
     def _check_edge(self, edge: Any) -> None:
         """Raise UnknownNameError if a node or port of the edge does not exist."""
-        where = f"{self.where}.edges['{edge.id}']"
-        for end, port_name, ports in (
+        edge_path = f"{self.where}.edges['{edge.id}']"
+        for end, port_name, port_field in (
             ("sender", edge.sender_port, "output_ports"),
             ("receiver", edge.receiver_port, "input_ports"),
         ):
@@ -194,29 +198,29 @@ class GraphReader:
             if node_id not in self.nodes:
                 raise UnknownNameError(
                     f"the edge's {end} '{node_id}' is not a node of the graph",
-                    where,
+                    edge_path,
                     suggest(node_id, self.nodes),
                 )
-            port_ids = [port.id for port in getattr(self.nodes[node_id], ports)]
+            port_ids = [port.id for port in getattr(self.nodes[node_id], port_field)]
             if port_name not in port_ids:
-                kind = "output" if ports == "output_ports" else "input"
+                direction = "output" if port_field == "output_ports" else "input"
                 raise UnknownNameError(
-                    f"the edge's {end} '{node_id}' has no {kind} port '{port_name}'",
-                    where,
+                    f"the edge's {end} '{node_id}' has no {direction} port '{port_name}'",
+                    edge_path,
                     suggest(port_name, port_ids),
                 )
 
 
 def find_required_senders(graph: Any, edges: Iterable[Any]) -> dict[str, list[str]]:
     """Return, for each node, the senders that must run before it."""
-    has_default = {
+    has_default_by_port = {
         (node.id, port.id): port.default_value is not None
         for node in graph.nodes
         for port in node.input_ports
     }
     required_senders: dict[str, dict[str, None]] = {node.id: {} for node in graph.nodes}
     for edge in edges:
-        if not has_default[edge.receiver, edge.receiver_port]:
+        if not has_default_by_port[edge.receiver, edge.receiver_port]:
             required_senders[edge.receiver][edge.sender] = None
     return {node: list(senders) for node, senders in required_senders.items()}
 
@@ -230,7 +234,7 @@ def sort_into_layers(
         CycleError: If nodes wait for each other and no port between them has a default_value.
     """
     positions = {node.id: k for k, node in enumerate(graph.nodes)}
-    missing_counts = {
+    waiting_counts = {
         node: sum(sender in positions for sender in required_senders[node]) for node in positions
     }
     receivers: dict[str, list[str]] = {node: [] for node in positions}
@@ -239,18 +243,18 @@ def sort_into_layers(
             if sender in positions:
                 receivers[sender].append(node)
     layers: list[tuple[str, ...]] = []
-    layer = [node for node in positions if not missing_counts[node]]
+    layer = [node for node in positions if not waiting_counts[node]]
     while layer:
         layers.append(tuple(layer))
         next_layer = []
         for node in (receiver for sender in layer for receiver in receivers[sender]):
-            missing_counts[node] -= 1
-            if not missing_counts[node]:
+            waiting_counts[node] -= 1
+            if not waiting_counts[node]:
                 next_layer.append(node)
         layer = sorted(next_layer, key=positions.__getitem__)
-    if any(missing_counts.values()):
+    if any(waiting_counts.values()):
         raise _cycle_error(
-            _find_cycle(required_senders, [node for node in positions if missing_counts[node]]),
+            _find_cycle(required_senders, [node for node in positions if waiting_counts[node]]),
             where,
         )
     return tuple(layers)
@@ -259,7 +263,7 @@ def sort_into_layers(
 def _cycle_error(cycle: Sequence[str], where: str) -> CycleError:
     """Return the error for nodes that wait for each other."""
     return CycleError(
-        f"the nodes {', '.join(repr(i) for i in cycle)} wait for each other"
+        f"the nodes {', '.join(repr(node) for node in cycle)} wait for each other"
         if len(cycle) > 1
         else f"the node '{cycle[0]}' waits for itself",
         where,
@@ -280,9 +284,9 @@ def _find_cycle(
         if sender in required_senders[node]
     ]
     components = networkx.strongly_connected_components(networkx.DiGraph(edges))
-    component_of = {node: component for component in components for node in component}
+    component_by_node = {node: component for component in components for node in component}
     for node in waiting_nodes:
-        component = component_of.get(node, set())
+        component = component_by_node.get(node, set())
         if len(component) > 1 or (node, node) in edges:
-            return [other for other in waiting_nodes if other in component]
+            return [waiting_node for waiting_node in waiting_nodes if waiting_node in component]
     return waiting_nodes

@@ -50,8 +50,8 @@ class InnerGraph:
         self.strict = strict
         self._refuse_states()
         place = b.place
-        graph = f"{place.graph_path}.{place.item_path}.{owned.role.argument}"
-        context = Context(document, scope, graph)
+        graph_path = f"{place.graph_path}.{place.item_path}.{owned.role.argument}"
+        context = Context(document, scope, graph_path)
         self.reader = GraphReader(
             self.graph, self.where, self._read_free_port, context, Memory(b)
         ).read()
@@ -68,12 +68,12 @@ class InnerGraph:
 
     def _find_output(self, name: str) -> Term:
         """Return the term that an output name refers to."""
-        ports = list_output_ports(self.graph)
-        matches = [key for key in ports if name in (key[1], ".".join(key))]
+        output_ports = list_output_ports(self.graph)
+        matches = [key for key in output_ports if name in (key[1], ".".join(key))]
         if len(matches) > 1:
-            candidates = ", ".join(repr(".".join(key)) for key in matches)
+            port_list = ", ".join(repr(".".join(key)) for key in matches)
             raise ScopeError(
-                f"the output '{name}' of {self.role.word} could be {candidates}",
+                f"the output '{name}' of {self.role.description} could be {port_list}",
                 hint="write node.port in metadata.outputs",
             )
         if matches:
@@ -81,8 +81,8 @@ class InnerGraph:
         term = self.scope.find(name)
         if term is None:
             raise UnknownNameError(
-                f"{self.role.word} has no output port '{name}' (named in metadata.outputs)",
-                hint=suggest(name, (*(port for _, port in ports), *self.scope.names())),
+                f"{self.role.description} has no output port '{name}' (named in metadata.outputs)",
+                hint=suggest(name, (*(port for _, port in output_ports), *self.scope.names())),
             )
         return term
 
@@ -95,12 +95,12 @@ class InnerGraph:
             raise self._unbound_error(node, port, where)
         if isinstance(term, tuple):
             return term
-        convert = cast_iteration if term is self.iteration else convert_port_value
-        return convert(self.b, port, term)
+        convert_term = cast_iteration if term is self.iteration else convert_port_value
+        return convert_term(self.b, port, term)
 
     def _unbound_error(self, node: Any, port: Any, where: str) -> ScopeError:
         """Return the error for an input port without an edge and without a value."""
-        subject = f"the input port '{port.id}' of node '{node.id}' in {self.role.word}"
+        subject = f"the input port '{port.id}' of node '{node.id}' in {self.role.description}"
         if self.strict:
             return ScopeError(
                 f"{subject} is not declared, and the body is strict",
@@ -118,18 +118,18 @@ class InnerGraph:
 
     def _refuse_states(self) -> None:
         """Refuse parameters with a state, since inner graphs keep no state between evaluations."""
-        word, noun = self.role.word, self.role.noun
+        role_text, role_noun = self.role.description, self.role.noun
         for node in self.graph.nodes:
             for parameter in filter(is_stateful, node.parameters):
                 with self.b.findings.catch():
                     raise UnsupportedError(
-                        f"the parameter '{parameter.id}' of node '{node.id}' in {word} keeps a "
-                        f"state, but a {noun} remembers nothing by itself",
+                        f"the parameter '{parameter.id}' of node '{node.id}' in {role_text} keeps a "
+                        f"state, but a {role_noun} remembers nothing by itself",
                         f"{self.where}.nodes['{node.id}'].parameters['{parameter.id}']",
                         "let the loop carry it: add its initial value to v_initial, and its names "
                         "to the body's metadata.inputs and metadata.outputs"
                         if self.role.owner_kind == "loop"
-                        else f"keep the state outside, and let the {noun} read it by its name",
+                        else f"keep the state outside, and let the {role_noun} read it by its name",
                     )
 
 

@@ -71,19 +71,26 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
     """Return the graph's inputs, named by port id, or by `node.port` where the port id is ambiguous."""
     graph = document.graph
     fed_ports = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    ports = [(n, p) for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed_ports]
+    ports = [
+        (node, port)
+        for node in graph.nodes
+        for port in node.input_ports
+        if (node.id, port.id) not in fed_ports
+    ]
     name_counts = Counter(port.id for _, port in ports)
-    name_counts.update(f"{n.id}.{p.id}" for n in graph.nodes for p in n.output_ports)
-    imported = is_imported(graph)
-    other_names = {port.id: _read_other_names(port) if imported else () for _, port in ports}
-    other_name_counts = Counter(name for names in other_names.values() for name in names)
+    name_counts.update(f"{node.id}.{port.id}" for node in graph.nodes for port in node.output_ports)
+    is_imported_graph = is_imported(graph)
+    other_names = {
+        port.id: _read_other_names(port) if is_imported_graph else () for _, port in ports
+    }
+    other_name_counts = Counter(name for port_names in other_names.values() for name in port_names)
     return tuple(
         OpenPort(
             name=port.id if name_counts[port.id] == 1 else f"{node.id}.{port.id}",
             node=node.id,
             port=port,
             where=f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
-            is_imported=imported,
+            is_imported=is_imported_graph,
             other_names=tuple(
                 name
                 for name in other_names[port.id]
@@ -190,7 +197,7 @@ def bind(
         if port.is_required and not port.name_among(inputs)
     )
     arrays: dict[str, Data] = {}
-    over_time: set[str] = set()
+    varying_names: set[str] = set()
     for port in ports:
         _refuse_repeated_names(port, inputs)
         name = port.name_among(inputs)
@@ -198,26 +205,28 @@ def bind(
             arrays[port.name] = find_default(port.port, options.precision, port.where)
             continue
         data = convert_input(port.port, inputs[name], options.precision, name, port.where)
-        rows = _split_into_rows(port, data, name, steps)
-        if rows is not None:
-            over_time.add(port.name)
+        time_rows = _split_into_rows(port, data, name, steps)
+        if time_rows is not None:
+            varying_names.add(port.name)
         arrays[port.name] = _broadcast_to_stated_shape(
-            port, data if rows is None else rows, name, rows is not None
+            port, data if time_rows is None else time_rows, name, time_rows is not None
         )
     stated_dtypes = {port.name: stated_dtype(port.port, options.precision) for port in ports}
-    dtypes = {name: word for name, word in stated_dtypes.items() if word and not is_tensor(word)}
-    return BoundInputs(arrays, frozenset(over_time), dtypes)
+    dtypes = {
+        name: dtype for name, dtype in stated_dtypes.items() if dtype and not is_tensor(dtype)
+    }
+    return BoundInputs(arrays, frozenset(varying_names), dtypes)
 
 
 def _missing_input_finding(port: OpenPort) -> Finding:
     """Return the finding about a missing input of an ONNX file, with the type that it needs."""
-    extents = ", ".join("?" if extent < 0 else str(extent) for extent in port.port.shape or ())
+    extent_list = ", ".join("?" if extent < 0 else str(extent) for extent in port.port.shape or ())
     return Finding(
         "InputError",
         f"the input '{port.name}' is missing: an input of an ONNX file has no value of its own",
         port.where,
         f"give it: inputs={{'{port.name}': ...}} (--input {port.name}=...); "
-        f"it takes {port.port.type or 'numbers'}[{extents}]",
+        f"it takes {port.port.type or 'numbers'}[{extent_list}]",
     )
 
 
@@ -225,8 +234,10 @@ def _refuse_repeated_names(port: OpenPort, given_names: Container[str]) -> None:
     """Raise InputError if an input is given under two of its names."""
     used_names = [name for name in (port.name, *port.other_names) if name in given_names]
     if len(used_names) > 1:
-        first, second, *_ = used_names
-        raise InputError(f"'{first}' and '{second}' mean the same input", hint="give it once")
+        first_name, second_name, *_ = used_names
+        raise InputError(
+            f"'{first_name}' and '{second_name}' mean the same input", hint="give it once"
+        )
 
 
 def bind_members(
@@ -240,12 +251,12 @@ def bind_members(
     dtype = stated_dtype(port.port, options.precision)
     if dtype is not None and not is_tensor(dtype):
         raise InputError(f"the input '{name}' is {dtype}: only arrays can be swept", port.where)
-    rows: Array = convert_input(port.port, members, options.precision, name, port.where)
+    member_rows: Array = convert_input(port.port, members, options.precision, name, port.where)
     first_value = inputs.arrays[port.name]
-    if rows[0].size == first_value.size:
-        rows = rows.reshape(len(rows), *first_value.shape)
+    if member_rows[0].size == first_value.size:
+        member_rows = member_rows.reshape(len(member_rows), *first_value.shape)
     member_values: Array = _broadcast_to_stated_shape(
-        port, rows, name, 1 + (port.name in inputs.varying_names)
+        port, member_rows, name, 1 + (port.name in inputs.varying_names)
     )
     return member_values
 
@@ -260,7 +271,8 @@ def _broadcast_to_stated_shape(port: OpenPort, data: Data, name: str, leading: i
         return data  # MDF does not distinguish a missing shape from the shape of a number
     value_shape = data.shape[leading:]
     if len(value_shape) == len(stated_shape) and all(
-        e in (-1, o) for e, o in zip(stated_shape, value_shape, strict=True)
+        stated_extent in (-1, extent)
+        for stated_extent, extent in zip(stated_shape, value_shape, strict=True)
     ):
         return data
     if value_shape or -1 in stated_shape:
@@ -274,8 +286,8 @@ def _broadcast_to_stated_shape(port: OpenPort, data: Data, name: str, leading: i
         return data
     byte_count = data.nbytes * math.prod(stated_shape)
     check(byte_count, f"the input '{name}' of the shape {list(stated_shape)}", port.where)
-    expanded = data.reshape(data.shape + (1,) * len(stated_shape))
-    return np.ascontiguousarray(np.broadcast_to(expanded, (*data.shape, *stated_shape)))
+    values_with_axes = data.reshape(data.shape + (1,) * len(stated_shape))
+    return np.ascontiguousarray(np.broadcast_to(values_with_axes, (*data.shape, *stated_shape)))
 
 
 def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundInputs:
@@ -283,19 +295,23 @@ def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) 
 
     The names are those of the port's `metadata.dims`, or are formed from the port and the axis.
     """
-    ports = {p.name: p for p in open_ports(document) if p.name_among(inputs) is None}
-    types = {
-        n: _name_open_extents(p.port, options)
-        for n, p in ports.items()
-        if -1 in (p.port.shape or ())
+    ports = {port.name: port for port in open_ports(document) if port.name_among(inputs) is None}
+    open_types = {
+        name: _name_open_extents(port.port, options)
+        for name, port in ports.items()
+        if -1 in (port.port.shape or ())
     }
-    placeholder_ports = (port for name, port in ports.items() if port.is_required or name in types)
+    placeholder_ports = (
+        port for name, port in ports.items() if port.is_required or name in open_types
+    )
     placeholders = {
         port.name: _create_placeholder(port, options.precision) for port in placeholder_ports
     }
     bound_inputs = bind(document, {**inputs, **placeholders}, options)
-    arrays = {name: None if name in types else data for name, data in bound_inputs.arrays.items()}
-    return BoundInputs(arrays, bound_inputs.varying_names, bound_inputs.dtypes, types)
+    arrays = {
+        name: None if name in open_types else data for name, data in bound_inputs.arrays.items()
+    }
+    return BoundInputs(arrays, bound_inputs.varying_names, bound_inputs.dtypes, open_types)
 
 
 def create_placeholders(document: Document, precision: str) -> dict[str, Data]:
@@ -318,8 +334,8 @@ def _name_open_extents(port: Any, options: Options) -> tuple[str, Shape]:
     axis_names = (port.metadata or {}).get("dims")
     if not isinstance(axis_names, list | tuple) or len(axis_names) != len(port.shape):
         axis_names = [f"{port.id}_{axis}" for axis in range(len(port.shape))]
-    pairs = zip(port.shape, axis_names, strict=True)
-    shape = tuple(str(name) if extent < 0 else extent for extent, name in pairs)
+    extents_with_names = zip(port.shape, axis_names, strict=True)
+    shape = tuple(str(name) if extent < 0 else extent for extent, name in extents_with_names)
     return stated_dtype(port, options.precision) or options.precision, shape
 
 

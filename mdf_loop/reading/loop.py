@@ -92,10 +92,12 @@ def _cast_initial_values(
     b: ModelBuilder, form: LoopForm, signature: Signature, initial: tuple[Value, ...]
 ) -> tuple[Value, ...]:
     """Cast plain initial numbers to the dtypes that the body's input ports state."""
-    ports = {port.id: port for node in form.body.nodes for port in node.input_ports}
+    input_ports = {port.id: port for node in form.body.nodes for port in node.input_ports}
     return tuple(
-        cast_initial_value(b, ports[name], value) if name in ports else value
-        for value, name in zip(initial, signature.carried_inputs, strict=True)
+        cast_initial_value(b, input_ports[input_name], value)
+        if input_name in input_ports
+        else value
+        for value, input_name in zip(initial, signature.carried_inputs, strict=True)
     )
 
 
@@ -109,19 +111,19 @@ def _lower_arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> LoopArgum
     """
     condition = _read_argument(b, form, "cond", lambda: _lower_condition(b, form, scope), True)
     slices = read_slices(b, form.slices, scope)
-    count = _read_argument(b, form, "M", lambda: lower_trip_count(b, form, scope, slices), 0)
-    initial = _read_argument(
+    trip_count = _read_argument(b, form, "M", lambda: lower_trip_count(b, form, scope, slices), 0)
+    initial_values = _read_argument(
         b, form, "v_initial", lambda: _lower_initial_values(b, form, scope), None
     )
     delays = read_delays(b, form.delays, scope)
-    if count is None and condition is None and b.options.max_iterations is None:
+    if trip_count is None and condition is None and b.options.max_iterations is None:
         raise EndlessLoopError(
             f"the loop '{form.name}' has neither a trip count (M) nor a condition (cond): "
             "it would never end",
             form.where,
             "give M or cond, or set a bound for this run with max_iterations (--max-iterations)",
         )
-    return LoopArguments(count, condition, initial, slices, delays)
+    return LoopArguments(trip_count, condition, initial_values, slices, delays)
 
 
 def _read_argument(
@@ -132,28 +134,30 @@ def _read_argument(
         return compute()
     if stand_in is None:
         raise Poisoned
-    value: T = b.constant(np.array(stand_in))
-    return value
+    placeholder: T = b.constant(np.array(stand_in))
+    return placeholder
 
 
 def _lower_initial_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> tuple[Value, ...]:
     """Lower the initial values of the carried values."""
-    values: list[Value] = []
+    initial_values: list[Value] = []
     for k, expression in enumerate(order_initial_values(form)):
         term = lower_expression(b, expression, scope, f"v_initial.{k}")
-        values += [tensor(b, t) for t in term] if isinstance(term, tuple) else [term]
-    return tuple(values)
+        initial_values += (
+            [tensor(b, element) for element in term] if isinstance(term, tuple) else [term]
+        )
+    return tuple(initial_values)
 
 
 def _lower_condition(b: ModelBuilder, form: LoopForm, scope: Scope) -> Value | None:
     """Lower the initial condition to one truth value. Return None if the loop has no condition."""
     if form.condition is None:  # a condition in the middle of the body is always tested
         return b.constant(np.array(True)) if form.has_mid_exit else None
-    value = tensor(b, lower_expression(b, form.condition, scope, "cond"))
+    condition = tensor(b, lower_expression(b, form.condition, scope, "cond"))
     try:
-        return truth(b, value)
+        return truth(b, condition)
     except OperandError:
         raise ConditionError(
-            f"the condition of '{form.name}' must be one truth value, not {value.type}",
+            f"the condition of '{form.name}' must be one truth value, not {condition.type}",
             hint="reduce it to one element, e.g. numpy.max(...)",
         ) from None

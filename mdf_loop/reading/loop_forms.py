@@ -72,36 +72,38 @@ def parse_loop(item: Any, node: Any, where: str, document: Document) -> LoopForm
         SignatureError: If the body's signature is not valid.
     """
     args = dict(item.args or {})
-    owned = find_owned_graph(written_body(item, node), item, where, LOOP_BODY, document)
-    as_onnx = _has_onnx_semantics(owned)
-    is_unlimited = not as_onnx and _is_minus_one(args.get("M"), node)
+    owned_graph = find_owned_graph(written_body(item, node), item, where, LOOP_BODY, document)
+    has_onnx_semantics = _has_onnx_semantics(owned_graph)
+    is_unlimited = not has_onnx_semantics and _is_minus_one(args.get("M"), node)
     return LoopForm(
         name=item.id,
         where=where,
         trip_count=None if is_unlimited else _parse_trip_count(args.get("M"), node),
         condition=_parse_condition(args.get("cond"), node),
         initial_expressions=_parse_all_initial_values(args, where),
-        owned_graph=owned,
+        owned_graph=owned_graph,
         bindings={
-            k: v for k, v in args.items() if k not in LOOP_ARGUMENTS and not k.startswith("arg_")
+            argument: expression
+            for argument, expression in args.items()
+            if argument not in LOOP_ARGUMENTS and not argument.startswith("arg_")
         },
-        shape_rule="dynamic" if as_onnx else owned.shape_rule,
+        shape_rule="dynamic" if has_onnx_semantics else owned_graph.shape_rule,
         slices=parse_slices(args.get("slices"), f"{where}.args.slices"),
         delays=parse_delays(args.get("delays"), f"{where}.args.delays"),
         recordings=parse_recordings(args.get("recordings"), f"{where}.args.recordings"),
         has_mid_exit=_is_mid_exit(args.get("exit"), where),
-        has_onnx_semantics=as_onnx,
+        has_onnx_semantics=has_onnx_semantics,
     )
 
 
 def _has_onnx_semantics(owned: OwnedGraph) -> bool:
     """Return True if a body states `semantics: onnx`, so that it runs exactly as in ONNX's Loop."""
-    word = owned.metadata.get("semantics")
-    if word not in (None, "onnx"):
+    semantics = owned.metadata.get("semantics")
+    if semantics not in (None, "onnx"):
         raise ModelError(
-            f"the body's metadata.semantics is 'onnx' or left out, not {word!r}", owned.where
+            f"the body's metadata.semantics is 'onnx' or left out, not {semantics!r}", owned.where
         )
-    return word == "onnx"
+    return semantics == "onnx"
 
 
 def _is_mid_exit(value: Any, where: str) -> bool:
@@ -123,7 +125,7 @@ def _is_absent(value: Any) -> bool:
 def _is_name_in_node(value: Any, node: Any) -> bool:
     """Return True if an argument is the exact name of a part of the node, even `-1` or `true`."""
     node_parts = (*node.parameters, *node.input_ports, *node.functions)
-    return isinstance(value, str) and value.strip() in {part.id for part in node_parts}
+    return isinstance(value, str) and value.strip() in {node_part.id for node_part in node_parts}
 
 
 def _parse_trip_count(value: Any, node: Any) -> Any | None:
@@ -136,8 +138,8 @@ def _parse_trip_count(value: Any, node: Any) -> Any | None:
         or not value.strip().startswith("[")
     ):
         return value
-    parts = split_literal(value)
-    return parts[0] if parts is not None and len(parts) == 1 else value
+    expressions = split_literal(value)
+    return expressions[0] if expressions is not None and len(expressions) == 1 else value
 
 
 def _is_minus_one(value: Any, node: Any) -> bool:
@@ -152,9 +154,9 @@ def _parse_condition(value: Any, node: Any) -> Any | None:
     """Return the condition `cond` as a bool or an expression, or None if `cond` is omitted."""
     if _is_absent(value):
         return None
-    word = value.strip().lower() if isinstance(value, str) else ""
-    if word in {"true", "false"} and not _is_name_in_node(value, node):
-        return word == "true"
+    condition_text = value.strip().lower() if isinstance(value, str) else ""
+    if condition_text in {"true", "false"} and not _is_name_in_node(value, node):
+        return condition_text == "true"
     return value
 
 
@@ -171,13 +173,15 @@ def _parse_all_initial_values(
     args: Mapping[str, Any], where: str
 ) -> tuple[Any, ...] | dict[str, Any]:
     """Return the initial values of `v_initial` and of the arguments `arg_...`."""
-    further_values = [value for key, value in args.items() if key.startswith("arg_")]
-    values = _parse_initial_values(args.get("v_initial"), where)
-    if isinstance(values, dict):
-        if further_values:
+    further_expressions = [
+        expression for argument, expression in args.items() if argument.startswith("arg_")
+    ]
+    expressions = _parse_initial_values(args.get("v_initial"), where)
+    if isinstance(expressions, dict):
+        if further_expressions:
             raise ModelError("v_initial by name and arg_... cannot be mixed", where)
-        return values
-    return (*values, *further_values)
+        return expressions
+    return (*expressions, *further_expressions)
 
 
 def _parse_initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
@@ -193,17 +197,17 @@ def _parse_initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str,
                 f"{where}.args.v_initial",
                 'inside {...}, YAML wants quotes: v_initial: "(v, w)"',
             )
-        by_name = _parse_named_values(value)
-        if by_name is not None:
-            return by_name
+        expression_by_name = _parse_named_values(value)
+        if expression_by_name is not None:
+            return expression_by_name
         if value.replace(" ", "") == "[]":
             return ()
-        parts = None if _is_number_list(value) else split_literal(value)
-        return (value,) if parts is None else tuple(parts)
+        expressions = None if _is_number_list(value) else split_literal(value)
+        return (value,) if expressions is None else tuple(expressions)
     if isinstance(value, tuple):
         return value
     if isinstance(value, list):
-        if not value or any(isinstance(part, str) for part in value):
+        if not value or any(isinstance(element, str) for element in value):
             return tuple(value)
         return (value,)
     return (value,)
@@ -212,15 +216,17 @@ def _parse_initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str,
 def _parse_named_values(text: str) -> dict[str, str] | None:
     """Return the entries of `dict(x=a, y=b)` or `{'x': a, 'y': b}`, written as text, or None for another text."""
     try:
-        root = ast.parse(text.strip(), mode="eval").body
+        literal = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
         return None
-    if isinstance(root, ast.Dict):
-        keys = [k.value if isinstance(k, ast.Constant) else "" for k in root.keys]
-        return {str(k): ast.unparse(v) for k, v in zip(keys, root.values, strict=True)}
-    is_call = isinstance(root, ast.Call) and isinstance(root.func, ast.Name)
-    if is_call and isinstance(root, ast.Call) and ast.unparse(root.func) == "dict":
-        return {k.arg or "": ast.unparse(k.value) for k in root.keywords}
+    if isinstance(literal, ast.Dict):
+        keys = [key.value if isinstance(key, ast.Constant) else "" for key in literal.keys]
+        return {
+            str(key): ast.unparse(value) for key, value in zip(keys, literal.values, strict=True)
+        }
+    is_call = isinstance(literal, ast.Call) and isinstance(literal.func, ast.Name)
+    if is_call and isinstance(literal, ast.Call) and ast.unparse(literal.func) == "dict":
+        return {k.arg or "": ast.unparse(k.value) for k in literal.keywords}
     return None
 
 
@@ -230,12 +236,12 @@ def order_initial_values(form: LoopForm) -> tuple[Any, ...]:
         return form.initial_expressions
     if form.owned_graph.inputs is None:
         return tuple(form.initial_expressions.values())
-    names = form.owned_graph.inputs[2:]
-    unknown = [name for name in form.initial_expressions if name not in names]
-    missing = [name for name in names if name not in form.initial_expressions]
-    if unknown or missing:
+    carried_names = form.owned_graph.inputs[2:]
+    unknown_names = [name for name in form.initial_expressions if name not in carried_names]
+    missing_names = [name for name in carried_names if name not in form.initial_expressions]
+    if unknown_names or missing_names:
         raise ArityError(
-            f"v_initial names {list(form.initial_expressions)}, but the body carries {list(names)}",
+            f"v_initial names {list(form.initial_expressions)}, but the body carries {list(carried_names)}",
             f"{form.where}.args.v_initial",
         )
-    return tuple(form.initial_expressions[name] for name in names)
+    return tuple(form.initial_expressions[name] for name in carried_names)

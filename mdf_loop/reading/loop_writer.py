@@ -82,10 +82,12 @@ class LoopWriter:
 
     def write(self) -> Reading:
         """Append the loop and return its results."""
-        scan_inputs = ((part, part.find_rows(self.b)) for part in self.arguments.slices)
-        self.rows = {part: row_types for part, row_types in scan_inputs if row_types is not None}
+        scan_inputs = (
+            (input_slice, input_slice.find_rows(self.b)) for input_slice in self.arguments.slices
+        )
+        self.rows = {input_slice: rows for input_slice, rows in scan_inputs if rows is not None}
         histories, outer_extents = self._build_histories({}, Extents(())), Extents(())
-        initial, body = self._read_stable_body(histories)
+        initial_values, body = self._read_stable_body(histories)
         row_types = {
             history.source_name: RowType(value.dtype, value.shape)
             for history, value in zip(histories, body.delayed_values, strict=True)
@@ -97,23 +99,24 @@ class LoopWriter:
                 if not row_types[history.source_name].fits(history):
                     raise row_types[history.source_name].type_error(history)
             self._discard(body)
-            initial, body = self._read_stable_body(histories)
+            initial_values, body = self._read_stable_body(histories)
         body_with_exit = (
             split_at_test(self.b, self.form, body) if self.form.has_mid_exit else BodyWithExit(body)
         )
-        return self._append_loop(initial, body_with_exit)
+        return self._append_loop(initial_values, body_with_exit)
 
     def _build_histories(
         self, rows: Mapping[str, RowType], outside: Extents
     ) -> tuple[History, ...]:
         """Build the delay histories. `rows` are the known types of delayed values."""
         row_types = dict(rows)
-        for name, value in zip(
+        for name, initial_value in zip(
             self.signature.carried_outputs, self.arguments.initial_values, strict=True
         ):
-            row_types.setdefault(name, RowType(value.dtype, value.shape))
+            row_types.setdefault(name, RowType(initial_value.dtype, initial_value.shape))
         return tuple(
-            d.history(self.b, row_types.get(d.source_name), outside) for d in self.arguments.delays
+            delay.history(self.b, row_types.get(delay.source_name), outside)
+            for delay in self.arguments.delays
         )
 
     # --- types that hold for all iterations -------------------------------------------------------
@@ -121,22 +124,22 @@ class LoopWriter:
     def _read_stable_body(self, histories: tuple[History, ...]) -> tuple[list[Value], ReadBody]:
         """Read the body for carried shapes that no iteration changes. Return the initial values and the body."""
         positions = () if self.has_dynamic_shapes else range(len(self.arguments.initial_values))
-        initial, body = self._read_to_fixed_point(histories, positions)
+        initial_values, body = self._read_to_fixed_point(histories, positions)
         broadcast_positions = [
-            k for k in positions if initial[k] is not self.arguments.initial_values[k]
+            k for k in positions if initial_values[k] is not self.arguments.initial_values[k]
         ]
         if any(
-            body.carried_outputs[k].shape != initial[k].shape for k in broadcast_positions
+            body.carried_outputs[k].shape != initial_values[k].shape for k in broadcast_positions
         ):  # the shape still changes
             self._discard(body)
             return self._read_to_fixed_point(histories, ())
         for k in broadcast_positions:
             self.b.note(
-                f"'{body.carried_names[k]}' starts as one number, and is {initial[k].type} after one "
+                f"'{body.carried_names[k]}' starts as one number, and is {initial_values[k].type} after one "
                 "iteration: the number stands for all elements",
                 self.form.where,
             )
-        return initial, body
+        return initial_values, body
 
     def _read_to_fixed_point(
         self, histories: tuple[History, ...], positions: Sequence[int]
@@ -145,23 +148,23 @@ class LoopWriter:
 
         The initial values at the positions `positions` may be broadcast from one number to an array.
         """
-        initial = [*self.arguments.initial_values]
+        initial_values = [*self.arguments.initial_values]
         for history in histories:
             with self.b.at(history.where, history.source_name):
-                initial += history.initial(self.b)
-        entering_shapes = [value.shape for value in initial]
-        body = self._read_body(initial, entering_shapes, histories)
+                initial_values += history.initial(self.b)
+        entering_shapes = [value.shape for value in initial_values]
+        body = self._read_body(initial_values, entering_shapes, histories)
         for _ in range(3 + len(positions)):  # a round generalizes or broadcasts a shape
             broadcast_positions = [
                 k
                 for k in positions
-                if self._broadcast_initial(initial, k, entering_shapes[k], body)
+                if self._broadcast_initial(initial_values, k, entering_shapes[k], body)
             ]
             joined_shapes = [
-                initial[k].shape
+                initial_values[k].shape
                 if k in broadcast_positions
-                else _join_shapes(shape, v.shape, self.has_dynamic_shapes)
-                for k, (shape, v) in enumerate(
+                else _join_shapes(shape, output.shape, self.has_dynamic_shapes)
+                for k, (shape, output) in enumerate(
                     zip(entering_shapes, body.carried_outputs, strict=True)
                 )
             ]
@@ -169,8 +172,8 @@ class LoopWriter:
                 break
             entering_shapes = joined_shapes
             self._discard(body)
-            body = self._read_body(initial, entering_shapes, histories)
-        return initial, body
+            body = self._read_body(initial_values, entering_shapes, histories)
+        return initial_values, body
 
     def _broadcast_initial(
         self, initial: list[Value], k: int, entering_shape: Shape, body: ReadBody
@@ -187,10 +190,10 @@ class LoopWriter:
             or not all(isinstance(extent, int) for extent in shape)
         ):
             return False
-        scalar = initial[k]
+        initial_number = initial[k]
         with self.b.at(self.form.where, body.carried_names[k]):
-            initial[k] = self.b.op("Expand", scalar, self.b.constant(np.array(shape)))
-        self.b.spread_sources[initial[k]] = (scalar,)
+            initial[k] = self.b.op("Expand", initial_number, self.b.constant(np.array(shape)))
+        self.b.spread_sources[initial[k]] = (initial_number,)
         return True
 
     def _discard(self, body: ReadBody) -> None:
@@ -202,7 +205,9 @@ class LoopWriter:
         self, initial: Sequence[Value], shapes: Sequence[Shape], histories: tuple[History, ...]
     ) -> ReadBody:
         """Read the body for the dtypes of the initial values and the carried shapes."""
-        types = tuple(RowType(v.dtype, shape) for v, shape in zip(initial, shapes, strict=True))
+        types = tuple(
+            RowType(value.dtype, shape) for value, shape in zip(initial, shapes, strict=True)
+        )
         body_inputs = BodyInputs(types, self.arguments.slices, self.rows, histories)
         return read_body(self.b, self.form, self.signature, body_inputs, self.scopes, self.document)
 
@@ -214,9 +219,13 @@ class LoopWriter:
         with b.at(self.form.where, self.name):
             carried = [
                 Carried(
-                    start, enter, leave, b.new(enter.dtype, enter.shape, self._qualify_name(n)), n
+                    initial_value,
+                    carried_input,
+                    carried_output,
+                    b.new(carried_input.dtype, carried_input.shape, self._qualify_name(name)),
+                    name,
                 )
-                for start, enter, leave, n in zip(
+                for initial_value, carried_input, carried_output, name in zip(
                     initial,
                     body.carried_inputs,
                     body.carried_outputs,
@@ -238,21 +247,24 @@ class LoopWriter:
             }
             carried += [last_row for last_row in last_rows.values() if last_row is not None]
             loop = b.append(self._build_loop(body, carried, list(recorded.values())))
-            pairs = list(zip(carried, body_with_exit.body.carried_outputs, strict=False))
-            finals = [
-                unwrap_final(b, c.final, v) for c, v in pairs[: len(self.signature.carried_outputs)]
+            carried_with_outputs = list(
+                zip(carried, body_with_exit.body.carried_outputs, strict=False)
+            )
+            final_values = [
+                unwrap_final(b, value.final, output)
+                for value, output in carried_with_outputs[: len(self.signature.carried_outputs)]
             ]
-            iterations = self._count_complete(loop, body_with_exit)
+            iteration_count = self._count_complete(loop, body_with_exit)
             rows = [
                 self._build_recording(
-                    k, last_rows[k], recorded.get(k), loop, iterations, body_with_exit
+                    k, last_rows[k], recorded.get(k), loop, iteration_count, body_with_exit
                 )
                 for k in last_rows
             ]
-        outputs = (*finals, *rows)
+        outputs = (*final_values, *rows)
         return Reading(
             outputs[0] if len(outputs) == 1 else outputs,
-            self._build_named_results(loop, iterations),
+            self._build_named_results(loop, iteration_count),
         )
 
     def _build_loop(self, body: ReadBody, carried: list[Carried], recorded: list[Recorded]) -> Loop:
@@ -319,10 +331,10 @@ class LoopWriter:
         if row.shape is None or any(isinstance(extent, str) for extent in row.shape):
             return None
         zeros = self.b.constant(np.zeros(row.shape, numpy_dtype(row.dtype)))
-        enter, final = (
+        carried_input, final_value = (
             self.b.new(row.dtype, row.shape, self._qualify_name(name)) for _ in range(2)
         )
-        return Carried(zeros, enter, row, final, name)
+        return Carried(zeros, carried_input, row, final_value, name)
 
     def _build_recording(
         self,
@@ -336,27 +348,27 @@ class LoopWriter:
         """Return the result of recording `k`: the arranged rows, or the last row."""
         b = self.b
         form = self.form.recordings.get(body_with_exit.body.row_names[k])
-        iteration_count = iterations if k in body_with_exit.late_rows else self._count_started(loop)
+        row_count = iterations if k in body_with_exit.late_rows else self._count_started(loop)
         if last_row_carried is not None:
             assert form is not None
             one = b.constant(np.array(1))
             return check_value(
                 b,
                 last_row_carried.final,
-                b.op("LessOrEqual", one, iteration_count),
+                b.op("LessOrEqual", one, row_count),
                 no_row_error(form),
             )
         assert recorded is not None
         if form is not None and form.keeps_last_row:
-            return select_last_row(b, form, recorded.stack, iteration_count)
-        stack = (
+            return select_last_row(b, form, recorded.stack, row_count)
+        stacked_rows = (
             drop_incomplete_row(b, recorded.stack, iterations)
             if k in body_with_exit.late_rows
             else recorded.stack
         )
         if form is None:
-            return stack
-        return arrange_rows(b, form, stack, self.scopes.node)
+            return stacked_rows
+        return arrange_rows(b, form, stacked_rows, self.scopes.node)
 
     def _count_started(self, loop: Loop) -> Value:
         """Return the number of executions of the body."""
@@ -389,10 +401,12 @@ class LoopWriter:
         def code(reason: StopReason) -> Value:
             return self.b.constant(np.array(reason.code))
 
-        limit = StopReason.MAX_ITERATIONS if loop.trip_count is None else StopReason.TRIP_COUNT
+        limit_reason = (
+            StopReason.MAX_ITERATIONS if loop.trip_count is None else StopReason.TRIP_COUNT
+        )
         if loop.condition is None:
-            return code(limit)
-        return self.b.op("Where", last_condition, code(limit), code(StopReason.CONDITION))
+            return code(limit_reason)
+        return self.b.op("Where", last_condition, code(limit_reason), code(StopReason.CONDITION))
 
 
 def _extract_node_id(where: str) -> str:
@@ -407,10 +421,11 @@ def _join_shapes(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
     if len(enter) != len(leave):
         return None if dynamic else enter
     return tuple(
-        p
-        if p == q or (isinstance(p, int) and isinstance(q, int) and not dynamic)
-        else _name_unknown_extent(p, k)
-        for k, (p, q) in enumerate(zip(enter, leave, strict=True))
+        input_extent
+        if input_extent == output_extent
+        or (isinstance(input_extent, int) and isinstance(output_extent, int) and not dynamic)
+        else _name_unknown_extent(input_extent, k)
+        for k, (input_extent, output_extent) in enumerate(zip(enter, leave, strict=True))
     )
 
 

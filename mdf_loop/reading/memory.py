@@ -38,8 +38,12 @@ NODE_FIELDS = {"parameter": "parameters", "function": "functions", "output": "ou
 
 def state_name(state: State) -> str:
     """Return the name of a state in inputs, outputs and checkpoints of a program."""
-    kind, node, item = state
-    return f"{kind} {node}.{item}" if kind in NODE_FIELDS else f"{kind} {node}{item}"
+    state_kind, node_id, item_id = state
+    return (
+        f"{state_kind} {node_id}.{item_id}"
+        if state_kind in NODE_FIELDS
+        else f"{state_kind} {node_id}{item_id}"
+    )
 
 
 def create_state_input(state: State, value: Value) -> Input:
@@ -75,9 +79,9 @@ class CarriedTypes(Struct):
 
     def type(self, state: State) -> tuple[str, Shape]:
         """Return the dtype and shape of a carried state."""
-        kind = state[0]
-        if kind not in NODE_FIELDS:
-            return ("int64" if kind == "count" else "bool", ())
+        state_kind = state[0]
+        if state_kind not in NODE_FIELDS:
+            return ("int64" if state_kind == "count" else "bool", ())
         if state not in self.types_by_state:
             raise Poisoned
         return self.types_by_state[state]
@@ -122,10 +126,10 @@ class Memory:
         Raises:
             Poisoned: If the state has no value, since its node could not be read.
         """
-        held_value = self.stored_values.get(state)
-        if held_value is None:
+        stored_value = self.stored_values.get(state)
+        if stored_value is None:
             return self._absent(state)
-        return held_value if isinstance(held_value, Value | tuple) else held_value()
+        return stored_value if isinstance(stored_value, Value | tuple) else stored_value()
 
     def _absent(self, state: State) -> Term:
         """Return the value of a state that this memory does not have."""
@@ -154,24 +158,24 @@ class LoopMemory(Memory):
     """Memory in a loop's body. A state that the body has not stored yet is read as a carried value.
 
     Attributes:
-        initial: Function that returns the initial value of a state, in the scope outside the loop.
-        initials: Initial values of the carried states.
-        enters: Carried values at the beginning of an iteration.
-        leaves: Carried values at the end of an iteration.
+        read_initial_value: Function that returns the initial value of a state, in the scope outside the loop.
+        initial_values: Initial values of the carried states.
+        carried_inputs: Carried values at the beginning of an iteration.
+        carried_outputs: Carried values at the end of an iteration.
     """
 
     def __init__(
         self,
         b: ModelBuilder,
         types: CarriedTypes,
-        initial: Callable[[State], Value],
+        read_initial_value: Callable[[State], Value],
         nodes_that_ran: Iterable[str],
     ) -> None:
         super().__init__(b, types=types)
-        self.initial = initial
-        self.initials: dict[State, Value] = {}
-        self.enters: dict[State, Value] = {}
-        self.leaves: dict[State, Value] = {}
+        self.read_initial_value = read_initial_value
+        self.initial_values: dict[State, Value] = {}
+        self.carried_inputs: dict[State, Value] = {}
+        self.carried_outputs: dict[State, Value] = {}
         self._has_run = dict.fromkeys(nodes_that_ran, True)
 
     def _absent(self, state: State) -> Term:
@@ -183,11 +187,11 @@ class LoopMemory(Memory):
 
     def carry(self, state: State) -> Value:
         """Make a state a carried value of the loop, and return the entering value."""
-        if state not in self.enters:
-            self.initials[state] = self.initial(state)
+        if state not in self.carried_inputs:
+            self.initial_values[state] = self.read_initial_value(state)
             dtype, shape = self.types.type(state)
-            self.enters[state] = self.b.new(dtype, shape, ".".join(filter(None, state[1:])))
-        return self.enters[state]
+            self.carried_inputs[state] = self.b.new(dtype, shape, ".".join(filter(None, state[1:])))
+        return self.carried_inputs[state]
 
     def ran(self, node: str) -> Truth:
         """Return the truth value that tells whether the node has run, carried if it is not known."""
@@ -200,43 +204,57 @@ class LoopMemory(Memory):
 
         The computation of a leaving value may carry further states.
         """
-        while pending := [state for state in self.enters if state not in self.leaves]:
-            for state in pending:
-                self.leaves[state] = value = self._find_leaving_value(state)
+        while pending_states := [
+            state for state in self.carried_inputs if state not in self.carried_outputs
+        ]:
+            for state in pending_states:
+                self.carried_outputs[state] = carried_output = self._find_leaving_value(state)
                 if NODE_FIELDS.get(state[0]) is None:
                     continue
                 with self.b.at(
                     f"{where}.nodes['{state[1]}'].{NODE_FIELDS[state[0]]}['{state[2]}']"
                 ):
-                    self.types.widen(state, value)
-        entered_types = {s: (enter.dtype, enter.shape) for s, enter in self.enters.items()}
-        return any(self.types.type(state) != type_ for state, type_ in entered_types.items())
+                    self.types.widen(state, carried_output)
+        entered_types = {
+            state: (value.dtype, value.shape) for state, value in self.carried_inputs.items()
+        }
+        return any(
+            self.types.type(state) != entered_type for state, entered_type in entered_types.items()
+        )
 
     def _find_leaving_value(self, state: State) -> Value:
         """Return the leaving value of a carried state."""
         if state[0] == "ran":
             return to_value(self.b, self._has_run[state[1]])
-        held_value = self.stored_values.get(state)
-        if held_value is None:
-            return self.enters[state]
-        return tensor(self.b, held_value if isinstance(held_value, Value | tuple) else held_value())
+        stored_value = self.stored_values.get(state)
+        if stored_value is None:
+            return self.carried_inputs[state]
+        return tensor(
+            self.b, stored_value if isinstance(stored_value, Value | tuple) else stored_value()
+        )
 
     def carried(self, outside: ModelBuilder, name: Callable[[State], str]) -> tuple[Carried, ...]:
         """Return the carried values of the loop. `name` returns the name of a state's final value."""
         carried_values = []
-        for state, enter in self.enters.items():
-            leave = generalize(self.b, self.leaves[state], enter.dtype, enter.shape)
-            final = outside.new(enter.dtype, enter.shape, name(state))
-            carried_values.append(Carried(self.initials[state], enter, leave, final, state[2]))
+        for state, carried_input in self.carried_inputs.items():
+            carried_output = generalize(
+                self.b, self.carried_outputs[state], carried_input.dtype, carried_input.shape
+            )
+            final_value = outside.new(carried_input.dtype, carried_input.shape, name(state))
+            carried_values.append(
+                Carried(
+                    self.initial_values[state], carried_input, carried_output, final_value, state[2]
+                )
+            )
         return tuple(carried_values)
 
 
 def _join_types(state: State, old_type: tuple[str, Shape], value: Value) -> tuple[str, Shape]:
     """Return the dtype and shape that fit the old type of a state and a new value."""
-    item = state[2]
+    item_id = state[2]
     dtype, shape = old_type
     if dtype != value.dtype and not {kind_of(dtype), kind_of(value.dtype)} <= set("biufc"):
-        raise CarryTypeError(f"'{item}' changes from {dtype} to {value.type}")
+        raise CarryTypeError(f"'{item_id}' changes from {dtype} to {value.type}")
     common_dtype = promoted_dtype((dtype, value.dtype)) if dtype != value.dtype else dtype
     if shape is None or value.shape is None:
         return common_dtype, None
@@ -246,7 +264,7 @@ def _join_types(state: State, old_type: tuple[str, Shape], value: Value) -> tupl
         return common_dtype, np.broadcast_shapes(shape, value.shape)
     except ValueError:
         raise CarryShapeError(
-            f"'{item}' changes its shape over time: {list(shape)} becomes {list(value.shape)}",
+            f"'{item_id}' changes its shape over time: {list(shape)} becomes {list(value.shape)}",
             hint="give it an initial value of the shape that it has later",
         ) from None
 
@@ -258,9 +276,11 @@ def _join_open_shapes(state: State, *shapes: _Extents) -> Shape:
     """
     rank = max(map(len, shapes))
     padded_shapes = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    name = ".".join(filter(None, state[1:]))
+    state_text = ".".join(filter(None, state[1:]))
     return tuple(
-        extents[0] if {*map(type, extents)} == {int} and len({*extents}) == 1 else f"{name}_{k}"
+        extents[0]
+        if {*map(type, extents)} == {int} and len({*extents}) == 1
+        else f"{state_text}_{k}"
         for k, extents in enumerate(zip(*padded_shapes, strict=True))
     )
 
@@ -272,25 +292,25 @@ def generalize(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value
         return converted
     if not is_fixed(shape):
         return add_leading_axes(b, converted, len(shape))
-    expanded = b.op("Expand", converted, ints(b, *shape))
-    b.spread_sources[expanded] = (converted,)
-    return expanded
+    broadcast_value = b.op("Expand", converted, ints(b, *shape))
+    b.spread_sources[broadcast_value] = (converted,)
+    return broadcast_value
 
 
 def select_term(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
     """Return `then if test else otherwise`. Numeric values of different fixed shapes are broadcast."""
     if not isinstance(test, Value):
         return then if test else otherwise
-    left, right = tensor(b, then), tensor(b, otherwise)
-    if not (kind_of(left.dtype) in "biufc" and kind_of(right.dtype) in "biufc"):
-        return choose(b, test, lambda _: [left], lambda _: [right], left.name)[0]
-    left, right = promote(b, left, right)
-    if not (is_fixed(left.shape) and is_fixed(right.shape)):
-        return select_value(b, test, left, right)
-    choice = b.op("Where", test, left, right)
-    if left.shape != right.shape:
-        b.spread_sources[choice] = (left, right)
-    return choice
+    then_value, else_value = tensor(b, then), tensor(b, otherwise)
+    if not (kind_of(then_value.dtype) in "biufc" and kind_of(else_value.dtype) in "biufc"):
+        return choose(b, test, lambda _: [then_value], lambda _: [else_value], then_value.name)[0]
+    then_value, else_value = promote(b, then_value, else_value)
+    if not (is_fixed(then_value.shape) and is_fixed(else_value.shape)):
+        return select_value(b, test, then_value, else_value)
+    selected_value = b.op("Where", test, then_value, else_value)
+    if then_value.shape != else_value.shape:
+        b.spread_sources[selected_value] = (then_value, else_value)
+    return selected_value
 
 
 def create_placeholder(b: ModelBuilder, dtype: str, shape: Shape) -> Value:

@@ -54,43 +54,48 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: ReadBody) -> BodyWithEx
         body.ops, (body.condition_out, *body.values_before_test)
     )
     late_values = {value for operation in late_operations for value in results(operation)}
-    rows = [row for row in dict.fromkeys(body.rows) if row in late_values]
+    late_rows = [row for row in dict.fromkeys(body.rows) if row in late_values]
     changed_carried = [
-        (enter, leave)
-        for enter, leave in zip(body.carried_inputs, body.carried_outputs, strict=True)
-        if enter is not leave
+        (carried_input, carried_output)
+        for carried_input, carried_output in zip(
+            body.carried_inputs, body.carried_outputs, strict=True
+        )
+        if carried_input is not carried_output
     ]
-    inner = b.body()
-    otherwise = inner.body()
+    body_builder = b.body()
+    else_builder = body_builder.body()
     known_extents = Extents(
         (*body.carried_inputs, *_list_results(early_operations), *_list_outer_operands(body.ops))
     )
-    leaves = [leave for _, leave in changed_carried] + rows
-    carried_outputs = [enter for enter, _ in changed_carried]
-    carried_outputs += [
-        _create_placeholder_row(otherwise, form, row, known_extents) for row in rows
+    then_outputs = [carried_output for _, carried_output in changed_carried] + late_rows
+    else_outputs = [carried_input for carried_input, _ in changed_carried]
+    else_outputs += [
+        _create_placeholder_row(else_builder, form, row, known_extents) for row in late_rows
     ]
     outputs = tuple(
-        _create_output(inner, form, *pair) for pair in zip(leaves, carried_outputs, strict=True)
+        _create_output(body_builder, form, *output_pair)
+        for output_pair in zip(then_outputs, else_outputs, strict=True)
     )
     choice = If(
         name=f"{form.name} goes on",
         condition=body.condition_out,
-        then=Branch(tuple(late_operations), tuple(leaves)),
-        otherwise=Branch(tuple(otherwise.ops), tuple(carried_outputs)),
+        then=Branch(tuple(late_operations), tuple(then_outputs)),
+        otherwise=Branch(tuple(else_builder.ops), tuple(else_outputs)),
         outputs=outputs,
         where=form.where,
     )
-    by_leave = dict(zip(changed_carried, outputs, strict=False))
-    by_row = dict(zip(rows, outputs[len(changed_carried) :], strict=True))
-    pairs = zip(body.carried_inputs, body.carried_outputs, strict=True)
+    outputs_by_carried = dict(zip(changed_carried, outputs, strict=False))
+    outputs_by_row = dict(zip(late_rows, outputs[len(changed_carried) :], strict=True))
+    carried_pairs = zip(body.carried_inputs, body.carried_outputs, strict=True)
     new_body = replace(
         body,
-        ops=(*early_operations, *(inner.ops), *((choice,) if outputs else ())),
-        carried_outputs=tuple(by_leave.get(pair, pair[1]) for pair in pairs),
-        rows=tuple(by_row.get(row, row) for row in body.rows),
+        ops=(*early_operations, *(body_builder.ops), *((choice,) if outputs else ())),
+        carried_outputs=tuple(outputs_by_carried.get(pair, pair[1]) for pair in carried_pairs),
+        rows=tuple(outputs_by_row.get(row, row) for row in body.rows),
     )
-    return BodyWithExit(new_body, frozenset(k for k, row in enumerate(body.rows) if row in by_row))
+    return BodyWithExit(
+        new_body, frozenset(k for k, row in enumerate(body.rows) if row in outputs_by_row)
+    )
 
 
 def _partition_operations(
@@ -119,7 +124,10 @@ def _list_outer_operands(ops: Iterable[Operation]) -> list[Value]:
     inner_operations = list(walk(ops))
     inner_values = set(_list_results(inner_operations))
     return [
-        v for operation in inner_operations for v in operands(operation) if v not in inner_values
+        operand
+        for operation in inner_operations
+        for operand in operands(operation)
+        if operand not in inner_values
     ]
 
 
@@ -150,7 +158,7 @@ def _create_output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Valu
         )
     shape = any_shape(then.shape, otherwise.shape)
     named_shape: Shape = shape and tuple(
-        b.name("d") if str(d).startswith("?") else d for d in shape
+        b.name("d") if str(extent).startswith("?") else extent for extent in shape
     )
     return b.new(then.dtype, named_shape, then.name)
 
@@ -167,5 +175,5 @@ def count_complete_iterations(b: ModelBuilder, count: Value, last_condition: Val
 
 def drop_incomplete_row(b: ModelBuilder, stack: Value, iterations: Value) -> Value:
     """Drop the row of the incomplete iteration from stacked rows."""
-    end = b.op("Reshape", iterations, ints(b, 1))
-    return b.op("Slice", stack, ints(b, 0), end, ints(b, 0))
+    end_position = b.op("Reshape", iterations, ints(b, 1))
+    return b.op("Slice", stack, ints(b, 0), end_position, ints(b, 0))

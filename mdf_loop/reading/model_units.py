@@ -81,8 +81,8 @@ class ModelUnits:
             return None
         unit = unit_of_time(self._document)
         if has_unit(dt):
-            text = short_form(dt)
-            dt = text if unit_of_step(text) in UNITS else convert(dt, unit, "dt")
+            dt_text = short_form(dt)
+            dt = dt_text if unit_of_step(dt_text) in UNITS else convert(dt, unit, "dt")
         return convert_step(dt, unit.text)
 
     def _convert_specifications(
@@ -97,10 +97,13 @@ class ModelUnits:
 
         def convert_word(name: str, specification: Any) -> Any:
             if isinstance(specification, list | tuple):
-                return [convert_word(name, each) for each in specification]
+                return [convert_word(name, element) for element in specification]
             if not isinstance(specification, Mapping):
                 return specification
-            return {key: convert_numbers(name, key, each) for key, each in specification.items()}
+            return {
+                key: convert_numbers(name, key, field_value)
+                for key, field_value in specification.items()
+            }
 
         def convert_numbers(name: str, key: Any, numbers: Any) -> Any:
             if not has_unit(numbers):
@@ -108,7 +111,7 @@ class ModelUnits:
             unit = self.of_output(name) if key == in_unit_of_output else NO_UNIT
             return convert(numbers, unit, description.format(key, name))
 
-        return {name: convert_word(name, word) for name, word in specifications.items()}
+        return {name: convert_word(name, unit_words) for name, unit_words in specifications.items()}
 
     # --- units ------------------------------------------------------------------------------------
 
@@ -119,9 +122,11 @@ class ModelUnits:
             InputError: If two outputs have different units.
         """
         units = {name: self.of_output(name) for name in names}
-        texts = {name: unit.text or "no unit" for name, unit in units.items()}
-        if len(set(texts.values())) > 1:
-            unit_list = ", ".join(f"'{name}' has {text}" for name, text in texts.items())
+        unit_texts = {name: unit.text or "no unit" for name, unit in units.items()}
+        if len(set(unit_texts.values())) > 1:
+            unit_list = ", ".join(
+                f"'{name}' has {unit_text}" for name, unit_text in unit_texts.items()
+            )
             raise InputError(
                 f"{what} has a unit, but is for outputs of different units: {unit_list}",
                 hint="give plain numbers, or outputs of one unit",
@@ -183,7 +188,7 @@ class ModelUnits:
     def _part_unit(self, node_id: str, kind: str, part_id: str) -> Unit:
         """Return the unit of a part of a node."""
         node = next(node for node in self._document.graph.nodes if node.id == node_id)
-        part = next(part for part in getattr(node, kind) if part.id == part_id)
+        part = next(node_part for node_part in getattr(node, kind) if node_part.id == part_id)
         return unit_of(self._document, node, part)
 
 
@@ -195,9 +200,9 @@ def _convert_by_name(
         return values
     if not any(map(has_unit, values.values())):
         return values
-    converted = dict(values)
+    converted_values = dict(values)
     for name, value in values.items():
         unit = unit_of_name(name, values) if has_unit(value) else None
         if unit is not None:
-            converted[name] = convert(value, unit, what.format(name))
-    return converted
+            converted_values[name] = convert(value, unit, what.format(name))
+    return converted_values

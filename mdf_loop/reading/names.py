@@ -46,8 +46,8 @@ def items(document: Document) -> tuple[Item, ...]:
     items_by_name: dict[str, Item] = {}
     for node in document.graph.nodes:
         for kind in KINDS:
-            for part in getattr(node, kind):
-                item = Item(kind, node.id, part.id)
+            for node_part in getattr(node, kind):
+                item = Item(kind, node.id, node_part.id)
                 items_by_name.setdefault(item.name, item)
     return tuple(items_by_name.values())
 
@@ -120,11 +120,11 @@ def output_names(document: Document) -> dict[str, str]:
         index = _find_index(document)
         return {index.find(str(name)).name: str(name) for name in stated_outputs}
     sent_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
-    ports = [(n.id, p.id) for n in graph.nodes for p in n.output_ports]
-    unsent_items = (
+    ports = [(node.id, port.id) for node in graph.nodes for port in node.output_ports]
+    unsent_names = (
         [port for port in ports if port not in sent_ports] if ports else _list_parameters(graph)
     )
-    return {f"{node}.{part}": f"{node}.{part}" for node, part in unsent_items}
+    return {f"{node}.{part_id}": f"{node}.{part_id}" for node, part_id in unsent_names}
 
 
 def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None:
@@ -197,6 +197,10 @@ def named_items(document: Document, selection: Selection = OUTPUTS) -> dict[str,
 
 def stated_shapes(document: Document) -> dict[str, tuple[int, ...]]:
     """Return the stated shapes of output ports, by the name in results."""
-    ports = {(n.id, p.id): p.shape for n in document.graph.nodes for p in n.output_ports}
-    shapes = {name: ports.get((i.node, i.id)) for name, i in named_items(document).items()}
+    ports = {
+        (node.id, port.id): port.shape
+        for node in document.graph.nodes
+        for port in node.output_ports
+    }
+    shapes = {name: ports.get((item.node, item.id)) for name, item in named_items(document).items()}
     return {name: tuple(shape) for name, shape in shapes.items() if shape}

@@ -19,18 +19,20 @@ from mdf_loop.reading.signature import find_free_ports
 
 def item_path(item: Any, node: Any) -> str:
     """Return the path of a Function or Parameter of a node in its document."""
-    kind = "functions" if any(f is item for f in node.functions) else "parameters"
-    return f"$.graphs[0].nodes['{node.id}'].{kind}['{item.id}']"
+    field_name = (
+        "functions" if any(function is item for function in node.functions) else "parameters"
+    )
+    return f"$.graphs[0].nodes['{node.id}'].{field_name}['{item.id}']"
 
 
-def _find_names(value: Any) -> set[str]:
+def _find_names(expressions: Any) -> set[str]:
     """Return the names in an expression, or in a list or dict of expressions."""
-    if isinstance(value, str):
-        return {value.strip()} | names_in(value)
-    if isinstance(value, Mapping):
-        value = value.values()
-    if isinstance(value, list | tuple | ValuesView):
-        return {name for part in value for name in _find_names(part)}
+    if isinstance(expressions, str):
+        return {expressions.strip()} | names_in(expressions)
+    if isinstance(expressions, Mapping):
+        expressions = expressions.values()
+    if isinstance(expressions, list | tuple | ValuesView):
+        return {name for expression in expressions for name in _find_names(expression)}
     return set()
 
 
@@ -45,9 +47,9 @@ def _find_names_in_expressions(item: Any) -> set[str]:
     """Return the names that an item without bodies reads. Its arguments hide outer names."""
     names: set[str] = set()
     hidden_names: set[str] = set()
-    for key, expression in (item.args or {}).items():
+    for argument, expression in (item.args or {}).items():
         names |= _find_names(expression) - hidden_names
-        hidden_names.add(key)
+        hidden_names.add(argument)
     return (
         names
         | (_find_names(item.value) - hidden_names)
@@ -58,11 +60,22 @@ def _find_names_in_expressions(item: Any) -> set[str]:
 def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> set[str]:
     """Return the names that a function with graphs reads in its arguments, and the outer names in its graphs."""
     graph_arguments = GRAPH_ARGUMENTS[str(graph_function(item.function))]
-    args = {key: value for key, value in (item.args or {}).items() if key not in graph_arguments}
-    names = {name for value in args.values() for name in _find_names(value)}
+    expression_by_argument = {
+        argument: expression
+        for argument, expression in (item.args or {}).items()
+        if argument not in graph_arguments
+    }
+    names = {
+        name for expression in expression_by_argument.values() for name in _find_names(expression)
+    }
     hidden_names = {
-        *args,
-        *(key for value in args.values() if isinstance(value, dict) for key in value),
+        *expression_by_argument,
+        *(
+            key
+            for value in expression_by_argument.values()
+            if isinstance(value, dict)
+            for key in value
+        ),
     }
     return names | (_find_outer_names(item, node, document) - hidden_names)
 
@@ -70,13 +83,15 @@ def _find_names_in_graph_function(item: Any, node: Any, document: Document) -> s
 def _find_outer_names(item: Any, node: Any, document: Document) -> set[str]:
     """Return the outer names that the graphs of a function read."""
     names: set[str] = set()
-    for argument, written in written_bodies(item, node).items():
-        body, where = written.graph_or_id, f"{item_path(item, node)}.args.{argument}"
+    for argument, written_body in written_bodies(item, node).items():
+        body, where = written_body.graph_or_id, f"{item_path(item, node)}.args.{argument}"
         if isinstance(body, str):
             role_words = ("loop", "body") if is_loop(item.function) else ("choice", "branch")
             body = graph_by_id(body, where, document, *role_words)
         with contextlib.suppress(LoopError):  # lowering the function reports the error
-            names |= _find_outer_names_of_body(graph_of(body, where), written.signature, document)
+            names |= _find_outer_names_of_body(
+                graph_of(body, where), written_body.signature, document
+            )
     return names
 
 
@@ -92,7 +107,9 @@ def _find_outer_names_of_body(
             names_read |= find_names_read(item, node, document)
         for port in node.output_ports:
             names_read |= _find_names(port.value)
-        names |= names_read - {x.id for x in (*node.input_ports, *node.functions, *node.parameters)}
+        names |= names_read - {
+            part.id for part in (*node.input_ports, *node.functions, *node.parameters)
+        }
     return names - set(metadata.get("inputs") or ())
 
 
@@ -117,7 +134,7 @@ def refuse_unread(
     Raises:
         ModelError: If an argument is unknown.
     """
-    further_arguments = [key for key in item.args or {} if key not in own]
+    further_arguments = [argument for argument in item.args or {} if argument not in own]
     names_read: set[str] = set(further_arguments)
     with contextlib.suppress(LoopError):  # the lookup of the graphs reports the error
         names_read = _find_outer_names(item, node, document) if further_arguments else set()

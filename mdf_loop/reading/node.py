@@ -102,8 +102,8 @@ class NodeReader:
         self.where = where
         self.context = context
         self.inputs = Scope(ports, context.outer_scope, is_node=True)
-        self.parameters = {p.id: p for p in node.parameters}
-        self.functions = {f.id: f for f in node.functions}
+        self.parameters = {parameter.id: parameter for parameter in node.parameters}
+        self.functions = {function.id: function for function in node.functions}
         self.fixed_ids = find_fixed_parameters(node)
         self.computed: dict[tuple[str, str], Term | LoopError | None] = {}
         self.pending: list[tuple[str, str]] = []
@@ -114,36 +114,44 @@ class NodeReader:
         self.old_scope = self._build_old_scope(self.inputs)
         self.text_parameters: set[str] = set()
         self.inputs.texts = {
-            p.id: partial(self._read_text, p) for p in node.parameters if is_text(p)
+            parameter.id: partial(self._read_text, parameter) for parameter in node.parameters if is_text(parameter)
         }
 
     def _refuse_repeated_ids(self, ports: dict[str, Any]) -> None:
         """Raise ScopeError if two parts of the node have the same id."""
-        ids = [*ports, *(p.id for p in self.node.parameters), *(f.id for f in self.node.functions)]
-        for repeated in [i for k, i in enumerate(ids) if i in ids[:k]]:
+        part_ids = [
+            *ports,
+            *(parameter.id for parameter in self.node.parameters),
+            *(function.id for function in self.node.functions),
+        ]
+        for repeated_id in [
+            part_id for k, part_id in enumerate(part_ids) if part_id in part_ids[:k]
+        ]:
             raise ScopeError(
-                f"the name '{repeated}' stands for two things in node '{self.node.id}'",
+                f"the name '{repeated_id}' stands for two things in node '{self.node.id}'",
                 self.where,
                 "rename one of them",
             )
 
     def _build_old_scope(self, scope: Scope) -> Scope:
         """Return a scope in which parameters have their old values, and functions their results."""
-        inner = scope.inner()
+        old_scope = scope.inner()
         for parameter_id in self.parameters:
-            inner.define(
+            old_scope.define(
                 parameter_id,
                 partial(self._compute_once, "old", parameter_id, self._read_old_parameter),
             )
         for function_id in self.functions:
-            inner.define(
+            old_scope.define(
                 function_id,
                 partial(self._compute_once, "function", function_id, self._compute_function),
             )
         for item in (*self.node.functions, *self.node.parameters):
-            for key in LOOP_RESULTS if is_loop(item.function) else ():
-                inner.define(f"{item.id}.{key}", partial(self._read_loop_result, item.id, key))
-        return inner
+            for result_key in LOOP_RESULTS if is_loop(item.function) else ():
+                old_scope.define(
+                    f"{item.id}.{result_key}", partial(self._read_loop_result, item.id, result_key)
+                )
+        return old_scope
 
     def _read_text(self, parameter: Any) -> Any:
         """Return the text of a text parameter, and record that the parameter needs no numeric value."""
@@ -168,7 +176,9 @@ class NodeReader:
         key = (kind, name)
         self.reads.setdefault(self.reader, set()).add(name)
         if key in self.pending:
-            cycle = " -> ".join(n for _, n in [*self.pending[self.pending.index(key) :], key])
+            cycle = " -> ".join(
+                value_name for _, value_name in [*self.pending[self.pending.index(key) :], key]
+            )
             raise CycleError(
                 f"the values of node '{self.node.id}' need each other: {cycle}",
                 self.where,
@@ -183,22 +193,24 @@ class NodeReader:
                 self.computed[key] = error
             finally:
                 self.pending.pop()
-        term = self.computed[key]
-        if term is None:
+        cached_term = self.computed[key]
+        if cached_term is None:
             raise Poisoned
-        if isinstance(term, LoopError):
-            raise term
-        return term
+        if isinstance(cached_term, LoopError):
+            raise cached_term
+        return cached_term
 
     @contextmanager
     def _enter_part(self, kind: str, name: str) -> Iterator[str]:
         """Set the path and the random site for a part of the node. The context value is the path."""
         where = f"{self.where}.{kind}['{name}']"
-        item = f"{self.node.id}.{name}"
+        site_item = f"{self.node.id}.{name}"
         if kind == "output_ports" and (name in self.parameters or name in self.functions):
-            item = f"{self.node.id}.output_ports.{name}"  # a parameter or function of the node has the same name
-        place = self.b.at_place(graph_path=self.context.graph_path, item_path=item, call_index=0)
-        with self.b.at(where, f"{self.node.id}.{name}"), place:
+            site_item = f"{self.node.id}.output_ports.{name}"  # a parameter or function of the node has the same name
+        site_place = self.b.at_place(
+            graph_path=self.context.graph_path, item_path=site_item, call_index=0
+        )
+        with self.b.at(where, f"{self.node.id}.{name}"), site_place:
             yield where
 
     def _record_value(self, where: str, term: Term) -> Term:
@@ -213,20 +225,22 @@ class NodeReader:
         has_run = self.point.has_run
         if has_run is False or name in self.fixed_ids:
             return self._read_initial(name)
-        old = self.point.read_old_value(name)
+        old_value = self.point.read_old_value(name)
         if has_run is True:
-            return old
-        return select_term(self.b, has_run, old, self._read_initial(name))
+            return old_value
+        return select_term(self.b, has_run, old_value, self._read_initial(name))
 
     def _read_initial(self, name: str) -> Term:
         """Return the value of a parameter before the first execution of the node."""
         parameter = self.parameters[name]
         with self._enter_part("parameters", name) as where:
             if is_stateful(parameter):
-                initial = parameter.default_initial_value
-                if initial is None:
+                initial_expression = parameter.default_initial_value
+                if initial_expression is None:
                     return literal(self.b, 0.0)
-                return self._lower_expression(initial, self.old_scope, "default_initial_value")
+                return self._lower_expression(
+                    initial_expression, self.old_scope, "default_initial_value"
+                )
             if is_empty(parameter):
                 raise no_value_error(parameter)
             if parameter.conditions and parameter.value is None and self.point.has_run is not False:
@@ -265,8 +279,8 @@ class NodeReader:
             return lower_function(self.b, item.function, item.args or {}, scope, item.metadata)
         if item.value is None:
             raise ExpressionError(f"'{item.id}' has neither a function nor a value")
-        with with_arguments(self.b, item.args or {}, scope) as inner:
-            return self._lower_expression(item.value, inner)
+        with with_arguments(self.b, item.args or {}, scope) as inner_scope:
+            return self._lower_expression(item.value, inner_scope)
 
     # --- D: new values of parameters ------------------------------------------------------------
 
@@ -333,35 +347,33 @@ class NodeReader:
             return self._call_function(parameter, where, scope)
         if parameter.time_derivative is not None:
             if self.point.dt is not None:
-                slope = parameter.time_derivative
-                slope_value = tensor(
-                    self.b, self._lower_expression(slope, scope, "time_derivative")
-                )
-                old = tensor(self.b, self._keep_parameter(parameter.id))
-                return add(self.b, old, multiply(self.b, slope_value, self.point.dt))
+                derivative = parameter.time_derivative
+                slope = tensor(self.b, self._lower_expression(derivative, scope, "time_derivative"))
+                old_value = tensor(self.b, self._keep_parameter(parameter.id))
+                return add(self.b, old_value, multiply(self.b, slope, self.point.dt))
             if parameter.default_initial_value is None:
                 raise ExpressionError(
                     f"the parameter '{parameter.id}' has a time_derivative, but nothing to start from",
                     hint="give it a default_initial_value",
                 )
-            initial = parameter.default_initial_value
-            return self._lower_expression(initial, scope, "default_initial_value")
+            initial_expression = parameter.default_initial_value
+            return self._lower_expression(initial_expression, scope, "default_initial_value")
         if parameter.conditions:
-            is_first = self.point.has_run is False
-            return literal(self.b, 0.0) if is_first else self._keep_parameter(parameter.id)
+            is_first_run = self.point.has_run is False
+            return literal(self.b, 0.0) if is_first_run else self._keep_parameter(parameter.id)
         raise no_value_error(parameter)
 
     def _apply_conditions(self, parameter: Any, term: Term, scope: Scope) -> Term:
         """Apply `where(test, value, current)` for each condition of the parameter in order."""
         for k, condition in enumerate(parameter.conditions):
             test_expression, value_expression = condition_fields(condition)
-            test_value = self._lower_expression(test_expression, scope, f"conditions.{k}.test")
-            test = truths(self.b, tensor(self.b, test_value))
-            value = tensor(
+            test_term = self._lower_expression(test_expression, scope, f"conditions.{k}.test")
+            is_met = truths(self.b, tensor(self.b, test_term))
+            conditional_value = tensor(
                 self.b, self._lower_expression(value_expression, scope, f"conditions.{k}.value")
             )
-            then, otherwise = promote(self.b, value, tensor(self.b, term))
-            term = self.b.op("Where", test, then, otherwise)
+            met_value, unmet_value = promote(self.b, conditional_value, tensor(self.b, term))
+            term = self.b.op("Where", is_met, met_value, unmet_value)
         return term
 
     # --- E: output ports ------------------------------------------------------------------------
@@ -373,7 +385,7 @@ class NodeReader:
                 self._compute_once("function", function_id, self._compute_function)
         scope = self._build_new_scope()
         self.scope = scope
-        results: dict[str, Term] = {}
+        port_terms: dict[str, Term] = {}
         ports_by_group = self._group_ports_by_tuple()
         for port in self.node.output_ports:
             with self.b.findings.catch(), self._enter_part("output_ports", port.id) as where:
@@ -382,33 +394,37 @@ class NodeReader:
                         f"the output port '{port.id}' has no value",
                         hint="write what it gives: value: <a parameter, function or expression>",
                     )
-                value = port.value
-                term = self._lower_expression(value, scope)
+                expression = port.value
+                term = self._lower_expression(expression, scope)
                 if port.id in ports_by_group and isinstance(term, tuple):
                     term = self._select_by_position(term, ports_by_group, port.id)
                 if f"{self.node.id}.{port.id}" in self.b.options.constant_ports:
                     term = self.b.op(STOP_GRADIENT, tensor(self.b, term))
-                results[port.id] = self._record_value(where, term)
+                port_terms[port.id] = self._record_value(where, term)
         self._find_broken_parameters()
-        return results
+        return port_terms
 
     def _find_broken_parameters(self) -> None:
         """Record findings about parameters. An error in a parameter that no other part reads becomes a note."""
-        read_names: set[str] = set()
+        names_read: set[str] = set()
         new_names = self.reads.get(None, set())
         while new_names:
-            read_names |= new_names
+            names_read |= new_names
             new_names = (
-                set().union(*(self.reads.get(name, set()) for name in new_names)) - read_names
+                set().union(*(self.reads.get(name, set()) for name in new_names)) - names_read
             )
-        for (kind, name), error in self.computed.items():
-            if kind != "new" or not isinstance(error, LoopError) or name in self.text_parameters:
+        for (value_kind, name), outcome in self.computed.items():
+            if (
+                value_kind != "new"
+                or not isinstance(outcome, LoopError)
+                or name in self.text_parameters
+            ):
                 continue
-            if name in read_names or not self.node.output_ports:
-                self.b.findings.items.extend(error.findings)
+            if name in names_read or not self.node.output_ports:
+                self.b.findings.items.extend(outcome.findings)
                 continue
-            self.b.findings.unread += error.findings
-            for finding in error.findings:
+            self.b.findings.unread += outcome.findings
+            for finding in outcome.findings:
                 message = (
                     f"nothing reads the parameter '{name}', which has no value: {finding.what}"
                 )
@@ -419,24 +435,26 @@ class NodeReader:
 
         Each of these ports gets the result at its position.
         """
-        groups: dict[str, list[str]] = {}
+        ports_by_source: dict[str, list[str]] = {}
         for port in self.node.output_ports:
             item = self.functions.get(port.value) or self.parameters.get(port.value)
             if item is not None and graph_function(item.function):
-                groups.setdefault(port.value, []).append(port.id)
-        return {port: ports for ports in groups.values() if len(ports) > 1 for port in ports}
+                ports_by_source.setdefault(port.value, []).append(port.id)
+        return {
+            port: group for group in ports_by_source.values() if len(group) > 1 for port in group
+        }
 
     def _select_by_position(
         self, term: tuple[Term, ...], ports_by_group: dict[str, list[str]], port: str
     ) -> Term:
         """Return the result of a loop or choice at the position of a port among the ports that share the results."""
         ports = ports_by_group[port]
-        word = (
+        source_text = (
             "loop" if any(is_loop(item.function) for item in self.functions.values()) else "choice"
         )
         if len(ports) != len(term):
             raise ArityError(
-                f"the {word} gives {len(term)} results, but {len(ports)} output ports take them",
-                hint=f"write {word}[0], {word}[1], ... in the ports to choose",
+                f"the {source_text} gives {len(term)} results, but {len(ports)} output ports take them",
+                hint=f"write {source_text}[0], {source_text}[1], ... in the ports to choose",
             )
         return term[ports.index(port)]

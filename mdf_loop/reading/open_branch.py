@@ -51,7 +51,7 @@ class OpenBranch:
     def __init__(
         self, word: str, read_in: BranchReader, scope: Scope, condition: Value, *, is_then: bool
     ) -> None:
-        self.word = word
+        self.description = word
         self.read_branch = read_in
         self.scope = scope
         self.condition = condition
@@ -63,23 +63,25 @@ class OpenBranch:
         if b.constant_of(self.condition) is not None:
             return self.read_branch(b, self.scope)
         attempt = self._try_to_read(b, self.scope)
-        if attempt.leaves is not None and not attempt.findings:
-            return attempt.leaves
-        leaves = (
+        if attempt.outputs is not None and not attempt.findings:
+            return attempt.outputs
+        open_outputs = (
             self._read_with_open_shapes(b, attempt.findings[0])
             if self._may_fit_other_shapes(b, attempt.findings)
             else None
         )
-        if leaves is not None:
-            return leaves
+        if open_outputs is not None:
+            return open_outputs
         b.findings.items += attempt.findings
         b.findings.lasting.update(attempt.findings)
         raise Poisoned
 
     def _may_fit_other_shapes(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
         """Return True if the branch may be correct for other shapes."""
-        lasting = b.findings.lasting
-        return bool(findings) and not any(f in lasting or f.kind in _STRICT_RULES for f in findings)
+        lasting_findings = b.findings.lasting
+        return bool(findings) and not any(
+            finding in lasting_findings or finding.kind in _STRICT_RULES for finding in findings
+        )
 
     def _read_with_open_shapes(self, b: ModelBuilder, finding: Finding) -> Sequence[Value] | None:
         """Read the branch for open shapes, and return its outputs. Return None if the branch is wrong for all shapes."""
@@ -88,22 +90,22 @@ class OpenBranch:
             b.ops.clear()
             scope = _OpenScope(b, self.scope, self._compute_zero, keeps_ranks=keeps_ranks)
             attempt = self._try_to_read(b, scope)
-            if attempt.leaves is not None and not attempt.findings:
+            if attempt.outputs is not None and not attempt.findings:
                 self.is_open = True
                 b.note(
-                    f"{self.word} does not fit these shapes: a run that takes it fails ({finding.what})",
+                    f"{self.description} does not fit these shapes: a run that takes it fails ({finding.what})",
                     finding.where,
                 )
-                return attempt.leaves
+                return attempt.outputs
         return None
 
     def _try_to_read(self, b: ModelBuilder, scope: Scope) -> _Attempt:
         """Read the branch, and collect its findings."""
-        leaves = None
+        outputs = None
         finding_count = len(b.findings.items)
         with b.findings.catch():
-            leaves = self.read_branch(b, scope)
-        return _Attempt(leaves, b.findings.since(finding_count))
+            outputs = self.read_branch(b, scope)
+        return _Attempt(outputs, b.findings.since(finding_count))
 
     def _compute_zero(self, b: ModelBuilder) -> Value:
         """Return a tensor that is [0] in every run that selects the branch, but is unknown before the run."""
@@ -114,7 +116,7 @@ class OpenBranch:
 class _Attempt(Struct, frozen=True):
     """Outputs of a branch, or None, with the findings about the branch."""
 
-    leaves: Sequence[Value] | None
+    outputs: Sequence[Value] | None
     findings: tuple[Finding, ...]
 
 
@@ -148,7 +150,7 @@ class _OpenScope(Scope):
     def _generalize(self, term: Term) -> Term:
         """Replace the shapes of the run in a term by general shapes."""
         if isinstance(term, tuple):
-            return type(term)(self._generalize(part) for part in term)
+            return type(term)(self._generalize(element) for element in term)
         if term not in self._open_values:
             shape = self._general_shapes.of(term)
             if not (
@@ -167,19 +169,19 @@ class _OpenScope(Scope):
         with b.at(b.where, value.name):
             if self._zero is None:
                 self._zero = self._make_zero(b)
-            end = ints(b, np.iinfo(np.int64).max)
-            open_extents = b.op("Slice", b.op("Shape", value), self._zero, end)
+            last_axis = ints(b, np.iinfo(np.int64).max)
+            open_extents = b.op("Slice", b.op("Shape", value), self._zero, last_axis)
             open_shape = shape and tuple(
-                b.name("d") if str(d).startswith("?") else d for d in shape
+                b.name("d") if str(extent).startswith("?") else extent for extent in shape
             )
-            reshaped = b.new(value.dtype, open_shape)
+            open_value = b.new(value.dtype, open_shape)
             b.ops.append(
                 Op(
                     "Reshape",
                     (value, open_extents),
-                    (reshaped,),
+                    (open_value,),
                     MappingProxyType({"allowzero": 1}),
                     b.where,
                 )
             )
-        return b.mark_weak(reshaped) if b.is_weak(value) else reshaped
+        return b.mark_weak(open_value) if b.is_weak(value) else open_value

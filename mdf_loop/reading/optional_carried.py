@@ -19,13 +19,19 @@ from mdf_loop.reading.body import ReadBody
 
 def wrap_optional_leaves(b: ModelBuilder, body: ReadBody) -> ReadBody:
     """Convert the leaving values of a body to optional values where the entering values are optional."""
-    inside = b.body()
-    leaves = tuple(
-        inside.op("Optional", leave) if enter.dtype == optional_of(leave.dtype) else leave
-        for enter, leave in zip(body.carried_inputs, body.carried_outputs, strict=True)
+    body_builder = b.body()
+    carried_outputs = tuple(
+        body_builder.op("Optional", carried_output)
+        if carried_input.dtype == optional_of(carried_output.dtype)
+        else carried_output
+        for carried_input, carried_output in zip(
+            body.carried_inputs, body.carried_outputs, strict=True
+        )
     )
     return (
-        replace(body, carried_outputs=leaves, ops=(*body.ops, *inside.ops)) if inside.ops else body
+        replace(body, carried_outputs=carried_outputs, ops=(*body.ops, *body_builder.ops))
+        if body_builder.ops
+        else body
     )
 
 

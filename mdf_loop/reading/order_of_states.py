@@ -25,9 +25,11 @@ from mdf_loop.reading.parameters import is_stateful
 def find_new_value_reads(document: Document) -> Iterator[Finding]:
     """Yield a note for each state whose derivative reads the new value of another state of the node."""
     for node in document.graph.nodes:
-        for reader, state, intermediate in _find_reader_pairs(node, document):
-            where = f"{document.where}.nodes['{node.id}'].parameters['{reader}']"
-            yield Finding("Note", _format_note(node.id, reader, state, intermediate), where)
+        for reader_name, state_name, intermediate_name in _find_reader_pairs(node, document):
+            where = f"{document.where}.nodes['{node.id}'].parameters['{reader_name}']"
+            yield Finding(
+                "Note", _format_note(node.id, reader_name, state_name, intermediate_name), where
+            )
 
 
 def _find_reader_pairs(node: Any, document: Document) -> Iterator[tuple[str, str, str]]:
@@ -35,13 +37,18 @@ def _find_reader_pairs(node: Any, document: Document) -> Iterator[tuple[str, str
     new_states: dict[str, Mapping[str, str]] = {}
     for parameter in node.parameters if any(map(_integrates, node.parameters)) else ():
         if not is_stateful(parameter):
-            states = _find_states_read(_find_names_read(parameter, node, document), new_states)
-            new_states[parameter.id] = dict.fromkeys(states, parameter.id)
+            intermediate_by_state = _find_states_read(
+                _find_names_read(parameter, node, document), new_states
+            )
+            new_states[parameter.id] = dict.fromkeys(intermediate_by_state, parameter.id)
             continue
         if _integrates(parameter):
-            states = _find_states_read(names_in(parameter.time_derivative), new_states)
+            intermediate_by_state = _find_states_read(
+                names_in(parameter.time_derivative), new_states
+            )
             yield from (
-                (parameter.id, state, intermediate) for state, intermediate in states.items()
+                (parameter.id, state_name, intermediate_name)
+                for state_name, intermediate_name in intermediate_by_state.items()
             )
         new_states[parameter.id] = {parameter.id: ""} if _is_variable(parameter) else {}
 
@@ -62,11 +69,13 @@ def _find_states_read(
     `new_states` has these states for each parameter above. Functions and parameters below are missing in it,
     because they have old values.
     """
-    states: dict[str, str] = {}
+    intermediate_by_state: dict[str, str] = {}
     for name in sorted(names & new_states.keys()):
-        for state, intermediate in new_states[name].items():
-            states[state] = intermediate and states.get(state, intermediate)
-    return states
+        for state_name, intermediate_name in new_states[name].items():
+            intermediate_by_state[state_name] = intermediate_name and intermediate_by_state.get(
+                state_name, intermediate_name
+            )
+    return intermediate_by_state
 
 
 def _integrates(parameter: Any) -> bool:
@@ -78,16 +87,18 @@ def _integrates(parameter: Any) -> bool:
 
 def _is_variable(parameter: Any) -> bool:
     """Return True unless a state is constant, by a derivative of 0 or by its own name as its value."""
-    is_zero = _integrates(parameter) and _is_zero(parameter.time_derivative)
-    is_itself = isinstance(parameter.value, str) and parameter.value.strip() == parameter.id
-    return bool(parameter.conditions) or not (is_zero or is_itself)
+    has_zero_derivative = _integrates(parameter) and _is_zero(parameter.time_derivative)
+    has_own_value = isinstance(parameter.value, str) and parameter.value.strip() == parameter.id
+    return bool(parameter.conditions) or not (has_zero_derivative or has_own_value)
 
 
 def _is_zero(derivative: Any) -> bool:
     """Return True for a literal number or list that has zeros only."""
     try:
-        numbers = ast.literal_eval(derivative) if isinstance(derivative, str) else derivative
-        return not np.any(np.asarray(numbers, float))
+        derivative_value = (
+            ast.literal_eval(derivative) if isinstance(derivative, str) else derivative
+        )
+        return not np.any(np.asarray(derivative_value, float))
     except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
         return False
 
@@ -95,10 +106,10 @@ def _is_zero(derivative: Any) -> bool:
 def _format_note(node: str, reader: str, state: str, intermediate: str) -> str:
     """Return the text of the note about a state that reads the new value of another state."""
     via_text = f" through '{intermediate}'" if intermediate else ""
-    computation = f"'{intermediate}' and the derivative" if intermediate else "the derivative"
+    computation_text = f"'{intermediate}' and the derivative" if intermediate else "the derivative"
     return (
         f"in node '{node}', {reader} reads the new {state}{via_text}: '{state}' is written above '{reader}', so it "
         f"has taken its step of dt already. Simultaneous Euler steps (Brian2's method='euler') read the old "
-        f"{state}: for these compute {computation} of '{reader}' in a function, which reads old values, "
+        f"{state}: for these compute {computation_text} of '{reader}' in a function, which reads old values, "
         f"and name that function in time_derivative"
     )

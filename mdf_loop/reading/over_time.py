@@ -76,47 +76,50 @@ def read_over_time(
         LoopError: All errors in the model.
     """
     arguments = (document, bound, options, specification)
-    first = _FirstReader(*arguments)
-    while (later := _LaterReader(*arguments, first)).read():
+    first_reader = _FirstReader(*arguments)
+    while (later_reader := _LaterReader(*arguments, first_reader)).read():
         continue  # the type of a state was widened, so the body is read again
-    program = later.finish()
-    states = tuple(later.state_memory.enters)
-    raise_findings(_find_non_array_states(document, later.state_memory.enters))
+    program = later_reader.finish()
+    states = tuple(later_reader.state_memory.carried_inputs)
+    raise_findings(_find_non_array_states(document, later_reader.state_memory.carried_inputs))
     first_program, later_program, count_states = replace_draws_over_time(
-        first.finish(states), program
+        first_reader.finish(states), program
     )
     programs = (first_program, later_program)
-    first_shapes = {later.state_memory.initials[s]: first.read_state(s).shape for s in states}
-    shapes = {value: shape for value, shape in first_shapes.items() if shape != value.shape}
+    first_shapes = {
+        later_reader.state_memory.initial_values[state]: first_reader.read_state(state).shape
+        for state in states
+    }
+    changed_shapes = {value: shape for value, shape in first_shapes.items() if shape != value.shape}
     for output_program in programs:
         raise_findings(check(output_program))
     raise_findings(
         (
-            *widened_findings(programs[0], first.b),
-            *widened_findings(programs[1], later.b, shapes),
+            *widened_findings(programs[0], first_reader.b),
+            *widened_findings(programs[1], later_reader.b, changed_shapes),
         )
     )
-    plans = (first.graph.plan, later.graph.plan)
+    plans = (first_reader.graph.plan, later_reader.graph.plan)
     return OverTime(
         *programs,
-        later.recorded,
-        (first.watched, later.watched),
+        later_reader.recorded,
+        (first_reader.watched, later_reader.watched),
         (*states, *count_states),
-        first.graph.schedule,
+        first_reader.graph.schedule,
         plans,
-        later.b.values_by_path,
+        later_reader.b.values_by_path,
     )
 
 
 def _find_non_array_states(document: Document, enters: Mapping[State, Value]) -> Iterator[Finding]:
     """Yield findings about states that are not arrays."""
-    for (kind, node, name), value in enters.items():
+    for (state_kind, node_id, name), value in enters.items():
         if not is_tensor(value.dtype):
             yield Finding(
                 "UnsupportedError",
-                f"'{name}' of node '{node}' is {value.dtype}, which cannot be kept from one step "
+                f"'{name}' of node '{node_id}' is {value.dtype}, which cannot be kept from one step "
                 "to the next",
-                f"{document.where}.nodes['{node}'].{NODE_FIELDS[kind]}['{name}']",
+                f"{document.where}.nodes['{node_id}'].{NODE_FIELDS[state_kind]}['{name}']",
                 "keep an array, or carry it in a loop inside of one evaluation",
             )
 
@@ -137,11 +140,13 @@ class _FirstReader(ProgramReader):
         self.graph = self.read_graph(self.memory)
         self.recorded = self.collect_outputs(self.graph)
         self.raise_findings()
-        watches = specification.controls.watches
-        self.watched = self.watch(self.graph, self.recorded) if watches else {}
+        has_watches = specification.controls.watches
+        self.watched = self.watch(self.graph, self.recorded) if has_watches else {}
         if specification.execution_list and self.graph.plan is None:
-            executed = _create_executed_output(tensor(self.b, self.memory.get(EXECUTED_SETS)))
-            self.recorded[executed.name] = executed
+            executed_output = _create_executed_output(
+                tensor(self.b, self.memory.get(EXECUTED_SETS))
+            )
+            self.recorded[executed_output.name] = executed_output
 
     def read_state(self, state: State) -> Value:
         """Return the value of a state after the first evaluation."""
@@ -172,12 +177,12 @@ class _LaterReader(ProgramReader):
         self.scanned: dict[str, Scanned] = {}
         self.declare(bound.inputs, self.varying_names)
         self.steps = self._declare_control("steps", "int64")
-        has_dt = specification.dt is not None
-        self.dt = self._declare_control("dt", self.b.float_dtype) if has_dt else None
+        has_time_step = specification.dt is not None
+        self.dt = self._declare_control("dt", self.b.float_dtype) if has_time_step else None
         self.body = self.b.loop_body()
         self.iteration = self.body.new("int64", (), "step")
-        nodes = [node.id for node in document.graph.nodes]
-        nodes_that_ran = [node for node in nodes if first.memory.ran(node) is True]
+        node_ids = [node.id for node in document.graph.nodes]
+        nodes_that_ran = [node for node in node_ids if first.memory.ran(node) is True]
         self.state_memory = LoopMemory(
             self.body, first.memory.types, self._declare_initial, nodes_that_ran
         )
@@ -187,9 +192,11 @@ class _LaterReader(ProgramReader):
         types = self.state_memory.types
         if state[0] in NODE_FIELDS and state not in types.types_by_state:
             types.widen(state, self.first.read_state(state))
-        name = state_name(state)
-        type_ = types.type(state)
-        return self.declare_input(f"{name} before", *type_, role=InputRole.STATE, owner_name=name)
+        state_text = state_name(state)
+        state_type = types.type(state)
+        return self.declare_input(
+            f"{state_text} before", *state_type, role=InputRole.STATE, owner_name=state_text
+        )
 
     def _declare_control(self, name: str, dtype: str) -> Value:
         """Declare the program input `steps` or `dt`, and return its value."""
@@ -201,30 +208,35 @@ class _LaterReader(ProgramReader):
         if name not in self.varying_names:
             return super().supply(node, port, where)
         if name not in self.scanned:
-            rows = self.inputs[name].value
-            shape = None if rows.shape is None else rows.shape[1:]
-            self.scanned[name] = Scanned(rows, self.body.new(rows.dtype, shape, name))
+            time_series = self.inputs[name].value
+            shape = None if time_series.shape is None else time_series.shape[1:]
+            self.scanned[name] = Scanned(time_series, self.body.new(time_series.dtype, shape, name))
         return self.scanned[name].row
 
     def read(self) -> bool:
         """Read the loop body. Return True if the body must be read again, with wider types."""
         self.graph: GraphReader = self.read_graph(self.state_memory, self.dt)
         self.rows = self.collect_outputs(self.graph)
-        watches = self.specification.controls.watches
-        self.watched = self.watch(self.graph, self.rows) if watches else {}
+        has_watches = self.specification.controls.watches
+        self.watched = self.watch(self.graph, self.rows) if has_watches else {}
         if self.specification.execution_list and self.graph.plan is None:
-            executed = _create_executed_output(
+            executed_output = _create_executed_output(
                 tensor(self.body, self.state_memory.get(EXECUTED_SETS))
             )
-            self.rows[executed.name] = executed
+            self.rows[executed_output.name] = executed_output
         self.raise_findings()
         return self.state_memory.find_leaving_values(self.document.where)
 
     def finish(self) -> Program:
         """Build the program of the loop over the later evaluations."""
-        carried = self.state_memory.carried(self.b, lambda state: f"{state_name(state)} after")
-        stacks = [replace(row, value=self._create_stack(row)) for row in self.rows.values()]
-        rows = zip(self.rows.values(), stacks, strict=True)
+        carried_values = self.state_memory.carried(
+            self.b, lambda state: f"{state_name(state)} after"
+        )
+        stacked_recordings = [
+            replace(recording, value=self._create_stack(recording))
+            for recording in self.rows.values()
+        ]
+        recordings_with_stacks = zip(self.rows.values(), stacked_recordings, strict=True)
         self.b.append(
             Loop(
                 name="time",
@@ -233,17 +245,26 @@ class _LaterReader(ProgramReader):
                 iteration=self.iteration,
                 condition_in=self.body.new("bool", (), "go"),
                 condition_out=None,
-                carried=carried,
-                recorded=tuple(Recorded(row.value, stack.value, row.name) for row, stack in rows),
+                carried=carried_values,
+                recorded=tuple(
+                    Recorded(row.value, stack.value, row.name)
+                    for row, stack in recordings_with_stacks
+                ),
                 scanned=tuple(self.scanned.values()),
                 ops=tuple(self.body.ops),
                 where=self.document.where,
             )
         )
-        self.recorded = tuple(stack.name for stack in stacks)
-        finals = zip(self.state_memory.enters, carried, strict=True)
+        self.recorded = tuple(recording.name for recording in stacked_recordings)
+        states_with_carried = zip(self.state_memory.carried_inputs, carried_values, strict=True)
         return self.build_program(
-            [*stacks, *(create_state_output(state, c.final) for state, c in finals)]
+            [
+                *stacked_recordings,
+                *(
+                    create_state_output(state, carried_value.final)
+                    for state, carried_value in states_with_carried
+                ),
+            ]
         )
 
     def _create_stack(self, row: Output) -> Value:

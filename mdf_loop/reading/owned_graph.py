@@ -23,10 +23,10 @@ class Role(Struct, frozen=True):
     owner_kind: str = "loop"
 
     @property
-    def word(self) -> str:
+    def description(self) -> str:
         """Name of the graph in errors: `the body of the loop`, `the then branch of 'm.choice'`."""
-        part = self.part if self.part[-1].isdigit() else f"the {self.part}"
-        return f"{part} of {self.owner}"
+        part_text = self.part if self.part[-1].isdigit() else f"the {self.part}"
+        return f"{part_text} of {self.owner}"
 
     @property
     def noun(self) -> str:
@@ -74,22 +74,22 @@ def find_owned_graph(
     graph, path = _find_graph_and_path(
         written, _format_graph_path(written, item, where, role.argument), role, document
     )
-    beside = {k: v for k, v in (written.signature or {}).items() if v is not None}
-    metadata = {**(graph.metadata or {}), **beside}
+    outer_metadata = {key: stated_content for key, stated_content in (written.signature or {}).items() if stated_content is not None}
+    metadata = {**(graph.metadata or {}), **outer_metadata}
     inputs, outputs = (
         _read_stated_names(metadata, key, role, path) for key in ("inputs", "outputs")
     )
-    strict = metadata.get("strict", False)
-    if not isinstance(strict, bool):
+    is_strict = metadata.get("strict", False)
+    if not isinstance(is_strict, bool):
         raise ModelError(
-            f"the {role.noun}'s metadata.strict is true or false, not {strict!r}", path
+            f"the {role.noun}'s metadata.strict is true or false, not {is_strict!r}", path
         )
-    shapes = metadata.get("shapes")
-    if shapes not in (None, "strict", "dynamic"):
+    shape_rule = metadata.get("shapes")
+    if shape_rule not in (None, "strict", "dynamic"):
         raise ModelError(
-            f"the {role.noun}'s metadata.shapes is strict or dynamic, not {shapes!r}", path
+            f"the {role.noun}'s metadata.shapes is strict or dynamic, not {shape_rule!r}", path
         )
-    return OwnedGraph(graph, path, role, metadata, inputs, outputs, strict, shapes)
+    return OwnedGraph(graph, path, role, metadata, inputs, outputs, is_strict, shape_rule)
 
 
 def _format_graph_path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
@@ -106,48 +106,50 @@ def _find_graph_and_path(
     written: WrittenBody, path: str, role: Role, document: Document
 ) -> tuple[Any, str]:
     """Look up a graph, and return the graph and its path. Raise ModelError if the argument is not a graph."""
-    value = written.graph_or_id
-    if value is None:
+    graph_value = written.graph_or_id
+    if graph_value is None:
         raise ModelError(
             f"{role.owner} has no {role.part}",
             path,
             f"add '{role.argument}' to its args: a graph, or {{graph: id}}",
         )
-    if isinstance(value, str):
-        graph = graph_by_id(value, path, document, role.owner_kind, role.noun)
-        return graph, document.sibling_where(value)
-    if isinstance(value, list | tuple | int | float | np.ndarray):
+    if isinstance(graph_value, str):
+        graph = graph_by_id(graph_value, path, document, role.owner_kind, role.noun)
+        return graph, document.sibling_where(graph_value)
+    if isinstance(graph_value, list | tuple | int | float | np.ndarray):
         raise ModelError(
-            f"a {role.owner_kind} {role.noun} is a graph, not {type(value).__name__} ({value})",
+            f"a {role.owner_kind} {role.noun} is a graph, not {type(graph_value).__name__} ({graph_value})",
             path,
             "write the graph here, or {graph: id of another graph}",
         )
-    return graph_of(value, path), path
+    return graph_of(graph_value, path), path
 
 
 def _read_stated_names(
     metadata: Mapping[str, Any], key: str, role: Role, where: str
 ) -> tuple[str, ...] | None:
     """Return the stated names of the graph's inputs or outputs, or None."""
-    value, location = metadata.get(key), f"the {role.noun}'s metadata.{key}"
-    if value is None:
+    stated_names, location = metadata.get(key), f"the {role.noun}'s metadata.{key}"
+    if stated_names is None:
         return None
-    if isinstance(value, Mapping):
-        value = list(value)
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
-        has_truth_values = isinstance(value, list | tuple) and any(
-            isinstance(v, bool) for v in value
+    if isinstance(stated_names, Mapping):
+        stated_names = list(stated_names)
+    if isinstance(stated_names, str):
+        stated_names = [name.strip() for name in stated_names.split(",") if name.strip()]
+    if not isinstance(stated_names, list | tuple) or not all(
+        isinstance(name, str) for name in stated_names
+    ):
+        has_truth_values = isinstance(stated_names, list | tuple) and any(
+            isinstance(name, bool) for name in stated_names
         )
         raise SignatureError(
-            f"{location} must be a list of names, not {value!r}",
+            f"{location} must be a list of names, not {stated_names!r}",
             where,
             "YAML reads on, off, yes and no as truth values: put such a name in quotes"
             if has_truth_values
             else "",
         )
-    repeated_names = [v for k, v in enumerate(value) if v in value[:k]]
+    repeated_names = [name for k, name in enumerate(stated_names) if name in stated_names[:k]]
     if repeated_names and key == "inputs":
         raise SignatureError(f"{location} name '{repeated_names[0]}' twice", where)
-    return tuple(value)
+    return tuple(stated_names)

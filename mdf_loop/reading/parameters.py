@@ -15,18 +15,21 @@ from mdf_loop.lower import draws_numbers, names_in
 
 def find_fixed_parameters(node: Any) -> set[str]:
     """Return the ids of parameters with a constant value: they read no changing value and draw no random numbers."""
-    fixed = {
-        p.id
-        for p in node.parameters
-        if p.value is not None and not (p.conditions or is_stateful(p) or draws_numbers(p.value))
+    fixed_ids = {
+        parameter.id
+        for parameter in node.parameters
+        if parameter.value is not None
+        and not (parameter.conditions or is_stateful(parameter) or draws_numbers(parameter.value))
     }
-    changing_names = {p.id for p in node.parameters} | {f.id for f in node.functions}
-    changing_names = (changing_names | {port.id for port in node.input_ports}) - fixed
-    values = {p.id: names_in(p.value) for p in node.parameters}
-    while newly_changing := {name for name in fixed if values[name] & changing_names}:
-        fixed -= newly_changing
-        changing_names |= newly_changing
-    return fixed
+    changing_names = {parameter.id for parameter in node.parameters} | {
+        function.id for function in node.functions
+    }
+    changing_names = (changing_names | {port.id for port in node.input_ports}) - fixed_ids
+    names_by_id = {parameter.id: names_in(parameter.value) for parameter in node.parameters}
+    while newly_changing_ids := {name for name in fixed_ids if names_by_id[name] & changing_names}:
+        fixed_ids -= newly_changing_ids
+        changing_names |= newly_changing_ids
+    return fixed_ids
 
 
 def is_stateful(parameter: Any) -> bool:
@@ -41,7 +44,9 @@ def is_stateful(parameter: Any) -> bool:
 def integrates(document: Document) -> bool:
     """Return True if a model has a time derivative, which a time step `dt` integrates."""
     nodes = document.graph.nodes
-    return any(p.time_derivative is not None for node in nodes for p in node.parameters)
+    return any(
+        parameter.time_derivative is not None for node in nodes for parameter in node.parameters
+    )
 
 
 def iterate_further_expressions(item: Any) -> Iterator[Any]:
@@ -60,8 +65,10 @@ def condition_fields(condition: Any) -> tuple[Any, Any]:
 
 def is_empty(parameter: Any) -> bool:
     """Return True if a parameter has no value, function, derivative, initial value or condition."""
-    values = (parameter.value, parameter.time_derivative, parameter.default_initial_value)
-    return not (parameter.function or parameter.conditions) and all(w is None for w in values)
+    expressions = (parameter.value, parameter.time_derivative, parameter.default_initial_value)
+    return not (parameter.function or parameter.conditions) and all(
+        expression is None for expression in expressions
+    )
 
 
 def no_value_error(parameter: Any) -> ExpressionError:
@@ -73,10 +80,10 @@ def no_value_error(parameter: Any) -> ExpressionError:
 
 def is_text(parameter: Any) -> bool:
     """Return True for a parameter that is only a text, or a list of texts."""
-    value = parameter.value
-    texts = value if isinstance(value, list | tuple) and value else [value]
+    expression = parameter.value
+    elements = expression if isinstance(expression, list | tuple) and expression else [expression]
     is_only_value = not (parameter.function or parameter.conditions or is_stateful(parameter))
-    return is_only_value and all(isinstance(text, str) for text in texts)
+    return is_only_value and all(isinstance(element, str) for element in elements)
 
 
 def is_document_part(value: Any) -> bool:

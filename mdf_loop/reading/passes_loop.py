@@ -38,8 +38,8 @@ from mdf_loop.reading.memory import (
 from mdf_loop.reading.schedule.conditions import JustRan, ThresholdCondition
 from mdf_loop.reading.schedule.counters import Counters, Key
 from mdf_loop.reading.schedule.known import (
-    ONNX_SIGNS,
-    PYTHON_SIGNS,
+    ONNX_COMPARISONS,
+    PYTHON_COMPARISONS,
     Number,
     Truth,
     logical_not,
@@ -76,9 +76,9 @@ class PassesLoop:
         self.memory = memory
         self.b = memory.b
         threshold_states = [
-            s
-            for reaches in schedule.threshold_conditions
-            for s in self._find_threshold_states(reaches)
+            state
+            for condition in schedule.threshold_conditions
+            for state in self._find_threshold_states(condition)
         ]
         self.recorded = [*dict.fromkeys((*recorded, *threshold_states))]
         self.types = memory.types
@@ -87,56 +87,66 @@ class PassesLoop:
 
     def read(self, initial: dict[Key, Number | Truth]) -> None:
         """Append the loop over passes. `initial` are the schedule's counts before the evaluation."""
-        order = [node for layer in self.schedule.layers for node in layer]
-        self.executor.learn_types(self.memory, order)
+        nodes_in_order = [node for layer in self.schedule.layers for node in layer]
+        self.executor.learn_types(self.memory, nodes_in_order)
         while True:
-            counters = Counters(self.b, dict(initial), self._create_threshold_test(self.memory))
-            counters.begin_unit(EVALUATION)
-            is_started = logical_not(self.b, self.schedule.evaluate_termination(counters))
-            inner, results = self._read_body(counters)
-            if not inner.find_leaving_values(self.executor.where):
+            schedule_counters = Counters(
+                self.b, dict(initial), self._create_threshold_test(self.memory)
+            )
+            schedule_counters.begin_unit(EVALUATION)
+            has_first_pass = logical_not(
+                self.b, self.schedule.evaluate_termination(schedule_counters)
+            )
+            inner_memory, pass_results = self._read_body(schedule_counters)
+            if not inner_memory.find_leaving_values(self.executor.where):
                 break
-        loop = self._build_loop(inner, is_started, results)
+        loop = self._build_loop(inner_memory, has_first_pass, pass_results)
         self.b.append(loop)
-        self._store_results(inner, loop)
+        self._store_results(inner_memory, loop)
 
     def _read_body(self, counters: Counters) -> tuple[LoopMemory, _PassResults]:
         """Read one pass into a loop body. Its carried values start from the values in the memory."""
         nodes_that_ran = [node for node in self.executor.nodes if self.memory.ran(node) is True]
-        inner = LoopMemory(
+        inner_memory = LoopMemory(
             self.b.loop_body(),
             self.types,
             lambda s: self._find_initial_value(s, counters),
             nodes_that_ran,
         )
-        return inner, self._read_pass(inner)
+        return inner_memory, self._read_pass(inner_memory)
 
     def _build_loop(self, inner: LoopMemory, is_started: Truth, results: _PassResults) -> Loop:
         """Build the `Loop` operation over passes. `is_started` is the condition for the first pass."""
-        b, body, row = self.b, inner.b, results.executed_row
+        b, body_builder, executed_row = self.b, inner.b, results.executed_row
         return Loop(
             name=f"{self.executor.where} passes",
             trip_count=None,
             condition=to_value(b, is_started),
             iteration=results.iteration,
-            condition_in=body.new("bool", (), "go"),
+            condition_in=body_builder.new("bool", (), "go"),
             condition_out=results.has_next_pass,
             carried=inner.carried(b, lambda s: ".".join(filter(None, s[1:]))),
-            recorded=(Recorded(row, b.new("bool", ("passes", *(row.shape or ())), "ran"), "ran"),),
-            ops=tuple(body.ops),
+            recorded=(
+                Recorded(
+                    executed_row,
+                    b.new("bool", ("passes", *(executed_row.shape or ())), "ran"),
+                    "ran",
+                ),
+            ),
+            ops=tuple(body_builder.ops),
             where=f"{self.executor.where}.conditions",
         )
 
     def _find_initial_value(self, state: State, counters: Counters) -> Value:
         """Return the initial value of a state in the loop."""
-        kind, node, _ = state
-        if kind in ("flag", "count"):
+        state_kind, node_id, _ = state
+        if state_kind in ("flag", "count"):
             key = next(key for key in counters.counts if create_count_state(key) == state)
             count = counters.counts[key]
             assert count is not None
             return to_value(self.b, count)
-        has_run = self.memory.ran(node)
-        if kind == "ran":
+        has_run = self.memory.ran(node_id)
+        if state_kind == "ran":
             return to_value(self.b, has_run)
         dtype, shape = self.types.type(state)
         if has_run is False:
@@ -145,17 +155,20 @@ class PassesLoop:
 
     def _store_results(self, inner: LoopMemory, loop: Loop) -> None:
         """Store the final values of the loop in the memory, and count the evaluation."""
-        finals = {s: c.final for s, c in zip(inner.enters, loop.carried, strict=True)}
-        for state, final in finals.items():
+        final_values = {
+            state: carried.final
+            for state, carried in zip(inner.carried_inputs, loop.carried, strict=True)
+        }
+        for state, final_value in final_values.items():
             if state[0] == "ran":
-                self.memory.record_run(state[1], final)
+                self.memory.record_run(state[1], final_value)
             elif state[0] not in ("flag", "count"):
-                self.memory.put(state, final)
+                self.memory.put(state, final_value)
         if self.schedule.runs_all_nodes:
             for node in self.executor.nodes:
                 self.memory.record_run(node)
         final_counts: dict[Key, Number | Truth | None] = {
-            key: finals[create_count_state(key)] for key in self.schedule.count_keys
+            key: final_values[create_count_state(key)] for key in self.schedule.count_keys
         }
         counters = Counters(self.b, final_counts, self._create_threshold_test(self.memory))
         self.schedule.end_evaluation(counters)
@@ -180,52 +193,58 @@ class PassesLoop:
             for state in self._find_carried_states(node, memory):
                 memory.carry(state)
         counters.begin_unit(PASS)
-        visited: Truth = True
-        any_ran: Truth = False
+        is_visited: Truth = True
+        has_any_run: Truth = False
         visits: list[tuple[Truth, dict[str, Truth]]] = []
         for k, layer in enumerate(schedule.layers):
-            visited = schedule.evaluate_visit(k, counters, visited)
-            runs = schedule.decide_runs(layer, counters, visited)
+            is_visited = schedule.evaluate_visit(k, counters, is_visited)
+            run_flags = schedule.decide_runs(layer, counters, is_visited)
             for node in layer:
                 with b.findings.catch():
-                    self._execute(node, runs[node], memory)
-            any_ran = logical_or(b, any_ran, schedule.end_visit(counters, runs, visited))
-            visits.append((visited, runs))
-        schedule.end_pass(counters, any_ran)
-        go_on = self._limit_passes(
-            b, logical_not(b, schedule.evaluate_termination(counters)), any_ran, iteration
+                    self._execute(node, run_flags[node], memory)
+            has_any_run = logical_or(
+                b, has_any_run, schedule.end_visit(counters, run_flags, is_visited)
+            )
+            visits.append((is_visited, run_flags))
+        schedule.end_pass(counters, has_any_run)
+        has_next_pass = self._limit_passes(
+            b, logical_not(b, schedule.evaluate_termination(counters)), has_any_run, iteration
         )
         for key, count in counters.counts.items():
             assert count is not None
             memory.put(create_count_state(key), to_value(b, count))
-        return _PassResults(iteration, go_on, self._build_executed_row(b, visits))
+        return _PassResults(iteration, has_next_pass, self._build_executed_row(b, visits))
 
     def _limit_passes(
-        self, b: ModelBuilder, go_on: Truth, any_ran: Truth, iteration: Value
+        self, b: ModelBuilder, has_next_pass: Truth, any_ran: Truth, iteration: Value
     ) -> Value:
         """Return the condition for a further pass. A run fails if the passes would never end."""
         schedule = self.schedule
         with b.at(f"{schedule.where}.conditions"):
-            limit = b.op("Less", iteration, b.constant(np.array(MAX_PASSES - 1)))
-            go_on = self._guard_condition(b, go_on, limit, schedule.pass_limit_error())
+            is_below_limit = b.op("Less", iteration, b.constant(np.array(MAX_PASSES - 1)))
+            has_next_pass = self._guard_condition(
+                b, has_next_pass, is_below_limit, schedule.pass_limit_error()
+            )
             if schedule.can_resume:
-                return go_on
-            return self._guard_condition(b, go_on, any_ran, schedule.endless_error())
+                return has_next_pass
+            return self._guard_condition(b, has_next_pass, any_ran, schedule.endless_error())
 
     def _guard_condition(
-        self, b: ModelBuilder, go_on: Truth, is_allowed: Truth, error: LoopError
+        self, b: ModelBuilder, has_next_pass: Truth, is_allowed: Truth, error: LoopError
     ) -> Value:
-        """Guard the condition `go_on`: a run fails if `go_on` is true and `is_allowed` is false."""
-        holds = to_value(b, logical_or(b, logical_not(b, go_on), is_allowed))
-        return guard_value(b, to_value(b, go_on), holds, error.findings[0].what)
+        """Guard the condition `has_next_pass`: a run fails if `has_next_pass` is true and `is_allowed` is false."""
+        is_valid = to_value(b, logical_or(b, logical_not(b, has_next_pass), is_allowed))
+        return guard_value(b, to_value(b, has_next_pass), is_valid, error.findings[0].what)
 
     def _build_executed_row(
         self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]
     ) -> Value:
         """Return one flag per layer for its visit, each followed by one flag per node that tells if the node ran."""
-        flags = [flag for visited, runs in visits for flag in (visited, *runs.values())]
-        single = [b.op("Unsqueeze", to_value(b, flag), ints(b, 0)) for flag in flags]
-        return b.op("Concat", *single, axis=0)
+        flags = [
+            flag for is_visited, run_flags in visits for flag in (is_visited, *run_flags.values())
+        ]
+        flag_rows = [b.op("Unsqueeze", to_value(b, flag), ints(b, 0)) for flag in flags]
+        return b.op("Concat", *flag_rows, axis=0)
 
     def _execute(self, node: str, runs: Truth, memory: LoopMemory) -> None:
         """Execute a node if `runs` is true. Otherwise the node keeps its values."""
@@ -240,12 +259,12 @@ class PassesLoop:
         def executed(b: ModelBuilder) -> list[Value]:
             node_memory = Memory(b, memory)
             self.executor.execute(node, node_memory)
-            while missing := [
+            while missing_states := [
                 state
                 for state in self._find_carried_states(node, memory)
                 if state not in new_values
             ]:
-                for state in missing:
+                for state in missing_states:
                     new_values[state] = tensor(b, node_memory.get(state))
                     self.types.widen(state, new_values[state])
             return [
@@ -255,17 +274,19 @@ class PassesLoop:
 
         def held(b: ModelBuilder) -> list[Value]:
             return [
-                generalize(b, tensor(b, memory.get(s)), *self.types.types_by_state[s])
-                for s in new_values
+                generalize(b, tensor(b, memory.get(state)), *self.types.types_by_state[state])
+                for state in new_values
             ]
 
         branch_names = BranchNames(
             (f"'{node}' running", "its last run"), lambda k: ".".join([*new_values][k][1:])
         )
         with memory.b.at(f"{self.executor.where}.nodes['{node}']"):
-            results = choose(memory.b, runs, executed, held, f"{node} runs", names=branch_names)
-        for state, result in zip(new_values, results, strict=True):
-            memory.put(state, result)
+            selected_values = choose(
+                memory.b, runs, executed, held, f"{node} runs", names=branch_names
+            )
+        for state, selected_value in zip(new_values, selected_values, strict=True):
+            memory.put(state, selected_value)
         memory.record_run(node, logical_or(memory.b, has_run, runs))
 
     def _find_carried_states(self, node: str, memory: LoopMemory) -> list[State]:
@@ -274,120 +295,134 @@ class PassesLoop:
         Parameters with a time derivative are included, since later evaluations integrate from their values.
         """
         parameters = self.executor.nodes[node].parameters
-        outputs = list_states(self.executor.nodes[node])
-        integrated_parameters = [
-            ("parameter", node, p.id) for p in parameters if p.time_derivative is not None
+        output_states = list_states(self.executor.nodes[node])
+        integrated_states = [
+            ("parameter", node, parameter.id)
+            for parameter in parameters
+            if parameter.time_derivative is not None
         ]
-        old_parameters = [s for s in memory.enters if s[0] == "parameter" and s[1] == node]
-        recorded = [s for s in self.recorded if s[1] == node]
-        states = dict.fromkeys((*outputs, *recorded, *integrated_parameters, *old_parameters))
+        old_parameter_states = [
+            state for state in memory.carried_inputs if state[0] == "parameter" and state[1] == node
+        ]
+        recorded_states = [state for state in self.recorded if state[1] == node]
+        states = dict.fromkeys(
+            (*output_states, *recorded_states, *integrated_states, *old_parameter_states)
+        )
         return [state for state in states if state in self.types.types_by_state]
 
     # --- Threshold conditions -------------------------------------------------------------------
 
-    def _find_threshold_states(self, reaches: ThresholdCondition) -> list[State]:
+    def _find_threshold_states(self, condition: ThresholdCondition) -> list[State]:
         """Return the state that a Threshold refers to: a parameter, function or output, in this order."""
-        node = self.executor.nodes[reaches.node]
-        for kind, items in (
+        node = self.executor.nodes[condition.node]
+        for state_kind, items in (
             ("parameter", node.parameters),
             ("function", node.functions),
             ("output", node.output_ports),
         ):
-            if any(item.id == reaches.item for item in items):
-                return [(kind, node.id, reaches.item)]  # type: ignore[list-item]
-        is_port = any(port.id == reaches.item for port in node.input_ports)
+            if any(item.id == condition.item for item in items):
+                return [(state_kind, node.id, condition.item)]  # type: ignore[list-item]
+        is_port = any(port.id == condition.item for port in node.input_ports)
         raise ConditionError(
-            f"a Threshold on the input port '{reaches.item}' never changes: the port is emptied "
+            f"a Threshold on the input port '{condition.item}' never changes: the port is emptied "
             "when its node runs"
             if is_port
-            else f"the node '{node.id}' has no parameter, function or output '{reaches.item}'",
-            reaches.where,
+            else f"the node '{node.id}' has no parameter, function or output '{condition.item}'",
+            condition.where,
             "compare an output port of the sender" if is_port else "",
         )
 
     def _create_threshold_test(self, memory: Memory) -> Callable[[ThresholdCondition], Truth]:
         """Return a function that compares values of nodes in a memory with the thresholds of conditions."""
 
-        def look(reaches: ThresholdCondition) -> Truth:
-            (state,) = self._find_threshold_states(reaches)
-            has_run, b = memory.ran(reaches.node), memory.b
-            with b.at(reaches.where):
-                initial_value = self._read_value_before_run(b, reaches, state)
-                constant = b.constant_of(initial_value)
-                if has_run is False and constant is not None:
-                    return _is_met(float(constant), reaches)
+        def look(condition: ThresholdCondition) -> Truth:
+            (state,) = self._find_threshold_states(condition)
+            has_run, b = memory.ran(condition.node), memory.b
+            with b.at(condition.where):
+                initial_value = self._read_value_before_run(b, condition, state)
+                known_number = b.constant_of(initial_value)
+                if has_run is False and known_number is not None:
+                    return _is_met(float(known_number), condition)
                 if has_run is False:
-                    return _compare_with_threshold(b, initial_value, reaches)
-                value = _select_compared_element(b, tensor(b, memory.get(state)), reaches)
+                    return _compare_with_threshold(b, initial_value, condition)
+                compared_value = _select_compared_element(
+                    b, tensor(b, memory.get(state)), condition
+                )
                 return _compare_with_threshold(
-                    b, tensor(b, select_term(b, has_run, value, initial_value)), reaches
+                    b, tensor(b, select_term(b, has_run, compared_value, initial_value)), condition
                 )
 
         return look
 
     def _read_value_before_run(
-        self, b: ModelBuilder, reaches: ThresholdCondition, state: State
+        self, b: ModelBuilder, condition: ThresholdCondition, state: State
     ) -> Value:
         """Return the value for a Threshold on a node that has not run: its initial value, or 0."""
         if state[0] != "parameter":
             return b.constant(np.array(0.0))
-        node = self.executor.nodes[reaches.node]
-        initial = next(p.default_initial_value for p in node.parameters if p.id == reaches.item)
-        outer = self.executor.context.outer_scope
+        node = self.executor.nodes[condition.node]
+        initial_expression = next(
+            parameter.default_initial_value
+            for parameter in node.parameters
+            if parameter.id == condition.item
+        )
+        outer_scope = self.executor.context.outer_scope
         initial_value = (
-            outer.find(initial) if outer is not None and isinstance(initial, str) else None
+            outer_scope.find(initial_expression)
+            if outer_scope is not None and isinstance(initial_expression, str)
+            else None
         )
         if initial_value is not None:  # the run sets the initial value
-            return _select_compared_element(b, tensor(b, initial_value), reaches)
-        return b.constant(np.array(self._parse_initial_value(reaches, initial)))
+            return _select_compared_element(b, tensor(b, initial_value), condition)
+        return b.constant(np.array(self._parse_initial_value(condition, initial_expression)))
 
-    def _parse_initial_value(self, reaches: ThresholdCondition, initial: Any) -> float:
+    def _parse_initial_value(self, condition: ThresholdCondition, initial: Any) -> float:
         """Return the default_initial_value that a Threshold tests, as a number."""
         try:
-            value: Any = 0.0 if initial is None else initial
-            for index in reaches.indices if initial is not None else ():
-                value = value[index]
-            return float(value)
+            number: Any = 0.0 if initial is None else initial
+            for index in condition.indices if initial is not None else ():
+                number = number[index]
+            return float(number)
         except (TypeError, ValueError, IndexError):
             raise ConditionError(
-                f"the Threshold on '{reaches.node}.{reaches.item}' is looked at before the node has "
+                f"the Threshold on '{condition.node}.{condition.item}' is looked at before the node has "
                 f"run, and its default_initial_value {initial!r} is no number",
-                reaches.where,
+                condition.where,
                 "write the initial value as a number, or as a list with 'indices'",
             ) from None
 
 
-def _is_met(value: float, reaches: ThresholdCondition) -> bool:
+def _is_met(value: float, condition: ThresholdCondition) -> bool:
     """Return True if a number that is known while the model is read meets a threshold."""
-    if reaches.comparator in ("==", "!="):
-        is_close = np.isclose(value, reaches.threshold, atol=reaches.atol, rtol=reaches.rtol)
-        return bool(is_close) == (reaches.comparator == "==")
-    return PYTHON_SIGNS[reaches.comparator](value, reaches.threshold)
+    if condition.comparator in ("==", "!="):
+        is_close = np.isclose(value, condition.threshold, atol=condition.atol, rtol=condition.rtol)
+        return bool(is_close) == (condition.comparator == "==")
+    return PYTHON_COMPARISONS[condition.comparator](value, condition.threshold)
 
 
-def _select_compared_element(b: ModelBuilder, value: Value, reaches: ThresholdCondition) -> Value:
+def _select_compared_element(b: ModelBuilder, value: Value, condition: ThresholdCondition) -> Value:
     """Return the element that a Threshold refers to, as a float64 number."""
-    for index in reaches.indices:
+    for index in condition.indices:
         value = b.op("Gather", value, b.constant(np.array(index)), axis=0)
-    element = one_element(b, value)
-    if element is None:
+    compared_element = one_element(b, value)
+    if compared_element is None:
         raise ConditionError(
-            f"a Threshold compares one number, but '{reaches.node}.{reaches.item}' is {value.type}",
+            f"a Threshold compares one number, but '{condition.node}.{condition.item}' is {value.type}",
             hint="choose an element with 'indices'",
         )
-    return cast(b, element, "float64")
+    return cast(b, compared_element, "float64")
 
 
-def _compare_with_threshold(b: ModelBuilder, value: Value, reaches: ThresholdCondition) -> Value:
+def _compare_with_threshold(b: ModelBuilder, value: Value, condition: ThresholdCondition) -> Value:
     """Append operations that compare a number with a threshold, and return the truth value."""
-    limit = b.constant(np.array(reaches.threshold))
-    if reaches.comparator not in ("==", "!="):
-        return b.op(ONNX_SIGNS[reaches.comparator], value, limit)
-    is_close = b.op("Equal", value, limit)
-    tolerance = reaches.atol + reaches.rtol * abs(reaches.threshold)
-    if tolerance and np.isfinite(reaches.threshold):
-        distance = b.op("Abs", b.op("Sub", value, limit))
+    threshold = b.constant(np.array(condition.threshold))
+    if condition.comparator not in ("==", "!="):
+        return b.op(ONNX_COMPARISONS[condition.comparator], value, threshold)
+    is_close = b.op("Equal", value, threshold)
+    tolerance = condition.atol + condition.rtol * abs(condition.threshold)
+    if tolerance and np.isfinite(condition.threshold):
+        distance = b.op("Abs", b.op("Sub", value, threshold))
         is_close = b.op(
             "Or", is_close, b.op("LessOrEqual", distance, b.constant(np.array(tolerance)))
         )
-    return is_close if reaches.comparator == "==" else b.op("Not", is_close)
+    return is_close if condition.comparator == "==" else b.op("Not", is_close)

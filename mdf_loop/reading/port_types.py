@@ -54,5 +54,9 @@ def cast_initial_value(b: ModelBuilder, port: Any, value: Value) -> Value:
         or not (b.is_weak(value) and fits_dtype(b, value, dtype))
     ):
         return value
-    allowed_kinds = {"b": "b", "i": "iuf", "f": "f"}
-    return cast(b, value, dtype) if kind_of(dtype) in allowed_kinds[kind_of(value.dtype)] else value
+    allowed_dtype_kinds = {"b": "b", "i": "iuf", "f": "f"}
+    return (
+        cast(b, value, dtype)
+        if kind_of(dtype) in allowed_dtype_kinds[kind_of(value.dtype)]
+        else value
+    )

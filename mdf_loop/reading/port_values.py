@@ -53,18 +53,18 @@ def find_default(port: Any, precision: str, where: str) -> Data:
 
 def _convert_default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
     """Return the default value of a port in `dtype`, or as written in the document if `dtype` is None."""
-    value = port.default_value
+    default_value = port.default_value
     description = f"the default_value of port '{port.id}'"
-    if value is None:
+    if default_value is None:
         if any(extent < 0 for extent in port.shape or ()):
             raise InputError(
                 f"the input '{port.id}' must be given: its shape {list(port.shape)} is open", where
             )
-        value = create_default(port, dtype, tuple(port.shape or ()), where)
-    data = _convert_to_type(value, dtype, description, where, ModelError)
+        default_value = create_default(port, dtype, tuple(port.shape or ()), where)
+    data = _convert_to_type(default_value, dtype, description, where, ModelError)
     if dtype is None and data.dtype.kind in "US":
         raise ModelError(
-            f"{description} must be a number or a list of numbers, not {value!r}", where
+            f"{description} must be a number or a list of numbers, not {default_value!r}", where
         )
     return (
         cast_checked(data, precision, description, where, ModelError)
@@ -129,8 +129,8 @@ def _convert_to_type(
         )
     member_dtype = inner_dtype(dtype)
     return [
-        _convert_to_array(part, member_dtype, f"member {k} of {description}", where, error)
-        for k, part in enumerate(value)
+        _convert_to_array(element, member_dtype, f"member {k} of {description}", where, error)
+        for k, element in enumerate(value)
     ]
 
 
@@ -156,12 +156,12 @@ def _convert_to_array(
         )
     if dtype is None or dtype_name(array) == dtype:
         return array
-    converted = cast_checked(array, dtype, description, where, error)
-    if kind_of(dtype) in "iub" and not np.array_equal(converted.astype(array.dtype), array):
+    converted_array = cast_checked(array, dtype, description, where, error)
+    if kind_of(dtype) in "iub" and not np.array_equal(converted_array.astype(array.dtype), array):
         raise error(
             f"{description} must be {dtype}, but {_abbreviate(array.tolist())} is not", where
         )
-    return converted
+    return converted_array
 
 
 def _convert_to_texts(array: Array, description: str, where: str, error: type[LoopError]) -> Array:
@@ -182,7 +182,7 @@ def _is_numeric(array: Array) -> bool:
 
 def _has_only_integers(array: Array) -> bool:
     """Return True for a non-empty object array of integers."""
-    return array.size > 0 and all(isinstance(entry, int) for entry in array.flat)
+    return array.size > 0 and all(isinstance(element, int) for element in array.flat)
 
 
 def _abbreviate(value: Any) -> str:

@@ -45,32 +45,38 @@ class Ports(Struct, frozen=True):
         edges = self.edges_by_port.get((node.id, port.id))
         if edges is None:
             return self.supply(node, port, where)
-        mode = port.reduce or "overwrite"
-        if mode not in _REDUCE_FUNCTIONS:
+        reduce_mode = port.reduce or "overwrite"
+        if reduce_mode not in _REDUCE_FUNCTIONS:
             raise ModelError(
-                f"the port '{port.id}' has an unknown reduce mode '{mode}'",
+                f"the port '{port.id}' has an unknown reduce mode '{reduce_mode}'",
                 hint="use 'overwrite', 'add' or 'multiply'",
             )
         b = memory.b
         term: Term | None = None
         has_value: Truth = False
         for edge in edges:
-            has_run = memory.ran(edge.sender)
-            if has_run is False:
+            has_sender_run = memory.ran(edge.sender)
+            if has_sender_run is False:
                 continue
-            value = self._read_edge(memory, edge)
+            edge_value = self._read_edge(memory, edge)
             if term is not None:
-                combined = _REDUCE_FUNCTIONS[mode](b, tensor(b, term), tensor(b, value))
-                value = (
-                    combined if has_value is True else select_term(b, has_value, combined, value)
+                combined_value = _REDUCE_FUNCTIONS[reduce_mode](
+                    b, tensor(b, term), tensor(b, edge_value)
                 )
-            if has_run is not True:
-                dtype = tensor(b, value).dtype
-                previous = _find_value_before_edges(b, port, where, dtype) if term is None else term
-                value = select_term(b, has_run, value, previous)
-            term, has_value = value, logical_or(b, has_value, has_run)
+                edge_value = (
+                    combined_value
+                    if has_value is True
+                    else select_term(b, has_value, combined_value, edge_value)
+                )
+            if has_sender_run is not True:
+                dtype = tensor(b, edge_value).dtype
+                previous_value = (
+                    _find_value_before_edges(b, port, where, dtype) if term is None else term
+                )
+                edge_value = select_term(b, has_sender_run, edge_value, previous_value)
+            term, has_value = edge_value, logical_or(b, has_value, has_sender_run)
         if term is None:
-            is_first_run = memory.ran(node.id) is False and mode == "overwrite"
+            is_first_run = memory.ran(node.id) is False and reduce_mode == "overwrite"
             return _find_value_before_edges(
                 b, port, where, "int64" if is_first_run else b.float_dtype
             )
@@ -103,9 +109,9 @@ def _find_value_before_edges(b: ModelBuilder, port: Any, where: str, dtype: str)
             where,
             "give it a default_value of the shape that will arrive",
         )
-    for word in (stated_dtype(port, b.options.precision) or dtype, dtype):
-        if kind_of(word) in "Uso":
-            return create_placeholder(b, word, tuple(port.shape or ()))
+    for zeros_dtype in (stated_dtype(port, b.options.precision) or dtype, dtype):
+        if kind_of(zeros_dtype) in "Uso":
+            return create_placeholder(b, zeros_dtype, tuple(port.shape or ()))
     is_integer = "float" not in str(port.type or "")
     zeros = np.zeros(tuple(port.shape or ()), dtype if is_integer else b.float_dtype)
     return b.constant(zeros)

@@ -33,10 +33,13 @@ def widened_findings(
     """
     if not b.spread_sources and not first_shapes:
         return ()
-    shapes = _PossibleShapes(program, b.spread_sources, first_shapes or {})
+    possible_shapes = _PossibleShapes(program, b.spread_sources, first_shapes or {})
     return tuple(
         dict.fromkeys(
-            (*shapes.find_dependent_operations(), *shapes.find_shape_queries(b.shape_queries))
+            (
+                *possible_shapes.find_dependent_operations(),
+                *possible_shapes.find_shape_queries(b.shape_queries),
+            )
         )
     )
 
@@ -80,16 +83,17 @@ class _PossibleShapes:
                 self._add(carried.enter, self.of(carried.initial) | self.of(carried.leave))
                 self._add(carried.final, self.of(carried.initial) | self.of(carried.leave))
         elif isinstance(operation, If):
-            leaves = zip(operation.then.outputs, operation.otherwise.outputs, strict=True)
-            for output, branch_leaves in zip(operation.outputs, leaves, strict=True):
-                self._add(output, self.of(branch_leaves[0]) | self.of(branch_leaves[1]))
+            branch_outputs = zip(operation.then.outputs, operation.otherwise.outputs, strict=True)
+            for output, output_pair in zip(operation.outputs, branch_outputs, strict=True):
+                self._add(output, self.of(output_pair[0]) | self.of(output_pair[1]))
         elif isinstance(operation, Guard):
             self._add(operation.output, self.of(operation.value))
         elif isinstance(operation, Op):
             output, *further_outputs = operation.outputs
             if output in self.spread_sources:
                 self._add(
-                    output, (s for value in self.spread_sources[output] for s in self.of(value))
+                    output,
+                    (shape for value in self.spread_sources[output] for shape in self.of(value)),
                 )
             elif _is_elementwise(operation) and not further_outputs:
                 self._propagate_elementwise(operation, output)
@@ -116,14 +120,16 @@ class _PossibleShapes:
                 values: Iterable[Value] = operands(operation)
             elif isinstance(operation, Loop):
                 recordings = operation.recorded if operation.iteration_count is not None else ()
-                scanned = (scanned.rows for scanned in operation.scanned)
-                values = (*scanned, *(recorded.row for recorded in recordings))
+                scanned_arrays = (scanned.rows for scanned in operation.scanned)
+                values = (*scanned_arrays, *(recorded.row for recorded in recordings))
             else:
                 continue
             for value in values:
                 if len(self.of(value)) > 1:
-                    name = operation.op_type if isinstance(operation, Op) else operation.name
-                    yield _finding(value, self.of(value), name, operation.where)
+                    operation_name = (
+                        operation.op_type if isinstance(operation, Op) else operation.name
+                    )
+                    yield _finding(value, self.of(value), operation_name, operation.where)
 
     def find_shape_queries(self, paths: Mapping[Value, str]) -> Iterable[Finding]:
         """Yield findings about shapes that the model queries, if the value has several possible shapes."""

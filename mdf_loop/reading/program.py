@@ -116,11 +116,13 @@ class ProgramReader:
         self.b = ModelBuilder(options)
         self.memory = Memory(self.b)
         self.inputs: dict[str, Input] = {}
-        self.ports = {(p.node, p.port.id): p for p in open_ports(document)}
+        self.ports = {(port.node, port.port.id): port for port in open_ports(document)}
         self.items: dict[str, Item] = {}
         graph = document.graph
-        parts = (part for node in graph.nodes for part in (*node.functions, *node.parameters))
-        self._has_bodies = any(graph_function(part.function) for part in parts)
+        node_parts = (
+            node_part for node in graph.nodes for node_part in (*node.functions, *node.parameters)
+        )
+        self._has_bodies = any(graph_function(part.function) for part in node_parts)
         with self.b.findings.catch():
             self.items = named_items(document, selection)
 
@@ -257,23 +259,29 @@ class ProgramReader:
             Name of each float in the model -> name of its output, in the order of computation.
         """
         memory = graph.memory
-        steps = {v: step for step, op in enumerate(memory.b.ops) for v in results(op)}
-        floats: dict[Value, Item] = {}
+        position_by_value = {
+            value: position for position, op in enumerate(memory.b.ops) for value in results(op)
+        }
+        item_by_float: dict[Value, Item] = {}
         stored_items = (item for item in items(self.document) if item.state in memory.stored_values)
         for item in stored_items:  # a read of any other state would carry it from step to step
             with suppress(LoopError, Poisoned):
                 term = read_current_value(graph, item.state)
-                if isinstance(term, Value) and term in steps and kind_of(term.dtype) == "f":
-                    floats.setdefault(term, item)
+                if (
+                    isinstance(term, Value)
+                    and term in position_by_value
+                    and kind_of(term.dtype) == "f"
+                ):
+                    item_by_float.setdefault(term, item)
         output_by_value = {output.value: output for output in reversed(outputs.values())}
-        watched = {}
-        for value in sorted(floats, key=steps.__getitem__):
-            item = floats[value]
+        output_name_by_item = {}
+        for value in sorted(item_by_float, key=position_by_value.__getitem__):
+            item = item_by_float[value]
             watched_output = Output(f"watched: {item.name}", value, OutputRole.WATCHED, item.name)
             output = output_by_value.get(value, watched_output)
-            watched[item.name] = output.name
+            output_name_by_item[item.name] = output.name
             outputs |= _add_run_flag(output, item, memory)
-        return watched
+        return output_name_by_item
 
 
 def _add_run_flag(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
@@ -281,20 +289,24 @@ def _add_run_flag(output: Output, item: Item, memory: Memory) -> dict[str, Outpu
     has_run, name = memory.ran(item.node), output.name
     if has_run is True:
         return {name: output}
-    flag = Output(f"has run: {name}", to_value(memory.b, has_run), OutputRole.HAS_RUN, name)
-    return {name: output, flag.name: flag}
+    flag_output = Output(f"has run: {name}", to_value(memory.b, has_run), OutputRole.HAS_RUN, name)
+    return {name: output, flag_output.name: flag_output}
 
 
 def read_current_value(graph: GraphReader, state: State) -> Term:
     """Return the value of a state after an evaluation, or a placeholder for a node that has not run."""
     memory = graph.memory
-    kind, node, _ = state
-    if kind == "ran":
-        return to_value(memory.b, memory.ran(node))
-    if kind in ("flag", "count"):
-        held_value = memory.find(state)
-        return to_value(memory.b, kind == "flag" and False) if held_value is None else held_value
-    if memory.ran(node) is False:
+    state_kind, node_id, _ = state
+    if state_kind == "ran":
+        return to_value(memory.b, memory.ran(node_id))
+    if state_kind in ("flag", "count"):
+        stored_value = memory.find(state)
+        return (
+            to_value(memory.b, state_kind == "flag" and False)
+            if stored_value is None
+            else stored_value
+        )
+    if memory.ran(node_id) is False:
         if state not in memory.types.types_by_state:
             graph.executor.learn_types(memory, graph.nodes)
         return create_placeholder(memory.b, *memory.types.type(state))

@@ -49,6 +49,6 @@ def read_graph_function(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """Return the results of a function or parameter that owns graphs."""
-    name = graph_function(item.function)
-    assert name is not None
-    return READERS[name](b, item, node, where, scope, document)
+    function_name = graph_function(item.function)
+    assert function_name is not None
+    return READERS[function_name](b, item, node, where, scope, document)

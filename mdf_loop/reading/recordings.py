@@ -53,15 +53,15 @@ def parse_recordings(value: Any, where: str) -> dict[str, RecordingForm]:
 
 def _parse_recording(entry: NamedEntry) -> RecordingForm:
     """Parse one entry of the loop argument `recordings`. Raise ModelError if a field is wrong."""
-    keep = entry.fields.get("keep", "all")
-    if keep not in ("all", "last"):
+    kept_rows = entry.fields.get("keep", "all")
+    if kept_rows not in ("all", "last"):
         raise ModelError(
-            f"'keep' of the recording '{entry.name}' is {keep!r}",
+            f"'keep' of the recording '{entry.name}' is {kept_rows!r}",
             entry.where,
-            suggest(str(keep), ("all", "last")),
+            suggest(str(kept_rows), ("all", "last")),
         )
     other_keys = [key for key in entry.fields if key != "keep"]
-    if keep == "last" and other_keys:
+    if kept_rows == "last" and other_keys:
         raise ModelError(
             f"the recording '{entry.name}' keeps the last row only, so '{other_keys[0]}' means nothing",
             entry.where,
@@ -78,7 +78,7 @@ def _parse_recording(entry: NamedEntry) -> RecordingForm:
         axis=entry.integer("axis", 0),
         concat=entry.boolean("concat"),
         reverse=entry.boolean("reverse"),
-        keeps_last_row=keep == "last",
+        keeps_last_row=kept_rows == "last",
         length=entry.expression("length") if "length" in entry.fields else None,
         pad=entry.fields.get("pad", 0),
         where=entry.where,
@@ -142,8 +142,8 @@ def arrange_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scop
 
 def _reverse_rows(b: ModelBuilder, stack: Value) -> Value:
     """Reverse the order of stacked rows."""
-    first, end = ints(b, -1), ints(b, np.iinfo(np.int64).min)
-    reversed_stack = b.op("Slice", stack, first, end, ints(b, 0), ints(b, -1))
+    first_position, end_position = ints(b, -1), ints(b, np.iinfo(np.int64).min)
+    reversed_stack = b.op("Slice", stack, first_position, end_position, ints(b, 0), ints(b, -1))
     return reversed_stack
 
 
@@ -158,23 +158,28 @@ def _move_row_axis(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
 
 def _concatenate_rows(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
     """Concatenate the rows of a recording along one of their axes."""
-    count, *row = extents(stack)
-    if not row:
+    row_count, *row_extents = extents(stack)
+    if not row_extents:
         raise OperandError(
             f"the rows of '{form.name}' are numbers: there is no axis to join them along",
             hint="leave out 'concat' to stack them",
         )
-    if not -len(row) <= form.axis < len(row):
+    if not -len(row_extents) <= form.axis < len(row_extents):
         raise OperandError(
-            f"axis {form.axis} does not exist: the rows of '{form.name}' have {len(row)} axes",
-            hint=f"axes are numbered {-len(row)} to {len(row) - 1}",
+            f"axis {form.axis} does not exist: the rows of '{form.name}' have {len(row_extents)} axes",
+            hint=f"axes are numbered {-len(row_extents)} to {len(row_extents) - 1}",
         )
-    axis = form.axis % len(row)
-    row_axes = list(range(1, 1 + len(row)))
-    moved = (
+    axis = form.axis % len(row_extents)
+    row_axes = list(range(1, 1 + len(row_extents)))
+    moved_stack = (
         b.op("Transpose", stack, perm=[*row_axes[:axis], 0, *row_axes[axis:]]) if axis else stack
     )
-    return b.op("Reshape", moved, _find_concatenated_shape(b, moved, count, row, axis), allowzero=1)
+    return b.op(
+        "Reshape",
+        moved_stack,
+        _find_concatenated_shape(b, moved_stack, row_count, row_extents, axis),
+        allowzero=1,
+    )
 
 
 def _find_concatenated_shape(
@@ -185,63 +190,69 @@ def _find_concatenated_shape(
     known_extents = [extent for extent in other_extents if isinstance(extent, int)]
     if len(known_extents) == len(other_extents):
         row_extent = row[axis]
-        length = (
+        total_extent = (
             count * row_extent if isinstance(count, int) and isinstance(row_extent, int) else -1
         )
-        if length >= 0 or 0 not in known_extents:  # -1: Reshape infers the extent
-            return ints(b, *known_extents[:axis], length, *known_extents[axis:])
+        if total_extent >= 0 or 0 not in known_extents:  # -1: Reshape infers the extent
+            return ints(b, *known_extents[:axis], total_extent, *known_extents[axis:])
     stack_shape = shape_of(b, moved)
-    length_tensor = b.op("ReduceProd", b.op("Gather", stack_shape, ints(b, axis, axis + 1), axis=0))
-    extents_before = [b.op("Gather", stack_shape, ints(b, *range(axis)), axis=0)] if axis else []
-    after_axes = range(axis + 2, 1 + len(row))
-    extents_after = (
-        [b.op("Gather", stack_shape, ints(b, *after_axes), axis=0)] if after_axes else []
+    total_extent_tensor = b.op(
+        "ReduceProd", b.op("Gather", stack_shape, ints(b, axis, axis + 1), axis=0)
     )
-    return b.op("Concat", *extents_before, length_tensor, *extents_after, axis=0)
+    extents_before = [b.op("Gather", stack_shape, ints(b, *range(axis)), axis=0)] if axis else []
+    later_axes = range(axis + 2, 1 + len(row))
+    extents_after = (
+        [b.op("Gather", stack_shape, ints(b, *later_axes), axis=0)] if later_axes else []
+    )
+    return b.op("Concat", *extents_before, total_extent_tensor, *extents_after, axis=0)
 
 
 def _pad_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
     """Pad stacked rows to `length`. A run fails if there are more rows than `length`."""
-    row = extents(stack)[1:]
+    row_extents = extents(stack)[1:]
     length = one_element(
         b, tensor(b, lower_expression(b, form.length, scope, f"{form.name}.length"))
     )
-    pad = one_element(b, tensor(b, lower_expression(b, form.pad, scope, f"{form.name}.pad")))
+    pad_number = one_element(b, tensor(b, lower_expression(b, form.pad, scope, f"{form.name}.pad")))
     if length is None or length.dtype not in ("int64", "int32"):
         raise ModelError(f"the length of the recording '{form.name}' must be one whole number")
-    if pad is None:
+    if pad_number is None:
         raise ModelError(f"the pad of the recording '{form.name}' must be one number")
     length = b.op("Reshape", cast(b, length, "int64"), ints(b, 1))
     stack_shape = shape_of(b, stack)
-    count = b.op("Gather", stack_shape, ints(b, 0), axis=0)
+    row_count = b.op("Gather", stack_shape, ints(b, 0), axis=0)
     error = RecordShapeError(
         f"the recording '{form.name}' has more rows than its length",
         hint="make the length larger, or bound the loop by M",
     )
-    missing = check_value(b, b.op("Sub", length, count), b.op("LessOrEqual", count, length), error)
+    missing_count = check_value(
+        b, b.op("Sub", length, row_count), b.op("LessOrEqual", row_count, length), error
+    )
     row_shape = (
-        [b.op("Gather", stack_shape, ints(b, *range(1, 1 + len(row))), axis=0)] if row else []
+        [b.op("Gather", stack_shape, ints(b, *range(1, 1 + len(row_extents))), axis=0)]
+        if row_extents
+        else []
     )
     padding = b.op(
         "Expand",
-        _convert_padding(b, form, pad, stack.dtype),
-        b.op("Concat", missing, *row_shape, axis=0),
+        _convert_padding(b, form, pad_number, stack.dtype),
+        b.op("Concat", missing_count, *row_shape, axis=0),
     )
-    padded = b.op("Concat", stack, padding, axis=0)
+    padded_stack = b.op("Concat", stack, padding, axis=0)
     known_length = b.constant_of(length)
     if (
         known_length is None
-        or padded.shape == (int(known_length[0]), *row)
-        or not all(isinstance(e, int) for e in row)
+        or padded_stack.shape == (int(known_length[0]), *row_extents)
+        or not all(isinstance(extent, int) for extent in row_extents)
     ):
-        return padded
-    return b.op("Reshape", padded, ints(b, int(known_length[0]), *row), allowzero=1)  # type: ignore[arg-type]
+        return padded_stack
+    return b.op("Reshape", padded_stack, ints(b, int(known_length[0]), *row_extents), allowzero=1)  # type: ignore[arg-type]
 
 
 def _convert_padding(b: ModelBuilder, form: RecordingForm, pad: Value, dtype: str) -> Value:
     """Return the padding number in the dtype of the rows, which must represent it."""
-    converted = cast(b, pad, dtype)
-    pad_constant, converted_constant = b.constant_of(pad), b.constant_of(converted)
+    converted_pad = cast(b, pad, dtype)
+    pad_constant, converted_constant = b.constant_of(pad), b.constant_of(converted_pad)
     if pad.dtype == dtype:
         return pad
     if (
@@ -249,7 +260,7 @@ def _convert_padding(b: ModelBuilder, form: RecordingForm, pad: Value, dtype: st
         and b.is_weak(pad)
         and (converted_constant.dtype.kind == "f" or converted_constant == pad_constant)
     ):
-        return converted
+        return converted_pad
     raise OperandError(
         f"the recording '{form.name}' is {dtype}, which does not hold its pad ({pad.type})",
         hint="give a pad that a row could hold",

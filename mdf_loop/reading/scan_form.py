@@ -58,7 +58,7 @@ def convert_scan(
         SignatureError: If the body's inputs or outputs are not stated.
         ArityError: If the numbers of states, inputs and outputs do not match.
     """
-    owned = find_owned_graph(written_body(item, node), item, where, SCAN_BODY, document)
+    owned_graph = find_owned_graph(written_body(item, node), item, where, SCAN_BODY, document)
     args = NamedEntry(item.id, dict(item.args or {}), f"{where}.args")
     operands = list_expressions(args.fields.get("initial_state_and_scan_inputs"))
     scan_count = args.integer("num_scan_inputs", len(operands))
@@ -70,7 +70,7 @@ def convert_scan(
             where,
             "list the initial states first, then the scan inputs; at least one is scanned",
         )
-    inputs, outputs = _check_signature(item.id, owned, state_count, scan_count)
+    inputs, outputs = _check_signature(item.id, owned_graph, state_count, scan_count)
     signature = Signature(
         None, None, inputs[:state_count], "", outputs[:state_count], outputs[state_count:]
     )
@@ -80,9 +80,13 @@ def convert_scan(
         trip_count=None,
         condition=None,
         initial_expressions=operands[:state_count],
-        owned_graph=owned,
-        bindings={k: v for k, v in args.fields.items() if k not in SCAN_ARGUMENTS},
-        shape_rule=owned.shape_rule,
+        owned_graph=owned_graph,
+        bindings={
+            argument: expression
+            for argument, expression in args.fields.items()
+            if argument not in SCAN_ARGUMENTS
+        },
+        shape_rule=owned_graph.shape_rule,
         slices=_build_slices(args, inputs[state_count:], operands[state_count:]),
         recordings=_build_recordings(args, signature.recorded_outputs),
         needs_equal_slices=True,
@@ -126,10 +130,10 @@ def _build_slices(
     directions = _parse_directions(args, "scan_input_directions", len(names))
     where = f"{args.where}.initial_state_and_scan_inputs"
     return tuple(
-        SliceForm(name, of, axis, -1, 0, -1, where=where)
+        SliceForm(name, operand, axis, -1, 0, -1, where=where)
         if is_backward
-        else SliceForm(name, of, axis, where=where)
-        for name, of, axis, is_backward in zip(names, operands, axes, directions, strict=True)
+        else SliceForm(name, operand, axis, where=where)
+        for name, operand, axis, is_backward in zip(names, operands, axes, directions, strict=True)
     )
 
 
@@ -146,13 +150,13 @@ def _build_recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, Rec
 
 def _parse_directions(args: NamedEntry, key: str, count: int) -> list[bool]:
     """Return True for each scan input or output that runs backwards."""
-    numbers = _parse_integers(args, key, count)
-    if any(number not in (0, 1) for number in numbers):
+    direction_codes = _parse_integers(args, key, count)
+    if any(number not in (0, 1) for number in direction_codes):
         raise ModelError(
-            f"{key} of the scan '{args.name}' are 0 (forward) or 1 (backward), not {numbers}",
+            f"{key} of the scan '{args.name}' are 0 (forward) or 1 (backward), not {direction_codes}",
             args.where,
         )
-    return [bool(number) for number in numbers]
+    return [bool(code) for code in direction_codes]
 
 
 def _parse_integers(args: NamedEntry, key: str, count: int) -> list[int]:
@@ -160,10 +164,12 @@ def _parse_integers(args: NamedEntry, key: str, count: int) -> list[int]:
     value = args.fields.get(key)
     if value is None or value == "":
         return [0] * count
-    numbers = list(value) if isinstance(value, list | tuple) else [value]
-    if len(numbers) != count:
+    integers = list(value) if isinstance(value, list | tuple) else [value]
+    if len(integers) != count:
         raise ArityError(
-            f"{key} of the scan '{args.name}' has {len(numbers)} entries for {count} values",
+            f"{key} of the scan '{args.name}' has {len(integers)} entries for {count} values",
             args.where,
         )
-    return [NamedEntry(args.name, {key: number}, args.where).integer(key, 0) for number in numbers]
+    return [
+        NamedEntry(args.name, {key: integer}, args.where).integer(key, 0) for integer in integers
+    ]

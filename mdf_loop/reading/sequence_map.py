@@ -40,28 +40,32 @@ def read_sequence_map(
     b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """Return the results of the SequenceMap that a Function or Parameter of `node` describes."""
-    name = f"{node.id}.{item.id}"
-    owned = find_owned_graph(written_body(item, node), item, where, describe_body(name), document)
-    inputs, outputs = _check_signature(owned)
+    map_name = f"{node.id}.{item.id}"
+    owned_graph = find_owned_graph(
+        written_body(item, node), item, where, describe_body(map_name), document
+    )
+    inputs, outputs = _check_signature(owned_graph)
     args = dict(item.args or {})
-    refuse_unread(item, node, where, MAP_ARGUMENTS, document, (f"'{name}'", "its body does"))
+    refuse_unread(item, node, where, MAP_ARGUMENTS, document, (f"'{map_name}'", "its body does"))
     inner_scope = scope.inner()
-    for key in (key for key in args if key not in MAP_ARGUMENTS):
+    for key in (argument for argument in args if argument not in MAP_ARGUMENTS):
         with b.at(f"{where}.args.{key}"):
             inner_scope.define(key, lower_expression(b, args[key], scope, key))
-    with b.at(where, name):
+    with b.at(where, map_name):
         operands = _lower_inputs(b, args, scope)
     if len(inputs) != len(operands):
         raise ArityError(
-            f"'{name}' has {len(operands)} inputs, but metadata.inputs of its body names "
+            f"'{map_name}' has {len(operands)} inputs, but metadata.inputs of its body names "
             f"{len(inputs)}: {list(inputs)}",
-            owned.where,
+            owned_graph.where,
         )
     operands_by_name = dict(zip(inputs, operands, strict=True))
-    mapping = _ReadSequenceMap(name, where, operands_by_name, owned, outputs, inner_scope, document)
-    loop = b.append(mapping.build_loop(b))
-    finals = tuple(carried.final for carried in loop.carried)
-    return Reading(finals[0] if len(finals) == 1 else finals)
+    sequence_map = _ReadSequenceMap(
+        map_name, where, operands_by_name, owned_graph, outputs, inner_scope, document
+    )
+    loop = b.append(sequence_map.build_loop(b))
+    final_sequences = tuple(carried.final for carried in loop.carried)
+    return Reading(final_sequences[0] if len(final_sequences) == 1 else final_sequences)
 
 
 def describe_body(name: str) -> Role:
@@ -71,10 +75,10 @@ def describe_body(name: str) -> Role:
 
 def _check_signature(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the body's inputs and outputs."""
-    for key, names in (("inputs", owned.inputs), ("outputs", owned.outputs)):
+    for stated_field, names in (("inputs", owned.inputs), ("outputs", owned.outputs)):
         if not names:
             raise SignatureError(
-                f"{owned.role.word} does not say in which order its {key} stand",
+                f"{owned.role.description} does not say in which order its {stated_field} stand",
                 owned.where,
                 "write metadata: {inputs: [one name for each input], outputs: [...]}",
             )
@@ -86,17 +90,22 @@ def _lower_inputs(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[V
     if is_omitted(args.get("input_sequence")):
         hint = suggest("input_sequence", args)
         raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=hint)
-    first = as_sequence(b, lower_expression(b, args["input_sequence"], scope, "input_sequence"))
+    first_sequence = as_sequence(
+        b, lower_expression(b, args["input_sequence"], scope, "input_sequence")
+    )
     further_terms: Term = ()
-    additional = args.get("additional_inputs")
-    if not (is_omitted(additional) or (isinstance(additional, list | tuple) and not additional)):
-        further_terms = lower_expression(b, additional, scope, "additional_inputs")
-    parts = further_terms if isinstance(further_terms, tuple) else (further_terms,)
-    values = [first, *(tensor(b, part) for part in parts)]
-    for value in values:
-        if not (is_tensor(value.dtype) or is_sequence(value.dtype)):
-            raise wrong_kind_error(value, "an input of onnx::SequenceMap", ("tensor", "seq"))
-    return values
+    additional_inputs = args.get("additional_inputs")
+    if not (
+        is_omitted(additional_inputs)
+        or (isinstance(additional_inputs, list | tuple) and not additional_inputs)
+    ):
+        further_terms = lower_expression(b, additional_inputs, scope, "additional_inputs")
+    further_inputs = further_terms if isinstance(further_terms, tuple) else (further_terms,)
+    map_inputs = [first_sequence, *(tensor(b, term) for term in further_inputs)]
+    for map_input in map_inputs:
+        if not (is_tensor(map_input.dtype) or is_sequence(map_input.dtype)):
+            raise wrong_kind_error(map_input, "an input of onnx::SequenceMap", ("tensor", "seq"))
+    return map_inputs
 
 
 class _ReadSequenceMap(Struct, frozen=True):
@@ -117,21 +126,21 @@ class _ReadSequenceMap(Struct, frozen=True):
             iteration = body_builder.new("int64", (), f"{self.name}.i")
             condition = body_builder.new("bool", (), f"{self.name}.go")
             body_inputs = {
-                k: _select_member(body_builder, value, iteration)
-                for k, value in self.operands.items()
+                input_name: _select_member(body_builder, value, iteration)
+                for input_name, value in self.operands.items()
             }
         body = InnerGraph(body_builder, self.body, self.scope.inner(body_inputs), self.document)
         with body_builder.at(self.body.where):
-            outputs = [body.value(name) for name in self.outputs]
+            body_outputs = [body.value(name) for name in self.outputs]
         with b.at(self.where, self.name), body_builder.at(self.where, self.name):
             carried = tuple(
-                self._build_carried_sequence(b, body_builder, member, name)
-                for member, name in zip(outputs, self.outputs, strict=True)
+                self._build_carried_sequence(b, body_builder, output, name)
+                for output, name in zip(body_outputs, self.outputs, strict=True)
             )
-            count = b.op("SequenceLength", next(iter(self.operands.values())))
+            member_count = b.op("SequenceLength", next(iter(self.operands.values())))
         return Loop(
             name=self.name,
-            trip_count=count,
+            trip_count=member_count,
             condition=None,
             iteration=iteration,
             condition_in=condition,
@@ -147,13 +156,13 @@ class _ReadSequenceMap(Struct, frozen=True):
     ) -> Carried:
         """Return the carried sequence to which the body appends one of its outputs."""
         if not is_tensor(member.dtype):
-            raise wrong_kind_error(member, f"the output '{name}' of {self.body.role.word}")
+            raise wrong_kind_error(member, f"the output '{name}' of {self.body.role.description}")
         dtype = sequence_of(member.dtype)
-        empty = b.op("SequenceEmpty", dtype=element_type(member.dtype))
-        enter = body_builder.new(dtype, None, f"{self.name}.{name}")
-        leave = body_builder.op("SequenceInsert", enter, member)
-        final = b.new(dtype, None, f"{self.name}.{name}")
-        return Carried(empty, enter, leave, final, name)
+        empty_sequence = b.op("SequenceEmpty", dtype=element_type(member.dtype))
+        carried_input = body_builder.new(dtype, None, f"{self.name}.{name}")
+        carried_output = body_builder.op("SequenceInsert", carried_input, member)
+        final_sequence = b.new(dtype, None, f"{self.name}.{name}")
+        return Carried(empty_sequence, carried_input, carried_output, final_sequence, name)
 
 
 def _select_member(body_builder: ModelBuilder, value: Value, iteration: Value) -> Value:

@@ -77,16 +77,18 @@ def parameter_of(document: Document, name: str) -> tuple[Any, Any]:
     Raises:
         InputError: If the parameter does not exist.
     """
-    parts_by_name = {
-        f"{node.id}.{p.id}": (node, p) for node in document.graph.nodes for p in node.parameters
+    node_and_parameter_by_name = {
+        f"{node.id}.{parameter.id}": (node, parameter)
+        for node in document.graph.nodes
+        for parameter in node.parameters
     }
-    if name not in parts_by_name:
+    if name not in node_and_parameter_by_name:
         raise InputError(
             f"the model has no parameter '{name}'",
             document.where,
-            _suggest_parameter(document, name, parts_by_name),
+            _suggest_parameter(document, name, node_and_parameter_by_name),
         )
-    return parts_by_name[name]
+    return node_and_parameter_by_name[name]
 
 
 def is_state(document: Document, name: str) -> bool:
@@ -117,10 +119,10 @@ def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
         return document
 
     def with_default(node: Any, port: Any) -> Any:
-        place = (node.id, port.id)
+        port_key = (node.id, port.id)
         return (
-            replace_fields(port, default_value=default_values[place])
-            if place in default_values
+            replace_fields(port, default_value=default_values[port_key])
+            if port_key in default_values
             else port
         )
 
@@ -141,17 +143,18 @@ def _replace_parameters(document: Document, values: Mapping[str, Any]) -> Docume
 
 def _replace_in_node(node: Any, values: Mapping[str, Any]) -> Any:
     """Return a copy of a node with new values of its parameters."""
-    parameters = [_replace_value(node, p, values) for p in node.parameters]
+    parameters = [_replace_value(node, parameter, values) for parameter in node.parameters]
     return replace_fields(node, parameters=parameters)
 
 
 def _replace_value(node: Any, parameter: Any, values: Mapping[str, Any]) -> Any:
     """Return a copy of a parameter with its new value, or the parameter itself if it has none."""
-    name = f"{node.id}.{parameter.id}"
-    if name not in values:
+    parameter_name = f"{node.id}.{parameter.id}"
+    if parameter_name not in values:
         return parameter
     return replace_fields(
-        parameter, **{_find_settable_attribute(parameter, name, ""): values[name]}
+        parameter,
+        **{_find_settable_attribute(parameter, parameter_name, ""): values[parameter_name]},
     )
 
 
@@ -167,10 +170,16 @@ def _suggest_parameter(document: Document, name: str, parameter_names: Collectio
     if named_ports:
         port_name = named_ports[0].name
         return f"'{name}' is an input: give it as inputs={{'{port_name}': ...}} (--input {port_name}=...)"
-    ports = {f"{node.id}.{port.id}" for node in document.graph.nodes for port in node.input_ports}
-    if name in ports:
+    port_names = {
+        f"{node.id}.{port.id}" for node in document.graph.nodes for port in node.input_ports
+    }
+    if name in port_names:
         return f"'{name}' is an input port that an edge feeds: set what feeds it"
-    matching_names = [entry for entry in parameter_names if entry.rpartition(".")[2] == name]
+    matching_names = [
+        parameter_name
+        for parameter_name in parameter_names
+        if parameter_name.rpartition(".")[2] == name
+    ]
     if matching_names:
         return "did you mean " + " or ".join(f"'{entry}'" for entry in matching_names[:3]) + "?"
     return suggest(name, parameter_names) or "name it as node.parameter"
@@ -209,8 +218,8 @@ def _convert_to_array(value: Any, document_value: Any, name: str, precision: str
 
 def _find_stated_float(document_value: Any) -> str | None:
     """Return the float type that the document states for an array, if it is not the default."""
-    stated = dtype_name(document_value) if isinstance(document_value, np.ndarray) else None
-    return stated if stated in ("float32", "float16", "bfloat16") else None
+    stated_dtype = dtype_name(document_value) if isinstance(document_value, np.ndarray) else None
+    return stated_dtype if stated_dtype in ("float32", "float16", "bfloat16") else None
 
 
 def _is_float(document_value: Any) -> bool:

@@ -52,7 +52,7 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
     """
     inputs = form.owned_graph.inputs
     if inputs is None:
-        iteration, condition_in, enters = _infer_inputs(form, node, n_carried)
+        iteration, condition_in, carried_inputs = _infer_inputs(form, node, n_carried)
     else:
         if len(inputs) != 2 + n_carried:
             raise ArityError(
@@ -61,7 +61,7 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
                 f"metadata.inputs names {len(inputs)}: {list(inputs)}",
                 form.body_where,
             )
-        iteration, condition_in, enters = inputs[0], inputs[1], inputs[2:]
+        iteration, condition_in, carried_inputs = inputs[0], inputs[1], inputs[2:]
     outputs = (
         _infer_outputs(form, node, n_carried)
         if form.owned_graph.outputs is None
@@ -77,7 +77,12 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
         )
     first_row = 1 + n_carried
     return Signature(
-        iteration, condition_in, enters, outputs[0], outputs[1:first_row], outputs[first_row:]
+        iteration,
+        condition_in,
+        carried_inputs,
+        outputs[0],
+        outputs[1:first_row],
+        outputs[first_row:],
     )
 
 
@@ -91,15 +96,25 @@ def _format_count(number: int, noun: str) -> str:
 
 def find_free_ports(graph: Any) -> tuple[str, ...]:
     """Return the ids of input ports that no edge feeds, in document order."""
-    fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    ids = (p.id for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed)
-    return tuple(dict.fromkeys(ids))
+    fed_ports = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    free_ids = (
+        port.id
+        for node in graph.nodes
+        for port in node.input_ports
+        if (node.id, port.id) not in fed_ports
+    )
+    return tuple(dict.fromkeys(free_ids))
 
 
 def find_end_ports(graph: Any) -> tuple[tuple[Any, Any], ...]:
     """Return the output ports that feed no edge, with their nodes, in document order."""
-    sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
-    return tuple((n, p) for n in graph.nodes for p in n.output_ports if (n.id, p.id) not in sent)
+    sent_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
+    return tuple(
+        (node, port)
+        for node in graph.nodes
+        for port in node.output_ports
+        if (node.id, port.id) not in sent_ports
+    )
 
 
 _ITERATION_PATTERN = re.compile(
@@ -112,10 +127,17 @@ def _infer_inputs(
     form: LoopForm, node: Any, n_carried: int
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     """Return the iteration number, condition and carried inputs of a body without stated inputs."""
-    bound_names = {x.id for x in (*node.input_ports, *node.parameters, *node.functions)}
-    bound_names |= {*form.bindings, *(s.name for s in form.slices), *(d.name for d in form.delays)}
+    bound_names = {part.id for part in (*node.input_ports, *node.parameters, *node.functions)}
+    bound_names |= {
+        *form.bindings,
+        *(input_slice.name for input_slice in form.slices),
+        *(delay.name for delay in form.delays),
+    }
     default_names = {
-        p.id for n in form.body.nodes for p in n.input_ports if p.default_value is not None
+        port.id
+        for body_node in form.body.nodes
+        for port in body_node.input_ports
+        if port.default_value is not None
     }
     free_names = [
         name for name in find_free_ports(form.body) if name not in bound_names | default_names
@@ -124,15 +146,17 @@ def _infer_inputs(
         return _match_named_inputs(form, tuple(form.initial_expressions), free_names)
     if n_carried <= 1 and len(free_names) == n_carried:
         return None, None, tuple(free_names)
-    iterations = [name for name in free_names if _ITERATION_PATTERN.match(name)]
-    conditions = [name for name in free_names if _CONDITION_PATTERN.fullmatch(name)]
+    iteration_names = [name for name in free_names if _ITERATION_PATTERN.match(name)]
+    condition_names = [name for name in free_names if _CONDITION_PATTERN.fullmatch(name)]
     if (
         n_carried <= 1
         and len(free_names) == 2 + n_carried
-        and len(iterations) == len(conditions) == 1
+        and len(iteration_names) == len(condition_names) == 1
     ):
-        carried = tuple(n for n in free_names if n not in (iterations[0], conditions[0]))
-        return iterations[0], conditions[0], carried
+        carried_inputs = tuple(
+            name for name in free_names if name not in (iteration_names[0], condition_names[0])
+        )
+        return iteration_names[0], condition_names[0], carried_inputs
     raise _unknown_order_error(form, n_carried, free_names)
 
 
@@ -140,28 +164,28 @@ def _match_named_inputs(
     form: LoopForm, names: tuple[str, ...], free_names: list[str]
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     """Return the inputs of a body whose carried values are named in `v_initial`."""
-    unknown = [name for name in names if name not in find_free_ports(form.body)]
-    if unknown:
+    unknown_names = [name for name in names if name not in find_free_ports(form.body)]
+    if unknown_names:
         raise SignatureError(
-            f"v_initial names '{unknown[0]}', but the body has no such open input port: "
+            f"v_initial names '{unknown_names[0]}', but the body has no such open input port: "
             f"{list(find_free_ports(form.body))}",
             f"{form.where}.args.v_initial",
         )
     other_names = [name for name in free_names if name not in names]
-    iterations = [name for name in other_names if _ITERATION_PATTERN.match(name)]
-    conditions = [
+    iteration_names = [name for name in other_names if _ITERATION_PATTERN.match(name)]
+    condition_names = [
         name
         for name in other_names
-        if name not in iterations and _CONDITION_PATTERN.fullmatch(name)
+        if name not in iteration_names and _CONDITION_PATTERN.fullmatch(name)
     ]
     if (
-        len(iterations) > 1
-        or len(conditions) > 1
-        or len(iterations + conditions) < len(other_names)
+        len(iteration_names) > 1
+        or len(condition_names) > 1
+        or len(iteration_names + condition_names) < len(other_names)
     ):
         raise _unknown_order_error(form, len(names), free_names)
-    iteration = iterations[0] if iterations else None
-    return iteration, conditions[0] if conditions else None, names
+    iteration = iteration_names[0] if iteration_names else None
+    return iteration, condition_names[0] if condition_names else None, names
 
 
 def _unknown_order_error(form: LoopForm, n_carried: int, free_names: list[str]) -> SignatureError:
@@ -176,28 +200,30 @@ def _unknown_order_error(form: LoopForm, n_carried: int, free_names: list[str]) 
 
 def _count_results_read(form: LoopForm, node: Any) -> int:
     """Return the number of results of the loop that the node's output ports read."""
-    names = [p.value for p in node.output_ports if isinstance(p.value, str)]
-    bare_uses = sum(value == form.name for value in names)
+    port_values = [port.value for port in node.output_ports if isinstance(port.value, str)]
+    bare_use_count = sum(value == form.name for value in port_values)
     pattern = re.compile(rf"(?<!\w){re.escape(form.name)}\[(\d+)\]")
-    positions = [int(k) for value in names for k in pattern.findall(value)]
-    return max([bare_uses, *(k + 1 for k in positions)])
+    positions = [int(position) for value in port_values for position in pattern.findall(value)]
+    return max([bare_use_count, *(k + 1 for k in positions)])
 
 
 def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]:
     """Return the outputs of a body without stated outputs: its condition, then the only other output."""
     ports_at_end = find_end_ports(form.body)
-    n_results = max(_count_results_read(form, node), n_carried)
-    names = [port.id for _, port in ports_at_end]
+    result_count = max(_count_results_read(form, node), n_carried)
+    port_names = [port.id for _, port in ports_at_end]
     truth_outputs = [port.id for owner, port in ports_at_end if gives_truth(owner, port.value)]
-    can_infer = len(ports_at_end) == 1 + n_results and n_results <= 1 and len(truth_outputs) == 1
-    if not can_infer or len(set(names)) != len(names):
+    is_inferable = (
+        len(ports_at_end) == 1 + result_count and result_count <= 1 and len(truth_outputs) == 1
+    )
+    if not is_inferable or len(set(port_names)) != len(port_names):
         raise SignatureError(
             f"the order of the body's outputs is not written and cannot be inferred for "
-            f"{n_results} results from the end ports {names}: metadata.outputs is missing",
+            f"{result_count} results from the end ports {port_names}: metadata.outputs is missing",
             form.body_where,
             _HINT,
         )
-    return (truth_outputs[0], *(name for name in names if name != truth_outputs[0]))
+    return (truth_outputs[0], *(name for name in port_names if name != truth_outputs[0]))
 
 
 def gives_truth(node: Any, value: Any) -> bool:
@@ -207,7 +233,7 @@ def gives_truth(node: Any, value: Any) -> bool:
     if not isinstance(value, str):
         return False
     parts: Iterable[Any] = (*node.functions, *node.parameters)
-    part = next((x for x in parts if x.id == value), None)
+    part = next((candidate for candidate in parts if candidate.id == value), None)
     if part is None:
         return _is_comparison(value)
     if part.function is None:
@@ -224,17 +250,17 @@ def _is_truth_function(function: str) -> bool:
     domain, _, op_type = function.partition("::")
     if domain != "onnx" or op_type not in operator_names():
         return False
-    return all(set(formal.types) == {"tensor(bool)"} for formal in schema(op_type).outputs)
+    return all(set(output.types) == {"tensor(bool)"} for output in schema(op_type).outputs)
 
 
 def _is_comparison(text: str) -> bool:
     """Return True for an expression that is a comparison, `not`, `and`, `or`, True or False."""
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        expression = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
         return False
-    if isinstance(tree, ast.UnaryOp):
-        return isinstance(tree.op, ast.Not)
-    if isinstance(tree, ast.Constant):
-        return isinstance(tree.value, bool)
-    return isinstance(tree, ast.Compare | ast.BoolOp)
+    if isinstance(expression, ast.UnaryOp):
+        return isinstance(expression.op, ast.Not)
+    if isinstance(expression, ast.Constant):
+        return isinstance(expression.value, bool)
+    return isinstance(expression, ast.Compare | ast.BoolOp)

@@ -59,7 +59,7 @@ def _parse_slice(entry: NamedEntry) -> SliceForm:
     """Parse one entry of the loop argument `slices`. Raise ModelError if a field is wrong."""
     stride = entry.integer("stride", 1)
     is_downward = stride < 0
-    part = entry.integer("part_size", 0)
+    part_size = entry.integer("part_size", 0)
     form = SliceForm(
         name=entry.name,
         source=entry.expression("of"),
@@ -67,20 +67,20 @@ def _parse_slice(entry: NamedEntry) -> SliceForm:
         start=entry.integer("start", -1 if is_downward else 0),
         end=entry.integer("end", 0 if is_downward else -1),
         stride=stride,
-        part_size=part if "part_size" in entry.fields else None,
+        part_size=part_size if "part_size" in entry.fields else None,
         where=entry.where,
     )
     if stride == 0:
         raise ModelError(f"the stride of the slice '{form.name}' is 0", entry.where, "use 1 or -1")
-    if form.part_size is not None and part < 1:
+    if form.part_size is not None and part_size < 1:
         raise ModelError(
-            f"the part_size of the slice '{form.name}' is {part}",
+            f"the part_size of the slice '{form.name}' is {part_size}",
             entry.where,
             "leave it out for one element without the axis, or give 1 or more",
         )
-    if part > MAX_PART_SIZE:
+    if part_size > MAX_PART_SIZE:
         raise ModelError(
-            f"the part_size of the slice '{form.name}' is {part}, more than {MAX_PART_SIZE}",
+            f"the part_size of the slice '{form.name}' is {part_size}, more than {MAX_PART_SIZE}",
             entry.where,
             "capture the whole array, and slice it in the body",
         )
@@ -138,19 +138,26 @@ class Slice(Struct, frozen=True, eq=False):
         form = self.form
         if form.part_size is not None:
             return None
-        constant = b.constant_of(self.first_position)
-        if form.stride == 1 and constant is not None and constant == 0:
+        known_position = b.constant_of(self.first_position)
+        if form.stride == 1 and known_position is not None and known_position == 0:
             return SlicedRows(self.source, self.axis)
         extent = extents(self.source)[self.axis]
-        starts_at_end = constant is not None and isinstance(extent, int) and constant == extent - 1
+        starts_at_end = (
+            known_position is not None and isinstance(extent, int) and known_position == extent - 1
+        )
         if form.stride == -1 and (form.start == -1 or starts_at_end):
             return SlicedRows(self.source, self.axis, is_backward=True)
         with b.at(form.where, form.name):
-            start = b.op("Reshape", self.first_position, ints(b, 1))
+            start_position = b.op("Reshape", self.first_position, ints(b, 1))
             int64_range = np.iinfo(np.int64)
-            end = ints(b, int64_range.max if form.stride > 0 else int64_range.min)
+            end_position = ints(b, int64_range.max if form.stride > 0 else int64_range.min)
             selected_rows = b.op(
-                "Slice", self.source, start, end, ints(b, self.axis), ints(b, form.stride)
+                "Slice",
+                self.source,
+                start_position,
+                end_position,
+                ints(b, self.axis),
+                ints(b, form.stride),
             )
         return SlicedRows(selected_rows, self.axis)
 
@@ -159,8 +166,8 @@ class Slice(Struct, frozen=True, eq=False):
         position = iteration
         if self.form.stride != 1:
             position = b.op("Mul", position, b.constant(np.array(self.form.stride)))
-        offset = b.constant_of(self.first_position)
-        if offset is None or offset != 0:
+        known_offset = b.constant_of(self.first_position)
+        if known_offset is None or known_offset != 0:
             position = b.op("Add", position, self.first_position)
         if self.form.part_size is None:
             return b.op("Gather", self.source, position, axis=self.axis)
@@ -190,9 +197,11 @@ def _lower_slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
         )
     axis = axis_of(source, form.axis)
     extent = _to_int64(b, count_of(b, source, axis))
-    start, end = (_find_position(b, number, extent) for number in (form.start, form.end))
-    low, high = (end, start) if form.stride < 0 else (start, end)
-    zero, part = _to_int64(b, 0), _to_int64(b, form.part_size or 1)
+    start, end = (
+        _find_position(b, stated_position, extent) for stated_position in (form.start, form.end)
+    )
+    lower_end, upper_end = (end, start) if form.stride < 0 else (start, end)
+    zero, part_size = _to_int64(b, 0), _to_int64(b, form.part_size or 1)
     is_start_valid = (
         _is_at_most(b, start, extent) if form.stride < 0 else _is_at_most(b, zero, start)
     )
@@ -202,11 +211,11 @@ def _lower_slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
     )  # a slice whose start is beyond its end has no parts
     message = f"the slice '{form.name}' from {form.start} to {form.end} leaves axis {axis} of {source.type}"
     error = TripCountError(message, hint="positions are 0 to the extent; -1 is the extent itself")
-    step = _to_int64(b, abs(form.stride))
-    length = b.op("Add", b.op("Sub", b.op("Sub", high, low), part), step)
-    parts = b.op("Div", b.op("Max", length, zero), step)
-    first = b.op("Sub", start, part) if form.stride < 0 else start
-    return Slice(form, source, axis, first, check_value(b, parts, is_inside, error))
+    step_size = _to_int64(b, abs(form.stride))
+    slice_length = b.op("Add", b.op("Sub", b.op("Sub", upper_end, lower_end), part_size), step_size)
+    part_count = b.op("Div", b.op("Max", slice_length, zero), step_size)
+    first_position = b.op("Sub", start, part_size) if form.stride < 0 else start
+    return Slice(form, source, axis, first_position, check_value(b, part_count, is_inside, error))
 
 
 def _to_int64(b: ModelBuilder, number: int | Value) -> Value:

@@ -14,17 +14,17 @@ from mdf_loop.reading.names import Item
 def check_dims(document: Document, shapes: Mapping[Item, Shape]) -> Iterator[Finding]:
     """Yield a finding for each output with a wrong number of axis names, and for each axis name of two lengths."""
     dims_by_item = dims_of(document)
-    lengths: dict[str, tuple[str, object]] = {}
+    extents_by_dim: dict[str, tuple[str, object]] = {}
     for item, shape in shapes.items():
         dims = dims_by_item.get(item.name)
         if dims is None or shape is None:
             continue
         where = f"{document.where}.nodes['{item.node}'].{item.kind}['{item.id}']"
         if len(dims) != len(shape):
-            axes = f"{len(shape)} axes" if len(shape) != 1 else "1 axis"
+            axis_text = f"{len(shape)} axes" if len(shape) != 1 else "1 axis"
             yield Finding(
                 "ModelError",
-                f"'{item.name}' has {axes}, but 'dims' names {len(dims)}: {', '.join(dims)}",
+                f"'{item.name}' has {axis_text}, but 'dims' names {len(dims)}: {', '.join(dims)}",
                 where,
                 "name each axis of one evaluation; those of time and of members come by themselves",
             )
@@ -32,7 +32,7 @@ def check_dims(document: Document, shapes: Mapping[Item, Shape]) -> Iterator[Fin
         for dim, extent in zip(dims, shape, strict=True):
             if not isinstance(extent, int):
                 continue
-            first_name, first_extent = lengths.setdefault(dim, (item.name, extent))
+            first_name, first_extent = extents_by_dim.setdefault(dim, (item.name, extent))
             if first_extent != extent:
                 yield Finding(
                     "ModelError",

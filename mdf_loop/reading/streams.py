@@ -49,9 +49,13 @@ class Streams(Struct, frozen=True):
         """
         if self.trials is None:
             return rows
-        count = len(self.trials)
-        check(count * rows.nbytes, f"the values of {count * len(rows)} runs", hint=_MEMORY_HINT)
-        return np.repeat(rows, count, axis=0)
+        trial_count = len(self.trials)
+        check(
+            trial_count * rows.nbytes,
+            f"the values of {trial_count * len(rows)} runs",
+            hint=_MEMORY_HINT,
+        )
+        return np.repeat(rows, trial_count, axis=0)
 
     def keys(self, sites: tuple[str, ...], members: int) -> Array:
         """Return the keys of sites in order: `[sites]`, or `[members of a sweep * trials, sites]`.
@@ -63,18 +67,20 @@ class Streams(Struct, frozen=True):
         """
         if not self.has_members:
             return _compute_keys(self.seed, sites)
-        count = len(self.trials or (0,)) * (
+        key_count = len(self.trials or (0,)) * (
             members if isinstance(self.seed, int) else len(self.seed)
         )
         check(
-            count * max(1, len(sites)) * KEY_BYTES,
-            f"the random numbers of {count} runs",
+            key_count * max(1, len(sites)) * KEY_BYTES,
+            f"the random numbers of {key_count} runs",
             hint=_MEMORY_HINT,
         )
-        seeds = np.array(self.seed, np.uint64).reshape(-1, 1, 1)
-        trials = np.array(self.trials or (0,), np.uint64).reshape(-1, 1)
-        keys = streams.keys(seeds, streams.sites(sites), trials).reshape(-1, len(sites))
-        return np.tile(keys, (members, 1)) if isinstance(self.seed, int) else keys
+        seed_column = np.array(self.seed, np.uint64).reshape(-1, 1, 1)
+        trial_column = np.array(self.trials or (0,), np.uint64).reshape(-1, 1)
+        key_rows = streams.keys(seed_column, streams.sites(sites), trial_column).reshape(
+            -1, len(sites)
+        )
+        return np.tile(key_rows, (members, 1)) if isinstance(self.seed, int) else key_rows
 
     def keys_of_one_run(self, sites: tuple[str, ...]) -> Array:
         """Return the keys of the first seed for a run without trials."""

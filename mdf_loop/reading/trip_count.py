@@ -34,20 +34,24 @@ def lower_trip_count(
     if form.trip_count is None:
         return shortest_length
     term = lower_expression(b, form.trip_count, scope, "M")
-    value = None if isinstance(term, tuple) and len(term) != 1 else one_element(b, tensor(b, term))
-    if value is None or value.dtype in ("string", "bool"):
-        description = f"{len(term)} values" if isinstance(term, tuple) else f"{term.type}"
+    trip_count = (
+        None if isinstance(term, tuple) and len(term) != 1 else one_element(b, tensor(b, term))
+    )
+    if trip_count is None or trip_count.dtype in ("string", "bool"):
+        argument_text = f"{len(term)} values" if isinstance(term, tuple) else f"{term.type}"
         raise TripCountError(
-            f"the trip count of '{form.name}' must be one whole number, not {description}",
+            f"the trip count of '{form.name}' must be one whole number, not {argument_text}",
             hint="give M as one integer",
         )
-    constant = b.constant_of(value)
-    if constant is None:
+    known_trip_count = b.constant_of(trip_count)
+    if known_trip_count is None:
         return _guard_trip_count(
-            b, form, _check_at_run_time(b, form, value, shortest_length), slices
+            b, form, _check_at_run_time(b, form, trip_count, shortest_length), slices
         )
     count = _check_constant(
-        form, float(constant), int(constant) if constant.dtype.kind in "iu" else None
+        form,
+        float(known_trip_count),
+        int(known_trip_count) if known_trip_count.dtype.kind in "iu" else None,
     )
     if count == -1 and not form.has_onnx_semantics:
         return shortest_length
@@ -58,35 +62,39 @@ def _find_shortest_length(b: ModelBuilder, form: LoopForm, slices: Sequence[Slic
     """Return the number of parts of the shortest slice."""
     if not slices:
         return None
-    first, *other_slices = slices
-    parts = first.part_count
+    first_slice, *other_slices = slices
+    part_count = first_slice.part_count
     for other_slice in other_slices:
         if form.needs_equal_slices:
             error = TripCountError(
-                f"'{first.form.name}' and '{other_slice.form.name}' have different lengths",
+                f"'{first_slice.form.name}' and '{other_slice.form.name}' have different lengths",
                 form.where,
                 "all scan inputs must have one length along their axes",
             )
-            parts = check_value(b, parts, b.op("Equal", parts, other_slice.part_count), error)
-        elif other_slice.part_count is not parts:
-            parts = b.op("Min", parts, other_slice.part_count)
-    return parts
+            part_count = check_value(
+                b, part_count, b.op("Equal", part_count, other_slice.part_count), error
+            )
+        elif other_slice.part_count is not part_count:
+            part_count = b.op("Min", part_count, other_slice.part_count)
+    return part_count
 
 
 def _guard_trip_count(
-    b: ModelBuilder, form: LoopForm, count: Value, slices: Sequence[Slice]
+    b: ModelBuilder, form: LoopForm, trip_count: Value, slices: Sequence[Slice]
 ) -> Value:
     """Guard the trip count: a run fails if a slice is too short for the trip count."""
     for scan_slice in slices:
         part_count = b.constant_of(scan_slice.part_count)
-        detail = f"has only {part_count}" if part_count is not None else "has fewer parts"
+        part_text = f"has only {part_count}" if part_count is not None else "has fewer parts"
         error = TripCountError(
             f"the trip count of '{form.name}' is larger than the slice '{scan_slice.form.name}' of "
-            f"'{scan_slice.form.source}' allows, which {detail}",
+            f"'{scan_slice.form.source}' allows, which {part_text}",
             hint="leave M out to run as often as the shortest slice allows",
         )
-        count = check_value(b, count, b.op("LessOrEqual", count, scan_slice.part_count), error)
-    return count
+        trip_count = check_value(
+            b, trip_count, b.op("LessOrEqual", trip_count, scan_slice.part_count), error
+        )
+    return trip_count
 
 
 def _check_constant(form: LoopForm, number: float, integer: int | None) -> int:
@@ -96,31 +104,31 @@ def _check_constant(form: LoopForm, number: float, integer: int | None) -> int:
             f"the trip count of '{form.name}' must be a whole number, not {number}",
             hint="round it, e.g. int(...)",
         )
-    count = int(number) if integer is None else integer
-    if abs(count) > np.iinfo(np.int64).max:
+    trip_count = int(number) if integer is None else integer
+    if abs(trip_count) > np.iinfo(np.int64).max:
         raise TripCountError(
             f"the trip count of '{form.name}' is too large: {number:g}",
             hint="leave M out and give a condition, if the loop has no limit",
         )
-    return count
+    return trip_count
 
 
 def _check_at_run_time(
     b: ModelBuilder, form: LoopForm, value: Value, shortest_length: Value | None
 ) -> Value:
     """Return a trip count that is known only at run time. A count of -1 means no trip count."""
-    integer = cast(b, value, "int64")
+    int_count = cast(b, value, "int64")
     if value.dtype == "uint64":
         message = f"the trip count of '{form.name}' is too large"
-        integer = guard_value(
-            b, integer, greater_equal(b, integer, b.constant(np.array(0))), message
+        int_count = guard_value(
+            b, int_count, greater_equal(b, int_count, b.constant(np.array(0))), message
         )
     if np.dtype(value.dtype).kind == "f":
-        round_trip = cast(b, integer, value.dtype)
+        float_count = cast(b, int_count, value.dtype)
         message = f"the trip count of '{form.name}' must be a whole number"
-        integer = guard_value(b, integer, equal(b, round_trip, value), message)
+        int_count = guard_value(b, int_count, equal(b, float_count, value), message)
     if form.has_onnx_semantics:
-        return integer
+        return int_count
     minus_one = b.constant(np.array(-1))
     max_iterations = b.options.max_iterations
     if shortest_length is None and form.condition is None and max_iterations is None:
@@ -128,13 +136,13 @@ def _check_at_run_time(
             f"the loop '{form.name}' has a trip count of -1 (none) and no condition: "
             "it would never end"
         )
-        return guard_value(b, integer, not_equal(b, integer, minus_one), message)
-    limit = b.constant(
+        return guard_value(b, int_count, not_equal(b, int_count, minus_one), message)
+    iteration_limit = b.constant(
         np.array(np.iinfo(np.int64).max if max_iterations is None else max_iterations)
     )
     return b.op(
         "Where",
-        equal(b, integer, minus_one),
-        limit if shortest_length is None else shortest_length,
-        integer,
+        equal(b, int_count, minus_one),
+        iteration_limit if shortest_length is None else shortest_length,
+        int_count,
     )

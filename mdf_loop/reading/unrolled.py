@@ -48,13 +48,16 @@ def unroll_loop(writer: LoopWriter) -> Reading | None:
 def _cannot_unroll(writer: LoopWriter) -> bool:
     """Return True if the loop cannot be unrolled, for example if its number of iterations is not constant."""
     arguments, b = writer.arguments, writer.b
-    count, condition = (b.constant_of(v) for v in (arguments.trip_count, arguments.condition))
-    is_variable = (arguments.trip_count is not None and count is None) or (
-        arguments.condition is not None and condition is None
+    known_trip_count, known_condition = (
+        b.constant_of(argument) for argument in (arguments.trip_count, arguments.condition)
+    )
+    is_variable = (arguments.trip_count is not None and known_trip_count is None) or (
+        arguments.condition is not None and known_condition is None
     )
     is_endless = arguments.trip_count is None and arguments.condition is None
     has_no_iterations = bool(
-        (count is not None and count <= 0) or (condition is not None and not condition)
+        (known_trip_count is not None and known_trip_count <= 0)
+        or (known_condition is not None and not known_condition)
     )
     has_optional_values = any(
         value.dtype.startswith("optional") for value in arguments.initial_values
@@ -85,11 +88,13 @@ class _Unroller:
         """Append all iterations and return their results, or None if the condition is not known."""
         if self.count is not None and self.count > self.limit and not self.has_condition:
             raise self._limit_error(f"{self.count}")
-        initial = [_fix_dtype(self.b, value) for value in self.writer.arguments.initial_values]
-        bodies = self._read_iterations(initial)
+        initial_values = [
+            _fix_dtype(self.b, value) for value in self.writer.arguments.initial_values
+        ]
+        bodies = self._read_iterations(initial_values)
         if bodies is None:
             return None
-        broadcast_values = self._broadcast_initial(initial, bodies[0])
+        broadcast_values = self._broadcast_initial(initial_values, bodies[0])
         if broadcast_values is not None:
             new_bodies = self._read_iterations(broadcast_values)
             if new_bodies is not None and _keeps_shapes(broadcast_values, new_bodies):
@@ -97,18 +102,19 @@ class _Unroller:
         for body in bodies:
             self.b.ops.extend(body.ops)
         with self.b.at(self.form.where, self.writer.name):
-            finals = bodies[-1].carried_outputs
+            final_values = bodies[-1].carried_outputs
             rows = [self._build_recording(k, bodies) for k in range(len(bodies[0].rows))]
-        results = (*finals, *rows)
+        loop_results = (*final_values, *rows)
         return Reading(
-            results[0] if len(results) == 1 else results, self._build_named_results(bodies)
+            loop_results[0] if len(loop_results) == 1 else loop_results,
+            self._build_named_results(bodies),
         )
 
     def _read_iterations(self, entering: Sequence[Value]) -> list[ReadBody] | None:
         """Read the body once per iteration. Return None if the condition is not known."""
         bodies: list[ReadBody] = []
-        continues = True
-        while continues and (self.count is None or len(bodies) < self.count):
+        has_next_iteration = True
+        while has_next_iteration and (self.count is None or len(bodies) < self.count):
             if len(bodies) == self.limit:
                 iteration_text = f"up to {self.count}" if self.count else f"more than {self.limit}"
                 raise self._limit_error(iteration_text)
@@ -116,7 +122,7 @@ class _Unroller:
             condition = self.b.constant_of(body.condition_out)
             if self.has_condition and condition is None:
                 return None
-            continues = not self.has_condition or bool(condition)
+            has_next_iteration = not self.has_condition or bool(condition)
             entering = body.carried_outputs
             bodies.append(body)
         return bodies
@@ -139,20 +145,23 @@ class _Unroller:
             b.late(np.array(True)),
             tuple(entering),
         )
-        types = tuple(RowType(value.dtype, value.shape) for value in entering)
-        entering_values = BodyInputs(types, writer.arguments.slices, {}, (), iteration)
+        row_types = tuple(RowType(value.dtype, value.shape) for value in entering)
+        entering_values = BodyInputs(row_types, writer.arguments.slices, {}, (), iteration)
         body = read_body(
             b, self.form, writer.signature, entering_values, writer.scopes, writer.document
         )
-        pairs = zip(entering, body.carried_outputs, strict=True)
-        body = replace(body, carried_outputs=tuple(_cast_like(b, *pair) for pair in pairs))
-        for name, before, after in zip(
+        carried_pairs = zip(entering, body.carried_outputs, strict=True)
+        body = replace(
+            body,
+            carried_outputs=tuple(_cast_like(b, *carried_pair) for carried_pair in carried_pairs),
+        )
+        for name, carried_input, carried_output in zip(
             body.carried_names, entering, body.carried_outputs, strict=True
         ):
-            if before.dtype != after.dtype:
+            if carried_input.dtype != carried_output.dtype:
                 raise CarryTypeError(
-                    f"carried values must keep their dtype, but '{name}' is {before.type} before "
-                    f"iteration {k} and {after.type} after it",
+                    f"carried values must keep their dtype, but '{name}' is {carried_input.type} before "
+                    f"iteration {k} and {carried_output.type} after it",
                     self.form.where,
                     "cast one of them",
                 )
@@ -161,11 +170,15 @@ class _Unroller:
     def _broadcast_initial(self, initial: Sequence[Value], first: ReadBody) -> list[Value] | None:
         """Broadcast scalar initial values to the shapes after one iteration. Return None if no value is broadcast."""
         broadcast_values = list(initial)
-        for k, (value, leave) in enumerate(zip(initial, first.carried_outputs, strict=True)):
-            is_fixed_array = leave.shape and all(isinstance(extent, int) for extent in leave.shape)
+        for k, (value, carried_output) in enumerate(
+            zip(initial, first.carried_outputs, strict=True)
+        ):
+            is_fixed_array = carried_output.shape and all(
+                isinstance(extent, int) for extent in carried_output.shape
+            )
             if value.shape == () and is_fixed_array and not self.writer.has_dynamic_shapes:
                 broadcast_values[k] = self.b.op(
-                    "Expand", value, self.b.constant(np.array(leave.shape))
+                    "Expand", value, self.b.constant(np.array(carried_output.shape))
                 )
                 self.b.spread_sources[broadcast_values[k]] = (value,)
         return broadcast_values if broadcast_values != list(initial) else None
@@ -186,15 +199,21 @@ class _Unroller:
                     self.form.where,
                     "a recorded value must have one shape in all iterations",
                 )
-        stack = b.op("Concat", *(b.op("Unsqueeze", row, ints(b, 0)) for row in rows), axis=0)
-        return stack if form is None else arrange_rows(b, form, stack, self.writer.scopes.node)
+        stacked_rows = b.op("Concat", *(b.op("Unsqueeze", row, ints(b, 0)) for row in rows), axis=0)
+        return (
+            stacked_rows
+            if form is None
+            else arrange_rows(b, form, stacked_rows, self.writer.scopes.node)
+        )
 
     def _build_named_results(self, bodies: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:
         """Return functions that compute the further results of the loop by name: iterations, condition, stopped_by."""
         b, last_condition = self.b, bodies[-1].condition_out
-        constant = b.constant_of(last_condition)
-        was_stopped = self.has_condition and constant is not None and not constant
-        reason = StopReason.CONDITION if was_stopped else StopReason.TRIP_COUNT
+        known_condition = b.constant_of(last_condition)
+        is_stopped_by_condition = (
+            self.has_condition and known_condition is not None and not known_condition
+        )
+        reason = StopReason.CONDITION if is_stopped_by_condition else StopReason.TRIP_COUNT
         return {
             "iterations": lambda: b.constant(np.array(len(bodies))),
             "condition": lambda: last_condition,
@@ -204,9 +223,9 @@ class _Unroller:
 
 def _fix_dtype(b: ModelBuilder, value: Value) -> Value:
     """Return an initial value with a fixed dtype, as in a loop: a plain number no longer adapts its dtype."""
-    constant = b.constant_of(value)
-    if constant is not None:
-        return b.late(constant)
+    known_array = b.constant_of(value)
+    if known_array is not None:
+        return b.late(known_array)
     return b.op("Identity", value) if b.is_weak(value) else value
 
 
@@ -221,5 +240,12 @@ def _cast_like(b: ModelBuilder, other: Value, value: Value) -> Value:
 
 def _keeps_shapes(initial: Sequence[Value], bodies: Sequence[ReadBody]) -> bool:
     """Return True if every carried value keeps its initial shape."""
-    pairs = (pair for body in bodies for pair in zip(initial, body.carried_outputs, strict=True))
-    return all(before.shape == after.shape for before, after in pairs)
+    carried_pairs = (
+        carried_pair
+        for body in bodies
+        for carried_pair in zip(initial, body.carried_outputs, strict=True)
+    )
+    return all(
+        carried_input.shape == carried_output.shape
+        for carried_input, carried_output in carried_pairs
+    )

@@ -58,7 +58,7 @@ class TimePoints(Struct, frozen=True):
     def inclusive_times(self) -> list[Fraction]:
         """Inclusive start and end times."""
         limits = ((self.start, self.includes_start), (self.end, self.includes_end))
-        return [time for time, inclusive in limits if inclusive and time is not None]
+        return [time for time, is_inclusive in limits if is_inclusive and time is not None]
 
 
 class AbsoluteTime(Struct, frozen=True):
@@ -78,19 +78,25 @@ class AbsoluteTime(Struct, frozen=True):
 
     def convert(self, written: WrittenCondition) -> Condition:
         """Convert a TimeInterval or TimeTermination to a condition on the number of visits."""
-        points = _read_time_points(written.type, written.arguments, written.where)
-        parts: list[Condition] = []
-        if points.period is not None:
-            parts.append(self._convert_repetition(points, written))
-        if points.start is not None:
-            visits = (points.start - self.start) / self.interval
-            first = math.ceil(visits) if points.includes_start else math.floor(visits) + 1
-            parts.append(Compare((_VISIT_COUNT,), ">=", first))
-        if points.end is not None:
-            visits = (points.end - self.start) / self.interval
-            last = math.floor(visits) if points.includes_end else math.ceil(visits) - 1
-            parts.append(Compare((_VISIT_COUNT,), "<=", last))
-        return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
+        time_points = _read_time_points(written.type, written.arguments, written.where)
+        conditions: list[Condition] = []
+        if time_points.period is not None:
+            conditions.append(self._convert_repetition(time_points, written))
+        if time_points.start is not None:
+            start_visit = (time_points.start - self.start) / self.interval
+            first_visit = (
+                math.ceil(start_visit)
+                if time_points.includes_start
+                else math.floor(start_visit) + 1
+            )
+            conditions.append(Compare((_VISIT_COUNT,), ">=", first_visit))
+        if time_points.end is not None:
+            start_visit = (time_points.end - self.start) / self.interval
+            last_visit = (
+                math.floor(start_visit) if time_points.includes_end else math.ceil(start_visit) - 1
+            )
+            conditions.append(Compare((_VISIT_COUNT,), "<=", last_visit))
+        return conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions))
 
     def _convert_repetition(self, points: TimePoints, written: WrittenCondition) -> Condition:
         """Return the condition that a whole number of periods has passed since the offset."""
@@ -106,8 +112,8 @@ class AbsoluteTime(Struct, frozen=True):
         """Return the time from which repetitions are counted: the time of the layer's first visit."""
         if len(self.layers) == 1 and points.start is not None:
             return points.start
-        for k, nodes in enumerate(self.layers):
-            if written.owner in nodes:
+        for k, layer in enumerate(self.layers):
+            if written.owner in layer:
                 return k * self.interval
         raise ConditionError(
             "a TimeInterval with 'repeat' belongs to a node, it cannot end an evaluation",
@@ -120,36 +126,42 @@ def create_clock(
     conditions: Iterable[tuple[Any, str]], layers: Sequence[Sequence[str]]
 ) -> AbsoluteTime:
     """Return the clock of a graph. `conditions` are all conditions with their paths."""
-    all_times = [list(_find_time_points(condition, where)) for condition, where in conditions]
-    times_by_condition = [points for points in all_times if points]
-    intervals = [p.period for points in times_by_condition for p in points if p.period is not None]
+    points_by_condition = [
+        list(_find_time_points(condition, where)) for condition, where in conditions
+    ]
+    nonempty_points = [points for points in points_by_condition if points]
+    intervals = [
+        point.period for points in nonempty_points for point in points if point.period is not None
+    ]
     start_times = [
-        min((t for p in points for t in p.inclusive_times), default=Fraction(0))
-        for points in times_by_condition
+        min((time for point in points for time in point.inclusive_times), default=Fraction(0))
+        for points in nonempty_points
     ]
     interval = _greatest_common_divisor(intervals) / len(layers) if intervals else Fraction(1)
     start = max(Fraction(0), min(start_times, default=Fraction(0)))
-    return AbsoluteTime(bool(times_by_condition), start, interval, layers)
+    return AbsoluteTime(bool(nonempty_points), start, interval, layers)
 
 
 def _greatest_common_divisor(numbers: Sequence[Fraction]) -> Fraction:
     """Return the greatest common divisor of fractions."""
-    scale = math.lcm(*(number.denominator for number in numbers))
-    return Fraction(math.gcd(*(int(number * scale) for number in numbers)), scale)
+    common_denominator = math.lcm(*(number.denominator for number in numbers))
+    return Fraction(
+        math.gcd(*(int(number * common_denominator) for number in numbers)), common_denominator
+    )
 
 
 def _find_time_points(condition: Any, where: str) -> Iterable[TimePoints]:
     """Yield the times of a condition if it is on absolute time, and of the conditions inside it."""
-    kind, arguments = type_and_arguments(condition)
-    if kind in _ABSOLUTE_TYPES:
-        yield _read_time_points(kind, arguments, where)
-    elif kind in COMPOSITE_TYPES:
-        for _, part in Arguments(type=kind, arguments=arguments).parts():
-            yield from _find_time_points(part, where)
+    condition_type, arguments = type_and_arguments(condition)
+    if condition_type in _ABSOLUTE_TYPES:
+        yield _read_time_points(condition_type, arguments, where)
+    elif condition_type in COMPOSITE_TYPES:
+        for _, inner_condition in Arguments(type=condition_type, arguments=arguments).parts():
+            yield from _find_time_points(inner_condition, where)
     elif INNER_CONDITION in arguments:
         for _ in _find_time_points(arguments[INNER_CONDITION], where):
             raise UnsupportedError(
-                f"a condition on absolute time inside '{kind}' cannot be compiled: "
+                f"a condition on absolute time inside '{condition_type}' cannot be compiled: "
                 "graph-scheduler does not run its clock for it",
                 where,
                 IN_ENGINE,

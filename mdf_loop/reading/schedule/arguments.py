@@ -47,10 +47,15 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Yield the parts of a composite condition, each with its place in the condition."""
-        for name, value in self.arguments.items():
-            self.read_names[name] = None
-            for k, part in enumerate(_to_list(value)):
-                yield f"{name}[{k}]" if isinstance(value, list | tuple) else name, part
+        for argument_name, argument in self.arguments.items():
+            self.read_names[argument_name] = None
+            for k, element in enumerate(_to_list(argument)):
+                yield (
+                    f"{argument_name}[{k}]"
+                    if isinstance(argument, list | tuple)
+                    else argument_name,
+                    element,
+                )
 
 
 def _to_list(value: Any) -> list[Any]:
@@ -64,11 +69,14 @@ def type_and_arguments(condition: Any) -> tuple[str | None, Mapping[str, Any]]:
     The type is None if it is not a text.
     """
     if isinstance(condition, Mapping):
-        kind, arguments = condition.get("type"), condition.get("kwargs")
+        condition_type, arguments = condition.get("type"), condition.get("kwargs")
     else:
-        kind, arguments = getattr(condition, "type", None), getattr(condition, "kwargs", None)
-    arguments_by_name = dict(arguments) if isinstance(arguments, Mapping) else {}
-    return kind if isinstance(kind, str) else None, arguments_by_name
+        condition_type, arguments = (
+            getattr(condition, "type", None),
+            getattr(condition, "kwargs", None),
+        )
+    argument_by_name = dict(arguments) if isinstance(arguments, Mapping) else {}
+    return condition_type if isinstance(condition_type, str) else None, argument_by_name
 
 
 def node_id(value: Any) -> Any:

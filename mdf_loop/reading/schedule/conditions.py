@@ -178,17 +178,20 @@ def iterate_parts(condition: Condition) -> Iterator[Condition]:
 def find_counts(condition: Condition) -> tuple[Count, ...]:
     """Return the counts that determine whether the condition holds."""
     counts: dict[Count, None] = {}
-    for part in iterate_parts(condition):
-        if isinstance(part, Compare):
-            counts.update(dict.fromkeys(part.counts))
-        elif isinstance(part, EveryNth):
-            counts[part.count] = None
+    for inner_condition in iterate_parts(condition):
+        if isinstance(inner_condition, Compare):
+            counts.update(dict.fromkeys(inner_condition.counts))
+        elif isinstance(inner_condition, EveryNth):
+            counts[inner_condition.count] = None
     return tuple(counts)
 
 
 def find_parts(conditions: Any, kind: type[Any]) -> tuple[Any, ...]:
     """Return the parts of one kind in several conditions, without duplicates."""
     matches = (
-        p for condition in conditions for p in iterate_parts(condition) if isinstance(p, kind)
+        part
+        for condition in conditions
+        for part in iterate_parts(condition)
+        if isinstance(part, kind)
     )
     return tuple(dict.fromkeys(matches))

@@ -79,8 +79,8 @@ class Counters(Struct):
 
     def _get_truth(self, key: JustRan) -> Truth:
         """Return the truth value for a key. Raise UnknownCount if the truth value is unknown."""
-        count = self._get_count(key)
-        return count if isinstance(count, Value) else bool(count)
+        flag = self._get_count(key)
+        return flag if isinstance(flag, Value) else bool(flag)
 
     # --- updates --------------------------------------------------------------------------------
 
@@ -130,25 +130,25 @@ class Counters(Struct):
 
     # --- truth of conditions --------------------------------------------------------------------
 
-    def evaluate(self, condition: Condition, looked_at: Truth = True) -> Truth:
-        """Return the truth value of a condition. `looked_at` tells whether the scheduler evaluates the condition."""
+    def evaluate(self, condition: Condition, is_evaluated: Truth = True) -> Truth:
+        """Return the truth value of a condition. `is_evaluated` tells whether the scheduler evaluates the condition."""
         b = self.b
         match condition:
             case ConstantCondition(holds):
                 return holds
             case AllOf(parts):
-                return self._evaluate_all(parts, looked_at)
+                return self._evaluate_all(parts, is_evaluated)
             case AnyOf(parts):
-                return self._evaluate_any(parts, looked_at)
+                return self._evaluate_any(parts, is_evaluated)
             case Not(part):
-                return logical_not(b, self.evaluate(part, looked_at))
+                return logical_not(b, self.evaluate(part, is_evaluated))
             case FirstTimes():
-                return self._evaluate_first_times(condition, looked_at)
+                return self._evaluate_first_times(condition, is_evaluated)
             case Compare(counts, sign, number):
-                total: Number = 0
+                count_sum: Number = 0
                 for count in counts:
-                    total = add(b, total, self._get_count(count))
-                return compare(b, total, sign, number)
+                    count_sum = add(b, count_sum, self._get_count(count))
+                return compare(b, count_sum, sign, number)
             case EveryNth(count, n, offset):
                 return every_nth(b, self._get_count(count), n, offset)
             case JustRan():
@@ -156,7 +156,7 @@ class Counters(Struct):
             case ThresholdCondition():
                 return self.test_threshold(condition)
 
-    def _evaluate_all(self, conditions: Iterable[Condition], looked_at: Truth) -> Truth:
+    def _evaluate_all(self, conditions: Iterable[Condition], is_evaluated: Truth) -> Truth:
         """Return the conjunction of conditions, which are evaluated in order up to the first false condition."""
         conjunction: Truth = True
         for part in conditions:
@@ -165,28 +165,28 @@ class Counters(Struct):
             conjunction = logical_and(
                 self.b,
                 conjunction,
-                self.evaluate(part, logical_and(self.b, looked_at, conjunction)),
+                self.evaluate(part, logical_and(self.b, is_evaluated, conjunction)),
             )
         return conjunction
 
-    def _evaluate_any(self, conditions: Iterable[Condition], looked_at: Truth) -> Truth:
+    def _evaluate_any(self, conditions: Iterable[Condition], is_evaluated: Truth) -> Truth:
         """Return the disjunction of conditions, which are evaluated in order up to the first true condition."""
         disjunction: Truth = False
         for part in conditions:
             if disjunction is True:
                 break
-            is_needed = logical_and(self.b, looked_at, logical_not(self.b, disjunction))
+            is_needed = logical_and(self.b, is_evaluated, logical_not(self.b, disjunction))
             disjunction = logical_or(self.b, disjunction, self.evaluate(part, is_needed))
         return disjunction
 
-    def _evaluate_first_times(self, condition: FirstTimes, looked_at: Truth) -> Truth:
+    def _evaluate_first_times(self, condition: FirstTimes, is_evaluated: Truth) -> Truth:
         """Return the truth value of a condition that holds at most n times, and count the times that it holds."""
         count = self._get_count(condition)
         is_below_limit = compare(self.b, count, "<", condition.max_times)
         if is_below_limit is False:
             return False
-        is_needed = logical_and(self.b, looked_at, is_below_limit)
-        holds = logical_and(self.b, is_below_limit, self.evaluate(condition.part, is_needed))
-        increment = truth_to_number(self.b, logical_and(self.b, looked_at, holds))
+        is_needed = logical_and(self.b, is_evaluated, is_below_limit)
+        is_met = logical_and(self.b, is_below_limit, self.evaluate(condition.part, is_needed))
+        increment = truth_to_number(self.b, logical_and(self.b, is_evaluated, is_met))
         self.counts[condition] = add(self.b, count, increment)
-        return holds
+        return is_met

@@ -17,7 +17,7 @@ from mdf_loop.lower.builder import ModelBuilder
 Number: TypeAlias = int | Value
 Truth: TypeAlias = bool | Value
 
-PYTHON_SIGNS: dict[str, Callable[[int | float, int | float], bool]] = {
+PYTHON_COMPARISONS: dict[str, Callable[[int | float, int | float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -25,7 +25,7 @@ PYTHON_SIGNS: dict[str, Callable[[int | float, int | float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-ONNX_SIGNS = {
+ONNX_COMPARISONS = {
     "<": "Less",
     "<=": "LessOrEqual",
     ">": "Greater",
@@ -33,7 +33,7 @@ ONNX_SIGNS = {
     "==": "Equal",
     "!=": "Equal",
 }
-SIGNS = tuple(PYTHON_SIGNS)
+COMPARATORS = tuple(PYTHON_COMPARISONS)
 
 
 def to_value(b: ModelBuilder, number: int | float | bool | Value) -> Value:
@@ -44,10 +44,10 @@ def to_value(b: ModelBuilder, number: int | float | bool | Value) -> Value:
 def compare(b: ModelBuilder, left: Number, sign: str, right: int | float) -> Truth:
     """Return the truth value of `left <sign> right`."""
     if not isinstance(left, Value):
-        return PYTHON_SIGNS[sign](left, right)
-    number = np.array(right, np.int64 if isinstance(right, int) else np.float64)
-    operand = left if isinstance(right, int) else b.op("Cast", left, to=11)
-    comparison = b.op(ONNX_SIGNS[sign], operand, b.constant(number))
+        return PYTHON_COMPARISONS[sign](left, right)
+    right_number = np.array(right, np.int64 if isinstance(right, int) else np.float64)
+    left_number = left if isinstance(right, int) else b.op("Cast", left, to=11)
+    comparison = b.op(ONNX_COMPARISONS[sign], left_number, b.constant(right_number))
     return b.op("Not", comparison) if sign == "!=" else comparison
 
 
@@ -55,8 +55,8 @@ def every_nth(b: ModelBuilder, number: Number, n: int, offset: int) -> Truth:
     """Return `(number - offset) % n == 0`."""
     if not isinstance(number, Value):
         return (number - offset) % n == 0
-    shifted = add(b, number, -offset)
-    remainder = b.op("Mod", to_value(b, shifted), to_value(b, n))
+    shifted_number = add(b, number, -offset)
+    remainder = b.op("Mod", to_value(b, shifted_number), to_value(b, n))
     return b.op("Equal", remainder, to_value(b, 0))
 
 

@@ -77,15 +77,17 @@ class Schedule(Struct, frozen=True):
     @property
     def count_keys(self) -> tuple[Key, ...]:
         """Counts that determine which conditions hold."""
-        counts = (count for condition in self.all_conditions for count in find_counts(condition))
-        count_keys = (*counts, *find_parts(self.all_conditions, FirstTimes))
+        comparison_counts = (
+            count for condition in self.all_conditions for count in find_counts(condition)
+        )
+        count_keys = (*comparison_counts, *find_parts(self.all_conditions, FirstTimes))
         return tuple(dict.fromkeys((*count_keys, *find_parts(self.all_conditions, JustRan))))
 
     @property
     def persistent_keys(self) -> tuple[Key, ...]:
         """Counts that are kept from one evaluation to the next."""
         return tuple(
-            k for k in self.count_keys if isinstance(k, FirstTimes | JustRan) or k.persists
+            key for key in self.count_keys if isinstance(key, FirstTimes | JustRan) or key.persists
         )
 
     @property
@@ -122,8 +124,8 @@ class Schedule(Struct, frozen=True):
     @property
     def _ending_keys(self) -> tuple[Key, ...]:
         """Counts that determine whether the termination condition holds."""
-        conditions = (self.termination,)
-        return (*find_counts(self.termination), *find_parts(conditions, FirstTimes))
+        ending_conditions = (self.termination,)
+        return (*find_counts(self.termination), *find_parts(ending_conditions, FirstTimes))
 
     def decide_runs(
         self, layer: Sequence[str], counters: Counters, visited: Truth
@@ -133,24 +135,24 @@ class Schedule(Struct, frozen=True):
         `visited` tells whether the layer is visited.
         """
         b = counters.b
-        runs: dict[str, Truth] = dict.fromkeys(layer, False)
+        run_flags: dict[str, Truth] = dict.fromkeys(layer, False)
         is_needed: Truth = visited
         for _ in range(self._count_tests(layer)):
-            any_started: Truth = False
+            has_any_started: Truth = False
             for node in layer:
-                is_waiting = logical_and(b, is_needed, logical_not(b, runs[node]))
+                is_waiting = logical_and(b, is_needed, logical_not(b, run_flags[node]))
                 if is_waiting is False:
                     continue
                 is_started = logical_and(
                     b, is_waiting, counters.evaluate(self.conditions[node], is_waiting)
                 )
                 counters.count_run(node, is_started)
-                runs[node] = logical_or(b, runs[node], is_started)
-                any_started = logical_or(b, any_started, is_started)
-            is_needed = any_started
+                run_flags[node] = logical_or(b, run_flags[node], is_started)
+                has_any_started = logical_or(b, has_any_started, is_started)
+            is_needed = has_any_started
             if is_needed is False:
                 break
-        return runs
+        return run_flags
 
     def _count_tests(self, layer: Sequence[str]) -> int:
         """Return the maximum number of tests of a layer's nodes. A node that runs may enable another node."""
@@ -164,13 +166,13 @@ class Schedule(Struct, frozen=True):
     def end_visit(self, counters: Counters, runs: Mapping[str, Truth], visited: Truth) -> Truth:
         """Record the runs of the nodes of a layer, and return whether any node ran."""
         b = counters.b
-        any_ran: Truth = False
+        has_any_run: Truth = False
         for node in runs:
-            any_ran = logical_or(b, any_ran, runs[node])
-        is_counted = visited if self.has_absolute_time else any_ran
+            has_any_run = logical_or(b, has_any_run, runs[node])
+        is_counted = visited if self.has_absolute_time else has_any_run
         counters.record_set(runs, is_counted)
         counters.count_unit(SET, is_counted)
-        return any_ran
+        return has_any_run
 
     def end_pass(self, counters: Counters, any_ran: Truth) -> None:
         """End a pass. `any_ran` tells whether any node has run in the pass."""
@@ -200,16 +202,16 @@ class Schedule(Struct, frozen=True):
         try:
             counters.begin_unit(EVALUATION)
             for _ in range(MAX_PASSES):
-                counts = dict(counters.counts)
+                counts_before = dict(counters.counts)
                 if self.evaluate_termination(counters):
                     self.end_evaluation(counters)
                     return tuple(passes)
-                sets = self._plan_pass(counters)
-                passes.append(sets)
-                execution_count += sum(map(len, sets))
+                node_sets = self._plan_pass(counters)
+                passes.append(node_sets)
+                execution_count += sum(map(len, node_sets))
                 if execution_count > max_executions:
                     return None
-                if not any(sets) and counts == counters.counts:
+                if not any(node_sets) and counts_before == counters.counts:
                     raise self.endless_error()
         except UnknownCount:
             return None
@@ -217,18 +219,18 @@ class Schedule(Struct, frozen=True):
 
     def _plan_pass(self, counters: Counters) -> NodeSets:
         """Return the sets of nodes of one pass."""
-        sets: list[tuple[str, ...]] = []
+        node_sets: list[tuple[str, ...]] = []
         counters.begin_unit(PASS)
         for k, layer in enumerate(self.layers):
             if not self.evaluate_visit(k, counters, True):
                 break
-            runs = self.decide_runs(layer, counters, True)
-            node_set = tuple(node for node in layer if runs[node])
+            run_flags = self.decide_runs(layer, counters, True)
+            node_set = tuple(node for node in layer if run_flags[node])
             if node_set or self.has_absolute_time:
-                sets.append(node_set)
-            self.end_visit(counters, runs, True)
-        self.end_pass(counters, any(sets))
-        return tuple(sets) if sets or self.has_absolute_time else ((),)
+                node_sets.append(node_set)
+            self.end_visit(counters, run_flags, True)
+        self.end_pass(counters, any(node_sets))
+        return tuple(node_sets) if node_sets or self.has_absolute_time else ((),)
 
     def endless_error(self) -> EndlessLoopError:
         """Return the error about an evaluation in which no count can change any more."""
@@ -278,7 +280,7 @@ def read_schedule(
     Raises:
         LoopError: If a condition is wrong, or cannot be compiled.
     """
-    nodes = tuple(node.id for node in graph.nodes)
+    node_ids = tuple(node.id for node in graph.nodes)
     conditions_path = f"{where}.conditions"
     written_conditions = graph.conditions
     node_conditions: Mapping[str, Any] = (
@@ -288,37 +290,49 @@ def read_schedule(
         written_conditions.termination if written_conditions else None
     ) or {}
     conditions_with_paths = [
-        (c, f"{conditions_path}.node_specific['{n}']") for n, c in node_conditions.items()
+        (condition, f"{conditions_path}.node_specific['{node}']")
+        for node, condition in node_conditions.items()
     ]
     conditions_with_paths += [
-        (c, f"{conditions_path}.termination['{s}']") for s, c in termination_conditions.items()
+        (condition, f"{conditions_path}.termination['{scale}']")
+        for scale, condition in termination_conditions.items()
     ]
     clock = create_clock(conditions_with_paths, layers)
-    conditions = {node: _create_default_condition(node, required_senders[node]) for node in nodes}
+    conditions = {
+        node: _create_default_condition(node, required_senders[node]) for node in node_ids
+    }
     findings = Findings()
     for node, condition in node_conditions.items():
         path = f"{conditions_path}.node_specific['{node}']"
         with findings.catch():
-            if node not in nodes:
+            if node not in node_ids:
                 raise UnknownNameError(
                     f"a condition governs '{node}', which is not a node of the graph",
                     path,
-                    suggest(node, nodes),
+                    suggest(node, node_ids),
                 )
-            conditions[node] = read_condition(condition, node, path, nodes, clock.convert)
+            conditions[node] = read_condition(condition, node, path, node_ids, clock.convert)
     conditions_by_scale: dict[str, Condition] = {}
     for scale, condition in termination_conditions.items():
         path = f"{conditions_path}.termination['{scale}']"
         with findings.catch():
             ended_scale = _parse_ended_scale(scale, path)
             conditions_by_scale[ended_scale] = read_condition(
-                condition, None, path, nodes, clock.convert
+                condition, None, path, node_ids, clock.convert
             )
     findings.raise_any()
-    update = conditions_by_scale.get("ENVIRONMENT_STATE_UPDATE", _require_all_runs(nodes))
-    sequence = conditions_by_scale.get("ENVIRONMENT_SEQUENCE", NEVER)
+    evaluation_end = conditions_by_scale.get(
+        "ENVIRONMENT_STATE_UPDATE", _require_all_runs(node_ids)
+    )
+    sequence_end = conditions_by_scale.get("ENVIRONMENT_SEQUENCE", NEVER)
     return Schedule(
-        layers, conditions, update, sequence, clock.is_used, not conditions_with_paths, where
+        layers,
+        conditions,
+        evaluation_end,
+        sequence_end,
+        clock.is_used,
+        not conditions_with_paths,
+        where,
     )
 
 
@@ -335,12 +349,12 @@ def _require_all_runs(nodes: Iterable[str]) -> Condition:
 
 def _parse_ended_scale(scale: Any, where: str) -> str:
     """Return the name of the unit of time that a termination condition ends."""
-    word = scale_name(scale)
-    if word not in ("ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"):
+    ended_scale = scale_name(scale)
+    if ended_scale not in ("ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"):
         raise ConditionError(
             f"a termination condition for '{scale}' ends nothing",
             where,
             "write it for environment_state_update (one evaluation) or environment_sequence; "
             + IN_ENGINE,
         )
-    return word
+    return ended_scale

@@ -189,28 +189,34 @@ def read_condition(
         ConditionError: If an argument is missing or unknown.
         UnsupportedError: If no program can express conditions of this type.
     """
-    kind, arguments = type_and_arguments(written)
-    if kind is None:
+    condition_type, arguments = type_and_arguments(written)
+    if condition_type is None:
         raise ConditionError(
             f"a condition is written as {{type: ..., kwargs: ...}}, not {written!r}", where
         )
-    if kind not in TYPES:
+    if condition_type not in TYPES:
         raise ConditionError(
-            f"there is no scheduler condition '{kind}'", where, suggest(kind, COMPILED)
+            f"there is no scheduler condition '{condition_type}'",
+            where,
+            suggest(condition_type, COMPILED),
         )
-    condition = WrittenCondition(
-        owner, where, nodes, absolute, read_condition, type=kind, arguments=arguments
+    written_condition = WrittenCondition(
+        owner, where, nodes, absolute, read_condition, type=condition_type, arguments=arguments
     )
-    typed_condition = TYPES[kind].reader(condition)
-    condition.refuse_unread()
+    typed_condition = TYPES[condition_type].reader(written_condition)
+    written_condition.refuse_unread()
     return typed_condition
 
 
 def describe_condition(written: Any) -> str:
     """Return a short text for a condition, also for a condition that cannot be compiled."""
-    kind, arguments = type_and_arguments(written)
-    phrase = say.ConditionPhrase(describe_condition, type=str(kind), arguments=arguments)
-    return TYPES[kind].text_format(phrase) if kind in TYPES else say.as_call(phrase)
+    condition_type, arguments = type_and_arguments(written)
+    phrase = say.ConditionPhrase(describe_condition, type=str(condition_type), arguments=arguments)
+    return (
+        TYPES[condition_type].text_format(phrase)
+        if condition_type in TYPES
+        else say.as_call(phrase)
+    )
 
 
 def is_condition_type(condition: Any, kind: str) -> bool:

@@ -35,18 +35,18 @@ class ConditionPhrase(Arguments, frozen=True, eq=False):
     def format_nodes(self, word: str = "and") -> str:
         """Return the nodes of the condition as text: `A, B and C`."""
         return _join_names(
-            [self.format_argument(part) for part in self.node_arguments()] or ["?"], word
+            [self.format_argument(node) for node in self.node_arguments()] or ["?"], word
         )
 
     def read_number(self, default: Any = "?") -> Any:
         """Return the argument `n`, as an integer if it is whole."""
-        n = self.get("n")
-        return int(n) if isinstance(n, float) and n.is_integer() else default if n is None else n
+        number = self.get("n")
+        return int(number) if isinstance(number, float) and number.is_integer() else default if number is None else number
 
     def format_group(self, condition: Any) -> str:
         """Return the text of an inner condition, in brackets if the condition has several parts."""
-        text = self.format_argument(condition)
-        return f"({text})" if " and " in text or " or " in text else text
+        group_text = self.format_argument(condition)
+        return f"({group_text})" if " and " in group_text or " or " in group_text else group_text
 
 
 ConditionText: TypeAlias = Callable[[ConditionPhrase], str]
@@ -99,8 +99,8 @@ _SCALE_TEXTS = {
 def _format_scale(phrase: ConditionPhrase, usual: str = UPDATE) -> str:
     """Return the unit of time within which a condition counts, or an empty text for the usual unit."""
     scale = phrase.get("time_scale")
-    words = _SCALE_TEXTS.get(scale_name(usual if scale is None else scale), f" in {scale}")
-    return "" if words == _SCALE_TEXTS[usual] else words
+    scale_text = _SCALE_TEXTS.get(scale_name(usual if scale is None else scale), f" in {scale}")
+    return "" if scale_text == _SCALE_TEXTS[usual] else scale_text
 
 
 def calls(word: str) -> ConditionText:
@@ -112,8 +112,8 @@ def calls(word: str) -> ConditionText:
 
 def calls_together(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `after 2 calls of A and B together`."""
-    subject = phrase.format_nodes() if phrase.node_arguments() else "no node"
-    return f"after {_format_count(phrase.read_number(), 'call')} of {subject}{_format_scale(phrase)} together"
+    node_text = phrase.format_nodes() if phrase.node_arguments() else "no node"
+    return f"after {_format_count(phrase.read_number(), 'call')} of {node_text}{_format_scale(phrase)} together"
 
 
 def every_call(phrase: ConditionPhrase) -> str:
@@ -145,10 +145,10 @@ def joined(word: str) -> ConditionText:
     """Return a text function for conditions such as `just after A and after pass 1`."""
 
     def text(phrase: ConditionPhrase) -> str:
-        parts = [part for _, part in phrase.parts()]
-        if len(parts) == 1:
-            return phrase.format_argument(parts[0])
-        return f" {word} ".join(map(phrase.format_group, parts)) or _EMPTY_TEXTS[word]
+        inner_conditions = [condition for _, condition in phrase.parts()]
+        if len(inner_conditions) == 1:
+            return phrase.format_argument(inner_conditions[0])
+        return f" {word} ".join(map(phrase.format_group, inner_conditions)) or _EMPTY_TEXTS[word]
 
     return text
 
@@ -164,8 +164,8 @@ def opposite(phrase: ConditionPhrase) -> str:
 
 def first_times(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `3 times at most, after pass 2`."""
-    n = phrase.read_number(1)
-    count_text = "once" if str(n) == "1" else f"{n} times"
+    max_times = phrase.read_number(1)
+    count_text = "once" if str(max_times) == "1" else f"{max_times} times"
     return f"{count_text} at most, {phrase.format_argument(phrase.arguments.get(INNER_CONDITION, '?'))}"
 
 
@@ -180,17 +180,17 @@ def just_ran(phrase: ConditionPhrase) -> str:
 def all_have_run(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `once A and B have run`."""
     verb = "have" if len(phrase.node_arguments()) > 1 else "has"
-    subject = f"{phrase.format_nodes()} {verb}" if phrase.node_arguments() else "all have"
-    return f"once {subject} run{_format_scale(phrase)}"
+    subject_text = f"{phrase.format_nodes()} {verb}" if phrase.node_arguments() else "all have"
+    return f"once {subject_text} run{_format_scale(phrase)}"
 
 
 def finished(word: str, all_of_them: str) -> ConditionText:
     """Return a text function for conditions such as `when A and B are finished`."""
 
     def text(phrase: ConditionPhrase) -> str:
-        subject = phrase.format_nodes(word) if phrase.node_arguments() else all_of_them
+        subject_text = phrase.format_nodes(word) if phrase.node_arguments() else all_of_them
         is_plural = word == "and" and len(phrase.node_arguments()) != 1
-        return f"when {subject} {'are' if is_plural else 'is'} finished"
+        return f"when {subject_text} {'are' if is_plural else 'is'} finished"
 
     return text
 
@@ -198,41 +198,53 @@ def finished(word: str, all_of_them: str) -> ConditionText:
 def threshold(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `when A.x[0] >= 0.5`."""
     arguments = phrase.arguments
-    index = arguments.get("indices")
-    indices = index if isinstance(index, list | tuple) else [] if index is None else [index]
+    stated_indices = arguments.get("indices")
+    indices = (
+        stated_indices
+        if isinstance(stated_indices, list | tuple)
+        else []
+        if stated_indices is None
+        else [stated_indices]
+    )
     index_text = "".join(f"[{i}]" for i in indices)
     operand = f"{phrase.format_nodes()}.{arguments.get('parameter', '?')}{index_text}"
-    sign = arguments.get("comparator", "?")
+    comparator = arguments.get("comparator", "?")
     tolerances = [f"{key} {arguments[key]}" for key in ("atol", "rtol") if arguments.get(key)]
     tolerance_text = (
-        f" within {_join_names(tolerances)}" if tolerances and sign in ("==", "!=") else ""
+        f" within {_join_names(tolerances)}" if tolerances and comparator in ("==", "!=") else ""
     )
-    return f"when {operand} {sign} {arguments.get('threshold', '?')}{tolerance_text}"
+    return f"when {operand} {comparator} {arguments.get('threshold', '?')}{tolerance_text}"
 
 
 def _format_time(value: Any, phrase: ConditionPhrase) -> str:
     """Return a time with its unit, such as `2 ms`. A text that already has a unit is not changed."""
-    text = str(value)
-    return text if text[-1:].isalpha() else f"{text} {phrase.arguments.get('unit', 'ms')}"
+    time_text = str(value)
+    return (
+        time_text
+        if time_text[-1:].isalpha()
+        else f"{time_text} {phrase.arguments.get('unit', 'ms')}"
+    )
 
 
 def interval(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `every 2 ms from 1 ms until 9 ms`."""
     arguments = phrase.arguments
-    words = {
+    prepositions = {
         "repeat": "every",
         "start": "from" if arguments.get("start_inclusive", True) else "after",
         "end": "until" if arguments.get("end_inclusive", True) else "before",
     }
-    parts = [
-        f"{words[key]} {_format_time(arguments[key], phrase)}"
-        for key in words
+    time_phrases = [
+        f"{prepositions[key]} {_format_time(arguments[key], phrase)}"
+        for key in prepositions
         if arguments.get(key) is not None
     ]
-    return " ".join(parts) or "at any time"
+    return " ".join(time_phrases) or "at any time"
 
 
 def from_time(phrase: ConditionPhrase) -> str:
     """Return the text of a condition such as `from 5 ms on`."""
-    time = _format_time(phrase.arguments.get("t", "?"), phrase)
-    return f"from {time} on" if phrase.arguments.get("inclusive", True) else f"after {time}"
+    time_text = _format_time(phrase.arguments.get("t", "?"), phrase)
+    return (
+        f"from {time_text} on" if phrase.arguments.get("inclusive", True) else f"after {time_text}"
+    )

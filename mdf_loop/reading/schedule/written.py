@@ -38,7 +38,7 @@ from mdf_loop.reading.schedule.conditions import (
     TimeCount,
     TimeScale,
 )
-from mdf_loop.reading.schedule.known import SIGNS
+from mdf_loop.reading.schedule.known import COMPARATORS
 
 IN_ENGINE = "run this model in modeci_mdf's engine: engine='modeci' (--engine modeci)"
 
@@ -74,8 +74,8 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def get_required(self, *names: str) -> Any:
         """Return the argument of the first of these names that exists. Raise ConditionError if none exists."""
-        value = self.get(*names)
-        if value is None:
+        argument = self.get(*names)
+        if argument is None:
             close_matches = difflib.get_close_matches(names[0], self.arguments, n=1)
             raise ConditionError(
                 f"the condition '{self.type}' has no '{names[0]}'",
@@ -84,31 +84,41 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
                 if close_matches
                 else "add it to kwargs",
             )
-        return value
+        return argument
 
     def read_number(self, *, default: int | None = None) -> int | float:
         """Return the argument `n` as a number."""
-        n = self.get("n")
-        n = self.get_required("n") if n is None and default is None else default if n is None else n
-        if isinstance(n, int | float) and MAX_INTEGER < abs(n) != math.inf:
+        number = self.get("n")
+        number = (
+            self.get_required("n")
+            if number is None and default is None
+            else default
+            if number is None
+            else number
+        )
+        if isinstance(number, int | float) and MAX_INTEGER < abs(number) != math.inf:
             raise ConditionError(
                 f"'n' of the condition '{self.type}' does not fit into 64 bits", self.where
             )
-        if isinstance(n, bool) or not isinstance(n, int | float) or not math.isfinite(n):
+        if (
+            isinstance(number, bool)
+            or not isinstance(number, int | float)
+            or not math.isfinite(number)
+        ):
             raise ConditionError(
-                f"'n' of the condition '{self.type}' must be a number, not {n!r}", self.where
+                f"'n' of the condition '{self.type}' must be a number, not {number!r}", self.where
             )
-        return int(n) if n == int(n) else n
+        return int(number) if number == int(number) else number
 
     def read_period(self) -> int:
         """Return the argument `n` as a period, which is a positive integer."""
-        n = self.read_number()
-        if not isinstance(n, int) or n < 1:
+        period = self.read_number()
+        if not isinstance(period, int) or period < 1:
             raise ConditionError(
-                f"'n' of the condition '{self.type}' must be a whole number above 0, not {n}",
+                f"'n' of the condition '{self.type}' must be a whole number above 0, not {period}",
                 self.where,
             )
-        return n
+        return period
 
     def read_node(self) -> str:
         """Return the node that the condition refers to."""
@@ -120,28 +130,28 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def _check_node(self, node: Any) -> str:
         """Return the id of a node of the graph. Raise UnknownNameError if the node does not exist."""
-        name = node_id(node)
-        if not isinstance(name, str) or name not in self.nodes:
+        checked_id = node_id(node)
+        if not isinstance(checked_id, str) or checked_id not in self.nodes:
             raise UnknownNameError(
-                f"the condition '{self.type}' names '{name}', which is not a node of the graph",
+                f"the condition '{self.type}' names '{checked_id}', which is not a node of the graph",
                 self.where,
-                suggest(str(name), self.nodes),
+                suggest(str(checked_id), self.nodes),
             )
-        return name
+        return checked_id
 
     def read_scale(self, default: TimeScale = UPDATE) -> TimeScale:
         """Return the argument `time_scale`, or the default."""
         time_scale = self.get("time_scale")
         if time_scale is None:
             return default
-        word = scale_name(time_scale)
-        if word not in TimeScale.__members__:
+        scale_text = scale_name(time_scale)
+        if scale_text not in TimeScale.__members__:
             raise ConditionError(
                 f"the condition '{self.type}' has an unknown time_scale '{time_scale}'",
                 self.where,
                 "use " + ", ".join(f"TimeScale.{scale.name}" for scale in TimeScale),
             )
-        return TimeScale[word]
+        return TimeScale[scale_text]
 
     # --- inner conditions -----------------------------------------------------------------------
 
@@ -153,7 +163,9 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def read_all_inner(self) -> tuple[Condition, ...]:
         """Return all inner conditions."""
-        return tuple(self.read_inner(part, path) for path, part in self.parts())
+        return tuple(
+            self.read_inner(inner_condition, path) for path, inner_condition in self.parts()
+        )
 
     def read_inner_argument(self) -> Condition:
         """Return the inner condition of `Not` or `NWhen`."""
@@ -181,22 +193,24 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def compare_time(self, unit: TimeScale, sign: str, n: float | None = None) -> Condition:
         """Return a condition that compares the number of elapsed time units with `n`."""
-        default = SEQUENCE if unit is UPDATE else UPDATE
+        default_scale = SEQUENCE if unit is UPDATE else UPDATE
         return Compare(
-            (self._read_time_count(unit, default),), sign, self.read_number() if n is None else n
+            (self._read_time_count(unit, default_scale),),
+            sign,
+            self.read_number() if n is None else n,
         )
 
     def _read_time_count(self, unit: TimeScale, default: TimeScale = UPDATE) -> TimeCount:
         """Return the count of elapsed time units within the argument `time_scale`."""
-        within = self.read_scale(default)
-        if (unit, within) == (CSE, PASS):
+        longer_unit = self.read_scale(default)
+        if (unit, longer_unit) == (CSE, PASS):
             raise ConditionError(
                 f"the condition '{self.type}' counts within a pass, where graph-scheduler keeps no "
                 "count of sets of nodes",
                 self.where,
                 "use another time_scale, e.g. TimeScale.ENVIRONMENT_STATE_UPDATE",
             )
-        return TimeCount(unit, within if within > unit else TimeScale.LIFE)
+        return TimeCount(unit, longer_unit if longer_unit > unit else TimeScale.LIFE)
 
     def repeat_in_passes(self) -> Condition:
         """Return the condition that holds in every n-th pass."""
@@ -208,8 +222,8 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def compare_total_runs(self) -> Condition:
         """Return the condition that the runs of several nodes add up to at least `n`. The sum of no nodes is 0."""
-        scale, n = self.read_scale(), self.read_number()
-        return Compare(tuple(RunCount(node, scale) for node in self.read_nodes()), ">=", n)
+        scale, min_count = self.read_scale(), self.read_number()
+        return Compare(tuple(RunCount(node, scale) for node in self.read_nodes()), ">=", min_count)
 
     def compare_runs_since_owner(self) -> Condition:
         """Return the condition that a node has run at least `n` times since the owner ran last."""
@@ -225,7 +239,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
     def require_runs(self) -> Condition:
         """Return the condition that every named node has run. Without names, all nodes of the graph are meant."""
         scale, nodes = self.read_scale(), self.read_nodes() or self.nodes
-        return AllOf(tuple(Compare((RunCount(n, scale),), ">=", 1) for n in nodes))
+        return AllOf(tuple(Compare((RunCount(node, scale),), ">=", 1) for node in nodes))
 
     def _to_float(self, name: str, number: int | float) -> float:
         """Return a number as a float. Raise ConditionError if the number is too large."""
@@ -238,13 +252,19 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
 
     def compare_threshold(self) -> Condition:
         """Return the condition that compares a value of a node with a number."""
-        sign, threshold = self.get_required("comparator"), self.get_required("threshold")
-        if sign not in SIGNS:
+        comparator, threshold = self.get_required("comparator"), self.get_required("threshold")
+        if comparator not in COMPARATORS:
             raise ConditionError(
-                f"'{sign}' is no comparator of a Threshold", self.where, f"use {', '.join(SIGNS)}"
+                f"'{comparator}' is no comparator of a Threshold",
+                self.where,
+                f"use {', '.join(COMPARATORS)}",
             )
-        numbers = {"threshold": threshold, "atol": self.get("atol"), "rtol": self.get("rtol")}
-        for name, number in numbers.items():
+        numbers_by_name = {
+            "threshold": threshold,
+            "atol": self.get("atol"),
+            "rtol": self.get("rtol"),
+        }
+        for name, number in numbers_by_name.items():
             if isinstance(number, bool) or not isinstance(number, int | float | None):
                 raise ConditionError(
                     f"'{name}' of a Threshold must be a number, not {number!r}", self.where
@@ -259,10 +279,10 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
             self.read_node(),
             str(self.get_required("parameter")),
             tuple(index_list),
-            sign,
+            comparator,
             self._to_float("threshold", threshold),
-            self._to_float("atol", numbers["atol"] or 0),
-            self._to_float("rtol", numbers["rtol"] or 0),
+            self._to_float("atol", numbers_by_name["atol"] or 0),
+            self._to_float("rtol", numbers_by_name["rtol"] or 0),
             self.where,
         )
 

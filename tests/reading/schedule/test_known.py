@@ -12,7 +12,7 @@ import pytest
 from mdf_loop.ir import Input, Output, Program
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.reading.schedule.known import (
-    SIGNS,
+    COMPARATORS,
     add,
     compare,
     every_nth,
@@ -67,7 +67,7 @@ def test_a_choice() -> None:
         )
 
 
-@pytest.mark.parametrize("sign", SIGNS)
+@pytest.mark.parametrize("sign", COMPARATORS)
 def test_comparisons(sign: str) -> None:
     for left, right in product((0, 1, 2), (1, 1.0, 1.5)):
         known = compare(ModelBuilder(), left, sign, right)
