@@ -24,55 +24,63 @@ LINE_HEIGHT, BOX_PADDING, BOX_GAP = 11.0, 8.0, 16.0
 class Bands(Struct, frozen=True):
     """Assignment of runs of operators to bands, with a stub number for each run that feeds another band."""
 
-    band_of_run: tuple[int, ...]
-    stub_of_run: dict[int, int]
+    band_by_run: tuple[int, ...]
+    stub_number_by_run: dict[int, int]
 
     @property
     def count(self) -> int:
         """Number of bands."""
-        return max(self.band_of_run, default=-1) + 1
+        return max(self.band_by_run, default=-1) + 1
 
 
 def cut_into_bands(flow: Flow, band_count: int) -> Bands:
     """Cut a flow into bands of about equal length."""
-    lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
-    positions = _run_positions(flow, lengths)
-    total_length = max((positions[k] + lengths[k] for k in range(len(lengths))), default=1.0)
-    slot_of_run = [
-        min(int(position * band_count / total_length), band_count - 1) for position in positions
+    run_lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
+    run_positions = _run_positions(flow, run_lengths)
+    total_length = max(
+        (run_positions[k] + run_lengths[k] for k in range(len(run_lengths))), default=1.0
+    )
+    slot_by_run = [
+        min(int(position * band_count / total_length), band_count - 1) for position in run_positions
     ]
-    band_of_slot = {slot: band for band, slot in enumerate(sorted(set(slot_of_run)))}
-    band_of_run = tuple(band_of_slot[slot] for slot in slot_of_run)
+    band_by_slot = {slot: band for band, slot in enumerate(sorted(set(slot_by_run)))}
+    band_by_run = tuple(band_by_slot[slot] for slot in slot_by_run)
     stub_numbers = count(1)
-    stub_of_run: dict[int, int] = {}
+    stub_number_by_run: dict[int, int] = {}
     for sender_run, reader_run in (*flow.links, *flow.back_links):
-        if band_of_run[sender_run] != band_of_run[reader_run] and sender_run not in stub_of_run:
-            stub_of_run[sender_run] = next(stub_numbers)
-    return Bands(band_of_run, stub_of_run)
+        if (
+            band_by_run[sender_run] != band_by_run[reader_run]
+            and sender_run not in stub_number_by_run
+        ):
+            stub_number_by_run[sender_run] = next(stub_numbers)
+    return Bands(band_by_run, stub_number_by_run)
 
 
 def flow_length(flow: Flow) -> float:
     """Return the length of the longest path through a flow."""
-    lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
-    positions = _run_positions(flow, lengths)
-    return max((positions[k] + lengths[k] + BOX_GAP for k in range(len(lengths))), default=0.0)
+    run_lengths = [BOX_PADDING + LINE_HEIGHT * len(run) for run in flow.runs]
+    run_positions = _run_positions(flow, run_lengths)
+    return max(
+        (run_positions[k] + run_lengths[k] + BOX_GAP for k in range(len(run_lengths))), default=0.0
+    )
 
 
-def _run_positions(flow: Flow, lengths: list[float]) -> list[float]:
+def _run_positions(flow: Flow, run_lengths: list[float]) -> list[float]:
     """Return the position of each run along the flow. A run without senders is just before its first reader."""
     senders, readers = defaultdict(list), defaultdict(list)
     for sender_run, reader_run in flow.links:
         senders[reader_run].append(sender_run)
         readers[sender_run].append(reader_run)
-    positions = [0.0] * len(lengths)
+    run_positions = [0.0] * len(run_lengths)
     run_order = flow.order
     for run in run_order:
         sender_end_positions = (
-            positions[sender_run] + lengths[sender_run] + BOX_GAP for sender_run in senders[run]
+            run_positions[sender_run] + run_lengths[sender_run] + BOX_GAP
+            for sender_run in senders[run]
         )
-        positions[run] = max(sender_end_positions, default=0.0)
+        run_positions[run] = max(sender_end_positions, default=0.0)
     for run in reversed(run_order):
         if not senders[run] and readers[run]:
-            first_reader_position = min(positions[reader_run] for reader_run in readers[run])
-            positions[run] = max(first_reader_position - lengths[run] - BOX_GAP, 0.0)
-    return positions
+            first_reader_position = min(run_positions[reader_run] for reader_run in readers[run])
+            run_positions[run] = max(first_reader_position - run_lengths[run] - BOX_GAP, 0.0)
+    return run_positions

@@ -112,15 +112,15 @@ def _node_ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int
         receivers[tail].append(head)
         open_sender_counts[head] += 1
     ranks = dict.fromkeys(names, 0)
-    sources = [name for name in names if not open_sender_counts[name]]
-    unvisited_names = list(sources)
+    source_names = [name for name in names if not open_sender_counts[name]]
+    unvisited_names = list(source_names)
     for name in unvisited_names:
         for head in receivers[name]:
             ranks[head] = max(ranks[head], ranks[name] + 1)
             open_sender_counts[head] -= 1
             if not open_sender_counts[head]:
                 unvisited_names.append(head)
-    for name in sources:
+    for name in source_names:
         ranks[name] = max(min((ranks[head] for head in receivers[name]), default=1) - 1, 0)
     return ranks
 
@@ -139,17 +139,19 @@ def label_size(label: str, min_size: tuple[float, float] | None) -> tuple[float,
 def _content_size(element: ElementTree.Element, font: float) -> tuple[float, float]:
     """Return the size of an HTML-like element. Lines are stacked, other elements are side by side."""
     line_sizes = [[_text_size(element.text, font)]]
-    for child in element:
-        match child.tag:
+    for child_element in element:
+        match child_element.tag:
             case "BR":
                 line_sizes.append([])
             case "TABLE":
-                line_sizes[-1].append(_table_size(child, font))
+                line_sizes[-1].append(_table_size(child_element, font))
             case "FONT":
-                line_sizes[-1].append(_content_size(child, float(child.get("POINT-SIZE", font))))
+                line_sizes[-1].append(
+                    _content_size(child_element, float(child_element.get("POINT-SIZE", font)))
+                )
             case _:
-                line_sizes[-1].append(_content_size(child, font * 1.06))
-        line_sizes[-1].append(_text_size(child.tail, font))
+                line_sizes[-1].append(_content_size(child_element, font * 1.06))
+        line_sizes[-1].append(_text_size(child_element.tail, font))
     width = max(sum(part_width for part_width, _ in line_size) for line_size in line_sizes)
     return width, sum(
         max((part_height for _, part_height in line_size), default=font * _LINE_HEIGHT)

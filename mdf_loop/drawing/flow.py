@@ -49,13 +49,14 @@ def flow_of(graph: GraphOutline, alone: frozenset[str] = frozenset()) -> Flow:
     nodes = {node.id: node for node in graph.nodes if node.id in live_ids}
     edge_pairs = _edge_pairs(graph, nodes, feedback=False)
     chains = _chains(nodes, edge_pairs, alone)
-    run_of_node = {node_id: k for k, chain in enumerate(chains) for node_id in chain}
+    run_index_by_node = {node_id: k for k, chain in enumerate(chains) for node_id in chain}
 
     def between(
         node_pairs: Iterable[tuple[str, str]], *, allow_self: bool
     ) -> tuple[tuple[int, int], ...]:
         run_pairs = (
-            (run_of_node[sender], run_of_node[receiver]) for sender, receiver in node_pairs
+            (run_index_by_node[sender], run_index_by_node[receiver])
+            for sender, receiver in node_pairs
         )
         return tuple(
             dict.fromkeys(

@@ -30,12 +30,12 @@ def focus_graph(graph: GraphOutline, ids: frozenset[str]) -> GraphOutline:
     """Return the part of a graph with the given nodes, their neighbours, and the loops around them."""
     focus_ids = {node.id for node in graph.nodes if node.id in ids or _contains_ids(node, ids)}
     neighbour_ids = {edge.receiver for edge in graph.edges if edge.sender in focus_ids}
-    neighbour_ids |= {e.sender for e in graph.edges if e.receiver in focus_ids}
+    neighbour_ids |= {edge.sender for edge in graph.edges if edge.receiver in focus_ids}
     visible_ids = focus_ids | neighbour_ids
     return replace(
         graph,
         nodes=tuple(_focus_bodies(node, ids) for node in graph.nodes if node.id in visible_ids),
-        edges=tuple(e for e in graph.edges if {e.sender, e.receiver} <= visible_ids),
+        edges=tuple(edge for edge in graph.edges if {edge.sender, edge.receiver} <= visible_ids),
         inputs=tuple(
             model_input for model_input in graph.inputs if model_input.node in visible_ids
         ),

@@ -96,7 +96,7 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
             )
         ),
         report_ends={
-            result.name: right_rail.outer(f"x{k}") for k, result in enumerate(loop.results)
+            report.name: right_rail.outer(f"x{k}") for k, report in enumerate(loop.results)
         },
     )
 

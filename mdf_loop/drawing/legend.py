@@ -17,7 +17,7 @@ def draw_legend(canvas: Canvas) -> str:
         if mark_kind in canvas.kinds
     ]
     legend_entries += [
-        cell(style_text(stroke.sample, color=stroke.attributes["color"], tag="B"))
+        cell(style_text(stroke.legend_sample, color=stroke.attributes["color"], tag="B"))
         + cell(small_text(stroke.legend_text), ALIGN="LEFT")
         for stroke_kind, stroke in STROKES.items()
         if stroke_kind in canvas.strokes and stroke.legend_text

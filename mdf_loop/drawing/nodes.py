@@ -93,7 +93,7 @@ def draw_box(canvas: Canvas, node: NodeOutline, extra_lines: Iterable[str]) -> N
 
 def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections:
     """Draw a node as a table with its ports and formulas."""
-    name = canvas.name(node.id)
+    table_name = canvas.name(node.id)
     input_dot_ports = {port.id: f"in{k}" for k, port in enumerate(node.inputs)}
     output_dot_ports = {port.id: f"out{k}" for k, port in enumerate(node.outputs)}
     cells = _NodeCells(
@@ -127,18 +127,18 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
         BGCOLOR=PAPER_COLOR,
         CELLPADDING=0,
     )
-    canvas.node(name, content, "node", node.path)
+    canvas.node(table_name, content, "node", node.path)
     input_side, output_side = canvas.direction.enter_side, canvas.direction.leave_side
     connections = NodeConnections(
-        first_name=name,
-        last_name=name,
+        first_name=table_name,
+        last_name=table_name,
         header_port="head" if canvas.direction.is_sideways else "",
         inputs={
-            port_id: [EdgeTarget(End(name, dot_port, input_side))]
+            port_id: [EdgeTarget(End(table_name, dot_port, input_side))]
             for port_id, dot_port in input_dot_ports.items()
         },
         outputs={
-            port_id: End(name, dot_port, output_side)
+            port_id: End(table_name, dot_port, output_side)
             for port_id, dot_port in output_dot_ports.items()
         },
     )

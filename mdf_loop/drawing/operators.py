@@ -50,8 +50,8 @@ def draw_operators(
     for band in range(bands.count):
         runs = [
             run
-            for run, band_of_run in zip(flow.runs, bands.band_of_run, strict=True)
-            if band_of_run == band
+            for run, run_band in zip(flow.runs, bands.band_by_run, strict=True)
+            if run_band == band
         ]
         with canvas.band(bands.count, _band_label(band, runs), graph.path):
             band_connections = _draw_runs(canvas, runs, view, draw_graph)
@@ -68,27 +68,27 @@ class _BandedGraph(Struct, frozen=True):
     graph: GraphOutline
     view: View
     bands: Bands
-    run_of_node: dict[str, int]
+    run_index_by_node: dict[str, int]
     edges_by_band: dict[int, list[EdgeOutline]]
 
     def band(self, node: str) -> int:
         """Return the band of a node."""
-        return self.bands.band_of_run[self.run_of_node[node]]
+        return self.bands.band_by_run[self.run_index_by_node[node]]
 
 
 def _build_banded_graph(graph: GraphOutline, view: View, flow: Flow, bands: Bands) -> _BandedGraph:
     """Assign the nodes of a graph to runs, and its edges to bands."""
-    run_of_node = {node.id: k for k, run in enumerate(flow.runs) for node in run}
+    run_index_by_node = {node.id: k for k, run in enumerate(flow.runs) for node in run}
     edges_by_band: dict[int, list[EdgeOutline]] = defaultdict(list)
     for edge in graph.edges:
-        if edge.sender in run_of_node and edge.receiver in run_of_node:
+        if edge.sender in run_index_by_node and edge.receiver in run_index_by_node:
             end_bands = (
-                bands.band_of_run[run_of_node[edge.sender]],
-                bands.band_of_run[run_of_node[edge.receiver]],
+                bands.band_by_run[run_index_by_node[edge.sender]],
+                bands.band_by_run[run_index_by_node[edge.receiver]],
             )
             for band in dict.fromkeys(end_bands):
                 edges_by_band[band].append(edge)
-    return _BandedGraph(graph, view, bands, run_of_node, edges_by_band)
+    return _BandedGraph(graph, view, bands, run_index_by_node, edges_by_band)
 
 
 def _band_label(band: int, runs: Sequence[tuple[NodeOutline, ...]]) -> str:
@@ -162,13 +162,14 @@ def _draw_edges(
         )
         if sender_band == receiver_band:
             if (
-                banded_graph.run_of_node[edge.sender] != banded_graph.run_of_node[edge.receiver]
+                banded_graph.run_index_by_node[edge.sender]
+                != banded_graph.run_index_by_node[edge.receiver]
                 or edge.is_feedback
             ):
                 draw_edge(canvas, edge, connections, banded_graph.view)
             continue
-        sender_run = banded_graph.run_of_node[edge.sender]
-        stub_number = banded_graph.bands.stub_of_run[sender_run]
+        sender_run = banded_graph.run_index_by_node[edge.sender]
+        stub_number = banded_graph.bands.stub_number_by_run[sender_run]
         stub_side = "leaves" if sender_band == band else "arrives"
         if (sender_run, stub_side) not in stub_names:
             stub_names[sender_run, stub_side] = _draw_stub(canvas, stub_number, stub_side)

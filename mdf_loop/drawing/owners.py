@@ -122,8 +122,8 @@ def _draw_formulas(
     """Draw a small table for the formulas of each stage. Frames run between two stages."""
     stages = _formula_stages(node, formulas)
     input_side, output_side = canvas.direction.enter_side, canvas.direction.leave_side
-    ends: dict[str, End] = {}
-    targets: list[EdgeTarget] = []
+    formula_ends: dict[str, End] = {}
+    formula_targets: list[EdgeTarget] = []
     for stage in sorted(set(stages.values())):
         table_name = canvas.name(node.id, "formulas")
         rows = [row([cell(style_text(node.id), BGCOLOR=HEADER_COLOR)])]
@@ -134,8 +134,8 @@ def _draw_formulas(
                 row([formula_cell(text, formula.item.type, view.detail, f"f{k}")])
                 for text in formula.formula_texts
             ]
-            ends[formula.id] = End(table_name, f"f{k}", output_side)
-            targets.append(
+            formula_ends[formula.id] = End(table_name, f"f{k}", output_side)
+            formula_targets.append(
                 EdgeTarget(End(table_name, f"f{k}", input_side), "data", formula.expressions)
             )
         canvas.node(
@@ -144,7 +144,7 @@ def _draw_formulas(
             "node",
             node.path,
         )
-    return ends, targets
+    return formula_ends, formula_targets
 
 
 def _formula_stages(node: NodeOutline, formulas: list[OwnFormula]) -> dict[str, int]:

@@ -200,9 +200,9 @@ def _recording_terminals(
 
 def _report_terminals(loop: LoopOutline, observation: Observation | None) -> Iterable[Terminal]:
     """Yield the terminals of results that describe the run, such as the iteration count."""
-    for k, result in enumerate(loop.results):
-        remark = _ports_text(result.ports, _observed_value(observation, loop, result.ports))
-        yield Terminal("result", f"x{k}", result.name.replace("_", " "), remark)
+    for k, report in enumerate(loop.results):
+        remark = _ports_text(report.ports, _observed_value(observation, loop, report.ports))
+        yield Terminal("result", f"x{k}", report.name.replace("_", " "), remark)
 
 
 def _observed_value(
@@ -277,7 +277,7 @@ def draw_rails(
     )
     rails = []
     for side_index, name_suffix in enumerate(("in", "out")):
-        name = canvas.name(block.owner, block.id, name_suffix)
+        rail_name = canvas.name(block.owner, block.id, name_suffix)
         terminals = [terminal_pair[side_index] for terminal_pair in rows]
         if direction.is_sideways:
             table_rows = list(_vertical_rail(terminals, side_index))
@@ -288,12 +288,12 @@ def draw_rails(
                 *title,
             )
         content = table((row(cells) for cells in table_rows), CELLSPACING=3)
-        canvas.node(name, content, "terminals", block.path)
+        canvas.node(rail_name, content, "terminals", block.path)
         enter_side, leave_side = direction.enter_side, direction.leave_side
         rails.append(
-            Rail(name, enter_side, leave_side)
+            Rail(rail_name, enter_side, leave_side)
             if side_index == 0
-            else Rail(name, leave_side, enter_side)
+            else Rail(rail_name, leave_side, enter_side)
         )
     return rails[0], rails[1]
 

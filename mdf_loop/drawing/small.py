@@ -76,13 +76,13 @@ def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
     constant = node.constant
     if constant is None and not node.is_input:
         return None
-    name = canvas.name("input" if constant is None else "", node.id)
+    node_name = canvas.name("input" if constant is None else "", node.id)
     if constant is None:
-        draw_pill(canvas, name, node.id, node.inputs[0].type, node.path, "input", view)
+        draw_pill(canvas, node_name, node.id, node.inputs[0].type, node.path, "input", view)
     else:
         label = f"{shorten_name(node.outputs[0].id, MAX_NAME_LENGTH)} = {value_text(constant, 24)}"
         canvas.node(
-            name,
+            node_name,
             small_text(label),
             "constant",
             node.path,
@@ -93,10 +93,10 @@ def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> NodeConnections
             margin="0.08,0.03",
             height="0.2",
         )
-    node_end = End(name)
+    node_end = End(node_name)
     return NodeConnections(
-        first_name=name,
-        last_name=name,
+        first_name=node_name,
+        last_name=node_name,
         inputs={port.id: [EdgeTarget(node_end)] for port in node.inputs},
         outputs={port.id: node_end for port in node.outputs},
     )

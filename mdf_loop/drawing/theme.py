@@ -75,7 +75,7 @@ class Stroke(Struct, frozen=True):
     """Graphviz attributes of an edge, with the sample and the text of its legend entry."""
 
     attributes: dict[str, str]
-    sample: str
+    legend_sample: str
     legend_text: str
 
 

@@ -143,7 +143,7 @@ def arange(
         return b.constant(
             series.astype(dtype or (b.float_dtype if series.dtype.kind == "f" else series.dtype))
         )
-    if kind(typed_arguments[0]) != "i" or any(rank(part) for part in typed_arguments):
+    if kind(typed_arguments[0]) != "i" or any(rank(argument) for argument in typed_arguments):
         raise OperandError(
             "numpy.arange needs whole numbers, or numbers known when the model is compiled"
         )

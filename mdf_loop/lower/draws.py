@@ -67,19 +67,19 @@ def uniform(
 ) -> Value:
     """Return `low + (high - low) * u` with u in (0, 1)."""
     low, high = _float_parameters(b, (low, 0.0), (high, 1.0))
-    u = draw_floats(b, "Uniform", size_of(size, low, high))
+    uniform_samples = draw_floats(b, "Uniform", size_of(size, low, high))
     checked_width = parameter_rules.check_width(
         DrawSite(b), Symbolic(b, low), Symbolic(b, high)
     ).value
-    return ops.add(b, low, ops.multiply(b, checked_width, u))
+    return ops.add(b, low, ops.multiply(b, checked_width, uniform_samples))
 
 
 @names("random.uniform")
 def uniform_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
     """Return `a + (b - a) * u` with u in (0, 1). As in Python, `a` may be larger than `b`."""
     low, high = _float_parameters(b, (a, 0.0), (b_, 1.0))
-    u = draw_floats(b, "Uniform", size_of(None, low, high))
-    return ops.add(b, low, ops.multiply(b, ops.subtract(b, high, low), u))
+    uniform_samples = draw_floats(b, "Uniform", size_of(None, low, high))
+    return ops.add(b, low, ops.multiply(b, ops.subtract(b, high, low), uniform_samples))
 
 
 @names(*(f"numpy.random.{name}" for name in ("random_sample", "random", "ranf", "sample")))
@@ -110,8 +110,8 @@ def normal(
     """Return `loc + scale * z` with z of mean 0 and variance 1."""
     loc, scale = _float_parameters(b, (loc, 0.0), (scale, 1.0))
     scale = not_negative(b, scale, "the scale of a normal distribution")
-    z = draw_floats(b, "Normal", size_of(size, loc, scale))
-    return ops.add(b, loc, ops.multiply(b, scale, z))
+    normal_samples = draw_floats(b, "Normal", size_of(size, loc, scale))
+    return ops.add(b, loc, ops.multiply(b, scale, normal_samples))
 
 
 @names("random.gauss", "random.normalvariate")
@@ -196,8 +196,8 @@ def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
     if not 0 <= n <= MAX_BINOMIAL_TRIALS:
         raise OperandError(f"the attempts must be 0 to {MAX_BINOMIAL_TRIALS}, not {n}")
     p = probability(b, as_float(b, p), parameter_rules.BINOMIAL_PROBABILITY)
-    u = draw_floats(b, "Uniform", (n, *size_of(size, p)))
-    success_flags = cast(b, b.op("Less", u, p), "int64")
+    uniform_samples = draw_floats(b, "Uniform", (n, *size_of(size, p)))
+    success_flags = cast(b, b.op("Less", uniform_samples, p), "int64")
     return b.op("ReduceSum", success_flags, ints(b, 0), keepdims=0)
 
 
@@ -238,27 +238,36 @@ def _choice_count(b: ModelBuilder, a: Value) -> int:
     return a.shape[0]
 
 
-def _draw_weighted(b: ModelBuilder, p: Value, element_count: int, shape: Size) -> Value:
-    """Return random indices with probabilities `p`: the number of partial sums that are at most u."""
-    if p.shape != (element_count,):
-        raise OperandError(f"there are {element_count} elements to choose from, but p is {p.type}")
-    probability_sum = Symbolic(b, b.op("ReduceSum", p, keepdims=0))
-    tolerance = parameter_rules.sum_tolerance(p.dtype)
-    p = parameter_rules.check_probabilities(
-        DrawSite(b), Symbolic(b, p), probability_sum, tolerance
+def _draw_weighted(b: ModelBuilder, probabilities: Value, element_count: int, shape: Size) -> Value:
+    """Return random indices with these probabilities: the number of partial sums that are at most a sample."""
+    if probabilities.shape != (element_count,):
+        raise OperandError(
+            f"there are {element_count} elements to choose from, but p is {probabilities.type}"
+        )
+    probability_sum = Symbolic(b, b.op("ReduceSum", probabilities, keepdims=0))
+    tolerance = parameter_rules.sum_tolerance(probabilities.dtype)
+    probabilities = parameter_rules.check_probabilities(
+        DrawSite(b), Symbolic(b, probabilities), probability_sum, tolerance
     ).value
-    return choose_index(b, p, draw_floats(b, "Uniform", shape), element_count)
+    return choose_index(b, probabilities, draw_floats(b, "Uniform", shape), element_count)
 
 
-def choose_index(b: ModelBuilder, p: Value, u: Value, weight_count: int) -> Value:
-    """Return the index that a uniform number `u` selects by the weights along the last axis of `p`."""
-    index, partial_sum = cast(b, b.op("Less", u, u), "int64"), None
+def choose_index(
+    b: ModelBuilder, weights: Value, uniform_samples: Value, weight_count: int
+) -> Value:
+    """Return the index that a uniform number selects by the weights along the last axis of `weights`."""
+    index, partial_sum = cast(b, b.op("Less", uniform_samples, uniform_samples), "int64"), None
     for k in range(weight_count - 1):
         weight = b.op(
-            "Gather", p, ints(b, k) if len(p.shape or ()) > 1 else scalar(b, k, "int64"), axis=-1
+            "Gather",
+            weights,
+            ints(b, k) if len(weights.shape or ()) > 1 else scalar(b, k, "int64"),
+            axis=-1,
         )
         partial_sum = weight if partial_sum is None else b.op("Add", partial_sum, weight)
-        index = b.op("Add", index, cast(b, b.op("GreaterOrEqual", u, partial_sum), "int64"))
+        index = b.op(
+            "Add", index, cast(b, b.op("GreaterOrEqual", uniform_samples, partial_sum), "int64")
+        )
     return index
 
 
@@ -311,8 +320,12 @@ def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = N
     """Return normal vectors along the last axis; `mean` and `cov` must be known at compile time."""
     means, cholesky_factor = _means_and_cholesky(b, mean, cov)
     dimension = len(means)
-    z = draw_numbers(b, "Normal", (*(() if size is None else size_of(size)), dimension))
-    independent_normals = [b.op("Gather", z, ints(b, k), axis=-1) for k in range(dimension)]
+    normal_samples = draw_numbers(
+        b, "Normal", (*(() if size is None else size_of(size)), dimension)
+    )
+    independent_normals = [
+        b.op("Gather", normal_samples, ints(b, k), axis=-1) for k in range(dimension)
+    ]
     components = []
     for j in range(dimension):
         component = scalar(b, float(means[j]), "float64")

@@ -44,9 +44,11 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
     ):
         position = body.new(start_value.dtype, (), f"{name}.particle")
         step_number = body.new("int64", (), f"{name}.t")
-        z = draw_floats(body, "Normal", ())
+        normal_sample = draw_floats(body, "Normal", ())
         next_position = ops.add(
-            body, position, ops.add(body, step_mean, ops.multiply(body, step_deviation, z))
+            body,
+            position,
+            ops.add(body, step_mean, ops.multiply(body, step_deviation, normal_sample)),
         )
         next_step_number = body.op("Add", step_number, scalar(body, 1, "int64"))
         is_undecided = body.op("Less", body.op("Abs", next_position), threshold)
@@ -77,7 +79,7 @@ def drift_diffusion_integrator(b: ModelBuilder, arguments: Mapping[str, Term]) -
             where=b.where,
         )
     )
-    final_position, step_count = (carried.final for carried in loop.carried)
+    final_position, step_count = (carried_value.final for carried_value in loop.carried)
     elapsed_time = ops.multiply(b, as_float(b, step_count), dt)
     lower_threshold_time = ops.subtract(b, ops.negative(b, non_decision_time), elapsed_time)
     return b.op(

@@ -86,13 +86,13 @@ def log1p(b: ModelBuilder, x: Value, /) -> Value:
     """
     x = as_float(b, x)
     one = _constant_like(b, 1, x)
-    u = b.op("Add", one, x)
-    u_minus_one = b.op("Sub", u, one)
-    correction = b.op("Where", b.op("Equal", u_minus_one, x), one, b.op("Div", x, u_minus_one))
-    corrected_log = b.op("Mul", b.op("Log", u), correction)
-    exceeds_one = b.op("Greater", b.op("Abs", u_minus_one), _constant_like(b, 0, x))
+    one_plus_x = b.op("Add", one, x)
+    rounded_x = b.op("Sub", one_plus_x, one)
+    correction = b.op("Where", b.op("Equal", rounded_x, x), one, b.op("Div", x, rounded_x))
+    corrected_log = b.op("Mul", b.op("Log", one_plus_x), correction)
+    is_nonzero = b.op("Greater", b.op("Abs", rounded_x), _constant_like(b, 0, x))
     return b.op(
-        "Where", exceeds_one, corrected_log, x
+        "Where", is_nonzero, corrected_log, x
     )  # only the else branch keeps the sign of -0.0
 
 

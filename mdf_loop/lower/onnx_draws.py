@@ -78,12 +78,16 @@ def _draw_bernoulli(
     b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[Value, ...]:
     """Draw 1 or 0 for each element of the input, which is the probability of 1."""
-    (p,) = inputs
-    u = draw_numbers(b, "Uniform", size_of(None, p))
+    (success_probability,) = inputs
+    uniform_samples = draw_numbers(b, "Uniform", size_of(None, success_probability))
     is_success = b.op(
-        "Less", u, probability(b, cast(b, p, "float64"), parameter_rules.BERNOULLI_PROBABILITY)
+        "Less",
+        uniform_samples,
+        probability(
+            b, cast(b, success_probability, "float64"), parameter_rules.BERNOULLI_PROBABILITY
+        ),
     )
-    return (cast(b, is_success, _dtype_attribute(attributes, p.dtype)),)
+    return (cast(b, is_success, _dtype_attribute(attributes, success_probability.dtype)),)
 
 
 def _draw_multinomial(
@@ -97,9 +101,13 @@ def _draw_multinomial(
     weights: Value = (
         DrawSite(b).ensured(class_probabilities, class_probabilities >= 0.0, message).value
     )
-    u = draw_numbers(b, "Uniform", (row_count, int(attributes.get("sample_size", 1))))
+    uniform_samples = draw_numbers(b, "Uniform", (row_count, int(attributes.get("sample_size", 1))))
     return (
-        cast(b, choose_index(b, weights, u, class_count), _dtype_attribute(attributes, "int32")),
+        cast(
+            b,
+            choose_index(b, weights, uniform_samples, class_count),
+            _dtype_attribute(attributes, "int32"),
+        ),
     )
 
 
@@ -115,7 +123,7 @@ def drop_elements(
     A `ratio` outside of [0, 1) is an error if `training` is true or None.
     """
     with _seed_part(b, attributes):
-        u = draw_numbers(b, "Uniform", size_of(None, data))
+        uniform_samples = draw_numbers(b, "Uniform", size_of(None, data))
     rate = scalar(b, 0.5, "float64") if ratio is None else cast(b, ratio, "float64")
     zero, one = (scalar(b, number, "float64") for number in (0.0, 1.0))
     is_valid_rate = b.op("And", b.op("GreaterOrEqual", rate, zero), b.op("Less", rate, one))
@@ -123,7 +131,7 @@ def drop_elements(
         is_valid_rate = b.op("Or", is_valid_rate, b.op("Not", training))
     message = "the ratio of onnx::Dropout must be from 0 to below 1"
     rate = check_value(b, rate, is_valid_rate, OperandError(message))
-    mask = b.op("GreaterOrEqual", u, rate)
+    mask = b.op("GreaterOrEqual", uniform_samples, rate)
     kept_fraction = cast(b, b.op("Sub", scalar(b, 1.0, "float64"), rate), data.dtype)
     return b.op("Where", mask, b.op("Div", data, kept_fraction), scalar(b, 0.0, data.dtype)), mask
 

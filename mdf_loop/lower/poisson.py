@@ -36,54 +36,65 @@ def draw_poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -
         DrawSite(b), Symbolic(b, unchecked_rate), 0.0, poisson.LARGEST_RATE, description
     )
     rate: Value = checked_rate.value
-    u = draw_numbers(b, "Uniform", size_of(size, rate))
+    uniform_samples = draw_numbers(b, "Uniform", size_of(size, rate))
     constant_rate = b.constant_of(rate)
     if constant_rate is not None and float(np.max(constant_rate, initial=0.0)) <= MAX_UNROLLED_RATE:
-        return _unrolled_count(b, u, rate, distributions.max_event_count(constant_rate))
+        return _unrolled_count(
+            b, uniform_samples, rate, distributions.max_event_count(constant_rate)
+        )
     largest_summed_rate = scalar(b, poisson.MAX_SUMMED_RATE, "float64")
     is_small = b.op("LessOrEqual", rate, largest_summed_rate)
     if constant_rate is not None and bool(np.all(constant_rate <= poisson.MAX_SUMMED_RATE)):
-        return _looped_count(b, u, rate)
-    event_count = _looped_count(b, u, b.op("Where", is_small, rate, scalar(b, 0.0, "float64")))
+        return _looped_count(b, uniform_samples, rate)
+    event_count = _looped_count(
+        b, uniform_samples, b.op("Where", is_small, rate, scalar(b, 0.0, "float64"))
+    )
 
     def with_large(b: ModelBuilder) -> list[Value]:
-        z = Symbolic(b, streams.normal(Symbolic(b, u)).value)
+        normal_samples = Symbolic(b, streams.normal(Symbolic(b, uniform_samples)).value)
         large_rate = Symbolic(b, b.op("Where", is_small, largest_summed_rate, rate))
-        large_count = cast(b, poisson.poisson_quantile(z, large_rate).value, "int64")
+        large_count = cast(b, poisson.poisson_quantile(normal_samples, large_rate).value, "int64")
         return [b.op("Where", is_small, event_count, large_count)]
 
     return choose(b, all_true(b, is_small), lambda _: [event_count], with_large, "poisson")[0]
 
 
-def _unrolled_count(b: ModelBuilder, u: Value, rate: Value, events: int) -> Value:
-    """Return the Poisson number for the uniform number `u`, by unrolled partial sums of probabilities."""
-    u = b.op("Min", u, scalar(b, poisson.MAX_UNIFORM, "float64"))
+def _unrolled_count(b: ModelBuilder, uniform_samples: Value, rate: Value, events: int) -> Value:
+    """Return the Poisson number for a uniform number, by unrolled partial sums of probabilities."""
+    uniform_samples = b.op("Min", uniform_samples, scalar(b, poisson.MAX_UNIFORM, "float64"))
     probability = streams.exp(-Symbolic(b, rate)).value
-    partial_sum, event_count = probability, cast(b, b.op("GreaterOrEqual", u, probability), "int64")
+    partial_sum, event_count = (
+        probability,
+        cast(b, b.op("GreaterOrEqual", uniform_samples, probability), "int64"),
+    )
     for k in range(1, events):
         probability = b.op("Div", b.op("Mul", probability, rate), scalar(b, k, "float64"))
         partial_sum = b.op("Add", partial_sum, probability)
         event_count = b.op(
-            "Add", event_count, cast(b, b.op("GreaterOrEqual", u, partial_sum), "int64")
+            "Add",
+            event_count,
+            cast(b, b.op("GreaterOrEqual", uniform_samples, partial_sum), "int64"),
         )
     return event_count
 
 
-def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
-    """Return the Poisson number for the uniform number `u`, by a loop over partial sums of probabilities.
+def _looped_count(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Value:
+    """Return the Poisson number for a uniform number, by a loop over partial sums of probabilities.
 
-    The loop ends when all sums exceed `u`.
+    The loop ends when all sums exceed the uniform number.
 
     An element also ends when its sum stops growing, because the last term is too small.
     """
-    u = b.op("Min", u, scalar(b, poisson.MAX_UNIFORM, "float64"))
+    uniform_samples = b.op("Min", uniform_samples, scalar(b, poisson.MAX_UNIFORM, "float64"))
     initial_probability = streams.exp(-Symbolic(b, rate)).value
-    is_counting_initially = b.op("GreaterOrEqual", u, initial_probability)
+    is_counting_initially = b.op("GreaterOrEqual", uniform_samples, initial_probability)
     if (
         is_counting_initially.shape != initial_probability.shape
     ):  # all carried values have the shape of the draw
         initial_probability = b.op(
-            "Add", initial_probability, cast(b, b.op("Less", u, u), "float64")
+            "Add",
+            initial_probability,
+            cast(b, b.op("Less", uniform_samples, uniform_samples), "float64"),
         )
     body, name = b.loop_body(), f"{b.label}.poisson"
     with body.at(b.where, name):
@@ -93,27 +104,29 @@ def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
         )
         is_counting = body.new("bool", is_counting_initially.shape, f"{name}.goes")
         event_count = body.new("int64", is_counting_initially.shape, f"{name}.count")
-        k = body.new("int64", (), f"{name}.k")
-        event_number = body.op("Add", k, scalar(body, 1, "int64"))
+        event_index = body.new("int64", (), f"{name}.k")
+        event_number = body.op("Add", event_index, scalar(body, 1, "int64"))
         next_probability_term = body.op(
             "Div", body.op("Mul", probability_term, rate), cast(body, event_number, "float64")
         )
         next_sum = body.op("Add", partial_sum, next_probability_term)
         next_count = body.op("Add", event_count, cast(body, is_counting, "int64"))
         is_sum_growing = body.op("Less", partial_sum, next_sum)
-        is_sum_below = body.op("And", is_sum_growing, body.op("GreaterOrEqual", u, next_sum))
+        is_sum_below = body.op(
+            "And", is_sum_growing, body.op("GreaterOrEqual", uniform_samples, next_sum)
+        )
         is_counting_next = body.op("And", is_counting, is_sum_below)
         is_any_counting = _any_true(body, is_counting_next)
-    initial_counts = cast(b, b.op("Less", u, u), "int64")
+    initial_counts = cast(b, b.op("Less", uniform_samples, uniform_samples), "int64")
     carried_values = tuple(
         Carried(
-            initial,
-            enter,
-            leave,
-            b.new(initial.dtype, is_counting_initially.shape, f"{name}.{label}"),
+            initial_value,
+            entry_value,
+            exit_value,
+            b.new(initial_value.dtype, is_counting_initially.shape, f"{name}.{label}"),
             label,
         )
-        for label, initial, enter, leave in (
+        for label, initial_value, entry_value, exit_value in (
             ("part", initial_probability, probability_term, next_probability_term),
             ("sum", initial_probability, partial_sum, next_sum),
             ("goes", is_counting_initially, is_counting, is_counting_next),
@@ -125,7 +138,7 @@ def _looped_count(b: ModelBuilder, u: Value, rate: Value) -> Value:
             name=name,
             trip_count=scalar(b, poisson.MAX_TERMS, "int64"),
             condition=_any_true(b, is_counting_initially),
-            iteration=k,
+            iteration=event_index,
             condition_in=body.new("bool", (), f"{name}.go"),
             condition_out=is_any_counting,
             carried=carried_values,

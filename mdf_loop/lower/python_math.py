@@ -138,11 +138,11 @@ for _name, _argument_count in _COMPILE_TIME_FUNCTIONS.items():
 @names("math.log")
 def logarithm(b: ModelBuilder, x: Value, base: Value | None = None, /) -> Value:
     """Return `log(x)`, or `log(x) / log(base)`."""
-    values = (x,) if base is None else (x, base)
-    python_number = plain_result(b, math.log, values)
+    operands = (x,) if base is None else (x, base)
+    python_number = plain_result(b, math.log, operands)
     if python_number is not None:
         return python_number
-    logarithms = [b.op("Log", argument) for argument in _single_floats(b, "log", values)]
+    logarithms = [b.op("Log", argument) for argument in _single_floats(b, "log", operands)]
     return mark_plain(b, logarithms[0] if base is None else b.op("Div", *logarithms))
 
 

@@ -52,7 +52,7 @@ class Numbering(Struct):
         ports_by_output: Ports of the observed graph, by `node.port`.
         frames_by_loop: Frames of the observed graph, by `node.function`.
         recordings: Recorded values of the loops in the observed graph.
-        box_of_run: Box of a run of operators, by the box of each operator in the run.
+        run_box_by_operator: Box of a run of operators, by the box of each operator in the run.
     """
 
     observed_depth: int = 1
@@ -61,7 +61,7 @@ class Numbering(Struct):
     ports_by_output: dict[str, int] = field(default_factory=dict)
     frames_by_loop: dict[str, int] = field(default_factory=dict)
     recordings: list[Recording] = field(default_factory=list)
-    box_of_run: dict[int, int] = field(default_factory=dict)
+    run_box_by_operator: dict[int, int] = field(default_factory=dict)
 
     def next(self) -> int:
         """Return an unused number for a box or a port."""
@@ -69,7 +69,7 @@ class Numbering(Struct):
 
     def value_source(self, name: str) -> int:
         """Return the number of the port or box that provides the value `node.port`."""
-        return self.box_of_run.get(self.ports_by_output[name], self.ports_by_output[name])
+        return self.run_box_by_operator.get(self.ports_by_output[name], self.ports_by_output[name])
 
 
 class BoxPorts:

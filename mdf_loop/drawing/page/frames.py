@@ -146,7 +146,7 @@ class FrameBuilder:
     def _input_wires(self, body: GraphOutline, ends_by_node: dict[str, NodeEnds]) -> Iterator[Wire]:
         """Yield wires from the terminals of the left rail to their readers in the body."""
         for body_input in body.inputs:
-            terminal_key, terminal_stroke = self.terminals.key_of_name.get(
+            terminal_key, terminal_stroke = self.terminals.terminal_by_name.get(
                 body_input.name, ("", "")
             )
             if terminal_key in self.left and body_input.node in ends_by_node:
@@ -166,8 +166,8 @@ class FrameBuilder:
                 continue
             if output.node in ends_by_node:
                 yield Wire(ends_by_node[output.node].source(output.port), target_port.id)
-            elif output.port in self.terminals.key_of_name:
-                source_key, stroke = self.terminals.key_of_name[output.port]
+            elif output.port in self.terminals.terminal_by_name:
+                source_key, stroke = self.terminals.terminal_by_name[output.port]
                 if source_key in self.left:
                     yield Wire(self.left[source_key].id, target_port.id, stroke)
 
@@ -231,7 +231,7 @@ class FrameBuilder:
                 pill_id = ends_by_node[f"passed {output.port}"].box_id
                 targets_by_name.setdefault(output.port, []).append((pill_id, "data"))
         for name, targets in targets_by_name.items():
-            terminal_key, terminal_stroke = self.terminals.key_of_name.get(name, ("", ""))
+            terminal_key, terminal_stroke = self.terminals.terminal_by_name.get(name, ("", ""))
             if terminal_key in self.left:
                 entry_end, _ = box_ports.entry_port(name, list(dict.fromkeys(targets)), Port(0))
                 yield Wire(self.left[terminal_key].id, entry_end, terminal_stroke)

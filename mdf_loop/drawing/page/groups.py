@@ -61,13 +61,15 @@ def group_boxes(scene: Scene, numbers: Numbering) -> Scene:
 
 def _build_box_flow(scene: Scene) -> nx.DiGraph:
     """Build the directed graph of boxes and wires, without feedback wires."""
-    box_of_end = {end: box.id for box in scene.boxes for end in box.ends}
+    box_id_by_end = {end: box.id for box in scene.boxes for end in box.ends}
     flow = nx.DiGraph()
     flow.add_nodes_from(box.id for box in scene.boxes)
     flow.add_edges_from(
-        (box_of_end[wire.source], box_of_end[wire.target])
+        (box_id_by_end[wire.source], box_id_by_end[wire.target])
         for wire in scene.wires
-        if wire.stroke != "feedback" and wire.source in box_of_end and wire.target in box_of_end
+        if wire.stroke != "feedback"
+        and wire.source in box_id_by_end
+        and wire.target in box_id_by_end
     )
     return flow
 
@@ -133,16 +135,16 @@ def _group_scopes(
 
 def _cyclic_groups(groups: list[_Group], flow: nx.DiGraph) -> set[int]:
     """Return the positions of groups that feed themselves."""
-    group_index_of_box = {box.id: k for k, group in enumerate(groups) for box in group.boxes}
+    group_index_by_box = {box.id: k for k, group in enumerate(groups) for box in group.boxes}
     group_flow = nx.DiGraph()
     group_flow.add_nodes_from(range(len(groups)))
     for source_id, target_id in flow.edges:
         if (
-            source_id in group_index_of_box
-            and target_id in group_index_of_box
-            and group_index_of_box[source_id] != group_index_of_box[target_id]
+            source_id in group_index_by_box
+            and target_id in group_index_by_box
+            and group_index_by_box[source_id] != group_index_by_box[target_id]
         ):
-            group_flow.add_edge(group_index_of_box[source_id], group_index_of_box[target_id])
+            group_flow.add_edge(group_index_by_box[source_id], group_index_by_box[target_id])
     cycles = (cycle for cycle in nx.strongly_connected_components(group_flow) if len(cycle) > 1)
     return {k for cycle in cycles for k in cycle if not groups[k].is_single}
 
@@ -198,13 +200,13 @@ def _topological_order(flow: nx.DiGraph) -> list[int]:
 
 def _merge_neighbours(groups: list[_Group], flow: nx.DiGraph) -> Iterator[_Group]:
     """Yield the groups in topological order, and merge neighbours where no cycle arises."""
-    group_index_of_box = {box.id: k for k, group in enumerate(groups) for box in group.boxes}
+    group_index_by_box = {box.id: k for k, group in enumerate(groups) for box in group.boxes}
     group_flow = nx.DiGraph()
     group_flow.add_nodes_from(range(len(groups)))
     group_flow.add_edges_from(
-        (group_index_of_box[source_id], group_index_of_box[target_id])
+        (group_index_by_box[source_id], group_index_by_box[target_id])
         for source_id, target_id in flow.edges
-        if source_id in group_index_of_box and target_id in group_index_of_box
+        if source_id in group_index_by_box and target_id in group_index_by_box
     )
     group_flow.remove_edges_from(list(nx.selfloop_edges(group_flow)))
     pending_boxes: list[Box] = []
@@ -226,13 +228,13 @@ def _merge_neighbours(groups: list[_Group], flow: nx.DiGraph) -> Iterator[_Group
 
 def _replace_groups(scene: Scene, groups: list[_Group], numbers: Numbering) -> Scene:
     """Replace each group of several boxes by one group box."""
-    group_index_of_end: dict[int, int] = {}
+    group_index_by_end: dict[int, int] = {}
     port_names: dict[int, str] = {}
     for k, group in enumerate(groups):
         for box in group.boxes:
             port_names |= dict.fromkeys(box.ends, box.title)
             port_names |= {port.id: port.name for port in box.ports if port.name}
-            group_index_of_end |= dict.fromkeys(box.ends, k) if not group.is_single else {}
+            group_index_by_end |= dict.fromkeys(box.ends, k) if not group.is_single else {}
     inner_wires: dict[int, list[Wire]] = defaultdict(list)
     group_ports: dict[tuple[int, str, int], Port] = {}
     outer_wires: dict[Wire, None] = {}
@@ -249,8 +251,8 @@ def _replace_groups(scene: Scene, groups: list[_Group], numbers: Numbering) -> S
 
     for wire in scene.wires:
         source_index, target_index = (
-            group_index_of_end.get(wire.source),
-            group_index_of_end.get(wire.target),
+            group_index_by_end.get(wire.source),
+            group_index_by_end.get(wire.target),
         )
         if source_index is not None and source_index == target_index:
             inner_wires[source_index].append(wire)

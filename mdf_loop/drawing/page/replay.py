@@ -123,7 +123,7 @@ def _iteration_tapes(observation: Observation, numbers: Numbering) -> Iterator[d
             )
             rows_by_frame.setdefault(recording.frame_number, []).append(recorded_row)
     for frame, rows in rows_by_frame.items():
-        common_row_count = min(len(array) for _, array, _ in rows)
+        common_row_count = min(len(row_array) for _, row_array, _ in rows)
         if common_row_count == 0:
             continue
         row_numbers = np.unique(

@@ -26,12 +26,12 @@ class _Links:
     """Neighbours of each box in a scene: the boxes that feed it and that read it, by number."""
 
     def __init__(self, scene: Scene) -> None:
-        self.box_of_end = {end: box.id for box in scene.boxes for end in box.ends}
+        self.box_id_by_end = {end: box.id for box in scene.boxes for end in box.ends}
         self.readers: dict[int, set[int]] = defaultdict(set)
         self.sources: dict[int, set[int]] = defaultdict(set)
         for wire in scene.wires:
-            source_id = self.box_of_end.get(wire.source, -wire.source)
-            target_id = self.box_of_end.get(wire.target, -wire.target)
+            source_id = self.box_id_by_end.get(wire.source, -wire.source)
+            target_id = self.box_id_by_end.get(wire.target, -wire.target)
             self.readers[source_id].add(target_id)
             self.sources[target_id].add(source_id)
 
@@ -90,7 +90,7 @@ def _join_runs(scene: Scene, numbers: Numbering) -> Scene:
     ]
     for box_id, run_start in run_start_by_box.items():
         if box_id != run_start:
-            numbers.box_of_run[box_id] = run_start
+            numbers.run_box_by_operator[box_id] = run_start
     moved_wires = (
         replace(
             wire,

@@ -3,7 +3,7 @@
     for i in range(n): x' = f(x, a)        # M, cond, carried, captured
 
     input_terminals  N: n    v0: the initial x    o0: a
-    key_of_name      i: i    x: v0                a: o0
+    terminal_by_name i: i    x: v0                a: o0
     output_keys      v0 <- x'
     back_edges       v0 -> v0
 
@@ -41,18 +41,18 @@ class Terminals(Struct, frozen=True):
     Attributes:
         rows: Left and right terminals of each row.
         input_terminals: Left terminals, with the expressions that each terminal reads.
-        key_of_port: Key of the right terminal of each output port.
+        key_by_port: Key of the right terminal of each output port.
         result_keys: Keys of the right terminals by position of the result.
-        key_of_name: Key of the left terminal and stroke of each name in the body.
+        terminal_by_name: Key of the left terminal and stroke of each name in the body.
         output_keys: Keys of the right terminals in the order of the body's outputs.
         back_edges: Right key, left key and label of each value that a later iteration reads.
     """
 
     rows: Rows
     input_terminals: tuple[InputTerminal, ...]
-    key_of_port: dict[str, str]
+    key_by_port: dict[str, str]
     result_keys: tuple[str, ...]
-    key_of_name: dict[str, tuple[str, str]]
+    terminal_by_name: dict[str, tuple[str, str]]
     output_keys: tuple[str, ...] = ()
     back_edges: tuple[tuple[str, str, str], ...] = ()
 
@@ -86,25 +86,27 @@ def _build_loop_terminals(loop: LoopOutline) -> Terminals:
     input_terminals += [
         InputTerminal(f"d{k}", (delay.initial,)) for k, delay in enumerate(loop.delays)
     ]
-    key_of_name = _capture_keys(loop.captures)
-    key_of_name |= {
+    terminal_by_name = _capture_keys(loop.captures)
+    terminal_by_name |= {
         carried_value.input_name: (f"v{k}", "data") for k, carried_value in enumerate(loop.carried)
     }
-    key_of_name |= {row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)}
-    key_of_name |= {delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)}
-    key_of_name |= {loop.iteration: ("i", "data"), loop.condition_in: ("c", "data")}
-    key_of_name.pop("", None)
+    terminal_by_name |= {
+        row_slice.name: (f"s{k}", "data") for k, row_slice in enumerate(loop.slices)
+    }
+    terminal_by_name |= {delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)}
+    terminal_by_name |= {loop.iteration: ("i", "data"), loop.condition_in: ("c", "data")}
+    terminal_by_name.pop("", None)
     result_keys = (*carried_keys, *recorded_keys)
-    key_of_port = dict(_keys_by_port(zip(loop.result_ports, result_keys, strict=True)))
-    key_of_port |= dict(
+    key_by_port = dict(_keys_by_port(zip(loop.result_ports, result_keys, strict=True)))
+    key_by_port |= dict(
         _keys_by_port((report.ports, f"x{k}") for k, report in enumerate(loop.results))
     )
     return Terminals(
         rows=rail_rows(loop, FULL_VIEW),
         input_terminals=(*input_terminals, *_capture_terminals(loop.captures)),
-        key_of_port=key_of_port,
+        key_by_port=key_by_port,
         result_keys=result_keys,
-        key_of_name=key_of_name,
+        terminal_by_name=terminal_by_name,
         output_keys=("c" if tests_condition(loop) else "", *result_keys),
         back_edges=(*((key, key, "t+1") for key in carried_keys), *_delay_edges(loop)),
     )
@@ -132,9 +134,9 @@ def _build_choice_terminals(choice: ChoiceOutline) -> Terminals:
             InputTerminal("c", tuple(choice.expressions)),
             *_capture_terminals(choice.captures),
         ),
-        key_of_port=dict(_keys_by_port(zip(choice.result_ports, result_keys, strict=True))),
+        key_by_port=dict(_keys_by_port(zip(choice.result_ports, result_keys, strict=True))),
         result_keys=result_keys,
-        key_of_name=_capture_keys(choice.captures),
+        terminal_by_name=_capture_keys(choice.captures),
         output_keys=result_keys,
     )
 

@@ -41,8 +41,8 @@ def high_numbering() -> Numbering:
 
 def acyclic(scene: Scene) -> bool:
     """Return True if no box feeds itself through other boxes."""
-    box_of_end = {end: box.id for box in scene.boxes for end in box.ends}
-    flow = nx.DiGraph((box_of_end[w.source], box_of_end[w.target]) for w in scene.wires)
+    box_id_by_end = {end: box.id for box in scene.boxes for end in box.ends}
+    flow = nx.DiGraph((box_id_by_end[w.source], box_id_by_end[w.target]) for w in scene.wires)
     return nx.is_directed_acyclic_graph(flow)
 
 
@@ -55,7 +55,7 @@ def test_a_chain_becomes_one_box_with_a_line_for_each():
     box, _ = scene.boxes
     assert (box.kind, box.title, box.lines) == ("run", "Mul", ("Add", "Relu"))
     assert scene.wires == (Wire(900, 1),)
-    assert numbering.box_of_run == {2: 1, 3: 1}
+    assert numbering.run_box_by_operator == {2: 1, 3: 1}
 
 
 def test_a_run_ends_at_forks_and_after_eight_operators():
