@@ -112,10 +112,10 @@ class Canvas:
         import graphviz
 
         self.direction = direction
-        self.hidden = hidden
-        self.dense = dense
-        self.kinds: set[str] = set()
-        self.strokes: set[str] = set()
+        self.hidden_strokes = hidden
+        self.is_dense = dense
+        self.mark_kinds: set[str] = set()
+        self.drawn_strokes: set[str] = set()
         self._names: set[str] = set()
         self._edges: _Edges = {}
         self._unplaced_nodes: dict[str, UnplacedNode] = {}
@@ -201,7 +201,7 @@ class Canvas:
 
     def extent(self) -> Extent:
         """Return the estimated size of the picture."""
-        spacing = DENSE_SPACING if self.dense else ROOMY_SPACING
+        spacing = DENSE_SPACING if self.is_dense else ROOMY_SPACING
         return estimate_extent(
             self._unplaced_nodes, self._ranked_edges, spacing, self.direction.is_sideways
         )
@@ -246,9 +246,9 @@ class Canvas:
 
     def edge(self, tail: End, head: End, kind: str, path: str = "", label: str = "") -> None:
         """Draw an edge, unless the same ends already have an edge of this kind."""
-        if kind in self.hidden:
+        if kind in self.hidden_strokes:
             return
-        self.strokes.add(kind)
+        self.drawn_strokes.add(kind)
         attributes = {"class": kind, **STROKES[kind].attributes}
         if path:
             attributes |= {"tooltip": self.text(path), "id": self.name("edge", path)}

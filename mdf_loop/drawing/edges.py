@@ -45,7 +45,7 @@ def draw_ends(
         targets = node_ends.inputs.get(
             model_input.port or "", [EdgeTarget(End(node_ends.first_name))]
         )
-        if all(target.stroke in canvas.hidden for target in targets):
+        if all(target.stroke in canvas.hidden_strokes for target in targets):
             continue
         pill_name = canvas.name("input", model_input.name)
         default_text = (

@@ -51,7 +51,7 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
     frame_name, title_lines = canvas.name(loop.owner, loop.id), [loop_title(loop)]
     if observation_text := describe_loop(view.observation, loop):
         title_lines.append(observation_text)
-        canvas.kinds.update({"native"} if MARKS["native"].sign in observation_text else ())
+        canvas.mark_kinds.update({"native"} if MARKS["native"].sign in observation_text else ())
     fill_color = FRAME_FILL_COLORS[view.nesting_depth % len(FRAME_FILL_COLORS)]
     with canvas.cluster(
         frame_name,
@@ -113,7 +113,7 @@ def _draw_passes_frame(canvas: Canvas, loop: LoopOutline, pass_lines: list[str])
     if not pass_lines:
         yield
         return
-    canvas.kinds.add("schedule")
+    canvas.mark_kinds.add("schedule")
     lines_below = pass_lines if canvas.direction.is_sideways else []
     with canvas.cluster(
         canvas.name(loop.owner, "passes"),

@@ -14,13 +14,13 @@ def draw_legend(canvas: Canvas) -> str:
     legend_entries = [
         badge(mark_kind, 9, 18, 16) + cell(small_text(mark.legend_text), ALIGN="LEFT")
         for mark_kind, mark in MARKS.items()
-        if mark_kind in canvas.kinds
+        if mark_kind in canvas.mark_kinds
     ]
     legend_entries += [
         cell(style_text(stroke.legend_sample, color=stroke.attributes["color"], tag="B"))
         + cell(small_text(stroke.legend_text), ALIGN="LEFT")
         for stroke_kind, stroke in STROKES.items()
-        if stroke_kind in canvas.strokes and stroke.legend_text
+        if stroke_kind in canvas.drawn_strokes and stroke.legend_text
     ]
     if not legend_entries:
         return ""

@@ -53,13 +53,13 @@ def title_lines(node: NodeOutline, canvas: Canvas) -> list[str]:
     """Return the lines of a node's title: its id, its condition and other remarks."""
     remarks: list[str] = []
     if node.condition:
-        canvas.kinds.add("schedule")
+        canvas.mark_kinds.add("schedule")
         remarks += wrap_text(f"{MARKS['schedule'].sign} {node.condition}", MAX_CONDITION_LINE)
     if node.is_random:
-        canvas.kinds.add("noise")
+        canvas.mark_kinds.add("noise")
         remarks.append(f"{MARKS['noise'].sign} draws random numbers")
     if node.is_before_test:
-        canvas.kinds.add("before_test")
+        canvas.mark_kinds.add("before_test")
         remarks.append(f"{MARKS['before_test'].sign} before the test")
     return [
         bold_text(shorten_name(node.id, MAX_TITLE_LENGTH)),
@@ -242,7 +242,7 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
         type_text = "" if item.id in names_typed_at_port else item.type
         state_sign = ""
         if item.is_stateful:
-            canvas.kinds.add("state")
+            canvas.mark_kinds.add("state")
             state_sign = f"{MARKS['state'].sign} "
         formula_texts = list(formula_lines(item))
         if item.function and item.id == IMPORTED_FUNCTION_ID:

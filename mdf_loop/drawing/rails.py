@@ -269,7 +269,7 @@ def draw_rails(
     title in the corner of the frame.
     """
     direction = canvas.direction
-    canvas.kinds.update(
+    canvas.mark_kinds.update(
         terminal.mark_kind
         for terminal_pair in rows
         for terminal in terminal_pair

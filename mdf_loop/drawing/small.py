@@ -113,7 +113,7 @@ def draw_pill(
     observed_value: str = "",
 ) -> None:
     """Draw an input or an output of the model, with its observed value."""
-    canvas.kinds.add(role)
+    canvas.mark_kinds.add(role)
     type_line = small_text(type_text) if view.detail.shows_types and type_text else ""
     canvas.node(
         name,

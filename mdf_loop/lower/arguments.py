@@ -156,7 +156,7 @@ class Parameters:
             parameter.name: _READERS[_annotation_name(parameter.annotation)]
             for parameter in parameters
         }
-        self.optional = {
+        self.optional_names = {
             parameter.name
             for parameter in parameters
             if parameter.default is None or "None" in parameter.annotation
@@ -197,7 +197,7 @@ class Parameters:
         return bound_arguments.args, bound_arguments.kwargs
 
     def _convert_argument(self, b: ModelBuilder, name: str, argument: Argument) -> Any:
-        if argument is None and name in self.optional:
+        if argument is None and name in self.optional_names:
             return None
         try:
             return self.readers[name](b, argument)

@@ -82,9 +82,9 @@ class ModelBuilder(Builder):
     def __init__(self, options: Options | None = None, parent: ModelBuilder | None = None) -> None:
         super().__init__(parent)
         if parent is None:
-            self._shared = self._known = _SharedState(options=options or Options())
+            self._shared = self._model_state = _SharedState(options=options or Options())
         else:
-            self._known = parent._known
+            self._model_state = parent._model_state
         self.read_condition: Value | None = parent.read_condition if parent else None
         self.place: SitePlace = parent.place if parent else SitePlace()
         self.in_loop: bool = parent.in_loop if parent else False
@@ -115,7 +115,7 @@ class ModelBuilder(Builder):
     @property
     def options(self) -> Options:
         """Compilation options of the caller."""
-        return self._known.options
+        return self._model_state.options
 
     @property
     def float_dtype(self) -> str:
@@ -125,42 +125,42 @@ class ModelBuilder(Builder):
     @property
     def findings(self) -> Findings:
         """Errors of this model."""
-        return self._known.findings
+        return self._model_state.findings
 
     @property
     def notes(self) -> tuple[Finding, ...]:
         """Remarks for the modeller about constructs that are not errors."""
-        return tuple(self._known.notes)
+        return tuple(self._model_state.notes)
 
     def note(self, remark: str, where: str) -> None:
         """Add a remark for the modeller; an equal remark is added once."""
-        self._known.notes[Finding("Note", remark, where)] = None
+        self._model_state.notes[Finding("Note", remark, where)] = None
 
     @property
     def values_by_path(self) -> dict[str, Any]:
         """Program value, or tuple of values, for each MDF path of the document."""
-        return self._known.values_by_path
+        return self._model_state.values_by_path
 
     @property
     def stated_shapes(self) -> dict[Value, Shape]:
         """Shapes of inputs as stated in the model, independent of the arrays of a run."""
-        return self._known.stated_shapes
+        return self._model_state.stated_shapes
 
     @property
     def spread_sources(self) -> dict[Value, tuple[Value, ...]]:
         """Sources of values that were broadcast: result -> operands (see `reading.possible_shapes`)."""
-        return self._known.spread_sources
+        return self._model_state.spread_sources
 
     @property
     def shape_queries(self) -> Mapping[Value, str]:
         """Values whose shapes the model reads, with the path in the document."""
-        return self._known.shape_queries
+        return self._model_state.shape_queries
 
     # --- plain numbers ------------------------------------------------------------------------------
 
     def is_weak(self, value: Value) -> bool:
         """Return True if the value is weakly typed: a Python number of the document."""
-        return value in self._known.weak_values
+        return value in self._model_state.weak_values
 
     def mark_weak(self, value: Value) -> Value:
         """Mark a value as weakly typed, like a Python number."""
@@ -169,7 +169,7 @@ class ModelBuilder(Builder):
             return self.constant(
                 constant_array, weak=True, late=True, measured=self.is_measured(value)
             )
-        self._known.weak_values.add(value)
+        self._model_state.weak_values.add(value)
         return value
 
     # --- constants ----------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class ModelBuilder(Builder):
         pooled_constant = self._pooled(
             array, name, tuple(flag_name for flag_name, is_set in flags.items() if is_set)
         )
-        shared_state = self._known
+        shared_state = self._model_state
         for is_set, marked_values in (
             (weak, shared_state.weak_values),
             (late, shared_state.late_values),
@@ -204,16 +204,16 @@ class ModelBuilder(Builder):
 
     def is_late(self, value: Value | None) -> bool:
         """Return True if the value is known only because a loop is unrolled."""
-        return value in self._known.late_values
+        return value in self._model_state.late_values
 
     def measured(self, value: Value, extents: Array) -> Value:
         """Return `extents`, which depend on the shapes of inputs, as a constant for the shape of `value`."""
-        self._known.shape_queries[value] = self.where
+        self._model_state.shape_queries[value] = self.where
         return self.constant(extents, measured=True)
 
     def is_measured(self, value: Value | None) -> bool:
         """Return True if a constant is known only because the shapes of inputs are known."""
-        return value in self._known.measured_values
+        return value in self._model_state.measured_values
 
     def mark_late_if(self, selector: Value, value: Value) -> Value:
         """Return `value`, marked as late if `value` is a constant and the constant `selector` is late."""

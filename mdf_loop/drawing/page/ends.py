@@ -77,23 +77,27 @@ class BoxPorts:
 
     def __init__(self, numbers: Numbering) -> None:
         self.numbers = numbers
-        self.left: dict[str, Port] = {}
-        self.right: dict[str, Port] = {}
+        self.left_ports: dict[str, Port] = {}
+        self.right_ports: dict[str, Port] = {}
         self.wires: list[Wire] = []
 
     def entry_port(self, name: str, ends: list[End], port: Port | None = None) -> End:
         """Return the port through which a value enters. Add wires from the port to the targets `ends`."""
-        if name not in self.left:
+        if name not in self.left_ports:
             port_template = port or Port(0, name)
-            self.left[name] = replace(port_template, id=self.numbers.next(), passes_value=True)
+            self.left_ports[name] = replace(
+                port_template, id=self.numbers.next(), passes_value=True
+            )
         strokes = {stroke for _, stroke in ends}
-        self.wires += [Wire(self.left[name].id, end, stroke) for end, stroke in ends]
-        return self.left[name].id, "capture" if strokes == {"capture"} else "data"
+        self.wires += [Wire(self.left_ports[name].id, end, stroke) for end, stroke in ends]
+        return self.left_ports[name].id, "capture" if strokes == {"capture"} else "data"
 
     def exit_port(self, name: str, source: int, port: Port | None = None) -> int:
         """Return the port through which a value leaves. Add a wire from `source` to the port."""
-        if name not in self.right:
+        if name not in self.right_ports:
             port_template = port or Port(0, name)
-            self.right[name] = replace(port_template, id=self.numbers.next(), passes_value=True)
-            self.wires.append(Wire(source, self.right[name].id))
-        return self.right[name].id
+            self.right_ports[name] = replace(
+                port_template, id=self.numbers.next(), passes_value=True
+            )
+            self.wires.append(Wire(source, self.right_ports[name].id))
+        return self.right_ports[name].id

@@ -40,12 +40,12 @@ class FrameBuilder:
         self.block = block
         self.numbers = numbers
         self.terminals = build_terminals(block)
-        self.left = {
+        self.left_ports = {
             terminal.key: self._port(terminal)
             for terminal, _ in self.terminals.rows
             if terminal is not None
         }
-        self.right = {
+        self.right_ports = {
             terminal.key: self._port(terminal)
             for _, terminal in self.terminals.rows
             if terminal is not None
@@ -67,7 +67,7 @@ class FrameBuilder:
         if isinstance(self.block, LoopOutline):
             self._register_loop(self.block, box_number)
         left_ports = {
-            terminal.key: self.left[terminal.key]
+            terminal.key: self.left_ports[terminal.key]
             for terminal, _ in self.terminals.rows
             if terminal is not None
         }
@@ -76,12 +76,12 @@ class FrameBuilder:
             kind=self.block.word,
             title=shorten(headline(self.block), MAX_TITLE_LENGTH),
             remark=block_name(self.block),
-            left=tuple(
+            left_ports=tuple(
                 left_ports[terminal.key] if terminal else None
                 for terminal, _ in self.terminals.rows
             ),
-            right=tuple(
-                self.right[terminal.key] if terminal else None
+            right_ports=tuple(
+                self.right_ports[terminal.key] if terminal else None
                 for _, terminal in self.terminals.rows
             ),
             inner_scene=self._inner_scene(build_graph),
@@ -97,7 +97,9 @@ class FrameBuilder:
         elif self.numbers.current_depth == self.numbers.observed_depth:
             self.numbers.frames_by_loop[loop.full_name] = number
             self.numbers.recordings += [
-                Recording(self.right[f"r{k}"].id, number, loop.full_name, f"{loop.owner}.{port}")
+                Recording(
+                    self.right_ports[f"r{k}"].id, number, loop.full_name, f"{loop.owner}.{port}"
+                )
                 for k, row in enumerate(loop.recorded)
                 for port in row.ports[:1]
                 if not row.remark
@@ -106,8 +108,10 @@ class FrameBuilder:
     def _back_wires(self) -> Iterator[Wire]:
         """Yield the wires that carry values to the next iteration."""
         for source_key, target_key, label in self.terminals.back_edges:
-            if source_key in self.right and target_key in self.left:
-                yield Wire(self.right[source_key].id, self.left[target_key].id, "back", label)
+            if source_key in self.right_ports and target_key in self.left_ports:
+                yield Wire(
+                    self.right_ports[source_key].id, self.left_ports[target_key].id, "back", label
+                )
 
     def _details(self) -> Iterator[tuple[str, str]]:
         """Yield titles and texts of the box's details: id, notes, terminals and pseudo-code."""
@@ -149,27 +153,27 @@ class FrameBuilder:
             terminal_key, terminal_stroke = self.terminals.terminal_by_name.get(
                 body_input.name, ("", "")
             )
-            if terminal_key in self.left and body_input.node in ends_by_node:
+            if terminal_key in self.left_ports and body_input.node in ends_by_node:
                 for end, target_stroke in ends_by_node[body_input.node].targets(
                     body_input.port, body_input.name
                 ):
                     stroke = "capture" if "capture" in (terminal_stroke, target_stroke) else "data"
-                    yield Wire(self.left[terminal_key].id, end, stroke)
+                    yield Wire(self.left_ports[terminal_key].id, end, stroke)
 
     def _output_wires(
         self, outputs: tuple[OutputOutline, ...], ends_by_node: dict[str, NodeEnds]
     ) -> Iterator[Wire]:
         """Yield wires to the right rail from the body, or from the left rail for a passed-through value."""
         for terminal_key, output in zip(self.terminals.output_keys, outputs, strict=False):
-            target_port = self.right.get(terminal_key)
+            target_port = self.right_ports.get(terminal_key)
             if target_port is None:
                 continue
             if output.node in ends_by_node:
                 yield Wire(ends_by_node[output.node].source(output.port), target_port.id)
             elif output.port in self.terminals.terminal_by_name:
                 source_key, stroke = self.terminals.terminal_by_name[output.port]
-                if source_key in self.left:
-                    yield Wire(self.left[source_key].id, target_port.id, stroke)
+                if source_key in self.left_ports:
+                    yield Wire(self.left_ports[source_key].id, target_port.id, stroke)
 
     def _branch_scene(self, branch: BranchOutline, build_graph: GraphBuilder) -> Scene:
         """Return the scene of a branch: its box and the wires between the box and the rails."""
@@ -186,11 +190,11 @@ class FrameBuilder:
         outer_wires = list(self._branch_input_wires(branch, ends_by_node, box_ports))
         for terminal_key, output in zip(self.terminals.output_keys, branch.outputs, strict=False):
             source_ends = ends_by_node.get(output.node or f"passed {output.port}")
-            if terminal_key in self.right and source_ends is not None:
+            if terminal_key in self.right_ports and source_ends is not None:
                 exit_port = box_ports.exit_port(
                     f"{terminal_key} {output.port}", source_ends.source(output.port), Port(0)
                 )
-                outer_wires.append(Wire(exit_port, self.right[terminal_key].id))
+                outer_wires.append(Wire(exit_port, self.right_ports[terminal_key].id))
         inner_scene = Scene(
             (*scene.boxes, *pass_through_boxes.values()), (*scene.wires, *box_ports.wires)
         )
@@ -201,8 +205,8 @@ class FrameBuilder:
             inner_scene=simplify_scene(inner_scene, self.numbers),
             details=(("id", branch.title), *(("note", note) for note in branch.notes)),
             path=self.block.path if branch.body is None else branch.body.path,
-            left=tuple(box_ports.left.values()),
-            right=tuple(box_ports.right.values()),
+            left_ports=tuple(box_ports.left_ports.values()),
+            right_ports=tuple(box_ports.right_ports.values()),
         )
         return Scene((box,), tuple(outer_wires))
 
@@ -232,9 +236,9 @@ class FrameBuilder:
                 targets_by_name.setdefault(output.port, []).append((pill_id, "data"))
         for name, targets in targets_by_name.items():
             terminal_key, terminal_stroke = self.terminals.terminal_by_name.get(name, ("", ""))
-            if terminal_key in self.left:
+            if terminal_key in self.left_ports:
                 entry_end, _ = box_ports.entry_port(name, list(dict.fromkeys(targets)), Port(0))
-                yield Wire(self.left[terminal_key].id, entry_end, terminal_stroke)
+                yield Wire(self.left_ports[terminal_key].id, entry_end, terminal_stroke)
 
 
 def _merge_scenes(scenes: list[Scene]) -> Scene:

@@ -298,8 +298,8 @@ def _build_group_box(
         kind="group",
         title=shorten_name(title, MAX_NAME_LENGTH) + (f" ({group.remark})" if group.remark else ""),
         remark=f"{inner_scene.count} boxes",
-        left=ports_by_side["left"],
-        right=ports_by_side["right"],
+        left_ports=ports_by_side["left"],
+        right_ports=ports_by_side["right"],
         inner_scene=group_boxes(inner_scene, numbers),
         details=(("id", title), ("", f"{inner_scene.count} boxes")),
     )

@@ -42,8 +42,8 @@ def build_node_box(node: NodeOutline, numbers: Numbering) -> tuple[Box, NodeEnds
         title=shorten_name(node.id, MAX_TITLE_LENGTH),
         remark=node_remarks(node),
         lines=tuple(_box_lines(node)),
-        left=tuple(left_ports.values()),
-        right=tuple(right_ports.values()),
+        left_ports=tuple(left_ports.values()),
+        right_ports=tuple(right_ports.values()),
         details=tuple(node_details(node)),
         path=node.path,
     )

@@ -106,8 +106,8 @@ def _build_box_around_frames(
         inner_scene=Scene(inner_boxes, (*wires, *box_ports.wires)),
         details=tuple(node_details(node)),
         path=node.path,
-        left=tuple(box_ports.left.values()),
-        right=tuple(box_ports.right.values()),
+        left_ports=tuple(box_ports.left_ports.values()),
+        right_ports=tuple(box_ports.right_ports.values()),
     )
     return box, node_ends
 
@@ -131,9 +131,9 @@ def _build_formula_box(formula: OwnFormula, numbers: Numbering) -> Box:
 def _frame_readers(frame: FrameBuilder) -> list[Reader]:
     """Return the left terminals of a frame with the expressions that they read."""
     return [
-        (frame.left[terminal.key].id, terminal.stroke, terminal.expressions)
+        (frame.left_ports[terminal.key].id, terminal.stroke, terminal.expressions)
         for terminal in frame.terminals.input_terminals
-        if terminal.key in frame.left
+        if terminal.key in frame.left_ports
     ]
 
 
@@ -176,13 +176,13 @@ def _result_ends(frame: FrameBuilder, positions: set[int | None]) -> list[int]:
     )
     if None not in positions and 0 in positions and result_keys:
         selected_keys = [result_keys[0], *selected_keys]
-    return [frame.right[key].id for key in selected_keys if key in frame.right]
+    return [frame.right_ports[key].id for key in selected_keys if key in frame.right_ports]
 
 
 def _port_ends(frame: FrameBuilder) -> dict[str, int]:
     """Return the number of the frame's port for each output port of the node."""
     port_keys = frame.terminals.key_by_port.items()
-    return {port: frame.right[key].id for port, key in port_keys if key in frame.right}
+    return {port: frame.right_ports[key].id for port, key in port_keys if key in frame.right_ports}
 
 
 def _source_numbers(

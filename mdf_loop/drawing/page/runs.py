@@ -27,13 +27,13 @@ class _Links:
 
     def __init__(self, scene: Scene) -> None:
         self.box_id_by_end = {end: box.id for box in scene.boxes for end in box.ends}
-        self.readers: dict[int, set[int]] = defaultdict(set)
-        self.sources: dict[int, set[int]] = defaultdict(set)
+        self.reader_ids_by_box: dict[int, set[int]] = defaultdict(set)
+        self.source_ids_by_box: dict[int, set[int]] = defaultdict(set)
         for wire in scene.wires:
             source_id = self.box_id_by_end.get(wire.source, -wire.source)
             target_id = self.box_id_by_end.get(wire.target, -wire.target)
-            self.readers[source_id].add(target_id)
-            self.sources[target_id].add(source_id)
+            self.reader_ids_by_box[source_id].add(target_id)
+            self.source_ids_by_box[target_id].add(source_id)
 
 
 def _fold_constant_operators(scene: Scene) -> Scene:
@@ -41,11 +41,13 @@ def _fold_constant_operators(scene: Scene) -> Scene:
     links = _Links(scene)
     boxes_by_id = {box.id: box for box in scene.boxes}
     unvisited_ids = [
-        box.id for box in scene.boxes if box.kind == "operator" and not links.sources[box.id]
+        box.id
+        for box in scene.boxes
+        if box.kind == "operator" and not links.source_ids_by_box[box.id]
     ]
     while unvisited_ids:
         box_id = unvisited_ids.pop()
-        reader_ids = links.readers[box_id]
+        reader_ids = links.reader_ids_by_box[box_id]
         (reader_id,) = reader_ids if len(reader_ids) == 1 else (0,)
         if reader_id not in boxes_by_id or boxes_by_id[reader_id].kind != "operator":
             continue
@@ -54,8 +56,8 @@ def _fold_constant_operators(scene: Scene) -> Scene:
         boxes_by_id[reader_id] = replace(
             boxes_by_id[reader_id], details=(*boxes_by_id[reader_id].details, *folded_details)
         )
-        links.sources[reader_id].discard(box_id)
-        if not links.sources[reader_id]:
+        links.source_ids_by_box[reader_id].discard(box_id)
+        if not links.source_ids_by_box[reader_id]:
             unvisited_ids.append(reader_id)
     remaining_ends = {end for box in boxes_by_id.values() for end in box.ends}
     removed_ends = {end for box in scene.boxes for end in box.ends} - remaining_ends
@@ -70,11 +72,15 @@ def _join_runs(scene: Scene, numbers: Numbering) -> Scene:
     run_start_by_box: dict[int, int] = {}
     boxes_by_run: dict[int, list[Box]] = {}
     for box in _topological_order(scene, links):
-        sender_id = next(iter(links.sources[box.id]), 0) if len(links.sources[box.id]) == 1 else 0
+        sender_id = (
+            next(iter(links.source_ids_by_box[box.id]), 0)
+            if len(links.source_ids_by_box[box.id]) == 1
+            else 0
+        )
         run_start = run_start_by_box.get(sender_id, 0)
         is_run_extended = (
             run_start
-            and links.readers[sender_id] == {box.id}
+            and links.reader_ids_by_box[sender_id] == {box.id}
             and len(boxes_by_run[run_start]) < MAX_RUN_LENGTH
         )
         if box.kind == "operator" and is_run_extended:
@@ -107,14 +113,16 @@ def _topological_order(scene: Scene, links: _Links) -> list[Box]:
     """Return the boxes in topological order. Boxes of cycles are last."""
     boxes_by_id = {box.id: box for box in scene.boxes}
     open_source_ids = {
-        box_id: {source_id for source_id in links.sources[box_id] if source_id in boxes_by_id}
+        box_id: {
+            source_id for source_id in links.source_ids_by_box[box_id] if source_id in boxes_by_id
+        }
         for box_id in boxes_by_id
     }
     visitable_ids = [box_id for box_id, source_ids in open_source_ids.items() if not source_ids]
     ordered_boxes: list[Box] = []
     for box_id in visitable_ids:
         ordered_boxes.append(boxes_by_id[box_id])
-        for reader_id in links.readers[box_id]:
+        for reader_id in links.reader_ids_by_box[box_id]:
             source_ids = open_source_ids.get(reader_id)
             if source_ids and box_id in source_ids:
                 source_ids.discard(box_id)

@@ -42,8 +42,8 @@ class Box(Struct, frozen=True):
     """Box of a node, or of a frame that contains other boxes (`inner_scene`).
 
     Attributes:
-        left: Ports on the left. `left[k]` and `right[k]` are in one row.
-        right: Ports on the right.
+        left_ports: Ports on the left. `left_ports[k]` and `right_ports[k]` are in one row.
+        right_ports: Ports on the right.
         back_wires: Wires from a right port to a left port inside the box.
         details: Titles and texts that are shown beside the picture.
     """
@@ -53,8 +53,8 @@ class Box(Struct, frozen=True):
     title: str
     remark: str = ""
     lines: tuple[str, ...] = ()
-    left: tuple[Port | None, ...] = ()
-    right: tuple[Port | None, ...] = ()
+    left_ports: tuple[Port | None, ...] = ()
+    right_ports: tuple[Port | None, ...] = ()
     inner_scene: Scene | None = None
     back_wires: tuple[Wire, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
@@ -63,7 +63,7 @@ class Box(Struct, frozen=True):
     @property
     def ports(self) -> Iterator[Port]:
         """All ports of the box."""
-        yield from (port for port in (*self.left, *self.right) if port is not None)
+        yield from (port for port in (*self.left_ports, *self.right_ports) if port is not None)
 
     @property
     def ends(self) -> Iterator[int]:
@@ -103,8 +103,8 @@ def _pack_box(box: Box) -> dict[str, Any]:
         "t": safe_text(box.title),
         "s": safe_text(box.remark),
         "x": [safe_text(line) for line in box.lines],
-        "L": [_pack_port(port) for port in box.left],
-        "R": [_pack_port(port) for port in box.right],
+        "L": [_pack_port(port) for port in box.left_ports],
+        "R": [_pack_port(port) for port in box.right_ports],
         "z": [_pack_wire(wire) for wire in box.back_wires],
         "d": [
             [title, escape_control_characters(shorten(text, MAX_TEXT_LENGTH))]

@@ -104,10 +104,10 @@ def test_scopes_become_groups_with_a_port_for_each_value():
     assert [box.title for box in scene.boxes][:2] == ["net/layers.0", "net/layers.1"]
     assert {box.kind for box in scene.boxes} == {"group"}
     first, second = scene.boxes[:2]
-    assert (len(first.left), len(first.right)) == (0, 1)
-    assert (len(second.left), len(second.right)) == (1, 1)
+    assert (len(first.left_ports), len(first.right_ports)) == (0, 1)
+    assert (len(second.left_ports), len(second.right_ports)) == (1, 1)
     assert all(isinstance(port, Port) and port.passes_value for port in second.ports)
-    assert scene.wires[0] == Wire(first.right[0].id, second.left[0].id)
+    assert scene.wires[0] == Wire(first.right_ports[0].id, second.left_ports[0].id)
     assert len(first.inner_scene.boxes) == 10
     assert acyclic(scene)
 
@@ -117,7 +117,7 @@ def test_a_value_with_many_readers_enters_a_group_once():
     wires = tuple(Wire(1, k) for k in range(2, 302))
     scene = group_boxes(Scene(boxes, wires), high_numbering())
     groups = [box for box in scene.boxes if box.kind == "group"]
-    assert [len(box.left) for box in groups] == [1] * 30
+    assert [len(box.left_ports) for box in groups] == [1] * 30
 
 
 def test_a_scope_that_feeds_itself_is_split():

@@ -80,7 +80,10 @@ def test_numbers_are_unique_and_wires_stay_within_frames(model):
 def test_a_loop_has_rails_and_back_edges():
     scene = scene_of(EXAMPLES / "nested_triangular" / "model.yaml")
     (loop,) = [box for box in scene.boxes if box.kind == "loop"]
-    rails = [[port.mark_kind if port else "" for port in rail] for rail in (loop.left, loop.right)]
+    rails = [
+        [port.mark_kind if port else "" for port in rail]
+        for rail in (loop.left_ports, loop.right_ports)
+    ]
     assert rails == [["trip_count", "iteration", "enter", ""], ["", "", "leave", "recorded"]]
     names = ends_of(scene)
     back_edges = [(names[w.source], names[w.target], w.label) for w in loop.back_wires]
@@ -147,7 +150,7 @@ def test_branches_stand_in_their_choice_and_join_at_its_results():
         ["node"],
         ["passed"],
     ]
-    (join,) = [port for port in choice.right if port is not None]
+    (join,) = [port for port in choice.right_ports if port is not None]
     assert [wire.target for wire in choice.inner_scene.wires].count(join.id) == 2
 
 
